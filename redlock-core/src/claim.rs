@@ -1,0 +1,37 @@
+//! What a request is about: the resources, and the token that claims them.
+
+use std::sync::Arc;
+
+use crate::resource::{Resource, Resources};
+use crate::token::Token;
+
+/// One or more resources and the token that stands for their holder. Clones share both.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Claim(Arc<(Resources, Token)>);
+
+impl Claim {
+    /// Claims `resources` with `token`.
+    pub fn new(resources: Resources, token: Token) -> Self {
+        Self(Arc::new((resources, token)))
+    }
+
+    /// What is claimed: at least one, sorted, all different.
+    pub fn resources(&self) -> &[Resource] {
+        &self.0.0
+    }
+
+    /// The value that goes under every key.
+    pub fn token(&self) -> &Token {
+        &self.0.1
+    }
+
+    pub(crate) fn all_resources(&self) -> &Resources {
+        &self.0.0
+    }
+}
+
+impl std::fmt::Debug for Claim {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Claim").field("resources", &self.0.0).field("token", &self.0.1).finish()
+    }
+}

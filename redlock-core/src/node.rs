@@ -1,0 +1,291 @@
+//! The contract of a transport: one independent lock server.
+//!
+//! # Your own backend
+//!
+//! Implement [`LockNode`] for anything that can set a value if absent, with an expiry, and compare it before it deletes
+//! it. Three operations are needed; each is about a [`Claim`] (resources and a token) and is atomic on its node:
+//!
+//! | operation | does | answers |
+//! |---|---|---|
+//! | [`acquire`](LockNode::acquire) | sets every resource to the token with the TTL, or none of them | granted, or refused |
+//! | [`extend`](LockNode::extend) | where every resource still holds the token, makes the TTL at least `ttl` | granted, or refused |
+//! | [`release`](LockNode::release) | deletes what still holds the token, and only that | granted (something was deleted), or refused |
+//!
+//! A node that says no *refuses*: that is an answer, [`Vote::Refused`]. A [`NodeError`] means that there is no answer,
+//! and its kind says what may have happened: see [`NodeErrorKind`]. Core takes care of everything else: timeouts,
+//! quorum, retry, undoing. It drops a call that has run into the node timeout, so a call must be safe to drop: the
+//! request may then have been carried out or not, and core treats it so.
+//!
+//! Prove a backend with the conformance suite of `redlock-testkit`, which has one test for each sentence of these docs.
+//!
+//! ```
+//! use std::collections::HashMap;
+//! use std::sync::Mutex;
+//!
+//! use redlock_core::{Claim, Instant, LockNode, NodeError, Refusal, Resource, Token, Ttl, Vote, async_trait, boot_time};
+//!
+//! struct InProcess(Mutex<HashMap<Resource, (Token, Instant)>>);
+//!
+//! impl InProcess {
+//!     /// Runs `operation` on the living entries.
+//!     fn with<T>(&self, operation: impl FnOnce(&mut HashMap<Resource, (Token, Instant)>) -> T) -> T {
+//!         let mut held = self.0.lock().unwrap();
+//!         held.retain(|_, (_, deadline)| *deadline > boot_time());
+//!         operation(&mut held)
+//!     }
+//! }
+//!
+//! #[async_trait]
+//! impl LockNode for InProcess {
+//!     fn label(&self) -> &str {
+//!         "in-process"
+//!     }
+//!
+//!     async fn acquire(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
+//!         self.with(|held| {
+//!             let taken = |resource| held.get(resource).is_some_and(|(token, _)| token != claim.token());
+//!             if claim.resources().iter().any(taken) {
+//!                 return Ok(Vote::Refused(Refusal::default()));
+//!             }
+//!             for resource in claim.resources() {
+//!                 let fresh = (claim.token().clone(), boot_time() + ttl.as_duration());
+//!                 held.entry(resource.clone()).or_insert(fresh);
+//!             }
+//!             Ok(Vote::Granted)
+//!         })
+//!     }
+//!
+//!     async fn extend(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
+//!         self.with(|held| {
+//!             let ours = |resource| held.get(resource).is_some_and(|(token, _)| token == claim.token());
+//!             if !claim.resources().iter().all(ours) {
+//!                 return Ok(Vote::Refused(Refusal::default()));
+//!             }
+//!             for resource in claim.resources() {
+//!                 let (_, deadline) = held.get_mut(resource).expect("checked above");
+//!                 *deadline = (*deadline).max(boot_time() + ttl.as_duration());
+//!             }
+//!             Ok(Vote::Granted)
+//!         })
+//!     }
+//!
+//!     async fn release(&self, claim: &Claim) -> Result<Vote, NodeError> {
+//!         self.with(|held| {
+//!             let before = held.len();
+//!             held.retain(|resource, (token, _)| token != claim.token() || !claim.resources().contains(resource));
+//!             Ok(if held.len() < before { Vote::Granted } else { Vote::Refused(Refusal::default()) })
+//!         })
+//!     }
+//! }
+//! ```
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::claim::Claim;
+use crate::resource::Resource;
+use crate::token::Token;
+use crate::ttl::Ttl;
+
+/// One independent lock server; the [module docs](self) are the recipe for a backend of your own.
+///
+/// # Cancel safety
+///
+/// Every operation may be dropped at any await. Whether the request is then carried out is unknown; it must be carried
+/// out as a whole or not at all.
+#[async_trait]
+pub trait LockNode: Send + Sync + 'static {
+    /// What people know the node by, such as `10.0.0.1:6379`. Free of secrets, and different for every node of a
+    /// [`Redlock`](crate::Redlock): two nodes with one label are refused as one server listed twice.
+    fn label(&self) -> &str;
+
+    /// Sets every resource of the claim to its token, expiring after `ttl`, if each is absent or holds this very token;
+    /// otherwise changes nothing. A resource that holds the token already is left as it is.
+    ///
+    /// Refuses with the holder's token and the remaining time to live, where they are cheap to tell.
+    async fn acquire(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError>;
+
+    /// Where every resource still holds the token, makes its time to live at least `ttl`; otherwise changes nothing.
+    /// Never shortens a time to live, never creates a resource.
+    async fn extend(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError>;
+
+    /// Deletes each resource that still holds the token. Granted when at least one was deleted; refused when nothing of
+    /// ours was there, also when there is something that is no lock at all.
+    async fn release(&self, claim: &Claim) -> Result<Vote, NodeError>;
+
+    /// The ordered connection that a request sent now would use, or `None` where there is no such thing.
+    ///
+    /// Requests sent over one connection are carried out in the order they were sent. A number stands for one
+    /// connection and never comes back, so two equal readings mean that it stood all the while. Core uses it to know
+    /// that a release came after a write whose reply was lost; without it, it asks twice.
+    fn connection(&self) -> Option<ConnectionId> {
+        None
+    }
+
+    /// Which server this has turned out to be, where the backend can tell. Nodes with the same identity count as one.
+    fn server(&self) -> Option<ServerId> {
+        None
+    }
+
+    /// What the backend can do beyond the three operations.
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::default()
+    }
+}
+
+/// What a node answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Vote {
+    /// Done, on every resource.
+    Granted,
+    /// No, and nothing was changed.
+    Refused(Refusal),
+}
+
+/// What a node tells along with its no. Both facts are optional: a backend says what it can tell cheaply.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Refusal {
+    /// The token in our way.
+    pub holder: Option<Token>,
+    /// How long it will stand if nobody extends it, by the node's clock.
+    pub remaining: Option<Duration>,
+}
+
+impl Refusal {
+    /// A refusal because of `holder`.
+    pub fn by(holder: Token) -> Self {
+        Self { holder: Some(holder), remaining: None }
+    }
+
+    /// Adds the time after which the holder's key expires.
+    #[must_use]
+    pub fn expiring_in(mut self, remaining: Duration) -> Self {
+        self.remaining = Some(remaining);
+        self
+    }
+}
+
+/// One connection of a node, of all that it ever had. See [`LockNode::connection`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ConnectionId(pub u64);
+
+/// What tells a server from all others, such as the `run_id` of Redis. Clones share it.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct ServerId(Arc<str>);
+
+impl ServerId {
+    /// The identity a server states.
+    pub fn new(id: impl Into<Arc<str>>) -> Self {
+        Self(id.into())
+    }
+}
+
+impl fmt::Display for ServerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Debug for ServerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ServerId({self})")
+    }
+}
+
+/// What a backend can do beyond acquire, extend and release. Nothing yet: every such ability is opt-in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Capabilities {}
+
+/// Why a node did not answer a request. Not for a refusal, which is an answer.
+///
+/// Its message is for people and holds no secrets; its source is the client's own error.
+#[derive(Clone)]
+pub struct NodeError {
+    kind: NodeErrorKind,
+    message: Cow<'static, str>,
+    source: Option<Arc<dyn std::error::Error + Send + Sync>>,
+}
+
+/// What may have happened to a request without an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum NodeErrorKind {
+    /// The node cannot be reached, and the request was certainly not sent.
+    Unavailable,
+    /// The request may have been sent, and may have been carried out or may be later: a lost connection, a lost reply.
+    Unknown,
+    /// The server answered with an error and changed nothing: out of memory, read-only, not permitted.
+    Rejected,
+    /// What lies under the resource's key is no lock. Nothing was changed.
+    WrongType,
+    /// This backend cannot do that. Nothing was sent.
+    Unsupported,
+}
+
+impl NodeError {
+    /// The node cannot be reached; nothing was sent.
+    pub fn unavailable(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(NodeErrorKind::Unavailable, message)
+    }
+
+    /// The request was sent, or may have been, and its outcome is unknown.
+    pub fn unknown(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(NodeErrorKind::Unknown, message)
+    }
+
+    /// The server answered with an error.
+    pub fn rejected(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(NodeErrorKind::Rejected, message)
+    }
+
+    /// The key of `resource` holds something that is no lock.
+    pub fn wrong_type(resource: &Resource) -> Self {
+        Self::new(NodeErrorKind::WrongType, format!("the key {resource:?} holds something other than a lock"))
+    }
+
+    /// This backend cannot do `operation`.
+    pub fn unsupported(operation: &'static str) -> Self {
+        Self::new(NodeErrorKind::Unsupported, format!("this backend cannot {operation}"))
+    }
+
+    /// Adds the client's own error.
+    #[must_use]
+    pub fn with_source(mut self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
+        self.source = Some(Arc::new(source));
+        self
+    }
+
+    /// What may have happened to the request.
+    pub fn kind(&self) -> NodeErrorKind {
+        self.kind
+    }
+
+    fn new(kind: NodeErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
+        Self { kind, message: message.into(), source: None }
+    }
+}
+
+impl fmt::Display for NodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.message.fmt(f)
+    }
+}
+
+impl fmt::Debug for NodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {}", self.kind, self.message)
+    }
+}
+
+impl std::error::Error for NodeError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_deref().map(|source| source as _)
+    }
+}

@@ -1,0 +1,234 @@
+//! What is locked: resource names, parsed once.
+//!
+//! A [`Resource`] that exists is valid everywhere: its length was checked when it was made. [`Resources`] is what one
+//! claim locks together; it is kept sorted, so that the order in which a caller names resources does not matter.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::error::Error;
+
+/// The name of a lockable thing: 1 to 1,024 bytes, not necessarily text.
+///
+/// The bytes are the key on every node, as they are. Clones share them.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Resource(Arc<[u8]>);
+
+impl Resource {
+    /// The longest name, in bytes. Long enough for any sensible key, short enough for an error message and a log line.
+    pub const MAX_LEN: usize = 1024;
+
+    /// Checks a name.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](crate::ErrorKind::Invalid) when the name is empty or longer than [`Resource::MAX_LEN`].
+    pub fn new(name: impl AsRef<[u8]>) -> Result<Self, Error> {
+        let name = name.as_ref();
+        match name.len() {
+            0 => Err(Error::invalid("a resource name is empty; it needs 1 to 1024 bytes")),
+            1..=Self::MAX_LEN => Ok(Self(name.into())),
+            long => Err(Error::invalid(format!(
+                "the resource name \"{}...\" is {long} bytes long; the limit is 1024",
+                name[..32].escape_ascii()
+            ))),
+        }
+    }
+
+    /// The name's bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// The name, with bytes that are not printable ASCII escaped as in a Rust byte string.
+impl fmt::Display for Resource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.escape_ascii().fmt(f)
+    }
+}
+
+impl fmt::Debug for Resource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{self}\"")
+    }
+}
+
+/// One or more different resources, locked all or none. Sorted; clones share them.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Resources(Arc<[Resource]>);
+
+impl Resources {
+    /// Collects what is locked together.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](crate::ErrorKind::Invalid) when there is none, or the same one twice.
+    pub fn new(resources: impl IntoIterator<Item = Resource>) -> Result<Self, Error> {
+        let mut resources: Vec<_> = resources.into_iter().collect();
+        resources.sort_unstable();
+        if resources.is_empty() {
+            return Err(Error::invalid("no resource to lock was named"));
+        }
+        match resources.windows(2).find(|pair| pair[0] == pair[1]) {
+            Some(pair) => {
+                Err(Error::invalid(format!("the resource {:?} is named twice in one lock", pair[0])))
+            }
+            None => Ok(Self(resources.into())),
+        }
+    }
+}
+
+impl std::ops::Deref for Resources {
+    type Target = [Resource];
+
+    fn deref(&self) -> &[Resource] {
+        &self.0
+    }
+}
+
+/// `"a"`, or `"a", "b"` for several.
+impl fmt::Display for Resources {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (position, resource) in self.iter().enumerate() {
+            let comma = if position == 0 { "" } else { ", " };
+            write!(f, "{comma}{resource:?}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Resources {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+/// What can be locked: one name, or several in an array, a slice or a vector.
+///
+/// ```
+/// use redlock_core::{IntoResources, Resource};
+///
+/// assert_eq!(1, "invoice:42".into_resources()?.len());
+/// assert_eq!(1, b"\x00\xff".as_slice().into_resources()?.len());
+/// assert_eq!(2, ["from", "to"].into_resources()?.len());
+/// assert_eq!(2, vec![Resource::new("from")?, Resource::new("to")?].into_resources()?.len());
+/// # Ok::<(), redlock_core::Error>(())
+/// ```
+pub trait IntoResources {
+    /// Parses the names.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](crate::ErrorKind::Invalid) as of [`Resource::new`] and [`Resources::new`].
+    fn into_resources(self) -> Result<Resources, Error>;
+}
+
+/// One name: text, bytes, or a [`Resource`].
+pub trait IntoResource {
+    /// Parses the name.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](crate::ErrorKind::Invalid) as of [`Resource::new`].
+    fn into_resource(self) -> Result<Resource, Error>;
+}
+
+impl IntoResource for Resource {
+    fn into_resource(self) -> Result<Resource, Error> {
+        Ok(self)
+    }
+}
+
+impl IntoResource for &Resource {
+    fn into_resource(self) -> Result<Resource, Error> {
+        Ok(self.clone())
+    }
+}
+
+macro_rules! names {
+    ($($name:ty),*) => {$(
+        impl IntoResource for $name {
+            fn into_resource(self) -> Result<Resource, Error> {
+                Resource::new(self)
+            }
+        }
+    )*};
+}
+names!(&str, &String, String, &[u8], &Vec<u8>, Vec<u8>);
+
+macro_rules! single {
+    ($($name:ty),*) => {$(
+        impl IntoResources for $name {
+            fn into_resources(self) -> Result<Resources, Error> {
+                Resources::new([self.into_resource()?])
+            }
+        }
+    )*};
+}
+single!(&str, &String, String, &[u8], &Vec<u8>, Vec<u8>, Resource, &Resource);
+
+impl IntoResources for Resources {
+    fn into_resources(self) -> Result<Resources, Error> {
+        Ok(self)
+    }
+}
+
+impl<T: IntoResource, const N: usize> IntoResources for [T; N] {
+    fn into_resources(self) -> Result<Resources, Error> {
+        several(self)
+    }
+}
+
+impl<T: IntoResource> IntoResources for Vec<T> {
+    fn into_resources(self) -> Result<Resources, Error> {
+        several(self)
+    }
+}
+
+impl<'a, T> IntoResources for &'a [T]
+where
+    &'a T: IntoResource,
+{
+    fn into_resources(self) -> Result<Resources, Error> {
+        several(self)
+    }
+}
+
+fn several<T: IntoResource>(names: impl IntoIterator<Item = T>) -> Result<Resources, Error> {
+    let parsed: Vec<_> = names.into_iter().map(T::into_resource).collect::<Result<_, _>>()?;
+    Resources::new(parsed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(result: Result<Resources, Error>) -> String {
+        result.unwrap_err().to_string()
+    }
+
+    #[test]
+    fn order_does_not_matter() {
+        assert_eq!(["b", "a"].into_resources().unwrap(), ["a", "b"].into_resources().unwrap());
+    }
+
+    #[test]
+    fn different_splits_of_the_same_bytes_differ() {
+        assert_ne!(["ab", "c"].into_resources().unwrap(), ["a", "bc"].into_resources().unwrap());
+    }
+
+    #[test]
+    fn bad_names_are_named_with_the_limit() {
+        assert!(message("".into_resources()).contains("1 to 1024 bytes"));
+        assert!(message("x".repeat(1025).into_resources()).contains("1025 bytes long; the limit is 1024"));
+        assert!(message(["a", "b", "a"].into_resources()).contains("\"a\" is named twice"));
+        assert!(message(Vec::<Resource>::new().into_resources()).contains("no resource"));
+        assert!("x".repeat(1024).into_resources().is_ok());
+    }
+
+    #[test]
+    fn binary_names_print_escaped() {
+        assert_eq!("\"\\x00\\xff\\\"a\"", format!("{:?}", Resource::new(b"\x00\xff\"a").unwrap()));
+    }
+}

@@ -1,0 +1,97 @@
+//! The contract of an async runtime: time, tasks and chance.
+//!
+//! Core owns no clock, no timer, no executor and no random source; it asks a [`Runtime`]. Feature `tokio` has a
+//! ready-made one, feature `smol` another, and an adapter's builder presets its client's. A test hands in a simulated
+//! one, and the same seed then replays the same run.
+//!
+//! # Your own runtime
+//!
+//! Four small methods. Answer `now` from a clock that counts the time in which the machine was suspended:
+//! [`boot_time`](crate::boot_time) does. Timers do not have to count it: core never trusts one for longer than a second
+//! without looking at the clock again. `spawn` must accept a future at any time: when there is nothing left to run it,
+//! drop it.
+//!
+//! ```
+//! use std::time::Duration;
+//! use redlock_core::{BoxFuture, Instant, Runtime, boot_time};
+//!
+//! #[derive(Debug)]
+//! struct OneThreadEach;
+//!
+//! impl Runtime for OneThreadEach {
+//!     fn now(&self) -> Instant {
+//!         boot_time()
+//!     }
+//!
+//!     fn sleep(&self, duration: Duration) -> BoxFuture<()> {
+//!         Box::pin(async move {
+//!             smol::Timer::after(duration).await;
+//!         })
+//!     }
+//!
+//!     fn spawn(&self, future: BoxFuture<()>) {
+//!         std::thread::spawn(|| smol::block_on(future));
+//!     }
+//! }
+//! ```
+
+#[cfg(feature = "smol")]
+mod smol;
+#[cfg(feature = "tokio")]
+mod tokio;
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use crate::clock::Instant;
+
+#[cfg(feature = "smol")]
+pub use self::smol::SmolRuntime;
+#[cfg(feature = "tokio")]
+pub use self::tokio::TokioRuntime;
+
+/// A future that owns what it needs and may move between threads.
+pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// Time, tasks and chance; the [module docs](self) are the recipe for one of your own.
+pub trait Runtime: Send + Sync + fmt::Debug + 'static {
+    /// The time. Never goes back.
+    fn now(&self) -> Instant;
+
+    /// Completes after `duration` or a little later. Dropping it cancels it.
+    fn sleep(&self, duration: Duration) -> BoxFuture<()>;
+
+    /// Runs `future` in the background. Neither blocks nor panics, wherever it is called from; a runtime that has shut
+    /// down drops the future.
+    fn spawn(&self, future: BoxFuture<()>);
+
+    /// Fills `bytes` with random ones; from the operating system, unless a simulation replaces it. Tokens are made of
+    /// them, so they must not be guessable.
+    fn fill_random(&self, bytes: &mut [u8]) {
+        #[allow(clippy::disallowed_methods)] // the one place that asks the OS
+        getrandom::fill(bytes).expect("the operating system has random numbers");
+    }
+}
+
+/// Sleeps until `deadline` by the runtime's clock, also where the clock counts suspension and the timer does not.
+pub(crate) async fn sleep_until(runtime: &dyn Runtime, deadline: Instant) {
+    loop {
+        let left = deadline.saturating_duration_since(runtime.now());
+        if left.is_zero() {
+            return;
+        }
+        runtime.sleep(left.min(LONGEST_SLEEP)).await;
+    }
+}
+
+/// How long a timer is trusted before the clock is read again.
+const LONGEST_SLEEP: Duration = Duration::from_secs(1);
+
+/// A random number, for choices that nobody needs to be unable to guess.
+pub(crate) fn random(runtime: &dyn Runtime) -> u64 {
+    let mut bytes = [0; 8];
+    runtime.fill_random(&mut bytes);
+    u64::from_le_bytes(bytes)
+}

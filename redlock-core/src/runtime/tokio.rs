@@ -1,0 +1,70 @@
+//! The runtime that most adapters run on.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::time::sleep;
+
+use super::{BoxFuture, Runtime};
+use crate::clock::{Instant, boot_time};
+
+/// [`Runtime`] over tokio: whichever tokio runtime the call is made in.
+///
+/// Made anywhere, also outside a runtime; it remembers the last tokio runtime that it was used in, so that a guard
+/// dropped on a thread without one is still released. Once that runtime has shut down, spawned work is dropped in
+/// silence and keys are left to their TTL.
+///
+/// Where tokio's clock is paused for a test, [`now`](Runtime::now) moves with whichever goes ahead, the paused clock or
+/// the real one, so that a loop that sleeps and looks at the clock gets on.
+#[derive(Debug, Default)]
+pub struct TokioRuntime {
+    last: Mutex<Option<Handle>>,
+}
+
+impl TokioRuntime {
+    /// A runtime to hand to a builder.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The tokio runtime to use: the current one, which is remembered, or else the last.
+    fn handle(&self) -> Option<Handle> {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Ok(current) = Handle::try_current() {
+            *last = Some(current);
+        }
+        last.clone()
+    }
+}
+
+impl Runtime for TokioRuntime {
+    #[allow(clippy::disallowed_methods)] // this is what others are told to ask
+    fn now(&self) -> Instant {
+        let virtual_now = tokio::time::Instant::now().into_std();
+        let ahead = virtual_now.saturating_duration_since(std::time::Instant::now());
+        boot_time() + ahead
+    }
+
+    /// # Panics
+    ///
+    /// Outside a tokio runtime when none was used before: without one there is no timer.
+    #[allow(clippy::disallowed_methods)] // this is what others are told to ask
+    fn sleep(&self, duration: Duration) -> BoxFuture<()> {
+        match Handle::try_current() {
+            Ok(_) => Box::pin(sleep(duration)),
+            Err(_) => {
+                let handle = self.handle();
+                let _context = handle.as_ref().map(Handle::enter);
+                Box::pin(sleep(duration))
+            }
+        }
+    }
+
+    fn spawn(&self, future: BoxFuture<()>) {
+        match self.handle() {
+            Some(handle) => drop(handle.spawn(future)),
+            None => tracing::debug!("nothing can run in the background: no tokio runtime was ever entered"),
+        }
+    }
+}

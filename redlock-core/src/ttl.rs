@@ -1,0 +1,80 @@
+//! How long a lock may be held without a word: the time to live of its keys.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::error::Error;
+
+/// A valid time to live: whole milliseconds from [`Ttl::MIN`] to [`Ttl::MAX`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ttl(Duration);
+
+impl Ttl {
+    /// 10 ms. Less cannot be told from the drift allowance (2 ms and more) and a round trip.
+    pub const MIN: Self = Self(Duration::from_millis(10));
+
+    /// 24 days: what fits into a signed 32-bit count of milliseconds, the narrowest any server or timer in use has.
+    pub const MAX: Self = Self(Duration::from_secs(24 * 24 * 60 * 60));
+
+    /// Checks a duration. What is finer than a millisecond is cut off, since servers count in milliseconds.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](crate::ErrorKind::Invalid) when it is below [`Ttl::MIN`] or above [`Ttl::MAX`].
+    pub fn new(ttl: Duration) -> Result<Self, Error> {
+        if ttl < Self::MIN.0 {
+            return Err(Error::invalid(format!("a TTL of {ttl:?} is too short; the minimum is 10 ms")));
+        }
+        if ttl > Self::MAX.0 {
+            return Err(Error::invalid(format!("a TTL of {ttl:?} is too long; the maximum is 24 days")));
+        }
+        let whole = u64::try_from(ttl.as_millis()).expect("24 days are few milliseconds");
+        Ok(Self(Duration::from_millis(whole)))
+    }
+
+    /// The time to live as a duration.
+    pub fn as_duration(self) -> Duration {
+        self.0
+    }
+
+    /// The time to live in milliseconds, as the wire has it.
+    pub fn as_millis(self) -> u64 {
+        u64::try_from(self.0.as_millis()).expect("24 days are few milliseconds")
+    }
+}
+
+impl TryFrom<Duration> for Ttl {
+    type Error = Error;
+
+    fn try_from(ttl: Duration) -> Result<Self, Error> {
+        Self::new(ttl)
+    }
+}
+
+impl fmt::Debug for Ttl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_inclusive_and_named() {
+        for good in [Ttl::MIN.as_duration(), Duration::from_secs(10), Ttl::MAX.as_duration()] {
+            assert_eq!(good, Ttl::new(good).unwrap().as_duration());
+        }
+        let refused = |ttl| Ttl::new(ttl).unwrap_err().to_string();
+        assert_eq!("a TTL of 0ns is too short; the minimum is 10 ms", refused(Duration::ZERO));
+        assert!(refused(Duration::from_micros(9_999)).contains("9.999ms is too short"));
+        assert!(refused(Ttl::MAX.as_duration() + Duration::from_nanos(1)).contains("the maximum is 24 days"));
+        assert!(refused(Duration::MAX).contains("the maximum is 24 days"));
+    }
+
+    #[test]
+    fn fractions_of_a_millisecond_are_cut_off() {
+        assert_eq!(10, Ttl::new(Duration::from_micros(10_999)).unwrap().as_millis());
+    }
+}

@@ -1,0 +1,109 @@
+//! What an adapter brings: how its client connects, and how it sends a command.
+//!
+//! Everything else about a Redis or Valkey node (commands, scripts, reconnecting, what an answer means) is the same for
+//! every client and lives in this crate.
+
+use std::fmt;
+use std::future::Future;
+
+/// How to reach one server. Made without I/O; every call of [`connect`](Connector::connect) opens a new connection.
+pub trait Connector: Send + Sync + 'static {
+    /// What [`connect`](Connector::connect) opens.
+    type Connection: Connection;
+
+    /// Opens one connection: authenticated, database selected, RESP3 where the server has it and RESP2 otherwise.
+    ///
+    /// The caller bounds the time, by dropping the future. A connection never reconnects by itself and never sends a
+    /// command twice. The error's message goes into reports and logs: it must not contain a password.
+    fn connect(&self) -> impl Future<Output = Result<Self::Connection, Failure>> + Send;
+}
+
+/// One ordered connection. Dropping it closes it, and what it has not sent yet is never sent.
+pub trait Connection: Send + Sync + 'static {
+    /// Sends one command behind everything sent before on this connection, and waits for its reply.
+    ///
+    /// No time limit of its own: the caller drops the future. An error reply of the server is an `Ok`.
+    fn call(&self, command: Command<'_>) -> impl Future<Output = Result<Reply, Failure>> + Send;
+
+    /// Sends several commands in one write, and waits for all replies.
+    fn pipeline(&self, commands: &[Command<'_>]) -> impl Future<Output = Result<Vec<Reply>, Failure>> + Send;
+
+    /// Completes when the connection is lost, without any command having to fail first where the client can tell.
+    fn lost(&self) -> impl Future<Output = ()> + Send;
+}
+
+/// A command to send. All of them are binary-safe.
+#[derive(Clone, Copy)]
+pub enum Command<'a> {
+    /// `SET key value NX PX millis`, followed by `GET` where `get` is set. Apart, because a client may have a faster way
+    /// for a well-known command than for an arbitrary one.
+    SetIfAbsent {
+        /// The key.
+        key: &'a [u8],
+        /// The value.
+        value: &'a [u8],
+        /// The time to live in milliseconds.
+        millis: u64,
+        /// Whether to ask for what is there instead (from Redis 7.0 on): the old value, or nil if the key was set.
+        get: bool,
+    },
+    /// Any other command: its name and its arguments.
+    Other {
+        /// The name, such as `EVALSHA`.
+        name: &'static str,
+        /// The arguments.
+        args: &'a [&'a [u8]],
+    },
+}
+
+/// What the server answered.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Reply {
+    /// Nil of any kind.
+    Nil,
+    /// An integer; booleans of RESP3 are 0 and 1.
+    Int(i64),
+    /// A string of any kind, status replies too.
+    Bytes(Vec<u8>),
+    /// An array; maps and sets of RESP3 are flattened.
+    Array(Vec<Reply>),
+    /// An error of the server, as it is on the wire: `OOM command not allowed ...`.
+    Error(String),
+}
+
+/// Why there is no reply.
+#[derive(Clone)]
+pub struct Failure {
+    /// Whether the command may have reached the server.
+    pub sent: Sent,
+    /// The client's error, in one line and without secrets.
+    pub message: String,
+}
+
+/// Whether a command may have reached the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// Certainly not.
+    No,
+    /// It may have.
+    Maybe,
+}
+
+impl fmt::Debug for Reply {
+    /// Shows the shape and the length of strings only: a reply may be somebody's token.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nil => f.write_str("nil"),
+            Self::Int(number) => write!(f, "{number}"),
+            Self::Bytes(bytes) => write!(f, "a string of {} bytes", bytes.len()),
+            Self::Array(replies) => f.debug_list().entries(replies).finish(),
+            Self::Error(message) => write!(f, "error {message:?}"),
+        }
+    }
+}
+
+impl fmt::Debug for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (sent: {:?})", self.message, self.sent)
+    }
+}
