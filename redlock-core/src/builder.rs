@@ -1,26 +1,121 @@
 //! From nodes and settings to a [`Redlock`].
 
+use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
+use crate::decide::validity::DriftFactor;
+use crate::error::Error;
 use crate::node::LockNode;
+use crate::redlock::Redlock;
 use crate::runtime::Runtime;
+use crate::shared::{Presence, Settings, Shared};
 
-/// Collects nodes and settings.
+/// Collects nodes and settings, and checks them. Does no I/O and needs no runtime around it.
+#[derive(Clone)]
+#[must_use = "a builder does nothing until it builds"]
 pub struct Builder {
     runtime: Arc<dyn Runtime>,
     nodes: Vec<Arc<dyn LockNode>>,
+    node_timeout: Duration,
+    retry_delay: Duration,
+    drift_factor: f64,
 }
+
+/// 200 ms: a hundred round trips within a data centre and two around the world, and a fiftieth of the 10 s TTL that most
+/// locks have. A node that takes longer votes too late to be of use.
+const NODE_TIMEOUT: Duration = Duration::from_millis(200);
+
+/// 200 ms: what the reference implementations have.
+const RETRY_DELAY: Duration = Duration::from_millis(200);
 
 impl Builder {
     /// Starts with a runtime and no nodes.
     pub fn new(runtime: Arc<dyn Runtime>) -> Self {
-        Self { runtime, nodes: Vec::new() }
+        let drift_factor = 0.01;
+        Self {
+            runtime,
+            nodes: Vec::new(),
+            node_timeout: NODE_TIMEOUT,
+            retry_delay: RETRY_DELAY,
+            drift_factor,
+        }
     }
 
-    /// Adds a node.
-    #[must_use]
+    /// Adds a node. Nodes are independent lock servers: never a replica of another, never two names of one.
+    ///
+    /// An odd number is best: an even number tolerates no more failures than one node less. One node is the
+    /// single-instance lock, with no tolerance at all.
     pub fn node(mut self, node: Arc<dyn LockNode>) -> Self {
         self.nodes.push(node);
         self
+    }
+
+    /// Adds several nodes.
+    pub fn nodes(mut self, nodes: impl IntoIterator<Item = Arc<dyn LockNode>>) -> Self {
+        self.nodes.extend(nodes);
+        self
+    }
+
+    /// How long one node may take to answer: small against the TTL, and generous against the round trip. 200 ms if not
+    /// set; 1 ms at least. Never more than half of the TTL in question.
+    ///
+    /// It costs nothing while a quorum answers sooner.
+    pub fn node_timeout(mut self, timeout: Duration) -> Self {
+        self.node_timeout = timeout;
+        self
+    }
+
+    /// The longest delay between two attempts at a lock that someone else has; each is random between half of it and the
+    /// whole, and at least 1 ms. 200 ms if not set.
+    pub fn retry_delay(mut self, delay: Duration) -> Self {
+        self.retry_delay = delay;
+        self
+    }
+
+    /// How far the clocks of nodes and clients may run apart, as a share of the TTL: 0.01 if not set, which is 20 times
+    /// what clocks disciplined by NTP are off. 2 ms are added in any case.
+    pub fn clock_drift_factor(mut self, factor: f64) -> Self {
+        self.drift_factor = factor;
+        self
+    }
+
+    /// Checks nodes and settings. Connects to nothing: nodes connect when they are first used.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](crate::ErrorKind::Invalid) without nodes, with two nodes of the same label (one server listed twice),
+    /// or with a setting out of its bounds.
+    pub fn build(self) -> Result<Redlock, Error> {
+        if self.nodes.is_empty() {
+            return Err(Error::invalid("no nodes were given; a lock needs at least one"));
+        }
+        for (index, node) in self.nodes.iter().enumerate() {
+            if let Some(first) = self.nodes[..index].iter().position(|other| other.label() == node.label()) {
+                let label = node.label();
+                return Err(Error::invalid(format!(
+                    "nodes {first} and {index} are the same server: {label}"
+                )));
+            }
+        }
+        if self.node_timeout < Duration::from_millis(1) {
+            let timeout = self.node_timeout;
+            return Err(Error::invalid(format!(
+                "a node timeout of {timeout:?} is too short; the minimum is 1 ms"
+            )));
+        }
+        let settings = Settings {
+            node_timeout: self.node_timeout,
+            retry_delay: self.retry_delay,
+            drift: DriftFactor::new(self.drift_factor)?,
+        };
+        Ok(Redlock::new(Presence(Arc::new(Shared::new(self.nodes, self.runtime, settings)))))
+    }
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let labels: Vec<_> = self.nodes.iter().map(|node| node.label()).collect();
+        f.debug_struct("Builder").field("nodes", &labels).finish_non_exhaustive()
     }
 }

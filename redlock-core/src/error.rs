@@ -3,7 +3,6 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::node::NodeErrorKind;
 use crate::report::{NodeReport, NodeReports, Outcome};
 use crate::token::Fingerprint;
 
@@ -93,13 +92,6 @@ impl Error {
             Outcome::Refused(refusal) => Some(refusal),
             _ => None,
         })
-    }
-
-    /// Whether every node of a failed round was rejected for what lies under the key, so that no retry helps by itself.
-    pub(crate) fn blames(&self, kind: NodeErrorKind) -> bool {
-        self.nodes()
-            .iter()
-            .any(|node| matches!(node.outcome(), Outcome::Failed(error) if error.kind() == kind))
     }
 }
 

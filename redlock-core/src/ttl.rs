@@ -7,14 +7,14 @@ use crate::error::Error;
 
 /// A valid time to live: whole milliseconds from [`Ttl::MIN`] to [`Ttl::MAX`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Ttl(Duration);
+pub struct Ttl(u64);
 
 impl Ttl {
     /// 10 ms. Less cannot be told from the drift allowance (2 ms and more) and a round trip.
-    pub const MIN: Self = Self(Duration::from_millis(10));
+    pub const MIN: Self = Self(10);
 
     /// 24 days: what fits into a signed 32-bit count of milliseconds, the narrowest any server or timer in use has.
-    pub const MAX: Self = Self(Duration::from_secs(24 * 24 * 60 * 60));
+    pub const MAX: Self = Self(24 * 24 * 60 * 60 * 1000);
 
     /// Checks a duration. What is finer than a millisecond is cut off, since servers count in milliseconds.
     ///
@@ -22,24 +22,23 @@ impl Ttl {
     ///
     /// [`Invalid`](crate::ErrorKind::Invalid) when it is below [`Ttl::MIN`] or above [`Ttl::MAX`].
     pub fn new(ttl: Duration) -> Result<Self, Error> {
-        if ttl < Self::MIN.0 {
+        if ttl < Self::MIN.as_duration() {
             return Err(Error::invalid(format!("a TTL of {ttl:?} is too short; the minimum is 10 ms")));
         }
-        if ttl > Self::MAX.0 {
-            return Err(Error::invalid(format!("a TTL of {ttl:?} is too long; the maximum is 24 days")));
+        match u64::try_from(ttl.as_millis()) {
+            Ok(millis) if ttl <= Self::MAX.as_duration() => Ok(Self(millis)),
+            _ => Err(Error::invalid(format!("a TTL of {ttl:?} is too long; the maximum is 24 days"))),
         }
-        let whole = u64::try_from(ttl.as_millis()).expect("24 days are few milliseconds");
-        Ok(Self(Duration::from_millis(whole)))
     }
 
     /// The time to live as a duration.
     pub fn as_duration(self) -> Duration {
-        self.0
+        Duration::from_millis(self.0)
     }
 
     /// The time to live in milliseconds, as the wire has it.
     pub fn as_millis(self) -> u64 {
-        u64::try_from(self.0.as_millis()).expect("24 days are few milliseconds")
+        self.0
     }
 }
 
@@ -53,7 +52,7 @@ impl TryFrom<Duration> for Ttl {
 
 impl fmt::Debug for Ttl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        self.as_duration().fmt(f)
     }
 }
 

@@ -51,14 +51,9 @@ impl Runtime for TokioRuntime {
     /// Outside a tokio runtime when none was used before: without one there is no timer.
     #[allow(clippy::disallowed_methods)] // this is what others are told to ask
     fn sleep(&self, duration: Duration) -> BoxFuture<()> {
-        match Handle::try_current() {
-            Ok(_) => Box::pin(sleep(duration)),
-            Err(_) => {
-                let handle = self.handle();
-                let _context = handle.as_ref().map(Handle::enter);
-                Box::pin(sleep(duration))
-            }
-        }
+        let elsewhere = if Handle::try_current().is_err() { self.handle() } else { None };
+        let _context = elsewhere.as_ref().map(Handle::enter);
+        Box::pin(sleep(duration))
     }
 
     fn spawn(&self, future: BoxFuture<()>) {

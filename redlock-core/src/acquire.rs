@@ -1,0 +1,130 @@
+//! Acquiring: one attempt is one round with a token of its own.
+//!
+//! One token over several attempts is unsafe: a release of the first attempt that arrives late deletes the key of the
+//! second, which still counts it. A lost attempt is undone on all nodes from the moment it is lost, for whatever reason:
+//! refusals, errors, timeouts, validity spent, or nobody waiting any more.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use crate::background::{Verdict, drive};
+use crate::claim::Claim;
+use crate::decide::tally::{Cause, Decision};
+use crate::error::{Error, ErrorKind};
+use crate::guard::Guard;
+use crate::lease::Lease;
+use crate::node::NodeErrorKind;
+use crate::release;
+use crate::report::Outcome;
+use crate::resource::Resources;
+use crate::round::Round;
+use crate::shared::Presence;
+use crate::token::Token;
+use crate::ttl::Ttl;
+
+/// Makes one attempt.
+pub(crate) async fn attempt(
+    presence: &Arc<Presence>,
+    resources: &Resources,
+    ttl: Ttl,
+) -> Result<Guard, Error> {
+    if presence.is_closed() {
+        return Err(Error::closed());
+    }
+    let claim = Claim::new(resources.clone(), Token::random(&*presence.runtime));
+    let lease = Lease::new(Arc::clone(presence), claim);
+    drive(presence, |verdict| everywhere(lease, ttl, verdict)).await
+}
+
+/// Asks all nodes, tells the verdict as soon as it is certain, and sees to every node that answers later.
+async fn everywhere(lease: Lease, ttl: Ttl, mut verdict: Verdict<Result<Guard, Error>>) {
+    let shared = lease.shared();
+    let limit = node_timeout(shared.settings.node_timeout, ttl);
+    let mut round = Round::new(shared, limit, |node| node.acquire(lease.claim(), ttl));
+    while round.decision() == Decision::Open {
+        let Some(index) = next_while_awaited(&mut round, &mut verdict).await else { break };
+        lease.settle(index, round.ballots.outcome(index));
+    }
+
+    let deadline = shared.settings.drift.deadline(round.ballots.start, ttl);
+    let in_time = shared.now() < deadline;
+    if round.decision() == Decision::Won && in_time && !verdict.is_canceled() {
+        lease.hold_until(deadline);
+        lease.keep_votes(&round.ballots);
+        // A guard that nobody takes is dropped, and so released.
+        let _ = verdict.send(Ok(Guard::new(lease.clone())));
+        while let Some(index) = round.next().await {
+            lease.settle(index, round.ballots.outcome(index));
+            lease.keep_vote(index, &round.ballots);
+        }
+        return;
+    }
+
+    release::in_background(&lease);
+    let mut verdict = Some(verdict);
+    loop {
+        if let Some(error) = error(&lease, &round, in_time) {
+            if let Some(verdict) = verdict.take() {
+                let _ = verdict.send(Err(error));
+            }
+        }
+        let Some(index) = round.next().await else { return };
+        lease.settle(index, round.ballots.outcome(index));
+    }
+}
+
+/// The next vote; `None` when there is none left, or nobody waits for the verdict any more.
+async fn next_while_awaited<T>(round: &mut Round<'_>, verdict: &mut Verdict<T>) -> Option<usize> {
+    let mut next = pin!(round.next());
+    poll_fn(|cx| match verdict.poll_canceled(cx) {
+        Poll::Ready(()) => Poll::Ready(None),
+        Poll::Pending => next.as_mut().poll(cx),
+    })
+    .await
+}
+
+/// Why the attempt was lost, once that is certain.
+fn error(lease: &Lease, round: &Round<'_>, in_time: bool) -> Option<Error> {
+    let shared = lease.shared();
+    let resources = lease.claim().all_resources();
+    let (nodes, quorum) = (shared.members.len(), shared.quorum());
+    let tally = round.ballots.tally();
+    let (kind, message) = match round.decision() {
+        Decision::Open | Decision::Lost(None) => return None,
+        Decision::Won if in_time => return None,
+        Decision::Won => {
+            (ErrorKind::Expired, format!("the validity of {resources} was spent before a quorum had granted"))
+        }
+        Decision::Lost(Some(Cause::Contended)) => (
+            ErrorKind::Contended,
+            format!(
+                "{resources} is held by someone else: {} of {nodes} nodes granted, {quorum} must",
+                tally.granted()
+            ),
+        ),
+        Decision::Lost(Some(Cause::NoQuorum)) => {
+            let answered = tally.answered();
+            let wrong_type = |index: &usize| matches!(round.ballots.outcome(*index), Outcome::Failed(error) if error.kind() == NodeErrorKind::WrongType);
+            let why = match (0..nodes).find(wrong_type) {
+                Some(index) => format!("; node {index} has something other than a lock under that key"),
+                None => String::new(),
+            };
+            (
+                ErrorKind::NoQuorum,
+                format!(
+                    "no quorum for {resources}: {answered} of {nodes} nodes answered, {quorum} must{why}"
+                ),
+            )
+        }
+    };
+    Some(round.ballots.error(kind, message, shared))
+}
+
+/// How long a node may take when a TTL is running: no longer than half of it, so that a quorum that answers at the last
+/// moment leaves something to use.
+pub(crate) fn node_timeout(configured: Duration, ttl: Ttl) -> Duration {
+    configured.min(ttl.as_duration() / 2)
+}

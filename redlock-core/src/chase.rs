@@ -1,0 +1,199 @@
+//! Undoing what was not undone at once: releases that are repeated until the node has answered them for good.
+//!
+//! Each node has a queue of chases and, while it is not empty, one task. A node that is down is probed with the oldest
+//! chase alone, after a growing delay; once it answers, the rest goes out in batches. When a chase ends is decided in
+//! [`pursuit`](crate::decide::pursuit); time alone ends none. What bounds them: the queue holds 64 Ki chases, the oldest
+//! is dropped with a warning; and when the last handle and lease are gone, a minute is left.
+
+use std::collections::BTreeMap;
+use std::mem;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use crate::calls::{Calls, Ending};
+use crate::claim::Claim;
+use crate::clock::Instant;
+use crate::decide::pursuit::{Answer, Next, Pursuit};
+use crate::node::Vote;
+use crate::runtime::sleep_until;
+use crate::shared::{Shared, locked};
+
+/// So many chases wait for one node at most: some 10 MB of claims.
+const LIMIT: usize = 1 << 16;
+
+/// So many releases are sent to one node at once.
+const BATCH: usize = 64;
+
+/// The delays between two probes of a node that does not answer. The longest bounds how long after a node's return the
+/// keys left on it are deleted.
+const SHORTEST_DELAY: Duration = Duration::from_millis(10);
+const LONGEST_DELAY: Duration = Duration::from_millis(500);
+
+/// How long chases go on after the last handle and lease are gone, so that a program that forgets its lock leaves no
+/// task behind for ever. `close` waits without limit.
+const GRACE: Duration = Duration::from_secs(60);
+
+/// The release of one claim on one node, to be repeated.
+#[derive(Debug)]
+pub(crate) struct Chase {
+    pub(crate) claim: Claim,
+    pub(crate) pursuit: Pursuit,
+}
+
+/// The chases of one node.
+#[derive(Default)]
+pub(crate) struct Chaser(Mutex<Queue>);
+
+#[derive(Default)]
+struct Queue {
+    /// By the time at which the next release is due, then by age.
+    chases: BTreeMap<(Instant, u64), Chase>,
+    pushed: u64,
+    /// Whether there is a task. It may have taken chases out of the queue.
+    running: bool,
+}
+
+impl Chaser {
+    pub(crate) fn is_empty(&self) -> bool {
+        let queue = locked(&self.0);
+        queue.chases.is_empty() && !queue.running
+    }
+}
+
+impl Queue {
+    fn push(&mut self, due: Instant, chase: Chase) {
+        self.pushed += 1;
+        self.chases.insert((due, self.pushed), chase);
+    }
+
+    /// Takes at most `limit` chases that are due.
+    fn take(&mut self, limit: usize, now: Instant) -> Vec<Chase> {
+        let due = self.chases.keys().take(limit).take_while(|(due, _)| *due <= now).count();
+        (0..due).filter_map(|_| self.chases.pop_first()).map(|(_, chase)| chase).collect()
+    }
+}
+
+impl Shared {
+    /// Undoes a claim on a node, however long that takes, from `due` on.
+    pub(crate) fn chase(self: &Arc<Self>, index: usize, due: Instant, chase: Chase) {
+        let member = &self.members[index];
+        let mut queue = locked(&member.chaser.0);
+        if queue.chases.len() >= LIMIT {
+            tracing::warn!(node = member.node.label(), "too much to undo: the oldest is left to its TTL");
+            queue.chases.pop_first();
+        }
+        queue.push(due, chase);
+        drop(queue);
+        self.resume_chase(index);
+    }
+
+    /// Starts again what runtimes have taken with them when they ended.
+    pub(crate) fn resume_chases(self: &Arc<Self>) {
+        (0..self.members.len()).for_each(|index| self.resume_chase(index));
+    }
+
+    fn resume_chase(self: &Arc<Self>, index: usize) {
+        let mut queue = locked(&self.members[index].chaser.0);
+        if !queue.chases.is_empty() && !mem::replace(&mut queue.running, true) {
+            drop(queue);
+            let chasing = Chasing { shared: Arc::clone(self), index, taken: Vec::new(), over: false };
+            self.runtime.spawn(Box::pin(chasing.run()));
+        }
+    }
+}
+
+/// The task of one node.
+struct Chasing {
+    shared: Arc<Shared>,
+    index: usize,
+    /// Sent, and not answered for good yet.
+    taken: Vec<Chase>,
+    /// Whether the queue knows that the task is over.
+    over: bool,
+}
+
+impl Chasing {
+    async fn run(mut self) {
+        let mut delay = Duration::ZERO;
+        loop {
+            let limit = if delay.is_zero() { BATCH } else { 1 };
+            let Some(due) = self.take(limit) else { return };
+            if due > self.shared.now() {
+                sleep_until(&*self.shared.runtime, due).await;
+            } else if self.release().await {
+                delay = Duration::ZERO;
+            } else {
+                delay = (delay * 2).clamp(SHORTEST_DELAY, LONGEST_DELAY);
+                sleep_until(&*self.shared.runtime, self.shared.now() + delay).await;
+            }
+        }
+    }
+
+    /// Takes what is due. Answers when the first of the rest is, if nothing is due now, or `None` when the task is over.
+    fn take(&mut self, limit: usize) -> Option<Instant> {
+        let now = self.shared.now();
+        let given_up = self.shared.abandoned().is_some_and(|since| now > since + GRACE);
+        let mut queue = locked(&self.shared.members[self.index].chaser.0);
+        if given_up && !queue.chases.is_empty() {
+            tracing::warn!(
+                keys = queue.chases.len(),
+                "nobody waits for what is to be undone: it is left to its TTL"
+            );
+            queue.chases.clear();
+        }
+        let Some((due, _)) = queue.chases.keys().next().copied() else {
+            queue.running = false;
+            self.over = true;
+            return None;
+        };
+        self.taken = queue.take(limit, now);
+        Some(due)
+    }
+
+    /// Sends the releases that were taken. Whether the node answered.
+    async fn release(&mut self) -> bool {
+        let (shared, limit) = (&self.shared, self.shared.settings.node_timeout);
+        let member = &shared.members[self.index];
+        let sent = shared.now();
+        let mut next: Vec<Next> = self.taken.iter().map(|_| Next::Again(sent)).collect();
+        let mut pursuits: Vec<_> = self.taken.iter().map(|chase| chase.pursuit).collect();
+        let mut answered = false;
+        let calls = self.taken.iter().map(|chase| member.node.release(&chase.claim));
+        let mut calls = Calls::new(&*shared.runtime, sent, limit, calls);
+        while let Some((position, ending)) = calls.next().await {
+            let at = shared.now();
+            next[position] = match ending {
+                Ending::Answered(vote) => {
+                    answered = true;
+                    let (deleted, connection) = (vote == Vote::Granted, member.node.connection());
+                    pursuits[position].answered(Answer { deleted, connection, sent, at }, limit)
+                }
+                Ending::Failed(_) | Ending::TimedOut => pursuits[position].failed(at),
+            };
+        }
+        drop(calls);
+        let mut queue = locked(&member.chaser.0);
+        for ((chase, pursuit), next) in self.taken.drain(..).zip(pursuits).zip(next) {
+            if let Next::Again(due) = next {
+                queue.push(due, Chase { pursuit, ..chase });
+            }
+        }
+        answered
+    }
+}
+
+/// Ends the task, also where its runtime ends it: what it has not finished goes back into the queue.
+impl Drop for Chasing {
+    fn drop(&mut self) {
+        let now = self.shared.now();
+        let mut queue = locked(&self.shared.members[self.index].chaser.0);
+        for chase in self.taken.drain(..) {
+            queue.push(now, chase);
+        }
+        if !self.over {
+            queue.running = false;
+        }
+        drop(queue);
+        self.shared.notify();
+    }
+}

@@ -1,0 +1,6 @@
+//! The decisions, on values only: no I/O, no clock, no chance.
+
+pub(crate) mod backoff;
+pub(crate) mod pursuit;
+pub(crate) mod tally;
+pub(crate) mod validity;

@@ -1,0 +1,148 @@
+//! Whether to try again after a lost round, and when.
+//!
+//! The delay is random, so that contenders who collided once do not collide again; it is never below 1 ms, so that no
+//! setting makes a hot loop. Contention is bounded by time and, when asked for, by a number of attempts. Nodes that
+//! cannot be reached are bounded by rounds instead: waiting for them is not what a lock's caller meant by waiting.
+
+use std::time::Duration;
+
+use crate::clock::Instant;
+
+/// How long a caller is willing to try.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    /// When to stop trying, or never.
+    pub(crate) until: Option<Instant>,
+    /// How many attempts may be made, or any number.
+    pub(crate) attempts: Option<u32>,
+    /// The longest delay between two attempts; the shortest is half of it.
+    pub(crate) delay: Duration,
+}
+
+/// Why the last round was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Setback {
+    /// Someone else has the lock.
+    Contended,
+    /// Nodes failed, or answered too late to be of use.
+    Unusable,
+}
+
+/// Counts the rounds of one request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Backoff {
+    patience: Patience,
+    attempts: u32,
+    unusable: u32,
+}
+
+/// The shortest delay there is.
+const FLOOR: Duration = Duration::from_millis(1);
+
+/// So many rounds in a row without a usable quorum end a request: one may be bad luck and two may be a node restarting,
+/// but whoever waits through a third waits for an outage.
+const UNUSABLE_ROUNDS: u32 = 3;
+
+impl Backoff {
+    pub(crate) fn new(patience: Patience) -> Self {
+        Self { patience, attempts: 0, unusable: 0 }
+    }
+
+    /// The delay before the next attempt, after one that was lost at `now`; `None` when there is none. A delay never
+    /// reaches beyond the end of the patience, and no attempt begins after it.
+    pub(crate) fn after(&mut self, setback: Setback, now: Instant, random: u64) -> Option<Duration> {
+        self.attempts = self.attempts.saturating_add(1);
+        self.unusable = if setback == Setback::Unusable { self.unusable + 1 } else { 0 };
+        let left = self.patience.until.map(|until| until.saturating_duration_since(now));
+        let exhausted = self.patience.attempts.is_some_and(|limit| self.attempts >= limit)
+            || self.unusable >= UNUSABLE_ROUNDS
+            || left.is_some_and(|left| left < FLOOR);
+        if exhausted {
+            return None;
+        }
+        let delay = between_half_and_whole(self.patience.delay, random).max(FLOOR);
+        Some(left.map_or(delay, |left| delay.min(left)))
+    }
+}
+
+/// Spreads `random` evenly over the upper half of `whole`.
+fn between_half_and_whole(whole: Duration, random: u64) -> Duration {
+    let half = whole / 2;
+    let nanos = half.as_nanos().saturating_mul(u128::from(random)) >> u64::BITS;
+    half + Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const START: Instant = Instant::ORIGIN;
+
+    fn patience(millis: u64) -> Patience {
+        let until = Some(START + Duration::from_millis(millis));
+        Patience { until, attempts: None, delay: Duration::from_millis(200) }
+    }
+
+    proptest! {
+        #[test]
+        fn delays_lie_between_half_and_whole(random: u64, micros in 2_000_u64..10_000_000) {
+            let delay = Duration::from_micros(micros);
+            let mut backoff = Backoff::new(Patience { until: None, attempts: None, delay });
+            let chosen = backoff.after(Setback::Contended, START, random).unwrap();
+            prop_assert!(delay / 2 <= chosen && chosen <= delay, "{chosen:?}");
+        }
+
+        #[test]
+        fn no_setting_makes_a_hot_loop(random: u64, nanos in 0_u64..2_000_000, left in 0_u64..3_000_000) {
+            let (delay, left) = (Duration::from_nanos(nanos), Duration::from_nanos(left));
+            for setback in [Setback::Contended, Setback::Unusable] {
+                let mut backoff = Backoff::new(Patience { until: Some(START + left), attempts: None, delay });
+                if let Some(chosen) = backoff.after(setback, START, random) {
+                    prop_assert!(FLOOR <= chosen && chosen <= left);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn delays_are_spread() {
+        let mut backoff = Backoff::new(patience(10_000));
+        assert_eq!(Some(Duration::from_millis(100)), backoff.after(Setback::Contended, START, 0));
+        let longest = backoff.after(Setback::Contended, START, u64::MAX).unwrap();
+        assert!(longest > Duration::from_micros(199_999), "{longest:?}");
+    }
+
+    #[test]
+    fn contention_is_bounded_by_time_alone() {
+        let mut backoff = Backoff::new(patience(1_000));
+        for _ in 0..1_000 {
+            assert!(backoff.after(Setback::Contended, START, 7).is_some());
+        }
+        let end = START + Duration::from_millis(1_000);
+        assert_eq!(
+            Some(Duration::from_millis(50)),
+            backoff.after(Setback::Contended, end - Duration::from_millis(50), 0)
+        );
+        assert_eq!(None, backoff.after(Setback::Contended, end, 0));
+    }
+
+    #[test]
+    fn attempts_are_counted_when_asked_for() {
+        let mut backoff = Backoff::new(Patience { attempts: Some(3), ..patience(1_000) });
+        let tries: Vec<_> = (0..3).map(|_| backoff.after(Setback::Contended, START, 0).is_some()).collect();
+        assert_eq!(vec![true, true, false], tries);
+    }
+
+    #[test]
+    fn three_unusable_rounds_in_a_row_are_enough() {
+        use Setback::{Contended, Unusable};
+        let mut backoff = Backoff::new(Patience { until: None, ..patience(0) });
+        let mut goes_on = |setback| backoff.after(setback, START, 0).is_some();
+        assert!(goes_on(Unusable) && goes_on(Unusable));
+        assert!(goes_on(Contended), "the row was broken");
+        assert!(goes_on(Unusable) && goes_on(Unusable));
+        assert!(!goes_on(Unusable));
+    }
+}

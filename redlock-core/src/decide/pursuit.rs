@@ -1,0 +1,172 @@
+//! When a write whose outcome is unknown has been undone for certain.
+//!
+//! A write that can create a key (an acquire, a refill) and was not answered may be carried out at any later time: a
+//! stopped server carries it out when it wakes, with its full TTL. So a release pursues it, and the pursuit ends only
+//! when the key cannot appear any more:
+//!
+//! - a release deleted it, and it was the only such write; or
+//! - the node answered a release that was sent behind the write on the same connection: the write came before; or
+//! - there being no such connection, the node answered two releases at least a node timeout apart: what it had received
+//!   before the first it has carried out before the second.
+//!
+//! Time passing at the client ends no pursuit.
+
+use std::time::Duration;
+
+use crate::clock::Instant;
+use crate::node::ConnectionId;
+
+/// What a claim may have left on one node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Trace {
+    /// The node said that our key is there.
+    written: bool,
+    /// Writes that were sent, or may have been, and not answered yet.
+    unsettled: u32,
+    /// The connection that all unsettled writes were sent on, if it was one.
+    connection: Option<ConnectionId>,
+}
+
+impl Trace {
+    /// A write that can create the key is about to be sent; `connection` as read before.
+    pub(crate) fn begin(&mut self, connection: Option<ConnectionId>) {
+        let same = self.unsettled == 0 || self.connection == connection;
+        self.connection = if same { connection } else { None };
+        self.unsettled += 1;
+    }
+
+    /// A write is known to have been carried out, or to have been refused, rejected or never sent.
+    pub(crate) fn settle(&mut self, written: bool) {
+        self.unsettled = self.unsettled.saturating_sub(1);
+        self.written |= written;
+    }
+
+    /// What a release must achieve on this node.
+    pub(crate) fn pursue(self) -> Pursuit {
+        Pursuit { trace: self, first_answer: None }
+    }
+}
+
+/// The undoing of a claim on one node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pursuit {
+    trace: Trace,
+    /// When the node answered the first release.
+    first_answer: Option<Instant>,
+}
+
+/// What comes after a release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// The key cannot appear any more.
+    Done,
+    /// Another release, to be sent at this time or later.
+    Again(Instant),
+}
+
+/// One release, as it was answered.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Answer {
+    pub(crate) deleted: bool,
+    /// The node's connection, read after the answer. Connections never come back, so if it is the write's, the release
+    /// went over it too.
+    pub(crate) connection: Option<ConnectionId>,
+    pub(crate) sent: Instant,
+    pub(crate) at: Instant,
+}
+
+impl Pursuit {
+    /// A release was answered.
+    pub(crate) fn answered(&mut self, answer: Answer, node_timeout: Duration) -> Next {
+        let Trace { unsettled, connection, .. } = self.trace;
+        let alone = unsettled == 0 || (unsettled == 1 && answer.deleted);
+        let behind = connection.is_some() && connection == answer.connection;
+        match self.first_answer {
+            _ if alone || behind => Next::Done,
+            Some(first) if answer.sent.saturating_duration_since(first) >= node_timeout => Next::Done,
+            Some(first) => Next::Again(first + node_timeout),
+            None => {
+                self.first_answer = Some(answer.at);
+                Next::Again(answer.at + node_timeout)
+            }
+        }
+    }
+
+    /// A release was not answered. Whether another is owed: not where nothing of ours can be.
+    pub(crate) fn failed(self, now: Instant) -> Next {
+        if self.trace.written || self.trace.unsettled > 0 { Next::Again(now) } else { Next::Done }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIMEOUT: Duration = Duration::from_millis(100);
+    const A: Option<ConnectionId> = Some(ConnectionId(1));
+    const B: Option<ConnectionId> = Some(ConnectionId(2));
+
+    fn at(millis: u64) -> Instant {
+        Instant::since_origin(Duration::from_millis(millis))
+    }
+
+    fn answer(deleted: bool, connection: Option<ConnectionId>, sent: u64) -> Answer {
+        Answer { deleted, connection, sent: at(sent), at: at(sent + 1) }
+    }
+
+    fn unsettled(connections: &[Option<ConnectionId>]) -> Pursuit {
+        let mut trace = Trace::default();
+        connections.iter().for_each(|connection| trace.begin(*connection));
+        trace.pursue()
+    }
+
+    #[test]
+    fn a_deleted_key_ends_the_pursuit_of_a_single_write() {
+        assert_eq!(Next::Done, unsettled(&[A]).answered(answer(true, B, 0), TIMEOUT));
+        assert_ne!(Next::Done, unsettled(&[A, B]).answered(answer(true, B, 0), TIMEOUT));
+    }
+
+    #[test]
+    fn an_answer_behind_the_write_ends_it() {
+        assert_eq!(Next::Done, unsettled(&[A]).answered(answer(false, A, 0), TIMEOUT));
+        assert_eq!(Next::Done, unsettled(&[A, A]).answered(answer(false, A, 0), TIMEOUT));
+        assert_ne!(
+            Next::Done,
+            unsettled(&[A, B]).answered(answer(false, B, 0), TIMEOUT),
+            "one of them was on A"
+        );
+        assert_ne!(
+            Next::Done,
+            unsettled(&[None]).answered(answer(false, None, 0), TIMEOUT),
+            "no order known"
+        );
+    }
+
+    #[test]
+    fn otherwise_it_takes_two_answers_a_node_timeout_apart() {
+        let mut pursuit = unsettled(&[A]);
+        assert_eq!(Next::Again(at(101)), pursuit.answered(answer(false, B, 0), TIMEOUT));
+        assert_eq!(Next::Again(at(101)), pursuit.answered(answer(false, B, 100), TIMEOUT), "sent too early");
+        assert_eq!(Next::Again(at(500)), pursuit.failed(at(500)), "time alone ends nothing");
+        assert_eq!(Next::Done, pursuit.answered(answer(false, B, 101), TIMEOUT));
+    }
+
+    #[test]
+    fn a_settled_write_needs_one_answer_and_nothing_needs_none() {
+        let mut trace = Trace::default();
+        assert_eq!(Next::Done, trace.pursue().failed(at(0)));
+        trace.begin(A);
+        trace.settle(true);
+        assert_eq!(Next::Again(at(0)), trace.pursue().failed(at(0)), "our key is there");
+        assert_eq!(Next::Done, trace.pursue().answered(answer(false, B, 0), TIMEOUT));
+    }
+
+    #[test]
+    fn a_new_write_after_all_are_settled_has_a_connection_of_its_own() {
+        let mut trace = Trace::default();
+        trace.begin(A);
+        trace.settle(false);
+        trace.begin(B);
+        assert_eq!(Next::Done, trace.pursue().answered(answer(false, B, 0), TIMEOUT));
+    }
+}

@@ -1,0 +1,68 @@
+//! The value that owns a lock.
+
+use std::mem;
+use std::ops::Deref;
+
+use crate::error::Error;
+use crate::lease::Lease;
+use crate::release::{self, Released};
+
+/// Owns a lock and releases it, when told to or when dropped. Derefs to its [`Lease`].
+///
+/// # What drop does
+///
+/// It hands the release to the runtime and returns: it neither waits nor panics, on any thread, inside a runtime or
+/// outside. Where the runtime has shut down nothing is sent, and the keys are left to their TTL. Call
+/// [`release`](Guard::release) to know what became of the lock, and [`close`](crate::Redlock::close) to wait for what
+/// drops have begun.
+#[derive(Debug)]
+#[must_use = "the lock is released as soon as the guard is dropped"]
+pub struct Guard {
+    lease: Lease,
+    released: bool,
+}
+
+impl Guard {
+    /// Releases the lock on all nodes. Returns once a quorum confirmed; the rest goes on in the background.
+    ///
+    /// That the lock had expired or was lost before is an outcome, not an error.
+    ///
+    /// # Errors
+    ///
+    /// [`NoQuorum`](crate::ErrorKind::NoQuorum) when too few nodes answered. The release is then repeated in the
+    /// background until the nodes answer.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped at any time, the release goes on in the background.
+    pub async fn release(mut self) -> Result<Released, Error> {
+        self.released = true;
+        release::release(&self.lease).await
+    }
+
+    /// A view of the lock that outlives the guard, for other tasks: [`Lease`].
+    pub fn lease(&self) -> Lease {
+        self.lease.clone()
+    }
+
+    pub(crate) fn new(lease: Lease) -> Self {
+        Self { lease, released: false }
+    }
+}
+
+impl Deref for Guard {
+    type Target = Lease;
+
+    fn deref(&self) -> &Lease {
+        &self.lease
+    }
+}
+
+/// Hands the release to the runtime; see [`Guard`].
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if !mem::replace(&mut self.released, true) {
+            release::in_background(&self.lease);
+        }
+    }
+}

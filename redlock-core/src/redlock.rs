@@ -1,0 +1,92 @@
+//! The handle that applications hold.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::builder::Builder;
+use crate::clock::Instant;
+use crate::health::{self, Health};
+use crate::request::{LockRequest, TryLockRequest};
+use crate::resource::IntoResources;
+use crate::runtime::Runtime;
+use crate::shared::Presence;
+
+/// A distributed lock over N independent nodes. Cheap to clone; clones share everything.
+///
+/// It has no type parameters: a service that holds one is tested with fake nodes and run with real ones, unchanged.
+///
+/// # What drop does
+///
+/// Nothing while there are clones, guards or leases. After the last of them, connections close as soon as what is to be
+/// undone on a node has been, or after a minute. [`close`](Redlock::close) waits for that without limit.
+#[derive(Clone)]
+pub struct Redlock(Arc<Presence>);
+
+impl Redlock {
+    /// Collects nodes and settings, for nodes of one's own; an adapter crate has a `builder` that takes addresses.
+    pub fn builder(runtime: impl Runtime) -> Builder {
+        Builder::new(Arc::new(runtime))
+    }
+
+    /// Locks a resource, or several all or none: [`LockRequest`], to be awaited. Waits up to 10 s by default.
+    ///
+    /// `ttl` is how long the lock is held when nothing more is heard of its holder: 10 ms to 24 days. Less drift, and
+    /// less the time that acquiring took, it is how long the guard may be relied on.
+    pub fn lock(&self, resources: impl IntoResources, ttl: Duration) -> LockRequest {
+        LockRequest::new(self.0.clone(), resources.into_resources(), ttl)
+    }
+
+    /// Makes a single attempt, and answers `None` when someone else has the lock: [`TryLockRequest`], to be awaited.
+    pub fn try_lock(&self, resources: impl IntoResources, ttl: Duration) -> TryLockRequest {
+        TryLockRequest::new(self.0.clone(), resources.into_resources(), ttl)
+    }
+
+    /// Asks every node whether it could vote now. Takes the node timeout at most.
+    ///
+    /// Sends each a release of a lock that nobody has, so an answer means that requests are carried out, not only that
+    /// something listens.
+    ///
+    /// # Cancel safety
+    ///
+    /// May be dropped at any time.
+    pub async fn health(&self) -> Health {
+        health::health(&self.0).await
+    }
+
+    /// Refuses new locks from now on, here and on all clones, and waits for what is outstanding: rounds under way, and
+    /// whatever is still to be undone on any node. Guards that are still held may be released afterwards.
+    ///
+    /// A node that is down for good is waited for without limit: bound the wait with your runtime's timeout.
+    ///
+    /// # Cancel safety
+    ///
+    /// May be dropped at any time and called again; new locks stay refused.
+    pub async fn close(&self) {
+        self.0.close();
+        loop {
+            let changed = self.0.listen();
+            self.0.resume_chases();
+            if self.0.is_idle() {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    /// The time on the clock that leases are measured with, for [`LockRequest::wait_until`].
+    pub fn now(&self) -> Instant {
+        self.0.now()
+    }
+
+    pub(crate) fn new(presence: Presence) -> Self {
+        Self(Arc::new(presence))
+    }
+}
+
+impl fmt::Debug for Redlock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let labels: Vec<_> = self.0.members.iter().map(|member| member.node.label()).collect();
+        f.debug_struct("Redlock").field("nodes", &labels).field("settings", &self.0.settings).finish()
+    }
+}

@@ -1,0 +1,91 @@
+//! Releasing: a compare-and-delete on every node, and a chase where its outcome stays unknown.
+
+use crate::background::{Verdict, drive};
+use crate::chase::Chase;
+use crate::decide::pursuit::{Answer, Next};
+use crate::decide::tally::{Cause, Decision};
+use crate::error::{Error, ErrorKind};
+use crate::lease::Lease;
+use crate::report::Outcome;
+use crate::round::Round;
+
+/// What a release found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+#[must_use = "the lock may have been lost before it was released"]
+pub enum Released {
+    /// The lock was ours until now.
+    Held,
+    /// Its validity had passed before: someone else may have had it since.
+    Expired,
+    /// Its validity had not passed, but so many nodes did not have it any more that a quorum of them cannot have. It was
+    /// deleted, or the nodes have lost data; someone else may have had it meanwhile.
+    Lost,
+}
+
+/// Releases a lease and waits until a quorum has answered.
+pub(crate) async fn release(lease: &Lease) -> Result<Released, Error> {
+    drive(lease.shared(), |verdict| everywhere(lease.clone(), verdict)).await
+}
+
+/// Releases a lease in the background.
+pub(crate) fn in_background(lease: &Lease) {
+    drive(lease.shared(), |verdict| everywhere(lease.clone(), verdict)).in_background();
+}
+
+/// Deletes the claim on all nodes, also where nothing of it is known to be.
+async fn everywhere(lease: Lease, verdict: Verdict<Result<Released, Error>>) {
+    let shared = lease.shared();
+    let valid = lease.is_held();
+    // As things stand before the first release is sent: what becomes known later may have happened after it.
+    let pursuits = lease.end();
+    let mut verdict = Some(verdict);
+    let limit = shared.settings.node_timeout;
+    let mut round = Round::new(shared, limit, |node| node.release(lease.claim()));
+    let sent = round.ballots.start;
+    while let Some(index) = round.next().await {
+        let (mut pursuit, now) = (pursuits[index], shared.now());
+        let next = match round.ballots.outcome(index) {
+            outcome @ (Outcome::Granted | Outcome::Refused(_)) => {
+                let deleted = matches!(outcome, Outcome::Granted);
+                let connection = shared.members[index].node.connection();
+                pursuit.answered(Answer { deleted, connection, sent, at: now }, limit)
+            }
+            _ => pursuit.failed(now),
+        };
+        if let Next::Again(due) = next {
+            shared.chase(index, due, Chase { claim: lease.claim().clone(), pursuit });
+        }
+        if let Some(result) = outcome(&lease, &round, valid) {
+            if let Some(verdict) = verdict.take() {
+                let _ = verdict.send(result);
+            }
+        }
+    }
+}
+
+/// What can be said as soon as it is certain that a quorum has answered, or cannot.
+fn outcome(lease: &Lease, round: &Round<'_>, valid: bool) -> Option<Result<Released, Error>> {
+    let shared = lease.shared();
+    let tally = round.ballots.tally();
+    if tally.answered() < shared.quorum() {
+        return match round.decision() {
+            Decision::Lost(Some(Cause::NoQuorum)) => {
+                let message = format!(
+                    "no quorum confirmed the release of {}: {} of {} nodes answered, {} must",
+                    lease.claim().all_resources(),
+                    tally.answered(),
+                    shared.members.len(),
+                    shared.quorum(),
+                );
+                Some(Err(round.ballots.error(ErrorKind::NoQuorum, message, shared)))
+            }
+            _ => None,
+        };
+    }
+    Some(Ok(match round.decision() {
+        _ if !valid => Released::Expired,
+        Decision::Lost(_) => Released::Lost,
+        Decision::Won | Decision::Open => Released::Held,
+    }))
+}

@@ -1,0 +1,189 @@
+//! A lock as it is asked for: settings first, then an await.
+
+use std::future::{IntoFuture, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use crate::acquire;
+use crate::clock::Instant;
+use crate::decide::backoff::{Backoff, Patience, Setback};
+use crate::error::{Error, ErrorKind};
+use crate::guard::Guard;
+use crate::resource::Resources;
+use crate::runtime::{BoxFuture, random, sleep_until};
+use crate::shared::Presence;
+use crate::ttl::Ttl;
+
+/// How long a request waits for a lock that someone else has, unless told otherwise: long enough for a short critical
+/// section or two, short enough for the request that a user waits for.
+const DEFAULT_WAIT: Duration = Duration::from_secs(10);
+
+/// A lock to be waited for: set what matters, then await it.
+///
+/// Waiting for someone else to let go is bounded by time: 10 s by default. Nodes that cannot be reached are not waited
+/// for that long: three rounds in a row without a usable quorum end the request.
+///
+/// # Errors
+///
+/// [`Contended`](ErrorKind::Contended) when the time, or the number of attempts, is up;
+/// [`NoQuorum`](ErrorKind::NoQuorum) when too few nodes answer; [`Expired`](ErrorKind::Expired) when nodes are so slow
+/// that nothing of the TTL is left; [`Invalid`](ErrorKind::Invalid) for a bad argument;
+/// [`Closed`](ErrorKind::Closed) after [`close`](crate::Redlock::close).
+///
+/// # Cancel safety
+///
+/// Dropped at any await, whatever was sent is undone on all nodes in the background.
+#[must_use = "a request does nothing until it is awaited"]
+pub struct LockRequest {
+    attempt: Attempt,
+    wait: Wait,
+    attempts: Option<u32>,
+    retry_delay: Duration,
+}
+
+/// One attempt at a lock, to be awaited: the guard, or `None` when someone else has the lock.
+///
+/// # Errors
+///
+/// As of [`LockRequest`], but [`Contended`](ErrorKind::Contended): that is `Ok(None)`.
+///
+/// # Cancel safety
+///
+/// Dropped at any await, whatever was sent is undone on all nodes in the background.
+#[must_use = "a request does nothing until it is awaited"]
+pub struct TryLockRequest {
+    attempt: Attempt,
+}
+
+struct Attempt {
+    presence: Arc<Presence>,
+    resources: Result<Resources, Error>,
+    ttl: Duration,
+}
+
+#[derive(Clone, Copy)]
+enum Wait {
+    For(Duration),
+    Until(Instant),
+    ForEver,
+}
+
+impl LockRequest {
+    pub(crate) fn new(presence: Arc<Presence>, resources: Result<Resources, Error>, ttl: Duration) -> Self {
+        let retry_delay = presence.settings.retry_delay;
+        let attempt = Attempt { presence, resources, ttl };
+        Self { attempt, wait: Wait::For(DEFAULT_WAIT), attempts: None, retry_delay }
+    }
+
+    /// Waits so long for someone else to let go, from the first poll on. No attempt begins after that; zero is one
+    /// attempt. 10 s if not set.
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.wait = Wait::For(wait);
+        self
+    }
+
+    /// Waits until `deadline`, a time on [`Redlock::now`](crate::Redlock::now)'s clock: one deadline for several steps.
+    pub fn wait_until(mut self, deadline: Instant) -> Self {
+        self.wait = Wait::Until(deadline);
+        self
+    }
+
+    /// Waits however long someone else has the lock.
+    pub fn wait_forever(mut self) -> Self {
+        self.wait = Wait::ForEver;
+        self
+    }
+
+    /// Makes at most so many attempts, and at least one. Not bounded if not set: the time is.
+    pub fn attempts(mut self, attempts: u32) -> Self {
+        self.attempts = Some(attempts);
+        self
+    }
+
+    /// The longest delay between two attempts; each is random between half of it and the whole, and at least 1 ms. The
+    /// [builder's](crate::Builder::retry_delay) if not set.
+    pub fn retry_delay(mut self, delay: Duration) -> Self {
+        self.retry_delay = delay;
+        self
+    }
+
+    async fn run(self) -> Result<Guard, Error> {
+        let (resources, ttl) = (self.attempt.resources?, Ttl::new(self.attempt.ttl)?);
+        let presence = self.attempt.presence;
+        let until = match self.wait {
+            Wait::For(wait) => Some(presence.now() + wait),
+            Wait::Until(deadline) => Some(deadline),
+            Wait::ForEver => None,
+        };
+        let mut backoff = Backoff::new(Patience { until, attempts: self.attempts, delay: self.retry_delay });
+        loop {
+            let error = match acquire::attempt(&presence, &resources, ttl).await {
+                Ok(guard) => return Ok(guard),
+                Err(error) => error,
+            };
+            let setback = match error.kind() {
+                ErrorKind::Contended => Setback::Contended,
+                ErrorKind::NoQuorum | ErrorKind::Expired => Setback::Unusable,
+                _ => return Err(error),
+            };
+            match backoff.after(setback, presence.now(), random(&*presence.runtime)) {
+                Some(delay) => pause(&presence, delay).await,
+                None => return Err(error),
+            }
+        }
+    }
+}
+
+impl TryLockRequest {
+    pub(crate) fn new(presence: Arc<Presence>, resources: Result<Resources, Error>, ttl: Duration) -> Self {
+        Self { attempt: Attempt { presence, resources, ttl } }
+    }
+
+    async fn run(self) -> Result<Option<Guard>, Error> {
+        let Attempt { presence, resources, ttl } = self.attempt;
+        match acquire::attempt(&presence, &resources?, Ttl::new(ttl)?).await {
+            Ok(guard) => Ok(Some(guard)),
+            Err(error) if error.kind() == ErrorKind::Contended => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl IntoFuture for LockRequest {
+    type Output = Result<Guard, Error>;
+    type IntoFuture = BoxFuture<Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.run())
+    }
+}
+
+impl IntoFuture for TryLockRequest {
+    type Output = Result<Option<Guard>, Error>;
+    type IntoFuture = BoxFuture<Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.run())
+    }
+}
+
+/// Waits for `delay`, or until there is no point in waiting any more.
+async fn pause(presence: &Presence, delay: Duration) {
+    let until = presence.now() + delay;
+    let mut timer = pin!(sleep_until(&*presence.runtime, until));
+    loop {
+        let mut changed = pin!(presence.listen());
+        if presence.is_closed() {
+            return;
+        }
+        let woken = poll_fn(|cx| match timer.as_mut().poll(cx) {
+            Poll::Ready(()) => Poll::Ready(false),
+            Poll::Pending => changed.as_mut().poll(cx).map(|()| true),
+        });
+        if !woken.await {
+            return;
+        }
+    }
+}

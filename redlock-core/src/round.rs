@@ -1,0 +1,143 @@
+//! One request to all nodes at once, and the count of their votes.
+
+use std::time::Duration;
+
+use crate::calls::{Call, Calls, Ending};
+use crate::clock::Instant;
+use crate::decide::tally::{Decision, Standing, Tally};
+use crate::error::{Error, ErrorKind};
+use crate::node::{LockNode, ServerId, Vote};
+use crate::report::{NodeReport, NodeReports, Outcome};
+use crate::shared::Shared;
+
+pub(crate) struct Round<'a> {
+    shared: &'a Shared,
+    calls: Calls<'a>,
+    pub(crate) ballots: Ballots,
+}
+
+/// What each node has said in one round, by its index.
+#[derive(Clone, Debug)]
+pub(crate) struct Ballots {
+    pub(crate) start: Instant,
+    ballots: Vec<Ballot>,
+    /// Whether nodes have turned out to be one server.
+    aliases: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Ballot {
+    outcome: Outcome,
+    latency: Duration,
+    /// Which server answered.
+    server: Option<ServerId>,
+}
+
+impl<'a> Round<'a> {
+    /// Prepares the request to every node; they are sent when the round is first polled. The clock starts here.
+    pub(crate) fn new(
+        shared: &'a Shared,
+        limit: Duration,
+        request: impl Fn(&'a dyn LockNode) -> Call<'a>,
+    ) -> Self {
+        let start = shared.now();
+        let calls = shared.members.iter().map(|member| request(&*member.node));
+        let calls = Calls::new(&*shared.runtime, start, limit, calls);
+        Self { shared, calls, ballots: Ballots::new(start, shared.members.len()) }
+    }
+
+    /// The next node whose outcome is known; `None` when all are. Safe to drop and ask again.
+    pub(crate) async fn next(&mut self) -> Option<usize> {
+        let (index, ending) = self.calls.next().await?;
+        let outcome = match ending {
+            Ending::Answered(Vote::Granted) => Outcome::Granted,
+            Ending::Answered(Vote::Refused(refusal)) => Outcome::Refused(refusal),
+            Ending::Failed(error) => Outcome::Failed(error),
+            Ending::TimedOut => Outcome::TimedOut,
+        };
+        self.ballots.cast(index, outcome, self.shared);
+        Some(index)
+    }
+
+    pub(crate) fn decision(&self) -> Decision {
+        self.ballots.tally().decide(self.shared.quorum())
+    }
+}
+
+impl Ballots {
+    pub(crate) fn new(start: Instant, nodes: usize) -> Self {
+        let pending = Ballot { outcome: Outcome::Pending, latency: Duration::ZERO, server: None };
+        Self { start, ballots: vec![pending; nodes], aliases: false }
+    }
+
+    pub(crate) fn outcome(&self, index: usize) -> &Outcome {
+        &self.ballots[index].outcome
+    }
+
+    pub(crate) fn cast(&mut self, index: usize, outcome: Outcome, shared: &Shared) {
+        let latency = shared.now().saturating_duration_since(self.start);
+        let server = match outcome {
+            Outcome::Granted | Outcome::Refused(_) => shared.members[index].node.server(),
+            _ => None,
+        };
+        self.aliases |= server.is_some() && self.ballots.iter().any(|other| other.server == server);
+        self.ballots[index] = Ballot { outcome, latency, server };
+    }
+
+    /// Takes over one vote.
+    pub(crate) fn copy(&mut self, index: usize, from: &Self) {
+        self.aliases |= from.aliases;
+        self.ballots[index] = from.ballots[index].clone();
+    }
+
+    /// The votes so far. Nodes that are one server have one vote: the strongest of theirs.
+    pub(crate) fn tally(&self) -> Tally {
+        if !self.aliases {
+            return Tally::of(self.ballots.iter().map(Ballot::standing));
+        }
+        let voters = (0..self.ballots.len()).filter(|index| self.first_of_server(*index) == *index);
+        Tally::of(voters.map(|voter| {
+            let same = (voter..self.ballots.len()).filter(|index| self.first_of_server(*index) == voter);
+            same.map(|index| self.ballots[index].standing()).max().unwrap_or(Standing::Failed)
+        }))
+    }
+
+    /// What every node said, for people.
+    pub(crate) fn reports(&self, shared: &Shared) -> Vec<NodeReport> {
+        let so_far = shared.now().saturating_duration_since(self.start);
+        let label = |index: usize| shared.members[index].node.label().to_owned();
+        let report = |(index, ballot): (usize, &Ballot)| NodeReport {
+            index,
+            label: label(index),
+            outcome: ballot.outcome.clone(),
+            latency: if matches!(ballot.outcome, Outcome::Pending) { so_far } else { ballot.latency },
+            same_server_as: Some(self.first_of_server(index))
+                .filter(|first| *first != index)
+                .map(|i| (i, label(i))),
+        };
+        self.ballots.iter().enumerate().map(report).collect()
+    }
+
+    /// An error about `what` with every node's report.
+    pub(crate) fn error(&self, kind: ErrorKind, message: String, shared: &Shared) -> Error {
+        Error::new(kind, message, NodeReports(self.reports(shared)))
+    }
+
+    /// The first node that is known to be the same server as this one; itself, if none is.
+    fn first_of_server(&self, index: usize) -> usize {
+        let server = &self.ballots[index].server;
+        let first = || self.ballots.iter().position(|ballot| ballot.server == *server);
+        server.as_ref().and_then(|_| first()).unwrap_or(index)
+    }
+}
+
+impl Ballot {
+    fn standing(&self) -> Standing {
+        match self.outcome {
+            Outcome::Granted => Standing::Granted,
+            Outcome::Refused(_) => Standing::Refused,
+            Outcome::Failed(_) | Outcome::TimedOut => Standing::Failed,
+            Outcome::Pending => Standing::Pending,
+        }
+    }
+}

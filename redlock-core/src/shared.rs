@@ -1,0 +1,135 @@
+//! What all handles, leases and background work of one [`Redlock`](crate::Redlock) share.
+//!
+//! Two counts of references end two things. [`Presence`] is held by what users hold: when the last one is gone, chases
+//! have a grace period left. [`Shared`] is held by background work too, and with it the nodes: when it is gone, so are
+//! the nodes' connections.
+
+use std::ops::Deref;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use event_listener::{Event, EventListener};
+
+use crate::chase::Chaser;
+use crate::clock::Instant;
+use crate::decide::tally::quorum;
+use crate::decide::validity::DriftFactor;
+use crate::node::LockNode;
+use crate::runtime::Runtime;
+
+pub(crate) struct Shared {
+    pub(crate) members: Box<[Member]>,
+    pub(crate) runtime: Arc<dyn Runtime>,
+    pub(crate) settings: Settings,
+    /// Rounds and releases under way, in whichever task.
+    busy: AtomicUsize,
+    closed: AtomicBool,
+    /// Fires when something outstanding may have ended, and at closing.
+    changed: Event,
+    abandoned: OnceLock<Instant>,
+}
+
+/// One configured node, and what is still to be undone there.
+pub(crate) struct Member {
+    pub(crate) node: Arc<dyn LockNode>,
+    pub(crate) chaser: Chaser,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings {
+    pub(crate) node_timeout: Duration,
+    pub(crate) retry_delay: Duration,
+    pub(crate) drift: DriftFactor,
+}
+
+impl Shared {
+    pub(crate) fn new(nodes: Vec<Arc<dyn LockNode>>, runtime: Arc<dyn Runtime>, settings: Settings) -> Self {
+        let member = |node| Member { node, chaser: Chaser::default() };
+        Self {
+            members: nodes.into_iter().map(member).collect(),
+            runtime,
+            settings,
+            busy: AtomicUsize::new(0),
+            closed: AtomicBool::new(false),
+            changed: Event::new(),
+            abandoned: OnceLock::new(),
+        }
+    }
+
+    pub(crate) fn quorum(&self) -> usize {
+        quorum(self.members.len())
+    }
+
+    pub(crate) fn now(&self) -> Instant {
+        self.runtime.now()
+    }
+
+    /// Counts as outstanding until it is dropped.
+    pub(crate) fn ticket(self: &Arc<Self>) -> Ticket {
+        self.busy.fetch_add(1, Ordering::AcqRel);
+        Ticket(Arc::clone(self))
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.notify();
+    }
+
+    /// Whether nothing is under way and nothing is to be undone.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.busy.load(Ordering::Acquire) == 0 && self.members.iter().all(|member| member.chaser.is_empty())
+    }
+
+    /// Something outstanding has ended.
+    pub(crate) fn notify(&self) {
+        self.changed.notify(usize::MAX);
+    }
+
+    /// Listens for the end of something outstanding, and for closing. Listen first, then look.
+    pub(crate) fn listen(&self) -> EventListener {
+        self.changed.listen()
+    }
+
+    /// When the last handle was dropped, if it was.
+    pub(crate) fn abandoned(&self) -> Option<Instant> {
+        self.abandoned.get().copied()
+    }
+}
+
+/// Something outstanding.
+pub(crate) struct Ticket(Arc<Shared>);
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        if self.0.busy.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.0.notify();
+        }
+    }
+}
+
+/// What a user's handles and leases hold.
+pub(crate) struct Presence(pub(crate) Arc<Shared>);
+
+impl Deref for Presence {
+    type Target = Arc<Shared>;
+
+    fn deref(&self) -> &Arc<Shared> {
+        &self.0
+    }
+}
+
+impl Drop for Presence {
+    fn drop(&mut self) {
+        let _ = self.0.abandoned.set(self.0.now());
+    }
+}
+
+/// Locks a mutex whose critical sections leave consistent values behind even when they panic.
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
