@@ -11,7 +11,7 @@
 //!   ever. By then fred has answered everything it ever took out of the queue, so what is still unanswered was not sent.
 
 use std::future::Future;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use fred::clients::Client;
@@ -109,7 +109,8 @@ impl Connection {
         match command {
             // Not as a custom command, which fred would flush by itself: this way many acquires share one write.
             Command::SetIfAbsent { key, value, millis, get } => {
-                let reply = self.client.set(key, value, expiry(millis), Some(SetOptions::NX), get).await;
+                let reply =
+                    self.client.set(key, value, Some(expiry(millis)), Some(SetOptions::NX), get).await;
                 reply::of_value(reply)
             }
             Command::Other { name, args } => {
@@ -124,7 +125,7 @@ impl Connection {
         for command in commands {
             let queued: Result<Value, _> = match *command {
                 Command::SetIfAbsent { key, value, millis, get } => {
-                    pipeline.set(key, value, expiry(millis), Some(SetOptions::NX), get).await
+                    pipeline.set(key, value, Some(expiry(millis)), Some(SetOptions::NX), get).await
                 }
                 Command::Other { name, args } => pipeline.custom(custom(name), arguments(args)).await,
             };
@@ -133,9 +134,12 @@ impl Connection {
         reply::of_pipeline(pipeline.try_all().await, commands.len())
     }
 
-    /// Waits for `answer` as long as fred's task lives.
-    async fn while_alive<T>(&self, answer: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-        match select(pin!(answer), self.task.ended.clone()).await {
+    /// Waits for `answer` as long as fred's task lives. By reference: fred's futures are some 10 KB each.
+    async fn while_alive<T>(
+        &self,
+        answer: Pin<&mut impl Future<Output = Result<T, Failure>>>,
+    ) -> Result<T, Failure> {
+        match select(answer, self.task.ended.clone()).await {
             Either::Left((answer, _)) => answer,
             Either::Right(((), answer)) => match answer.now_or_never() {
                 Some(answer) => answer,
@@ -147,7 +151,7 @@ impl Connection {
 
 impl redlock_wire::Connection for Connection {
     async fn call(&self, command: Command<'_>) -> Result<Reply, Failure> {
-        self.while_alive(self.send(command)).await
+        self.while_alive(pin!(self.send(command))).await
     }
 
     async fn pipeline(&self, commands: &[Command<'_>]) -> Result<Vec<Reply>, Failure> {
@@ -155,7 +159,7 @@ impl redlock_wire::Connection for Connection {
             [] => Ok(Vec::new()),
             // fred reports a failed pipeline as one error, which for a single command looks like the server's reply.
             [command] => self.call(*command).await.map(|reply| vec![reply]),
-            commands => self.while_alive(self.send_all(commands)).await,
+            commands => self.while_alive(pin!(self.send_all(commands))).await,
         }
     }
 
@@ -182,9 +186,9 @@ impl Drop for Task {
     }
 }
 
-fn expiry(millis: u64) -> Option<Expiration> {
+fn expiry(millis: u64) -> Expiration {
     // A TTL is a few weeks at most, so the bound is never reached; the server would refuse a number as large as that.
-    Some(Expiration::PX(i64::try_from(millis).unwrap_or(i64::MAX)))
+    Expiration::PX(i64::try_from(millis).unwrap_or(i64::MAX))
 }
 
 fn custom(name: &'static str) -> CustomCommand {

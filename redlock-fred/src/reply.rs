@@ -59,14 +59,16 @@ pub(crate) fn without_secrets(error: &Error, password: Option<&str>) -> String {
 
 pub(crate) fn of_frame(frame: Resp3Frame) -> Reply {
     match frame {
-        Resp3Frame::Null => Reply::Nil,
+        // `Hello` and `ChunkedString` never come: the one is a request, of the other fred makes a whole string.
+        Resp3Frame::Null | Resp3Frame::Hello { .. } => Reply::Nil,
         Resp3Frame::Number { data, .. } => Reply::Int(data),
         Resp3Frame::Boolean { data, .. } => Reply::Int(data.into()),
         Resp3Frame::Double { data, .. } => Reply::Bytes(data.to_string().into()),
         Resp3Frame::BlobString { data, .. }
         | Resp3Frame::SimpleString { data, .. }
         | Resp3Frame::BigNumber { data, .. }
-        | Resp3Frame::VerbatimString { data, .. } => Reply::Bytes(data.into()),
+        | Resp3Frame::VerbatimString { data, .. }
+        | Resp3Frame::ChunkedString(data) => Reply::Bytes(data.into()),
         Resp3Frame::Array { data, .. } | Resp3Frame::Push { data, .. } => {
             Reply::Array(data.into_iter().map(of_frame).collect())
         }
@@ -76,9 +78,6 @@ pub(crate) fn of_frame(frame: Resp3Frame) -> Reply {
         }
         Resp3Frame::SimpleError { data, .. } => Reply::Error(data.to_string()),
         Resp3Frame::BlobError { data, .. } => Reply::Error(String::from_utf8_lossy(&data).into_owned()),
-        // Never sent by a server: fred has put streamed strings together, and `HELLO` is a request.
-        Resp3Frame::ChunkedString(data) => Reply::Bytes(data.into()),
-        Resp3Frame::Hello { .. } => Reply::Nil,
     }
 }
 

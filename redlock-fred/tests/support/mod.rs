@@ -13,7 +13,7 @@ pub struct Server {
     args: Vec<String>,
     process: Child,
     /// Kept, because a server whose output nobody can take would die of it.
-    _output: BufReader<ChildStdout>,
+    output: BufReader<ChildStdout>,
 }
 
 impl Server {
@@ -26,7 +26,7 @@ impl Server {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let args: Vec<_> = args.iter().map(ToString::to_string).collect();
         let (process, output) = launch(port, &args);
-        Self { port, args, process, _output: output }
+        Self { port, args, process, output }
     }
 
     pub fn url(&self) -> String {
@@ -54,7 +54,7 @@ impl Server {
     /// Starts it again, empty, on the same port, after [`kill`](Self::kill).
     pub fn restart(&mut self) {
         let (process, output) = launch(self.port, &self.args);
-        (self.process, self._output) = (process, output);
+        (self.process, self.output) = (process, output);
     }
 
     /// Hangs it: the kernel still takes connections and bytes, and nothing answers.
