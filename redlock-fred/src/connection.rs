@@ -10,6 +10,7 @@
 //! - A call ends when fred's task has ended. fred leaves its queue open after that, and a command in it would wait for
 //!   ever. By then fred has answered everything it ever took out of the queue, so what is still unanswered was not sent.
 
+use std::fmt;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::time::Duration;
@@ -29,11 +30,22 @@ use crate::reply;
 #[derive(Clone)]
 pub struct Connector {
     config: Config,
+    label: String,
 }
 
 impl Connector {
-    pub(crate) fn new(config: Config) -> Self {
-        Self { config }
+    pub(crate) fn new(config: Config, label: String) -> Self {
+        Self { config, label }
+    }
+
+    /// What people know the server by: `10.0.0.1:6379`, or `unix:/run/redis.sock`.
+    pub fn label(&self) -> &str {
+        &self.label
+    }
+
+    #[cfg(test)]
+    pub(crate) fn config(&self) -> &Config {
+        &self.config
     }
 
     /// Connects, authenticates and selects the database, in RESP2.
@@ -80,6 +92,13 @@ impl redlock_wire::Connector for Connector {
             sent: Sent::No,
             message: reply::without_secrets(&error, self.config.password.as_deref()),
         })
+    }
+}
+
+/// Shows the label only: fred's configuration would print the password.
+impl fmt::Debug for Connector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Connector").field(&self.label).finish()
     }
 }
 

@@ -154,7 +154,7 @@ async fn a_lost_connection_fails_what_is_in_flight_and_is_over() {
     server.pause();
     let in_flight = connection.call(set(b"k", b"v", false));
     let (outcome, ()) = soon(async {
-        tokio::join!(in_flight, async {
+        tokio::join!(Box::pin(in_flight), async {
             tokio::task::yield_now().await; // after this it is in flight
             server.kill();
             connection.lost().await;
