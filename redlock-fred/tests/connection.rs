@@ -275,6 +275,14 @@ async fn a_failed_connect_says_why_and_not_the_password() {
     assert!(gone.message.contains("Connection refused"), "{}", gone.message);
 }
 
+#[tokio::test]
+async fn connects_over_ipv6() {
+    let server = Server::with(&["--bind", "::1"]);
+    let connector = format!("redis://[::1]:{}", server.port).into_connector().unwrap();
+    let connection = connector.connect().await.unwrap();
+    assert_eq!(bytes("OK"), connection.call(set(b"k", b"v", false)).await.unwrap());
+}
+
 #[cfg(unix)]
 #[tokio::test]
 async fn connects_over_a_unix_socket() {

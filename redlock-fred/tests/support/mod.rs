@@ -23,7 +23,7 @@ impl Server {
 
     /// Starts with more arguments, such as `["--requirepass", "secret"]`, and waits until it accepts connections.
     pub fn with(args: &[&str]) -> Self {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = free_port();
         let args: Vec<_> = args.iter().map(ToString::to_string).collect();
         let (process, output) = launch(port, &args);
         Self { port, args, process, output }
@@ -78,6 +78,11 @@ impl Drop for Server {
         self.process.kill().ok();
         self.process.wait().ok();
     }
+}
+
+/// A port that was free a moment ago.
+pub fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 fn launch(port: u16, args: &[String]) -> (Child, BufReader<ChildStdout>) {
