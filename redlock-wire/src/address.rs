@@ -278,6 +278,7 @@ mod tests {
             "unix://hunter2@a/b",
         ] {
             let shown = format!("{0} {0:?}", Address::parse(bad).unwrap_err());
+            assert!(!shown.contains("unter2"), "{bad}: {shown}");
         }
         let shown = format!("{0} {0:?} {0:#?}", parsed("redis://me:hunter2@a"));
         assert!(!shown.contains("hunter2"), "{shown}");

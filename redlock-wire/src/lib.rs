@@ -5,9 +5,15 @@
 //! a [`Connector`] and a [`Connection`], and has its nodes by [`Node::new`].
 
 mod address;
+mod backoff;
+mod commands;
 mod connection;
+mod handshake;
 mod node;
 mod options;
+mod reply;
+mod slot;
+mod supervisor;
 
 pub use crate::address::{Address, Endpoint};
 pub use crate::connection::{Command, Connection, Connector, Failure, Reply, Sent};
