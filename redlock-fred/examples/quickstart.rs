@@ -33,7 +33,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("released: {:?}", guard.release().await?);
     redlock.close().await;
     for node in nodes {
-        println!("  {}: {}", node.label(), if is_free(&*node).await? { "the key is gone" } else { "A KEY IS LEFT" });
+        println!(
+            "  {}: {}",
+            node.label(),
+            if is_free(&*node).await? { "the key is gone" } else { "A KEY IS LEFT" }
+        );
     }
     Ok(())
 }

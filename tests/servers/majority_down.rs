@@ -13,7 +13,10 @@ async fn three_hung_are_no_quorum() {
     let start = Instant::now();
     let error = anatomy(redlock.try_lock("a", TTL).await);
     assert!(start.elapsed() < ONE_TIMEOUT, "{:?}", start.elapsed());
-    assert_eq!((ErrorKind::NoQuorum, vec!["timed out", "timed out", "timed out", "granted", "granted"]), error);
+    assert_eq!(
+        (ErrorKind::NoQuorum, vec!["timed out", "timed out", "timed out", "granted", "granted"]),
+        error
+    );
     servers[..3].iter().for_each(RedisServer::resume);
     nothing_left(&redlock, &servers).await;
 }
@@ -24,7 +27,10 @@ async fn three_killed_are_no_quorum() {
     let redlock = warm(&servers).await;
     servers[2..].iter().for_each(RedisServer::kill);
     let error = within_node_timeout("no quorum", redlock.try_lock("a", TTL)).await;
-    assert_eq!((ErrorKind::NoQuorum, vec!["granted", "granted", "failed", "failed", "failed"]), anatomy(error));
+    assert_eq!(
+        (ErrorKind::NoQuorum, vec!["granted", "granted", "failed", "failed", "failed"]),
+        anatomy(error)
+    );
     servers[2..].iter().for_each(RedisServer::restart);
     nothing_left(&redlock, &servers).await;
 }
@@ -36,7 +42,10 @@ async fn one_refusal_and_three_hung_are_no_quorum() {
     servers[0].command(&["SET", "a", "someone else"]);
     servers[1..4].iter().for_each(RedisServer::pause);
     let error = redlock.try_lock("a", TTL).await.map(|guard| guard.map(drop));
-    assert_eq!((ErrorKind::NoQuorum, vec!["refused", "timed out", "timed out", "timed out", "granted"]), anatomy(error));
+    assert_eq!(
+        (ErrorKind::NoQuorum, vec!["refused", "timed out", "timed out", "timed out", "granted"]),
+        anatomy(error)
+    );
     servers[1..4].iter().for_each(RedisServer::resume);
     servers[0].command(&["DEL", "a"]);
     nothing_left(&redlock, &servers).await;

@@ -62,7 +62,9 @@ pub(crate) async fn nothing_left(redlock: &Redlock, servers: &[RedisServer]) {
 }
 
 /// The error's kind and every node's outcome in a word, for comparison.
-pub(crate) fn anatomy<T: std::fmt::Debug>(result: Result<T, crate::adapter::Error>) -> (ErrorKind, Vec<&'static str>) {
+pub(crate) fn anatomy<T: std::fmt::Debug>(
+    result: Result<T, crate::adapter::Error>,
+) -> (ErrorKind, Vec<&'static str>) {
     let error = result.unwrap_err();
     let outcomes = error.nodes().iter().enumerate().map(|(index, node)| {
         assert_eq!(index, node.index());
@@ -88,7 +90,11 @@ pub(crate) async fn within_node_timeout<T>(what: &str, work: impl IntoFuture<Out
 }
 
 /// Waits until a condition holds that something in the background brings about.
-pub(crate) async fn eventually(what: &str, limit: Duration, mut holds: impl AsyncFnMut() -> bool) -> Duration {
+pub(crate) async fn eventually(
+    what: &str,
+    limit: Duration,
+    mut holds: impl AsyncFnMut() -> bool,
+) -> Duration {
     let start = Instant::now();
     while !holds().await {
         assert!(start.elapsed() < limit, "not within {limit:?}: {what}");
