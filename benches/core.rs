@@ -11,7 +11,10 @@ const TTL: Duration = Duration::from_secs(30);
 
 fn redlock(nodes: usize) -> Redlock {
     let node = |number| Arc::new(MemoryNode::new(format!("memory-{number}"))) as Arc<dyn LockNode>;
-    Redlock::builder(TokioRuntime::new()).nodes((0..nodes).map(node)).build().expect("nodes with labels of their own")
+    Redlock::builder(TokioRuntime::new())
+        .nodes((0..nodes).map(node))
+        .build()
+        .expect("nodes with labels of their own")
 }
 
 fn core(criterion: &mut Criterion) {
@@ -29,7 +32,10 @@ fn core(criterion: &mut Criterion) {
         });
         let guard = runtime.block_on(async { redlock.lock("b", TTL).await }).expect("nobody else has it");
         group.bench_function(BenchmarkId::new("refused", nodes), |bencher| {
-            bencher.iter(|| runtime.block_on(async { redlock.try_lock("b", TTL).await.expect("all nodes answer").is_none() }));
+            bencher.iter(|| {
+                runtime
+                    .block_on(async { redlock.try_lock("b", TTL).await.expect("all nodes answer").is_none() })
+            });
         });
         drop(guard);
     }

@@ -185,7 +185,10 @@ fn nodes_that_are_one_server_have_one_vote() {
         assert_eq!(ErrorKind::NoQuorum, error.kind(), "two names granted, one server did");
         assert_eq!(Some((0, "x")), error.nodes()[1].same_server_as());
         let said = std::error::Error::source(&error).unwrap().to_string();
-        assert!(said.contains("node 1 (y): granted") && said.contains("[the same server as node 0 (x)]"), "{said}");
+        assert!(
+            said.contains("node 1 (y): granted") && said.contains("[the same server as node 0 (x)]"),
+            "{said}"
+        );
         assert_eq!(1, redlock.health().await.up());
     });
 }

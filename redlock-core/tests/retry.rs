@@ -15,7 +15,8 @@ fn waiting_is_bounded_by_time() {
         let (result, took) = world.time(world.redlock.lock("a", TTL)).await;
         assert_eq!(ErrorKind::Contended, kind(result));
         assert_eq!(Duration::from_secs(10), took, "the default");
-        let (result, took) = world.time(world.redlock.lock("a", TTL).wait(Duration::from_millis(1_234))).await;
+        let (result, took) =
+            world.time(world.redlock.lock("a", TTL).wait(Duration::from_millis(1_234))).await;
         assert_eq!((ErrorKind::Contended, Duration::from_millis(1_234)), (kind(result), took));
         let deadline = world.redlock.now() + Duration::from_secs(3);
         let (result, took) = world.time(world.redlock.lock("a", TTL).wait_until(deadline)).await;

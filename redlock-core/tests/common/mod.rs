@@ -5,24 +5,26 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redlock_core::{Builder, Claim, Error, ErrorKind, Guard, IntoResources, LockNode, Outcome, Redlock, Runtime, Token};
+use redlock_core::{
+    Builder, Claim, Error, ErrorKind, Guard, IntoResources, LockNode, Outcome, Redlock, Runtime, Token,
+};
 use redlock_testkit::sim::{Process, Simulation};
 use redlock_testkit::{FakeNode, Operation};
 
-pub const TTL: Duration = Duration::from_secs(10);
-pub const NODE_TIMEOUT: Duration = Duration::from_millis(200);
-pub const MS: Duration = Duration::from_millis(1);
+pub(crate) const TTL: Duration = Duration::from_secs(10);
+pub(crate) const NODE_TIMEOUT: Duration = Duration::from_millis(200);
+pub(crate) const MS: Duration = Duration::from_millis(1);
 
 /// What a test's code gets.
 #[derive(Clone)]
-pub struct World {
-    pub process: Process,
-    pub nodes: Vec<FakeNode>,
-    pub redlock: Redlock,
+pub(crate) struct World {
+    pub(crate) process: Process,
+    pub(crate) nodes: Vec<FakeNode>,
+    pub(crate) redlock: Redlock,
 }
 
 /// Runs a test on `count` fake nodes.
-pub fn with_nodes<F, T>(count: usize, test: impl FnOnce(World) -> F) -> T
+pub(crate) fn with_nodes<F, T>(count: usize, test: impl FnOnce(World) -> F) -> T
 where
     F: Future<Output = T> + Send + 'static,
     T: Send + 'static,
@@ -35,7 +37,7 @@ where
     simulation.block_on(&process.clone(), test(World { process, nodes, redlock }))
 }
 
-pub fn with_five<F, T>(test: impl FnOnce(World) -> F) -> T
+pub(crate) fn with_five<F, T>(test: impl FnOnce(World) -> F) -> T
 where
     F: Future<Output = T> + Send + 'static,
     T: Send + 'static,
@@ -43,48 +45,48 @@ where
     with_nodes(5, test)
 }
 
-pub fn builder(process: &Process, nodes: &[FakeNode]) -> Builder {
+pub(crate) fn builder(process: &Process, nodes: &[FakeNode]) -> Builder {
     let nodes = nodes.iter().map(|node| Arc::new(node.clone()) as Arc<dyn LockNode>);
     Builder::new(process.runtime()).nodes(nodes).node_timeout(NODE_TIMEOUT)
 }
 
 impl World {
     /// Another client of the same nodes.
-    pub fn stranger(&self) -> Redlock {
+    pub(crate) fn stranger(&self) -> Redlock {
         builder(&self.process, &self.nodes).build().unwrap()
     }
 
-    pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.process.spawn(Box::pin(work));
     }
 
-    pub async fn sleep(&self, duration: Duration) {
+    pub(crate) async fn sleep(&self, duration: Duration) {
         self.process.sleep(duration).await;
     }
 
     /// How long something takes, in virtual time.
-    pub async fn time<T>(&self, work: impl IntoFuture<Output = T>) -> (T, Duration) {
+    pub(crate) async fn time<T>(&self, work: impl IntoFuture<Output = T>) -> (T, Duration) {
         let start = self.process.now();
         let result = work.await;
         (result, self.process.now().saturating_duration_since(start))
     }
 
     /// Gives the background its turn, without letting time pass that a timer could notice.
-    pub async fn settle(&self) {
+    pub(crate) async fn settle(&self) {
         self.sleep(Duration::from_nanos(1)).await;
     }
 
     /// On how many nodes there is a key.
-    pub fn keys(&self) -> usize {
+    pub(crate) fn keys(&self) -> usize {
         self.nodes.iter().filter(|node| !node.inner().is_empty()).count()
     }
 
-    pub fn seen(&self, operation: Operation) -> Vec<u64> {
+    pub(crate) fn seen(&self, operation: Operation) -> Vec<u64> {
         self.nodes.iter().map(|node| node.seen(operation)).collect()
     }
 
     /// Waits for all that goes on in the background, and asserts that nothing is left.
-    pub async fn nothing_left(&self) {
+    pub(crate) async fn nothing_left(&self) {
         for node in &self.nodes {
             node.clear_faults();
         }
@@ -92,7 +94,7 @@ impl World {
         assert_eq!(0, self.keys(), "keys are left");
     }
 
-    pub async fn lock(&self) -> Guard {
+    pub(crate) async fn lock(&self) -> Guard {
         let guard = self.redlock.lock("a", TTL).await.unwrap();
         self.settle().await;
         guard
@@ -100,11 +102,11 @@ impl World {
 }
 
 /// Somebody else's claim on the resource that the tests lock.
-pub fn stranger() -> Claim {
+pub(crate) fn stranger() -> Claim {
     Claim::new("a".into_resources().unwrap(), Token::from_bytes("stranger"))
 }
 
-pub fn outcomes(error: &Error) -> Vec<&'static str> {
+pub(crate) fn outcomes(error: &Error) -> Vec<&'static str> {
     let word = |outcome: &Outcome| match outcome {
         Outcome::Granted => "granted",
         Outcome::Refused(_) => "refused",
@@ -116,6 +118,6 @@ pub fn outcomes(error: &Error) -> Vec<&'static str> {
     error.nodes().iter().map(|node| word(node.outcome())).collect()
 }
 
-pub fn kind<T: std::fmt::Debug>(result: Result<T, Error>) -> ErrorKind {
+pub(crate) fn kind<T: std::fmt::Debug>(result: Result<T, Error>) -> ErrorKind {
     result.unwrap_err().kind()
 }
