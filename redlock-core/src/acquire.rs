@@ -34,6 +34,7 @@ pub(crate) async fn attempt(
     if presence.is_closed() {
         return Err(Error::closed());
     }
+    presence.resume_chases();
     let claim = Claim::new(resources.clone(), Token::random(&*presence.runtime));
     let lease = Lease::new(Arc::clone(presence), claim);
     drive(presence, |verdict| everywhere(lease, ttl, verdict)).await

@@ -12,7 +12,6 @@ use crate::round::Round;
 /// What a release found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-#[must_use = "the lock may have been lost before it was released"]
 pub enum Released {
     /// The lock was ours until now.
     Held,
