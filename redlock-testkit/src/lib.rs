@@ -4,9 +4,9 @@ compile_error!("the feature `server` of redlock-testkit starts, stops and kills 
 
 mod faulty;
 mod memory;
-pub mod sim;
 #[cfg(all(feature = "server", unix))]
 mod server;
+pub mod sim;
 mod threads;
 
 pub use crate::faulty::{FakeNode, Fault, Faulty, Operation, fake_nodes};
