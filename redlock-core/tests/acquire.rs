@@ -1,4 +1,5 @@
 //! Acquiring: when a round is decided, and what it says.
+#![allow(clippy::unchecked_time_subtraction)] // constants of the test
 
 mod common;
 
@@ -29,9 +30,9 @@ fn majority_of_hung_nodes_fails_at_the_node_timeout() {
         let error = result.unwrap_err();
         assert_eq!(ErrorKind::NoQuorum, error.kind());
         assert_eq!(vec!["timed out", "timed out", "timed out", "granted", "granted"], outcomes(&error));
-        assert_eq!("no quorum for \"a\": 2 of 5 nodes answered, 3 must", error.to_string());
+        assert_eq!("no quorum for \"a\": at most 2 of 5 nodes answer, 3 must", error.to_string());
         for node in &world.nodes {
-            node.resume();
+            node.resume().await;
         }
         world.nothing_left().await;
     });

@@ -55,7 +55,7 @@ fn attempts_are_bounded_when_asked_for() {
 #[test]
 fn three_rounds_without_a_quorum_are_enough() {
     with_five(async |world| {
-        world.nodes[..3].iter().for_each(|node| node.crash());
+        world.nodes[..3].iter().for_each(redlock_testkit::Faulty::crash);
         let (result, took) = world.time(world.redlock.lock("a", TTL).wait_forever()).await;
         assert_eq!(ErrorKind::NoQuorum, kind(result));
         assert!(took >= 200 * MS && took <= 400 * MS, "two delays: {took:?}");

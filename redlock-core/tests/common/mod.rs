@@ -1,5 +1,6 @@
 //! A simulated program and the fake nodes it locks on: virtual time, and the same run every time.
 #![allow(dead_code)] // each test binary uses some of it
+#![allow(clippy::unwrap_used)] // a helper of tests, not code that must go on
 
 use std::future::Future;
 use std::sync::Arc;
