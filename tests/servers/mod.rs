@@ -14,10 +14,14 @@ mod minority_down;
 mod reconnect;
 mod runtimes;
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::adapter::{Builder, ErrorKind, Guard, Outcome, Redlock};
-use redlock_testkit::RedisServer;
+use redlock_testkit::{Fault, Faulty, Operation, RedisServer};
+
+use crate::adapter::{
+    Builder, ErrorKind, Guard, LockNode, Node, Options, Outcome, Redlock, Runtime, TokioRuntime,
+};
 
 pub(crate) const TTL: Duration = Duration::from_secs(10);
 
@@ -34,6 +38,16 @@ pub(crate) fn builder(servers: &[RedisServer]) -> Builder {
 
 pub(crate) fn redlock(servers: &[RedisServer]) -> Redlock {
     builder(servers).node_timeout(NODE_TIMEOUT).build().unwrap()
+}
+
+/// A `Redlock` over real nodes with faults in front of them.
+pub(crate) fn faulty(servers: &[RedisServer]) -> (Redlock, Vec<Faulty<Node>>) {
+    let runtime: Arc<dyn Runtime> = Arc::new(TokioRuntime::new());
+    let options = Options::new(runtime.clone());
+    let node = |server: &RedisServer| crate::adapter::node(server.url(), &options).unwrap();
+    let nodes: Vec<_> = servers.iter().map(|server| Faulty::wrap(node(server), runtime.clone())).collect();
+    let clones = nodes.iter().map(|node| Arc::new(node.clone()) as Arc<dyn LockNode>);
+    (Builder::new(runtime).nodes(clones).node_timeout(NODE_TIMEOUT).build().unwrap(), nodes)
 }
 
 /// A `Redlock` whose connections are up: what follows is not about connecting.
