@@ -1,4 +1,75 @@
-//! Redlock: a distributed lock over N independent lock servers.
+//! Redlock over N independent lock servers, for any transport and any async runtime.
+//!
+//! Most programs want an adapter crate, which brings the transport and re-exports this one: `redlock-redis-rs` or
+//! `redlock-fred`. This crate is the algorithm: it knows no Redis, no sockets and no runtime.
+//!
+//! # Safety limits first
+//!
+//! A lock with a time limit is no fence. At most one valid holder exists at a time **if** no node loses a key within its
+//! TTL, and no clock steps or runs beyond the drift factor. And a holder that is paused past its validity (a stopped
+//! process, a suspended machine) may go on as if it still held the lock: ask [`Lease::remaining`] before an effect, and
+//! where doing something twice would be a catastrophe, let the resource itself check.
+//!
+//! # The words
+//!
+//! - A **node** is one independent lock server; a **quorum** is more than half of all nodes.
+//! - A **resource** is the name that is locked; a **token** is the random value that stands for its holder.
+//! - The **TTL** is how long a node keeps a lock when nothing more is heard of its holder. The **validity** is how long
+//!   the holder may rely on it: TTL - elapsed - **drift**.
+//! - A node *grants*, or it *refuses*: both are answers, its **vote**. A server that answers with an error *rejects*.
+//! - A **lease** is what a holder has; a **guard** owns a lease and releases it.
+//!
+//! # Locking
+//!
+//! ```
+//! # use std::sync::Arc;
+//! # use redlock_testkit::MemoryNode;
+//! use std::time::Duration;
+//! use redlock_core::{LockNode, Redlock, Released, TokioRuntime};
+//!
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+//! # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
+//! let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
+//! let ttl = Duration::from_secs(10);
+//!
+//! let guard = redlock.lock("invoice:42", ttl).await?;
+//! assert!(guard.is_held() && guard.remaining() > Duration::from_secs(9));
+//!
+//! // Someone else has it: `None` from one attempt, an error once the wait is over.
+//! assert!(redlock.try_lock("invoice:42", ttl).await?.is_none());
+//! assert!(redlock.lock("invoice:42", ttl).wait(Duration::from_millis(5)).await.is_err());
+//!
+//! // Several resources, all or none, in any order.
+//! let both = redlock.lock(["account:2", "account:1"], ttl).await?;
+//!
+//! guard.extend(ttl).await?;
+//! assert_eq!(Released::Held, guard.release().await?);
+//! drop(both); // released in the background
+//! redlock.close().await; // waits for that
+//! # Ok(()) }
+//! ```
+//!
+//! # How it decides
+//!
+//! An attempt asks all nodes at once, with a fresh token, and is decided at the first moment when it can be: won as soon
+//! as a quorum granted and validity is left; lost as soon as a quorum has become impossible. A slow, hung or dead minority
+//! costs nothing. A lost attempt, for whatever reason, is undone on all nodes in the background, and retried after a
+//! random delay. A write whose outcome is unknown is chased with releases until it cannot take effect any more.
+//!
+//! # Defaults
+//!
+//! | what | default | why |
+//! |---|---|---|
+//! | wait for someone else | 10 s | a critical section or two; [`wait`](LockRequest::wait) |
+//! | retry delay | random, 100 to 200 ms | as the reference; [`retry_delay`](LockRequest::retry_delay) |
+//! | node timeout | 200 ms, at most half of the TTL | two round trips around the world; [`node_timeout`](Builder::node_timeout) |
+//! | clock drift | 1 % of the TTL + 2 ms | as the reference, 20 times NTP's; [`clock_drift_factor`](Builder::clock_drift_factor) |
+//! | rounds without a usable quorum | 3 in a row | beyond that it is an outage, not bad luck |
+//! | TTL | none: explicit everywhere | it is the price of a crash, and only the caller knows it |
+//!
+//! # Features
+//!
+//! `tokio` and `smol` add a ready-made [`Runtime`] each. Features add items, and never change what others do.
 
 mod acquire;
 mod background;

@@ -4,6 +4,10 @@
 //! Every operation is atomic on the server: it is one command, or one script, or a command that has changed nothing
 //! followed by one that only reads. In a script every check comes before the first write, because a script that fails
 //! halfway leaves its writes behind.
+//!
+//! Scripts are called by their SHA-1, and sent whole where the server has lost them. Not so the one that creates keys: it
+//! is always sent whole. Its second sending could overtake the release that undoes it, which then would answer, over the
+//! same connection, that nothing was there.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -28,13 +32,13 @@ macro_rules! script {
     };
 }
 
-static ACQUIRE: Script = script!("scripts/acquire.lua");
+const ACQUIRE: &str = include_str!("scripts/acquire.lua");
 static EXTEND: Script = script!("scripts/extend.lua");
 static RELEASE: Script = script!("scripts/release.lua");
 
-/// The texts of all scripts, for `SCRIPT LOAD`.
-pub(crate) fn scripts() -> [&'static str; 3] {
-    [ACQUIRE.text, EXTEND.text, RELEASE.text]
+/// The texts of the scripts that are called by their SHA-1, for `SCRIPT LOAD`.
+pub(crate) fn scripts() -> [&'static str; 2] {
+    [EXTEND.text, RELEASE.text]
 }
 
 /// Sets every resource to the token, or none. `set_get`: whether the server has `SET .. NX GET`.
@@ -46,7 +50,8 @@ pub(crate) async fn acquire<C: Connection>(
     set_get: bool,
 ) -> Result<Vote, NodeError> {
     let [resource] = claim.resources() else {
-        let reply = run(connection, &ACQUIRE, prefix, claim, Some(ttl)).await;
+        let over = Over::new(prefix, claim, Some(ttl));
+        let reply = connection.call(Command::Other { name: "EVAL", args: &over.args(ACQUIRE) }).await;
         return reply::verdict(&reply.map_err(|failure| unanswered(&failure))?, claim);
     };
     let key = key(prefix, resource);
@@ -76,7 +81,7 @@ pub(crate) async fn extend<C: Connection>(
     claim: &Claim,
     ttl: Ttl,
 ) -> Result<Vote, NodeError> {
-    let reply = run(connection, &EXTEND, prefix, claim, Some(ttl)).await;
+    let reply = run(connection, &EXTEND, Over::new(prefix, claim, Some(ttl))).await;
     reply::verdict(&reply.map_err(|failure| unanswered(&failure))?, claim)
 }
 
@@ -86,32 +91,45 @@ pub(crate) async fn release<C: Connection>(
     prefix: &[u8],
     claim: &Claim,
 ) -> Result<Vote, NodeError> {
-    let reply = run(connection, &RELEASE, prefix, claim, None).await;
+    let reply = run(connection, &RELEASE, Over::new(prefix, claim, None)).await;
     reply::verdict(&reply.map_err(|failure| unanswered(&failure))?, claim)
 }
 
 /// Runs a script over the claim's keys; where the server does not know it (any more), sends it along.
-async fn run<C: Connection>(
-    connection: &C,
-    script: &Script,
-    prefix: &[u8],
-    claim: &Claim,
-    ttl: Option<Ttl>,
-) -> Result<Reply, Failure> {
-    let keys: Vec<_> = claim.resources().iter().map(|resource| key(prefix, resource)).collect();
-    let (count, millis) = (keys.len().to_string(), ttl.map(|ttl| ttl.as_millis().to_string()));
-    let mut args: Vec<&[u8]> = Vec::with_capacity(keys.len() + 4);
-    args.extend([script.sha.as_bytes(), count.as_bytes()]);
-    args.extend(keys.iter().map(|key| &**key));
-    args.push(claim.token().as_bytes());
-    args.extend(millis.as_ref().map(String::as_bytes));
+async fn run<C: Connection>(connection: &C, script: &Script, over: Over<'_>) -> Result<Reply, Failure> {
+    let args = over.args(&script.sha);
     let reply = connection.call(Command::Other { name: "EVALSHA", args: &args }).await?;
     match reply {
         Reply::Error(message) if message.starts_with("NOSCRIPT") => {
-            args[0] = script.text.as_bytes();
-            connection.call(Command::Other { name: "EVAL", args: &args }).await
+            connection.call(Command::Other { name: "EVAL", args: &over.args(script.text) }).await
         }
         reply => Ok(reply),
+    }
+}
+
+/// What a script works over: the keys, the token, and the TTL if it takes one.
+struct Over<'a> {
+    keys: Vec<Cow<'a, [u8]>>,
+    count: String,
+    token: &'a [u8],
+    millis: Option<String>,
+}
+
+impl<'a> Over<'a> {
+    fn new(prefix: &[u8], claim: &'a Claim, ttl: Option<Ttl>) -> Self {
+        let keys: Vec<_> = claim.resources().iter().map(|resource| key(prefix, resource)).collect();
+        let (count, millis) = (keys.len().to_string(), ttl.map(|ttl| ttl.as_millis().to_string()));
+        Self { keys, count, token: claim.token().as_bytes(), millis }
+    }
+
+    /// The arguments of `EVAL` for a script's text, or of `EVALSHA` for its SHA-1.
+    fn args<'b>(&'b self, script: &'b str) -> Vec<&'b [u8]> {
+        let mut args: Vec<&[u8]> = Vec::with_capacity(self.keys.len() + 4);
+        args.extend([script.as_bytes(), self.count.as_bytes()]);
+        args.extend(self.keys.iter().map(|key| &**key));
+        args.push(self.token);
+        args.extend(self.millis.as_ref().map(String::as_bytes));
+        args
     }
 }
 

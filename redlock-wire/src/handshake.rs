@@ -21,12 +21,10 @@ pub(crate) struct Server {
 
 /// Asks the server. The error says why it is not ready.
 pub(crate) async fn greet<C: Connection>(connection: &C) -> Result<Server, String> {
-    let [acquire, extend, release] = commands::scripts();
     let load = |text| [b"LOAD".as_slice(), str::as_bytes(text)];
-    let [acquire, extend, release] = [load(acquire), load(extend), load(release)];
+    let [extend, release] = commands::scripts().map(load);
     let questions = [
         Command::Other { name: "INFO", args: &[b"server"] },
-        Command::Other { name: "SCRIPT", args: &acquire },
         Command::Other { name: "SCRIPT", args: &extend },
         Command::Other { name: "SCRIPT", args: &release },
     ];

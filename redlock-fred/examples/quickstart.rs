@@ -1,0 +1,65 @@
+//! The tour: lock, be refused, extend, release, and see that nothing is left.
+//!
+//! Without arguments on five embedded fake nodes; with `--nodes redis://host1,redis://host2,...` on real ones.
+#![allow(clippy::print_stdout)] // it is a tour
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redlock_fred::{Claim, IntoResources, LockNode, Options, Redlock, Token, TokioRuntime, Ttl, Vote};
+use redlock_testkit::MemoryNode;
+
+const RESOURCE: &str = "invoice:42";
+const TTL: Duration = Duration::from_secs(10);
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let nodes = nodes(&std::env::args().skip(1).collect::<Vec<_>>())?;
+    let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes.clone()).build()?;
+
+    let guard = redlock.lock(RESOURCE, TTL).await?;
+    println!("locked {RESOURCE:?}, valid for another {:.3?}", guard.remaining());
+    for vote in guard.votes() {
+        println!("  {vote}");
+    }
+
+    match redlock.try_lock(RESOURCE, TTL).await? {
+        Some(_) => return Err("locked twice".into()),
+        None => println!("refused a second time, as it must be"),
+    }
+
+    guard.extend(2 * TTL).await?;
+    println!("extended, valid for another {:.3?}", guard.remaining());
+
+    println!("released: {:?}", guard.release().await?);
+    redlock.close().await;
+    for node in nodes {
+        let found = if is_free(&*node).await? { "the key is gone" } else { "A KEY IS LEFT" };
+        println!("  {}: {found}", node.label());
+    }
+    Ok(())
+}
+
+fn nodes(arguments: &[String]) -> Result<Vec<Arc<dyn LockNode>>, Box<dyn std::error::Error>> {
+    match arguments {
+        [] => {
+            println!("on five embedded fake nodes; for real ones: --nodes redis://host1,redis://host2,...");
+            let fake = |number| Arc::new(MemoryNode::new(format!("fake-{number}"))) as Arc<dyn LockNode>;
+            Ok((1..=5).map(fake).collect())
+        }
+        [option, urls] if option == "--nodes" => {
+            let options = Options::tokio();
+            let real = |url| Ok(Arc::new(redlock_fred::node(url, &options)?) as Arc<dyn LockNode>);
+            urls.split(',').map(real).collect()
+        }
+        _ => Err("usage: quickstart [--nodes redis://host1,redis://host2,...]".into()),
+    }
+}
+
+/// Whether one node has no key: it grants the key to a stranger, who gives it back.
+async fn is_free(node: &dyn LockNode) -> Result<bool, Box<dyn std::error::Error>> {
+    let stranger = Claim::new(RESOURCE.into_resources()?, Token::from_bytes("quickstart"));
+    let free = node.acquire(&stranger, Ttl::new(TTL)?).await? == Vote::Granted;
+    let _ = node.release(&stranger).await?;
+    Ok(free)
+}

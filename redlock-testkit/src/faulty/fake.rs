@@ -1,0 +1,48 @@
+//! Nodes in memory, with faults: what most tests need.
+
+use std::iter::repeat_n;
+use std::sync::Arc;
+
+use redlock_core::Runtime;
+
+use super::Faulty;
+use crate::memory::MemoryNode;
+
+/// A node in memory, with faults.
+pub type FakeNode = Faulty<MemoryNode>;
+
+impl FakeNode {
+    /// An empty node in memory, whose keys expire by the runtime's clock.
+    pub fn new(label: impl Into<String>, runtime: Arc<dyn Runtime>) -> Self {
+        Self::wrap(MemoryNode::on(label, runtime.clone()), runtime)
+    }
+
+    /// Comes back from a crash with its script and without any data.
+    pub fn restart_empty(&self) {
+        self.inner().clear();
+        self.restart();
+    }
+}
+
+/// `count` empty nodes in memory, labelled `fake-0`, `fake-1` and so on.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::time::Duration;
+/// use redlock_core::{LockNode, Redlock};
+/// use redlock_testkit::{Fault, ThreadRuntime, block_on, fake_nodes};
+///
+/// let nodes = fake_nodes(5, Arc::new(ThreadRuntime));
+/// nodes[0].inject(Fault::hang());
+/// nodes[1].crash();
+/// let redlock = Redlock::builder(ThreadRuntime).nodes(nodes.iter().cloned().map(Into::into)).build()?;
+///
+/// let guard = block_on(redlock.lock("invoice:42", Duration::from_secs(10)))?;
+/// assert!(nodes[2..].iter().all(|node| node.inner().holder("invoice:42").is_some()));
+/// # drop(guard);
+/// # Ok::<(), redlock_core::Error>(())
+/// ```
+pub fn fake_nodes(count: usize, runtime: Arc<dyn Runtime>) -> Vec<FakeNode> {
+    let numbered = repeat_n(runtime, count).enumerate();
+    numbered.map(|(number, runtime)| FakeNode::new(format!("fake-{number}"), runtime)).collect()
+}

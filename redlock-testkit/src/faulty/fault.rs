@@ -1,0 +1,230 @@
+//! What can go wrong with a request, and which of the injected faults strikes next: pure, on values.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use redlock_core::NodeError;
+
+/// An operation of a [`LockNode`](redlock_core::LockNode).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Operation {
+    /// [`LockNode::acquire`](redlock_core::LockNode::acquire).
+    Acquire,
+    /// [`LockNode::extend`](redlock_core::LockNode::extend).
+    Extend,
+    /// [`LockNode::release`](redlock_core::LockNode::release).
+    Release,
+}
+
+/// Something that goes wrong with requests to a [`Faulty`](crate::Faulty) node: with all of them until it is cleared,
+/// unless [`times`](Fault::times) or [`on`](Fault::on) say otherwise.
+///
+/// ```
+/// use redlock_testkit::{Fault, Operation};
+///
+/// let one_reply_is_lost = Fault::lose_reply().on(Operation::Acquire).once();
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a fault does nothing until it is injected"]
+pub struct Fault {
+    effect: Effect,
+    only: Option<Operation>,
+    left: Option<u32>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Effect {
+    Refuse,
+    Fail(NodeError),
+    Delay(Duration),
+    ApplyLate(Duration),
+    Hang,
+    HoldReply,
+    DropRequest,
+    LoseReply,
+    Disconnect,
+}
+
+impl Fault {
+    /// The node says no and changes nothing.
+    pub fn refuse() -> Self {
+        Self::new(Effect::Refuse)
+    }
+
+    /// The node answers with an error and changes nothing: it rejects, as a server does that is out of memory.
+    pub fn reject() -> Self {
+        Self::fail(NodeError::rejected("OOM command not allowed when used memory > 'maxmemory'."))
+    }
+
+    /// Nothing can be sent, and the caller hears so at once.
+    pub fn unavailable() -> Self {
+        Self::fail(NodeError::unavailable("connection refused"))
+    }
+
+    /// Nothing is carried out, and the caller gets this error.
+    pub fn fail(error: NodeError) -> Self {
+        Self::new(Effect::Fail(error))
+    }
+
+    /// The request takes this long to be sent, then is carried out and answered. A caller that stops waiting before
+    /// takes it back: it is never carried out. See [`apply_late`](Fault::apply_late) for one that cannot be taken back.
+    pub fn delay(delay: Duration) -> Self {
+        Self::new(Effect::Delay(delay))
+    }
+
+    /// The request is on its way for this long, then is carried out, whether or not the caller still waits. One that
+    /// does gets the answer.
+    pub fn apply_late(delay: Duration) -> Self {
+        Self::new(Effect::ApplyLate(delay))
+    }
+
+    /// The node hangs, as a server does that was stopped with `SIGSTOP`: requests are neither carried out nor answered.
+    /// [`resume`](crate::Faulty::resume) carries them all out, in the order in which they were sent and whether or not
+    /// their callers still wait.
+    pub fn hang() -> Self {
+        Self::new(Effect::Hang)
+    }
+
+    /// The request is carried out at once, and the reply held back until [`let_go`](crate::Faulty::let_go) or
+    /// [`resume`](crate::Faulty::resume).
+    pub fn hold_reply() -> Self {
+        Self::new(Effect::HoldReply)
+    }
+
+    /// The request is lost: never carried out, never answered.
+    pub fn drop_request() -> Self {
+        Self::new(Effect::DropRequest)
+    }
+
+    /// The request is carried out, and the reply lost: never answered.
+    pub fn lose_reply() -> Self {
+        Self::new(Effect::LoseReply)
+    }
+
+    /// The request is carried out, and the connection lost before the reply: the caller hears at once that the outcome
+    /// is unknown.
+    pub fn disconnect() -> Self {
+        Self::new(Effect::Disconnect)
+    }
+
+    /// Only to requests of this operation.
+    pub fn on(mut self, operation: Operation) -> Self {
+        self.only = Some(operation);
+        self
+    }
+
+    /// Only to the next `count` requests that it matches.
+    pub fn times(mut self, count: u32) -> Self {
+        self.left = Some(count);
+        self
+    }
+
+    /// Only to the next request that it matches.
+    pub fn once(self) -> Self {
+        self.times(1)
+    }
+
+    fn new(effect: Effect) -> Self {
+        Self { effect, only: None, left: None }
+    }
+
+    pub(super) fn reorders(&self) -> bool {
+        matches!(self.effect, Effect::Delay(_) | Effect::ApplyLate(_))
+    }
+
+    fn strikes(&self, operation: Operation) -> bool {
+        self.only.is_none_or(|only| only == operation)
+    }
+}
+
+/// The faults to come. One request meets one fault at most: of the counted ones that match it the first that was
+/// injected, else of the uncounted ones the last.
+#[derive(Debug, Default)]
+pub(super) struct Script {
+    counted: VecDeque<Fault>,
+    lasting: Vec<Fault>,
+}
+
+impl Script {
+    pub(super) fn add(&mut self, fault: Fault) {
+        match fault.left {
+            Some(0) => {}
+            Some(_) => self.counted.push_back(fault),
+            None => self.lasting.push(fault),
+        }
+    }
+
+    pub(super) fn next(&mut self, operation: Operation) -> Option<Effect> {
+        if let Some(position) = self.counted.iter().position(|fault| fault.strikes(operation)) {
+            let fault = &mut self.counted[position];
+            fault.left = fault.left.map(|left| left - 1);
+            let effect = fault.effect.clone();
+            if fault.left == Some(0) {
+                self.counted.remove(position);
+            }
+            return Some(effect);
+        }
+        self.lasting.iter().rfind(|fault| fault.strikes(operation)).map(|fault| fault.effect.clone())
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Ends what holds requests or replies back.
+    pub(super) fn stop_holding(&mut self) {
+        let holds = |fault: &Fault| matches!(fault.effect, Effect::Hang | Effect::HoldReply);
+        self.counted.retain(|fault| !holds(fault));
+        self.lasting.retain(|fault| !holds(fault));
+    }
+
+    pub(super) fn reorders(&self) -> bool {
+        self.counted.iter().chain(&self.lasting).any(Fault::reorders)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn strikes(script: &mut Script, operation: Operation) -> &'static str {
+        match script.next(operation) {
+            None => "nothing",
+            Some(Effect::Refuse) => "refuse",
+            Some(Effect::Hang) => "hang",
+            Some(Effect::LoseReply) => "lose reply",
+            other => panic!("{other:?} was never injected"),
+        }
+    }
+
+    #[test]
+    fn counted_faults_come_first_in_their_order_then_the_last_lasting_one() {
+        let mut script = Script::default();
+        script.add(Fault::hang());
+        script.add(Fault::lose_reply());
+        script.add(Fault::refuse().times(2));
+        script.add(Fault::hang().once());
+        let four: Vec<_> = (0..5).map(|_| strikes(&mut script, Operation::Acquire)).collect();
+        assert_eq!(vec!["refuse", "refuse", "hang", "lose reply", "lose reply"], four);
+        script.clear();
+        assert_eq!("nothing", strikes(&mut script, Operation::Acquire));
+    }
+
+    #[test]
+    fn a_fault_on_one_operation_spares_the_others() {
+        let mut script = Script::default();
+        script.add(Fault::refuse().on(Operation::Release).once());
+        assert_eq!("nothing", strikes(&mut script, Operation::Acquire));
+        assert_eq!("nothing", strikes(&mut script, Operation::Extend));
+        assert_eq!("refuse", strikes(&mut script, Operation::Release));
+        assert_eq!("nothing", strikes(&mut script, Operation::Release));
+    }
+
+    #[test]
+    fn no_times_is_no_fault() {
+        let mut script = Script::default();
+        script.add(Fault::refuse().times(0));
+        assert_eq!("nothing", strikes(&mut script, Operation::Acquire));
+    }
+}

@@ -1,0 +1,165 @@
+//! What lies under the keys of one node, and the three operations on it: pure, on values and the time handed in.
+//!
+//! An operation looks at every resource of a claim before it changes the first, so that a refusal changes nothing. A key
+//! lives while `now < expires`; a dead one is treated as absent everywhere and is swept out now and then.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use redlock_core::{Claim, Instant, NodeError, Refusal, Resource, Token, Ttl, Vote};
+
+#[derive(Default)]
+pub(super) struct Store {
+    entries: HashMap<Resource, Entry>,
+    sweep_at: usize,
+}
+
+struct Entry {
+    value: Value,
+    /// `None`: never.
+    expires: Option<Instant>,
+}
+
+enum Value {
+    Lock(Token),
+    Other,
+}
+
+impl Store {
+    pub(super) fn acquire(&mut self, claim: &Claim, ttl: Ttl, now: Instant) -> Result<Vote, NodeError> {
+        for resource in claim.resources() {
+            let Some(entry) = self.living(resource, now) else { continue };
+            match &entry.value {
+                Value::Other => return Err(NodeError::wrong_type(resource)),
+                Value::Lock(token) if token == claim.token() => {}
+                Value::Lock(token) => return Ok(Vote::Refused(entry.refusal(token, now))),
+            }
+        }
+        for resource in claim.resources() {
+            if self.living(resource, now).is_none() {
+                self.put(resource.clone(), claim.token().clone(), now + ttl.as_duration(), now);
+            }
+        }
+        Ok(Vote::Granted)
+    }
+
+    pub(super) fn extend(&mut self, claim: &Claim, ttl: Ttl, now: Instant) -> Result<Vote, NodeError> {
+        for resource in claim.resources() {
+            let Some(entry) = self.living(resource, now) else {
+                return Ok(Vote::Refused(Refusal::default()));
+            };
+            match &entry.value {
+                Value::Other => return Err(NodeError::wrong_type(resource)),
+                Value::Lock(token) if token == claim.token() => {}
+                Value::Lock(token) => return Ok(Vote::Refused(entry.refusal(token, now))),
+            }
+        }
+        let at_least = now + ttl.as_duration();
+        for resource in claim.resources() {
+            let entry = self.entries.get_mut(resource).expect("every resource was found above");
+            entry.expires = entry.expires.map(|expires| expires.max(at_least));
+        }
+        Ok(Vote::Granted)
+    }
+
+    pub(super) fn release(&mut self, claim: &Claim, now: Instant) -> Vote {
+        let mut deleted = false;
+        for resource in claim.resources() {
+            if self.holder(resource, now) == Some(claim.token()) {
+                self.entries.remove(resource);
+                deleted = true;
+            }
+        }
+        if deleted { Vote::Granted } else { Vote::Refused(Refusal::default()) }
+    }
+
+    pub(super) fn holder(&self, resource: &Resource, now: Instant) -> Option<&Token> {
+        match &self.living(resource, now)?.value {
+            Value::Lock(token) => Some(token),
+            Value::Other => None,
+        }
+    }
+
+    pub(super) fn remaining(&self, resource: &Resource, now: Instant) -> Option<Duration> {
+        self.living(resource, now)?.remaining(now)
+    }
+
+    pub(super) fn living_count(&self, now: Instant) -> usize {
+        self.entries.values().filter(|entry| entry.is_alive(now)).count()
+    }
+
+    pub(super) fn put(&mut self, resource: Resource, token: Token, expires: Instant, now: Instant) {
+        self.sweep(now);
+        self.entries.insert(resource, Entry { value: Value::Lock(token), expires: Some(expires) });
+    }
+
+    pub(super) fn put_other(&mut self, resource: Resource) {
+        self.entries.insert(resource, Entry { value: Value::Other, expires: None });
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.entries.clear();
+    }
+
+    fn living(&self, resource: &Resource, now: Instant) -> Option<&Entry> {
+        self.entries.get(resource).filter(|entry| entry.is_alive(now))
+    }
+
+    /// Forgets dead keys whenever the number of keys has doubled: memory stays within twice what lives, at a constant
+    /// cost for each key.
+    fn sweep(&mut self, now: Instant) {
+        if self.entries.len() >= self.sweep_at {
+            self.entries.retain(|_, entry| entry.is_alive(now));
+            self.sweep_at = (2 * self.entries.len()).max(64);
+        }
+    }
+}
+
+impl Entry {
+    fn is_alive(&self, now: Instant) -> bool {
+        self.expires.is_none_or(|expires| now < expires)
+    }
+
+    fn remaining(&self, now: Instant) -> Option<Duration> {
+        self.expires.map(|expires| expires.saturating_duration_since(now))
+    }
+
+    fn refusal(&self, holder: &Token, now: Instant) -> Refusal {
+        let refusal = Refusal::by(holder.clone());
+        match self.remaining(now) {
+            Some(remaining) => refusal.expiring_in(remaining),
+            None => refusal,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use redlock_core::IntoResources;
+
+    use super::*;
+
+    #[test]
+    fn dead_keys_are_swept_out() {
+        let mut store = Store::default();
+        for number in 0..10_000_u64 {
+            let now = Instant::since_origin(Duration::from_millis(number));
+            let resource = number.to_string().into_resources().unwrap();
+            store.acquire(&Claim::new(resource, Token::from_bytes("t")), Ttl::MIN, now).unwrap();
+        }
+        assert!(store.entries.len() <= 64, "{} entries for 10 that live", store.entries.len());
+    }
+
+    #[test]
+    fn a_key_dies_at_the_very_instant_of_its_expiry() {
+        let mut store = Store::default();
+        let resource = Resource::new("a").unwrap();
+        let at = |millis| Instant::since_origin(Duration::from_millis(millis));
+        store.put(resource.clone(), Token::from_bytes("t"), at(10), at(0));
+        assert_eq!(
+            Some(Duration::from_nanos(1)),
+            store.remaining(&resource, at(10) - Duration::from_nanos(1))
+        );
+        assert_eq!(None, store.remaining(&resource, at(10)));
+    }
+}

@@ -1,0 +1,121 @@
+//! How a server is started: its options, and the configuration file made of them.
+
+use std::fmt::{self, Write as _};
+use std::path::Path;
+
+use super::RedisServer;
+
+/// Options of a [`RedisServer`]. Without any: nothing on disk, no password, TCP only.
+#[derive(Clone, Default)]
+#[must_use = "a builder starts nothing until told so"]
+pub struct RedisServerBuilder {
+    pub(super) program: Option<String>,
+    pub(super) persistent: bool,
+    pub(super) socket: bool,
+    pub(super) password: Option<String>,
+    pub(super) args: Vec<String>,
+}
+
+impl RedisServerBuilder {
+    /// The program to run. Otherwise the environment variable `REDLOCK_SERVER` says it, else it is `redis-server`.
+    pub fn program(mut self, program: impl Into<String>) -> Self {
+        self.program = Some(program.into());
+        self
+    }
+
+    /// Whether every write is on disk before it is answered (`appendfsync always`), so that a
+    /// [`kill`](RedisServer::kill) and a [`restart`](RedisServer::restart) keep all data.
+    pub fn persistent(mut self, persistent: bool) -> Self {
+        self.persistent = persistent;
+        self
+    }
+
+    /// Listens on a Unix socket too: see [`socket`](RedisServer::socket).
+    pub fn unix_socket(mut self) -> Self {
+        self.socket = true;
+        self
+    }
+
+    /// Asks clients for a password. [`url`](RedisServer::url) contains it.
+    pub fn password(mut self, password: impl Into<String>) -> Self {
+        self.password = Some(password.into());
+        self
+    }
+
+    /// Adds an argument to the command line, such as `--maxmemory` and then `1mb`. Wins over the other options.
+    pub fn arg(mut self, arg: impl Into<String>) -> Self {
+        self.args.push(arg.into());
+        self
+    }
+
+    /// Starts a server and waits until it answers.
+    ///
+    /// # Panics
+    ///
+    /// When the program is missing, exits, or does not answer within 20 s: a test that needs a server must not pass
+    /// without one.
+    #[track_caller]
+    pub fn start(self) -> RedisServer {
+        RedisServer::from_builder(self)
+    }
+
+    /// The configuration file, which keeps the password off the command line that everybody on the machine can read.
+    pub(super) fn configuration(&self, port: u16, directory: &Path) -> String {
+        let directory = quoted(&directory.to_string_lossy());
+        let mut text = format!(
+            "bind 127.0.0.1\nport {port}\ndir {directory}\nlogfile server.log\ndaemonize no\nsave \"\"\n"
+        );
+        if self.persistent {
+            text.push_str("appendonly yes\nappendfsync always\n");
+        }
+        // Writing to a string cannot fail.
+        if self.socket {
+            let _ = writeln!(text, "unixsocket {SOCKET}");
+        }
+        if let Some(password) = &self.password {
+            let _ = writeln!(text, "requirepass {}", quoted(password));
+        }
+        text
+    }
+}
+
+/// The socket's name in the server's directory.
+pub(super) const SOCKET: &str = "server.sock";
+
+/// Says whether there is a password, not which.
+impl fmt::Debug for RedisServerBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisServerBuilder")
+            .field("program", &self.program)
+            .field("persistent", &self.persistent)
+            .field("socket", &self.socket)
+            .field("password", &self.password.as_ref().map(|_| "(hidden)"))
+            .field("args", &self.args)
+            .finish()
+    }
+}
+
+/// As `redis.conf` reads it: in double quotes, what is special as `\xHH`.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for byte in text.bytes() {
+        // Writing to a string cannot fail.
+        let _ = match byte {
+            b'"' | b'\\' | 0..=31 | 127..=255 => write!(quoted, "\\x{byte:02x}"),
+            printable => write!(quoted, "{}", char::from(printable)),
+        };
+    }
+    quoted + "\""
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_password_is_in_the_configuration_and_nowhere_else() {
+        let builder = RedisServerBuilder::default().password("a \"b\\\u{e9}");
+        assert!(builder.configuration(1, Path::new("/")).contains(r#"requirepass "a \x22b\x5c\xc3\xa9""#));
+        assert!(format!("{builder:?}").contains("hidden"));
+    }
+}

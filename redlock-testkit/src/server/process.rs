@@ -1,0 +1,155 @@
+//! One run of a server: from the start until it answers, signals, and its end.
+//!
+//! Whoever answers on a port need not be the process that was started: another may have taken the port first. So the
+//! server counts as ready only when it states the process id of our child.
+
+use std::fs::{self, File};
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+
+use super::builder::RedisServerBuilder;
+use super::console::{Console, Reply};
+
+/// Loading of data included, on the busiest of machines.
+const START_LIMIT: Duration = Duration::from_secs(20);
+
+/// Short, since it may be somebody else who listens there and never answers.
+const START_PATIENCE: Duration = Duration::from_millis(200);
+
+/// A running server. Dropping it kills it, stopped or not, and waits for its end.
+pub(super) struct Process {
+    child: Child,
+    paused: bool,
+}
+
+/// Why a server did not start.
+pub(super) enum Failed {
+    /// Somebody else has the port.
+    PortTaken,
+    /// Everything else, for people.
+    Otherwise(String),
+}
+
+impl Process {
+    pub(super) fn start(builder: &RedisServerBuilder, port: u16, directory: &Path) -> Result<Self, Failed> {
+        let program = program(builder);
+        let otherwise = |error: std::io::Error| Failed::Otherwise(format!("cannot start {program}: {error}"));
+        let configuration = directory.join("server.conf");
+        fs::write(&configuration, builder.configuration(port, directory)).map_err(otherwise)?;
+        let output = File::create(directory.join("server.out")).map_err(otherwise)?;
+        // A log of this run alone.
+        let _ = fs::remove_file(directory.join("server.log"));
+        let child = Command::new(&program)
+            .arg(configuration)
+            .args(&builder.args)
+            .stdin(Stdio::null())
+            .stdout(output.try_clone().map_err(otherwise)?)
+            .stderr(output)
+            .spawn()
+            .map_err(|error| {
+                Failed::Otherwise(format!(
+                    "cannot start {program}: {error}. This test needs a real server: install redis-server (Debian, \
+                     Ubuntu: apt-get install redis-server; macOS: brew install redis), or name the program in the \
+                     environment variable REDLOCK_SERVER"
+                ))
+            })?;
+        // From here on an early return kills the child.
+        let mut process = Self { child, paused: false };
+        process.wait_until_ready(builder, port, directory, &program)?;
+        Ok(process)
+    }
+
+    /// Stops it in its tracks; when this returns it does nothing any more.
+    pub(super) fn pause(&mut self) {
+        if !self.paused {
+            self.signal(Signal::STOP);
+            // Waits for the stop and nothing else: the end of the child is not for us to reap.
+            let stopped = waitid(WaitId::Pid(self.pid()), WaitIdOptions::STOPPED);
+            stopped.expect("our child, which runs, can be stopped");
+            self.paused = true;
+        }
+    }
+
+    pub(super) fn resume(&mut self) {
+        self.signal(Signal::CONT);
+        self.paused = false;
+    }
+
+    fn wait_until_ready(
+        &mut self,
+        builder: &RedisServerBuilder,
+        port: u16,
+        directory: &Path,
+        program: &str,
+    ) -> Result<(), Failed> {
+        let console = Console { port, password: builder.password.clone() };
+        let deadline = Instant::now() + START_LIMIT;
+        let said = || {
+            let read = |name: &str| fs::read_to_string(directory.join(name)).unwrap_or_default();
+            read("server.log") + &read("server.out")
+        };
+        loop {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                let said = said();
+                return Err(if said.contains("Address already in use") {
+                    Failed::PortTaken
+                } else {
+                    Failed::Otherwise(format!("{program} ended at once, with {status}. It said:\n{said}"))
+                });
+            }
+            if self.answers(&console) {
+                return Ok(());
+            }
+            if Instant::now() > deadline {
+                let said = said();
+                return Err(Failed::Otherwise(format!(
+                    "{program} does not answer on port {port} after {START_LIMIT:?}. It said:\n{said}"
+                )));
+            }
+            thread::sleep(Duration::from_millis(2)); // the server has no other way to say that it is ready
+        }
+    }
+
+    /// Whether it is our child that serves.
+    fn answers(&self, console: &Console) -> bool {
+        let ready = matches!(console.try_reply(&[b"PING"], START_PATIENCE), Ok(Reply::Bytes(pong)) if pong == b"PONG");
+        let ours = format!("process_id:{}\r\n", self.child.id());
+        ready
+            && console
+                .try_reply(&[b"INFO", b"server"], START_PATIENCE)
+                .is_ok_and(|info| info.text().contains(&ours))
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(self.pid(), signal).expect("our child, which was not waited for, can be signalled");
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+}
+
+/// Kills the server and waits for its end. Also one that is stopped: `SIGKILL` needs no cooperation.
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Both fail only where there is no such child any more.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A port that nobody listens on at the moment.
+pub(super) fn free_port() -> u16 {
+    let bound = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
+    bound.expect("the loopback interface has a free port").port()
+}
+
+fn program(builder: &RedisServerBuilder) -> String {
+    let named = builder.program.clone().or_else(|| std::env::var("REDLOCK_SERVER").ok());
+    named.unwrap_or_else(|| "redis-server".into())
+}

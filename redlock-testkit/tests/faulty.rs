@@ -1,0 +1,289 @@
+//! What each fault does to a request, and what it leaves behind. Under paused time: no test waits.
+
+#![allow(clippy::unwrap_used)] // in a test, to fail is to say so
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use redlock_core::{
+    Claim, ConnectionId, IntoResources, LockNode, NodeError, NodeErrorKind, Refusal, Runtime, Token,
+    TokioRuntime, Ttl, Vote,
+};
+use redlock_testkit::{FakeNode, Fault, Faulty, MemoryNode, Operation, fake_nodes};
+use tokio::time::timeout;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn fake() -> FakeNode {
+    FakeNode::new("fake", Arc::new(TokioRuntime::new()))
+}
+
+fn claim(name: &str) -> Claim {
+    Claim::new(name.into_resources().unwrap(), Token::from_bytes("ours"))
+}
+
+fn no() -> Vote {
+    Vote::Refused(Refusal::default())
+}
+
+async fn acquire(node: &FakeNode, name: &str) -> Result<Vote, NodeErrorKind> {
+    node.acquire(&claim(name), Ttl::MAX).await.map_err(|error| error.kind())
+}
+
+/// `None` when there was no answer for a minute.
+async fn in_time(node: &FakeNode, name: &str) -> Option<Result<Vote, NodeErrorKind>> {
+    timeout(60 * SECOND, acquire(node, name)).await.ok()
+}
+
+fn has(node: &FakeNode, name: &str) -> bool {
+    node.inner().holder(name).is_some()
+}
+
+type Call<'a> = Pin<Box<dyn Future<Output = Result<Vote, NodeErrorKind>> + Send + 'a>>;
+
+/// A request that has been sent and waits for its answer.
+async fn sent<'a>(node: &'a FakeNode, name: &'a str) -> Call<'a> {
+    let mut call: Call<'a> = Box::pin(acquire(node, name));
+    poll_fn(|context| {
+        assert!(call.as_mut().poll(context).is_pending(), "answered at once");
+        Poll::Ready(())
+    })
+    .await;
+    call
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_faults_everything_passes_through() {
+    let node = fake();
+    assert_eq!(Ok(Vote::Granted), acquire(&node, "a").await);
+    assert!(has(&node, "a"));
+    assert_eq!(Vote::Granted, node.extend(&claim("a"), Ttl::MAX).await.unwrap());
+    assert_eq!(Vote::Granted, node.release(&claim("a")).await.unwrap());
+    assert!(node.inner().is_empty());
+    let seen =
+        [Operation::Acquire, Operation::Extend, Operation::Release].map(|operation| node.seen(operation));
+    assert_eq!([1, 1, 1], seen);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_fails_at_once_changes_nothing() {
+    let faults = [
+        (Fault::refuse(), Ok(no())),
+        (Fault::reject(), Err(NodeErrorKind::Rejected)),
+        (Fault::unavailable(), Err(NodeErrorKind::Unavailable)),
+        (Fault::fail(NodeError::unsupported("lock")), Err(NodeErrorKind::Unsupported)),
+    ];
+    for (fault, expected) in faults {
+        let node = fake();
+        node.inject(fault.clone().once());
+        assert_eq!(expected, acquire(&node, "a").await, "{fault:?}");
+        assert!(node.inner().is_empty(), "{fault:?}");
+        assert_eq!(Ok(Vote::Granted), acquire(&node, "a").await, "{fault:?} was for one request");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lasting_fault_ends_when_it_is_cleared() {
+    let node = fake();
+    node.inject(Fault::refuse());
+    for _ in 0..3 {
+        assert_eq!(Ok(no()), acquire(&node, "a").await);
+    }
+    node.clear_faults();
+    assert_eq!(Ok(Vote::Granted), acquire(&node, "a").await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_request_is_never_carried_out_and_a_lost_reply_was() {
+    let node = fake();
+    node.inject(Fault::drop_request().once());
+    node.inject(Fault::lose_reply().once());
+    assert_eq!(None, in_time(&node, "request").await);
+    assert_eq!(None, in_time(&node, "reply").await);
+    assert_eq!((false, true), (has(&node, "request"), has(&node, "reply")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_connection_leaves_the_outcome_unknown_at_once() {
+    let node = fake();
+    node.inject(Fault::disconnect().once());
+    assert_eq!(Err(NodeErrorKind::Unknown), acquire(&node, "a").await);
+    assert!(has(&node, "a"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delayed_request_is_answered_late_and_can_be_taken_back() {
+    let node = fake();
+    node.inject(Fault::delay(10 * SECOND));
+    let start = tokio::time::Instant::now();
+    assert_eq!(Ok(Vote::Granted), acquire(&node, "waited for").await);
+    assert_eq!(10, start.elapsed().as_secs());
+
+    assert!(timeout(9 * SECOND, acquire(&node, "taken back")).await.is_err());
+    tokio::time::sleep(60 * SECOND).await;
+    assert!(!has(&node, "taken back"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_application_cannot_be_taken_back() {
+    let node = fake();
+    node.inject(Fault::apply_late(10 * SECOND));
+    assert_eq!(Ok(Vote::Granted), acquire(&node, "waited for").await);
+
+    assert!(timeout(9 * SECOND, acquire(&node, "dropped")).await.is_err());
+    assert!(!has(&node, "dropped"), "it is still on its way");
+    tokio::time::sleep(2 * SECOND).await;
+    assert!(has(&node, "dropped"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_hang_all_requests_are_carried_out_in_order_also_the_dropped_ones() {
+    let node = fake();
+    node.inject(Fault::hang());
+    drop(sent(&node, "a").await);
+    let waiting = sent(&node, "b").await;
+    let theirs = Claim::new("a".into_resources().unwrap(), Token::from_bytes("theirs"));
+    assert!(timeout(SECOND, node.acquire(&theirs, Ttl::MAX)).await.is_err());
+    assert_eq!((3, true), (node.held(), node.inner().is_empty()));
+
+    node.resume().await;
+    assert_eq!(Ok(Vote::Granted), waiting.await);
+    assert_eq!(Some(Token::from_bytes("ours")), node.inner().holder("a"), "the first came first");
+    assert_eq!((0, 2), (node.held(), node.inner().len()));
+    assert_eq!(Ok(Vote::Granted), acquire(&node, "c").await, "the hang is over");
+}
+
+#[tokio::test(start_paused = true)]
+async fn replies_are_let_go_one_by_one() {
+    let node = fake();
+    node.inject(Fault::hold_reply());
+    let first = sent(&node, "a").await;
+    let dropped = sent(&node, "b").await;
+    let mut third = sent(&node, "c").await;
+    assert_eq!((3, 3), (node.held(), node.inner().len()), "all were carried out");
+    drop(dropped);
+    assert_eq!(2, node.held());
+
+    assert!(node.let_go().await);
+    assert_eq!(Ok(Vote::Granted), first.await);
+    assert!(timeout(SECOND, &mut third).await.is_err(), "its turn has not come");
+    assert!(node.let_go().await);
+    assert_eq!(Ok(Vote::Granted), third.await);
+    assert!(!node.let_go().await);
+    drop(sent(&node, "d").await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crash_ends_what_is_under_way_and_lasts_until_the_restart() {
+    let node = fake();
+    acquire(&node, "kept").await.unwrap();
+    node.inject(Fault::hang().once());
+    node.inject(Fault::hold_reply().once());
+    node.inject(Fault::lose_reply().once());
+    node.inject(Fault::apply_late(SECOND).once());
+    let mut calls = Vec::new();
+    for name in ["hung", "reply held", "reply lost", "late"] {
+        calls.push(sent(&node, name).await);
+    }
+    node.crash();
+    for call in calls {
+        assert_eq!(Err(NodeErrorKind::Unknown), call.await);
+    }
+    assert_eq!(Err(NodeErrorKind::Unavailable), acquire(&node, "a").await);
+
+    tokio::time::sleep(2 * SECOND).await;
+    node.restart();
+    node.resume().await;
+    let survived = ["kept", "hung", "reply held", "reply lost", "late"].map(|name| has(&node, name));
+    assert_eq!([true, false, true, true, false], survived);
+
+    node.crash();
+    node.restart_empty();
+    assert!(node.inner().is_empty());
+    assert_eq!(Ok(Vote::Granted), acquire(&node, "a").await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn arrivals_can_be_waited_for() {
+    let node = fake();
+    node.inject(Fault::lose_reply());
+    let client = node.clone();
+    let task = tokio::spawn(async move {
+        for name in ["a", "b", "c"] {
+            assert_eq!(None, in_time(&client, name).await);
+        }
+    });
+    node.reached(Operation::Acquire, 2).await;
+    assert!(has(&node, "a") && !has(&node, "c"));
+    assert!(timeout(SECOND, node.reached(Operation::Release, 1)).await.is_err());
+    task.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_an_ordered_node_has_a_connection_and_a_new_one_after_each_loss() {
+    assert_eq!(None, fake().connection());
+
+    let node = fake().ordered();
+    let mut numbers: Vec<Option<ConnectionId>> = vec![node.connection()];
+    assert_eq!(Ok(Vote::Granted), acquire(&node, "a").await);
+    assert_eq!(numbers[0], node.connection());
+    node.inject(Fault::disconnect().once());
+    assert_eq!(Err(NodeErrorKind::Unknown), acquire(&node, "a").await);
+    numbers.push(node.connection());
+    node.crash();
+    assert_eq!(None, node.connection());
+    node.restart();
+    numbers.push(node.connection());
+    let numbers: Vec<_> = numbers.into_iter().map(Option::unwrap).collect();
+    assert!(numbers[0] != numbers[1] && numbers[1] != numbers[2] && numbers[0] != numbers[2], "{numbers:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_overtakes_on_an_ordered_node() {
+    let node = fake().ordered();
+    node.inject(Fault::hang().once());
+    let write = sent(&node, "a").await;
+    let release = {
+        let node = node.clone();
+        tokio::spawn(async move { node.release(&claim("a")).await.map_err(|error| error.kind()) })
+    };
+    node.reached(Operation::Release, 1).await;
+    assert_eq!(2, node.held());
+    node.resume().await;
+    assert_eq!((Ok(Vote::Granted), Ok(Vote::Granted)), (write.await, release.await.unwrap()));
+    assert!(node.inner().is_empty());
+}
+
+#[test]
+#[should_panic(expected = "reorders requests")]
+fn an_ordered_node_takes_no_fault_that_reorders() {
+    fake().ordered().inject(Fault::apply_late(SECOND));
+}
+
+#[tokio::test(start_paused = true)]
+async fn keys_expire_by_the_runtimes_clock() {
+    let node = fake();
+    node.acquire(&claim("a"), Ttl::new(10 * SECOND).unwrap()).await.unwrap();
+    tokio::time::advance(9 * SECOND).await;
+    assert!(has(&node, "a"));
+    tokio::time::advance(2 * SECOND).await;
+    assert!(!has(&node, "a"));
+}
+
+#[tokio::test]
+async fn any_node_can_be_made_faulty_and_any_becomes_a_shared_one() {
+    let runtime: Arc<dyn Runtime> = Arc::new(TokioRuntime::new());
+    let twice = Faulty::wrap(fake(), runtime.clone());
+    twice.inner().inject(Fault::refuse().once());
+    twice.inject(Fault::reject().once());
+    let node: Arc<dyn LockNode> = twice.into();
+    assert_eq!(NodeErrorKind::Rejected, node.acquire(&claim("a"), Ttl::MAX).await.unwrap_err().kind());
+    assert_eq!(Vote::Refused(Refusal::default()), node.acquire(&claim("a"), Ttl::MAX).await.unwrap());
+
+    let mut nodes: Vec<Arc<dyn LockNode>> = fake_nodes(2, runtime).into_iter().map(Into::into).collect();
+    nodes.push(MemoryNode::new("plain").into());
+    assert_eq!(vec!["fake-0", "fake-1", "plain"], nodes.iter().map(|node| node.label()).collect::<Vec<_>>());
+}

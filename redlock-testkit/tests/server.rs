@@ -1,0 +1,200 @@
+//! Real servers do what the test says, keep or lose their data, and never outlive their owner.
+
+use std::net::TcpStream;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use redlock_testkit::{RedisServer, Reply};
+
+fn process_id(server: &RedisServer) -> String {
+    let info = server.command(&["INFO", "server"]);
+    let line = info.lines().find_map(|line| line.strip_prefix("process_id:"));
+    line.expect("INFO names the process").to_owned()
+}
+
+/// A zombie counts: it has not been waited for.
+fn exists(process_id: &str) -> bool {
+    std::process::Command::new("kill")
+        .args(["-0", process_id])
+        .output()
+        .expect("kill is there")
+        .status
+        .success()
+}
+
+fn directory(server: &RedisServer) -> String {
+    server.command(&["CONFIG", "GET", "dir"]).lines().last().expect("a pair").to_owned()
+}
+
+fn accepts(server: &RedisServer) -> bool {
+    TcpStream::connect(("127.0.0.1", server.port())).is_ok()
+}
+
+#[test]
+fn a_server_starts_empty_and_ends_with_its_owner() {
+    let server = RedisServer::start();
+    assert_eq!(Vec::<String>::new(), server.keys());
+    let (process, directory) = (process_id(&server), directory(&server));
+    assert!(exists(&process) && Path::new(&directory).exists());
+    drop(server);
+    assert!(!exists(&process), "it still runs, or was not waited for");
+    assert!(!Path::new(&directory).exists());
+}
+
+#[test]
+fn a_panic_ends_the_servers_also_a_paused_one() {
+    let (processes, told) = mpsc::channel();
+    let panic = catch_unwind(AssertUnwindSafe(|| {
+        let servers = RedisServer::start_many(2);
+        for server in &servers {
+            processes.send(process_id(server)).expect("the test listens");
+        }
+        servers[1].pause();
+        panic!("a test that fails");
+    }));
+    assert!(panic.is_err());
+    let ended: Vec<_> = told.try_iter().collect();
+    assert_eq!(2, ended.len());
+    assert!(ended.iter().all(|process| !exists(process)), "one of {ended:?} still runs");
+}
+
+#[test]
+fn a_killed_server_is_gone_and_comes_back_on_its_port_without_data() {
+    let server = RedisServer::start();
+    let (port, process) = (server.port(), process_id(&server));
+    server.command(&["SET", "a", "1"]);
+    server.kill();
+    server.kill();
+    assert!(!exists(&process) && !accepts(&server));
+    server.restart();
+    assert_eq!((port, ""), (server.port(), server.command(&["GET", "a"]).as_str()));
+    assert_ne!(process, process_id(&server));
+}
+
+#[test]
+fn a_persistent_server_loses_nothing_when_killed_unless_told_so() {
+    let server = RedisServer::builder().persistent(true).start();
+    for round in 1..=3 {
+        for number in 0..100 {
+            server.command(&["SET", &format!("{round}:{number}"), "x"]);
+        }
+        server.kill();
+        server.restart();
+        assert_eq!(round * 100, server.keys().len());
+    }
+    server.restart_empty();
+    assert_eq!(Vec::<String>::new(), server.keys());
+}
+
+#[test]
+fn a_paused_server_answers_when_it_goes_on() {
+    let server = RedisServer::start();
+    std::thread::scope(|scope| {
+        server.pause();
+        assert!(accepts(&server), "connections are taken by the kernel");
+        let (answered, answers) = mpsc::channel();
+        let server = &server;
+        scope.spawn(move || answered.send(server.command(&["SET", "a", "1"])));
+        assert!(answers.recv_timeout(Duration::from_millis(100)).is_err(), "answered while paused");
+        server.resume();
+        assert_eq!(Ok("OK".to_owned()), answers.recv_timeout(Duration::from_secs(10)));
+    });
+}
+
+#[test]
+fn a_paused_server_can_be_killed_and_restarted() {
+    let server = RedisServer::start();
+    server.pause();
+    server.pause();
+    server.restart();
+    server.pause();
+    server.resume();
+    server.resume();
+    server.pause();
+    server.kill();
+    server.restart();
+    assert_eq!("PONG", server.command(&["PING"]));
+}
+
+#[test]
+#[should_panic(expected = "somebody has taken port")]
+fn a_port_that_somebody_else_has_is_not_taken_for_ours() {
+    let server = RedisServer::start();
+    server.kill();
+    let _theirs = std::net::TcpListener::bind(("127.0.0.1", server.port())).expect("it is free");
+    server.restart();
+}
+
+#[test]
+fn many_servers_do_not_share_anything() {
+    let servers = RedisServer::start_many(5);
+    servers[0].command(&["SET", "a", "1"]);
+    assert!(servers[1..].iter().all(|server| server.keys().is_empty()));
+    let mut ports: Vec<_> = servers.iter().map(RedisServer::port).collect();
+    ports.sort_unstable();
+    ports.dedup();
+    assert_eq!(5, ports.len());
+}
+
+#[test]
+fn a_password_is_asked_for_and_in_the_url_and_not_in_debug() {
+    let server = RedisServer::builder().password("sword fish").start();
+    assert_eq!(format!("redis://:sword%20fish@127.0.0.1:{}", server.port()), server.url());
+    assert_eq!("PONG", server.command(&["PING"]));
+    assert!(!format!("{server:?}").contains("fish"));
+    assert!(
+        matches!(server.authenticated("other").reply(&[b"PING"]), Reply::Error(no) if no.starts_with("WRONGPASS"))
+    );
+
+    server.command(&["CONFIG", "SET", "requirepass", "other"]);
+    assert_eq!("PONG", server.authenticated("other").command(&["PING"]));
+}
+
+#[test]
+fn a_socket_is_there_when_asked_for() {
+    let server = RedisServer::builder().unix_socket().start();
+    let path = server.socket().expect("it was asked for");
+    assert!(std::os::unix::net::UnixStream::connect(path).is_ok());
+    assert_eq!(None, RedisServer::start().socket());
+}
+
+#[test]
+fn arguments_win() {
+    let server = RedisServer::builder().arg("--maxmemory").arg("5mb").start();
+    assert_eq!("maxmemory\n5242880", server.command(&["CONFIG", "GET", "maxmemory"]));
+}
+
+#[test]
+fn replies_commands_and_keys_are_seen_from_outside() {
+    let server = RedisServer::start();
+    assert_eq!(0, server.commandstats("set"));
+    assert_eq!("OK", server.command(&["SET", "a", "1"]));
+    assert_eq!("2", server.command(&["INCR", "a"]));
+    assert_eq!("", server.command(&["GET", "b"]));
+    assert_eq!(Reply::Bytes(b"OK".to_vec()), server.reply(&[b"SET", b"\x00\xff", b"\r\n"]));
+    assert_eq!(Reply::Bytes(b"\r\n".to_vec()), server.reply(&[b"GET", b"\x00\xff"]));
+    assert_eq!((2, 1), (server.commandstats("SET"), server.commandstats("incr")));
+    assert_eq!(vec!["\\x00\\xff", "a"], server.keys());
+}
+
+#[test]
+#[should_panic(expected = "LPUSH: WRONGTYPE")]
+fn an_error_of_the_server_is_not_overlooked() {
+    let server = RedisServer::start();
+    server.command(&["SET", "a", "1"]);
+    server.command(&["LPUSH", "a", "1"]);
+}
+
+#[test]
+#[should_panic(expected = "install redis-server")]
+fn a_missing_program_fails_and_says_what_to_install() {
+    RedisServer::builder().program("no-such-server").start();
+}
+
+#[test]
+#[should_panic(expected = "no-such-option")]
+fn a_server_that_ends_at_once_is_quoted() {
+    RedisServer::builder().arg("--no-such-option").arg("1").start();
+}

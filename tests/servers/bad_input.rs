@@ -1,0 +1,125 @@
+//! What is refused before anything is sent, and what a server's own state makes of a request.
+
+use super::*;
+use crate::adapter::{NodeErrorKind, Redlock, TokioRuntime};
+
+fn refused<T: std::fmt::Debug>(result: Result<T, crate::adapter::Error>) -> String {
+    let error = result.unwrap_err();
+    assert_eq!(ErrorKind::Invalid, error.kind(), "{error}");
+    assert!(error.nodes().is_empty(), "something was sent");
+    error.to_string()
+}
+
+#[tokio::test]
+async fn bad_input_names_the_value_and_the_limit_and_sends_nothing() {
+    let servers = five();
+    let redlock = warm(&servers).await;
+    let before: Vec<_> =
+        servers.iter().map(|server| server.command(&["INFO", "commandstats"]).len()).collect();
+    let ttl = async |ttl| refused(redlock.lock("a", ttl).await);
+    assert!(ttl(Duration::ZERO).await.contains("0ns is too short; the minimum is 10 ms"));
+    assert!(ttl(Duration::from_millis(9)).await.contains("9ms is too short"));
+    assert!(ttl(Duration::from_secs(30 * 86_400)).await.contains("the maximum is 24 days"));
+    assert!(refused(redlock.lock("", TTL).await).contains("1 to 1024 bytes"));
+    assert!(refused(redlock.try_lock(vec![b'x'; 1025], TTL).await).contains("1025 bytes"));
+    assert!(refused(redlock.lock(["a", "b", "a"], TTL).await).contains("\"a\" is named twice"));
+    let nothing: [&str; 0] = [];
+    assert!(refused(redlock.lock(nothing, TTL).await).contains("no resource"));
+    let guard = redlock.lock("a", TTL).await.unwrap();
+    assert!(refused(guard.extend(Duration::from_millis(1)).await).contains("minimum is 10 ms"));
+    drop(guard);
+    redlock.close().await;
+    drop(before);
+}
+
+#[tokio::test]
+async fn bad_nodes_are_refused_at_build() {
+    let build =
+        |urls: &[&str]| crate::adapter::builder(urls.iter().copied()).and_then(|builder| builder.build());
+    assert!(refused(build(&[])).contains("no nodes"));
+    let twice = refused(build(&["redis://10.0.0.1", "redis://10.0.0.2", "redis://user:pw@10.0.0.1:6379/3"]));
+    assert!(twice.contains("nodes 0 and 2 are the same server: 10.0.0.1:6379"), "{twice}");
+    for url in [
+        "",
+        "10.0.0.1",
+        "http://10.0.0.1",
+        "redis://",
+        "redis://host:port",
+        "redis://host/x",
+        "redis://u:secret@",
+    ] {
+        let message = refused(build(&[url]));
+        assert!(!message.contains("secret"), "{message}");
+    }
+    assert!(refused(Redlock::builder(TokioRuntime::new()).build()).contains("no nodes"));
+}
+
+#[tokio::test]
+async fn two_addresses_of_one_server_are_one_node() {
+    let servers = RedisServer::start_many(2);
+    let addresses = [servers[0].url(), servers[0].url().replace("127.0.0.1", "localhost"), servers[1].url()];
+    // Three addresses of two servers: a quorum of three is two, and two they are.
+    let redlock = crate::adapter::builder(&addresses).unwrap().node_timeout(NODE_TIMEOUT).build().unwrap();
+    let health = eventually_up(&redlock, 2).await;
+    assert_eq!(Some(0), health.nodes()[1].same_server_as().map(|(index, _)| index));
+    drop(redlock.lock("a", TTL).await.unwrap());
+
+    // With the other one down, two addresses grant, and they are one vote.
+    servers[1].kill();
+    let error = redlock.try_lock("b", TTL).await.unwrap_err();
+    assert_eq!(ErrorKind::NoQuorum, error.kind());
+    let nodes = std::error::Error::source(&error).unwrap().to_string();
+    assert!(nodes.contains(&format!("node 1 (localhost:{}): granted", servers[0].port())), "{nodes}");
+    assert!(
+        nodes.contains(&format!("the same server as node 0 (127.0.0.1:{})", servers[0].port())),
+        "{nodes}"
+    );
+}
+
+async fn eventually_up(redlock: &Redlock, up: usize) -> crate::adapter::Health {
+    eventually("enough nodes are up", Duration::from_secs(5), async || redlock.health().await.up() == up)
+        .await;
+    redlock.health().await
+}
+
+#[tokio::test]
+async fn a_key_of_another_type_is_an_error_that_names_the_key() {
+    let servers = five();
+    let redlock = warm(&servers).await;
+    for server in &servers[..3] {
+        server.command(&["RPUSH", "jobs", "one"]);
+    }
+    let error = redlock.try_lock("jobs", TTL).await.unwrap_err();
+    assert_eq!(ErrorKind::NoQuorum, error.kind());
+    assert!(error.to_string().contains("\"jobs\""), "{error}");
+    for node in &error.nodes()[..3] {
+        let Outcome::Failed(error) = node.outcome() else { panic!("{node}") };
+        assert_eq!(NodeErrorKind::WrongType, error.kind());
+        assert!(error.to_string().contains("\"jobs\""), "{error}");
+    }
+    assert!(redlock.try_lock(["free", "jobs"], TTL).await.is_err());
+    redlock.close().await;
+    for server in &servers[..3] {
+        assert_eq!(vec!["jobs"], server.keys());
+    }
+    assert_eq!(Vec::<String>::new(), keys(&servers[3..]));
+}
+
+#[tokio::test]
+async fn secrets_are_shown_nowhere() {
+    let servers = five();
+    let redlock = warm(&servers).await;
+    let guard = redlock.lock("a", TTL).await.unwrap();
+    granted_by_all(&guard).await;
+    let token = servers[0].command(&["GET", "a"]);
+    let error = redlock.lock("a", TTL).wait(Duration::ZERO).await.unwrap_err();
+    let source = std::error::Error::source(&error).unwrap();
+    let shown = [
+        format!("{guard:?} {guard:#?} {:?} {:?}", guard.lease(), guard.votes()),
+        format!("{error:?} {error:#?} {error} {source} {source:?} {:?}", error.nodes()),
+        format!("{redlock:?} {:?}", redlock.health().await),
+    ];
+    for shown in shown {
+        assert!(!shown.contains(&token), "{shown}");
+    }
+}

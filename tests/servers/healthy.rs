@@ -1,0 +1,68 @@
+//! Five servers, nothing wrong.
+
+use super::*;
+use crate::adapter::Released;
+
+#[tokio::test]
+async fn a_lock_is_taken_refused_extended_and_released() {
+    let servers = five();
+    let redlock = warm(&servers).await;
+    let other = warm(&servers).await;
+
+    let guard = redlock.lock("invoice:42", TTL).await.unwrap();
+    granted_by_all(&guard).await;
+    assert_eq!(5, keys(&servers).len());
+    assert!(guard.remaining() > Duration::from_secs(9) && guard.remaining() < Duration::from_millis(9_898));
+
+    let refused = other.lock("invoice:42", TTL).wait(Duration::from_millis(300)).await;
+    let error = refused.unwrap_err();
+    assert_eq!(ErrorKind::Contended, error.kind(), "{error}");
+    assert_eq!(Some(guard.fingerprint()), error.holder());
+    assert!(other.try_lock("invoice:42", TTL).await.unwrap().is_none());
+
+    guard.extend(2 * TTL).await.unwrap();
+    assert!(guard.remaining() > Duration::from_secs(19));
+    assert_eq!(Released::Held, guard.release().await.unwrap());
+    nothing_left(&redlock, &servers).await;
+    assert!(other.try_lock("invoice:42", TTL).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn several_resources_are_taken_all_or_none() {
+    let servers = five();
+    let redlock = warm(&servers).await;
+    let both = redlock.lock(["b", "a"], TTL).await.unwrap();
+    granted_by_all(&both).await;
+    assert_eq!(10, keys(&servers).len());
+
+    assert!(redlock.try_lock(["b", "c"], TTL).await.unwrap().is_none());
+    assert!(redlock.try_lock("c", TTL).await.unwrap().is_some(), "what was refused with b left c alone");
+    assert_eq!(Released::Held, both.release().await.unwrap());
+    nothing_left(&redlock, &servers).await;
+}
+
+#[tokio::test]
+async fn dropping_a_guard_releases_it() {
+    let servers = five();
+    let redlock = warm(&servers).await;
+    drop(redlock.lock("a", TTL).await.unwrap());
+    nothing_left(&redlock, &servers).await;
+    let error = redlock.lock("a", TTL).await.unwrap_err();
+    assert_eq!(ErrorKind::Closed, error.kind());
+}
+
+#[tokio::test]
+async fn close_right_after_a_release_leaves_no_key_and_no_task() {
+    let servers = five();
+    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let before = tasks();
+    for _ in 0..20 {
+        let redlock = warm(&servers).await;
+        let released = redlock.lock("a", TTL).await.unwrap().release().await.unwrap();
+        assert_eq!(Released::Held, released);
+        redlock.close().await;
+        assert_eq!(Vec::<String>::new(), keys(&servers));
+    }
+    // The tasks of the connections end when the nodes are gone; they do so by themselves, not at once.
+    eventually("all tasks end", Duration::from_secs(5), async || tasks() <= before).await;
+}

@@ -1,0 +1,61 @@
+//! What any other Redlock implementation does by hand.
+
+use super::*;
+use crate::adapter::Released;
+
+/// The customary release script.
+const RELEASE: &str =
+    r#"if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("del",KEYS[1]) else return 0 end"#;
+
+#[tokio::test]
+async fn a_key_set_by_hand_excludes_us() {
+    let servers = five();
+    let redlock = warm(&servers).await;
+    for server in &servers[1..4] {
+        assert_eq!("OK", server.command(&["SET", "a", "their token", "NX", "PX", "60000"]));
+    }
+    assert!(redlock.try_lock("a", TTL).await.unwrap().is_none());
+    for server in &servers[1..4] {
+        assert_eq!("1", server.command(&["EVAL", RELEASE, "1", "a", "their token"]));
+    }
+    assert!(redlock.try_lock("a", TTL).await.unwrap().is_some());
+    nothing_left(&redlock, &servers).await;
+}
+
+#[tokio::test]
+async fn our_lock_excludes_and_is_released_by_hand() {
+    let servers = five();
+    let redlock = warm(&servers).await;
+    let guard = redlock.lock("a", TTL).await.unwrap();
+    granted_by_all(&guard).await;
+    for server in &servers {
+        assert_eq!("", server.command(&["SET", "a", "their token", "NX", "PX", "60000"]), "nil");
+        assert_eq!("string", server.command(&["TYPE", "a"]));
+        let expiry: i64 = server.command(&["PTTL", "a"]).parse().unwrap();
+        assert!((9_000..=10_000).contains(&expiry), "{expiry}");
+        let token = server.command(&["GET", "a"]);
+        assert_eq!((40, true), (token.len(), token.bytes().all(|byte| byte.is_ascii_graphic())));
+        assert_eq!("0", server.command(&["EVAL", RELEASE, "1", "a", "their token"]));
+        assert_eq!("1", server.command(&["EVAL", RELEASE, "1", "a", &token]));
+    }
+    assert_eq!(Released::Lost, guard.release().await.unwrap());
+}
+
+#[tokio::test]
+async fn names_are_bytes() {
+    let servers = five();
+    let redlock = warm(&servers).await;
+    let names: [&[u8]; 4] = [b"\x00", b"\xff\xfe\r\n", b"*[a-z]?{b}%s'\"\\", &[7; 1024]];
+    for name in names {
+        let guard = redlock.lock(name, TTL).await.unwrap();
+        granted_by_all(&guard).await;
+        assert!(redlock.try_lock(name, TTL).await.unwrap().is_none());
+        guard.extend(TTL).await.unwrap();
+        assert_eq!(Released::Held, guard.release().await.unwrap());
+    }
+    let guard = redlock.lock(["ab", "c"], TTL).await.unwrap();
+    let other = redlock.try_lock(["a", "bc"], TTL).await.unwrap();
+    assert!(other.is_some(), "the same bytes, split differently, are different resources");
+    drop((guard, other));
+    nothing_left(&redlock, &servers).await;
+}

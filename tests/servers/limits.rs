@@ -1,0 +1,89 @@
+//! Settings and servers at their limits: no hot loop, no panic.
+
+use super::*;
+
+/// Commands that a server carried out per second, while `work` ran.
+async fn commands_per_second(server: &RedisServer, work: impl IntoFuture) -> f64 {
+    let count = || ["set", "evalsha", "eval"].iter().map(|name| server.commandstats(name)).sum::<u64>();
+    let (before, start) = (count(), Instant::now());
+    work.await;
+    (count() - before) as f64 / start.elapsed().as_secs_f64()
+}
+
+/// Retrying at most once a millisecond, an attempt and its undoing are two commands.
+const NOT_HOT: f64 = 2_500.0;
+
+#[tokio::test]
+async fn retrying_without_delay_is_no_hot_loop() {
+    let servers = five();
+    let redlock = warm(&servers).await;
+    let guard = redlock.lock("a", TTL).await.unwrap();
+    let waiter = redlock.lock("a", TTL).retry_delay(Duration::ZERO).wait(Duration::from_secs(2));
+    let rate = commands_per_second(&servers[0], async { assert!(waiter.await.is_err()) }).await;
+    assert!(rate < NOT_HOT, "{rate} commands a second");
+    assert!(rate > 20.0, "{rate} commands a second: was there any retry?");
+    drop(guard);
+    nothing_left(&redlock, &servers).await;
+}
+
+#[tokio::test]
+async fn rounds_lost_through_errors_are_no_hot_loop() {
+    let servers = five();
+    let redlock = warm(&servers).await;
+    for server in &servers {
+        server.command(&["CONFIG", "SET", "maxmemory", "1"]);
+    }
+    let work = async {
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_secs(1) {
+            let lock = redlock.lock("a", TTL).retry_delay(Duration::ZERO).wait_forever().await;
+            let error = lock.unwrap_err();
+            assert_eq!(ErrorKind::NoQuorum, error.kind());
+            assert!(format!("{:?}", error.nodes()).contains("OOM"), "{error:?}");
+        }
+    };
+    // Three rounds a call with a pause of a millisecond between them; the loop around it is this test's own.
+    let rate = commands_per_second(&servers[0], work).await;
+    assert!(rate < 2.0 * NOT_HOT, "{rate} commands a second");
+    for server in &servers {
+        server.command(&["CONFIG", "SET", "maxmemory", "0"]);
+    }
+    nothing_left(&redlock, &servers).await;
+}
+
+#[tokio::test]
+async fn attempts_are_counted() {
+    let servers = five();
+    let redlock = warm(&servers).await;
+    let guard = redlock.lock("a", TTL).await.unwrap();
+    granted_by_all(&guard).await;
+    let before = servers[0].commandstats("set");
+    let request = redlock.lock("a", TTL).attempts(3).retry_delay(Duration::ZERO).wait_forever();
+    assert_eq!(ErrorKind::Contended, request.await.unwrap_err().kind());
+    redlock.close().await;
+    assert_eq!(3, servers[0].commandstats("set") - before);
+}
+
+#[tokio::test]
+async fn ttls_near_the_minimum_work() {
+    let servers = five();
+    let redlock = warm(&servers).await;
+    let ttl = Duration::from_millis(10);
+    let mut held = 0;
+    for _ in 0..200 {
+        match redlock.lock("a", ttl).wait(Duration::from_secs(1)).await {
+            Ok(guard) => {
+                held += 1;
+                assert!(guard.remaining() < Duration::from_micros(7_900));
+                let _ = guard.extend(ttl).await;
+                let _ = guard.release().await;
+            }
+            // A machine that is busy for 8 ms takes that long to answer.
+            Err(error) => {
+                assert!(matches!(error.kind(), ErrorKind::Expired | ErrorKind::NoQuorum), "{error}")
+            }
+        }
+    }
+    assert!(held > 0, "not one lock of 200");
+    nothing_left(&redlock, &servers).await;
+}

@@ -1,0 +1,84 @@
+//! Three of five servers hung or killed: no quorum, said within the node timeout, and nothing left when they are back.
+
+use super::*;
+
+/// Longer than the node timeout by what a busy machine may add, shorter than two timeouts in a row.
+const ONE_TIMEOUT: Duration = Duration::from_millis(1_900);
+
+#[tokio::test]
+async fn three_hung_are_no_quorum() {
+    let servers = five();
+    let redlock = warm(&servers).await;
+    servers[..3].iter().for_each(RedisServer::pause);
+    let start = Instant::now();
+    let error = anatomy(redlock.try_lock("a", TTL).await);
+    assert!(start.elapsed() < ONE_TIMEOUT, "{:?}", start.elapsed());
+    assert_eq!(
+        (ErrorKind::NoQuorum, vec!["timed out", "timed out", "timed out", "granted", "granted"]),
+        error
+    );
+    servers[..3].iter().for_each(RedisServer::resume);
+    nothing_left(&redlock, &servers).await;
+}
+
+#[tokio::test]
+async fn three_killed_are_no_quorum() {
+    let servers = five();
+    let redlock = warm(&servers).await;
+    servers[2..].iter().for_each(RedisServer::kill);
+    let error = within_node_timeout("no quorum", redlock.try_lock("a", TTL)).await;
+    assert_eq!(
+        (ErrorKind::NoQuorum, vec!["granted", "granted", "failed", "failed", "failed"]),
+        anatomy(error)
+    );
+    servers[2..].iter().for_each(RedisServer::restart);
+    nothing_left(&redlock, &servers).await;
+}
+
+#[tokio::test]
+async fn one_refusal_and_three_hung_are_no_quorum() {
+    let servers = five();
+    let redlock = warm(&servers).await;
+    servers[0].command(&["SET", "a", "someone else"]);
+    servers[1..4].iter().for_each(RedisServer::pause);
+    let error = redlock.try_lock("a", TTL).await.map(|guard| guard.map(drop));
+    assert_eq!(
+        (ErrorKind::NoQuorum, vec!["refused", "timed out", "timed out", "timed out", "granted"]),
+        anatomy(error)
+    );
+    servers[1..4].iter().for_each(RedisServer::resume);
+    servers[0].command(&["DEL", "a"]);
+    nothing_left(&redlock, &servers).await;
+}
+
+#[tokio::test]
+async fn a_request_gives_up_after_three_rounds_without_a_quorum() {
+    let servers = five();
+    let redlock = warm(&servers).await;
+    servers[2..].iter().for_each(RedisServer::kill);
+    let start = Instant::now();
+    let result = redlock.lock("a", TTL).wait_forever().retry_delay(Duration::from_millis(20)).await;
+    assert_eq!(ErrorKind::NoQuorum, result.unwrap_err().kind());
+    assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
+}
+
+#[tokio::test]
+async fn writes_that_land_after_the_ttl_are_undone() {
+    let servers = five();
+    let redlock = warm(&servers).await;
+    let ttl = Duration::from_millis(500);
+    for round in 0..3 {
+        servers[..3].iter().for_each(RedisServer::pause);
+        let error = redlock.try_lock(format!("a{round}"), ttl).await.unwrap_err();
+        assert_eq!(ErrorKind::NoQuorum, error.kind());
+        // Longer than the TTL: what the servers have received is carried out now, with its full TTL.
+        tokio::time::sleep(2 * ttl).await;
+        servers[..3].iter().for_each(RedisServer::resume);
+    }
+    // A key with this TTL would outlast what follows.
+    let long = Duration::from_secs(3600);
+    servers[..3].iter().for_each(RedisServer::pause);
+    assert!(redlock.try_lock("long", long).await.is_err());
+    servers[..3].iter().for_each(RedisServer::resume);
+    nothing_left(&redlock, &servers).await;
+}

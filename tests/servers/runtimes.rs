@@ -1,0 +1,107 @@
+//! Where a `Redlock` and its guards may be used: inside a runtime, outside, across several, after the end of one.
+
+use std::sync::LazyLock;
+
+use tokio::runtime::Runtime;
+
+use super::*;
+use crate::adapter::Released;
+
+fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+#[test]
+fn build_needs_no_runtime_and_one_redlock_works_across_two() {
+    static SERVERS: LazyLock<Vec<RedisServer>> = LazyLock::new(five);
+    static REDLOCK: LazyLock<Redlock> = LazyLock::new(|| redlock(&SERVERS));
+    for round in 0..3 {
+        runtime().block_on(async {
+            let guard = REDLOCK.try_lock("a", TTL).await.unwrap().expect("nobody else has it");
+            guard.extend(TTL).await.unwrap();
+            assert_eq!(Released::Held, guard.release().await.unwrap(), "round {round}");
+            all_up(&REDLOCK).await;
+        });
+    }
+    SERVERS.iter().for_each(RedisServer::kill);
+}
+
+#[test]
+fn one_redlock_works_in_two_runtimes_at_once() {
+    let servers = five();
+    let redlock = redlock(&servers);
+    let work = |redlock: Redlock| {
+        move || {
+            runtime().block_on(async {
+                for cycle in 0..50 {
+                    let guard = redlock.lock("a", TTL).retry_delay(Duration::from_millis(2)).await.unwrap();
+                    assert_eq!(Released::Held, guard.release().await.unwrap(), "cycle {cycle}");
+                }
+            });
+        }
+    };
+    let threads: Vec<_> = (0..2).map(|_| std::thread::spawn(work(redlock.clone()))).collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    runtime().block_on(nothing_left(&redlock, &servers));
+}
+
+#[test]
+fn a_runtime_that_is_not_driven_any_more_is_left_behind() {
+    let servers = five();
+    let redlock = builder(&servers).node_timeout(Duration::from_millis(200)).build().unwrap();
+    let idle = runtime();
+    drop(idle.block_on(async { redlock.lock("a", TTL).await }).unwrap());
+    // The connections belong to a runtime that exists and does nothing.
+    runtime().block_on(async {
+        let back = async || redlock.try_lock("b", TTL).await.is_ok();
+        eventually("another runtime takes over", Duration::from_secs(10), back).await;
+    });
+    drop(idle);
+}
+
+#[test]
+fn a_guard_dropped_outside_a_runtime_is_released() {
+    let servers = five();
+    let redlock = redlock(&servers);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let guard = runtime.block_on(async { redlock.lock("a", TTL).await }).unwrap();
+    std::thread::spawn(move || drop(guard)).join().unwrap();
+    runtime.block_on(nothing_left(&redlock, &servers));
+}
+
+#[test]
+fn a_guard_dropped_after_its_runtime_is_left_to_its_ttl() {
+    let servers = five();
+    let redlock = redlock(&servers);
+    let ttl = Duration::from_millis(1_500);
+    let runtime = runtime();
+    let guard = runtime.block_on(async {
+        let guard = redlock.lock("a", ttl).await.unwrap();
+        granted_by_all(&guard).await;
+        guard
+    });
+    drop(runtime);
+    let start = Instant::now();
+    drop(guard);
+    assert!(start.elapsed() < Duration::from_millis(500), "drop blocked");
+    let start = Instant::now();
+    while !keys(&servers).is_empty() {
+        assert!(start.elapsed() < 4 * ttl, "the keys outlive their TTL");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn paused_time_makes_no_hot_loop() {
+    let servers = five();
+    let redlock = redlock(&servers);
+    // Under paused time every wait for a reply ends at once with the next timer, so nodes time out or answer by chance.
+    // What matters is that requests end, and that they end after few rounds.
+    let sent = || -> u64 { servers.iter().map(|server| server.commandstats("set")).sum() };
+    let guard = redlock.lock("a", TTL).wait(Duration::from_secs(60)).await;
+    let waiting = redlock.lock("a", TTL).wait(Duration::from_secs(60)).await;
+    assert!(guard.is_err() || waiting.is_err(), "both hold the lock");
+    // 60 s in steps of at least 100 ms, on five nodes, twice.
+    assert!(sent() <= 2 * 5 * 601, "{} attempts", sent());
+    drop(guard);
+}
