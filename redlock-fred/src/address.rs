@@ -151,6 +151,12 @@ mod tests {
     }
 
     #[test]
+    fn a_connector_shows_its_label_alone() {
+        let connector = "redis://ann:hunter2@a".into_connector().unwrap();
+        assert_eq!("Connector(\"a:6379\")", format!("{connector:?}"));
+    }
+
+    #[test]
     fn what_cannot_be_is_said() {
         assert!(message("redis://a/256").contains("database 256; fred goes up to 255"));
         assert!(message("http://a").contains("redis://"));

@@ -18,10 +18,10 @@ use std::time::Duration;
 use fred::clients::Client;
 use fred::error::Error;
 use fred::interfaces::{AuthInterface, ClientLike, KeysInterface};
-use fred::types::config::{Config, ConnectionConfig, PerformanceConfig, TcpConfig};
+use fred::types::config::{Blocking, Config, ConnectionConfig, PerformanceConfig, TcpConfig};
 use fred::types::{ConnectHandle, CustomCommand, Expiration, RespVersion, SetOptions, Value};
 use futures_util::future::{BoxFuture, Either, FutureExt, Shared, poll_immediate, select};
-use redlock_wire::{Command, Failure, Reply, Sent};
+use redlock_wire::{Command, Failure, Reply};
 use tokio::task::AbortHandle;
 
 use crate::reply;
@@ -53,7 +53,12 @@ impl Connector {
     /// Not in RESP3 from the start: there fred authenticates by an inline `HELLO`, which a password with a space or a
     /// quote in it breaks.
     async fn open(&self) -> Result<Connection, Error> {
-        let config = Config { version: RespVersion::RESP2, fail_fast: true, ..self.config.clone() };
+        let config = Config {
+            version: RespVersion::RESP2,
+            fail_fast: true,
+            blocking: Blocking::Block,
+            ..self.config.clone()
+        };
         let connection = ConnectionConfig {
             connection_timeout: Duration::ZERO, // all zeros stand for "none": the caller bounds the time
             internal_command_timeout: Duration::ZERO,
@@ -88,10 +93,7 @@ impl redlock_wire::Connector for Connector {
             connection.switch_to_resp3().await?;
             Ok(connection)
         };
-        connected.await.map_err(|error: Error| Failure {
-            sent: Sent::No,
-            message: reply::without_secrets(&error, self.config.password.as_deref()),
-        })
+        connected.await.map_err(|error| reply::not_connected(&error, self.config.password.as_deref()))
     }
 }
 
@@ -148,12 +150,12 @@ impl Connection {
                 }
                 Command::Other { name, args } => pipeline.custom(custom(name), arguments(args)).await,
             };
-            queued.map_err(|error| Failure { sent: Sent::No, ..reply::failure(&error) })?;
+            queued.map_err(|error| reply::failure(&error))?;
         }
         reply::of_pipeline(pipeline.try_all().await, commands.len())
     }
 
-    /// Waits for `answer` as long as fred's task lives. By reference: fred's futures are some 10 KB each.
+    /// Waits for `answer` as long as fred's task lives. By reference: fred's futures are some 5 KB each.
     async fn while_alive<T>(
         &self,
         answer: Pin<&mut impl Future<Output = Result<T, Failure>>>,
@@ -162,7 +164,7 @@ impl Connection {
             Either::Left((answer, _)) => answer,
             Either::Right(((), answer)) => match answer.now_or_never() {
                 Some(answer) => answer,
-                None => Err(Failure { sent: Sent::No, message: "the connection is closed".into() }),
+                None => Err(Failure::not_sent("the connection is lost")),
             },
         }
     }
@@ -184,6 +186,14 @@ impl redlock_wire::Connection for Connection {
 
     async fn lost(&self) {
         self.task.ended.clone().await;
+    }
+}
+
+/// Shows whether it stands.
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lost = self.task.ended.peek().is_some();
+        f.debug_struct("Connection").field("lost", &lost).finish_non_exhaustive()
     }
 }
 

@@ -10,7 +10,7 @@
 
 use fred::error::{Error, ErrorKind};
 use fred::types::{Resp3Frame, Value};
-use redlock_wire::{Failure, Reply, Sent};
+use redlock_wire::{Failure, Reply};
 
 /// The reply to a single command which fred has turned into a value.
 pub(crate) fn of_value(reply: Result<Value, Error>) -> Result<Reply, Failure> {
@@ -37,26 +37,24 @@ pub(crate) fn of_pipeline(
 pub(crate) fn failure(error: &Error) -> Failure {
     let unsent = matches!(error.kind(), ErrorKind::Canceled | ErrorKind::Backpressure)
         || error.details() == "Failed to send command to router.";
-    Failure { sent: if unsent { Sent::No } else { Sent::Maybe }, message: message(error) }
+    let text = text(error);
+    if unsent { Failure::not_sent(text) } else { Failure::maybe_sent(text) }
 }
 
-/// Whether the server refused to speak RESP3 because it does not know it, or not the `HELLO` that asks for it.
-pub(crate) fn refuses_resp3(error: &Error) -> bool {
-    matches!(code(error.details()), Some("ERR" | "NOPROTO"))
-}
-
-/// The message of a failed attempt to connect.
-///
-/// A server without the command `AUTH` repeats its arguments, and so the password.
-pub(crate) fn without_secrets(error: &Error, password: Option<&str>) -> String {
-    let message = message(error);
-    let message = message.split(", with args beginning with").next().unwrap_or_default();
+/// Why there is no connection. Without the password, however a server may repeat it.
+pub(crate) fn not_connected(error: &Error, password: Option<&str>) -> Failure {
     match password {
-        Some(password) if !password.is_empty() => message.replace(password, "***"),
-        _ => message.to_owned(),
+        Some(password) if !password.is_empty() => Failure::not_sent(&text(error).replace(password, "...")),
+        _ => Failure::not_sent(text(error)),
     }
 }
 
+/// Whether the server has no RESP3, or does not let this user ask for it.
+pub(crate) fn refuses_resp3(error: &Error) -> bool {
+    matches!(code(error.details()), Some("ERR" | "NOPROTO" | "NOPERM"))
+}
+
+/// fred's frame as a reply.
 pub(crate) fn of_frame(frame: Resp3Frame) -> Reply {
     match frame {
         // `Hello` and `ChunkedString` never come: the one is a request, of the other fred makes a whole string.
@@ -109,16 +107,17 @@ fn code(text: &str) -> Option<&str> {
     (word.len() > 1 && word.bytes().all(|byte| byte.is_ascii_uppercase())).then_some(word)
 }
 
-/// The error in one line. Of an `io::Error`, which fred keeps in its debug form, what the system says.
-fn message(error: &Error) -> String {
+/// What an error says; of an `io::Error`, which fred keeps in its debug form, what the system says.
+fn text(error: &Error) -> &str {
     let details = error.details();
     let quoted = details.split_once("message: \"").and_then(|(_, rest)| rest.split_once('"'));
-    let text = quoted.map_or(details, |(message, _)| message);
-    text.lines().collect::<Vec<_>>().join(" ")
+    quoted.map_or(details, |(message, _)| message)
 }
 
 #[cfg(test)]
 mod tests {
+    use redlock_wire::Sent;
+
     use super::*;
 
     fn sent(kind: ErrorKind, details: &'static str) -> Sent {
@@ -145,20 +144,20 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_one_line_for_people() {
-        let io: Error = std::io::Error::from(std::io::ErrorKind::ConnectionRefused).into();
-        assert!(message(&io).contains("ConnectionRefused"));
-        let os = r#"Os { code: 111, kind: ConnectionRefused, message: "Connection refused" }"#;
-        assert_eq!("Connection refused", message(&Error::new(ErrorKind::IO, os)));
-        assert_eq!("one two", message(&Error::new(ErrorKind::Unknown, "one\r\ntwo")));
+    fn an_error_of_the_system_is_said_for_people() {
+        let said = |error: std::io::Error| failure(&error.into()).message;
+        let denied = std::io::Error::from_raw_os_error(13);
+        assert!(denied.to_string().starts_with(&said(denied)));
+        assert!(said(std::io::ErrorKind::BrokenPipe.into()).contains("BrokenPipe"));
     }
 
     #[test]
     fn a_password_that_the_server_repeats_is_left_out() {
-        let echo =
-            |text: &'static str| without_secrets(&Error::new(ErrorKind::Unknown, text), Some("hunter2"));
+        let echo = |text: &'static str| {
+            not_connected(&Error::new(ErrorKind::Unknown, text), Some("hunter2")).message
+        };
         let unknown = "ERR unknown command 'AUTH', with args beginning with: 'hunt";
         assert_eq!("ERR unknown command 'AUTH'", echo(unknown));
-        assert_eq!("ERR what is ***?", echo("ERR what is hunter2?"));
+        assert_eq!("ERR what is ...?", echo("ERR what is hunter2?"));
     }
 }

@@ -1,16 +1,16 @@
 //! One connection of fred's: what it sends, what it makes of the answer, and what is left when it is gone.
 #![allow(clippy::unwrap_used)] // a panic is how a test reports
 
-mod support;
+mod scripted;
 
 use std::time::Duration;
 
 use fred::types::config::{Config, ServerConfig};
 use futures_util::future::poll_immediate;
 use redlock_fred::{Connection, Connector, IntoConnector};
+use redlock_testkit::RedisServer;
 use redlock_wire::{Command, Connection as _, Connector as _, Failure, Reply, Sent};
-use support::Server;
-use support::scripted::{Answer, Scripted, greet};
+use scripted::{Answer, Scripted, greet};
 use tokio::runtime::Handle;
 
 /// Far above what anything here takes; what runs into it hangs.
@@ -38,6 +38,16 @@ fn bytes(text: impl AsRef<[u8]>) -> Reply {
     Reply::Bytes(text.as_ref().to_vec())
 }
 
+fn started_with(args: &[&str]) -> RedisServer {
+    args.iter().fold(RedisServer::builder(), |builder, arg| builder.arg(*arg)).start()
+}
+
+/// The server's clients, but for the one that asks.
+fn clients(server: &RedisServer) -> Vec<String> {
+    let list = server.command(&["CLIENT", "LIST"]);
+    list.lines().filter(|line| !line.contains("cmd=client|list")).map(str::to_owned).collect()
+}
+
 async fn soon<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, future).await.expect("it hangs")
 }
@@ -54,8 +64,8 @@ async fn until(mut is_so: impl FnMut() -> bool) {
 
 #[tokio::test]
 async fn set_if_absent_and_its_answers() {
-    let server = Server::start();
-    let connection = connect(server.port).await;
+    let server = RedisServer::start();
+    let connection = connect(server.port()).await;
     let (key, token) = (b"\x00\xff\r\n key", b"\xfe\x00token");
 
     assert_eq!(bytes("OK"), connection.call(set(key, token, false)).await.unwrap());
@@ -69,8 +79,8 @@ async fn set_if_absent_and_its_answers() {
 
 #[tokio::test]
 async fn replies_of_every_shape() {
-    let server = Server::start();
-    let connection = connect(server.port).await;
+    let server = RedisServer::start();
+    let connection = connect(server.port()).await;
     let eval = async |script: &str| connection.call(other("EVAL", &[script.as_bytes(), b"0"])).await.unwrap();
 
     let nested =
@@ -90,7 +100,7 @@ async fn errors_of_the_server_keep_their_text() {
         let text = format!("{error} 1 not now: for a reason");
         let say: &'static str = format!("-{text}\r\n").leak();
         let server = Scripted::start(move |command| greet(command).unwrap_or(Answer::Say(say))).await;
-        let connection = connect(server.port).await;
+        let connection = connect(server.port()).await;
         let expected = Reply::Error(text);
 
         assert_eq!(expected, connection.call(set(b"k", b"v", true)).await.unwrap());
@@ -102,8 +112,8 @@ async fn errors_of_the_server_keep_their_text() {
 
 #[tokio::test]
 async fn a_pipeline_tells_each_reply_also_when_one_is_an_error() {
-    let server = Server::start();
-    let connection = connect(server.port).await;
+    let server = RedisServer::start();
+    let connection = connect(server.port()).await;
     let wrong = other("EVALSHA", &[b"ffffffffffffffffffffffffffffffffffffffff", b"0"]);
     let replies = connection.pipeline(&[set(b"a", b"1", false), wrong, other("GET", &[b"a"])]).await.unwrap();
 
@@ -116,15 +126,15 @@ async fn a_pipeline_tells_each_reply_also_when_one_is_an_error() {
 
 #[tokio::test]
 async fn a_dropped_connection_leaves_neither_task_nor_socket() {
-    let server = Server::start();
+    let server = RedisServer::start();
     let tasks = || Handle::current().metrics().num_alive_tasks();
     let before = tasks();
     for _ in 0..100 {
-        let connection = connect(server.port).await;
+        let connection = connect(server.port()).await;
         connection.call(set(b"k", b"v", false)).await.unwrap();
     }
     until(|| tasks() == before).await;
-    assert_eq!(0, server.clients());
+    assert_eq!(0, clients(&server).len());
 }
 
 #[tokio::test]
@@ -133,7 +143,7 @@ async fn a_dropped_attempt_to_connect_leaves_no_task() {
     let tasks = || Handle::current().metrics().num_alive_tasks();
     let before = tasks();
     {
-        let connector = connector(silent.port);
+        let connector = connector(silent.port());
         let mut attempt = std::pin::pin!(connector.connect());
         soon(async {
             while silent.seen("PING") == 0 {
@@ -149,8 +159,8 @@ async fn a_dropped_attempt_to_connect_leaves_no_task() {
 
 #[tokio::test]
 async fn a_lost_connection_fails_what_is_in_flight_and_is_over() {
-    let mut server = Server::start();
-    let connection = connect(server.port).await;
+    let server = RedisServer::start();
+    let connection = connect(server.port()).await;
     server.pause();
     let in_flight = connection.call(set(b"k", b"v", false));
     let (outcome, ()) = soon(async {
@@ -168,14 +178,14 @@ async fn a_lost_connection_fails_what_is_in_flight_and_is_over() {
         assert_eq!(Sent::No, soon(connection.call(attempt)).await.unwrap_err().sent);
         assert_eq!(Sent::No, soon(connection.pipeline(&[attempt, attempt])).await.unwrap_err().sent);
     }
-    assert_eq!(0, server.clients(), "it never connects again");
+    assert_eq!(0, clients(&server).len(), "it never connects again");
 }
 
 #[tokio::test]
 async fn a_command_whose_reply_is_lost_is_never_sent_again() {
     let server = Scripted::start(|command| greet(command).unwrap_or(Answer::HangUp)).await;
     for commands in [vec![set(b"k", b"v", true)], vec![set(b"k", b"v", true), other("GET", &[b"k"])]] {
-        let connection = connect(server.port).await;
+        let connection = connect(server.port()).await;
         let (sent, connected) = (server.seen("SET"), server.seen("HELLO"));
         let failure = soon(connection.pipeline(&commands)).await.unwrap_err();
         assert_eq!(Sent::Maybe, failure.sent);
@@ -186,8 +196,8 @@ async fn a_command_whose_reply_is_lost_is_never_sent_again() {
 
 #[tokio::test]
 async fn a_dropped_call_does_not_disturb_those_after_it() {
-    let server = Server::start();
-    let connection = connect(server.port).await;
+    let server = RedisServer::start();
+    let connection = connect(server.port()).await;
     for round in 0..100 {
         let dropped = connection.call(other("ECHO", &[b"dropped"]));
         assert!(poll_immediate(dropped).await.is_none());
@@ -200,25 +210,24 @@ async fn a_dropped_call_does_not_disturb_those_after_it() {
 async fn a_cluster_that_is_down_leaves_everything_in_flight_open() {
     let down = "-CLUSTERDOWN Hash slot not served\r\n";
     let server = Scripted::start(move |command| greet(command).unwrap_or(Answer::Say(down))).await;
-    let connection = connect(server.port).await;
+    let connection = connect(server.port()).await;
     assert_eq!(Sent::Maybe, soon(connection.call(set(b"k", b"v", false))).await.unwrap_err().sent);
     soon(connection.lost()).await;
 }
 
 #[tokio::test]
 async fn speaks_resp3_and_falls_back_to_resp2_where_hello_is_refused() {
-    let proto = |server: &Server| {
-        let clients = server.cli(&["CLIENT", "LIST"]);
-        let line = clients.lines().find(|line| !line.contains("cmd=client|list")).unwrap().to_owned();
-        line.split(' ').find_map(|field| field.strip_prefix("resp=")).unwrap().to_owned()
+    let proto = |server| {
+        let clients = clients(server);
+        clients[0].split(' ').find_map(|field| field.strip_prefix("resp=")).unwrap().to_owned()
     };
-    let server = Server::start();
-    let connection = connect(server.port).await;
+    let server = RedisServer::start();
+    let connection = connect(server.port()).await;
     assert_eq!("3", proto(&server));
     drop(connection);
 
-    let old = Server::with(&["--rename-command", "HELLO", ""]);
-    let connection = connect(old.port).await;
+    let old = started_with(&["--rename-command", "HELLO", ""]);
+    let connection = connect(old.port()).await;
     assert_eq!("2", proto(&old));
     assert_eq!(bytes("OK"), connection.call(set(b"k", b"v", false)).await.unwrap());
     assert_eq!(Reply::Nil, connection.call(other("GET", &[b"none"])).await.unwrap());
@@ -229,35 +238,35 @@ async fn speaks_resp3_and_falls_back_to_resp2_where_hello_is_refused() {
         _ => greet(command).unwrap_or(Answer::HangUp),
     })
     .await;
-    let connection = connect(refusing.port).await;
+    let connection = connect(refusing.port()).await;
     assert_eq!(bytes("OK"), connection.call(set(b"k", b"v", false)).await.unwrap());
 }
 
 #[tokio::test]
 async fn authenticates_and_selects_the_database() {
-    let server = Server::start();
+    let server = RedisServer::start();
     let password = "two words, a \" and a \r\n";
-    server.cli(&["ACL", "SETUSER", "ann", "on", &format!(">{password}"), "~*", "+@all"]);
+    server.command(&["ACL", "SETUSER", "ann", "on", &format!(">{password}"), "~*", "+@all"]);
     let config = Config {
         username: Some("ann".into()),
         password: Some(password.into()),
         database: Some(3),
-        server: ServerConfig::new_centralized("127.0.0.1", server.port),
+        server: ServerConfig::new_centralized("127.0.0.1", server.port()),
         ..Config::default()
     };
     let connection = config.into_connector().unwrap().connect().await.unwrap();
     assert_eq!(bytes("ann"), connection.call(other("ACL", &[b"WHOAMI"])).await.unwrap());
     assert_eq!(bytes("OK"), connection.call(set(b"k", b"v", false)).await.unwrap());
-    assert_eq!("v\n", server.cli(&["-n", "3", "GET", "k"]));
+    assert!(clients(&server)[0].contains(" db=3 "));
+    assert_eq!("0", server.command(&["EXISTS", "k"]), "that is database 0");
 }
 
 #[tokio::test]
 async fn a_failed_connect_says_why_and_not_the_password() {
-    let refused = |arguments: &'static [&'static str], password: &'static str| async move {
-        let server = Server::with(arguments);
+    let refused = async |server: RedisServer, password: &'static str| {
         let config = Config {
             password: Some(password.into()),
-            server: ServerConfig::new_centralized("127.0.0.1", server.port),
+            server: ServerConfig::new_centralized("127.0.0.1", server.port()),
             ..Config::default()
         };
         let outcome = config.into_connector().unwrap().connect().await;
@@ -265,11 +274,11 @@ async fn a_failed_connect_says_why_and_not_the_password() {
         assert!(!message.contains(password) && !message.contains('\n'), "{message}");
         message
     };
-    assert!(refused(&["--requirepass", "right"], "wr0ng").await.contains("WRONGPASS"));
-    let no_hello = &["--rename-command", "HELLO", "", "--rename-command", "AUTH", ""];
-    assert!(refused(no_hello, "hunter2").await.contains("unknown command"));
+    assert!(refused(RedisServer::builder().password("right").start(), "wr0ng").await.contains("WRONGPASS"));
+    let no_auth = started_with(&["--rename-command", "AUTH", ""]);
+    assert!(refused(no_auth, "hunter2").await.contains("unknown command"));
 
-    let port = Server::start().port; // the server is gone after this
+    let port = RedisServer::start().port(); // the server is gone after this
     let gone = connector(port).connect().await.err().unwrap();
     assert_eq!(Sent::No, gone.sent);
     assert!(gone.message.contains("Connection refused"), "{}", gone.message);
@@ -277,8 +286,8 @@ async fn a_failed_connect_says_why_and_not_the_password() {
 
 #[tokio::test]
 async fn connects_over_ipv6() {
-    let server = Server::with(&["--bind", "::1"]);
-    let connector = format!("redis://[::1]:{}", server.port).into_connector().unwrap();
+    let server = started_with(&["--bind", "127.0.0.1", "::1"]);
+    let connector = format!("redis://[::1]:{}", server.port()).into_connector().unwrap();
     let connection = connector.connect().await.unwrap();
     assert_eq!(bytes("OK"), connection.call(set(b"k", b"v", false)).await.unwrap());
 }
@@ -286,9 +295,9 @@ async fn connects_over_ipv6() {
 #[cfg(unix)]
 #[tokio::test]
 async fn connects_over_a_unix_socket() {
-    let path = std::env::temp_dir().join(format!("redlock-fred-{}.sock", std::process::id()));
-    let _server = Server::with(&["--unixsocket", path.to_str().unwrap()]);
-    let config = Config { server: ServerConfig::Unix { path }, ..Config::default() };
-    let connection = config.into_connector().unwrap().connect().await.unwrap();
+    let server = RedisServer::builder().unix_socket().start();
+    let path = server.socket().unwrap();
+    let connector = format!("unix://{}", path.display()).into_connector().unwrap();
+    let connection = connector.connect().await.unwrap();
     assert_eq!(bytes("OK"), connection.call(set(b"k", b"v", false)).await.unwrap());
 }

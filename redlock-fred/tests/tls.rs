@@ -2,20 +2,19 @@
 #![cfg(any(feature = "tls-rustls", feature = "tls-native-tls"))]
 #![allow(clippy::unwrap_used)] // a panic is how a test reports
 
-mod support;
-
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use redlock_fred::IntoConnector;
+use redlock_testkit::RedisServer;
 use redlock_wire::{Command as Request, Connection, Connector, Reply, Sent};
-use support::Server;
 
 /// A server for `localhost` and the loopback addresses, and its authority's certificate.
 struct Secure {
-    port: u16,
+    port: String,
     authority: PathBuf,
-    _server: Server,
+    _server: RedisServer,
     folder: PathBuf,
 }
 
@@ -47,14 +46,12 @@ impl Secure {
         let signed = ["-CA", &authority, "-CAkey", &key, "-keyout", &secret, "-out", &certificate];
         openssl(&folder, &[&new[..], &leaf, &signed].concat());
 
-        let port = support::free_port();
-        let tls =
-            ["--port", "0", "--tls-port", &port.to_string(), "--bind", "127.0.0.1", "::1"].map(str::to_owned);
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+        let listen = ["--tls-port", &port, "--bind", "127.0.0.1", "::1", "--tls-auth-clients", "no"];
         let files =
             ["--tls-cert-file", &certificate, "--tls-key-file", &secret, "--tls-ca-cert-file", &authority];
-        let plain = ["--tls-auth-clients", "no"];
-        let args: Vec<_> = tls.iter().map(String::as_str).chain(files).chain(plain).collect();
-        let server = Server::with(&args);
+        let args = listen.iter().chain(&files);
+        let server = args.fold(RedisServer::builder(), |builder, arg| builder.arg(*arg)).start();
         Self { port, authority: authority.into(), _server: server, folder }
     }
 }
@@ -89,7 +86,7 @@ fn the_authorities_of_the_system_are_trusted() {
     let run = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "connects_to_the_server_in_the_environment", "--ignored"])
         .env("SSL_CERT_FILE", &secure.authority)
-        .env(PORT, secure.port.to_string())
+        .env(PORT, &secure.port)
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&run.stdout);

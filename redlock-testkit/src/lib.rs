@@ -2,6 +2,7 @@
 #[cfg(all(feature = "server", not(unix)))]
 compile_error!("the feature `server` of redlock-testkit starts, stops and kills processes as Unix does");
 
+pub mod conformance;
 mod faulty;
 mod memory;
 #[cfg(all(feature = "server", unix))]

@@ -1,4 +1,5 @@
 //! A server that answers by a script, to misbehave in ways that a real one does only by accident.
+#![allow(dead_code, clippy::unwrap_used, unreachable_pub)] // each test uses a part of it; a panic is how a test reports
 
 use std::sync::{Arc, Mutex};
 
@@ -16,7 +17,7 @@ pub enum Answer {
 }
 
 pub struct Scripted {
-    pub port: u16,
+    port: u16,
     seen: Arc<Mutex<Vec<String>>>,
 }
 
@@ -33,6 +34,11 @@ impl Scripted {
             }
         });
         scripted
+    }
+
+    /// The port on 127.0.0.1.
+    pub fn port(&self) -> u16 {
+        self.port
     }
 
     /// The commands so far, of all connections, that begin with `start`.
