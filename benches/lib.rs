@@ -1,1 +1,1 @@
-//! Benchmarks of redlock.
+//! Benchmarks of redlock; nothing to depend on. `cargo bench -p redlock-benches`.

@@ -16,9 +16,7 @@ use crate::decide::tally::{Cause, Decision};
 use crate::error::{Error, ErrorKind};
 use crate::guard::Guard;
 use crate::lease::Lease;
-use crate::node::NodeErrorKind;
 use crate::release;
-use crate::report::Outcome;
 use crate::resource::Resources;
 use crate::round::Round;
 use crate::shared::Presence;
@@ -34,6 +32,7 @@ pub(crate) async fn attempt(
     if presence.is_closed() {
         return Err(Error::closed());
     }
+    presence.resume_chases();
     let claim = Claim::new(resources.clone(), Token::random(&*presence.runtime));
     let lease = Lease::new(Arc::clone(presence), claim);
     drive(presence, |verdict| everywhere(lease, ttl, verdict)).await
@@ -90,8 +89,6 @@ async fn next_while_awaited<T>(round: &mut Round<'_>, verdict: &mut Verdict<T>) 
 fn error(lease: &Lease, round: &Round<'_>, in_time: bool) -> Option<Error> {
     let shared = lease.shared();
     let resources = lease.claim().all_resources();
-    let (nodes, quorum) = (shared.members.len(), shared.quorum());
-    let tally = round.ballots.tally();
     let (kind, message) = match round.decision() {
         Decision::Open | Decision::Lost(None) => return None,
         Decision::Won if in_time => return None,
@@ -100,23 +97,15 @@ fn error(lease: &Lease, round: &Round<'_>, in_time: bool) -> Option<Error> {
         }
         Decision::Lost(Some(Cause::Contended)) => (
             ErrorKind::Contended,
-            format!(
-                "{resources} is held by someone else: {} of {nodes} nodes granted, {quorum} must",
-                tally.granted()
-            ),
+            format!("{resources} is held by someone else: {}", round.ballots.too_few_grant(shared)),
         ),
         Decision::Lost(Some(Cause::NoQuorum)) => {
-            let answered = tally.answered();
-            let wrong_type = |index: &usize| matches!(round.ballots.outcome(*index), Outcome::Failed(error) if error.kind() == NodeErrorKind::WrongType);
-            let why = match (0..nodes).find(wrong_type) {
-                Some(index) => format!("; node {index} has something other than a lock under that key"),
-                None => String::new(),
-            };
+            let why = round.ballots.wrong_type().map_or(String::new(), |node| {
+                format!("; node {node} has something other than a lock under that name")
+            });
             (
                 ErrorKind::NoQuorum,
-                format!(
-                    "no quorum for {resources}: {answered} of {nodes} nodes answered, {quorum} must{why}"
-                ),
+                format!("no quorum for {resources}: {}{why}", round.ballots.too_few_answer(shared)),
             )
         }
     };

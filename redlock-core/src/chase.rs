@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::mem;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -89,7 +90,9 @@ impl Shared {
 
     /// Starts again what runtimes have taken with them when they ended.
     pub(crate) fn resume_chases(self: &Arc<Self>) {
-        (0..self.members.len()).for_each(|index| self.resume_chase(index));
+        if self.chases_stopped.swap(false, Ordering::AcqRel) {
+            (0..self.members.len()).for_each(|index| self.resume_chase(index));
+        }
     }
 
     fn resume_chase(self: &Arc<Self>, index: usize) {
@@ -192,6 +195,7 @@ impl Drop for Chasing {
         }
         if !self.over {
             queue.running = false;
+            self.shared.chases_stopped.store(true, Ordering::Release);
         }
         drop(queue);
         self.shared.notify();

@@ -54,7 +54,6 @@ async fn everywhere(lease: Lease, ttl: Ttl, verdict: Verdict<Result<(), Error>>)
 fn outcome(lease: &Lease, round: &Round<'_>, ttl: Ttl) -> Option<Result<(), Error>> {
     let shared = lease.shared();
     let resources = lease.claim().all_resources();
-    let (nodes, quorum, tally) = (shared.members.len(), shared.quorum(), round.ballots.tally());
     let (kind, message) = match round.decision() {
         Decision::Open | Decision::Lost(None) => return None,
         // Checked again after the wait: what has passed is not revived.
@@ -67,22 +66,12 @@ fn outcome(lease: &Lease, round: &Round<'_>, ttl: Ttl) -> Option<Result<(), Erro
             return Some(Ok(()));
         }
         Decision::Lost(Some(Cause::Contended)) => {
-            let granted = tally.granted();
-            (
-                ErrorKind::Lost,
-                format!(
-                    "the lock on {resources} is not ours any more: {granted} of {nodes} nodes hold it, {quorum} must"
-                ),
-            )
+            let votes = round.ballots.too_few_grant(shared);
+            (ErrorKind::Lost, format!("the lock on {resources} is not ours any more: {votes}"))
         }
         Decision::Lost(Some(Cause::NoQuorum)) => {
-            let answered = tally.answered();
-            (
-                ErrorKind::NoQuorum,
-                format!(
-                    "no quorum to extend {resources}: {answered} of {nodes} nodes answered, {quorum} must"
-                ),
-            )
+            let votes = round.ballots.too_few_answer(shared);
+            (ErrorKind::NoQuorum, format!("no quorum to extend {resources}: {votes}"))
         }
     };
     Some(Err(round.ballots.error(kind, message, shared)))

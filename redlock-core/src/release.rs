@@ -1,8 +1,8 @@
 //! Releasing: a compare-and-delete on every node, and a chase where its outcome stays unknown.
 
-use crate::background::{Verdict, drive};
+use crate::background::{Driven, Verdict, drive};
 use crate::chase::Chase;
-use crate::decide::pursuit::{Answer, Next};
+use crate::decide::pursuit::{Answer, Next, Pursuit};
 use crate::decide::tally::{Cause, Decision};
 use crate::error::{Error, ErrorKind};
 use crate::lease::Lease;
@@ -12,7 +12,6 @@ use crate::round::Round;
 /// What a release found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-#[must_use = "the lock may have been lost before it was released"]
 pub enum Released {
     /// The lock was ours until now.
     Held,
@@ -23,22 +22,27 @@ pub enum Released {
     Lost,
 }
 
-/// Releases a lease and waits until a quorum has answered.
+/// Releases a lease and waits until a quorum has answered. The lease has ended when this is first polled.
 pub(crate) async fn release(lease: &Lease) -> Result<Released, Error> {
-    drive(lease.shared(), |verdict| everywhere(lease.clone(), verdict)).await
+    everywhere(lease).await
 }
 
-/// Releases a lease in the background.
+/// Releases a lease in the background. The lease has ended when this returns.
 pub(crate) fn in_background(lease: &Lease) {
-    drive(lease.shared(), |verdict| everywhere(lease.clone(), verdict)).in_background();
+    everywhere(lease).in_background();
 }
 
-/// Deletes the claim on all nodes, also where nothing of it is known to be.
-async fn everywhere(lease: Lease, verdict: Verdict<Result<Released, Error>>) {
-    let shared = lease.shared();
+/// Ends the lease and deletes the claim on all nodes, also where nothing of it is known to be.
+fn everywhere(lease: &Lease) -> Driven<Result<Released, Error>> {
     let valid = lease.is_held();
-    // As things stand before the first release is sent: what becomes known later may have happened after it.
+    // What may be on the nodes is taken before the first release is sent: what becomes known later may have happened
+    // behind it.
     let pursuits = lease.end();
+    drive(lease.shared(), |verdict| run(lease.clone(), valid, pursuits, verdict))
+}
+
+async fn run(lease: Lease, valid: bool, pursuits: Vec<Pursuit>, verdict: Verdict<Result<Released, Error>>) {
+    let shared = lease.shared();
     let mut verdict = Some(verdict);
     let limit = shared.settings.node_timeout;
     let mut round = Round::new(shared, limit, |node| node.release(lease.claim()));
@@ -67,17 +71,12 @@ async fn everywhere(lease: Lease, verdict: Verdict<Result<Released, Error>>) {
 /// What can be said as soon as it is certain that a quorum has answered, or cannot.
 fn outcome(lease: &Lease, round: &Round<'_>, valid: bool) -> Option<Result<Released, Error>> {
     let shared = lease.shared();
-    let tally = round.ballots.tally();
-    if tally.answered() < shared.quorum() {
+    if round.ballots.tally().answered() < shared.quorum() {
         return match round.decision() {
             Decision::Lost(Some(Cause::NoQuorum)) => {
-                let message = format!(
-                    "no quorum confirmed the release of {}: {} of {} nodes answered, {} must",
-                    lease.claim().all_resources(),
-                    tally.answered(),
-                    shared.members.len(),
-                    shared.quorum(),
-                );
+                let (resources, votes) =
+                    (lease.claim().all_resources(), round.ballots.too_few_answer(shared));
+                let message = format!("no quorum confirmed the release of {resources}: {votes}");
                 Some(Err(round.ballots.error(ErrorKind::NoQuorum, message, shared)))
             }
             _ => None,

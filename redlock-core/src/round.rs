@@ -6,7 +6,7 @@ use crate::calls::{Call, Calls, Ending};
 use crate::clock::Instant;
 use crate::decide::tally::{Decision, Standing, Tally};
 use crate::error::{Error, ErrorKind};
-use crate::node::{LockNode, ServerId, Vote};
+use crate::node::{LockNode, NodeErrorKind, ServerId, Vote};
 use crate::report::{NodeReport, NodeReports, Outcome};
 use crate::shared::Shared;
 
@@ -121,6 +121,24 @@ impl Ballots {
     /// An error about `what` with every node's report.
     pub(crate) fn error(&self, kind: ErrorKind, message: String, shared: &Shared) -> Error {
         Error::new(kind, message, NodeReports(self.reports(shared)))
+    }
+
+    /// Why there is no quorum of grants, in words.
+    pub(crate) fn too_few_grant(&self, shared: &Shared) -> String {
+        let (votes, nodes, quorum) = (self.tally().may_grant(), self.ballots.len(), shared.quorum());
+        format!("at most {votes} of {nodes} nodes grant, {quorum} must")
+    }
+
+    /// Why there is no quorum of answers, in words.
+    pub(crate) fn too_few_answer(&self, shared: &Shared) -> String {
+        let (votes, nodes, quorum) = (self.tally().may_answer(), self.ballots.len(), shared.quorum());
+        format!("at most {votes} of {nodes} nodes answer, {quorum} must")
+    }
+
+    /// A node that has something other than a lock under the key.
+    pub(crate) fn wrong_type(&self) -> Option<usize> {
+        let wrong = |ballot: &Ballot| matches!(&ballot.outcome, Outcome::Failed(error) if error.kind() == NodeErrorKind::WrongType);
+        self.ballots.iter().position(wrong)
     }
 
     /// The first node that is known to be the same server as this one; itself, if none is.

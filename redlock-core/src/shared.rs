@@ -25,6 +25,8 @@ pub(crate) struct Shared {
     /// Rounds and releases under way, in whichever task.
     busy: AtomicUsize,
     closed: AtomicBool,
+    /// Whether a runtime has ended while chases were not over.
+    pub(crate) chases_stopped: AtomicBool,
     /// Fires when something outstanding may have ended, and at closing.
     changed: Event,
     abandoned: OnceLock<Instant>,
@@ -52,6 +54,7 @@ impl Shared {
             settings,
             busy: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
+            chases_stopped: AtomicBool::new(false),
             changed: Event::new(),
             abandoned: OnceLock::new(),
         }

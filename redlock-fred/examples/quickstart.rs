@@ -1,6 +1,7 @@
 //! The tour: lock, be refused, extend, release, and see that nothing is left.
 //!
 //! Without arguments on five embedded fake nodes; with `--nodes redis://host1,redis://host2,...` on real ones.
+#![allow(clippy::print_stdout)] // it is a tour
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +14,7 @@ const TTL: Duration = Duration::from_secs(10);
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let nodes = nodes(std::env::args().skip(1).collect())?;
+    let nodes = nodes(&std::env::args().skip(1).collect::<Vec<_>>())?;
     let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes.clone()).build()?;
 
     let guard = redlock.lock(RESOURCE, TTL).await?;
@@ -33,13 +34,14 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("released: {:?}", guard.release().await?);
     redlock.close().await;
     for node in nodes {
-        println!("  {}: {}", node.label(), if is_free(&*node).await? { "the key is gone" } else { "A KEY IS LEFT" });
+        let found = if is_free(&*node).await? { "the key is gone" } else { "A KEY IS LEFT" };
+        println!("  {}: {found}", node.label());
     }
     Ok(())
 }
 
-fn nodes(arguments: Vec<String>) -> Result<Vec<Arc<dyn LockNode>>, Box<dyn std::error::Error>> {
-    match arguments.as_slice() {
+fn nodes(arguments: &[String]) -> Result<Vec<Arc<dyn LockNode>>, Box<dyn std::error::Error>> {
+    match arguments {
         [] => {
             println!("on five embedded fake nodes; for real ones: --nodes redis://host1,redis://host2,...");
             let fake = |number| Arc::new(MemoryNode::new(format!("fake-{number}"))) as Arc<dyn LockNode>;

@@ -1,1 +1,39 @@
-//! Placeholder.
+//! Redlock over independent Redis or Valkey servers, through the [fred](fred) client.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//!
+//! # async fn example() -> Result<(), redlock_fred::Error> {
+//! let redlock = redlock_fred::builder(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])?.build()?;
+//! let guard = redlock.lock("invoice:42", Duration::from_secs(10)).await?;
+//! // ... work that nobody else does meanwhile ...
+//! guard.release().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! All of [`redlock_core`] is here too: one dependency is enough. Every node opens a connection of its own; a client that
+//! the application has already is not shared, since it may reconnect and replay, which is unsafe for a lock.
+//!
+//! | feature | does |
+//! |---|---|
+//! | `tokio` (default) | [`builder`], on tokio |
+//! | `tls-rustls` | `rediss://` over rustls |
+//! | `tls-native-tls` | `rediss://` over the platform's TLS library, unless `tls-rustls` is on too |
+//!
+//! fred runs on tokio alone, so the runtime of [`Options`] must be a tokio one.
+
+mod address;
+mod builder;
+mod connection;
+mod reply;
+mod tls;
+
+pub use redlock_core::{self, *};
+pub use redlock_wire::{Address, Options};
+
+pub use crate::address::IntoConnector;
+#[cfg(feature = "tokio")]
+pub use crate::builder::builder;
+pub use crate::builder::{Node, builder_with, node};
+pub use crate::connection::{Connection, Connector};

@@ -108,6 +108,7 @@ mod faulty;
 mod memory;
 #[cfg(all(feature = "server", unix))]
 mod server;
+pub mod sim;
 mod threads;
 
 pub use crate::faulty::{FakeNode, Fault, Faulty, Operation, fake_nodes};

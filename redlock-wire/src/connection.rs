@@ -6,6 +6,8 @@
 use std::fmt;
 use std::future::Future;
 
+use crate::reply::published;
+
 /// How to reach one server. Made without I/O; every call of [`connect`](Connector::connect) opens a new connection.
 pub trait Connector: Send + Sync + 'static {
     /// What [`connect`](Connector::connect) opens.
@@ -78,6 +80,22 @@ pub struct Failure {
     pub sent: Sent,
     /// The client's error, in one line and without secrets.
     pub message: String,
+}
+
+impl Failure {
+    /// No reply, and the command certainly did not reach the server. Keeps the first line of `message`, without the
+    /// arguments of commands, which may be secrets.
+    #[must_use]
+    pub fn not_sent(message: &str) -> Self {
+        Self { sent: Sent::No, message: published(message) }
+    }
+
+    /// No reply, and the command may have reached the server. Keeps of `message` what
+    /// [`not_sent`](Failure::not_sent) does.
+    #[must_use]
+    pub fn maybe_sent(message: &str) -> Self {
+        Self { sent: Sent::Maybe, message: published(message) }
+    }
 }
 
 /// Whether a command may have reached the server.

@@ -1,5 +1,21 @@
-//! What the Redis adapters of redlock share: the wire format, and a node that keeps its connection healthy.
+//! What the Redis and Valkey adapters of redlock share: addresses, the wire format, and a node that keeps its
+//! connection healthy.
+//!
+//! Applications use an adapter (`redlock-redis-rs`, `redlock-fred`), not this crate. An adapter for another client brings
+//! a [`Connector`] and a [`Connection`], and has its nodes by [`Node::new`].
 
+mod address;
+mod backoff;
+mod commands;
 mod connection;
+mod handshake;
+mod node;
+mod options;
+mod reply;
+mod slot;
+mod supervisor;
 
+pub use crate::address::{Address, Endpoint};
 pub use crate::connection::{Command, Connection, Connector, Failure, Reply, Sent};
+pub use crate::node::Node;
+pub use crate::options::Options;

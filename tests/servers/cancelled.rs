@@ -5,20 +5,20 @@ use super::*;
 /// Drops an acquire after `replies` of five real servers have come back.
 async fn dropped_after(replies: usize) {
     let servers = five();
-    let (nodes, faulty) = faulty_nodes(&servers);
-    let redlock = Redlock::builder(crate::adapter::TokioRuntime::new()).nodes(nodes).build().unwrap();
+    let (redlock, nodes) = faulty(&servers);
     all_up(&redlock).await;
     // The requests are carried out, and the replies of all but the first so many nodes are held back.
-    faulty[replies..].iter().for_each(|node| node.lose_reply());
+    nodes[replies..].iter().for_each(|node| node.inject(Fault::lose_reply()));
     let mut acquire = Box::pin(redlock.try_lock("a", TTL).into_future());
     let all_set = async || keys(&servers).len() == 5;
     tokio::select! {
-        guard = &mut acquire, if replies >= 3 => drop(guard.unwrap().expect("nobody else has it")),
-        _ = &mut acquire, if replies < 3 => panic!("decided with {replies} replies"),
-        _ = eventually("all are set", Duration::from_secs(5), all_set), if replies < 3 => {}
+        guard = &mut acquire => {
+            assert!(replies >= 3, "decided with {replies} replies");
+            drop(guard.unwrap().expect("nobody else has it"));
+        }
+        _ = eventually("all are set", Duration::from_secs(5), all_set), if replies < 3 => drop(acquire),
     }
-    drop(acquire);
-    faulty.iter().for_each(|node| node.clear());
+    nodes.iter().for_each(Faulty::clear_faults);
     nothing_left(&redlock, &servers).await;
 }
 

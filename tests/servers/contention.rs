@@ -9,7 +9,8 @@ use super::*;
 fn holder() -> PathBuf {
     let tests = std::env::current_exe().unwrap();
     let target = tests.parent().and_then(std::path::Path::parent).unwrap();
-    let holder = target.join("examples").join("contend").with_extension(std::env::consts::EXE_EXTENSION);
+    let name = env!("CARGO_PKG_NAME").replace("redlock", "contend").replace('-', "_");
+    let holder = target.join("examples").join(name).with_extension(std::env::consts::EXE_EXTENSION);
     assert!(holder.exists(), "{} is missing: build it with `cargo build --examples`", holder.display());
     holder
 }

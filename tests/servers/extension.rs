@@ -18,7 +18,10 @@ async fn a_failed_extension_leaves_the_lease_as_it_was() {
 
     servers[..3].iter().for_each(RedisServer::pause);
     let error = anatomy(guard.extend(ttl).await);
-    assert_eq!((ErrorKind::NoQuorum, vec!["timed out", "timed out", "timed out", "granted", "granted"]), error);
+    assert_eq!(
+        (ErrorKind::NoQuorum, vec!["timed out", "timed out", "timed out", "granted", "granted"]),
+        error
+    );
     servers[..3].iter().for_each(RedisServer::resume);
 
     assert!(guard.is_held() && guard.remaining() < before);

@@ -4,7 +4,8 @@ use super::*;
 use crate::adapter::Released;
 
 /// The customary release script.
-const RELEASE: &str = r#"if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("del",KEYS[1]) else return 0 end"#;
+const RELEASE: &str =
+    r#"if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("del",KEYS[1]) else return 0 end"#;
 
 #[tokio::test]
 async fn a_key_set_by_hand_excludes_us() {

@@ -1,6 +1,7 @@
 //! What the library promises, on real servers that hang, die and come back: run once for each adapter.
 //!
 //! The including test file names its adapter crate `adapter`.
+#![allow(clippy::unwrap_used)] // helpers of tests, not code that must go on
 
 mod bad_input;
 mod cancelled;
@@ -14,10 +15,14 @@ mod minority_down;
 mod reconnect;
 mod runtimes;
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::adapter::{Builder, ErrorKind, Guard, Outcome, Redlock};
-use redlock_testkit::RedisServer;
+use redlock_testkit::{Fault, Faulty, Operation, RedisServer};
+
+use crate::adapter::{
+    Builder, ErrorKind, Guard, LockNode, Node, Options, Outcome, Redlock, Runtime, TokioRuntime,
+};
 
 pub(crate) const TTL: Duration = Duration::from_secs(10);
 
@@ -34,6 +39,16 @@ pub(crate) fn builder(servers: &[RedisServer]) -> Builder {
 
 pub(crate) fn redlock(servers: &[RedisServer]) -> Redlock {
     builder(servers).node_timeout(NODE_TIMEOUT).build().unwrap()
+}
+
+/// A `Redlock` over real nodes with faults in front of them.
+pub(crate) fn faulty(servers: &[RedisServer]) -> (Redlock, Vec<Faulty<Node>>) {
+    let runtime: Arc<dyn Runtime> = Arc::new(TokioRuntime::new());
+    let options = Options::new(runtime.clone());
+    let node = |server: &RedisServer| crate::adapter::node(server.url(), &options).unwrap();
+    let nodes: Vec<_> = servers.iter().map(|server| Faulty::wrap(node(server), runtime.clone())).collect();
+    let clones = nodes.iter().map(|node| Arc::new(node.clone()) as Arc<dyn LockNode>);
+    (Builder::new(runtime).nodes(clones).node_timeout(NODE_TIMEOUT).build().unwrap(), nodes)
 }
 
 /// A `Redlock` whose connections are up: what follows is not about connecting.
@@ -62,7 +77,9 @@ pub(crate) async fn nothing_left(redlock: &Redlock, servers: &[RedisServer]) {
 }
 
 /// The error's kind and every node's outcome in a word, for comparison.
-pub(crate) fn anatomy<T: std::fmt::Debug>(result: Result<T, crate::adapter::Error>) -> (ErrorKind, Vec<&'static str>) {
+pub(crate) fn anatomy<T: std::fmt::Debug>(
+    result: Result<T, crate::adapter::Error>,
+) -> (ErrorKind, Vec<&'static str>) {
     let error = result.unwrap_err();
     let outcomes = error.nodes().iter().enumerate().map(|(index, node)| {
         assert_eq!(index, node.index());
@@ -88,7 +105,11 @@ pub(crate) async fn within_node_timeout<T>(what: &str, work: impl IntoFuture<Out
 }
 
 /// Waits until a condition holds that something in the background brings about.
-pub(crate) async fn eventually(what: &str, limit: Duration, mut holds: impl AsyncFnMut() -> bool) -> Duration {
+pub(crate) async fn eventually(
+    what: &str,
+    limit: Duration,
+    mut holds: impl AsyncFnMut() -> bool,
+) -> Duration {
     let start = Instant::now();
     while !holds().await {
         assert!(start.elapsed() < limit, "not within {limit:?}: {what}");

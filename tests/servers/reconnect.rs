@@ -27,14 +27,15 @@ async fn a_program_that_starts_while_a_minority_is_down_works() {
 async fn a_node_that_comes_back_votes_again_within_a_second() {
     let servers = five();
     let redlock = warm(&servers).await;
-    for fault in [RedisServer::kill, RedisServer::pause] {
+    let faults: [[fn(&RedisServer); 2]; 2] =
+        [[RedisServer::kill, RedisServer::restart], [RedisServer::pause, RedisServer::resume]];
+    for [fault, repair] in faults {
         fault(&servers[0]);
         for _ in 0..5 {
             drop(redlock.lock("a", TTL).await.unwrap());
         }
         assert_eq!(4, redlock.health().await.up());
-        servers[0].resume();
-        servers[0].restart_if_killed();
+        repair(&servers[0]);
         tokio::time::sleep(BACK).await;
         assert_eq!(5, redlock.health().await.up(), "it is back by now, and nothing had to fail first");
     }

@@ -120,7 +120,7 @@ mod tests {
         for _ in 0..1_000 {
             assert!(backoff.after(Setback::Contended, START, 7).is_some());
         }
-        let end = START + Duration::from_millis(1_000);
+        let end = START + Duration::from_secs(1);
         assert_eq!(
             Some(Duration::from_millis(50)),
             backoff.after(Setback::Contended, end - Duration::from_millis(50), 0)

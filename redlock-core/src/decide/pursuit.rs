@@ -116,7 +116,9 @@ mod tests {
 
     fn unsettled(connections: &[Option<ConnectionId>]) -> Pursuit {
         let mut trace = Trace::default();
-        connections.iter().for_each(|connection| trace.begin(*connection));
+        for connection in connections {
+            trace.begin(*connection);
+        }
         trace.pursue()
     }
 

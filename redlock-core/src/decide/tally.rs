@@ -65,14 +65,13 @@ impl Tally {
     }
 
     pub(crate) fn decide(self, quorum: usize) -> Decision {
-        let answered = self.answered();
         if self.granted >= quorum {
             Decision::Won
-        } else if self.granted + self.pending >= quorum {
+        } else if self.may_grant() >= quorum {
             Decision::Open
-        } else if answered >= quorum {
+        } else if self.answered() >= quorum {
             Decision::Lost(Some(Cause::Contended))
-        } else if answered + self.pending < quorum {
+        } else if self.may_answer() < quorum {
             Decision::Lost(Some(Cause::NoQuorum))
         } else {
             Decision::Lost(None)
@@ -84,8 +83,14 @@ impl Tally {
         self.granted + self.refused
     }
 
-    pub(crate) fn granted(self) -> usize {
-        self.granted
+    /// How many voters have said yes or still may.
+    pub(crate) fn may_grant(self) -> usize {
+        self.granted + self.pending
+    }
+
+    /// How many voters have answered or still may.
+    pub(crate) fn may_answer(self) -> usize {
+        self.answered() + self.pending
     }
 }
 

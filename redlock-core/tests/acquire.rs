@@ -1,0 +1,195 @@
+//! Acquiring: when a round is decided, and what it says.
+#![allow(clippy::unchecked_time_subtraction)] // constants of the test
+
+mod common;
+
+use std::time::Duration;
+
+use common::*;
+use redlock_core::{ErrorKind, Outcome, ServerId, Ttl};
+use redlock_testkit::{Fault, Operation};
+
+#[test]
+fn minority_of_hung_nodes_does_not_delay_acquire() {
+    with_five(async |world| {
+        world.nodes[..2].iter().for_each(|node| node.inject(Fault::hang()));
+        let (guard, took) = world.time(world.redlock.lock("a", TTL)).await;
+        assert_eq!(Duration::ZERO, took);
+        let votes = guard.unwrap().votes();
+        assert!(matches!(votes[0].outcome(), Outcome::Pending), "{}", votes[0]);
+        assert!(matches!(votes[4].outcome(), Outcome::Granted), "{}", votes[4]);
+    });
+}
+
+#[test]
+fn majority_of_hung_nodes_fails_at_the_node_timeout() {
+    with_five(async |world| {
+        world.nodes[..3].iter().for_each(|node| node.inject(Fault::hang()));
+        let (result, took) = world.time(world.redlock.try_lock("a", TTL)).await;
+        assert_eq!(NODE_TIMEOUT, took);
+        let error = result.unwrap_err();
+        assert_eq!(ErrorKind::NoQuorum, error.kind());
+        assert_eq!(vec!["timed out", "timed out", "timed out", "granted", "granted"], outcomes(&error));
+        assert_eq!("no quorum for \"a\": at most 2 of 5 nodes answer, 3 must", error.to_string());
+        for node in &world.nodes {
+            node.resume().await;
+        }
+        world.nothing_left().await;
+    });
+}
+
+#[test]
+fn the_validity_counts_from_before_the_first_request() {
+    with_five(async |world| {
+        world.nodes.iter().for_each(|node| node.inject(Fault::delay(50 * MS)));
+        let guard = world.redlock.lock("a", TTL).await.unwrap();
+        assert_eq!(TTL - 50 * MS - 102 * MS, guard.remaining());
+        world.sleep(guard.remaining() - MS).await;
+        assert!(guard.is_held());
+        world.sleep(MS).await;
+        assert!(!guard.is_held(), "at the deadline it no longer is");
+        assert!(world.keys() > 0, "the validity ends before the keys do");
+    });
+}
+
+#[test]
+fn a_ttl_that_is_spent_before_a_quorum_grants_is_no_lock() {
+    with_five(async |world| {
+        // Half of the TTL is the node timeout here, and the drift allowance takes the other half.
+        let ttl = 10 * MS;
+        let builder = builder(&world.process, &world.nodes).clock_drift_factor(0.4);
+        let redlock = builder.build().unwrap();
+        world.nodes.iter().for_each(|node| node.inject(Fault::delay(5 * MS)));
+        let error = redlock.try_lock("a", ttl).await.unwrap_err();
+        assert_eq!(ErrorKind::Expired, error.kind(), "{error}");
+        redlock.close().await;
+        assert_eq!(0, world.keys());
+    });
+}
+
+#[test]
+fn one_refusal_and_three_hung_nodes_are_no_quorum() {
+    with_five(async |world| {
+        world.nodes[0].inner().put("a", stranger().token().clone(), Ttl::MAX);
+        world.nodes[1..4].iter().for_each(|node| node.inject(Fault::hang()));
+        let (result, took) = world.time(world.redlock.try_lock("a", TTL)).await;
+        assert_eq!((ErrorKind::NoQuorum, NODE_TIMEOUT), (kind(result), took));
+    });
+}
+
+#[test]
+fn three_refusals_are_contention_at_once_whatever_the_others_do() {
+    with_five(async |world| {
+        world.nodes[..3].iter().for_each(|node| node.inner().put("a", stranger().token().clone(), Ttl::MAX));
+        world.nodes[3..].iter().for_each(|node| node.inject(Fault::hang()));
+        let (result, took) = world.time(world.redlock.lock("a", TTL).attempts(1)).await;
+        let error = result.unwrap_err();
+        assert_eq!((ErrorKind::Contended, Duration::ZERO), (error.kind(), took));
+        assert_eq!(Some(stranger().token().fingerprint()), error.holder());
+        assert_eq!(vec!["refused", "refused", "refused", "pending", "pending"], outcomes(&error));
+    });
+}
+
+/// Two failures, two refusals and a grant, in every order of arrival.
+#[test]
+fn the_kind_of_error_does_not_depend_on_the_order_of_the_votes() {
+    for rotation in 0..5 {
+        with_five(async move |world| {
+            let delay = |node: usize| Fault::delay(MS * u32::try_from((node + rotation) % 5).unwrap());
+            for node in [0, 1] {
+                world.nodes[node].inject(delay(node).on(Operation::Acquire));
+                world.nodes[node].crash();
+            }
+            for node in [2, 3] {
+                world.nodes[node].inner().put("a", stranger().token().clone(), Ttl::MAX);
+                world.nodes[node].inject(delay(node));
+            }
+            world.nodes[4].inject(delay(4));
+            assert_eq!(ErrorKind::Contended, kind(world.redlock.lock("a", TTL).attempts(1).await));
+        });
+    }
+}
+
+#[test]
+fn every_attempt_has_a_token_of_its_own() {
+    with_five(async |world| {
+        world.nodes[..3].iter().for_each(|node| node.inner().put("a", stranger().token().clone(), Ttl::MAX));
+        // The undoing stays away, so that each attempt's token can be looked at.
+        world.nodes[4].inject(Fault::drop_request().on(Operation::Release));
+        let mut tokens = std::collections::HashSet::new();
+        for _ in 0..10 {
+            assert!(world.redlock.try_lock("a", TTL).await.unwrap().is_none());
+            world.settle().await;
+            assert!(tokens.insert(world.nodes[4].inner().holder("a").unwrap()));
+            world.sleep(TTL).await;
+        }
+    });
+}
+
+#[test]
+fn one_node_is_the_single_instance_lock_and_four_tolerate_one_failure() {
+    with_nodes(1, async |world| {
+        let guard = world.lock().await;
+        assert!(world.redlock.try_lock("a", TTL).await.unwrap().is_none());
+        drop(guard);
+        world.nothing_left().await;
+    });
+    with_nodes(4, async |world| {
+        world.nodes[0].crash();
+        drop(world.redlock.lock("a", TTL).await.unwrap());
+        world.nodes[1].crash();
+        assert_eq!(ErrorKind::NoQuorum, kind(world.redlock.try_lock("b", TTL).await));
+    });
+}
+
+#[test]
+fn nodes_that_are_one_server_have_one_vote() {
+    use std::sync::Arc;
+
+    use redlock_core::{Claim, LockNode, NodeError, Redlock, Vote, async_trait};
+
+    /// A second name for a server.
+    struct Alias(redlock_testkit::MemoryNode, &'static str);
+
+    #[async_trait]
+    impl LockNode for Alias {
+        fn label(&self) -> &str {
+            self.1
+        }
+        fn server(&self) -> Option<ServerId> {
+            Some(ServerId::new("the one server"))
+        }
+        async fn acquire(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
+            self.0.acquire(claim, ttl).await
+        }
+        async fn extend(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
+            self.0.extend(claim, ttl).await
+        }
+        async fn release(&self, claim: &Claim) -> Result<Vote, NodeError> {
+            self.0.release(claim).await
+        }
+    }
+
+    with_nodes(1, async |world| {
+        let server = redlock_testkit::MemoryNode::on("server", world.process.runtime());
+        let aliases = ["x", "y"].map(|name| Arc::new(Alias(server.clone(), name)) as Arc<dyn LockNode>);
+        let other = Arc::new(world.nodes[0].clone()) as Arc<dyn LockNode>;
+        let builder = Redlock::builder(world.process.clone()).nodes(aliases).node(other);
+        let redlock = builder.build().unwrap();
+
+        let guard = redlock.lock("a", TTL).await.unwrap();
+        guard.extend(TTL).await.unwrap();
+        drop(guard);
+
+        world.nodes[0].crash();
+        let error = redlock.try_lock("b", TTL).await.unwrap_err();
+        assert_eq!(ErrorKind::NoQuorum, error.kind(), "two names granted, one server did");
+        assert_eq!(Some((0, "x")), error.nodes()[1].same_server_as());
+        let said = std::error::Error::source(&error).unwrap().to_string();
+        assert!(
+            said.contains("node 1 (y): granted") && said.contains("[the same server as node 0 (x)]"),
+            "{said}"
+        );
+        assert_eq!(1, redlock.health().await.up());
+    });
+}

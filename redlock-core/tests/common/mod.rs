@@ -1,0 +1,124 @@
+//! A simulated program and the fake nodes it locks on: virtual time, and the same run every time.
+#![allow(dead_code)] // each test binary uses some of it
+#![allow(clippy::unwrap_used)] // a helper of tests, not code that must go on
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redlock_core::{
+    Builder, Claim, Error, ErrorKind, Guard, IntoResources, LockNode, Outcome, Redlock, Runtime, Token,
+};
+use redlock_testkit::sim::{Process, Simulation};
+use redlock_testkit::{FakeNode, Operation};
+
+pub(crate) const TTL: Duration = Duration::from_secs(10);
+pub(crate) const NODE_TIMEOUT: Duration = Duration::from_millis(200);
+pub(crate) const MS: Duration = Duration::from_millis(1);
+
+/// What a test's code gets.
+#[derive(Clone)]
+pub(crate) struct World {
+    pub(crate) process: Process,
+    pub(crate) nodes: Vec<FakeNode>,
+    pub(crate) redlock: Redlock,
+}
+
+/// Runs a test on `count` fake nodes.
+pub(crate) fn with_nodes<F, T>(count: usize, test: impl FnOnce(World) -> F) -> T
+where
+    F: Future<Output = T> + Send + 'static,
+    T: Send + 'static,
+{
+    let simulation = Simulation::new(1);
+    let process = simulation.process("client");
+    let node = |number| FakeNode::new(format!("fake-{number}"), process.runtime());
+    let nodes: Vec<_> = (0..count).map(node).collect();
+    let redlock = builder(&process, &nodes).build().unwrap();
+    simulation.block_on(&process.clone(), test(World { process, nodes, redlock }))
+}
+
+pub(crate) fn with_five<F, T>(test: impl FnOnce(World) -> F) -> T
+where
+    F: Future<Output = T> + Send + 'static,
+    T: Send + 'static,
+{
+    with_nodes(5, test)
+}
+
+pub(crate) fn builder(process: &Process, nodes: &[FakeNode]) -> Builder {
+    let nodes = nodes.iter().map(|node| Arc::new(node.clone()) as Arc<dyn LockNode>);
+    Builder::new(process.runtime()).nodes(nodes).node_timeout(NODE_TIMEOUT)
+}
+
+impl World {
+    /// Another client of the same nodes.
+    pub(crate) fn stranger(&self) -> Redlock {
+        builder(&self.process, &self.nodes).build().unwrap()
+    }
+
+    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.process.spawn(Box::pin(work));
+    }
+
+    pub(crate) async fn sleep(&self, duration: Duration) {
+        self.process.sleep(duration).await;
+    }
+
+    /// How long something takes, in virtual time.
+    pub(crate) async fn time<T>(&self, work: impl IntoFuture<Output = T>) -> (T, Duration) {
+        let start = self.process.now();
+        let result = work.await;
+        (result, self.process.now().saturating_duration_since(start))
+    }
+
+    /// Gives the background its turn, without letting time pass that a timer could notice.
+    pub(crate) async fn settle(&self) {
+        self.sleep(Duration::from_nanos(1)).await;
+    }
+
+    /// On how many nodes there is a key.
+    pub(crate) fn keys(&self) -> usize {
+        self.nodes.iter().filter(|node| !node.inner().is_empty()).count()
+    }
+
+    pub(crate) fn seen(&self, operation: Operation) -> Vec<u64> {
+        self.nodes.iter().map(|node| node.seen(operation)).collect()
+    }
+
+    /// Waits for all that goes on in the background, and asserts that nothing is left.
+    pub(crate) async fn nothing_left(&self) {
+        for node in &self.nodes {
+            node.clear_faults();
+        }
+        self.redlock.close().await;
+        assert_eq!(0, self.keys(), "keys are left");
+    }
+
+    pub(crate) async fn lock(&self) -> Guard {
+        let guard = self.redlock.lock("a", TTL).await.unwrap();
+        self.settle().await;
+        guard
+    }
+}
+
+/// Somebody else's claim on the resource that the tests lock.
+pub(crate) fn stranger() -> Claim {
+    Claim::new("a".into_resources().unwrap(), Token::from_bytes("stranger"))
+}
+
+pub(crate) fn outcomes(error: &Error) -> Vec<&'static str> {
+    let word = |outcome: &Outcome| match outcome {
+        Outcome::Granted => "granted",
+        Outcome::Refused(_) => "refused",
+        Outcome::Failed(_) => "failed",
+        Outcome::TimedOut => "timed out",
+        Outcome::Pending => "pending",
+        other => panic!("{other:?}"),
+    };
+    error.nodes().iter().map(|node| word(node.outcome())).collect()
+}
+
+pub(crate) fn kind<T: std::fmt::Debug>(result: Result<T, Error>) -> ErrorKind {
+    result.unwrap_err().kind()
+}

@@ -1,0 +1,228 @@
+//! Holding: extending, refilling, releasing.
+#![allow(clippy::unchecked_time_subtraction)] // constants of the test
+
+mod common;
+
+use std::time::Duration;
+
+use common::*;
+use redlock_core::{ErrorKind, Released, Ttl};
+use redlock_testkit::{Fault, Operation};
+
+#[test]
+fn an_extension_counts_from_before_its_own_first_request() {
+    with_five(async |world| {
+        let guard = world.lock().await;
+        world.sleep(Duration::from_secs(5)).await;
+        world.nodes.iter().for_each(|node| node.inject(Fault::delay(50 * MS)));
+        guard.extend(2 * TTL).await.unwrap();
+        assert_eq!(2 * TTL - 50 * MS - 202 * MS, guard.remaining());
+        assert!(
+            world.nodes.iter().take(3).all(|node| node.inner().remaining("a").unwrap() > guard.remaining())
+        );
+    });
+}
+
+#[test]
+fn a_shorter_extension_shortens_nothing() {
+    with_five(async |world| {
+        let guard = world.lock().await;
+        let before = guard.remaining();
+        guard.extend(TTL / 10).await.unwrap();
+        assert!(before - guard.remaining() < MS);
+        assert!(world.nodes.iter().all(|node| node.inner().remaining("a").unwrap() > TTL - MS));
+    });
+}
+
+#[test]
+fn minority_of_hung_nodes_delays_neither_extension_nor_release() {
+    with_five(async |world| {
+        let guard = world.lock().await;
+        world.nodes[..2].iter().for_each(|node| node.inject(Fault::hang()));
+        let (result, took) = world.time(guard.extend(TTL)).await;
+        assert_eq!((true, Duration::ZERO), (result.is_ok(), took));
+        let (released, took) = world.time(guard.release()).await;
+        assert_eq!((Released::Held, Duration::ZERO), (released.unwrap(), took));
+    });
+}
+
+#[test]
+fn a_failed_extension_leaves_the_lease_as_it_was() {
+    with_five(async |world| {
+        let guard = world.lock().await;
+        let deadline = world.redlock.now() + guard.remaining();
+        world.nodes[..3].iter().for_each(|node| node.inject(Fault::lose_reply().on(Operation::Extend)));
+        let (result, took) = world.time(guard.extend(3 * TTL)).await;
+        let error = result.unwrap_err();
+        assert_eq!((ErrorKind::NoQuorum, NODE_TIMEOUT), (error.kind(), took));
+        assert_eq!(vec!["timed out", "timed out", "timed out", "granted", "granted"], outcomes(&error));
+        assert_eq!(deadline, world.redlock.now() + guard.remaining());
+
+        let stranger = world.stranger();
+        while guard.is_held() {
+            assert!(stranger.try_lock("a", TTL).await.unwrap().is_none(), "the old deadline stands");
+            world.sleep(100 * MS).await;
+        }
+        // It was carried out on the nodes, which keeps others out for longer, never shorter.
+        assert!(stranger.try_lock("a", TTL).await.unwrap().is_none());
+        drop(guard);
+        world.nodes.iter().for_each(redlock_testkit::Faulty::clear_faults);
+        world.redlock.close().await;
+        assert!(stranger.try_lock("a", TTL).await.unwrap().is_some());
+    });
+}
+
+#[test]
+fn an_expired_lease_is_not_revived() {
+    with_five(async |world| {
+        let guard = world.lock().await;
+        world.sleep(TTL - 102 * MS).await;
+        assert!(!guard.is_held());
+        assert_eq!(5, world.keys(), "the keys are still there");
+        assert_eq!(ErrorKind::Expired, kind(guard.extend(TTL).await));
+        assert_eq!(vec![0; 5], world.seen(Operation::Extend), "nothing was sent");
+        assert_eq!(Released::Expired, guard.release().await.unwrap());
+        world.nothing_left().await;
+    });
+}
+
+#[test]
+fn a_validity_that_passes_during_the_extension_is_not_revived() {
+    with_five(async |world| {
+        let guard = world.lock().await;
+        world.sleep(guard.remaining() - 50 * MS).await;
+        world.nodes.iter().for_each(|node| node.inject(Fault::delay(100 * MS).on(Operation::Extend)));
+        assert_eq!(ErrorKind::Expired, kind(guard.extend(TTL).await));
+        assert!(!guard.is_held());
+    });
+}
+
+#[test]
+fn a_quorum_that_lost_the_lock_ends_extension() {
+    with_five(async |world| {
+        let guard = world.lock().await;
+        world.nodes[..3].iter().for_each(|node| node.inner().clear());
+        let error = guard.extend(TTL).await.unwrap_err();
+        assert_eq!(ErrorKind::Lost, error.kind());
+        assert_eq!(
+            "the lock on \"a\" is not ours any more: at most 2 of 5 nodes grant, 3 must",
+            error.to_string()
+        );
+        world.sleep(MS).await;
+        assert_eq!(2, world.keys(), "and no node was refilled");
+        assert_eq!(Released::Lost, guard.release().await.unwrap());
+    });
+}
+
+#[test]
+fn another_lock_is_neither_extended_nor_released() {
+    with_five(async |world| {
+        let guard = world.lock().await;
+        let short = Ttl::new(Duration::from_secs(1)).unwrap();
+        world.nodes.iter().for_each(|node| node.inner().put("a", stranger().token().clone(), short));
+        assert_eq!(ErrorKind::Lost, kind(guard.extend(TTL).await));
+        assert_eq!(Released::Lost, guard.release().await.unwrap());
+        for node in &world.nodes {
+            assert_eq!(Some(stranger().token().clone()), node.inner().holder("a"));
+            assert!(node.inner().remaining("a").unwrap() <= short.as_duration());
+        }
+    });
+}
+
+#[test]
+fn lost_keys_of_a_minority_are_refilled_and_count_from_the_next_round_on() {
+    with_five(async |world| {
+        let guard = world.lock().await;
+        world.nodes[..2].iter().for_each(|node| node.inner().clear());
+        guard.extend(TTL).await.unwrap();
+        world.settle().await;
+        assert_eq!(5, world.keys());
+        world.nodes[2..4].iter().for_each(|node| node.inner().clear());
+        guard.extend(TTL).await.unwrap();
+        drop(guard);
+        world.nothing_left().await;
+    });
+}
+
+#[test]
+fn a_refill_never_overwrites_and_is_undone_like_an_acquire() {
+    with_five(async |world| {
+        let guard = world.lock().await;
+        world.nodes[0].inner().put("a", stranger().token().clone(), Ttl::MAX);
+        world.nodes[1].inner().clear();
+        world.nodes[1].inject(Fault::apply_late(150 * MS).on(Operation::Acquire).once());
+        guard.extend(TTL).await.unwrap();
+        world.settle().await;
+        assert_eq!(Some(stranger().token().clone()), world.nodes[0].inner().holder("a"));
+        // Released while the refill is under way.
+        assert_eq!(Released::Held, guard.release().await.unwrap());
+        world.redlock.close().await;
+        world.sleep(TTL / 2).await;
+        assert!(world.nodes[1].inner().is_empty(), "the refill landed behind the release");
+    });
+}
+
+#[test]
+fn a_released_lease_is_not_held_not_extended_and_not_refilled() {
+    with_five(async |world| {
+        let guard = world.lock().await;
+        let lease = guard.lease();
+        assert!(lease.is_held());
+        world.nodes[0].inner().clear();
+        world.nodes[4].inject(Fault::delay(50 * MS).on(Operation::Extend));
+        let extension = guard.extend(TTL).await;
+        assert!(extension.is_ok());
+        // Its refill waits for the last vote; the release is faster.
+        guard.release().await.unwrap();
+        assert!(!lease.is_held());
+        assert_eq!(ErrorKind::Lost, kind(lease.extend(TTL).await));
+        world.sleep(100 * MS).await;
+        world.nothing_left().await;
+        assert_eq!(1, world.seen(Operation::Acquire)[0], "no refill after the release");
+    });
+}
+
+#[test]
+fn a_release_that_no_quorum_confirms_says_so_and_goes_on() {
+    with_five(async |world| {
+        let guard = world.lock().await;
+        world.nodes[..3].iter().for_each(redlock_testkit::Faulty::crash);
+        let error = guard.release().await.unwrap_err();
+        assert_eq!(ErrorKind::NoQuorum, error.kind());
+        assert_eq!(
+            "no quorum confirmed the release of \"a\": at most 2 of 5 nodes answer, 3 must",
+            error.to_string()
+        );
+        world.sleep(Duration::from_secs(3)).await;
+        world.nodes[..3].iter().for_each(redlock_testkit::Faulty::restart);
+        world.nothing_left().await;
+    });
+}
+
+#[test]
+fn several_resources_are_one_claim() {
+    with_five(async |world| {
+        let both = world.redlock.lock(["b", "a"], TTL).await.unwrap();
+        assert_eq!(vec!["a", "b"], both.resources().iter().map(ToString::to_string).collect::<Vec<_>>());
+        assert!(world.redlock.try_lock(["b", "c"], TTL).await.unwrap().is_none());
+        assert!(world.redlock.try_lock("c", TTL).await.unwrap().is_some());
+        both.extend(TTL).await.unwrap();
+        drop(both);
+        world.nothing_left().await;
+    });
+}
+
+#[test]
+fn health_says_which_nodes_could_vote() {
+    with_five(async |world| {
+        world.nodes[1].crash();
+        world.nodes[2].inject(Fault::hang());
+        let (health, took) = world.time(world.redlock.health()).await;
+        assert_eq!((3, 3, true, NODE_TIMEOUT), (health.up(), health.quorum(), health.is_available(), took));
+        let up: Vec<_> = health.nodes().iter().map(redlock_core::NodeHealth::is_up).collect();
+        assert_eq!(vec![true, false, false, true, true], up);
+        assert!(health.nodes()[1].to_string().starts_with("node 1 (fake-1): "));
+        world.nodes[3].crash();
+        assert!(!world.redlock.health().await.is_available());
+    });
+}

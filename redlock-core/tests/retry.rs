@@ -1,0 +1,127 @@
+//! Waiting for a lock: how long, how often, and what ends it.
+
+mod common;
+
+use std::time::Duration;
+
+use common::*;
+use redlock_core::{ErrorKind, Ttl};
+use redlock_testkit::{Fault, Operation};
+
+#[test]
+fn waiting_is_bounded_by_time() {
+    with_five(async |world| {
+        let _guard = world.redlock.lock("a", 100 * TTL).await.unwrap();
+        let (result, took) = world.time(world.redlock.lock("a", TTL)).await;
+        assert_eq!(ErrorKind::Contended, kind(result));
+        assert_eq!(Duration::from_secs(10), took, "the default");
+        let (result, took) =
+            world.time(world.redlock.lock("a", TTL).wait(Duration::from_millis(1_234))).await;
+        assert_eq!((ErrorKind::Contended, Duration::from_millis(1_234)), (kind(result), took));
+        let deadline = world.redlock.now() + Duration::from_secs(3);
+        let (result, took) = world.time(world.redlock.lock("a", TTL).wait_until(deadline)).await;
+        assert_eq!((ErrorKind::Contended, Duration::from_secs(3)), (kind(result), took));
+        let (result, took) = world.time(world.redlock.lock("a", TTL).wait(Duration::ZERO)).await;
+        assert_eq!((ErrorKind::Contended, Duration::ZERO), (kind(result), took), "one attempt");
+    });
+}
+
+#[test]
+fn a_waiter_takes_over_when_the_holder_lets_go() {
+    with_five(async |world| {
+        let guard = world.redlock.lock("a", 100 * TTL).await.unwrap();
+        let (there, waiter) = (world.clone(), world.redlock.lock("a", TTL).wait_forever());
+        world.spawn(async move {
+            there.sleep(Duration::from_secs(60)).await;
+            drop(guard);
+        });
+        let (result, took) = world.time(waiter).await;
+        assert!(result.is_ok());
+        assert!(took >= Duration::from_secs(60) && took <= Duration::from_millis(60_200), "{took:?}");
+    });
+}
+
+#[test]
+fn attempts_are_bounded_when_asked_for() {
+    with_five(async |world| {
+        let _guard = world.redlock.lock("a", 100 * TTL).await.unwrap();
+        let before = world.seen(Operation::Acquire)[0];
+        let result = world.redlock.lock("a", TTL).wait_forever().attempts(4).await;
+        assert_eq!(ErrorKind::Contended, kind(result));
+        assert_eq!(4, world.seen(Operation::Acquire)[0] - before);
+    });
+}
+
+#[test]
+fn three_rounds_without_a_quorum_are_enough() {
+    with_five(async |world| {
+        world.nodes[..3].iter().for_each(redlock_testkit::Faulty::crash);
+        let (result, took) = world.time(world.redlock.lock("a", TTL).wait_forever()).await;
+        assert_eq!(ErrorKind::NoQuorum, kind(result));
+        assert!(took >= 200 * MS && took <= 400 * MS, "two delays: {took:?}");
+        assert_eq!(3, world.seen(Operation::Acquire)[4]);
+    });
+}
+
+#[test]
+fn no_delay_is_no_hot_loop() {
+    with_five(async |world| {
+        let _guard = world.redlock.lock("a", 100 * TTL).await.unwrap();
+        let before = world.seen(Operation::Acquire)[0];
+        let request = world.redlock.lock("a", TTL).retry_delay(Duration::ZERO).wait(Duration::from_secs(1));
+        assert_eq!(ErrorKind::Contended, kind(request.await));
+        let attempts = world.seen(Operation::Acquire)[0] - before;
+        assert!((990..=1_001).contains(&attempts), "{attempts} in a second");
+    });
+}
+
+#[test]
+fn delays_are_random_between_half_and_whole() {
+    with_five(async |world| {
+        let _guard = world.redlock.lock("a", 1_000 * TTL).await.unwrap();
+        let before = world.seen(Operation::Acquire)[0];
+        let _ = world.redlock.lock("a", TTL).wait(Duration::from_secs(150)).await;
+        let attempts = world.seen(Operation::Acquire)[0] - before;
+        assert!((950..1_050).contains(&attempts), "{attempts} at 150 ms on average");
+    });
+}
+
+#[test]
+fn close_ends_waiting_and_refuses_what_comes_later() {
+    with_five(async |world| {
+        let guard = world.redlock.lock("a", 100 * TTL).await.unwrap();
+        let there = world.clone();
+        world.spawn(async move {
+            there.sleep(Duration::from_secs(1)).await;
+            there.redlock.close().await;
+        });
+        let request = world.redlock.lock("a", TTL).retry_delay(Duration::from_secs(50)).wait_forever();
+        let (result, took) = world.time(request).await;
+        assert_eq!((ErrorKind::Closed, Duration::from_secs(1)), (kind(result), took));
+        assert_eq!(ErrorKind::Closed, kind(world.redlock.try_lock("b", TTL).await));
+        guard.release().await.unwrap();
+        world.nothing_left().await;
+    });
+}
+
+#[test]
+fn an_expired_holder_is_followed_without_a_release() {
+    with_five(async |world| {
+        for node in &world.nodes {
+            node.inner().put("a", stranger().token().clone(), Ttl::new(Duration::from_secs(5)).unwrap());
+        }
+        let (result, took) = world.time(world.redlock.lock("a", TTL)).await;
+        assert!(result.is_ok());
+        assert!(took >= Duration::from_secs(5) && took < Duration::from_millis(5_201), "{took:?}");
+    });
+}
+
+#[test]
+fn errors_back_off_too() {
+    with_five(async |world| {
+        world.nodes.iter().for_each(|node| node.inject(Fault::reject()));
+        let request = world.redlock.lock("a", TTL).retry_delay(Duration::ZERO);
+        let (result, took) = world.time(request).await;
+        assert_eq!((ErrorKind::NoQuorum, 2 * MS), (kind(result), took));
+    });
+}

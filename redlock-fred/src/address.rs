@@ -1,0 +1,182 @@
+//! What a server is named by: a URL, an [`Address`], or a configuration of fred's.
+//!
+//! Whichever it is, it ends as a configuration for fred and as the label that the same server has in every other form:
+//! the endpoint's, without login and database. An IPv6 address is in brackets in the one and without them in the other.
+
+use std::net::Ipv6Addr;
+
+use fred::types::config::{Config, Server, ServerConfig};
+use redlock_core::Error;
+use redlock_wire::{Address, Endpoint};
+
+use crate::connection::Connector;
+use crate::tls;
+
+/// What names one server: a URL as [`Address::parse`] takes it, an [`Address`], or a [`Config`] of fred's.
+///
+/// Of a [`Config`] count server, user, password, database and TLS. How to connect and what to do about errors is decided
+/// here, so its other settings, such as the protocol version, change nothing.
+pub trait IntoConnector {
+    /// Parses it, without I/O but for the system's root certificates where it asks for TLS.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](redlock_core::ErrorKind::Invalid) when it is malformed; when it asks for TLS or for Unix sockets, and
+    /// this build has none; when it names a cluster or sentinels, which are no independent server; when the number of
+    /// the database is above 255, where fred ends. The message holds no password.
+    fn into_connector(self) -> Result<Connector, Error>;
+}
+
+impl IntoConnector for Address {
+    fn into_connector(self) -> Result<Connector, Error> {
+        let database = u8::try_from(self.database()).map_err(|_| {
+            Error::invalid(format!("{self}: database {}; fred goes up to 255", self.database()))
+        })?;
+        let server = match self.endpoint() {
+            Endpoint::Tcp { host, port, .. } => {
+                ServerConfig::Centralized { server: Server::new(bracketed(host), *port) }
+            }
+            #[cfg(unix)]
+            Endpoint::Unix { path } => ServerConfig::Unix { path: path.clone() },
+            #[cfg(not(unix))]
+            Endpoint::Unix { .. } => {
+                return Err(Error::invalid(format!("{self}: this system has no Unix sockets")));
+            }
+        };
+        let config = Config {
+            server,
+            username: self.user().map(str::to_owned),
+            password: self.password().map(str::to_owned),
+            database: Some(database).filter(|database| *database > 0),
+            ..Config::default()
+        };
+        let secure = matches!(self.endpoint(), Endpoint::Tcp { tls: true, .. });
+        let config = if secure { tls::secured(config, self.endpoint())? } else { config };
+        Ok(Connector::new(config, self.to_string()))
+    }
+}
+
+impl IntoConnector for Config {
+    fn into_connector(mut self) -> Result<Connector, Error> {
+        let label = match &mut self.server {
+            ServerConfig::Centralized { server } => {
+                let host = server.host.trim_start_matches('[').trim_end_matches(']').to_owned();
+                server.host = bracketed(&host).into();
+                Endpoint::Tcp { host, port: server.port, tls: false }.to_string()
+            }
+            #[cfg(unix)]
+            ServerConfig::Unix { path } => {
+                let path = path.components().collect();
+                Endpoint::Unix { path }.to_string()
+            }
+            _ => {
+                let message = "a node is one independent server: neither a cluster nor a set of sentinels";
+                return Err(Error::invalid(message));
+            }
+        };
+        Ok(Connector::new(self, label))
+    }
+}
+
+macro_rules! urls {
+    ($($url:ty),*) => {$(
+        impl IntoConnector for $url {
+            fn into_connector(self) -> Result<Connector, Error> {
+                Address::parse(self.as_ref())?.into_connector()
+            }
+        }
+    )*};
+}
+urls!(&str, &String, String);
+
+/// A host as fred resolves it.
+fn bracketed(host: &str) -> String {
+    match host.parse::<Ipv6Addr>() {
+        Ok(ip) => format!("[{ip}]"),
+        Err(_) => host.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(address: impl IntoConnector) -> (Config, String) {
+        let connector = address.into_connector().unwrap();
+        (connector.config().clone(), connector.label().to_owned())
+    }
+
+    fn message(address: impl IntoConnector) -> String {
+        address.into_connector().err().unwrap().to_string()
+    }
+
+    #[test]
+    fn every_part_of_a_url_arrives() {
+        let (config, label) = of("redis://ann:s%20cret@10.0.0.1:7000/3");
+        assert_eq!("10.0.0.1:7000", label);
+        assert_eq!(ServerConfig::new_centralized("10.0.0.1", 7000), config.server);
+        assert_eq!((Some("ann"), Some("s cret")), (config.username.as_deref(), config.password.as_deref()));
+        assert_eq!(Some(3), config.database);
+        assert_eq!(None, of("redis://a").0.database);
+    }
+
+    #[test]
+    fn an_ipv6_address_is_in_brackets_for_fred() {
+        let (config, label) = of("redis://[::1]:7000");
+        assert_eq!("[::1]:7000", label);
+        assert_eq!(ServerConfig::new_centralized("[::1]", 7000), config.server);
+        for host in ["::1", "[::1]", "0:0::1"] {
+            let given = Config { server: ServerConfig::new_centralized(host, 7000), ..Config::default() };
+            assert_eq!((config.clone(), label.clone()), of(given));
+        }
+    }
+
+    #[test]
+    fn a_server_has_the_same_label_in_every_form() {
+        let config = Config {
+            server: ServerConfig::new_centralized("Redis.Example", 6379),
+            password: Some("secret".into()),
+            ..Config::default()
+        };
+        assert_eq!(of("redis://redis.example/5").1, of(config).1);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_unix_socket_has_the_same_label_in_every_form() {
+        let (config, label) = of("unix:///run//redis.sock");
+        assert_eq!("unix:/run/redis.sock", label);
+        let server = ServerConfig::Unix { path: "/run/./redis.sock".into() };
+        assert_eq!(label, of(Config { server, ..config }).1);
+    }
+
+    #[test]
+    fn a_connector_shows_its_label_alone() {
+        let connector = "redis://ann:hunter2@a".into_connector().unwrap();
+        assert_eq!("Connector(\"a:6379\")", format!("{connector:?}"));
+    }
+
+    #[test]
+    fn what_cannot_be_is_said() {
+        assert!(message("redis://a/256").contains("database 256; fred goes up to 255"));
+        assert!(message("http://a").contains("redis://"));
+        let cluster = ServerConfig::new_clustered(vec![("a", 1)]);
+        assert!(message(Config { server: cluster, ..Config::default() }).contains("cluster"));
+    }
+
+    #[cfg(not(any(feature = "tls-rustls", feature = "tls-native-tls")))]
+    #[test]
+    fn tls_without_its_feature_names_the_feature() {
+        let message = message("rediss://:hunter2@a");
+        assert!(message.contains("tls-rustls") && !message.contains("hunter2"), "{message}");
+    }
+
+    #[cfg(any(feature = "tls-rustls", feature = "tls-native-tls"))]
+    #[test]
+    fn tls_is_on_for_rediss_alone() {
+        assert!(of("rediss://a").0.uses_tls());
+        assert!(!of("redis://a").0.uses_tls());
+        let ServerConfig::Centralized { server } = of("rediss://[::1]").0.server else { panic!("no TCP") };
+        assert_eq!(("[::1]", Some("::1")), (&*server.host, server.tls_server_name.as_deref()));
+    }
+}

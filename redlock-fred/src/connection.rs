@@ -1,0 +1,229 @@
+//! One connection: a fred client that connects once and never again.
+//!
+//! fred reconnects and replays by default, and a replayed `SET NX` would refuse a lock because of its own token. So
+//! every connection is a client of its own, without a reconnect policy and with a single attempt for each command: when
+//! the socket is lost, fred's task ends, everything in flight fails, and nothing is sent again.
+//!
+//! Invariants:
+//! - fred's task lives no longer than the [`Connection`], nor than the future that opens it: both hold it by a guard
+//!   that aborts it. Dropping a fred client alone would leak the task and its socket.
+//! - A call ends when fred's task has ended. fred leaves its queue open after that, and a command in it would wait for
+//!   ever. By then fred has answered everything it ever took out of the queue, so what is still unanswered was not sent.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::time::Duration;
+
+use fred::clients::Client;
+use fred::error::Error;
+use fred::interfaces::{AuthInterface, ClientLike, KeysInterface};
+use fred::types::config::{Blocking, Config, ConnectionConfig, PerformanceConfig, TcpConfig};
+use fred::types::{ConnectHandle, CustomCommand, Expiration, RespVersion, SetOptions, Value};
+use futures_util::future::{BoxFuture, Either, FutureExt, Shared, poll_immediate, select};
+use redlock_wire::{Command, Failure, Reply};
+use tokio::task::AbortHandle;
+
+use crate::reply;
+
+/// How to reach one server with fred.
+#[derive(Clone)]
+pub struct Connector {
+    config: Config,
+    label: String,
+}
+
+impl Connector {
+    pub(crate) fn new(config: Config, label: String) -> Self {
+        Self { config, label }
+    }
+
+    /// What people know the server by: `10.0.0.1:6379`, or `unix:/run/redis.sock`.
+    pub fn label(&self) -> &str {
+        &self.label
+    }
+
+    #[cfg(test)]
+    pub(crate) fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Connects, authenticates and selects the database, in RESP2.
+    ///
+    /// Not in RESP3 from the start: there fred authenticates by an inline `HELLO`, which a password with a space or a
+    /// quote in it breaks.
+    async fn open(&self) -> Result<Connection, Error> {
+        let config = Config {
+            version: RespVersion::RESP2,
+            fail_fast: true,
+            blocking: Blocking::Block,
+            ..self.config.clone()
+        };
+        let connection = ConnectionConfig {
+            connection_timeout: Duration::ZERO, // all zeros stand for "none": the caller bounds the time
+            internal_command_timeout: Duration::ZERO,
+            max_command_attempts: 1,
+            max_command_buffer_len: 0,
+            reconnect_on_auth_error: false,
+            // No Nagle: a lock is one small write. No lingering: what a hung server has not read is not for it any more.
+            tcp: TcpConfig { nodelay: Some(true), linger: Some(Duration::ZERO), ..TcpConfig::default() },
+            ..ConnectionConfig::default()
+        };
+        let performance =
+            PerformanceConfig { default_command_timeout: Duration::ZERO, ..PerformanceConfig::default() };
+        let client = Client::new(config, Some(performance), Some(connection), None);
+
+        let mut connected = pin!(client.wait_for_connect());
+        // Subscribes: what happened before its first poll would pass unseen.
+        let _not_yet = poll_immediate(connected.as_mut()).await;
+        let connection = Connection::over(client.clone());
+        match select(connected, connection.task.ended.clone()).await {
+            Either::Left((connected, _)) => connected.map(|()| connection),
+            Either::Right(((), _)) => Err(Error::new_canceled()),
+        }
+    }
+}
+
+impl redlock_wire::Connector for Connector {
+    type Connection = Connection;
+
+    async fn connect(&self) -> Result<Connection, Failure> {
+        let connected = async {
+            let connection = self.open().await?;
+            connection.switch_to_resp3().await?;
+            Ok(connection)
+        };
+        connected.await.map_err(|error| reply::not_connected(&error, self.config.password.as_deref()))
+    }
+}
+
+/// Shows the label only: fred's configuration would print the password.
+impl fmt::Debug for Connector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Connector").field(&self.label).finish()
+    }
+}
+
+/// One connection of fred's. Dropping it ends fred's task, and with it the socket.
+pub struct Connection {
+    client: Client,
+    task: Task,
+}
+
+impl Connection {
+    /// Starts fred's task.
+    fn over(client: Client) -> Self {
+        let task = Task::new(client.connect());
+        Self { client, task }
+    }
+
+    /// Asks for RESP3, and stays with RESP2 where the server refuses.
+    async fn switch_to_resp3(&self) -> Result<(), Error> {
+        match select(pin!(self.client.hello(RespVersion::RESP3, None, None)), self.task.ended.clone()).await {
+            Either::Left((Err(error), _)) if !reply::refuses_resp3(&error) => Err(error),
+            Either::Left(_) => Ok(()),
+            Either::Right(((), _)) => Err(Error::new_canceled()),
+        }
+    }
+
+    async fn send(&self, command: Command<'_>) -> Result<Reply, Failure> {
+        match command {
+            // Not as a custom command, which fred would flush by itself: this way many acquires share one write.
+            Command::SetIfAbsent { key, value, millis, get } => {
+                let reply =
+                    self.client.set(key, value, Some(expiry(millis)), Some(SetOptions::NX), get).await;
+                reply::of_value(reply)
+            }
+            Command::Other { name, args } => {
+                let reply = self.client.custom_raw(custom(name), arguments(args)).await;
+                reply.map(reply::of_frame).map_err(|error| reply::failure(&error))
+            }
+        }
+    }
+
+    async fn send_all(&self, commands: &[Command<'_>]) -> Result<Vec<Reply>, Failure> {
+        let pipeline = self.client.pipeline();
+        for command in commands {
+            let queued: Result<Value, _> = match *command {
+                Command::SetIfAbsent { key, value, millis, get } => {
+                    pipeline.set(key, value, Some(expiry(millis)), Some(SetOptions::NX), get).await
+                }
+                Command::Other { name, args } => pipeline.custom(custom(name), arguments(args)).await,
+            };
+            queued.map_err(|error| reply::failure(&error))?;
+        }
+        reply::of_pipeline(pipeline.try_all().await, commands.len())
+    }
+
+    /// Waits for `answer` as long as fred's task lives. By reference: fred's futures are some 5 KB each.
+    async fn while_alive<T>(
+        &self,
+        answer: Pin<&mut impl Future<Output = Result<T, Failure>>>,
+    ) -> Result<T, Failure> {
+        match select(answer, self.task.ended.clone()).await {
+            Either::Left((answer, _)) => answer,
+            Either::Right(((), answer)) => match answer.now_or_never() {
+                Some(answer) => answer,
+                None => Err(Failure::not_sent("the connection is lost")),
+            },
+        }
+    }
+}
+
+impl redlock_wire::Connection for Connection {
+    async fn call(&self, command: Command<'_>) -> Result<Reply, Failure> {
+        self.while_alive(pin!(self.send(command))).await
+    }
+
+    async fn pipeline(&self, commands: &[Command<'_>]) -> Result<Vec<Reply>, Failure> {
+        match commands {
+            [] => Ok(Vec::new()),
+            // fred reports a failed pipeline as one error, which for a single command looks like the server's reply.
+            [command] => self.call(*command).await.map(|reply| vec![reply]),
+            commands => self.while_alive(pin!(self.send_all(commands))).await,
+        }
+    }
+
+    async fn lost(&self) {
+        self.task.ended.clone().await;
+    }
+}
+
+/// Shows whether it stands.
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lost = self.task.ended.peek().is_some();
+        f.debug_struct("Connection").field("lost", &lost).finish_non_exhaustive()
+    }
+}
+
+/// fred's task, which owns the socket. Aborted on drop; the socket closes when the runtime next turns to it.
+struct Task {
+    abort: AbortHandle,
+    ended: Shared<BoxFuture<'static, ()>>,
+}
+
+impl Task {
+    fn new(handle: ConnectHandle) -> Self {
+        Self { abort: handle.abort_handle(), ended: handle.map(|_| ()).boxed().shared() }
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.abort.abort();
+    }
+}
+
+fn expiry(millis: u64) -> Expiration {
+    // A TTL is a few weeks at most, so the bound is never reached; the server would refuse a number as large as that.
+    Expiration::PX(i64::try_from(millis).unwrap_or(i64::MAX))
+}
+
+fn custom(name: &'static str) -> CustomCommand {
+    CustomCommand::new_static(name, None::<u16>, false)
+}
+
+fn arguments(args: &[&[u8]]) -> Vec<Value> {
+    args.iter().map(|&arg| Value::from(arg)).collect()
+}

@@ -1,0 +1,163 @@
+//! What fred hands over, as a [`Reply`] or a [`Failure`].
+//!
+//! fred returns an error of the server and an error of its own by the same type, and by kinds that overlap. The texts do
+//! not: fred passes on the server's text untouched, which begins with a code word in capitals (`OOM`, `NOSCRIPT`), while
+//! its own are sentences, or an `io::Error`'s debug form. `CLUSTERDOWN` alone means nothing: fred drops the connection
+//! over it and gives the text of one command's error to all that were in flight.
+//!
+//! Nothing was sent where fred says so: it cancels what it has not yet taken from its queue, and refuses what it cannot
+//! put there. After everything else a command may have been sent.
+
+use fred::error::{Error, ErrorKind};
+use fred::types::{Resp3Frame, Value};
+use redlock_wire::{Failure, Reply};
+
+/// The reply to a single command which fred has turned into a value.
+pub(crate) fn of_value(reply: Result<Value, Error>) -> Result<Reply, Failure> {
+    match reply {
+        Ok(value) => Ok(from_value(value)),
+        Err(error) if is_of_server(&error) => Ok(Reply::Error(error.details().to_owned())),
+        Err(error) => Err(failure(&error)),
+    }
+}
+
+/// The replies to a pipeline of several commands. When it fails as a whole, fred gives a single error instead.
+pub(crate) fn of_pipeline(
+    replies: Vec<Result<Value, Error>>,
+    commands: usize,
+) -> Result<Vec<Reply>, Failure> {
+    if replies.len() == commands {
+        return replies.into_iter().map(of_value).collect();
+    }
+    let error = replies.into_iter().find_map(Result::err);
+    Err(failure(&error.unwrap_or_else(|| Error::new(ErrorKind::Protocol, "replies are missing"))))
+}
+
+/// Why there is no reply to a command that was handed to fred.
+pub(crate) fn failure(error: &Error) -> Failure {
+    let unsent = matches!(error.kind(), ErrorKind::Canceled | ErrorKind::Backpressure)
+        || error.details() == "Failed to send command to router.";
+    let text = text(error);
+    if unsent { Failure::not_sent(text) } else { Failure::maybe_sent(text) }
+}
+
+/// Why there is no connection. Without the password, however a server may repeat it.
+pub(crate) fn not_connected(error: &Error, password: Option<&str>) -> Failure {
+    match password {
+        Some(password) if !password.is_empty() => Failure::not_sent(&text(error).replace(password, "...")),
+        _ => Failure::not_sent(text(error)),
+    }
+}
+
+/// Whether the server has no RESP3, or does not let this user ask for it.
+pub(crate) fn refuses_resp3(error: &Error) -> bool {
+    matches!(code(error.details()), Some("ERR" | "NOPROTO" | "NOPERM"))
+}
+
+/// fred's frame as a reply.
+pub(crate) fn of_frame(frame: Resp3Frame) -> Reply {
+    match frame {
+        // `Hello` and `ChunkedString` never come: the one is a request, of the other fred makes a whole string.
+        Resp3Frame::Null | Resp3Frame::Hello { .. } => Reply::Nil,
+        Resp3Frame::Number { data, .. } => Reply::Int(data),
+        Resp3Frame::Boolean { data, .. } => Reply::Int(data.into()),
+        Resp3Frame::Double { data, .. } => Reply::Bytes(data.to_string().into()),
+        Resp3Frame::BlobString { data, .. }
+        | Resp3Frame::SimpleString { data, .. }
+        | Resp3Frame::BigNumber { data, .. }
+        | Resp3Frame::VerbatimString { data, .. }
+        | Resp3Frame::ChunkedString(data) => Reply::Bytes(data.into()),
+        Resp3Frame::Array { data, .. } | Resp3Frame::Push { data, .. } => {
+            Reply::Array(data.into_iter().map(of_frame).collect())
+        }
+        Resp3Frame::Set { data, .. } => Reply::Array(data.into_iter().map(of_frame).collect()),
+        Resp3Frame::Map { data, .. } => {
+            Reply::Array(data.into_iter().flat_map(|(key, value)| [of_frame(key), of_frame(value)]).collect())
+        }
+        Resp3Frame::SimpleError { data, .. } => Reply::Error(data.to_string()),
+        Resp3Frame::BlobError { data, .. } => Reply::Error(String::from_utf8_lossy(&data).into_owned()),
+    }
+}
+
+fn from_value(value: Value) -> Reply {
+    match value {
+        Value::Null => Reply::Nil,
+        Value::Integer(number) => Reply::Int(number),
+        Value::Boolean(flag) => Reply::Int(flag.into()),
+        Value::Double(number) => Reply::Bytes(number.to_string().into()),
+        Value::String(text) => Reply::Bytes(text.into_inner().into()),
+        Value::Bytes(bytes) => Reply::Bytes(bytes.into()),
+        Value::Queued => Reply::Bytes(b"QUEUED".to_vec()),
+        Value::Array(values) => Reply::Array(values.into_iter().map(from_value).collect()),
+        Value::Map(map) => {
+            let pairs = map.inner().into_iter();
+            let flat = pairs.flat_map(|(key, value)| [from_value(key.into()), from_value(value)]);
+            Reply::Array(flat.collect())
+        }
+    }
+}
+
+fn is_of_server(error: &Error) -> bool {
+    code(error.details()).is_some_and(|code| code != "CLUSTERDOWN")
+}
+
+/// The word in capitals that an error of the server begins with.
+fn code(text: &str) -> Option<&str> {
+    let word = text.split(' ').next()?;
+    (word.len() > 1 && word.bytes().all(|byte| byte.is_ascii_uppercase())).then_some(word)
+}
+
+/// What an error says; of an `io::Error`, which fred keeps in its debug form, what the system says.
+fn text(error: &Error) -> &str {
+    let details = error.details();
+    let quoted = details.split_once("message: \"").and_then(|(_, rest)| rest.split_once('"'));
+    quoted.map_or(details, |(message, _)| message)
+}
+
+#[cfg(test)]
+mod tests {
+    use redlock_wire::Sent;
+
+    use super::*;
+
+    fn sent(kind: ErrorKind, details: &'static str) -> Sent {
+        of_value(Err(Error::new(kind, details))).unwrap_err().sent
+    }
+
+    #[test]
+    fn only_what_fred_kept_in_its_queue_or_out_of_it_is_unsent() {
+        assert_eq!(Sent::No, sent(ErrorKind::Canceled, "Canceled."));
+        assert_eq!(Sent::No, sent(ErrorKind::Canceled, "Connection closed unexpectedly."));
+        assert_eq!(Sent::No, sent(ErrorKind::Unknown, "Failed to send command to router."));
+        assert_eq!(Sent::Maybe, sent(ErrorKind::Unknown, "channel closed"));
+        assert_eq!(Sent::Maybe, sent(ErrorKind::IO, "Connection closed."));
+        assert_eq!(Sent::Maybe, sent(ErrorKind::Protocol, "Invalid response frame type."));
+        assert_eq!(Sent::Maybe, sent(ErrorKind::Cluster, "CLUSTERDOWN The cluster is down"));
+    }
+
+    #[test]
+    fn a_pipeline_that_fails_as_a_whole_is_no_reply() {
+        let lost = || Error::new(ErrorKind::IO, "Connection closed.");
+        assert_eq!(Sent::Maybe, of_pipeline(vec![Err(lost())], 2).unwrap_err().sent);
+        assert_eq!(Sent::Maybe, of_pipeline(vec![Ok(Value::Null)], 2).unwrap_err().sent);
+        assert_eq!(vec![Reply::Nil; 2], of_pipeline(vec![Ok(Value::Null), Ok(Value::Null)], 2).unwrap());
+    }
+
+    #[test]
+    fn an_error_of_the_system_is_said_for_people() {
+        let said = |error: std::io::Error| failure(&error.into()).message;
+        let denied = std::io::Error::from_raw_os_error(13);
+        assert!(denied.to_string().starts_with(&said(denied)));
+        assert!(said(std::io::ErrorKind::BrokenPipe.into()).contains("BrokenPipe"));
+    }
+
+    #[test]
+    fn a_password_that_the_server_repeats_is_left_out() {
+        let echo = |text: &'static str| {
+            not_connected(&Error::new(ErrorKind::Unknown, text), Some("hunter2")).message
+        };
+        let unknown = "ERR unknown command 'AUTH', with args beginning with: 'hunt";
+        assert_eq!("ERR unknown command 'AUTH'", echo(unknown));
+        assert_eq!("ERR what is ...?", echo("ERR what is hunter2?"));
+    }
+}

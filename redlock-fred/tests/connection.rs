@@ -1,0 +1,303 @@
+//! One connection of fred's: what it sends, what it makes of the answer, and what is left when it is gone.
+#![allow(clippy::unwrap_used)] // a panic is how a test reports
+
+mod scripted;
+
+use std::time::Duration;
+
+use fred::types::config::{Config, ServerConfig};
+use futures_util::future::poll_immediate;
+use redlock_fred::{Connection, Connector, IntoConnector};
+use redlock_testkit::RedisServer;
+use redlock_wire::{Command, Connection as _, Connector as _, Failure, Reply, Sent};
+use scripted::{Answer, Scripted, greet};
+use tokio::runtime::Handle;
+
+/// Far above what anything here takes; what runs into it hangs.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+fn connector(port: u16) -> Connector {
+    Config { server: ServerConfig::new_centralized("127.0.0.1", port), ..Config::default() }
+        .into_connector()
+        .unwrap()
+}
+
+async fn connect(port: u16) -> Connection {
+    connector(port).connect().await.unwrap()
+}
+
+fn set<'a>(key: &'a [u8], value: &'a [u8], get: bool) -> Command<'a> {
+    Command::SetIfAbsent { key, value, millis: 60_000, get }
+}
+
+fn other<'a>(name: &'static str, args: &'a [&'a [u8]]) -> Command<'a> {
+    Command::Other { name, args }
+}
+
+fn bytes(text: impl AsRef<[u8]>) -> Reply {
+    Reply::Bytes(text.as_ref().to_vec())
+}
+
+fn started_with(args: &[&str]) -> RedisServer {
+    args.iter().fold(RedisServer::builder(), |builder, arg| builder.arg(*arg)).start()
+}
+
+/// The server's clients, but for the one that asks.
+fn clients(server: &RedisServer) -> Vec<String> {
+    let list = server.command(&["CLIENT", "LIST"]);
+    list.lines().filter(|line| !line.contains("cmd=client|list")).map(str::to_owned).collect()
+}
+
+async fn soon<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, future).await.expect("it hangs")
+}
+
+/// Waits for what other tasks or the server have to do first.
+async fn until(mut is_so: impl FnMut() -> bool) {
+    soon(async {
+        while !is_so() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn set_if_absent_and_its_answers() {
+    let server = RedisServer::start();
+    let connection = connect(server.port()).await;
+    let (key, token) = (b"\x00\xff\r\n key", b"\xfe\x00token");
+
+    assert_eq!(bytes("OK"), connection.call(set(key, token, false)).await.unwrap());
+    assert_eq!(Reply::Nil, connection.call(set(key, b"else", false)).await.unwrap());
+    assert_eq!(bytes(token), connection.call(set(key, b"else", true)).await.unwrap());
+    assert_eq!(Reply::Nil, connection.call(set(b"fresh", token, true)).await.unwrap());
+    assert_eq!(bytes(token), connection.call(other("GET", &[b"fresh"])).await.unwrap());
+    let Reply::Int(left) = connection.call(other("PTTL", &[key])).await.unwrap() else { panic!("no number") };
+    assert!((50_000..=60_000).contains(&left), "{left} ms");
+}
+
+#[tokio::test]
+async fn replies_of_every_shape() {
+    let server = RedisServer::start();
+    let connection = connect(server.port()).await;
+    let eval = async |script: &str| connection.call(other("EVAL", &[script.as_bytes(), b"0"])).await.unwrap();
+
+    let nested =
+        Reply::Array(vec![Reply::Int(-1), bytes("a"), Reply::Nil, Reply::Array(vec![bytes("QUEUED")])]);
+    assert_eq!(nested, eval("return {-1, 'a', false, {redis.status_reply('QUEUED')}}").await);
+    let map = Reply::Array(vec![bytes("k"), Reply::Int(1)]);
+    assert_eq!(map, eval("redis.setresp(3) return {map = {k = true}}").await);
+    assert_eq!(bytes("1.5"), eval("redis.setresp(3) return {double = 1.5}").await);
+    assert_eq!(Reply::Error("MINE is wrong".into()), eval("return redis.error_reply('MINE is wrong')").await);
+}
+
+#[tokio::test]
+async fn errors_of_the_server_keep_their_text() {
+    for error in
+        ["NOSCRIPT", "WRONGTYPE", "OOM", "NOPERM", "READONLY", "LOADING", "MISCONF", "MOVED", "NOAUTH", "ERR"]
+    {
+        let text = format!("{error} 1 not now: for a reason");
+        let say: &'static str = format!("-{text}\r\n").leak();
+        let server = Scripted::start(move |command| greet(command).unwrap_or(Answer::Say(say))).await;
+        let connection = connect(server.port()).await;
+        let expected = Reply::Error(text);
+
+        assert_eq!(expected, connection.call(set(b"k", b"v", true)).await.unwrap());
+        assert_eq!(expected, connection.call(other("EVALSHA", &[b"sha", b"0"])).await.unwrap());
+        let several = [set(b"k", b"v", true), other("GET", &[b"k"])];
+        assert_eq!(vec![expected.clone(), expected], connection.pipeline(&several).await.unwrap());
+    }
+}
+
+#[tokio::test]
+async fn a_pipeline_tells_each_reply_also_when_one_is_an_error() {
+    let server = RedisServer::start();
+    let connection = connect(server.port()).await;
+    let wrong = other("EVALSHA", &[b"ffffffffffffffffffffffffffffffffffffffff", b"0"]);
+    let replies = connection.pipeline(&[set(b"a", b"1", false), wrong, other("GET", &[b"a"])]).await.unwrap();
+
+    let [done, Reply::Error(error), value] = &replies[..] else { panic!("{replies:?}") };
+    assert_eq!((&bytes("OK"), &bytes("1")), (done, value));
+    assert!(error.starts_with("NOSCRIPT "), "{error}");
+    assert!(matches!(&connection.pipeline(&[wrong]).await.unwrap()[..], [Reply::Error(_)]));
+    assert!(connection.pipeline(&[]).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_dropped_connection_leaves_neither_task_nor_socket() {
+    let server = RedisServer::start();
+    let tasks = || Handle::current().metrics().num_alive_tasks();
+    let before = tasks();
+    for _ in 0..100 {
+        let connection = connect(server.port()).await;
+        connection.call(set(b"k", b"v", false)).await.unwrap();
+    }
+    until(|| tasks() == before).await;
+    assert_eq!(0, clients(&server).len());
+}
+
+#[tokio::test]
+async fn a_dropped_attempt_to_connect_leaves_no_task() {
+    let silent = Scripted::start(|_| Answer::Nothing).await;
+    let tasks = || Handle::current().metrics().num_alive_tasks();
+    let before = tasks();
+    {
+        let connector = connector(silent.port());
+        let mut attempt = std::pin::pin!(connector.connect());
+        soon(async {
+            while silent.seen("PING") == 0 {
+                assert!(poll_immediate(attempt.as_mut()).await.is_none());
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+        assert!(tasks() > before, "fred has its task, and the server one for the connection");
+    }
+    until(|| tasks() == before).await;
+}
+
+#[tokio::test]
+async fn a_lost_connection_fails_what_is_in_flight_and_is_over() {
+    let server = RedisServer::start();
+    let connection = connect(server.port()).await;
+    server.pause();
+    let in_flight = connection.call(set(b"k", b"v", false));
+    let (outcome, ()) = soon(async {
+        tokio::join!(Box::pin(in_flight), async {
+            tokio::task::yield_now().await; // after this it is in flight
+            server.kill();
+            connection.lost().await;
+        })
+    })
+    .await;
+    assert_eq!(Sent::Maybe, outcome.unwrap_err().sent);
+
+    server.restart();
+    for attempt in [set(b"k", b"v", false), other("GET", &[b"k"])] {
+        assert_eq!(Sent::No, soon(connection.call(attempt)).await.unwrap_err().sent);
+        assert_eq!(Sent::No, soon(connection.pipeline(&[attempt, attempt])).await.unwrap_err().sent);
+    }
+    assert_eq!(0, clients(&server).len(), "it never connects again");
+}
+
+#[tokio::test]
+async fn a_command_whose_reply_is_lost_is_never_sent_again() {
+    let server = Scripted::start(|command| greet(command).unwrap_or(Answer::HangUp)).await;
+    for commands in [vec![set(b"k", b"v", true)], vec![set(b"k", b"v", true), other("GET", &[b"k"])]] {
+        let connection = connect(server.port()).await;
+        let (sent, connected) = (server.seen("SET"), server.seen("HELLO"));
+        let failure = soon(connection.pipeline(&commands)).await.unwrap_err();
+        assert_eq!(Sent::Maybe, failure.sent);
+        soon(connection.lost()).await;
+        assert_eq!((sent + 1, connected), (server.seen("SET"), server.seen("HELLO")));
+    }
+}
+
+#[tokio::test]
+async fn a_dropped_call_does_not_disturb_those_after_it() {
+    let server = RedisServer::start();
+    let connection = connect(server.port()).await;
+    for round in 0..100 {
+        let dropped = connection.call(other("ECHO", &[b"dropped"]));
+        assert!(poll_immediate(dropped).await.is_none());
+        let text = format!("{round}");
+        assert_eq!(bytes(&text), connection.call(other("ECHO", &[text.as_bytes()])).await.unwrap());
+    }
+}
+
+#[tokio::test]
+async fn a_cluster_that_is_down_leaves_everything_in_flight_open() {
+    let down = "-CLUSTERDOWN Hash slot not served\r\n";
+    let server = Scripted::start(move |command| greet(command).unwrap_or(Answer::Say(down))).await;
+    let connection = connect(server.port()).await;
+    assert_eq!(Sent::Maybe, soon(connection.call(set(b"k", b"v", false))).await.unwrap_err().sent);
+    soon(connection.lost()).await;
+}
+
+#[tokio::test]
+async fn speaks_resp3_and_falls_back_to_resp2_where_hello_is_refused() {
+    let proto = |server| {
+        let clients = clients(server);
+        clients[0].split(' ').find_map(|field| field.strip_prefix("resp=")).unwrap().to_owned()
+    };
+    let server = RedisServer::start();
+    let connection = connect(server.port()).await;
+    assert_eq!("3", proto(&server));
+    drop(connection);
+
+    let old = started_with(&["--rename-command", "HELLO", ""]);
+    let connection = connect(old.port()).await;
+    assert_eq!("2", proto(&old));
+    assert_eq!(bytes("OK"), connection.call(set(b"k", b"v", false)).await.unwrap());
+    assert_eq!(Reply::Nil, connection.call(other("GET", &[b"none"])).await.unwrap());
+
+    let refusing = Scripted::start(|command| match command.split(' ').next() {
+        Some("HELLO") => Answer::Say("-ERR unknown command 'HELLO'\r\n"),
+        Some("SET") => Answer::Say("+OK\r\n"),
+        _ => greet(command).unwrap_or(Answer::HangUp),
+    })
+    .await;
+    let connection = connect(refusing.port()).await;
+    assert_eq!(bytes("OK"), connection.call(set(b"k", b"v", false)).await.unwrap());
+}
+
+#[tokio::test]
+async fn authenticates_and_selects_the_database() {
+    let server = RedisServer::start();
+    let password = "two words, a \" and a \r\n";
+    server.command(&["ACL", "SETUSER", "ann", "on", &format!(">{password}"), "~*", "+@all"]);
+    let config = Config {
+        username: Some("ann".into()),
+        password: Some(password.into()),
+        database: Some(3),
+        server: ServerConfig::new_centralized("127.0.0.1", server.port()),
+        ..Config::default()
+    };
+    let connection = config.into_connector().unwrap().connect().await.unwrap();
+    assert_eq!(bytes("ann"), connection.call(other("ACL", &[b"WHOAMI"])).await.unwrap());
+    assert_eq!(bytes("OK"), connection.call(set(b"k", b"v", false)).await.unwrap());
+    assert!(clients(&server)[0].contains(" db=3 "));
+    assert_eq!("0", server.command(&["EXISTS", "k"]), "that is database 0");
+}
+
+#[tokio::test]
+async fn a_failed_connect_says_why_and_not_the_password() {
+    let refused = async |server: RedisServer, password: &'static str| {
+        let config = Config {
+            password: Some(password.into()),
+            server: ServerConfig::new_centralized("127.0.0.1", server.port()),
+            ..Config::default()
+        };
+        let outcome = config.into_connector().unwrap().connect().await;
+        let Err(Failure { sent: Sent::No, message }) = outcome else { panic!("it connects") };
+        assert!(!message.contains(password) && !message.contains('\n'), "{message}");
+        message
+    };
+    assert!(refused(RedisServer::builder().password("right").start(), "wr0ng").await.contains("WRONGPASS"));
+    let no_auth = started_with(&["--rename-command", "AUTH", ""]);
+    assert!(refused(no_auth, "hunter2").await.contains("unknown command"));
+
+    let port = RedisServer::start().port(); // the server is gone after this
+    let gone = connector(port).connect().await.err().unwrap();
+    assert_eq!(Sent::No, gone.sent);
+    assert!(gone.message.contains("Connection refused"), "{}", gone.message);
+}
+
+#[tokio::test]
+async fn connects_over_ipv6() {
+    let server = started_with(&["--bind", "127.0.0.1", "::1"]);
+    let connector = format!("redis://[::1]:{}", server.port()).into_connector().unwrap();
+    let connection = connector.connect().await.unwrap();
+    assert_eq!(bytes("OK"), connection.call(set(b"k", b"v", false)).await.unwrap());
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn connects_over_a_unix_socket() {
+    let server = RedisServer::builder().unix_socket().start();
+    let path = server.socket().unwrap();
+    let connector = format!("unix://{}", path.display()).into_connector().unwrap();
+    let connection = connector.connect().await.unwrap();
+    assert_eq!(bytes("OK"), connection.call(set(b"k", b"v", false)).await.unwrap());
+}

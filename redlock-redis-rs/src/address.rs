@@ -1,0 +1,162 @@
+//! What a server is named by: a URL, an [`Address`], or a configuration of the redis client.
+//!
+//! Whichever it is, it ends as a configuration for the client and as the label that the same server has in every other
+//! form: the endpoint's, without login and database.
+
+use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo};
+use redlock_core::Error;
+use redlock_wire::{Address, Endpoint};
+
+use crate::connection::Connector;
+use crate::tls;
+
+/// What names one server: a URL as [`Address::parse`] takes it, an [`Address`], or a [`ConnectionInfo`] or a [`Client`] of
+/// the redis client.
+///
+/// Of a [`ConnectionInfo`] count server, login, database, certificates and TCP keep-alive. The protocol version, Nagle's
+/// algorithm and lingering are decided here.
+pub trait IntoConnector {
+    /// Parses it, without I/O but for the system's root certificates where it asks for TLS.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](redlock_core::ErrorKind::Invalid) when it is malformed, or when it asks for TLS or for Unix sockets, and
+    /// this build has none. The message holds no password.
+    fn into_connector(self) -> Result<Connector, Error>;
+}
+
+impl IntoConnector for Address {
+    fn into_connector(self) -> Result<Connector, Error> {
+        let place = match self.endpoint() {
+            Endpoint::Tcp { host, port, tls: false } => ConnectionAddr::Tcp(host.clone(), *port),
+            Endpoint::Tcp { host, port, tls: true } => {
+                ConnectionAddr::TcpTls { host: host.clone(), port: *port, insecure: false, tls_params: None }
+            }
+            Endpoint::Unix { path } => ConnectionAddr::Unix(path.clone()),
+        };
+        let mut login = RedisConnectionInfo::default().set_db(self.database().into());
+        if let Some(user) = self.user() {
+            login = login.set_username(user);
+        }
+        if let Some(password) = self.password() {
+            login = login.set_password(password);
+        }
+        let info =
+            place.into_connection_info().map_err(|error| Error::invalid(format!("{self}: {error}")))?;
+        info.set_redis_settings(login).into_connector()
+    }
+}
+
+impl IntoConnector for ConnectionInfo {
+    fn into_connector(self) -> Result<Connector, Error> {
+        let endpoint = match self.addr() {
+            ConnectionAddr::Tcp(host, port) => Endpoint::Tcp { host: bare(host), port: *port, tls: false },
+            ConnectionAddr::TcpTls { host, port, .. } => {
+                Endpoint::Tcp { host: bare(host), port: *port, tls: true }
+            }
+            // By components, so that `//` and `/./` make no difference.
+            ConnectionAddr::Unix(path) => Endpoint::Unix { path: path.components().collect() },
+            other => return Err(Error::invalid(format!("{other}: neither TCP nor a Unix socket"))),
+        };
+        let info = match endpoint {
+            Endpoint::Tcp { tls: true, .. } => tls::secured(self, &endpoint)?,
+            Endpoint::Unix { .. } if !cfg!(unix) => {
+                return Err(Error::invalid(format!("{endpoint}: this system has no Unix sockets")));
+            }
+            _ => self,
+        };
+        Ok(Connector::new(info, endpoint.to_string()))
+    }
+}
+
+impl IntoConnector for Client {
+    fn into_connector(self) -> Result<Connector, Error> {
+        self.get_connection_info().clone().into_connector()
+    }
+}
+
+macro_rules! urls {
+    ($($url:ty),*) => {$(
+        impl IntoConnector for $url {
+            fn into_connector(self) -> Result<Connector, Error> {
+                Address::parse(self.as_ref())?.into_connector()
+            }
+        }
+    )*};
+}
+urls!(&str, &String, String);
+
+/// A host as the label has it: without brackets.
+fn bare(host: &str) -> String {
+    host.trim_start_matches('[').trim_end_matches(']').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(address: impl IntoConnector) -> (ConnectionInfo, String) {
+        let connector = address.into_connector().unwrap();
+        (connector.info().clone(), connector.label().to_owned())
+    }
+
+    fn message(address: impl IntoConnector) -> String {
+        address.into_connector().err().unwrap().to_string()
+    }
+
+    #[test]
+    fn every_part_of_a_url_arrives() {
+        let (info, label) = of("redis://ann:s%20cret@10.0.0.1:7000/3");
+        assert_eq!("10.0.0.1:7000", label);
+        assert_eq!(&ConnectionAddr::Tcp("10.0.0.1".into(), 7000), info.addr());
+        let login = info.redis_settings();
+        assert_eq!((Some("ann"), Some("s cret"), 3), (login.username(), login.password(), login.db()));
+        let (info, _) = of("redis://a");
+        assert_eq!((None, None, 0), {
+            let login = info.redis_settings();
+            (login.username(), login.password(), login.db())
+        });
+    }
+
+    #[test]
+    fn a_server_has_the_same_label_in_every_form() {
+        for (url, same) in [
+            ("redis://redis.example/5", "redis://:pw@Redis.Example:6379"),
+            ("redis://[::1]:7000", "redis://[0:0::1]:7000/1"),
+            ("unix:///run//redis.sock", "unix:///run/redis.sock?db=3"),
+        ] {
+            let client = Client::open(same).unwrap();
+            assert_eq!(of(url).1, of(client.get_connection_info().clone()).1);
+            assert_eq!(of(url).1, of(client).1);
+            assert_eq!(of(url).1, of(Address::parse(same).unwrap()).1);
+            assert_eq!(of(url).1, of(same.to_owned()).1);
+        }
+    }
+
+    #[test]
+    fn an_ipv6_address_has_brackets_for_people_only() {
+        let (info, label) = of("redis://[::1]:7000");
+        assert_eq!("[::1]:7000", label);
+        assert_eq!(&ConnectionAddr::Tcp("::1".into(), 7000), info.addr());
+    }
+
+    #[cfg(not(any(feature = "tls-rustls", feature = "tls-native-tls")))]
+    #[test]
+    fn tls_without_its_feature_names_the_feature() {
+        let message = message("rediss://:hunter2@a");
+        assert!(message.contains("tls-rustls") && !message.contains("hunter2"), "{message}");
+    }
+
+    #[cfg(any(feature = "tls-rustls", feature = "tls-native-tls"))]
+    #[test]
+    fn tls_is_on_for_rediss_alone() {
+        let secure = |url| matches!(of(url).0.addr(), ConnectionAddr::TcpTls { insecure: false, .. });
+        assert!(secure("rediss://a") && secure("rediss://[::1]") && !secure("redis://a"));
+    }
+
+    #[test]
+    fn what_cannot_be_is_said_without_the_password() {
+        let shown = message("redis://me:hunter2@a/x");
+        assert!(shown.contains("database") && !shown.contains("hunter2"), "{shown}");
+    }
+}

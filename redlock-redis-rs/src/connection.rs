@@ -1,0 +1,208 @@
+//! One connection: a [`MultiplexedConnection`] that connects once and never again.
+//!
+//! Not the client's `ConnectionManager`: its commands wait for a reconnect outside of every time limit, and are carried
+//! out late. The plain connection sends a command once or, when the future is dropped before its driver task has taken
+//! it, not at all.
+//!
+//! How a loss is noticed without traffic: in RESP3 the client's driver task holds a push sender, which it lets go of when
+//! the connection is lost, and also when it ends in any other way, such as together with its runtime. In RESP2 the client
+//! takes no push sender, and the next command finds out.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use event_listener::Event;
+use redis::aio::{MultiplexedConnection, SendError};
+use redis::{
+    AsyncConnectionConfig, Client, Cmd, ConnectionInfo, Pipeline, ProtocolVersion, PushInfo, RedisError,
+};
+use redlock_wire::{Command, Failure, Reply};
+
+use crate::reply;
+
+/// So many commands may wait for the driver task. The client's 50 costs a fifth of the throughput at a thousand tasks.
+const BUFFER: usize = 1024;
+
+/// How to reach one server with the redis client.
+#[derive(Clone)]
+pub struct Connector {
+    info: ConnectionInfo,
+    label: String,
+}
+
+impl Connector {
+    pub(crate) fn new(info: ConnectionInfo, label: String) -> Self {
+        Self { info, label }
+    }
+
+    /// What people know the server by: `10.0.0.1:6379`, or `unix:/run/redis.sock`.
+    pub fn label(&self) -> &str {
+        &self.label
+    }
+
+    #[cfg(test)]
+    pub(crate) fn info(&self) -> &ConnectionInfo {
+        &self.info
+    }
+
+    async fn open(&self, protocol: ProtocolVersion) -> Result<Connection, RedisError> {
+        let loss = Arc::new(Loss::default());
+        // The caller bounds the time, of connecting and of each command.
+        let mut config = AsyncConnectionConfig::new()
+            .set_connection_timeout(None)
+            .set_response_timeout(None)
+            .set_pipeline_buffer_size(BUFFER);
+        if protocol != ProtocolVersion::RESP2 {
+            let driver = Driver(Arc::clone(&loss));
+            config = config.set_push_sender(move |_: PushInfo| {
+                let Driver(_) = &driver;
+                Ok::<(), SendError>(())
+            });
+        }
+        // No Nagle: a lock is one small write. No lingering: what a hung server has not read is not for it any more.
+        let tcp = self.info.tcp_settings().clone().set_nodelay(true).set_linger_time(Duration::ZERO);
+        let login = self.info.redis_settings().clone().set_protocol(protocol);
+        let client = Client::open(self.info.clone().set_tcp_settings(tcp).set_redis_settings(login))?;
+        let client = client.get_multiplexed_async_connection_with_config(&config).await?;
+        Ok(Connection { client, loss })
+    }
+}
+
+impl redlock_wire::Connector for Connector {
+    type Connection = Connection;
+
+    async fn connect(&self) -> Result<Connection, Failure> {
+        let connection = match self.open(ProtocolVersion::RESP3).await {
+            Err(error) if reply::refuses_resp3(&error) => self.open(ProtocolVersion::RESP2).await,
+            outcome => outcome,
+        };
+        connection.map_err(|error| reply::not_connected(&error))
+    }
+}
+
+/// Shows the label only: the rest is for the client.
+impl fmt::Debug for Connector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Connector").field(&self.label).finish()
+    }
+}
+
+/// One connection of the redis client. Dropping it ends the client's task, and with it the socket.
+pub struct Connection {
+    client: MultiplexedConnection,
+    loss: Arc<Loss>,
+}
+
+impl Connection {
+    /// What a command has come to.
+    fn concluded<T>(&self, outcome: Result<T, Failure>) -> Result<T, Failure> {
+        if outcome.is_err() {
+            self.loss.happened();
+        }
+        outcome
+    }
+
+    fn refused<T>(&self) -> Option<Result<T, Failure>> {
+        self.loss.has_happened().then(|| Err(Failure::not_sent("the connection is lost")))
+    }
+}
+
+impl redlock_wire::Connection for Connection {
+    async fn call(&self, command: Command<'_>) -> Result<Reply, Failure> {
+        if let Some(refusal) = self.refused() {
+            return refusal;
+        }
+        let outcome = self.client.clone().send_packed_command(&packed(command)).await;
+        self.concluded(match outcome {
+            Ok(value) => Ok(reply::of_value(value)),
+            Err(error) => reply::of_error(&error),
+        })
+    }
+
+    async fn pipeline(&self, commands: &[Command<'_>]) -> Result<Vec<Reply>, Failure> {
+        if let Some(refusal) = self.refused() {
+            return refusal;
+        }
+        if commands.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut pipeline = Pipeline::with_capacity(commands.len());
+        for command in commands {
+            pipeline.add_command(packed(*command));
+        }
+        let outcome = self.client.clone().send_packed_commands(&pipeline, 0, commands.len()).await;
+        self.concluded(match outcome {
+            Ok(values) => Ok(values.into_iter().map(reply::of_value).collect()),
+            Err(error) => Err(Failure::maybe_sent(&error.to_string())),
+        })
+    }
+
+    async fn lost(&self) {
+        self.loss.wait().await;
+    }
+}
+
+/// Shows whether it stands.
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection").field("lost", &self.loss.has_happened()).finish_non_exhaustive()
+    }
+}
+
+fn packed(command: Command<'_>) -> Cmd {
+    let mut packed = Cmd::new();
+    match command {
+        Command::SetIfAbsent { key, value, millis, get } => {
+            packed.arg("SET").arg(key).arg(value).arg("NX").arg("PX").arg(millis);
+            if get {
+                packed.arg("GET");
+            }
+        }
+        Command::Other { name, args } => {
+            packed.arg(name);
+            for arg in args {
+                packed.arg(*arg);
+            }
+        }
+    }
+    packed
+}
+
+/// Whether the connection is lost.
+#[derive(Default)]
+struct Loss {
+    happened: AtomicBool,
+    event: Event,
+}
+
+impl Loss {
+    fn has_happened(&self) -> bool {
+        self.happened.load(Ordering::Acquire)
+    }
+
+    fn happened(&self) {
+        self.happened.store(true, Ordering::Release);
+        self.event.notify(usize::MAX);
+    }
+
+    async fn wait(&self) {
+        while !self.has_happened() {
+            // Armed before looking, so that it is not missed.
+            let event = self.event.listen();
+            if !self.has_happened() {
+                event.await;
+            }
+        }
+    }
+}
+
+/// Held by the client's driver task.
+struct Driver(Arc<Loss>);
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.0.happened();
+    }
+}

@@ -1,0 +1,153 @@
+//! What the client's values and errors are in the terms of the wire.
+//!
+//! An error of the server is a reply, wherever the client puts it. Any other error means that there is none; the command
+//! may then have been sent, unless the connection was known to be lost before.
+
+use redis::{ErrorKind, RedisError, ServerError, Value};
+use redlock_wire::{Failure, Reply};
+
+/// The client's value as a reply.
+pub(crate) fn of_value(value: Value) -> Reply {
+    match value {
+        Value::Nil => Reply::Nil,
+        Value::Int(number) => Reply::Int(number),
+        Value::Boolean(truth) => Reply::Int(truth.into()),
+        Value::BulkString(bytes) => Reply::Bytes(bytes),
+        Value::SimpleString(text) | Value::VerbatimString { text, .. } => Reply::Bytes(text.into_bytes()),
+        Value::Okay => Reply::Bytes(b"OK".to_vec()),
+        Value::Double(number) => Reply::Bytes(number.to_string().into_bytes()),
+        Value::Array(values) | Value::Set(values) | Value::Push { data: values, .. } => of_values(values),
+        Value::Map(pairs) => of_values(pairs.into_iter().flat_map(|(key, value)| [key, value])),
+        Value::Attribute { data, .. } => of_value(*data),
+        Value::ServerError(error) => Reply::Error(text(&error)),
+        // Big numbers, in whichever form the client was compiled to have them: nothing here asks for one.
+        other => Reply::Bytes(format!("{other:?}").into_bytes()),
+    }
+}
+
+fn of_values(values: impl IntoIterator<Item = Value>) -> Reply {
+    Reply::Array(values.into_iter().map(of_value).collect())
+}
+
+/// The client's error after a command was handed to it.
+pub(crate) fn of_error(error: &RedisError) -> Result<Reply, Failure> {
+    match server_error(error) {
+        Some(text) => Ok(Reply::Error(text)),
+        None => Err(Failure::maybe_sent(&error.to_string())),
+    }
+}
+
+/// The client's error while it connected.
+pub(crate) fn not_connected(error: &RedisError) -> Failure {
+    Failure::not_sent(&server_error(error).unwrap_or_else(|| error.to_string()))
+}
+
+/// Whether the server has no RESP3, or does not let this user ask for it.
+pub(crate) fn refuses_resp3(error: &RedisError) -> bool {
+    error.kind() == ErrorKind::RESP3NotSupported
+        || server_error(error).is_some_and(|text| {
+            text.starts_with("NOPROTO")
+                || text.starts_with("NOPERM")
+                || text.starts_with("ERR unknown command")
+        })
+}
+
+/// The server's error in its own words, if it is one.
+fn server_error(error: &RedisError) -> Option<String> {
+    let errors = error.clone().into_server_errors()?;
+    errors.first().map(|(_, error)| text(error))
+}
+
+/// As it was on the wire.
+fn text(error: &ServerError) -> String {
+    match error.details() {
+        Some(details) => format!("{} {details}", error.code()),
+        None => error.code().to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use redlock_wire::Sent;
+
+    use super::*;
+
+    /// What the client makes of bytes from the wire.
+    fn parsed(wire: &str) -> Value {
+        redis::parse_redis_value(wire.as_bytes()).unwrap()
+    }
+
+    fn bytes(text: &str) -> Reply {
+        Reply::Bytes(text.into())
+    }
+
+    #[test]
+    fn replies_of_every_shape() {
+        let of = |wire| of_value(parsed(wire));
+        assert_eq!(Reply::Nil, of("$-1\r\n"));
+        assert_eq!(Reply::Nil, of("_\r\n"));
+        assert_eq!(Reply::Int(-7), of(":-7\r\n"));
+        assert_eq!(Reply::Int(1), of("#t\r\n"));
+        assert_eq!(bytes("OK"), of("+OK\r\n"));
+        assert_eq!(bytes("QUEUED"), of("+QUEUED\r\n"));
+        assert_eq!(bytes("a\r\n"), of("$3\r\na\r\n\r\n"));
+        assert_eq!(bytes("run_id:1"), of("=12\r\ntxt:run_id:1\r\n"));
+        assert_eq!(bytes("1.5"), of(",1.5\r\n"));
+        assert_eq!(
+            Reply::Array(vec![Reply::Int(-1), Reply::Array(vec![Reply::Nil])]),
+            of("*2\r\n:-1\r\n*1\r\n_\r\n")
+        );
+        assert_eq!(Reply::Array(vec![bytes("k"), Reply::Int(1)]), of("%1\r\n+k\r\n:1\r\n"));
+        assert_eq!(Reply::Array(vec![bytes("k")]), of("~1\r\n+k\r\n"));
+    }
+
+    #[test]
+    fn errors_of_the_server_keep_their_text() {
+        for text in [
+            "WRONGTYPE Operation against a key",
+            "NOSCRIPT No matching script.",
+            "OOM command not allowed: no",
+            "ERR unknown command 'X'",
+            "READONLY You can't write",
+            "LOADING Redis is loading",
+            "NOPERM no",
+            "BUSY",
+        ] {
+            let value = parsed(&format!("-{text}\r\n"));
+            assert_eq!(Reply::Error(text.into()), of_value(value.clone()));
+            let error = value.extract_error().unwrap_err();
+            assert_eq!(Reply::Error(text.into()), of_error(&error).unwrap());
+            assert_eq!(text, not_connected(&error).message);
+        }
+    }
+
+    #[test]
+    fn what_is_not_the_servers_error_leaves_the_outcome_open() {
+        for error in [
+            RedisError::from(std::io::Error::from(std::io::ErrorKind::BrokenPipe)),
+            RedisError::from((ErrorKind::Parse, "nonsense")),
+            RedisError::from((ErrorKind::Client, "anything")),
+        ] {
+            assert_eq!(Sent::Maybe, of_error(&error).unwrap_err().sent);
+            assert_eq!(Sent::No, not_connected(&error).sent);
+        }
+    }
+
+    #[test]
+    fn only_a_refusal_of_resp3_is_one() {
+        let refuses = |wire: &str| refuses_resp3(&parsed(wire).extract_error().unwrap_err());
+        assert!(refuses("-ERR unknown command 'HELLO', with args beginning with: '3'\r\n"));
+        assert!(refuses("-NOPROTO unsupported protocol version\r\n"));
+        assert!(refuses("-NOPERM this user has no permissions to run the 'hello' command\r\n"));
+        assert!(!refuses("-WRONGPASS invalid username-password pair\r\n"));
+        assert!(!refuses("-NOAUTH HELLO must be called with the client already authenticated\r\n"));
+        assert!(!refuses("-ERR max number of clients reached\r\n"));
+    }
+
+    #[test]
+    fn no_argument_of_a_command_is_repeated() {
+        let error = parsed("-ERR unknown command 'AUTH', with args beginning with: 'hunter2'\r\n");
+        let failure = not_connected(&error.extract_error().unwrap_err());
+        assert_eq!("ERR unknown command 'AUTH'", failure.message);
+    }
+}

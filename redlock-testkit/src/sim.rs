@@ -1,0 +1,150 @@
+//! A simulated runtime: virtual time, a seeded scheduler, no threads and no real time.
+//!
+//! [`Simulation`] runs async code that takes its time and chance from a [`Runtime`], such as anything built on a
+//! [`Redlock`](redlock_core::Redlock). Time stands still while a task can run and jumps to the next timer when none can,
+//! so an hour passes in milliseconds. Which of several ready tasks runs next is drawn from the seed, and so is every
+//! random byte: the same seed replays the same run.
+//!
+//! Each [`Process`] is a `Runtime` of its own: a program on a machine with its own clock. It can be paused (stopped, as
+//! by SIGSTOP), suspended (as a laptop whose lid is closed) and killed.
+//!
+//! ```
+//! use std::time::Duration;
+//! use redlock_core::{Redlock, Runtime};
+//! use redlock_testkit::{fake_nodes, sim::Simulation};
+//!
+//! let simulation = Simulation::new(42);
+//! let service = simulation.process("service");
+//! let nodes = fake_nodes(5, &service.runtime());
+//! let redlock = Redlock::builder(service.runtime()).nodes(nodes.iter().map(|node| node.clone().into())).build()?;
+//!
+//! simulation.block_on(&service, async move {
+//!     let ttl = Duration::from_secs(10);
+//!     let guard = redlock.lock("invoice:42", ttl).await?;
+//!     // Waits its whole 10 s, in no time at all.
+//!     assert!(redlock.lock("invoice:42", ttl).await.is_err());
+//!     assert!(!guard.is_held());
+//!     Ok::<(), redlock_core::Error>(())
+//! })?;
+//! # Ok::<(), redlock_core::Error>(())
+//! ```
+
+mod executor;
+mod process;
+
+use std::fmt;
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use redlock_core::Instant;
+
+use self::executor::{Step, World};
+pub use self::process::{Clock, Process};
+
+/// A world of simulated programs with one true time.
+///
+/// Dropping it kills all programs, so that nothing outlives a test.
+pub struct Simulation {
+    world: Arc<World>,
+    seed: u64,
+    most_polls: u64,
+}
+
+/// So many polls without an end are a hot loop; an hour of a busy lock has some 100,000.
+const MOST_POLLS: u64 = 50_000_000;
+
+impl Simulation {
+    /// A world in which everything that chance decides is drawn from `seed`.
+    pub fn new(seed: u64) -> Self {
+        Self { world: Arc::new(World::new(seed)), seed, most_polls: MOST_POLLS }
+    }
+
+    /// Bounds the number of polls of one run; more are taken for a hot loop, and panic.
+    #[must_use]
+    pub fn most_polls(mut self, polls: u64) -> Self {
+        self.most_polls = polls;
+        self
+    }
+
+    /// The seed, for the message of a failed assertion.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// True time, which no process sees unless its clock is right.
+    pub fn now(&self) -> Instant {
+        self.world.state().now
+    }
+
+    /// Starts a program on a machine whose clock is right.
+    pub fn process(&self, name: &str) -> Process {
+        self.process_with_clock(name, Clock::default())
+    }
+
+    /// Starts a program on a machine whose clock differs from true time.
+    pub fn process_with_clock(&self, name: &str, clock: Clock) -> Process {
+        Process::new(Arc::clone(&self.world), name, clock)
+    }
+
+    /// Runs `work` in a process, and everything else meanwhile, until it ends.
+    ///
+    /// # Panics
+    ///
+    /// When nothing can run any more before `work` has ended (a deadlock, a paused process), and when the number of polls
+    /// is that of a hot loop; both with the seed.
+    pub fn block_on<T: Send + 'static>(
+        &self,
+        process: &Process,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> T {
+        let result = Arc::new(Mutex::new(None));
+        let slot = Arc::clone(&result);
+        let work = async move {
+            let value = work.await;
+            *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
+        };
+        self.world.spawn(process.number(), Box::pin(work));
+        let forever = Instant::since_origin(Duration::MAX);
+        for _ in 0..self.most_polls {
+            if let Some(value) = result.lock().unwrap_or_else(PoisonError::into_inner).take() {
+                return value;
+            }
+            if let Step::Stuck = self.world.step(forever) {
+                panic!("seed {}: {process:?} waits for something that cannot happen", self.seed);
+            }
+        }
+        panic!("seed {}: {process:?} has not ended after {} polls: a hot loop", self.seed, self.most_polls);
+    }
+
+    /// Runs everything for so much true time.
+    ///
+    /// # Panics
+    ///
+    /// When the number of polls is that of a hot loop, with the seed.
+    pub fn run_for(&self, duration: Duration) {
+        let until = self.now() + duration;
+        for _ in 0..self.most_polls {
+            if let Step::Stuck = self.world.step(until) {
+                self.world.idle_until(until);
+                return;
+            }
+        }
+        panic!("seed {}: {} polls in {duration:?}: a hot loop", self.seed, self.most_polls);
+    }
+}
+
+impl Drop for Simulation {
+    fn drop(&mut self) {
+        self.world.kill_all();
+    }
+}
+
+impl fmt::Debug for Simulation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Simulation")
+            .field("seed", &self.seed)
+            .field("now", &self.now())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,286 @@
+//! Where a server is and how to log in, parsed once from a URL.
+//!
+//! | URL | is |
+//! |---|---|
+//! | `redis://[[user]:password@]host[:port][/database]` | TCP; port 6379 and database 0 if not given |
+//! | `rediss://…` | the same over TLS |
+//! | `valkey://…`, `valkeys://…` | other names of the two |
+//! | `unix:///path[?db=1&user=…&pass=…]` | a Unix socket |
+//!
+//! User and password are percent-decoded. Neither they nor a part of the URL that may be a password written without
+//! percent-encoding ever appear in an error, a `Debug` or a label.
+
+use std::fmt;
+use std::net::Ipv6Addr;
+use std::path::PathBuf;
+
+use percent_encoding::percent_decode_str;
+use redlock_core::Error;
+use url::Url;
+
+/// The port of Redis and Valkey.
+const PORT: u16 = 6379;
+
+/// Where a server is, who logs in, and which database is used.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Address {
+    endpoint: Endpoint,
+    user: Option<String>,
+    password: Option<String>,
+    database: u32,
+}
+
+/// Where a server is. Complete: these are what a server listens on.
+///
+/// Its `Display` is the label of a node: normalised, so that one server listed twice is noticed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Endpoint {
+    /// A TCP port.
+    Tcp {
+        /// A name, an IPv4 address, or an IPv6 address without brackets.
+        host: String,
+        /// The port.
+        port: u16,
+        /// Whether to talk TLS.
+        tls: bool,
+    },
+    /// A Unix socket.
+    Unix {
+        /// Its absolute path.
+        path: PathBuf,
+    },
+}
+
+impl Address {
+    /// Parses a URL; the forms are those of `redis://[[user]:password@]host[:port][/database]`, `rediss://` for TLS, and
+    /// `unix:///path?db=..&user=..&pass=..`. `valkey` and `valkeys` stand for `redis` and `rediss`.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](redlock_core::ErrorKind::Invalid) when it is none of these. The message shows the scheme and the host
+    /// at most, never a password.
+    pub fn parse(url: &str) -> Result<Self, Error> {
+        let parsed = Url::parse(url).map_err(|reason| invalid(url, None, &reason.to_string()))?;
+        let address = match parsed.scheme() {
+            "redis" | "valkey" => Self::tcp(&parsed, false),
+            "rediss" | "valkeys" => Self::tcp(&parsed, true),
+            "unix" => Self::unix(&parsed),
+            _ => Err("use redis://, rediss://, valkey://, valkeys:// or unix://".into()),
+        };
+        let address = address.and_then(Self::checked);
+        address.map_err(|reason| invalid(url, Some(&parsed), &reason))
+    }
+
+    /// Where the server is.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// Who logs in; `None` for the default user.
+    pub fn user(&self) -> Option<&str> {
+        self.user.as_deref()
+    }
+
+    /// The password; `None` for no login at all. Keep it out of logs.
+    pub fn password(&self) -> Option<&str> {
+        self.password.as_deref()
+    }
+
+    /// The number of the database.
+    pub fn database(&self) -> u32 {
+        self.database
+    }
+
+    fn tcp(url: &Url, tls: bool) -> Result<Self, String> {
+        let host = match url.host() {
+            Some(url::Host::Domain(host)) => decoded("host", host)?.to_ascii_lowercase(),
+            Some(url::Host::Ipv4(ip)) => ip.to_string(),
+            Some(url::Host::Ipv6(ip)) => ip.to_string(),
+            None => String::new(),
+        };
+        if host.is_empty() {
+            return Err("it has no host".into());
+        }
+        if url.query().is_some() || url.fragment().is_some() {
+            return Err("it has parameters after ? or #, which only unix:// takes".into());
+        }
+        let database = url.path().trim_matches('/');
+        let user = Some(decoded("user", url.username())?).filter(|user| !user.is_empty());
+        Ok(Self {
+            endpoint: Endpoint::Tcp { host, port: url.port().unwrap_or(PORT), tls },
+            user,
+            password: url.password().map(|password| decoded("password", password)).transpose()?,
+            database: number(if database.is_empty() { "0" } else { database })?,
+        })
+    }
+
+    fn unix(url: &Url) -> Result<Self, String> {
+        if url.host().is_some_and(|host| !host.to_string().is_empty()) || url.path().len() < 2 {
+            return Err("a socket needs its absolute path: unix:///run/redis.sock".into());
+        }
+        let path = decoded("path", url.path())?;
+        // By components, so that `//` and `/./` make no difference.
+        let path = PathBuf::from(path).components().collect();
+        let (mut user, mut password, mut database) = (None, None, 0);
+        for (name, value) in url.query_pairs() {
+            match &*name {
+                "db" => database = number(&value)?,
+                "user" => user = Some(value.into_owned()),
+                "pass" => password = Some(value.into_owned()),
+                _ => return Err("a socket takes the parameters db, user and pass only".into()),
+            }
+        }
+        Ok(Self { endpoint: Endpoint::Unix { path }, user, password, database })
+    }
+
+    /// A user alone would be ignored by every client.
+    fn checked(self) -> Result<Self, String> {
+        match (&self.user, &self.password) {
+            (Some(_), None) => {
+                Err("it has a user and no password; a user that needs none accepts any".into())
+            }
+            _ => Ok(self),
+        }
+    }
+}
+
+fn decoded(what: &str, text: &str) -> Result<String, String> {
+    let bytes = percent_decode_str(text).decode_utf8();
+    bytes.map(Into::into).map_err(|_| format!("its {what} is not UTF-8 once percent-decoded"))
+}
+
+fn number(database: &str) -> Result<u32, String> {
+    database.parse().map_err(|_| "its database is not a number from 0 on".into())
+}
+
+/// An error that shows what is certainly no secret of `url`.
+fn invalid(url: &str, parsed: Option<&Url>, reason: &str) -> Error {
+    let scheme = match url.split_once("://") {
+        Some((scheme, _)) if scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'+') => {
+            scheme
+        }
+        _ => return Error::invalid("an address is no URL such as redis://10.0.0.1:6379"),
+    };
+    // Behind the host an @ means that a password with a / in it was cut in two, and the host may be a half of it.
+    let host = parsed.filter(|url| !url[url::Position::AfterPort..].contains('@')).and_then(Url::host_str);
+    Error::invalid(format!("the address {scheme}://{} is invalid: {reason}", host.unwrap_or("...")))
+}
+
+/// `10.0.0.1:6379`, `[::1]:6379` or `unix:/run/redis.sock`; the same for every database, user and password.
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.endpoint.fmt(f)
+    }
+}
+
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Address")
+            .field("endpoint", &self.endpoint)
+            .field("user", &self.user)
+            .field("password", &self.password.as_ref().map(|_| "..."))
+            .field("database", &self.database)
+            .finish()
+    }
+}
+
+/// `10.0.0.1:6379`, `[::1]:6379` or `unix:/run/redis.sock`; the same with and without TLS.
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp { host, port, .. } => match host.parse::<Ipv6Addr>() {
+                Ok(ip) => write!(f, "[{ip}]:{port}"),
+                Err(_) => write!(f, "{}:{port}", host.to_ascii_lowercase()),
+            },
+            Self::Unix { path } => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(url: &str) -> Address {
+        Address::parse(url).unwrap()
+    }
+
+    fn message(url: &str) -> String {
+        Address::parse(url).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn every_part_of_a_url_counts() {
+        let address = parsed("rediss://me:p%40ss%2fw%C3%B6rd@Redis.Example:7000/3");
+        let host = "redis.example".to_owned();
+        assert_eq!(&Endpoint::Tcp { host, port: 7000, tls: true }, address.endpoint());
+        assert_eq!((Some("me"), Some("p@ss/wörd")), (address.user(), address.password()));
+        assert_eq!(3, address.database());
+
+        let address = parsed("valkey://:secret@[::1]");
+        assert_eq!(&Endpoint::Tcp { host: "::1".into(), port: 6379, tls: false }, address.endpoint());
+        assert_eq!((None, Some("secret"), 0), (address.user(), address.password(), address.database()));
+
+        let address = parsed("unix:///run/my%20redis.sock?db=2&user=me&pass=p%26w");
+        assert_eq!(&Endpoint::Unix { path: "/run/my redis.sock".into() }, address.endpoint());
+        assert_eq!((Some("me"), Some("p&w"), 2), (address.user(), address.password(), address.database()));
+    }
+
+    #[test]
+    fn a_server_has_one_label_whatever_the_login_and_the_database() {
+        for same in ["redis://10.0.0.1", "rediss://10.0.0.1:6379/", "valkey://a:b@10.0.0.1/5"] {
+            assert_eq!("10.0.0.1:6379", parsed(same).to_string());
+        }
+        for same in ["redis://[::1]", "redis://[0:0::1]:6379/1"] {
+            assert_eq!("[::1]:6379", parsed(same).to_string());
+        }
+        for same in ["redis://REDIS.example", "redis://redis.Example"] {
+            assert_eq!("redis.example:6379", parsed(same).to_string());
+        }
+        for same in ["unix:///run/redis.sock", "unix:///run//redis.sock?db=1", "unix:///run/./redis.sock"] {
+            assert_eq!("unix:/run/redis.sock", parsed(same).to_string());
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        assert!(message("10.0.0.1:6379").contains("redis://10.0.0.1:6379"));
+        assert!(message("localhost:6379").contains("redis://10.0.0.1:6379"));
+        assert!(message("http://a").contains("http://a is invalid: use redis://"));
+        assert!(message("redis://").contains("no host"));
+        assert!(message("redis:///1").contains("no host"));
+        assert!(message("redis://a/x").contains("redis://a is invalid: its database"));
+        assert!(message("redis://a/-1").contains("database"));
+        assert!(message("redis://a:65536").contains("port"));
+        assert!(message("redis://a?db=1").contains("parameters"));
+        assert!(message("rediss://a#insecure").contains("parameters"));
+        assert!(message("redis://me@a").contains("user and no password"));
+        assert!(message("unix://run/redis.sock").contains("absolute path"));
+        assert!(message("unix:///").contains("absolute path"));
+        assert!(message("unix:///a?password=x").contains("db, user and pass"));
+        assert!(message("redis://:%ff@a").contains("password is not UTF-8"));
+    }
+
+    #[test]
+    fn no_password_is_ever_shown() {
+        for bad in [
+            "redis://me:hunter2@a/x",
+            "redis://me:hunter2@a:99999",
+            "redis://me:hunter2/@a",
+            "redis://me:12/hunter2@a",
+            "redis://hunter2/7@a",
+            "redis://me:hunter2?@a",
+            "redis://me:1#hunter2@a",
+            "redis://:hunter2@",
+            "me:hunter2@a",
+            "me:hunter2@redis://a",
+            "unix:///a?user=u&pass=hunter2&x=1",
+            "unix://hunter2@a/b",
+        ] {
+            let shown = format!("{0} {0:?}", Address::parse(bad).unwrap_err());
+            assert!(!shown.contains("unter2"), "{bad}: {shown}");
+        }
+        let shown = format!("{0} {0:?} {0:#?}", parsed("redis://me:hunter2@a"));
+        assert!(!shown.contains("hunter2"), "{shown}");
+    }
+}

@@ -1,0 +1,103 @@
+//! What a new connection asks before it is used, and what it learns: one round trip.
+//!
+//! The scripts are loaded, so that the first release needs no second round trip. A server whose access rules forbid a
+//! question is used all the same: its identity is then unknown, and what it can do is taken to be little. Any other error
+//! means that it is not ready yet (loading its data, a login that is not right): it would only refuse to vote.
+
+use redlock_core::ServerId;
+
+use crate::commands;
+use crate::connection::{Command, Connection, Reply};
+use crate::reply::published;
+
+/// What is known about the server of a connection.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Server {
+    /// Its `run_id`.
+    pub(crate) id: Option<ServerId>,
+    /// Whether it has `SET .. NX GET`: Redis from 7.0 on, and every Valkey, which states the Redis it stems from.
+    pub(crate) set_get: bool,
+}
+
+/// Asks the server. The error says why it is not ready.
+pub(crate) async fn greet<C: Connection>(connection: &C) -> Result<Server, String> {
+    let load = |text| [b"LOAD".as_slice(), str::as_bytes(text)];
+    let [extend, release] = commands::scripts().map(load);
+    let questions = [
+        Command::Other { name: "INFO", args: &[b"server"] },
+        Command::Other { name: "SCRIPT", args: &extend },
+        Command::Other { name: "SCRIPT", args: &release },
+    ];
+    let replies = connection.pipeline(&questions).await.map_err(|failure| published(&failure.message))?;
+    understand(&replies)
+}
+
+fn understand(replies: &[Reply]) -> Result<Server, String> {
+    for reply in replies {
+        match reply {
+            Reply::Error(message) if !is_forbidden(message) => return Err(published(message)),
+            _ => {}
+        }
+    }
+    match replies.first() {
+        Some(Reply::Bytes(info)) => Ok(described(&String::from_utf8_lossy(info))),
+        _ => Ok(Server::default()),
+    }
+}
+
+/// `NOPERM`: no permission. `ERR`: no such command, as it was renamed away.
+fn is_forbidden(message: &str) -> bool {
+    message.starts_with("NOPERM") || message.starts_with("ERR")
+}
+
+/// Reads the reply to `INFO server`.
+fn described(info: &str) -> Server {
+    let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    let major = field("redis_version").and_then(|version| version.split('.').next()?.parse::<u32>().ok());
+    Server { id: field("run_id").map(ServerId::new), set_get: major.is_some_and(|major| major >= 7) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn info(version: &str) -> Reply {
+        let text = format!("# Server\r\nredis_version:{version}\r\nredis_mode:standalone\r\nrun_id:abc\r\n");
+        Reply::Bytes(text.into())
+    }
+
+    fn loaded() -> Reply {
+        Reply::Bytes("sha".into())
+    }
+
+    #[test]
+    fn identity_and_version_are_read() {
+        let server = |version| understand(&[info(version), loaded()]).unwrap();
+        assert_eq!(Some(ServerId::new("abc")), server("7.0.15").id);
+        let set_get = |version| server(version).set_get;
+        assert!(set_get("7.0.0") && set_get("7.2.4") && set_get("10.1"));
+        assert!(!set_get("6.2.14") && !set_get("unknown"));
+    }
+
+    #[test]
+    fn what_access_rules_forbid_is_done_without() {
+        for refusal in ["NOPERM this user has no permissions", "ERR unknown command 'INFO'"] {
+            assert_eq!(Ok(Server::default()), understand(&[Reply::Error(refusal.into()), loaded()]));
+            let known = understand(&[info("7.0.15"), Reply::Error(refusal.into())]).unwrap();
+            assert!(known.set_get && known.id.is_some());
+        }
+    }
+
+    #[test]
+    fn a_server_that_is_not_ready_is_not_up() {
+        for error in [
+            "LOADING Redis is loading",
+            "NOAUTH Authentication required.",
+            "MASTERDOWN Link",
+            "BUSY Redis is busy",
+        ] {
+            let reason = understand(&[info("7.0.15"), Reply::Error(error.into())]);
+            assert_eq!(Err(error.to_owned()), reason);
+        }
+    }
+}

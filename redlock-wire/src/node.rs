@@ -1,0 +1,224 @@
+//! A Redis or Valkey server as a [`LockNode`].
+//!
+//! A request uses the connection that stands, and never repeats itself: what a lost reply means is for core to decide.
+//! While the first connect is under way it waits (core bounds that by dropping it); a node known to be down answers at
+//! once. A connection on which three requests in a row were given up unanswered is given up itself: a server that hangs
+//! then has fewer late requests to carry out, and requests to it fail at once instead of running into their timeout.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redlock_core::{
+    Claim, ConnectionId, Instant, LockNode, NodeError, NodeErrorKind, ServerId, Ttl, Vote, async_trait,
+};
+
+use crate::commands;
+use crate::connection::Connector;
+use crate::options::Options;
+use crate::slot::{Link, Slot, State};
+use crate::supervisor::{due, supervise};
+
+/// So many requests in a row without an answer end a connection. One may be a lost packet; and each one more is a request
+/// that a server which hangs carries out when it wakes.
+const BREAKING: u32 = 3;
+
+/// A request that was dropped sooner says nothing about the server. No node timeout is shorter.
+const TELLING: Duration = Duration::from_millis(1);
+
+/// One independent Redis or Valkey server, over any client.
+///
+/// Connects when it is first used, and again whenever the connection was lost, in a task of its own: a server that comes
+/// back votes again within a second, also without traffic. The task lives in the runtime of the request that started it;
+/// when that runtime has ended, the next request starts another.
+///
+/// Dropping the node ends the task and closes the connection.
+pub struct Node<C: Connector>(Arc<Shared<C>>);
+
+/// What the node shares with its supervisor, which holds a `Weak` of it.
+pub(crate) struct Shared<C: Connector> {
+    pub(crate) connector: Arc<C>,
+    pub(crate) label: String,
+    pub(crate) options: Options,
+    pub(crate) slot: Slot<C::Connection>,
+}
+
+impl<C: Connector> Node<C> {
+    /// A node that connects when it is first used. Does no I/O and needs no runtime around it.
+    ///
+    /// `label` is what people know the node by, normalised as the `Display` of an [`Endpoint`](crate::Endpoint) is, so
+    /// that one server listed twice is noticed.
+    #[must_use]
+    pub fn new(connector: C, label: String, options: &Options) -> Self {
+        let (connector, options) = (Arc::new(connector), options.clone());
+        Self(Arc::new(Shared { connector, label, options, slot: Slot::new() }))
+    }
+
+    /// The connection to use, once the first connect has come to something.
+    async fn link(&self) -> Result<Arc<Link<C::Connection>>, NodeError> {
+        let slot = &self.0.slot;
+        let mut started = false;
+        loop {
+            let found = slot.look(|state| match state {
+                State::Up(link) => Found::Link(Arc::clone(link)),
+                State::Down { due, .. } | State::Connecting { due } if !started && self.is_past(*due) => {
+                    Found::Nobody
+                }
+                State::Down { reason, .. } => Found::Error(NodeError::unavailable(reason.clone())),
+                State::Idle if started => Found::Error(NodeError::unavailable(NO_RUNTIME)),
+                State::Idle => Found::Nobody,
+                State::Connecting { .. } => Found::Wait,
+            });
+            match found {
+                Found::Link(link) => return Ok(link),
+                Found::Error(error) => return Err(error),
+                Found::Nobody => {
+                    started = true;
+                    self.0.start();
+                }
+                Found::Wait => {
+                    // Armed before looking, so that no change is missed.
+                    let changed = slot.listen();
+                    if slot.look(|state| matches!(state, State::Connecting { .. })) {
+                        changed.await;
+                    }
+                }
+            }
+        }
+    }
+
+    fn is_past(&self, due: Instant) -> bool {
+        self.0.options.runtime.now() > due
+    }
+
+    fn flight<'a>(&'a self, link: &'a Link<C::Connection>) -> Flight<'a, C> {
+        Flight { node: &self.0, link, since: self.0.options.runtime.now(), over: false }
+    }
+}
+
+/// What a request finds when it looks for a connection.
+enum Found<K> {
+    Link(Arc<Link<K>>),
+    Error(NodeError),
+    /// Nobody who would connect.
+    Nobody,
+    Wait,
+}
+
+const NO_RUNTIME: &str = "no runtime is there to run the connection in";
+
+impl<C: Connector> Shared<C> {
+    /// Starts a supervisor where there is none that is run.
+    fn start(self: &Arc<Self>) {
+        let (now, later) = (self.options.runtime.now(), due(&self.options, Duration::ZERO));
+        let epoch = self.slot.take_over(|state| match state {
+            State::Idle => Some(State::Connecting { due: later }),
+            State::Connecting { due } if now > *due => Some(State::Connecting { due: later }),
+            State::Down { reason, due } if now > *due => {
+                Some(State::Down { reason: reason.clone(), due: later })
+            }
+            _ => None,
+        });
+        if let Some(epoch) = epoch {
+            supervise(self, epoch, false);
+        }
+    }
+
+    /// Gives up a connection that does not answer. Its supervisor may be as dead as it looks: a new one takes over, here.
+    fn break_off(self: &Arc<Self>, generation: u64) {
+        let reason = "the server has stopped answering".to_owned();
+        let due = due(&self.options, Duration::ZERO);
+        let epoch = self.slot.take_over(|state| {
+            if state.is_up(generation) { Some(State::Down { reason, due }) } else { None }
+        });
+        if let Some(epoch) = epoch {
+            tracing::warn!(node = self.label, "not answering; connecting anew");
+            supervise(self, epoch, true);
+        }
+    }
+}
+
+/// Wakes the supervisor, which then finds that there is no node.
+impl<C: Connector> Drop for Shared<C> {
+    fn drop(&mut self) {
+        self.slot.notify();
+    }
+}
+
+/// A request on its way. Dropped before it has come to something, it counts against the connection.
+struct Flight<'a, C: Connector> {
+    node: &'a Arc<Shared<C>>,
+    link: &'a Link<C::Connection>,
+    since: Instant,
+    over: bool,
+}
+
+impl<C: Connector> Flight<'_, C> {
+    fn land(mut self, outcome: Result<Vote, NodeError>) -> Result<Vote, NodeError> {
+        self.over = true;
+        match &outcome {
+            Err(error) if matches!(error.kind(), NodeErrorKind::Unavailable | NodeErrorKind::Unknown) => {
+                // A client that fails once is not asked again: what it would do next is anyone's guess.
+                let due = due(&self.node.options, Duration::ZERO);
+                self.node.slot.broken(self.link.generation, &error.to_string(), due);
+            }
+            _ => self.link.answered(),
+        }
+        outcome
+    }
+}
+
+impl<C: Connector> Drop for Flight<'_, C> {
+    fn drop(&mut self) {
+        let now = self.node.options.runtime.now();
+        if self.over || now.saturating_duration_since(self.since) < TELLING {
+            return;
+        }
+        if self.link.given_up() >= BREAKING {
+            self.node.break_off(self.link.generation);
+        }
+    }
+}
+
+#[async_trait]
+impl<C: Connector> LockNode for Node<C> {
+    fn label(&self) -> &str {
+        &self.0.label
+    }
+
+    async fn acquire(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
+        let (link, prefix) = (self.link().await?, &self.0.options.key_prefix);
+        let flight = self.flight(&link);
+        flight.land(commands::acquire(&link.connection, prefix, claim, ttl, link.server.set_get).await)
+    }
+
+    async fn extend(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
+        let (link, prefix) = (self.link().await?, &self.0.options.key_prefix);
+        let flight = self.flight(&link);
+        flight.land(commands::extend(&link.connection, prefix, claim, ttl).await)
+    }
+
+    async fn release(&self, claim: &Claim) -> Result<Vote, NodeError> {
+        let (link, prefix) = (self.link().await?, &self.0.options.key_prefix);
+        let flight = self.flight(&link);
+        flight.land(commands::release(&link.connection, prefix, claim).await)
+    }
+
+    fn connection(&self) -> Option<ConnectionId> {
+        self.0.slot.look(|state| match state {
+            State::Up(link) => Some(ConnectionId(link.generation)),
+            _ => None,
+        })
+    }
+
+    fn server(&self) -> Option<ServerId> {
+        self.0.slot.server()
+    }
+}
+
+impl<C: Connector> fmt::Debug for Node<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let connected = self.connection().is_some();
+        f.debug_struct("Node").field("label", &self.0.label).field("connected", &connected).finish()
+    }
+}

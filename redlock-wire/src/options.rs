@@ -1,0 +1,70 @@
+//! What can be chosen about a node, whichever client carries it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redlock_core::Runtime;
+
+/// The runtime of a node, and its few settings. Made without I/O, anywhere; clones share the runtime.
+#[derive(Clone)]
+#[must_use = "options do nothing until nodes are made with them"]
+pub struct Options {
+    pub(crate) runtime: Arc<dyn Runtime>,
+    pub(crate) key_prefix: Arc<[u8]>,
+    pub(crate) connect_timeout: Duration,
+}
+
+/// 300 ms: TCP, TLS and the handshake take some four round trips, so this is enough around the world; and with the
+/// longest back-off (200 ms) a node that comes back votes again within a second.
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(300);
+
+impl Options {
+    /// Starts with a runtime, which the nodes' connections and tasks live in.
+    pub fn new(runtime: Arc<dyn Runtime>) -> Self {
+        Self { runtime, key_prefix: [].into(), connect_timeout: CONNECT_TIMEOUT }
+    }
+
+    /// Starts with tokio: whichever tokio runtime a node is first used in.
+    #[cfg(feature = "tokio")]
+    pub fn tokio() -> Self {
+        Self::new(Arc::new(redlock_core::TokioRuntime::new()))
+    }
+
+    /// Starts with smol's global executor.
+    #[cfg(feature = "smol")]
+    pub fn smol() -> Self {
+        Self::new(Arc::new(redlock_core::SmolRuntime::new()))
+    }
+
+    /// Puts `prefix` before the name of every resource to make its key. Nothing if not set: other Redlock
+    /// implementations then exclude us and are excluded by us. Its bytes are not necessarily text.
+    pub fn key_prefix(mut self, prefix: impl AsRef<[u8]>) -> Self {
+        self.key_prefix = prefix.as_ref().into();
+        self
+    }
+
+    /// How long one attempt to connect may take: TCP, TLS, authentication and handshake together. 300 ms if not set,
+    /// enough around the world; 1 ms at least.
+    ///
+    /// It delays nobody: a request waits for a first connection no longer than the node timeout, and for no later one.
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = timeout.max(Duration::from_millis(1));
+        self
+    }
+
+    /// The runtime, for the builder of a `Redlock` over these nodes.
+    pub fn runtime(&self) -> Arc<dyn Runtime> {
+        Arc::clone(&self.runtime)
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("runtime", &self.runtime)
+            .field("key_prefix", &self.key_prefix.escape_ascii().to_string())
+            .field("connect_timeout", &self.connect_timeout)
+            .finish()
+    }
+}

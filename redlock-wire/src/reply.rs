@@ -1,0 +1,193 @@
+//! What a reply means. Values in, a vote or an error out.
+//!
+//! Messages of servers and clients end up in reports and logs, so what may hold a secret is cut off: a server that does
+//! not know a command answers with its arguments, which may be a token or a password.
+
+use std::time::Duration;
+
+use redlock_core::{Claim, NodeError, Refusal, Token, Vote};
+
+use crate::connection::{Failure, Reply, Sent};
+
+/// No reply to a command.
+pub(crate) fn unanswered(failure: &Failure) -> NodeError {
+    let message = published(&failure.message);
+    match failure.sent {
+        Sent::No => NodeError::unavailable(message),
+        Sent::Maybe => NodeError::unknown(message),
+    }
+}
+
+/// The reply to `SET .. NX PX .. GET`: what was there before, and then nothing was set.
+pub(crate) fn set_get(reply: Reply, claim: &Claim) -> Result<Vote, NodeError> {
+    if reply == Reply::Nil { Ok(Vote::Granted) } else { get(reply, claim) }
+}
+
+/// The reply to `SET .. NX PX`; `None` when something was there before.
+pub(crate) fn set(reply: Reply) -> Option<Result<Vote, NodeError>> {
+    match reply {
+        Reply::Nil => None,
+        Reply::Bytes(ok) if ok == b"OK" => Some(Ok(Vote::Granted)),
+        Reply::Error(message) => Some(Err(rejected(&message))),
+        other => Some(Err(surprise(&other))),
+    }
+}
+
+/// The reply to `GET` after nothing was set: our own token is a replay of this very claim, and nil has just expired.
+pub(crate) fn get(reply: Reply, claim: &Claim) -> Result<Vote, NodeError> {
+    match reply {
+        Reply::Nil => Ok(Vote::Refused(Refusal::default())),
+        Reply::Bytes(held) if held == claim.token().as_bytes() => Ok(Vote::Granted),
+        Reply::Bytes(held) => Ok(Vote::Refused(Refusal::by(Token::from_bytes(held)))),
+        Reply::Error(message) if message.starts_with("WRONGTYPE") => {
+            Err(NodeError::wrong_type(&claim.resources()[0])) // a claim has at least one resource
+        }
+        Reply::Error(message) => Err(rejected(&message)),
+        other => Err(surprise(&other)),
+    }
+}
+
+/// What a script answers: a number of keys, or `{0, holder, remaining}`, or `{-1, position}` of a key of another type.
+pub(crate) fn verdict(reply: &Reply, claim: &Claim) -> Result<Vote, NodeError> {
+    match reply {
+        Reply::Int(0) => Ok(Vote::Refused(Refusal::default())),
+        Reply::Int(1..) => Ok(Vote::Granted),
+        Reply::Error(message) => Err(rejected(message)),
+        Reply::Array(parts) => match parts.as_slice() {
+            [Reply::Int(0), Reply::Bytes(holder), Reply::Int(left)] => {
+                Ok(Vote::Refused(refusal(holder, *left)))
+            }
+            [Reply::Int(-1), Reply::Int(position)] => {
+                let index = usize::try_from(position - 1).ok();
+                match index.and_then(|index| claim.resources().get(index)) {
+                    Some(resource) => Err(NodeError::wrong_type(resource)),
+                    None => Err(surprise(reply)),
+                }
+            }
+            _ => Err(surprise(reply)),
+        },
+        _ => Err(surprise(reply)),
+    }
+}
+
+/// A holder, and the PTTL of its key: negative where it has none.
+fn refusal(holder: &[u8], left: i64) -> Refusal {
+    let refusal = Refusal::by(Token::from_bytes(holder));
+    match u64::try_from(left) {
+        Ok(left) => refusal.expiring_in(Duration::from_millis(left)),
+        Err(_) => refusal,
+    }
+}
+
+fn rejected(message: &str) -> NodeError {
+    NodeError::rejected(published(message))
+}
+
+/// A reply that no server gives. What it did is anyone's guess.
+fn surprise(reply: &Reply) -> NodeError {
+    NodeError::unknown(format!("the server's reply makes no sense: {reply:?}"))
+}
+
+/// As much of a message as is fit for reports and logs: one line, not too long, without arguments of commands.
+pub(crate) fn published(message: &str) -> String {
+    let line = message.lines().next().unwrap_or_default();
+    let end = line.find(", with args beginning with").unwrap_or(line.len());
+    line[..end].chars().take(LONGEST).collect()
+}
+
+/// In characters: what servers say is shorter.
+const LONGEST: usize = 200;
+
+#[cfg(test)]
+mod tests {
+    use redlock_core::{IntoResources, NodeErrorKind};
+
+    use super::*;
+
+    fn claim() -> Claim {
+        Claim::new(["a", "b"].into_resources().unwrap(), Token::from_bytes("mine"))
+    }
+
+    fn bytes(text: &str) -> Reply {
+        Reply::Bytes(text.into())
+    }
+
+    fn error(text: &str) -> Reply {
+        Reply::Error(text.into())
+    }
+
+    fn refused_by(holder: &str) -> Vote {
+        Vote::Refused(Refusal::by(Token::from_bytes(holder)))
+    }
+
+    fn kind(outcome: Result<Vote, NodeError>) -> Result<Vote, NodeErrorKind> {
+        outcome.map_err(|error| error.kind())
+    }
+
+    #[test]
+    fn set_with_get_names_the_holder_and_knows_a_replay() {
+        let outcome = |reply| kind(set_get(reply, &claim()));
+        assert_eq!(Ok(Vote::Granted), outcome(Reply::Nil));
+        assert_eq!(Ok(Vote::Granted), outcome(bytes("mine")));
+        assert_eq!(Ok(refused_by("other")), outcome(bytes("other")));
+        assert_eq!(Err(NodeErrorKind::WrongType), outcome(error("WRONGTYPE Operation against a key")));
+        assert_eq!(Err(NodeErrorKind::Rejected), outcome(error("OOM command not allowed")));
+        assert_eq!(Err(NodeErrorKind::Unknown), outcome(Reply::Int(7)));
+    }
+
+    #[test]
+    fn set_without_get_looks_again_only_when_nothing_was_set() {
+        assert!(set(Reply::Nil).is_none());
+        assert_eq!(Ok(Vote::Granted), kind(set(bytes("OK")).unwrap()));
+        assert_eq!(Err(NodeErrorKind::Rejected), kind(set(error("OOM command not allowed")).unwrap()));
+        assert_eq!(Err(NodeErrorKind::Unknown), kind(set(bytes("QUEUED")).unwrap()));
+        assert_eq!(Ok(Vote::Refused(Refusal::default())), kind(get(Reply::Nil, &claim())));
+        assert_eq!(Ok(Vote::Granted), kind(get(bytes("mine"), &claim())));
+        assert_eq!(Ok(refused_by("other")), kind(get(bytes("other"), &claim())));
+    }
+
+    #[test]
+    fn scripts_answer_with_numbers_and_reasons() {
+        let outcome = |reply| verdict(&reply, &claim());
+        assert_eq!(Ok(Vote::Granted), kind(outcome(Reply::Int(1))));
+        assert_eq!(Ok(Vote::Granted), kind(outcome(Reply::Int(2))));
+        assert_eq!(Ok(Vote::Refused(Refusal::default())), kind(outcome(Reply::Int(0))));
+        let held = |left| Reply::Array(vec![Reply::Int(0), bytes("other"), Reply::Int(left)]);
+        let refusal = Refusal::by(Token::from_bytes("other"));
+        assert_eq!(Ok(Vote::Refused(refusal.clone())), kind(outcome(held(-1))));
+        let expiring = refusal.expiring_in(Duration::from_millis(70));
+        assert_eq!(Ok(Vote::Refused(expiring)), kind(outcome(held(70))));
+        let wrong = outcome(Reply::Array(vec![Reply::Int(-1), Reply::Int(2)])).unwrap_err();
+        assert_eq!(NodeErrorKind::WrongType, wrong.kind());
+        assert!(wrong.to_string().contains("\"b\""), "{wrong}");
+        for odd in [3, 0, -7, i64::MIN + 1] {
+            let odd = Reply::Array(vec![Reply::Int(-1), Reply::Int(odd)]);
+            assert_eq!(Err(NodeErrorKind::Unknown), kind(outcome(odd)));
+        }
+        assert_eq!(Err(NodeErrorKind::Unknown), kind(outcome(Reply::Int(-1))));
+        assert_eq!(Err(NodeErrorKind::Unknown), kind(outcome(Reply::Nil)));
+    }
+
+    #[test]
+    fn whether_it_was_sent_decides_what_is_known() {
+        let kind = |sent| unanswered(&Failure { sent, message: "gone".into() }).kind();
+        assert_eq!(NodeErrorKind::Unavailable, kind(Sent::No));
+        assert_eq!(NodeErrorKind::Unknown, kind(Sent::Maybe));
+    }
+
+    #[test]
+    fn arguments_of_commands_are_never_published() {
+        let message = "ERR unknown command 'HELLO', with args beginning with: '3' 'AUTH' 'me' 'hunter2'";
+        for shown in [
+            rejected(message).to_string(),
+            unanswered(&Failure { sent: Sent::No, message: message.into() }).to_string(),
+        ] {
+            assert_eq!("ERR unknown command 'HELLO'", shown);
+        }
+        assert_eq!("one", published("one\r\ntwo"));
+        assert_eq!(200, published(&"ü".repeat(300)).chars().count());
+        let shown =
+            format!("{0} {0:?}", verdict(&Reply::Array(vec![bytes("hunter2")]), &claim()).unwrap_err());
+        assert!(!shown.contains("hunter2"), "{shown}");
+    }
+}

@@ -1,0 +1,18 @@
+-- Sets every key to the token, or none of them. KEYS: the resources. ARGV: the token, the TTL in milliseconds.
+-- Answers 1: granted; {0, token, PTTL}: held by another; {-1, position}: another type.
+local absent = {}
+for position, key in ipairs(KEYS) do
+    local held = redis.pcall('GET', key)
+    if not held then
+        absent[#absent + 1] = key
+    elseif type(held) == 'table' then
+        if string.find(held.err, 'WRONGTYPE', 1, true) then return {-1, position} end
+        return held
+    elseif held ~= ARGV[1] then
+        return {0, held, redis.call('PTTL', key)}
+    end
+end
+for _, key in ipairs(absent) do
+    redis.call('SET', key, ARGV[1], 'PX', ARGV[2])
+end
+return 1

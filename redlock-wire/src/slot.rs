@@ -1,0 +1,174 @@
+//! The state of a node's connection, and who may change it.
+//!
+//! Requests read the state without a lock. Every change is made under the mutex, and by the supervisor only if its epoch
+//! is the current one: a supervisor that was replaced (its runtime is not driven any more) can change nothing when it is
+//! polled again. A generation stands for one connection and never comes back.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arc_swap::ArcSwap;
+use event_listener::{Event, EventListener};
+use redlock_core::{Instant, ServerId};
+
+use crate::handshake::Server;
+
+/// What a request finds.
+pub(crate) enum State<K> {
+    /// There is no supervisor: nothing was asked yet, or its runtime has ended.
+    Idle,
+    /// The first connect is under way.
+    Connecting {
+        /// When there should have been news, if the supervisor is run.
+        due: Instant,
+    },
+    /// Connected.
+    Up(Arc<Link<K>>),
+    /// Not connected, and the supervisor is about to try again.
+    Down {
+        /// Why.
+        reason: String,
+        /// When there should have been news, if the supervisor is run.
+        due: Instant,
+    },
+}
+
+/// A connection that is ready for use. The connection closes when the last clone of its `Arc` is gone: the slot's, the
+/// supervisor's, and those of the requests in flight.
+pub(crate) struct Link<K> {
+    pub(crate) generation: u64,
+    pub(crate) connection: K,
+    pub(crate) server: Server,
+    /// Requests that were dropped without an answer, since the last answer.
+    unanswered: AtomicU32,
+}
+
+impl<K> Link<K> {
+    /// The connection works.
+    pub(crate) fn answered(&self) {
+        self.unanswered.store(0, Ordering::Relaxed);
+    }
+
+    /// A request was given up. How many in a row that makes.
+    pub(crate) fn given_up(&self) -> u32 {
+        self.unanswered.fetch_add(1, Ordering::Relaxed) + 1
+    }
+}
+
+pub(crate) struct Slot<K> {
+    state: ArcSwap<State<K>>,
+    turn: Mutex<Turn>,
+    changed: Event,
+}
+
+#[derive(Default)]
+struct Turn {
+    /// Of the current supervisor.
+    epoch: u64,
+    /// Of the last connection.
+    generation: u64,
+    /// The last server that was reached.
+    server: Option<ServerId>,
+}
+
+impl<K> Slot<K> {
+    pub(crate) fn new() -> Self {
+        Self { state: ArcSwap::from_pointee(State::Idle), turn: Mutex::default(), changed: Event::new() }
+    }
+
+    /// Looks at the state.
+    pub(crate) fn look<T>(&self, look: impl FnOnce(&State<K>) -> T) -> T {
+        look(&self.state.load())
+    }
+
+    /// The last server that was reached.
+    pub(crate) fn server(&self) -> Option<ServerId> {
+        self.turn().server.clone()
+    }
+
+    /// Fires at the next change, and when the node is dropped.
+    pub(crate) fn listen(&self) -> EventListener {
+        self.changed.listen()
+    }
+
+    /// Wakes everybody who listens.
+    pub(crate) fn notify(&self) {
+        self.changed.notify(usize::MAX);
+    }
+
+    /// Replaces the supervisor, if `next` finds the state to be such that one is needed. Answers the new one's epoch.
+    pub(crate) fn take_over(&self, next: impl FnOnce(&State<K>) -> Option<State<K>>) -> Option<u64> {
+        let mut turn = self.turn();
+        let next = next(&self.state.load())?;
+        turn.epoch += 1;
+        let epoch = turn.epoch;
+        self.change(turn, next);
+        Some(epoch)
+    }
+
+    /// Whether the supervisor of this epoch still has a say.
+    pub(crate) fn is_current(&self, epoch: u64) -> bool {
+        self.turn().epoch == epoch
+    }
+
+    /// The supervisor has connected. `None` when it was replaced.
+    pub(crate) fn up(&self, epoch: u64, connection: K, server: Server) -> Option<Arc<Link<K>>> {
+        let mut turn = self.turn();
+        if turn.epoch != epoch {
+            return None;
+        }
+        turn.generation += 1;
+        if server.id.is_some() {
+            turn.server.clone_from(&server.id);
+        }
+        let unanswered = AtomicU32::new(0);
+        let link = Arc::new(Link { generation: turn.generation, connection, server, unanswered });
+        self.change(turn, State::Up(Arc::clone(&link)));
+        Some(link)
+    }
+
+    /// The supervisor has no connection. Answers whether it still has a say.
+    pub(crate) fn down(&self, epoch: u64, reason: String, due: Instant) -> bool {
+        let turn = self.turn();
+        let current = turn.epoch == epoch;
+        if current {
+            self.change(turn, State::Down { reason, due });
+        }
+        current
+    }
+
+    /// A request has found the connection broken. Its supervisor is woken and goes on from there.
+    pub(crate) fn broken(&self, generation: u64, reason: &str, due: Instant) {
+        let turn = self.turn();
+        if self.look(|state| state.is_up(generation)) {
+            self.change(turn, State::Down { reason: reason.to_owned(), due });
+        }
+    }
+
+    /// The supervisor's runtime has ended.
+    pub(crate) fn ended(&self, epoch: u64) {
+        let turn = self.turn();
+        if turn.epoch == epoch {
+            self.change(turn, State::Idle);
+        }
+    }
+
+    fn turn(&self) -> MutexGuard<'_, Turn> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The one place that writes the state. The old one is dropped after the lock: a connection closes with it.
+    fn change(&self, turn: MutexGuard<'_, Turn>, next: State<K>) {
+        let old = self.state.swap(Arc::new(next));
+        drop(turn);
+        drop(old);
+        self.notify();
+    }
+}
+
+impl<K> State<K> {
+    /// Whether the connection of this generation is in use.
+    pub(crate) fn is_up(&self, generation: u64) -> bool {
+        matches!(self, Self::Up(link) if link.generation == generation)
+    }
+}

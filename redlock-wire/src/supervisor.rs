@@ -1,0 +1,164 @@
+//! The task that keeps a node connected.
+//!
+//! It connects, waits for the loss, backs off and connects again, for ever: a password that is corrected later heals, and
+//! a server that comes back votes again without anybody asking. It holds nothing of the node but a `Weak`, so it ends,
+//! and its connection closes, when the node is dropped. When its runtime ends, dropping it says so, and the next request
+//! starts another one.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::{Arc, Weak};
+use std::task::Poll;
+use std::time::Duration;
+
+use redlock_core::Instant;
+
+use crate::backoff::{Backoff, LONGEST, jittered};
+use crate::connection::{Connection, Connector};
+use crate::handshake::{Server, greet};
+use crate::node::Shared;
+use crate::options::Options;
+use crate::reply::published;
+use crate::slot::Link;
+
+/// A supervisor with nothing to say for this long after its time is not run any more, and is replaced.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// A connection that lasted this long begins the back-off anew; one that is closed at once does not.
+const STEADY: Duration = Duration::from_secs(1);
+
+struct Supervisor<C: Connector> {
+    node: Weak<Shared<C>>,
+    connector: Arc<C>,
+    options: Options,
+    epoch: u64,
+    /// Whether it was said that the node is down.
+    reported: bool,
+}
+
+/// Starts the supervisor of an epoch in the runtime of the caller.
+pub(crate) fn supervise<C: Connector>(node: &Arc<Shared<C>>, epoch: u64, reported: bool) {
+    let (connector, options) = (Arc::clone(&node.connector), node.options.clone());
+    let supervisor = Supervisor { node: Arc::downgrade(node), connector, options, epoch, reported };
+    node.options.runtime.spawn(Box::pin(supervisor.run()));
+}
+
+/// When there should be news of a supervisor that goes on after `delay`.
+pub(crate) fn due(options: &Options, delay: Duration) -> Instant {
+    options.runtime.now() + delay + options.connect_timeout + PATIENCE
+}
+
+impl<C: Connector> Supervisor<C> {
+    async fn run(mut self) {
+        let mut backoff = Backoff::default();
+        loop {
+            let reason = match first(self.connect(), self.replaced()).await {
+                First::Right(()) => return,
+                First::Left(Err(reason)) => reason,
+                First::Left(Ok((connection, server))) => {
+                    let since = self.options.runtime.now();
+                    let Some(link) = self.up(connection, server) else { return };
+                    self.loss(&link).await;
+                    if self.options.runtime.now() > since + STEADY {
+                        backoff = Backoff::default();
+                    }
+                    "the connection was lost".to_owned()
+                }
+            };
+            let delay = jittered(backoff.next().unwrap_or(LONGEST), &*self.options.runtime);
+            if !self.down(reason, delay) {
+                return;
+            }
+            if let First::Right(()) = first(self.options.runtime.sleep(delay), self.replaced()).await {
+                return;
+            }
+        }
+    }
+
+    /// One attempt. The error says why it failed.
+    async fn connect(&self) -> Result<(C::Connection, Server), String> {
+        let ready = async {
+            let connection = self.connector.connect().await;
+            let connection = connection.map_err(|failure| published(&failure.message))?;
+            let server = greet(&connection).await?;
+            Ok((connection, server))
+        };
+        let timeout = self.options.connect_timeout;
+        match first(ready, self.options.runtime.sleep(timeout)).await {
+            First::Left(outcome) => outcome,
+            First::Right(()) => Err(format!("no connection within {timeout:?}")),
+        }
+    }
+
+    /// Publishes a connection. `None` when nobody wants it.
+    fn up(&mut self, connection: C::Connection, server: Server) -> Option<Arc<Link<C::Connection>>> {
+        let node = self.node.upgrade()?;
+        let link = node.slot.up(self.epoch, connection, server)?;
+        tracing::info!(node = node.label, "connected");
+        self.reported = false;
+        Some(link)
+    }
+
+    /// Publishes that there is none until `delay` has passed and another attempt has been made. Whether anybody cares.
+    fn down(&mut self, reason: String, delay: Duration) -> bool {
+        let Some(node) = self.node.upgrade() else { return false };
+        let text = reason.clone();
+        if !node.slot.down(self.epoch, reason, due(&self.options, delay)) {
+            return false;
+        }
+        if !self.reported {
+            tracing::warn!(node = node.label, reason = text, "not connected; trying again until it is");
+        }
+        self.reported = true;
+        true
+    }
+
+    /// Completes when the connection is lost, or not the node's any more.
+    async fn loss(&self, link: &Link<C::Connection>) {
+        let displaced = self.until(|node| !node.slot.look(|state| state.is_up(link.generation)));
+        first(link.connection.lost(), displaced).await;
+    }
+
+    /// Completes when this supervisor was replaced, or the node dropped.
+    async fn replaced(&self) {
+        self.until(|node| !node.slot.is_current(self.epoch)).await;
+    }
+
+    /// Completes when `over` holds of the node, or the node was dropped.
+    async fn until(&self, over: impl Fn(&Shared<C>) -> bool) {
+        loop {
+            let Some(node) = self.node.upgrade() else { return };
+            // Armed before looking, so that no change is missed.
+            let changed = node.slot.listen();
+            if over(&node) {
+                return;
+            }
+            drop(node);
+            changed.await;
+        }
+    }
+}
+
+/// Also where the runtime drops the task: the next request then starts another one.
+impl<C: Connector> Drop for Supervisor<C> {
+    fn drop(&mut self) {
+        if let Some(node) = self.node.upgrade() {
+            node.slot.ended(self.epoch);
+        }
+    }
+}
+
+enum First<A, B> {
+    Left(A),
+    Right(B),
+}
+
+/// Completes with whichever completes first, and drops the other.
+async fn first<A, B>(left: impl Future<Output = A>, right: impl Future<Output = B>) -> First<A, B> {
+    let (mut left, mut right) = (pin!(left), pin!(right));
+    poll_fn(|cx| match left.as_mut().poll(cx) {
+        Poll::Ready(value) => Poll::Ready(First::Left(value)),
+        Poll::Pending => right.as_mut().poll(cx).map(First::Right),
+    })
+    .await
+}
