@@ -110,7 +110,7 @@ const CAUGHT: &[(Flaw, &str, &str)] = &[
     (ExtendsNothing, "extend_lengthens", "makes the time to live of every resource at least ttl"),
     (ExtendsForEver, "an_extended_resource_expires", "makes the time to live"),
     (ExtendSets, "extend_never_shortens", "never shortens"),
-    (ExtendSets, "extend_treats_every_resource_by_itself", "that is ttl at least"),
+    (ExtendSets, "extend_treats_every_resource_by_itself", "a time to live"),
     (ExtendsOneOnly, "extend_treats_every_resource_by_itself", "of every resource at least ttl"),
     (ExtendCreates, "extend_creates_nothing", "unless every resource still holds the token"),
     (ExtendCreates, "extend_brings_nothing_back", "unless every resource still holds the token"),
