@@ -8,12 +8,16 @@ mod address;
 mod backoff;
 mod commands;
 mod connection;
+#[cfg(test)]
+mod fake;
 mod handshake;
 mod node;
 mod options;
 mod reply;
 mod slot;
 mod supervisor;
+#[cfg(test)]
+mod tests;
 
 pub use crate::address::{Address, Endpoint};
 pub use crate::connection::{Command, Connection, Connector, Failure, Reply, Sent};

@@ -41,7 +41,9 @@ fn one_redlock_works_in_two_runtimes_at_once() {
         }
     };
     let threads: Vec<_> = (0..2).map(|_| std::thread::spawn(work(redlock.clone()))).collect();
-    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    for thread in threads {
+        thread.join().unwrap();
+    }
     runtime().block_on(nothing_left(&redlock, &servers));
 }
 

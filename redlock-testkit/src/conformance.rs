@@ -1,0 +1,262 @@
+//! The suite for any [`LockNode`]: one test for each sentence of its contract.
+//!
+//! Say how a client of your server is made ([`Backend`]), and call [`conformance!`](crate::conformance!) in a test file:
+//! each case becomes a `#[test]` of its own name. The expression makes the backend of one case, over a server without any
+//! keys. A case that fails names the sentence of the contract that is broken.
+//!
+//! ```
+//! use std::collections::HashMap;
+//! use std::sync::{Arc, Mutex};
+//!
+//! use redlock_core::{
+//!     Claim, Instant, LockNode, NodeError, Refusal, Resource, Token, Ttl, Vote, async_trait, boot_time,
+//! };
+//! use redlock_testkit::conformance::{self, Backend};
+//!
+//! /// Somebody's own backend.
+//! #[derive(Clone, Default)]
+//! struct InProcess(Arc<Mutex<HashMap<Resource, (Token, Instant)>>>);
+//!
+//! impl InProcess {
+//!     /// Runs `operation` on the living entries.
+//!     fn with<T>(&self, operation: impl FnOnce(&mut HashMap<Resource, (Token, Instant)>) -> T) -> T {
+//!         let mut held = self.0.lock().unwrap();
+//!         held.retain(|_, (_, deadline)| *deadline > boot_time());
+//!         operation(&mut held)
+//!     }
+//! }
+//!
+//! #[async_trait]
+//! impl LockNode for InProcess {
+//!     fn label(&self) -> &str {
+//!         "in-process"
+//!     }
+//!
+//!     async fn acquire(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
+//!         self.with(|held| {
+//!             let taken = |resource| held.get(resource).is_some_and(|(token, _)| token != claim.token());
+//!             if claim.resources().iter().any(taken) {
+//!                 return Ok(Vote::Refused(Refusal::default()));
+//!             }
+//!             for resource in claim.resources() {
+//!                 let fresh = (claim.token().clone(), boot_time() + ttl.as_duration());
+//!                 held.entry(resource.clone()).or_insert(fresh);
+//!             }
+//!             Ok(Vote::Granted)
+//!         })
+//!     }
+//!
+//!     async fn extend(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
+//!         self.with(|held| {
+//!             let ours = |resource| held.get(resource).is_some_and(|(token, _)| token == claim.token());
+//!             if !claim.resources().iter().all(ours) {
+//!                 return Ok(Vote::Refused(Refusal::default()));
+//!             }
+//!             for resource in claim.resources() {
+//!                 let (_, deadline) = held.get_mut(resource).expect("checked above");
+//!                 *deadline = (*deadline).max(boot_time() + ttl.as_duration());
+//!             }
+//!             Ok(Vote::Granted)
+//!         })
+//!     }
+//!
+//!     async fn release(&self, claim: &Claim) -> Result<Vote, NodeError> {
+//!         self.with(|held| {
+//!             let before = held.len();
+//!             held.retain(|resource, (token, _)| token != claim.token() || !claim.resources().contains(resource));
+//!             Ok(if held.len() < before { Vote::Granted } else { Vote::Refused(Refusal::default()) })
+//!         })
+//!     }
+//! }
+//!
+//! impl Backend for InProcess {
+//!     async fn node(&self) -> Arc<dyn LockNode> {
+//!         Arc::new(self.clone())
+//!     }
+//! }
+//!
+//! // In a file under `tests`: a `#[test]` for each case.
+//! redlock_testkit::conformance!(InProcess::default());
+//!
+//! // With a test harness of your own.
+//! # fn main() {
+//! for case in conformance::cases() {
+//!     conformance::run(&InProcess::default(), case);
+//! }
+//! # }
+//! ```
+//!
+//! A backend on tokio says so in two more methods:
+//!
+//! ```
+//! # use std::sync::Arc;
+//! # use redlock_core::{LockNode, Runtime, TokioRuntime};
+//! # use redlock_testkit::{MemoryNode, conformance::Backend};
+//! struct OnTokio {
+//!     node: MemoryNode,
+//!     tokio: tokio::runtime::Runtime,
+//! }
+//!
+//! impl Backend for OnTokio {
+//!     async fn node(&self) -> Arc<dyn LockNode> {
+//!         self.node.clone().into()
+//!     }
+//!
+//!     fn block_on(&self, case: impl Future<Output = ()>) {
+//!         self.tokio.block_on(case);
+//!     }
+//!
+//!     fn runtime(&self) -> Arc<dyn Runtime> {
+//!         Arc::new(TokioRuntime::new())
+//!     }
+//! }
+//! ```
+
+mod acquire;
+mod calls;
+mod expiry;
+mod extend;
+mod many;
+mod names;
+mod release;
+mod stage;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use redlock_core::{LockNode, Resource, Runtime};
+
+use self::stage::Stage;
+use crate::threads::ThreadRuntime;
+
+/// One server without any keys, for one case, and how to run what talks to it. Dropped when the case is over.
+pub trait Backend {
+    /// A client of the server. Each call makes another: cases use two, which must exclude each other.
+    fn node(&self) -> impl Future<Output = Arc<dyn LockNode>>;
+
+    /// Puts something that is no lock under a key of the server, and names it. `None`, the default, where there can be
+    /// no such thing.
+    fn no_lock(&self) -> impl Future<Output = Option<Resource>> {
+        async { None }
+    }
+
+    /// Runs a case to its end. By default on the test's own thread, which suits nodes that need no runtime around them.
+    fn block_on(&self, case: impl Future<Output = ()>) {
+        crate::block_on(case);
+    }
+
+    /// The time that keys expire by, and where tasks run that call nodes: that of [`block_on`](Backend::block_on). By
+    /// default the machine's clock and threads, which suits nodes that need no runtime around them.
+    fn runtime(&self) -> Arc<dyn Runtime> {
+        Arc::new(ThreadRuntime)
+    }
+}
+
+/// The names of all cases.
+pub fn cases() -> impl Iterator<Item = &'static str> {
+    CASES.iter().map(|case| case.name)
+}
+
+/// Runs one case.
+///
+/// # Panics
+///
+/// When the node breaks its contract: the message names the sentence. Also when there is no such case.
+pub fn run(backend: &impl Backend, case: &str) {
+    let Some(case) = CASES.iter().find(|known| known.name == case) else {
+        panic!("the conformance suite has no case {case:?}");
+    };
+    backend.block_on(async {
+        let (node, twin) = (backend.node().await, backend.node().await);
+        let stage = Stage { node, twin, runtime: backend.runtime(), no_lock: backend.no_lock().await };
+        (case.play)(&stage).await;
+    });
+}
+
+struct Case {
+    name: &'static str,
+    play: for<'a> fn(&'a Stage) -> Pin<Box<dyn Future<Output = ()> + 'a>>,
+}
+
+/// Makes a `#[test]` of each case of the conformance suite, for the backend that the expression makes.
+///
+/// See [the suite](mod@crate::conformance).
+#[macro_export]
+macro_rules! conformance {
+    ($backend:expr) => {
+        $crate::__conformance_cases! { $crate::__conformance_tests, $backend }
+    };
+}
+
+/// Hands all cases, by module, to another macro: the one list of them.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __conformance_cases {
+    ($then:path, $($with:tt)*) => {
+        $then! { [
+            acquire::acquire_grants_what_is_free
+            acquire::acquire_refuses_what_another_holds
+            acquire::a_refused_acquire_leaves_the_holders_time_alone
+            acquire::a_refusal_tells_the_truth
+            acquire::acquire_again_with_the_same_token_is_granted
+            acquire::acquire_again_leaves_the_time_alone
+            acquire::acquire_takes_all_or_none
+            acquire::acquire_fills_in_what_is_absent
+            acquire::acquire_of_ours_and_anothers_changes_nothing
+            extend::extend_lengthens
+            extend::an_extended_resource_expires
+            extend::extend_never_shortens
+            extend::extend_treats_every_resource_by_itself
+            extend::extend_creates_nothing
+            extend::extend_brings_nothing_back
+            extend::extend_refuses_what_another_holds
+            extend::extend_wants_every_resource
+            release::release_frees
+            release::release_leaves_what_another_holds
+            release::release_of_nothing_is_refused
+            release::release_deletes_what_is_left_of_several
+            release::release_leaves_other_resources_of_the_token
+            release::release_after_expiry_is_refused
+            release::what_is_no_lock_is_an_error_to_acquire_and_nothing_to_release
+            names::resource_names_are_binary_safe
+            names::resources_are_not_joined
+            names::the_longest_names_work
+            names::tokens_are_binary_safe
+            expiry::a_resource_expires_after_its_ttl
+            expiry::every_resource_of_a_claim_expires
+            expiry::what_expired_is_free_for_others
+            expiry::the_longest_ttl_is_no_short_one
+            many::one_of_many_at_once_is_granted
+            many::many_claims_at_once_are_answered
+            many::two_clients_exclude_each_other
+            many::two_clients_know_one_server
+            calls::a_dropped_acquire_is_whole_or_nothing
+            calls::a_dropped_release_is_whole_or_nothing
+            calls::a_dropped_extend_is_whole_or_nothing
+            calls::dropped_calls_leave_the_node_usable
+            calls::a_connection_is_the_same_while_it_stands
+            calls::a_connection_keeps_the_order
+            calls::the_label_says_something
+        ] $($with)* }
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __conformance_tests {
+    ([$($module:ident::$case:ident)*] $backend:expr) => {$(
+        #[test]
+        fn $case() {
+            $crate::conformance::run(&$backend, stringify!($case));
+        }
+    )*};
+}
+
+macro_rules! table {
+    ([$($module:ident::$case:ident)*]) => {
+        static CASES: &[Case] =
+            &[$(Case { name: stringify!($case), play: |stage| Box::pin($module::$case(stage)) }),*];
+    };
+}
+__conformance_cases! { table, }

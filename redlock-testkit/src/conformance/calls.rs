@@ -1,0 +1,139 @@
+//! What holds for every call: it may be dropped at any await, it goes out in order where there is a connection, and the
+//! node has a label.
+
+use std::future::Future;
+use std::ops::Range;
+use std::time::Duration;
+
+use redlock_core::Vote;
+
+use super::stage::{BROKEN, Stage, claim, granted, holds_true, hour, join_all, millis, poll_once};
+
+const WHOLE: &str = "a call that is dropped is carried out as a whole or not at all";
+const USABLE: &str = "a call that is dropped leaves the node usable";
+
+/// Dropped before it is polled, after a first poll, and a little later each time.
+const POLLS: Range<usize> = 0..8;
+
+/// Polls a call `polls` times with a little time in between, and drops it.
+async fn begin(stage: &Stage, polls: usize, call: impl Future) {
+    let mut call = Box::pin(call);
+    for _ in 0..polls {
+        if poll_once(&mut call).await.is_some() {
+            return;
+        }
+        stage.runtime.sleep(Duration::from_micros(50)).await;
+    }
+}
+
+pub(crate) async fn a_dropped_acquire_is_whole_or_nothing(stage: &Stage) {
+    for polls in POLLS {
+        let names = ["a", "b", "c"].map(|name| format!("{polls}-{name}"));
+        let alice = claim(names.clone(), "alice");
+        begin(stage, polls, stage.node.acquire(&alice, hour())).await;
+        // The first to be free is taken at once, so a request that is still on its way finds all free or is refused.
+        let mut free = Vec::new();
+        for name in &names {
+            free.push(stage.acquire(&claim(name, "bob"), hour()).await == Vote::Granted);
+        }
+        assert!(free.iter().all(|one| *one == free[0]), "{BROKEN}{WHOLE}\n  free are {free:?}");
+    }
+}
+
+pub(crate) async fn a_dropped_release_is_whole_or_nothing(stage: &Stage) {
+    for polls in POLLS {
+        let names = ["a", "b", "c"].map(|name| format!("{polls}-{name}"));
+        let alice = claim(names.clone(), "alice");
+        granted(stage.acquire(&alice, hour()).await, USABLE);
+        begin(stage, polls, stage.node.release(&alice)).await;
+        // Refused means that it was carried out, and then on all.
+        if stage.extend(&alice, hour()).await != Vote::Granted {
+            for name in &names {
+                holds_true(stage.is_free(name).await, WHOLE);
+            }
+        }
+    }
+}
+
+pub(crate) async fn a_dropped_extend_is_whole_or_nothing(stage: &Stage) {
+    let mut pairs = Vec::new();
+    for polls in POLLS {
+        let names = [format!("{polls}-a"), format!("{polls}-b")];
+        let alice = claim(names.clone(), "alice");
+        stage.acquire(&alice, millis(300)).await;
+        begin(stage, polls, stage.node.extend(&alice, hour())).await;
+        pairs.push(names);
+    }
+    // What was not extended has expired by now, and what is still on its way is refused.
+    stage.pause(400).await;
+    for [first, second] in pairs {
+        let free = [stage.is_free(&first).await, stage.is_free(&second).await];
+        assert!(free[0] == free[1], "{BROKEN}{WHOLE}\n  one was extended, the other was not");
+    }
+}
+
+pub(crate) async fn dropped_calls_leave_the_node_usable(stage: &Stage) {
+    for round in 0..100 {
+        let alice = claim(format!("{round}"), "alice");
+        begin(stage, round % 3, stage.node.acquire(&alice, hour())).await;
+        begin(stage, round % 2, stage.node.extend(&alice, hour())).await;
+        begin(stage, round % 3, stage.node.release(&alice)).await;
+    }
+    let claims: Vec<_> = (0..100).map(|number| claim(format!("after-{number}"), "bob")).collect();
+    for vote in join_all(claims.iter().map(|claim| stage.acquire(claim, hour()))).await {
+        granted(vote, USABLE);
+    }
+}
+
+pub(crate) async fn a_connection_is_the_same_while_it_stands(stage: &Stage) {
+    let alice = claim("a", "alice");
+    stage.acquire(&alice, hour()).await;
+    let connection = stage.node.connection();
+    for _ in 0..10 {
+        stage.extend(&alice, hour()).await;
+        let unchanged = stage.node.connection() == connection;
+        holds_true(
+            unchanged,
+            "two equal readings of connection() mean that it stood all the while, so it stays equal",
+        );
+    }
+}
+
+pub(crate) async fn a_connection_keeps_the_order(stage: &Stage) {
+    let order = "requests sent over one connection are carried out in the order they were sent";
+    for round in 0..50 {
+        let connection = stage.node.connection();
+        let alice = match round % 2 {
+            0 => claim(format!("{round}"), "alice"),
+            _ => claim([format!("{round}-a"), format!("{round}-b")], "alice"),
+        };
+        let mut acquire = stage.node.acquire(&alice, hour());
+        let mut release = stage.node.release(&alice);
+        let (first, second) = (poll_once(&mut acquire).await, poll_once(&mut release).await);
+        let acquired = match first {
+            Some(answer) => answer,
+            None => acquire.await,
+        };
+        let released = match second {
+            Some(answer) => answer,
+            None => release.await,
+        };
+        let one_connection = connection.is_some() && stage.node.connection() == connection;
+        granted(acquired.expect("a healthy server answers"), order);
+        let released = released.expect("a healthy server answers");
+        if one_connection {
+            granted(released, order);
+        }
+    }
+}
+
+pub(crate) async fn the_label_says_something(stage: &Stage) {
+    for node in [&stage.node, &stage.twin] {
+        let before = node.label().to_owned();
+        holds_true(!before.trim().is_empty(), "a node has a label that people know it by");
+        holds_true(!before.contains(char::is_control), "a label fits into a line of a log");
+        // Also once the node has talked to its server.
+        node.release(&claim("a", "alice")).await.expect("a healthy server answers");
+        holds_true(before == node.label(), "a label stays the same");
+    }
+}

@@ -1,0 +1,80 @@
+//! "Per claim, atomically on that node": many at once, from one client and from two.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use futures_channel::oneshot;
+use redlock_core::Vote;
+
+use super::stage::{BROKEN, Stage, claim, granted, holds_true, hour, join_all, refused};
+
+pub(crate) async fn one_of_many_at_once_is_granted(stage: &Stage) {
+    for round in 0..10 {
+        let contenders =
+            (0..16).map(|contender| {
+                let node = if contender % 2 == 0 { &stage.node } else { &stage.twin };
+                let resources = [format!("{round}-a"), format!("{round}-b")];
+                let (node, theirs) = (Arc::clone(node), claim(resources, format!("token-{contender}")));
+                async move {
+                    node.acquire(&theirs, hour()).await.expect("a healthy server answers") == Vote::Granted
+                }
+            });
+        // In one task, which interleaves them at every await, and in tasks of their own, which may run in parallel.
+        let granted = match round % 2 {
+            0 => join_all(contenders).await,
+            _ => join_all(contenders.map(|contender| in_background(stage, contender))).await,
+        };
+        let winners = granted.into_iter().filter(|granted| *granted).count();
+        assert!(
+            winners == 1,
+            "{BROKEN}acquire is atomic on its node\n  {winners} of 16 were granted at once"
+        );
+    }
+}
+
+/// Starts at once.
+fn in_background<T: Send + 'static>(
+    stage: &Stage,
+    call: impl Future<Output = T> + Send + 'static,
+) -> impl Future<Output = T> {
+    let (answer, answered) = oneshot::channel();
+    // The receiver waits for the answer, unless its own test has failed.
+    stage.runtime.spawn(Box::pin(async move { drop(answer.send(call.await)) }));
+    async { answered.await.expect("a spawned call ends; is Backend::runtime that of Backend::block_on?") }
+}
+
+pub(crate) async fn many_claims_at_once_are_answered(stage: &Stage) {
+    let claims: Vec<_> = (0..1_000).map(|number| claim(format!("r{number}"), format!("t{number}"))).collect();
+    let all = "a node answers many requests at once, each for itself";
+    for vote in join_all(claims.iter().map(|claim| stage.acquire(claim, hour()))).await {
+        granted(vote, all);
+    }
+    for vote in join_all(claims.iter().map(|claim| stage.extend(claim, hour()))).await {
+        granted(vote, all);
+    }
+    for vote in join_all(claims.iter().map(|claim| stage.release(claim))).await {
+        granted(vote, all);
+    }
+}
+
+pub(crate) async fn two_clients_exclude_each_other(stage: &Stage) {
+    let same = "clients of one server see the same locks";
+    let (alice, bob) = (claim(["a", "b"], "alice"), claim("b", "bob"));
+    granted(stage.acquire(&alice, hour()).await, same);
+    let theirs = || async { stage.twin.acquire(&bob, hour()).await.expect("a healthy server answers") };
+    refused(theirs().await, same);
+    granted(stage.twin.extend(&alice, hour()).await.expect("a healthy server answers"), same);
+    granted(stage.twin.release(&alice).await.expect("a healthy server answers"), same);
+    granted(theirs().await, same);
+    refused(stage.acquire(&alice, hour()).await, same);
+}
+
+pub(crate) async fn two_clients_know_one_server(stage: &Stage) {
+    // What a backend finds out, it finds out by talking to the server.
+    let alice = claim("a", "alice");
+    stage.acquire(&alice, hour()).await;
+    stage.twin.release(&alice).await.expect("a healthy server answers");
+    if let (Some(one), Some(other)) = (stage.node.server(), stage.twin.server()) {
+        holds_true(one == other, "clients of one server state the same identity");
+    }
+}

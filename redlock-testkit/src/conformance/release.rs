@@ -1,0 +1,92 @@
+//! "Deletes each resource that still holds the token. Granted when at least one was deleted; refused when nothing of ours
+//! was there, also when there is something that is no lock at all."
+
+use redlock_core::{NodeErrorKind, Ttl};
+
+use super::stage::{BROKEN, Stage, claim, granted, holds_true, hour, refused};
+
+const DELETES: &str = "release deletes each resource that still holds the token";
+const GRANTED: &str = "release is granted when at least one resource was deleted";
+const REFUSED: &str = "release is refused when nothing of ours was there";
+const ONLY: &str = "release deletes only what still holds the token";
+
+pub(crate) async fn release_frees(stage: &Stage) {
+    for resources in [vec!["a"], vec!["a", "b", "c"]] {
+        let alice = claim(resources.clone(), "alice");
+        stage.acquire(&alice, hour()).await;
+        granted(stage.release(&alice).await, GRANTED);
+        for resource in &resources {
+            holds_true(!stage.holds(*resource, "alice").await, DELETES);
+        }
+        let bob = claim(resources, "bob");
+        granted(stage.acquire(&bob, hour()).await, "what was released is free for others");
+        stage.release(&bob).await;
+    }
+}
+
+pub(crate) async fn release_leaves_what_another_holds(stage: &Stage) {
+    stage.acquire(&claim("a", "bob"), hour()).await;
+    refused(stage.release(&claim("a", "alice")).await, REFUSED);
+    holds_true(stage.holds("a", "bob").await, ONLY);
+}
+
+pub(crate) async fn release_of_nothing_is_refused(stage: &Stage) {
+    let alice = claim(["a", "b"], "alice");
+    refused(stage.release(&alice).await, REFUSED);
+    stage.acquire(&alice, hour()).await;
+    granted(stage.release(&alice).await, GRANTED);
+    refused(stage.release(&alice).await, REFUSED);
+}
+
+pub(crate) async fn release_deletes_what_is_left_of_several(stage: &Stage) {
+    for ours in ["a", "b", "c"] {
+        stage.acquire(&claim(ours, "alice"), hour()).await;
+        let theirs = if ours == "b" { "c" } else { "b" };
+        stage.acquire(&claim(theirs, "bob"), hour()).await;
+        granted(stage.release(&claim(["a", "b", "c"], "alice")).await, GRANTED);
+        holds_true(stage.is_free(ours).await, DELETES);
+        holds_true(stage.holds(theirs, "bob").await, ONLY);
+        stage.release(&claim(theirs, "bob")).await;
+    }
+}
+
+pub(crate) async fn release_leaves_other_resources_of_the_token(stage: &Stage) {
+    stage.acquire(&claim(["a", "b"], "alice"), hour()).await;
+    granted(stage.release(&claim("a", "alice")).await, GRANTED);
+    holds_true(stage.holds("b", "alice").await, "release deletes no resource that the claim does not name");
+}
+
+pub(crate) async fn release_after_expiry_is_refused(stage: &Stage) {
+    let ((), armed) =
+        stage.in_time(async |name, ttl| drop(stage.acquire(&claim(name, "alice"), ttl).await)).await;
+    stage.expires(&armed, "a resource expires after its ttl").await;
+    let alice = claim(armed.resource.as_str(), "alice");
+    refused(stage.release(&alice).await, REFUSED);
+    stage.acquire(&claim(armed.resource.as_str(), "bob"), hour()).await;
+    refused(stage.release(&alice).await, REFUSED);
+    holds_true(stage.holds(armed.resource.as_str(), "bob").await, ONLY);
+}
+
+/// Only where the backend can be given a key that is no lock.
+pub(crate) async fn what_is_no_lock_is_an_error_to_acquire_and_nothing_to_release(stage: &Stage) {
+    let Some(no_lock) = &stage.no_lock else { return };
+    let name = no_lock.to_string();
+    for resources in [vec![no_lock], vec![&claim("zz-free", "alice").resources()[0], no_lock]] {
+        let resources: Vec<_> = resources.into_iter().cloned().collect();
+        let alice = claim(resources.clone(), "alice");
+        for ttl in [hour(), Ttl::MIN] {
+            let error = stage.node.acquire(&alice, ttl).await;
+            let error = error.expect_err("contract broken: a key of another type is an error, not an answer");
+            holds_true(
+                error.kind() == NodeErrorKind::WrongType,
+                "a key of another type is of the kind WrongType",
+            );
+            assert!(error.to_string().contains(&name), "{BROKEN}the error names the key\n  it says: {error}");
+        }
+        refused(stage.release(&alice).await, "something that is no lock is nothing of ours");
+    }
+    holds_true(
+        stage.is_free("zz-free").await,
+        "an acquire that fails on a key of another type changes nothing",
+    );
+}

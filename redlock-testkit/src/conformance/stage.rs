@@ -1,0 +1,198 @@
+//! What a case plays on: two clients of one empty server, time, and ways to look at a server through the contract alone.
+//!
+//! A case must not depend on how fast the machine is. So what has to happen before a TTL is over is done again, with
+//! more time, until it did ([`Stage::in_time`]); and an expiry is judged by what is certain, the times before sending and
+//! after the answer ([`Stage::expires`]).
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use redlock_core::{Claim, Instant, IntoResources, LockNode, NodeError, Resource, Runtime, Token, Ttl, Vote};
+
+pub(super) struct Stage {
+    pub(super) node: Arc<dyn LockNode>,
+    /// Another client of the same server.
+    pub(super) twin: Arc<dyn LockNode>,
+    pub(super) runtime: Arc<dyn Runtime>,
+    /// A key that holds something other than a lock.
+    pub(super) no_lock: Option<Resource>,
+}
+
+/// A resource whose key was armed between two moments.
+pub(super) struct Armed {
+    pub(super) resource: String,
+    not_before: Instant,
+    not_after: Instant,
+    ttl: Ttl,
+}
+
+/// TTLs to try, in milliseconds: the first is enough on a machine that is not overwhelmed.
+pub(super) const TIMES: [u64; 3] = [100, 500, 2_500];
+
+pub(super) const TOO_SLOW: &str = "this machine or this backend is too slow to tell anything";
+
+/// How late an expiry may come. Generous: it is about whether a key expires, not about how punctual a server is.
+const LATE: Duration = Duration::from_secs(1);
+
+impl Stage {
+    pub(super) async fn acquire(&self, claim: &Claim, ttl: Ttl) -> Vote {
+        answered("acquire", claim, self.node.acquire(claim, ttl).await)
+    }
+
+    pub(super) async fn extend(&self, claim: &Claim, ttl: Ttl) -> Vote {
+        answered("extend", claim, self.node.extend(claim, ttl).await)
+    }
+
+    pub(super) async fn release(&self, claim: &Claim) -> Vote {
+        answered("release", claim, self.node.release(claim).await)
+    }
+
+    /// Whether a resource holds a token. The shortest extension says so, and changes nothing that matters.
+    pub(super) async fn holds(&self, resource: impl IntoResources, token: impl AsRef<[u8]>) -> bool {
+        self.extend(&claim(resource, token), Ttl::MIN).await == Vote::Granted
+    }
+
+    /// Whether a resource is free. Leaves it as it was.
+    pub(super) async fn is_free(&self, resource: impl IntoResources) -> bool {
+        let stranger = claim(resource, "a stranger who looks");
+        let free = self.acquire(&stranger, hour()).await == Vote::Granted;
+        if free {
+            granted(
+                self.release(&stranger).await,
+                "release deletes each resource that still holds the token",
+            );
+        }
+        free
+    }
+
+    /// Does some steps that begin with arming the resource's key with the TTL and end while it is certain to stand: again
+    /// on a fresh resource and with a longer TTL if they took too long.
+    pub(super) async fn in_time<T>(&self, steps: impl AsyncFn(&str, Ttl) -> T) -> (T, Armed) {
+        self.in_time_of(&TIMES, steps).await
+    }
+
+    /// As [`in_time`](Stage::in_time), with TTLs of these milliseconds.
+    pub(super) async fn in_time_of<T>(
+        &self,
+        times: &[u64],
+        steps: impl AsyncFn(&str, Ttl) -> T,
+    ) -> (T, Armed) {
+        for (round, ttl) in times.iter().copied().enumerate() {
+            let (resource, ttl) = (format!("timed-{round}"), millis(ttl));
+            let not_before = self.runtime.now();
+            let result = steps(&resource, ttl).await;
+            let not_after = self.runtime.now();
+            if not_after.saturating_duration_since(not_before) < ttl.as_duration() * 3 / 4 {
+                return (result, Armed { resource, not_before, not_after, ttl });
+            }
+        }
+        panic!(
+            "a few requests took longer than 2 s: this machine or this backend is too slow to tell anything"
+        )
+    }
+
+    /// Waits until a resource is free: neither before its TTL is over nor long after. Answers whether it was seen to be
+    /// held in the last quarter of its time: a slow machine may have missed an early end.
+    pub(super) async fn expires(&self, armed: &Armed, sentence: &str) -> bool {
+        let ttl = armed.ttl.as_duration();
+        // What Redlock allows clocks to differ: 1 % and 2 ms.
+        let (earliest, drift) = (armed.not_before + ttl, ttl / 100 + Duration::from_millis(2));
+        let mut held_at = armed.not_before;
+        loop {
+            let asked = self.runtime.now();
+            let free = self.is_free(armed.resource.as_str()).await;
+            if free {
+                let early = earliest.saturating_duration_since(self.runtime.now());
+                assert!(
+                    early <= drift,
+                    "{BROKEN}{sentence}\n  free {early:?} before its TTL of {ttl:?} was over"
+                );
+                return held_at >= armed.not_before + ttl * 3 / 4;
+            }
+            held_at = asked;
+            let late = asked.saturating_duration_since(armed.not_after + ttl);
+            assert!(
+                late < LATE,
+                "{BROKEN}{sentence}\n  still held {late:?} after its TTL of {ttl:?} was over"
+            );
+            self.pause(5).await;
+        }
+    }
+
+    /// Lets milliseconds pass.
+    pub(super) async fn pause(&self, millis: u64) {
+        self.runtime.sleep(Duration::from_millis(millis)).await;
+    }
+}
+
+/// What every message of a broken sentence begins with.
+pub(super) const BROKEN: &str = "contract broken: ";
+
+pub(super) fn claim(resources: impl IntoResources, token: impl AsRef<[u8]>) -> Claim {
+    Claim::new(resources.into_resources().expect("cases use valid names"), Token::from_bytes(token))
+}
+
+pub(super) fn millis(millis: u64) -> Ttl {
+    Ttl::new(Duration::from_millis(millis)).expect("cases use valid TTLs")
+}
+
+/// Longer than any case.
+pub(super) fn hour() -> Ttl {
+    millis(3_600_000)
+}
+
+#[track_caller]
+#[allow(clippy::needless_pass_by_value)] // reads as a sentence at each call
+pub(super) fn granted(vote: Vote, sentence: &str) {
+    assert!(vote == Vote::Granted, "{BROKEN}{sentence}\n  it was refused");
+}
+
+#[track_caller]
+#[allow(clippy::needless_pass_by_value)] // reads as a sentence at each call
+pub(super) fn refused(vote: Vote, sentence: &str) {
+    assert!(matches!(vote, Vote::Refused(_)), "{BROKEN}{sentence}\n  it was granted");
+}
+
+/// Asserts what a sentence says.
+#[track_caller]
+pub(super) fn holds_true(fact: bool, sentence: &str) {
+    assert!(fact, "{BROKEN}{sentence}");
+}
+
+#[track_caller]
+fn answered(operation: &str, claim: &Claim, answer: Result<Vote, NodeError>) -> Vote {
+    answer.unwrap_or_else(|error| {
+        panic!("{operation} of {claim:?} on a healthy server has no answer: {error:?}")
+    })
+}
+
+/// Polls a call once, as sending does; the answer, if it is there already.
+pub(super) async fn poll_once<T>(call: &mut Pin<Box<impl Future<Output = T> + ?Sized>>) -> Option<T> {
+    poll_fn(|context| match call.as_mut().poll(context) {
+        Poll::Ready(answer) => Poll::Ready(Some(answer)),
+        Poll::Pending => Poll::Ready(None),
+    })
+    .await
+}
+
+/// All at once, in one task.
+pub(super) async fn join_all<F: Future>(calls: impl IntoIterator<Item = F>) -> Vec<F::Output> {
+    let mut running: Vec<_> = calls.into_iter().map(|call| (Box::pin(call), None)).collect();
+    poll_fn(|context| {
+        let mut done = true;
+        for (call, answer) in &mut running {
+            if answer.is_none() {
+                match call.as_mut().poll(context) {
+                    Poll::Ready(ready) => *answer = Some(ready),
+                    Poll::Pending => done = false,
+                }
+            }
+        }
+        if done { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    running.into_iter().filter_map(|(_, answer)| answer).collect()
+}

@@ -1,0 +1,89 @@
+//! The suite on the nodes of this crate: on real time, on paused time, with tasks on several threads, behind faults.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use redlock_core::{LockNode, Resource, Runtime, TokioRuntime};
+use redlock_testkit::conformance::Backend;
+use redlock_testkit::{FakeNode, Faulty, MemoryNode};
+use tokio::runtime::{Builder, Runtime as Tokio};
+
+/// A client of it is a clone.
+struct InMemory<N> {
+    node: N,
+    memory: MemoryNode,
+    tokio: Option<Tokio>,
+}
+
+impl<N: LockNode + Clone> Backend for InMemory<N> {
+    async fn node(&self) -> Arc<dyn LockNode> {
+        Arc::new(self.node.clone())
+    }
+
+    async fn no_lock(&self) -> Option<Resource> {
+        self.memory.put_other("no lock");
+        Resource::new("no lock").ok()
+    }
+
+    fn block_on(&self, case: impl Future<Output = ()>) {
+        match &self.tokio {
+            Some(tokio) => tokio.block_on(case),
+            None => redlock_testkit::block_on(case),
+        }
+    }
+
+    fn runtime(&self) -> Arc<dyn Runtime> {
+        match &self.tokio {
+            Some(_) => Arc::new(TokioRuntime::new()),
+            None => Arc::new(redlock_testkit::ThreadRuntime),
+        }
+    }
+}
+
+fn on_machine_time() -> InMemory<MemoryNode> {
+    let memory = MemoryNode::new("memory");
+    InMemory { node: memory.clone(), memory, tokio: None }
+}
+
+fn on_paused_time() -> InMemory<MemoryNode> {
+    let memory = MemoryNode::on("memory", Arc::new(TokioRuntime::new()));
+    let tokio = Builder::new_current_thread().enable_time().start_paused(true).build();
+    InMemory { node: memory.clone(), memory, tokio: Some(tokio.expect("tokio starts")) }
+}
+
+fn on_several_threads() -> InMemory<MemoryNode> {
+    let memory = MemoryNode::new("memory");
+    let tokio = Builder::new_multi_thread().worker_threads(2).enable_time().build();
+    InMemory { node: memory.clone(), memory, tokio: Some(tokio.expect("tokio starts")) }
+}
+
+fn behind_faults() -> InMemory<FakeNode> {
+    let InMemory { memory, tokio, .. } = on_paused_time();
+    let node = Faulty::wrap(memory.clone(), Arc::new(TokioRuntime::new()));
+    InMemory { node, memory, tokio }
+}
+
+fn behind_faults_in_order() -> InMemory<FakeNode> {
+    let unordered = behind_faults();
+    InMemory { node: unordered.node.ordered(), ..unordered }
+}
+
+mod memory {
+    redlock_testkit::conformance!(super::on_machine_time());
+}
+
+mod paused {
+    redlock_testkit::conformance!(super::on_paused_time());
+}
+
+mod threads {
+    redlock_testkit::conformance!(super::on_several_threads());
+}
+
+mod faulty {
+    redlock_testkit::conformance!(super::behind_faults());
+}
+
+mod ordered {
+    redlock_testkit::conformance!(super::behind_faults_in_order());
+}

@@ -1,0 +1,154 @@
+//! A server in memory and a client for it, to try a node without I/O.
+
+use std::future::pending;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use event_listener::Event;
+
+use crate::connection::{Command, Connection, Connector, Failure, Reply};
+
+/// The server, its client, and what a test decides about them. Clones are the same.
+#[derive(Clone, Default)]
+pub(crate) struct Fake(Arc<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    mood: Mutex<Mood>,
+    /// Fires whenever anything here changes.
+    changed: Event,
+    calls: Mutex<Vec<&'static str>>,
+    connects: AtomicUsize,
+    open: AtomicUsize,
+    /// Connections up to this number are lost.
+    lost: AtomicUsize,
+}
+
+/// How the server behaves.
+#[derive(Clone)]
+pub(crate) struct Mood {
+    /// `Err`: it refuses connections, saying so. `Ok(false)`: it leaves them hanging until that changes.
+    pub(crate) accepts: Result<bool, &'static str>,
+    /// Otherwise requests hang for ever.
+    pub(crate) answers: bool,
+    pub(crate) knows_scripts: bool,
+    pub(crate) info: Reply,
+    pub(crate) set: Reply,
+    pub(crate) get: Reply,
+}
+
+impl Default for Mood {
+    fn default() -> Self {
+        let info = Reply::Bytes(b"redis_version:7.0.15\r\nrun_id:fake\r\n".to_vec());
+        Self { accepts: Ok(true), answers: true, knows_scripts: true, info, set: Reply::Nil, get: Reply::Nil }
+    }
+}
+
+impl Fake {
+    /// Changes how the server behaves from now on.
+    pub(crate) fn is(&self, change: impl FnOnce(&mut Mood)) {
+        change(&mut self.0.mood.lock().unwrap());
+        self.0.changed.notify(usize::MAX);
+    }
+
+    /// Cuts all connections.
+    pub(crate) fn cut(&self) {
+        self.0.lost.store(self.connects(), Ordering::SeqCst);
+        self.0.changed.notify(usize::MAX);
+    }
+
+    /// How often a client has tried to connect.
+    pub(crate) fn connects(&self) -> usize {
+        self.0.connects.load(Ordering::SeqCst)
+    }
+
+    /// How many connections are open.
+    pub(crate) fn open(&self) -> usize {
+        self.0.open.load(Ordering::SeqCst)
+    }
+
+    /// The names of the commands since the last look, without those of the handshake.
+    pub(crate) fn calls(&self) -> Vec<&'static str> {
+        std::mem::take(&mut self.0.calls.lock().unwrap())
+    }
+
+    /// Waits until `is_so`.
+    pub(crate) async fn until(&self, is_so: impl Fn(&Self) -> bool) {
+        loop {
+            let changed = self.0.changed.listen();
+            if is_so(self) {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    fn mood(&self) -> Mood {
+        self.0.mood.lock().unwrap().clone()
+    }
+}
+
+impl Connector for Fake {
+    type Connection = FakeConnection;
+
+    async fn connect(&self) -> Result<FakeConnection, Failure> {
+        let number = self.0.connects.fetch_add(1, Ordering::SeqCst) + 1;
+        self.0.changed.notify(usize::MAX);
+        self.until(|fake| fake.mood().accepts != Ok(false)).await;
+        self.mood().accepts.map_err(Failure::not_sent)?;
+        self.0.open.fetch_add(1, Ordering::SeqCst);
+        self.0.changed.notify(usize::MAX);
+        Ok(FakeConnection { fake: self.clone(), number })
+    }
+}
+
+pub(crate) struct FakeConnection {
+    fake: Fake,
+    number: usize,
+}
+
+impl Drop for FakeConnection {
+    fn drop(&mut self) {
+        self.fake.0.open.fetch_sub(1, Ordering::SeqCst);
+        self.fake.0.changed.notify(usize::MAX);
+    }
+}
+
+impl FakeConnection {
+    fn is_lost(&self) -> bool {
+        self.number <= self.fake.0.lost.load(Ordering::SeqCst)
+    }
+}
+
+impl Connection for FakeConnection {
+    async fn call(&self, command: Command<'_>) -> Result<Reply, Failure> {
+        let name = match command {
+            Command::SetIfAbsent { .. } => "SET",
+            Command::Other { name, .. } => name,
+        };
+        if self.is_lost() {
+            return Err(Failure::maybe_sent("cut"));
+        }
+        self.fake.0.calls.lock().unwrap().push(name);
+        let mood = self.fake.mood();
+        if !mood.answers {
+            return pending().await;
+        }
+        Ok(match name {
+            "SET" => mood.set,
+            "GET" => mood.get,
+            "EVALSHA" if !mood.knows_scripts => Reply::Error("NOSCRIPT No matching script.".into()),
+            _ => Reply::Int(1),
+        })
+    }
+
+    async fn pipeline(&self, commands: &[Command<'_>]) -> Result<Vec<Reply>, Failure> {
+        let mut replies = vec![Reply::Bytes(b"sha".to_vec()); commands.len()];
+        replies[0] = self.fake.mood().info;
+        Ok(replies)
+    }
+
+    async fn lost(&self) {
+        self.fake.until(|_| self.is_lost()).await;
+    }
+}

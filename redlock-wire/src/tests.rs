@@ -1,0 +1,338 @@
+//! What a node does about its connection, tried on a server in memory.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use redlock_core::{
+    BoxFuture, Claim, ConnectionId, Instant, IntoResources, LockNode, NodeError, NodeErrorKind, Refusal,
+    Runtime as RuntimeContract, ServerId, Token, TokioRuntime, Ttl, Vote,
+};
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::time::{Instant as Now, timeout};
+
+use crate::connection::Reply;
+use crate::fake::Fake;
+use crate::node::Node;
+use crate::options::Options;
+
+/// Far above what anything here takes; what runs into it hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// As core would give up a request.
+const NODE_TIMEOUT: Duration = Duration::from_millis(50);
+
+fn node() -> (Fake, Node<Fake>) {
+    let fake = Fake::default();
+    (fake.clone(), Node::new(fake, "fake".into(), &Options::new(Arc::new(TokioRuntime::new()))))
+}
+
+fn claim(resources: impl IntoResources) -> Claim {
+    Claim::new(resources.into_resources().unwrap(), Token::from_bytes("mine"))
+}
+
+fn ttl() -> Ttl {
+    Ttl::new(Duration::from_secs(10)).unwrap()
+}
+
+async fn lock(node: &Node<Fake>) -> Result<Vote, NodeError> {
+    timeout(PATIENCE, node.acquire(&claim("a"), ttl())).await.expect("it hangs")
+}
+
+/// The outcome, if there is one without any waiting.
+async fn at_once<T>(future: impl Future<Output = T>) -> Option<T> {
+    let mut future = pin!(future);
+    poll_fn(|cx| {
+        Poll::Ready(match future.as_mut().poll(cx) {
+            Poll::Ready(outcome) => Some(outcome),
+            Poll::Pending => None,
+        })
+    })
+    .await
+}
+
+/// Gives up a request as core does.
+async fn give_up(node: &Node<Fake>) {
+    assert!(timeout(NODE_TIMEOUT, node.acquire(&claim("a"), ttl())).await.is_err(), "it was answered");
+}
+
+fn unavailable(outcome: Result<Vote, NodeError>) -> String {
+    let error = outcome.unwrap_err();
+    assert_eq!(NodeErrorKind::Unavailable, error.kind(), "{error}");
+    error.to_string()
+}
+
+fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_wait_for_the_first_connect_and_share_it() {
+    let (fake, node) = node();
+    assert_eq!((0, None), (fake.connects(), node.connection()), "nothing is done before it is asked for");
+    fake.is(|mood| mood.accepts = Ok(false));
+    let opened = async {
+        fake.until(|fake| fake.connects() == 1).await;
+        assert!(at_once(node.release(&claim("a"))).await.is_none());
+        assert!(fake.calls().is_empty());
+        fake.is(|mood| mood.accepts = Ok(true));
+    };
+    let (one, two, ()) = tokio::join!(lock(&node), lock(&node), opened);
+    assert_eq!((Vote::Granted, Vote::Granted), (one.unwrap(), two.unwrap()));
+    assert_eq!(1, fake.connects());
+    assert_eq!(Some(ConnectionId(1)), node.connection());
+    assert_eq!(Some(ServerId::new("fake")), node.server());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_down_says_why_at_once_and_heals_without_traffic() {
+    let (fake, node) = node();
+    fake.is(|mood| mood.accepts = Err("refused, in its own words"));
+    assert_eq!("refused, in its own words", unavailable(lock(&node).await));
+    fake.until(|fake| fake.connects() > 20).await; // for ever
+    let outcome = at_once(node.acquire(&claim("a"), ttl())).await.expect("it waits");
+    assert_eq!("refused, in its own words", unavailable(outcome));
+
+    fake.is(|mood| mood.accepts = Ok(true));
+    let start = Now::now();
+    fake.until(|fake| fake.open() == 1).await;
+    assert!(start.elapsed() <= Duration::from_millis(200), "{:?}", start.elapsed());
+    assert_eq!(Vote::Granted, lock(&node).await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connect_that_hangs_is_given_up() {
+    let (fake, node) = node();
+    fake.is(|mood| mood.accepts = Ok(false));
+    let start = Now::now();
+    assert!(unavailable(lock(&node).await).contains("300ms"));
+    assert_eq!(Duration::from_millis(300), start.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_not_ready_is_down_until_it_is() {
+    let (fake, node) = node();
+    let ready = std::sync::Mutex::new(None);
+    fake.is(|mood| {
+        let loading = Reply::Error("LOADING the data".into());
+        *ready.lock().unwrap() = Some(std::mem::replace(&mut mood.info, loading));
+    });
+    assert_eq!("LOADING the data", unavailable(lock(&node).await));
+    assert_eq!(0, fake.open(), "nothing is kept of it");
+    fake.is(|mood| mood.info = ready.lock().unwrap().take().unwrap());
+    fake.until(|fake| fake.open() == 1).await;
+    assert_eq!(Vote::Granted, lock(&node).await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_connection_is_replaced_without_traffic() {
+    let (fake, node) = node();
+    lock(&node).await.unwrap();
+    for generation in 2..10 {
+        fake.cut();
+        fake.until(|fake| fake.connects() == generation && fake.open() == 1).await;
+        assert_eq!(Vote::Granted, lock(&node).await.unwrap());
+        assert_eq!(Some(ConnectionId(generation as u64)), node.connection());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_fails_ends_the_connection() {
+    let (fake, node) = node();
+    lock(&node).await.unwrap();
+    fake.cut();
+    assert_eq!(
+        NodeErrorKind::Unknown,
+        lock(&node).await.unwrap_err().kind(),
+        "before the supervisor has run"
+    );
+    assert_eq!(None, node.connection());
+    assert_eq!("cut", unavailable(at_once(node.release(&claim("a"))).await.unwrap()));
+    assert_eq!(Some(ServerId::new("fake")), node.server(), "the last that was reached");
+    fake.until(|fake| fake.connects() == 2 && fake.open() == 1).await;
+    assert_eq!(Vote::Granted, lock(&node).await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn three_requests_in_a_row_without_an_answer_end_the_connection() {
+    let (fake, node) = node();
+    lock(&node).await.unwrap();
+    fake.is(|mood| mood.answers = false);
+    for _ in 0..3 {
+        assert_eq!(Some(ConnectionId(1)), node.connection());
+        give_up(&node).await;
+    }
+    assert_eq!(None, node.connection());
+    let reason = unavailable(at_once(node.acquire(&claim("a"), ttl())).await.expect("it waits"));
+    assert!(reason.contains("stopped answering"), "{reason}");
+
+    fake.is(|mood| mood.answers = true);
+    fake.until(|fake| fake.connects() == 2 && fake.open() == 1).await; // so the first one is closed
+    assert_eq!(Vote::Granted, lock(&node).await.unwrap());
+    assert_eq!(Some(ConnectionId(2)), node.connection());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_in_between_clears_the_count() {
+    let (fake, node) = node();
+    lock(&node).await.unwrap();
+    for _ in 0..5 {
+        fake.is(|mood| mood.answers = false);
+        give_up(&node).await;
+        give_up(&node).await;
+        fake.is(|mood| mood.answers = true);
+        assert_eq!(Vote::Granted, lock(&node).await.unwrap());
+    }
+    assert_eq!(Some(ConnectionId(1)), node.connection());
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_given_up_at_once_do_not_count() {
+    let (fake, node) = node();
+    lock(&node).await.unwrap();
+    fake.is(|mood| mood.answers = false);
+    for _ in 0..100 {
+        assert!(at_once(node.acquire(&claim("a"), ttl())).await.is_none());
+    }
+    assert_eq!(Some(ConnectionId(1)), node.connection());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_script_that_the_server_has_lost_is_sent_along() {
+    let (fake, node) = node();
+    lock(&node).await.unwrap();
+    fake.calls();
+    for knows in [true, false] {
+        let expected = if knows { vec!["EVALSHA"] } else { vec!["EVALSHA", "EVAL"] };
+        fake.is(|mood| mood.knows_scripts = knows);
+        assert_eq!(Vote::Granted, node.extend(&claim(["a", "b"]), ttl()).await.unwrap());
+        assert_eq!(expected, fake.calls());
+        assert_eq!(Vote::Granted, node.release(&claim("a")).await.unwrap());
+        assert_eq!(expected, fake.calls());
+        // Sent twice, it could overtake the release that undoes it.
+        assert_eq!(Vote::Granted, node.acquire(&claim(["a", "b"]), ttl()).await.unwrap());
+        assert_eq!(["EVAL"], fake.calls()[..]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_before_7_is_asked_who_is_in_the_way() {
+    let (fake, node) = node();
+    let bytes = |text: &str| Reply::Bytes(text.into());
+    fake.is(|mood| mood.info = bytes("redis_version:6.2.14\r\n"));
+    for (set, get, expected, calls) in [
+        (bytes("OK"), Reply::Nil, Vote::Granted, vec!["SET"]),
+        (Reply::Nil, bytes("mine"), Vote::Granted, vec!["SET", "GET"]),
+        (Reply::Nil, Reply::Nil, Vote::Refused(Refusal::default()), vec!["SET", "GET"]),
+        (Reply::Nil, bytes("x"), Vote::Refused(Refusal::by(Token::from_bytes("x"))), vec!["SET", "GET"]),
+    ] {
+        fake.is(|mood| (mood.set, mood.get) = (set, get));
+        assert_eq!(expected, lock(&node).await.unwrap());
+        assert_eq!(calls, fake.calls());
+    }
+    fake.is(|mood| mood.get = Reply::Error("WRONGTYPE Operation against a key".into()));
+    assert_eq!(NodeErrorKind::WrongType, lock(&node).await.unwrap_err().kind());
+}
+
+#[test]
+fn a_node_outlives_its_runtime() {
+    let (fake, node) = node();
+    for generation in 1..=3 {
+        runtime().block_on(async { assert_eq!(Vote::Granted, lock(&node).await.unwrap()) });
+        assert_eq!(None, node.connection(), "it ended with its runtime");
+        assert_eq!((generation, 0), (fake.connects(), fake.open()));
+    }
+}
+
+#[test]
+fn a_node_serves_two_runtimes_at_once() {
+    let (fake, node) = node();
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                runtime().block_on(async {
+                    for _ in 0..100 {
+                        // Also when the runtime that ends is the one that the connection lives in.
+                        assert_eq!(Vote::Granted, lock(&node).await.unwrap());
+                    }
+                });
+            });
+        }
+    });
+    assert_eq!(0, fake.open());
+    runtime().block_on(async { assert_eq!(Vote::Granted, lock(&node).await.unwrap()) });
+}
+
+#[test]
+fn a_supervisor_whose_runtime_is_not_driven_is_replaced_and_changes_nothing_later() {
+    let (first, second) = (runtime(), runtime());
+    let (fake, node) = node();
+    first.block_on(async { assert_eq!(Vote::Granted, lock(&node).await.unwrap()) });
+    fake.is(|mood| mood.answers = false);
+    second.block_on(async {
+        for _ in 0..3 {
+            give_up(&node).await;
+        }
+        fake.is(|mood| mood.answers = true);
+        fake.until(|fake| fake.connects() == 2).await;
+        while node.connection().is_none() {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(Vote::Granted, lock(&node).await.unwrap());
+    });
+    first.block_on(async {
+        fake.until(|fake| fake.open() == 1).await; // the replaced one lets go of its connection
+        while Handle::current().metrics().num_alive_tasks() > 0 {
+            tokio::task::yield_now().await;
+        }
+    });
+    assert_eq!((Some(ConnectionId(2)), 2), (node.connection(), fake.connects()));
+    drop(first);
+    assert_eq!(Some(ConnectionId(2)), node.connection(), "nor when its runtime ends");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_node_leaves_neither_task_nor_connection() {
+    let tasks = || Handle::current().metrics().num_alive_tasks();
+    for accepts in [Ok(true), Ok(false), Err("refused")] {
+        let (fake, node) = node();
+        fake.is(|mood| mood.accepts = accepts);
+        let _ = timeout(NODE_TIMEOUT, lock(&node)).await;
+        assert_eq!(1, tasks(), "{accepts:?}");
+        let start = Now::now();
+        drop(node);
+        while tasks() > 0 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!((Duration::ZERO, 0), (start.elapsed(), fake.open()), "{accepts:?}");
+    }
+}
+
+/// A runtime that has shut down.
+#[derive(Debug)]
+struct ShutDown;
+
+impl RuntimeContract for ShutDown {
+    fn now(&self) -> Instant {
+        Instant::ORIGIN
+    }
+
+    fn sleep(&self, _: Duration) -> BoxFuture<()> {
+        Box::pin(std::future::pending())
+    }
+
+    fn spawn(&self, future: BoxFuture<()>) {
+        drop(future);
+    }
+}
+
+#[tokio::test]
+async fn without_a_runtime_a_request_fails_at_once() {
+    let node = Node::new(Fake::default(), "fake".into(), &Options::new(Arc::new(ShutDown)));
+    for _ in 0..2 {
+        let outcome = at_once(node.acquire(&claim("a"), ttl())).await.expect("it waits");
+        assert!(unavailable(outcome).contains("no runtime"));
+    }
+}
