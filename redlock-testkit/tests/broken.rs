@@ -149,7 +149,7 @@ const CAUGHT: &[(Flaw, &str, &str)] = &[
     (NeverExpires, "what_expired_is_free_for_others", "a resource expires after its ttl"),
     (LongIsNothing, "the_longest_ttl_is_no_short_one", "the longest TTL is valid"),
     (AHundredAtMost, "many_claims_at_once_are_answered", "has no answer"),
-    (ADropTakesAPlace, "dropped_calls_leave_the_node_usable", "has no answer"),
+    (ADropTakesAPlace, "dropped_calls_leave_the_node_usable", "leaves the node usable"),
     (AcquireIsOvertaken, "a_connection_keeps_the_order", "in the order they were sent"),
     (ConnectionsChange, "a_connection_is_the_same_while_it_stands", "it stays equal"),
     (ClientsAreAlone, "two_clients_exclude_each_other", "clients of one server see the same locks"),
