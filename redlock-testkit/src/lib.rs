@@ -5,6 +5,7 @@
 //! | run code that locks, without any server | [`MemoryNode`] |
 //! | see what it does when nodes hang, die, refuse or lose messages | [`FakeNode`], [`Fault`] |
 //! | do that to any node, a real one too | [`Faulty`] |
+//! | let hours of it pass in no time, and replay a run from a seed | [`sim`] |
 //! | do it to real servers: kill, pause, restart | `RedisServer`, with feature `server` |
 //! | prove a backend of your own | [`conformance!`] |
 //! | do without an async runtime | [`ThreadRuntime`], [`block_on`] |
