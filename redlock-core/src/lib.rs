@@ -21,7 +21,8 @@
 //!
 //! # Locking
 //!
-//! ```
+#![cfg_attr(feature = "tokio", doc = "```")]
+#![cfg_attr(not(feature = "tokio"), doc = "```ignore")]
 //! # use std::sync::Arc;
 //! # use redlock_testkit::MemoryNode;
 //! use std::time::Duration;

@@ -13,12 +13,12 @@ use crate::round::Round;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Released {
-    /// The lock was ours until now.
+    /// The lock was ours until now: a quorum still had it.
     Held,
     /// Its validity had passed before: someone else may have had it since.
     Expired,
-    /// Its validity had not passed, but so many nodes did not have it any more that a quorum of them cannot have. It was
-    /// deleted, or the nodes have lost data; someone else may have had it meanwhile.
+    /// Its validity had not passed, but no quorum had it any more. It was deleted, or the nodes have lost data; someone
+    /// else may have had it meanwhile.
     Lost,
 }
 
@@ -68,23 +68,23 @@ async fn run(lease: Lease, valid: bool, pursuits: Vec<Pursuit>, verdict: Verdict
     }
 }
 
-/// What can be said as soon as it is certain that a quorum has answered, or cannot.
+/// What the release found, once that is certain.
+///
+/// It was held only if a quorum still had it. Where nodes have lost it and others are silent, that takes until they have
+/// answered or timed out; in every other case a quorum of answers is enough.
 fn outcome(lease: &Lease, round: &Round<'_>, valid: bool) -> Option<Result<Released, Error>> {
     let shared = lease.shared();
-    if round.ballots.tally().answered() < shared.quorum() {
-        return match round.decision() {
-            Decision::Lost(Some(Cause::NoQuorum)) => {
-                let (resources, votes) =
-                    (lease.claim().all_resources(), round.ballots.too_few_answer(shared));
-                let message = format!("no quorum confirmed the release of {resources}: {votes}");
-                Some(Err(round.ballots.error(ErrorKind::NoQuorum, message, shared)))
-            }
-            _ => None,
-        };
+    if !valid && round.ballots.tally().answered() >= shared.quorum() {
+        return Some(Ok(Released::Expired));
     }
-    Some(Ok(match round.decision() {
-        _ if !valid => Released::Expired,
-        Decision::Lost(_) => Released::Lost,
-        Decision::Won | Decision::Open => Released::Held,
-    }))
+    match round.decision() {
+        Decision::Open | Decision::Lost(None) => None,
+        Decision::Won => Some(Ok(Released::Held)),
+        Decision::Lost(Some(Cause::Contended)) => Some(Ok(Released::Lost)),
+        Decision::Lost(Some(Cause::NoQuorum)) => {
+            let (resources, votes) = (lease.claim().all_resources(), round.ballots.too_few_answer(shared));
+            let message = format!("no quorum confirmed the release of {resources}: {votes}");
+            Some(Err(round.ballots.error(ErrorKind::NoQuorum, message, shared)))
+        }
+    }
 }

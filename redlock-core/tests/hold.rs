@@ -200,6 +200,18 @@ fn a_release_that_no_quorum_confirms_says_so_and_goes_on() {
 }
 
 #[test]
+fn a_release_says_held_only_if_a_quorum_still_had_it() {
+    with_five(async |world| {
+        let guard = world.lock().await;
+        // The first three answers are two deletions and a loss; the last two are losses as well.
+        world.nodes[2..].iter().for_each(|node| node.inner().clear());
+        world.nodes[3..].iter().for_each(|node| node.inject(Fault::delay(50 * MS)));
+        let (released, took) = world.time(guard.release()).await;
+        assert_eq!((Released::Lost, 50 * MS), (released.unwrap(), took));
+    });
+}
+
+#[test]
 fn several_resources_are_one_claim() {
     with_five(async |world| {
         let both = world.redlock.lock(["b", "a"], TTL).await.unwrap();

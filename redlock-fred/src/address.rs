@@ -1,9 +1,7 @@
 //! What a server is named by: a URL, an [`Address`], or a configuration of fred's.
 //!
 //! Whichever it is, it ends as a configuration for fred and as the label that the same server has in every other form:
-//! the endpoint's, without login and database. An IPv6 address is in brackets in the one and without them in the other.
-
-use std::net::Ipv6Addr;
+//! the endpoint's, without login and database.
 
 use fred::types::config::{Config, Server, ServerConfig};
 use redlock_core::Error;
@@ -34,7 +32,7 @@ impl IntoConnector for Address {
         })?;
         let server = match self.endpoint() {
             Endpoint::Tcp { host, port, .. } => {
-                ServerConfig::Centralized { server: Server::new(bracketed(host), *port) }
+                ServerConfig::Centralized { server: Server::new(host.as_str(), *port) }
             }
             #[cfg(unix)]
             Endpoint::Unix { path } => ServerConfig::Unix { path: path.clone() },
@@ -57,24 +55,20 @@ impl IntoConnector for Address {
 }
 
 impl IntoConnector for Config {
-    fn into_connector(mut self) -> Result<Connector, Error> {
-        let label = match &mut self.server {
+    fn into_connector(self) -> Result<Connector, Error> {
+        let endpoint = match &self.server {
             ServerConfig::Centralized { server } => {
-                let host = server.host.trim_start_matches('[').trim_end_matches(']').to_owned();
-                server.host = bracketed(&host).into();
-                Endpoint::Tcp { host, port: server.port, tls: false }.to_string()
+                Endpoint::Tcp { host: bare(&server.host), port: server.port, tls: self.uses_tls() }
             }
+            // By components, so that `//` and `/./` make no difference.
             #[cfg(unix)]
-            ServerConfig::Unix { path } => {
-                let path = path.components().collect();
-                Endpoint::Unix { path }.to_string()
-            }
+            ServerConfig::Unix { path } => Endpoint::Unix { path: path.components().collect() },
             _ => {
                 let message = "a node is one independent server: neither a cluster nor a set of sentinels";
                 return Err(Error::invalid(message));
             }
         };
-        Ok(Connector::new(self, label))
+        Ok(Connector::new(self, endpoint.to_string()))
     }
 }
 
@@ -89,12 +83,9 @@ macro_rules! urls {
 }
 urls!(&str, &String, String);
 
-/// A host as fred resolves it.
-fn bracketed(host: &str) -> String {
-    match host.parse::<Ipv6Addr>() {
-        Ok(ip) => format!("[{ip}]"),
-        Err(_) => host.to_owned(),
-    }
+/// A host as the label has it: without brackets.
+fn bare(host: &str) -> String {
+    host.trim_start_matches('[').trim_end_matches(']').to_owned()
 }
 
 #[cfg(test)]
@@ -121,13 +112,13 @@ mod tests {
     }
 
     #[test]
-    fn an_ipv6_address_is_in_brackets_for_fred() {
+    fn an_ipv6_address_has_brackets_for_people_only() {
         let (config, label) = of("redis://[::1]:7000");
         assert_eq!("[::1]:7000", label);
-        assert_eq!(ServerConfig::new_centralized("[::1]", 7000), config.server);
+        assert_eq!(ServerConfig::new_centralized("::1", 7000), config.server);
         for host in ["::1", "[::1]", "0:0::1"] {
-            let given = Config { server: ServerConfig::new_centralized(host, 7000), ..Config::default() };
-            assert_eq!((config.clone(), label.clone()), of(given));
+            let server = ServerConfig::new_centralized(host, 7000);
+            assert_eq!(label, of(Config { server, ..Config::default() }).1);
         }
     }
 
@@ -176,7 +167,5 @@ mod tests {
     fn tls_is_on_for_rediss_alone() {
         assert!(of("rediss://a").0.uses_tls());
         assert!(!of("redis://a").0.uses_tls());
-        let ServerConfig::Centralized { server } = of("rediss://[::1]").0.server else { panic!("no TCP") };
-        assert_eq!(("[::1]", Some("::1")), (&*server.host, server.tls_server_name.as_deref()));
     }
 }

@@ -1,4 +1,4 @@
-//! Redlock over independent Redis or Valkey servers, through the [fred](fred) client.
+//! Redlock over independent Redis or Valkey servers, through the [fred] client.
 //!
 //! ```no_run
 //! use std::time::Duration;

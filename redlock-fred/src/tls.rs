@@ -2,7 +2,7 @@
 
 use fred::types::config::Config;
 #[cfg(any(feature = "tls-rustls", feature = "tls-native-tls"))]
-use fred::types::config::{ServerConfig, TlsConnector};
+use fred::types::config::TlsConnector;
 use redlock_core::Error;
 use redlock_wire::Endpoint;
 
@@ -11,11 +11,6 @@ use redlock_wire::Endpoint;
 pub(crate) fn secured(mut config: Config, endpoint: &Endpoint) -> Result<Config, Error> {
     let connector = connector().map_err(|reason| Error::invalid(format!("{endpoint}: no TLS: {reason}")))?;
     config.tls = Some(connector.into());
-    if let (Endpoint::Tcp { host, .. }, ServerConfig::Centralized { server }) = (endpoint, &mut config.server)
-    {
-        // The certificate is for the bare host; fred's own name of it has an IPv6 address in brackets.
-        server.tls_server_name = Some(host.as_str().into());
-    }
     Ok(config)
 }
 

@@ -1,293 +1,509 @@
-//! A node on a real server: what it votes, and how it comes back.
+//! A node over a real server: what it answers, and how it gets over what happens to the server.
+#![cfg(feature = "tokio")]
 #![allow(clippy::unwrap_used)] // a panic is how a test reports
 
 mod scripted;
 
+use std::future::Future;
 use std::time::{Duration, Instant};
 
 use redlock_fred::{
-    Claim, IntoResources, LockNode, Node, NodeError, NodeErrorKind, Options, Refusal, Token, Ttl, Vote,
+    Claim, IntoResources, LockNode, Node, NodeError, NodeErrorKind, Options, Refusal, ServerId, Token, Ttl,
+    Vote, node,
 };
 use redlock_testkit::RedisServer;
 use scripted::{Answer, Scripted, greet};
-
-/// A node that comes back votes again within this.
-const BACK: Duration = Duration::from_secs(1);
-
-/// What core gives a node to answer.
-const NODE_TIMEOUT: Duration = Duration::from_millis(100);
+use tokio::time::{sleep, timeout};
 
 /// Far above what anything here takes; what runs into it hangs.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-fn node(server: &RedisServer) -> Node {
-    redlock_fred::node(server.url(), &Options::tokio()).unwrap()
-}
+/// How long a server that came back may take to vote again.
+const HEALED: Duration = Duration::from_secs(1);
 
 fn claim(resources: impl IntoResources, token: &str) -> Claim {
     Claim::new(resources.into_resources().unwrap(), Token::from_bytes(token))
 }
 
-fn ttl() -> Ttl {
-    Ttl::new(Duration::from_secs(60)).unwrap()
+fn ttl(millis: u64) -> Ttl {
+    Ttl::new(Duration::from_millis(millis)).unwrap()
 }
 
-/// The TTL of a key, in milliseconds.
-fn left(server: &RedisServer, key: &str) -> i64 {
-    server.command(&["PTTL", key]).parse().unwrap()
+fn minute() -> Ttl {
+    ttl(60_000)
 }
 
-/// Acquires within the node timeout, as core asks; `None` when that has passed.
-async fn attempt(node: &Node, claim: &Claim) -> Option<Result<Vote, NodeError>> {
-    tokio::time::timeout(NODE_TIMEOUT, node.acquire(claim, ttl())).await.ok()
+fn node_of(server: &RedisServer) -> Node {
+    node(server.url(), &Options::tokio()).unwrap()
 }
 
-/// Asks until the node votes, and answers how long that took.
-async fn voting_again(node: &Node) -> Duration {
-    let start = Instant::now();
-    let claim = claim("again", "me");
-    while !matches!(attempt(node, &claim).await, Some(Ok(_))) {
-        assert!(start.elapsed() < PATIENCE, "it never comes back");
-        tokio::time::sleep(Duration::from_millis(1)).await;
+const GRANTED: Result<Vote, NodeErrorKind> = Ok(Vote::Granted);
+
+fn refused_by(token: &str) -> Vote {
+    Vote::Refused(Refusal::by(Token::from_bytes(token)))
+}
+
+fn nothing_there() -> Vote {
+    Vote::Refused(Refusal::default())
+}
+
+/// The outcome with the kind of its error, without the time that a refusal tells: that is never the same twice.
+fn of(outcome: Result<Vote, NodeError>) -> Result<Vote, NodeErrorKind> {
+    match outcome {
+        Ok(Vote::Refused(mut refusal)) => {
+            refusal.remaining = None;
+            Ok(Vote::Refused(refusal))
+        }
+        Ok(vote) => Ok(vote),
+        Err(error) => Err(error.kind()),
     }
+}
+
+async fn soon<T>(future: impl Future<Output = T>) -> T {
+    timeout(PATIENCE, future).await.expect("it hangs")
+}
+
+/// Waits for what other tasks or the server have to do first.
+async fn until(is_so: impl AsyncFn() -> bool) {
+    soon(async {
+        while !is_so().await {
+            sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await;
+}
+
+/// How long it takes until the node votes, asked all the while.
+async fn until_it_votes(node: &Node) -> Duration {
+    let start = Instant::now();
+    let probe = claim("probe", "probe");
+    until(async || matches!(timeout(Duration::from_millis(100), node.release(&probe)).await, Ok(Ok(_))))
+        .await;
     start.elapsed()
 }
 
-#[tokio::test]
-async fn acquires_refuses_extends_and_releases() {
-    let server = RedisServer::start();
-    let node = node(&server);
-    let (ours, theirs) = (claim("r", "ours"), claim("r", "theirs"));
-
-    assert_eq!(Vote::Granted, node.acquire(&ours, ttl()).await.unwrap());
-    assert!((50_000..=60_000).contains(&left(&server, "r")));
-    assert_eq!(Vote::Granted, node.acquire(&ours, ttl()).await.unwrap(), "it is this very token's");
-    let by_us = Refusal::by(Token::from_bytes("ours"));
-    assert_eq!(Vote::Refused(by_us), node.acquire(&theirs, ttl()).await.unwrap());
-    assert!(matches!(node.extend(&theirs, ttl()).await.unwrap(), Vote::Refused(_)));
-    assert!(matches!(node.release(&theirs).await.unwrap(), Vote::Refused(_)));
-
-    let longer = Ttl::new(Duration::from_secs(600)).unwrap();
-    assert_eq!(Vote::Granted, node.extend(&ours, longer).await.unwrap());
-    assert_eq!(Vote::Granted, node.extend(&ours, ttl()).await.unwrap());
-    assert!(left(&server, "r") > 500_000, "an extension never shortens");
-
-    assert_eq!(Vote::Granted, node.release(&ours).await.unwrap());
-    assert!(server.keys().is_empty());
-    assert!(matches!(node.release(&ours).await.unwrap(), Vote::Refused(_)));
-    assert!(matches!(node.extend(&ours, ttl()).await.unwrap(), Vote::Refused(_)));
+fn pttl(server: &RedisServer, key: &str) -> i64 {
+    server.command(&["PTTL", key]).parse().unwrap()
 }
 
 #[tokio::test]
-async fn several_resources_are_all_or_none_and_names_are_bytes() {
+async fn one_resource_is_locked_extended_and_released() {
     let server = RedisServer::start();
-    let node = node(&server);
-    let names = [b"\x00\r\n".to_vec(), b"\xff\xfe {x}".to_vec(), b"c".to_vec()];
-    let (all, one) = (claim(names.to_vec(), "\u{0}all\r\n"), claim("c", "one"));
+    let node = node_of(&server);
+    let (mine, other) = (claim("a", "mine"), claim("a", "other"));
 
-    assert_eq!(Vote::Granted, node.acquire(&one, ttl()).await.unwrap());
-    let Vote::Refused(refusal) = node.acquire(&all, ttl()).await.unwrap() else { panic!("granted") };
-    assert_eq!(Some(&Token::from_bytes("one")), refusal.holder.as_ref());
-    assert!(refusal.remaining.unwrap() > Duration::from_secs(50));
-    assert_eq!(["c"], server.keys()[..]);
+    assert_eq!(Ok(nothing_there()), of(node.release(&mine).await));
+    assert_eq!(Ok(nothing_there()), of(node.extend(&mine, minute()).await));
+    assert_eq!(GRANTED, of(node.acquire(&mine, ttl(30_000)).await));
+    assert_eq!("mine", server.command(&["GET", "a"]));
+    assert!((20_000..=30_000).contains(&pttl(&server, "a")));
 
-    assert_eq!(Vote::Granted, node.release(&one).await.unwrap());
-    assert_eq!(Vote::Granted, node.acquire(&all, ttl()).await.unwrap());
-    assert_eq!(3, server.keys().len());
-    assert!(matches!(node.acquire(&one, ttl()).await.unwrap(), Vote::Refused(_)));
-    assert_eq!(Vote::Granted, node.extend(&all, ttl()).await.unwrap());
-    assert_eq!(Vote::Granted, node.release(&all).await.unwrap());
+    assert_eq!(Ok(refused_by("mine")), of(node.acquire(&other, minute()).await));
+    assert_eq!(Ok(refused_by("mine")), of(node.extend(&other, minute()).await));
+    assert_eq!(Ok(nothing_there()), of(node.release(&other).await));
+
+    assert_eq!(GRANTED, of(node.acquire(&mine, minute()).await), "a replay of our own");
+    assert!(pttl(&server, "a") <= 30_000, "a replay writes nothing");
+    assert_eq!(GRANTED, of(node.extend(&mine, minute()).await));
+    assert!(pttl(&server, "a") > 50_000);
+    assert_eq!(GRANTED, of(node.extend(&mine, ttl(1000)).await));
+    assert!(pttl(&server, "a") > 50_000, "nothing is shortened");
+
+    assert_eq!(GRANTED, of(node.release(&mine).await));
     assert!(server.keys().is_empty());
+}
+
+#[tokio::test]
+async fn several_resources_are_locked_all_or_none() {
+    let server = RedisServer::start();
+    let node = node_of(&server);
+    let (all, part, rest) =
+        (claim(["a", "b", "c"], "mine"), claim(["b"], "other"), claim(["a", "b"], "mine"));
+
+    assert_eq!(GRANTED, of(node.acquire(&part, ttl(30_000)).await));
+    let Ok(Vote::Refused(refusal)) = node.acquire(&all, minute()).await else { panic!("not refused") };
+    assert_eq!(Some(Token::from_bytes("other")), refusal.holder);
+    assert!(refusal.remaining.is_some_and(|left| left <= Duration::from_secs(30)), "{refusal:?}");
+    assert_eq!(["b"], server.keys()[..], "nothing is set");
+
+    server.command(&["DEL", "b"]);
+    assert_eq!(GRANTED, of(node.acquire(&rest, ttl(30_000)).await));
+    assert_eq!(GRANTED, of(node.acquire(&all, minute()).await), "the absent one is added");
+    assert!(pttl(&server, "a") <= 30_000 && pttl(&server, "c") > 50_000, "and only that");
+
+    assert_eq!(GRANTED, of(node.extend(&all, ttl(40_000)).await));
+    assert!(pttl(&server, "a") > 35_000 && pttl(&server, "c") > 50_000);
+    server.command(&["SET", "b", "other"]);
+    assert_eq!(Ok(refused_by("other")), of(node.extend(&all, ttl(90_000)).await));
+    assert!(pttl(&server, "a") <= 40_000, "none is extended");
+
+    assert_eq!(GRANTED, of(node.release(&all).await), "what is left of ours");
+    assert_eq!(["b"], server.keys()[..]);
+    assert_eq!(Ok(nothing_there()), of(node.release(&all).await));
+}
+
+#[tokio::test]
+async fn names_and_tokens_are_bytes() {
+    let server = RedisServer::start();
+    let node = node_of(&server);
+    let token = Token::from_bytes(b"\x00\r\n\xff'\"");
+    let names = [b"\x00\xff\r\n".to_vec(), b"{a} *\x80".to_vec()];
+    for resources in [names[..1].into_resources().unwrap(), names[..].into_resources().unwrap()] {
+        let mine = Claim::new(resources.clone(), token.clone());
+        let other = Claim::new(resources, Token::from_bytes("other"));
+        assert_eq!(GRANTED, of(node.acquire(&mine, minute()).await));
+        let Ok(Vote::Refused(refusal)) = node.acquire(&other, minute()).await else { panic!("not refused") };
+        assert_eq!(Some(token.clone()), refusal.holder);
+        assert_eq!(GRANTED, of(node.extend(&mine, minute()).await));
+        assert_eq!(GRANTED, of(node.release(&mine).await));
+        assert!(server.keys().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_key_without_expiry_stays_without() {
+    let server = RedisServer::start();
+    let node = node_of(&server);
+    server.command(&["SET", "a", "mine"]);
+    assert_eq!(GRANTED, of(node.extend(&claim("a", "mine"), minute()).await));
+    assert_eq!(-1, pttl(&server, "a"));
+    let Ok(Vote::Refused(refusal)) = node.extend(&claim("a", "other"), minute()).await else {
+        panic!("not refused")
+    };
+    assert_eq!(None, refusal.remaining);
 }
 
 #[tokio::test]
 async fn a_key_of_another_type_is_an_error_that_names_it() {
     let server = RedisServer::start();
-    let node = node(&server);
+    let node = node_of(&server);
     server.command(&["LPUSH", "list", "x"]);
-    for resources in [vec!["list"], vec!["a", "list"]] {
-        let claim = claim(resources, "t");
-        let error = node.acquire(&claim, ttl()).await.unwrap_err();
-        assert_eq!(NodeErrorKind::WrongType, error.kind());
-        assert!(error.to_string().contains("\"list\""), "{error}");
-        assert!(matches!(node.release(&claim).await.unwrap(), Vote::Refused(_)), "nothing of ours is there");
+    for claim in [claim("list", "mine"), claim(["a", "list", "z"], "mine")] {
+        let names_it = |outcome: Result<Vote, NodeError>| {
+            let error = outcome.unwrap_err();
+            assert_eq!(NodeErrorKind::WrongType, error.kind());
+            assert!(error.to_string().contains("\"list\""), "{error}");
+        };
+        names_it(node.acquire(&claim, minute()).await);
+        assert_eq!(["list"], server.keys()[..], "nothing is set");
+        for resource in claim.resources().iter().map(ToString::to_string) {
+            server.command(&["SET", &resource, "mine", "NX"]);
+        }
+        names_it(node.extend(&claim, minute()).await);
+        server.command(&["DEL", "a", "z"]);
+        assert_eq!(Ok(nothing_there()), of(node.release(&claim).await));
     }
-    assert_eq!(["list"], server.keys()[..]);
+    assert!(node.connection().is_some(), "an error of the server is an answer");
+    server.command(&["SET", "a", "mine"]);
+    assert_eq!(GRANTED, of(node.release(&claim(["a", "list"], "mine")).await), "what is ours goes");
 }
 
 #[tokio::test]
-async fn a_flush_of_the_scripts_costs_no_error() {
+async fn a_prefix_makes_the_key() {
     let server = RedisServer::start();
-    let (node, claim) = (node(&server), claim(["a", "b"], "t"));
-    for _ in 0..2 {
-        server.command(&["SCRIPT", "FLUSH"]);
-        assert_eq!(Vote::Granted, node.acquire(&claim, ttl()).await.unwrap());
-        server.command(&["SCRIPT", "FLUSH"]);
-        assert_eq!(Vote::Granted, node.extend(&claim, ttl()).await.unwrap());
-        server.command(&["SCRIPT", "FLUSH"]);
-        assert_eq!(Vote::Granted, node.release(&claim).await.unwrap());
-    }
+    let node = node(server.url(), &Options::tokio().key_prefix("lock:")).unwrap();
+    let (one, two) = (claim("a", "mine"), claim(["a", "b"], "mine"));
+    assert_eq!(GRANTED, of(node.acquire(&one, minute()).await));
+    assert_eq!(["lock:a"], server.keys()[..]);
+    assert_eq!(GRANTED, of(node.acquire(&two, minute()).await));
+    assert_eq!(GRANTED, of(node.extend(&two, minute()).await));
+    assert_eq!("mine", server.command(&["GET", "lock:b"]));
+    assert_eq!(GRANTED, of(node.release(&two).await));
+    assert!(server.keys().is_empty());
 }
 
 #[tokio::test]
-async fn what_the_server_rejects_is_rejected() {
-    let server = RedisServer::builder().arg("--maxmemory").arg("1").start();
-    let node = node(&server);
-    for resources in [vec!["a"], vec!["a", "b"]] {
-        let error = node.acquire(&claim(resources, "t"), ttl()).await.unwrap_err();
-        assert_eq!(NodeErrorKind::Rejected, error.kind());
-        assert!(error.to_string().contains("OOM"), "{error}");
-    }
-    server.command(&["CONFIG", "SET", "maxmemory", "0"]);
-    server.command(&["REPLICAOF", "127.0.0.1", "1"]);
-    let error = node.acquire(&claim("a", "t"), ttl()).await.unwrap_err();
-    assert_eq!(NodeErrorKind::Rejected, error.kind());
-    assert!(error.to_string().contains("READONLY"), "{error}");
-}
-
-#[tokio::test]
-async fn a_server_that_is_down_costs_nothing_and_votes_when_it_is_back() {
+async fn forgotten_scripts_cost_no_error() {
     let server = RedisServer::start();
-    let node = node(&server);
-    let (claim, connection) = (claim("r", "t"), node.connection());
-    assert_eq!(None, connection, "it connects when it is first used");
-    assert_eq!(Vote::Granted, node.acquire(&claim, ttl()).await.unwrap());
-    let before = node.connection().unwrap();
+    let node = node_of(&server);
+    let two = claim(["a", "b"], "mine");
+    assert_eq!(Ok(nothing_there()), of(node.release(&two).await));
+    server.command(&["SCRIPT", "FLUSH"]);
+    assert_eq!(GRANTED, of(node.acquire(&two, minute()).await));
+    server.command(&["SCRIPT", "FLUSH"]);
+    assert_eq!(GRANTED, of(node.extend(&two, minute()).await));
+    server.command(&["SCRIPT", "FLUSH"]);
+    assert_eq!(GRANTED, of(node.release(&two).await));
+}
+
+#[tokio::test]
+async fn a_killed_server_is_down_at_once_and_votes_again_without_traffic() {
+    let server = RedisServer::start();
+    let node = node_of(&server);
+    let mine = claim("a", "mine");
+    assert_eq!(GRANTED, of(node.acquire(&mine, minute()).await));
+    let (before, was) = (node.connection(), node.server());
+    assert!(before.is_some() && was.is_some());
 
     server.kill();
-    // The loss may be noticed by this call or before it; the ones after it know.
-    node.acquire(&claim, ttl()).await.unwrap_err();
+    until(async || node.connection().is_none()).await;
     let start = Instant::now();
-    for _ in 0..100 {
-        let error = node.acquire(&claim, ttl()).await.unwrap_err();
-        assert_eq!(NodeErrorKind::Unavailable, error.kind(), "{error}");
-    }
-    assert!(start.elapsed() < NODE_TIMEOUT, "a node known to be down answers at once");
+    let error = node.acquire(&mine, minute()).await.unwrap_err();
+    assert_eq!(NodeErrorKind::Unavailable, error.kind());
+    assert!(start.elapsed() < Duration::from_millis(50), "{:?}", start.elapsed());
+    assert_eq!(was, node.server(), "the last that was known");
 
     server.restart();
-    let took = voting_again(&node).await;
-    assert!(took < BACK, "{took:?}");
-    assert_ne!(before, node.connection().unwrap());
+    let start = Instant::now();
+    until(async || node.connection().is_some()).await;
+    assert!(start.elapsed() < HEALED, "{:?}", start.elapsed());
+    assert_ne!(before, node.connection());
+    assert_ne!(was, node.server(), "a restarted server is another one");
+    assert_eq!(GRANTED, of(node.acquire(&mine, minute()).await));
 }
 
 #[tokio::test]
-async fn a_server_that_hangs_is_given_up_and_votes_when_it_wakes() {
+async fn a_server_that_starts_later_joins() {
     let server = RedisServer::start();
-    let (node, claim) = (node(&server), claim("r", "t"));
-    assert_eq!(Vote::Granted, node.acquire(&claim, ttl()).await.unwrap());
-    server.pause();
-    for unanswered in 1..=3 {
-        assert!(attempt(&node, &claim).await.is_none(), "request {unanswered} was answered");
-    }
-    let start = Instant::now();
-    let error = node.acquire(&claim, ttl()).await.unwrap_err();
+    server.kill();
+    let node = node_of(&server);
+    let error = node.acquire(&claim("a", "mine"), minute()).await.unwrap_err();
     assert_eq!(NodeErrorKind::Unavailable, error.kind());
-    assert!(start.elapsed() < NODE_TIMEOUT, "it is down at once");
+    assert!(error.to_string().contains("refused"), "{error}");
+    server.restart();
+    let took = until_it_votes(&node).await;
+    assert!(took < HEALED, "{took:?}");
+}
+
+#[tokio::test]
+async fn a_hung_server_is_given_up_after_three_requests_and_comes_back() {
+    let server = RedisServer::start();
+    let node = node_of(&server);
+    let mine = claim("a", "mine");
+    assert_eq!(GRANTED, of(node.acquire(&mine, minute()).await));
+    let before = node.connection();
+
+    server.pause();
+    for _ in 0..3 {
+        assert_eq!(before, node.connection());
+        assert!(timeout(Duration::from_millis(50), node.extend(&mine, minute())).await.is_err());
+    }
+    assert_eq!(None, node.connection());
+    let start = Instant::now();
+    assert_eq!(Err(NodeErrorKind::Unavailable), of(node.extend(&mine, minute()).await));
+    assert!(start.elapsed() < Duration::from_millis(50), "{:?}", start.elapsed());
 
     server.resume();
-    let took = voting_again(&node).await;
-    assert!(took < BACK, "{took:?}");
+    let took = until_it_votes(&node).await;
+    assert!(took < HEALED, "{took:?}");
+    assert_ne!(before, node.connection());
+    assert_eq!(GRANTED, of(node.release(&mine).await));
 }
 
 #[tokio::test]
-async fn a_wrong_password_that_is_corrected_heals() {
+async fn what_is_in_flight_when_the_server_dies_has_an_unknown_outcome() {
     let server = RedisServer::start();
-    server.command(&["CONFIG", "SET", "requirepass", "other"]);
-    let url = server.url().replace("redis://", "redis://:hunter%202@");
-    let node = redlock_fred::node(url, &Options::tokio()).unwrap();
-    let error = node.acquire(&claim("r", "t"), ttl()).await.unwrap_err();
+    let node = node_of(&server);
+    let mine = claim("a", "mine");
+    assert_eq!(GRANTED, of(node.acquire(&mine, minute()).await));
+    server.pause();
+    let (outcome, ()) = tokio::join!(soon(node.extend(&mine, minute())), async {
+        tokio::task::yield_now().await; // after this it is in flight
+        server.kill();
+    });
+    assert_eq!(Err(NodeErrorKind::Unknown), of(outcome));
+}
+
+#[tokio::test]
+async fn requests_given_up_at_once_do_not_count() {
+    let server = RedisServer::start();
+    let node = node_of(&server);
+    let mine = claim("a", "mine");
+    assert_eq!(GRANTED, of(node.acquire(&mine, minute()).await));
+    let before = node.connection();
+    for _ in 0..100 {
+        let _ = timeout(Duration::ZERO, node.extend(&mine, minute())).await;
+    }
+    assert_eq!(GRANTED, of(node.extend(&mine, minute()).await));
+    assert_eq!(before, node.connection());
+}
+
+#[tokio::test]
+async fn a_password_that_is_corrected_later_heals() {
+    let server = RedisServer::builder().password("another").start();
+    let url = format!("redis://:hunter2@127.0.0.1:{}", server.port());
+    let node = node(url, &Options::tokio()).unwrap();
+    let error = node.acquire(&claim("a", "mine"), minute()).await.unwrap_err();
     assert_eq!(NodeErrorKind::Unavailable, error.kind());
     assert!(error.to_string().contains("WRONGPASS"), "{error}");
-    for shown in [format!("{error:?}"), error.to_string(), format!("{node:?}")] {
-        assert!(!shown.contains("hunter"), "{shown}");
-    }
-
-    server.authenticated("other").command(&["CONFIG", "SET", "requirepass", "hunter 2"]);
-    let took = voting_again(&node).await;
-    assert!(took < BACK, "{took:?}");
+    server.command(&["CONFIG", "SET", "requirepass", "hunter2"]);
+    let took = until_it_votes(&node).await;
+    assert!(took < HEALED, "{took:?}");
 }
 
 #[tokio::test]
-async fn a_command_that_the_server_lacks_shows_no_token() {
-    let server = RedisServer::builder();
-    let lacking =
-        server.arg("--rename-command").arg("EVALSHA").arg("").arg("--rename-command").arg("SET").arg("");
-    let server = lacking.start();
-    let (node, claim) = (node(&server), claim("r", "hunter2"));
-    let outcomes =
-        [node.acquire(&claim, ttl()).await, node.extend(&claim, ttl()).await, node.release(&claim).await];
-    for error in outcomes.map(Result::unwrap_err) {
-        assert_eq!(NodeErrorKind::Rejected, error.kind());
-        assert!(!format!("{error} {error:?}").contains("hunter2"), "{error:?}");
-    }
-}
-
-#[tokio::test]
-async fn logs_in_and_uses_the_database() {
-    let server = RedisServer::start();
-    server.command(&["ACL", "SETUSER", "ann", "on", ">p@55", "~*", "+@all"]);
-    let url = server.url().replace("redis://", "redis://ann:p%4055@") + "/3";
-    let node = redlock_fred::node(url, &Options::tokio()).unwrap();
-    assert_eq!(Vote::Granted, node.acquire(&claim("r", "t"), ttl()).await.unwrap());
-    assert!(server.command(&["INFO", "keyspace"]).contains("db3:keys=1,expires=1"));
-    assert!(server.command(&["CLIENT", "LIST"]).contains("user=ann"));
-}
-
-#[tokio::test]
-async fn votes_over_a_unix_socket() {
-    let server = RedisServer::builder().unix_socket().start();
-    let url = format!("unix://{}", server.socket().unwrap().display());
-    let node = redlock_fred::node(url, &Options::tokio()).unwrap();
-    assert!(node.label().starts_with("unix:/"));
-    assert_eq!(Vote::Granted, node.acquire(&claim("r", "t"), ttl()).await.unwrap());
-}
-
-#[tokio::test]
-async fn votes_over_resp2_where_resp3_is_refused() {
+async fn a_server_without_resp3_serves_and_heals() {
     let server = RedisServer::builder().arg("--rename-command").arg("HELLO").arg("").start();
-    let (node, claim) = (node(&server), claim(["a", "b"], "t"));
-    assert_eq!(Vote::Granted, node.acquire(&claim, ttl()).await.unwrap());
-    assert_eq!(Vote::Granted, node.extend(&claim, ttl()).await.unwrap());
-    assert_eq!(Vote::Granted, node.release(&claim).await.unwrap());
+    let node = node_of(&server);
+    let mine = claim("a", "mine");
+    assert_eq!(GRANTED, of(node.acquire(&mine, minute()).await));
+    assert_eq!(Ok(refused_by("mine")), of(node.acquire(&claim("a", "other"), minute()).await));
+    assert_eq!(GRANTED, of(node.release(&mine).await));
+    server.kill();
+    assert!(of(node.release(&mine).await).is_err(), "only a request notices the loss");
+    assert_eq!(None, node.connection());
+    server.restart();
+    let took = until_it_votes(&node).await;
+    assert!(took < HEALED, "{took:?}");
 }
 
 #[tokio::test]
-async fn a_lost_reply_is_unknown_and_the_request_is_not_repeated() {
+async fn a_user_with_few_rights_can_lock() {
+    let server = RedisServer::start();
+    let rights = "on >pw ~* -@all +set +get +del +pttl +pexpire +evalsha +eval +select";
+    let rights: Vec<_> = ["ACL", "SETUSER", "few"].into_iter().chain(rights.split(' ')).collect();
+    assert_eq!("OK", server.command(&rights));
+    let url = format!("redis://few:pw@127.0.0.1:{}/3", server.port());
+    let node = node(url, &Options::tokio()).unwrap();
+    let (mine, other, two) = (claim("a", "mine"), claim("a", "other"), claim(["a", "b"], "mine"));
+
+    assert_eq!(GRANTED, of(node.acquire(&mine, minute()).await));
+    assert!(server.command(&["INFO", "keyspace"]).contains("db3:keys=1"), "in its database");
+    assert_eq!(None, node.server(), "it may not ask");
+    assert_eq!(Ok(refused_by("mine")), of(node.acquire(&other, minute()).await));
+    assert_eq!(GRANTED, of(node.acquire(&mine, minute()).await), "a replay of our own");
+    assert_eq!(GRANTED, of(node.acquire(&two, minute()).await));
+    assert_eq!(GRANTED, of(node.extend(&two, minute()).await));
+    assert_eq!(GRANTED, of(node.release(&two).await));
+
+    server.command(&["ACL", "SETUSER", "few", "-del"]);
+    assert_eq!(GRANTED, of(node.acquire(&mine, minute()).await));
+    let error = node.release(&mine).await.unwrap_err();
+    assert_eq!(NodeErrorKind::Rejected, error.kind());
+}
+
+#[tokio::test]
+async fn out_of_memory_is_a_rejection() {
+    let server = RedisServer::start();
+    let node = node_of(&server);
+    let mine = claim("a", "mine");
+    assert_eq!(GRANTED, of(node.acquire(&mine, minute()).await));
+    server.command(&["CONFIG", "SET", "maxmemory", "1"]);
+    for claim in [claim("b", "mine"), claim(["b", "c"], "mine")] {
+        let error = node.acquire(&claim, minute()).await.unwrap_err();
+        assert_eq!(NodeErrorKind::Rejected, error.kind());
+        assert!(error.to_string().starts_with("OOM"), "{error}");
+    }
+    assert_eq!(["a"], server.keys()[..]);
+    assert_eq!(GRANTED, of(node.release(&mine).await), "deleting needs no memory");
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_unix_socket_serves() {
+    let server = RedisServer::builder().unix_socket().start();
+    let path = server.socket().unwrap();
+    let node = node(format!("unix://{}?db=2", path.display()), &Options::tokio()).unwrap();
+    assert_eq!(GRANTED, of(node.acquire(&claim("a", "mine"), minute()).await));
+    assert!(server.command(&["INFO", "keyspace"]).contains("db2:keys=1"));
+    assert_eq!(format!("unix:{}", path.display()), node.label());
+}
+
+#[tokio::test]
+async fn identity_is_the_servers_run_id_and_shared_by_its_databases() {
+    let server = RedisServer::start();
+    let (one, two) = (node_of(&server), node(format!("{}/1", server.url()), &Options::tokio()).unwrap());
+    assert_eq!((None, None), (one.server(), one.connection()), "nothing is done before it is asked for");
+    for node in [&one, &two] {
+        assert_eq!(GRANTED, of(node.acquire(&claim("a", "mine"), minute()).await));
+    }
+    let info = server.command(&["INFO", "server"]);
+    let run_id = info.lines().find_map(|line| line.strip_prefix("run_id:")).unwrap().trim().to_owned();
+    assert_eq!(Some(ServerId::new(run_id)), one.server());
+    assert_eq!(one.server(), two.server());
+}
+
+#[tokio::test]
+async fn a_dropped_node_leaves_neither_task_nor_connection() {
+    let server = RedisServer::start();
+    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let before = tasks();
+    for _ in 0..20 {
+        let node = node_of(&server);
+        assert_eq!(Ok(nothing_there()), of(node.release(&claim("a", "mine")).await));
+        assert!(tasks() > before);
+    }
+    until(async || tasks() == before).await;
+    until(async || server.command(&["CLIENT", "LIST"]).lines().count() == 1).await;
+}
+
+#[test]
+fn a_node_outlives_its_runtime() {
+    let server = RedisServer::start();
+    let node = node_of(&server);
+    let mut generations = Vec::new();
+    for _ in 0..3 {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            assert_eq!(Ok(nothing_there()), of(soon(node.release(&claim("a", "mine"))).await));
+            generations.push(node.connection().unwrap().0);
+        });
+    }
+    assert_eq!([1, 2, 3], generations[..]);
+}
+
+#[test]
+fn a_runtime_that_is_not_driven_any_more_is_left() {
+    let server = RedisServer::start();
+    let node = node_of(&server);
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (first, second) = (runtime(), runtime());
+    let mine = claim("a", "mine");
+    first.block_on(async { assert_eq!(GRANTED, of(soon(node.acquire(&mine, minute())).await)) });
+    second.block_on(async {
+        for _ in 0..3 {
+            assert!(timeout(Duration::from_millis(20), node.extend(&mine, minute())).await.is_err());
+        }
+        until_it_votes(&node).await;
+        assert_eq!(GRANTED, of(node.extend(&mine, minute()).await));
+    });
+    let current = node.connection();
+    first.block_on(async { sleep(Duration::from_millis(50)).await });
+    assert_eq!(current, node.connection(), "the supervisor that was replaced changes nothing");
+    second.block_on(async { assert_eq!(GRANTED, of(soon(node.release(&mine)).await)) });
+}
+
+#[tokio::test]
+async fn nothing_secret_is_printed() {
+    let server = RedisServer::builder().password("another").start();
+    let node = node(format!("redis://me:hunter2@127.0.0.1:{}", server.port()), &Options::tokio()).unwrap();
+    let error = node.acquire(&claim("a", "hunter2-token"), minute()).await.unwrap_err();
+    let shown = format!("{error} {error:?} {node:?} {}", node.label());
+    assert!(!shown.contains("hunter2"), "{shown}");
+
+    let renamed = RedisServer::builder().arg("--rename-command").arg("EVALSHA").arg("").start();
+    let node = node_of(&renamed);
+    let error = node.release(&claim("a", "hunter2-token")).await.unwrap_err();
+    assert_eq!(NodeErrorKind::Rejected, error.kind());
+    assert!(!format!("{error} {error:?}").contains("hunter2"), "{error}");
+}
+
+#[tokio::test]
+async fn a_read_only_replica_is_a_rejection() {
+    let server = RedisServer::start();
+    let node = node_of(&server);
+    server.command(&["REPLICAOF", "127.0.0.1", "1"]);
+    for claim in [claim("a", "mine"), claim(["a", "b"], "mine")] {
+        let error = node.acquire(&claim, minute()).await.unwrap_err();
+        assert_eq!(NodeErrorKind::Rejected, error.kind());
+        assert!(error.to_string().starts_with("READONLY"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_request_whose_reply_is_lost_is_not_repeated() {
     let server = Scripted::start(|command| match command.split(' ').next() {
         Some("SET") => Answer::HangUp,
         Some("SCRIPT") => Answer::Say("+sha\r\n"),
-        _ => greet(command).unwrap_or(Answer::Say("-ERR unknown\r\n")),
+        Some("EVALSHA") => Answer::Say(":0\r\n"),
+        _ => greet(command).unwrap_or(Answer::HangUp),
     })
     .await;
-    let node = redlock_fred::node(format!("redis://127.0.0.1:{}", server.port()), &Options::tokio()).unwrap();
-    let error = node.acquire(&claim("r", "t"), ttl()).await.unwrap_err();
-    assert_eq!(NodeErrorKind::Unknown, error.kind());
-    // It connects anew, which is when a client that replays would.
-    let reconnected = async {
-        while node.connection().is_none_or(|connection| connection.0 < 2) {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, reconnected).await.expect("it connects again");
-    let ping = node.release(&claim("r", "t")).await;
-    assert!(ping.is_err(), "the script says so");
+    let node = node(format!("redis://127.0.0.1:{}", server.port()), &Options::tokio()).unwrap();
+    let mine = claim("a", "mine");
+    assert_eq!(Err(NodeErrorKind::Unknown), of(soon(node.acquire(&mine, minute())).await));
+    // The next connection is where a client that replays would do it, ahead of what is asked there.
+    until(async || of(node.release(&mine).await) == Ok(nothing_there())).await;
+    assert_eq!(2, server.seen("HELLO"));
     assert_eq!(1, server.seen("SET "));
-}
-
-#[tokio::test]
-async fn a_dropped_node_closes_its_connection() {
-    let server = RedisServer::start();
-    let clients = || server.command(&["CLIENT", "LIST"]).lines().count() - 1; // but for the one that asks
-    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
-    let before = tasks();
-    let node = node(&server);
-    node.acquire(&claim("r", "t"), ttl()).await.unwrap();
-    assert_eq!(1, clients());
-    drop(node);
-    let gone = async {
-        while tasks() > before || clients() > 0 {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, gone).await.expect("it leaves nothing behind");
 }

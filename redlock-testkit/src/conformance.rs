@@ -1,6 +1,6 @@
 //! The suite for any [`LockNode`]: one test for each sentence of its contract.
 //!
-//! Say how a client of your server is made ([`Backend`]), and call [`conformance!`](crate::conformance) in a test file:
+//! Say how a client of your server is made ([`Backend`]), and call [`conformance!`](crate::conformance!) in a test file:
 //! each case becomes a `#[test]` of its own name. The expression makes the backend of one case, over a server without any
 //! keys. A case that fails names the sentence of the contract that is broken.
 //!
@@ -181,7 +181,7 @@ struct Case {
 
 /// Makes a `#[test]` of each case of the conformance suite, for the backend that the expression makes.
 ///
-/// See [the suite](crate::conformance).
+/// See [the suite](mod@crate::conformance).
 #[macro_export]
 macro_rules! conformance {
     ($backend:expr) => {

@@ -1,4 +1,5 @@
 //! The simulated runtime: time, order, and what happens to programs.
+#![allow(clippy::unwrap_used)] // helpers of tests, not code that must go on
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -67,8 +68,8 @@ fn a_paused_process_stands_still_while_its_clock_goes_on() {
     assert!(log.lock().unwrap().is_empty());
     process.resume();
     simulation.run_for(SECOND);
-    let noted = log.lock().unwrap()[0].0;
-    assert_eq!(SECOND / 2 + 10 * SECOND, noted, "the timer fired meanwhile, so the task runs at once");
+    let woke = log.lock().unwrap()[0].0;
+    assert_eq!(SECOND / 2 + 10 * SECOND, woke, "the timer fired meanwhile, so the task runs at once");
 }
 
 #[test]

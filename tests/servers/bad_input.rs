@@ -14,8 +14,11 @@ fn refused<T: std::fmt::Debug>(result: Result<T, crate::adapter::Error>) -> Stri
 async fn bad_input_names_the_value_and_the_limit_and_sends_nothing() {
     let servers = five();
     let redlock = warm(&servers).await;
-    let before: Vec<_> =
-        servers.iter().map(|server| server.command(&["INFO", "commandstats"]).len()).collect();
+    let sent = || -> u64 {
+        let commands = ["set", "get", "eval", "evalsha"].iter();
+        commands.flat_map(|command| servers.iter().map(|server| server.commandstats(command))).sum()
+    };
+    let before = sent();
     let ttl = async |ttl| refused(redlock.lock("a", ttl).await);
     assert!(ttl(Duration::ZERO).await.contains("0ns is too short; the minimum is 10 ms"));
     assert!(ttl(Duration::from_millis(9)).await.contains("9ms is too short"));
@@ -25,17 +28,25 @@ async fn bad_input_names_the_value_and_the_limit_and_sends_nothing() {
     assert!(refused(redlock.lock(["a", "b", "a"], TTL).await).contains("\"a\" is named twice"));
     let nothing: [&str; 0] = [];
     assert!(refused(redlock.lock(nothing, TTL).await).contains("no resource"));
-    let guard = redlock.lock("a", TTL).await.unwrap();
-    assert!(refused(guard.extend(Duration::from_millis(1)).await).contains("minimum is 10 ms"));
-    drop(guard);
     redlock.close().await;
-    drop(before);
+    assert_eq!(before, sent(), "something was sent");
+}
+
+#[tokio::test]
+async fn a_bad_ttl_of_an_extension_sends_nothing() {
+    let servers = five();
+    let redlock = warm(&servers).await;
+    let guard = redlock.lock("a", TTL).await.unwrap();
+    granted_by_all(&guard).await;
+    let before = servers[0].commandstats("evalsha");
+    assert!(refused(guard.extend(Duration::from_millis(1)).await).contains("minimum is 10 ms"));
+    assert_eq!(before, servers[0].commandstats("evalsha"));
+    assert!(guard.is_held());
 }
 
 #[tokio::test]
 async fn bad_nodes_are_refused_at_build() {
-    let build =
-        |urls: &[&str]| crate::adapter::builder(urls.iter().copied()).and_then(|builder| builder.build());
+    let build = |urls: &[&str]| crate::adapter::builder(urls.iter().copied()).and_then(Builder::build);
     assert!(refused(build(&[])).contains("no nodes"));
     let twice = refused(build(&["redis://10.0.0.1", "redis://10.0.0.2", "redis://user:pw@10.0.0.1:6379/3"]));
     assert!(twice.contains("nodes 0 and 2 are the same server: 10.0.0.1:6379"), "{twice}");

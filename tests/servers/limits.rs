@@ -3,6 +3,7 @@
 use super::*;
 
 /// Commands that a server carried out per second, while `work` ran.
+#[allow(clippy::cast_precision_loss)] // nobody counts to 2^53 here
 async fn commands_per_second(server: &RedisServer, work: impl IntoFuture) -> f64 {
     let count = || ["set", "evalsha", "eval"].iter().map(|name| server.commandstats(name)).sum::<u64>();
     let (before, start) = (count(), Instant::now());
@@ -80,7 +81,7 @@ async fn ttls_near_the_minimum_work() {
             }
             // A machine that is busy for 8 ms takes that long to answer.
             Err(error) => {
-                assert!(matches!(error.kind(), ErrorKind::Expired | ErrorKind::NoQuorum), "{error}")
+                assert!(matches!(error.kind(), ErrorKind::Expired | ErrorKind::NoQuorum), "{error}");
             }
         }
     }

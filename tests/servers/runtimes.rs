@@ -1,6 +1,6 @@
 //! Where a `Redlock` and its guards may be used: inside a runtime, outside, across several, after the end of one.
 
-use std::sync::LazyLock;
+use std::sync::OnceLock;
 
 use tokio::runtime::Runtime;
 
@@ -13,17 +13,17 @@ fn runtime() -> Runtime {
 
 #[test]
 fn build_needs_no_runtime_and_one_redlock_works_across_two() {
-    static SERVERS: LazyLock<Vec<RedisServer>> = LazyLock::new(five);
-    static REDLOCK: LazyLock<Redlock> = LazyLock::new(|| redlock(&SERVERS));
+    static REDLOCK: OnceLock<Redlock> = OnceLock::new();
+    let servers = five();
+    let redlock = REDLOCK.get_or_init(|| redlock(&servers));
     for round in 0..3 {
         runtime().block_on(async {
-            let guard = REDLOCK.try_lock("a", TTL).await.unwrap().expect("nobody else has it");
+            let guard = redlock.try_lock("a", TTL).await.unwrap().expect("nobody else has it");
             guard.extend(TTL).await.unwrap();
             assert_eq!(Released::Held, guard.release().await.unwrap(), "round {round}");
-            all_up(&REDLOCK).await;
+            all_up(redlock).await;
         });
     }
-    SERVERS.iter().for_each(RedisServer::kill);
 }
 
 #[test]
@@ -41,7 +41,9 @@ fn one_redlock_works_in_two_runtimes_at_once() {
         }
     };
     let threads: Vec<_> = (0..2).map(|_| std::thread::spawn(work(redlock.clone()))).collect();
-    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    for thread in threads {
+        thread.join().unwrap();
+    }
     runtime().block_on(nothing_left(&redlock, &servers));
 }
 

@@ -15,6 +15,9 @@ const USABLE: &str = "a call that is dropped leaves the node usable";
 /// Dropped before it is polled, after a first poll, and a little later each time.
 const POLLS: Range<usize> = 0..8;
 
+/// Many times what connecting takes.
+const RECOVERY: Duration = Duration::from_secs(3);
+
 /// Polls a call `polls` times with a little time in between, and drops it.
 async fn begin(stage: &Stage, polls: usize, call: impl Future) {
     let mut call = Box::pin(call);
@@ -78,6 +81,13 @@ pub(crate) async fn dropped_calls_leave_the_node_usable(stage: &Stage) {
         begin(stage, round % 3, stage.node.acquire(&alice, hour())).await;
         begin(stage, round % 2, stage.node.extend(&alice, hour())).await;
         begin(stage, round % 3, stage.node.release(&alice)).await;
+    }
+    // A node may take calls dropped in a row for a server that has stopped answering, and connect again.
+    let (bob, dropped) = (claim("bob's", "bob"), stage.runtime.now());
+    while let Err(error) = stage.node.acquire(&bob, hour()).await {
+        let passed = stage.runtime.now().saturating_duration_since(dropped);
+        assert!(passed < RECOVERY, "{BROKEN}{USABLE}\n  {passed:?} later it still says: {error:?}");
+        stage.pause(10).await;
     }
     let claims: Vec<_> = (0..100).map(|number| claim(format!("after-{number}"), "bob")).collect();
     for vote in join_all(claims.iter().map(|claim| stage.acquire(claim, hour()))).await {

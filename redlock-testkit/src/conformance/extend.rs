@@ -49,18 +49,26 @@ pub(crate) async fn extend_never_shortens(stage: &Stage) {
 }
 
 pub(crate) async fn extend_treats_every_resource_by_itself(stage: &Stage) {
+    stage.acquire(&claim("long", "alice"), hour()).await;
+    let (vote, armed) = stage
+        .in_time(async |resource, ttl| {
+            stage.acquire(&claim(resource, "alice"), ttl).await;
+            stage.extend(&claim([resource, "long"], "alice"), Ttl::MIN).await
+        })
+        .await;
+    granted(vote, "extend is granted where every resource still holds the token");
+    stage.expires(&armed, "extend leaves a time to live alone that is ttl at least").await;
+    holds_true(stage.holds("long", "alice").await, SHORTENS);
+
     let ((vote, ttl), armed) = stage
         .in_time(async |resource, ttl| {
-            stage.acquire(&claim(["long"], "alice"), Ttl::MAX).await;
             stage.acquire(&claim(resource, "alice"), ttl).await;
-            let vote = stage.extend(&claim([resource, "long"], "alice"), hour()).await;
-            (vote, ttl)
+            (stage.extend(&claim([resource, "long"], "alice"), hour()).await, ttl)
         })
         .await;
     granted(vote, "extend is granted where every resource still holds the token");
     stage.pause(ttl.as_millis() + 30).await;
     holds_true(stage.holds(armed.resource.as_str(), "alice").await, LENGTHENS);
-    holds_true(stage.holds("long", "alice").await, SHORTENS);
 }
 
 pub(crate) async fn extend_creates_nothing(stage: &Stage) {

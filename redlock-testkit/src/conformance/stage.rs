@@ -29,6 +29,11 @@ pub(super) struct Armed {
     ttl: Ttl,
 }
 
+/// TTLs to try, in milliseconds: the first is enough on a machine that is not overwhelmed.
+pub(super) const TIMES: [u64; 3] = [100, 500, 2_500];
+
+pub(super) const TOO_SLOW: &str = "this machine or this backend is too slow to tell anything";
+
 /// How late an expiry may come. Generous: it is about whether a key expires, not about how punctual a server is.
 const LATE: Duration = Duration::from_secs(1);
 
@@ -66,7 +71,16 @@ impl Stage {
     /// Does some steps that begin with arming the resource's key with the TTL and end while it is certain to stand: again
     /// on a fresh resource and with a longer TTL if they took too long.
     pub(super) async fn in_time<T>(&self, steps: impl AsyncFn(&str, Ttl) -> T) -> (T, Armed) {
-        for (round, ttl) in [100, 500, 2_500].into_iter().enumerate() {
+        self.in_time_of(&TIMES, steps).await
+    }
+
+    /// As [`in_time`](Stage::in_time), with TTLs of these milliseconds.
+    pub(super) async fn in_time_of<T>(
+        &self,
+        times: &[u64],
+        steps: impl AsyncFn(&str, Ttl) -> T,
+    ) -> (T, Armed) {
+        for (round, ttl) in times.iter().copied().enumerate() {
             let (resource, ttl) = (format!("timed-{round}"), millis(ttl));
             let not_before = self.runtime.now();
             let result = steps(&resource, ttl).await;
@@ -80,11 +94,13 @@ impl Stage {
         )
     }
 
-    /// Waits until a resource is free: neither before its TTL is over nor long after.
-    pub(super) async fn expires(&self, armed: &Armed, sentence: &str) {
+    /// Waits until a resource is free: neither before its TTL is over nor long after. Answers whether it was seen to be
+    /// held in the last quarter of its time: a slow machine may have missed an early end.
+    pub(super) async fn expires(&self, armed: &Armed, sentence: &str) -> bool {
         let ttl = armed.ttl.as_duration();
         // What Redlock allows clocks to differ: 1 % and 2 ms.
         let (earliest, drift) = (armed.not_before + ttl, ttl / 100 + Duration::from_millis(2));
+        let mut held_at = armed.not_before;
         loop {
             let asked = self.runtime.now();
             let free = self.is_free(armed.resource.as_str()).await;
@@ -94,8 +110,9 @@ impl Stage {
                     early <= drift,
                     "{BROKEN}{sentence}\n  free {early:?} before its TTL of {ttl:?} was over"
                 );
-                return;
+                return held_at >= armed.not_before + ttl * 3 / 4;
             }
+            held_at = asked;
             let late = asked.saturating_duration_since(armed.not_after + ttl);
             assert!(
                 late < LATE,

@@ -1,0 +1,213 @@
+//! The suite can fail: nodes that are broken on purpose are caught, each by the case for the sentence that it breaks,
+//! and no case is without a node that it catches.
+
+mod node;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use redlock_core::{LockNode, Resource, boot_time};
+use redlock_testkit::conformance::{self, Backend};
+
+use self::Flaw::*;
+use self::node::{Held, NO_LOCK, Node, lock};
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Flaw {
+    /// Keeps the contract.
+    Sound,
+    // acquire
+    WritesNothing,
+    Overwrites,
+    RefusedRearms,
+    NamesTheAsker,
+    TellsAnHour,
+    RefusesItsOwn,
+    AgainRearms,
+    TakesWhatItCan,
+    FillsNothingIn,
+    ChecksThenWrites,
+    WritesOneByOne,
+    // extend
+    ExtendsNothing,
+    ExtendsForEver,
+    ExtendSets,
+    ExtendsOneOnly,
+    ExtendCreates,
+    ExtendComparesNothing,
+    ExtendsWhatItCan,
+    ExtendsOneByOne,
+    // release
+    ReleasesNothing,
+    ReleaseComparesNothing,
+    ReleaseAlwaysGrants,
+    ReleasesAllOrNone,
+    ReleasesAllOfTheToken,
+    ReleaseReadsPatterns,
+    ReleasesOneByOne,
+    // names
+    NamesEndAtNul,
+    NamesAreText,
+    NamesAreTrimmed,
+    NamesAreCut,
+    NamesAreJoined,
+    TokensEndAtNul,
+    TokensAreText,
+    TokensAreNumbers,
+    AnyTypeIsALock,
+    // time
+    NeverExpires,
+    ExpiresEarly,
+    ExpiresLate,
+    OneExpires,
+    LongIsNothing,
+    // calls
+    AHundredAtMost,
+    ADropTakesAPlace,
+    AcquireIsOvertaken,
+    ConnectionsChange,
+    ClientsAreAlone,
+    ClientsDisagree,
+    NoLabel,
+}
+
+/// What catches a flaw, and what it says.
+const CAUGHT: &[(Flaw, &str, &str)] = &[
+    (WritesNothing, "acquire_grants_what_is_free", "acquire sets every resource"),
+    (Overwrites, "acquire_refuses_what_another_holds", "acquire refuses what holds another token"),
+    (
+        RefusedRearms,
+        "a_refused_acquire_leaves_the_holders_time_alone",
+        "an acquire that is refused changes nothing",
+    ),
+    (NamesTheAsker, "a_refusal_tells_the_truth", "a refusal names the holder's token"),
+    (TellsAnHour, "a_refusal_tells_the_truth", "a refusal tells the time"),
+    (RefusesItsOwn, "acquire_again_with_the_same_token_is_granted", "this very token already"),
+    (
+        AgainRearms,
+        "acquire_again_leaves_the_time_alone",
+        "leaves a resource that holds the token already as it is",
+    ),
+    (TakesWhatItCan, "acquire_takes_all_or_none", "an acquire that is refused changes nothing"),
+    (
+        TakesWhatItCan,
+        "acquire_of_ours_and_anothers_changes_nothing",
+        "an acquire that is refused changes nothing",
+    ),
+    (FillsNothingIn, "acquire_fills_in_what_is_absent", "acquire sets every resource"),
+    (
+        AgainRearms,
+        "acquire_fills_in_what_is_absent",
+        "leaves a resource that holds the token already as it is",
+    ),
+    (ChecksThenWrites, "one_of_many_at_once_is_granted", "acquire is atomic on its node"),
+    (WritesOneByOne, "a_dropped_acquire_is_whole_or_nothing", "as a whole or not at all"),
+    (ExtendsNothing, "extend_lengthens", "makes the time to live of every resource at least ttl"),
+    (ExtendsForEver, "an_extended_resource_expires", "makes the time to live"),
+    (ExtendSets, "extend_never_shortens", "never shortens"),
+    (ExtendSets, "extend_treats_every_resource_by_itself", "a time to live"),
+    (ExtendsOneOnly, "extend_treats_every_resource_by_itself", "of every resource at least ttl"),
+    (ExtendCreates, "extend_creates_nothing", "unless every resource still holds the token"),
+    (ExtendCreates, "extend_brings_nothing_back", "unless every resource still holds the token"),
+    (
+        ExtendComparesNothing,
+        "extend_refuses_what_another_holds",
+        "unless every resource still holds the token",
+    ),
+    (ExtendsWhatItCan, "extend_wants_every_resource", "an extend that is refused changes nothing"),
+    (ExtendsOneByOne, "a_dropped_extend_is_whole_or_nothing", "as a whole or not at all"),
+    (ReleasesNothing, "release_frees", "release deletes each resource"),
+    (ReleaseComparesNothing, "release_leaves_what_another_holds", "nothing of ours was there"),
+    (ReleaseAlwaysGrants, "release_of_nothing_is_refused", "nothing of ours was there"),
+    (ReleasesAllOrNone, "release_deletes_what_is_left_of_several", "when at least one resource was deleted"),
+    (ReleasesAllOfTheToken, "release_leaves_other_resources_of_the_token", "that the claim does not name"),
+    (ReleaseComparesNothing, "release_after_expiry_is_refused", "nothing of ours was there"),
+    (ReleaseReadsPatterns, "resource_names_are_binary_safe", "releasing \"*\" took"),
+    (ReleasesOneByOne, "a_dropped_release_is_whole_or_nothing", "as a whole or not at all"),
+    (NamesEndAtNul, "resource_names_are_binary_safe", "resources are binary-safe"),
+    (NamesAreText, "resource_names_are_binary_safe", "resources are binary-safe"),
+    (NamesAreTrimmed, "resource_names_are_binary_safe", "resources are binary-safe"),
+    (NamesAreCut, "the_longest_names_work", "1024 bytes"),
+    (NamesAreJoined, "resources_are_not_joined", "told apart by their bytes"),
+    (TokensEndAtNul, "tokens_are_binary_safe", "tokens are binary-safe"),
+    (TokensAreText, "tokens_are_binary_safe", "tokens are binary-safe"),
+    (TokensAreNumbers, "tokens_are_binary_safe", "tokens are binary-safe"),
+    (
+        AnyTypeIsALock,
+        "what_is_no_lock_is_an_error_to_acquire_and_nothing_to_release",
+        "a key of another type is an error",
+    ),
+    (NeverExpires, "a_resource_expires_after_its_ttl", "still held"),
+    (ExpiresEarly, "a_resource_expires_after_its_ttl", "before its TTL"),
+    (ExpiresLate, "a_resource_expires_after_its_ttl", "still held"),
+    (OneExpires, "every_resource_of_a_claim_expires", "a resource expires after its ttl"),
+    (NeverExpires, "what_expired_is_free_for_others", "a resource expires after its ttl"),
+    (LongIsNothing, "the_longest_ttl_is_no_short_one", "the longest TTL is valid"),
+    (AHundredAtMost, "many_claims_at_once_are_answered", "has no answer"),
+    (ADropTakesAPlace, "dropped_calls_leave_the_node_usable", "leaves the node usable"),
+    (AcquireIsOvertaken, "a_connection_keeps_the_order", "in the order they were sent"),
+    (ConnectionsChange, "a_connection_is_the_same_while_it_stands", "it stays equal"),
+    (ClientsAreAlone, "two_clients_exclude_each_other", "clients of one server see the same locks"),
+    (ClientsDisagree, "two_clients_know_one_server", "the same identity"),
+    (NoLabel, "the_label_says_something", "a label that people know it by"),
+];
+
+#[test]
+fn every_flaw_is_caught_by_the_case_for_it() {
+    std::thread::scope(|scope| {
+        for (flaw, case, sentence) in CAUGHT {
+            scope.spawn(move || {
+                let said = failure(*flaw, case).unwrap_or_else(|| panic!("{case} lets {flaw:?} pass"));
+                assert!(said.contains(sentence), "{case} on {flaw:?} says: {said}");
+            });
+        }
+    });
+}
+
+#[test]
+fn every_case_catches_something() {
+    for case in conformance::cases() {
+        assert!(CAUGHT.iter().any(|(_, by, _)| *by == case), "nothing shows that {case} can fail");
+    }
+}
+
+#[test]
+fn without_a_flaw_nothing_is_caught() {
+    std::thread::scope(|scope| {
+        for case in conformance::cases() {
+            scope.spawn(move || assert_eq!(None, failure(Sound, case), "{case}"));
+        }
+    });
+}
+
+/// What a case says about a flaw.
+fn failure(flaw: Flaw, case: &str) -> Option<String> {
+    let broken = Server { flaw, held: Arc::default() };
+    let panic = catch_unwind(AssertUnwindSafe(|| conformance::run(&broken, case))).err()?;
+    let formatted = panic.downcast_ref::<String>().map(String::as_str);
+    let said = formatted.or_else(|| panic.downcast_ref::<&str>().copied());
+    Some(said.expect("a panic says something").to_owned())
+}
+
+struct Server {
+    flaw: Flaw,
+    held: Arc<Mutex<Held>>,
+}
+
+impl Backend for Server {
+    async fn node(&self) -> Arc<dyn LockNode> {
+        static CLIENTS: AtomicU64 = AtomicU64::new(0);
+        let client = CLIENTS.fetch_add(1, Ordering::Relaxed);
+        let held = if self.flaw == ClientsAreAlone { Arc::default() } else { self.held.clone() };
+        let (busy, connection) = (AtomicUsize::new(0), AtomicU64::new(0));
+        Arc::new(Node { flaw: self.flaw, held, client, busy, connection })
+    }
+
+    async fn no_lock(&self) -> Option<Resource> {
+        let forever = boot_time() + Duration::from_secs(3600);
+        lock(&self.held).insert(b"list".to_vec(), (NO_LOCK.to_vec(), forever));
+        Resource::new("list").ok()
+    }
+}

@@ -1,0 +1,112 @@
+//! The suite on a real server, through the smallest backend there can be: it holds for what Redis does, not only for what
+//! our own node in memory does.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redlock_core::{Claim, LockNode, NodeError, Refusal, Resource, ServerId, Token, Ttl, Vote, async_trait};
+use redlock_testkit::conformance::Backend;
+use redlock_testkit::{RedisServer, Reply};
+
+/// Keeps the server alive as long as there are clients. Each call has a connection of its own, so there is no order.
+struct Blocking {
+    label: String,
+    server: Arc<RedisServer>,
+}
+
+const ACQUIRE: &str = "
+    for _, key in ipairs(KEYS) do
+        local there = redis.call('GET', key)
+        if there and there ~= ARGV[1] then return {there, redis.call('PTTL', key)} end
+    end
+    for _, key in ipairs(KEYS) do redis.call('SET', key, ARGV[1], 'NX', 'PX', ARGV[2]) end
+    return 1";
+
+const EXTEND: &str = "
+    for _, key in ipairs(KEYS) do
+        if redis.call('GET', key) ~= ARGV[1] then return 0 end
+    end
+    for _, key in ipairs(KEYS) do
+        if redis.call('PTTL', key) < tonumber(ARGV[2]) then redis.call('PEXPIRE', key, ARGV[2]) end
+    end
+    return 1";
+
+const RELEASE: &str = "
+    local deleted = 0
+    for _, key in ipairs(KEYS) do
+        if redis.call('TYPE', key).ok == 'string' and redis.call('GET', key) == ARGV[1] then
+            deleted = deleted + redis.call('DEL', key)
+        end
+    end
+    return deleted";
+
+#[async_trait]
+impl LockNode for Blocking {
+    fn label(&self) -> &str {
+        &self.label
+    }
+
+    async fn acquire(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
+        self.eval(ACQUIRE, claim, Some(ttl))
+    }
+
+    async fn extend(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
+        self.eval(EXTEND, claim, Some(ttl))
+    }
+
+    async fn release(&self, claim: &Claim) -> Result<Vote, NodeError> {
+        self.eval(RELEASE, claim, None)
+    }
+
+    fn server(&self) -> Option<ServerId> {
+        let info = self.server.command(&["INFO", "server"]);
+        info.lines().find_map(|line| line.strip_prefix("run_id:")).map(ServerId::new)
+    }
+}
+
+impl Blocking {
+    fn eval(&self, script: &str, claim: &Claim, ttl: Option<Ttl>) -> Result<Vote, NodeError> {
+        let count = claim.resources().len().to_string();
+        let millis = ttl.map_or(0, Ttl::as_millis).to_string();
+        let mut words = vec![b"EVAL".as_slice(), script.as_bytes(), count.as_bytes()];
+        words.extend(claim.resources().iter().map(Resource::as_bytes));
+        words.extend([claim.token().as_bytes(), millis.as_bytes()]);
+        match self.server.reply(&words) {
+            Reply::Int(0) => Ok(Vote::Refused(Refusal::default())),
+            Reply::Int(_) => Ok(Vote::Granted),
+            Reply::Array(holder) => match holder.as_slice() {
+                [Reply::Bytes(token), Reply::Int(millis)] => {
+                    let left = Duration::from_millis(u64::try_from(*millis).unwrap_or(0));
+                    Ok(Vote::Refused(Refusal::by(Token::from_bytes(token)).expiring_in(left)))
+                }
+                other => Err(NodeError::rejected(format!("not understood: {other:?}"))),
+            },
+            Reply::Error(error) if error.starts_with("WRONGTYPE") => {
+                Err(NodeError::wrong_type(claim.resources().last().expect("a claim has resources")))
+            }
+            other => Err(NodeError::rejected(format!("{other:?}"))),
+        }
+    }
+}
+
+struct Redis(Arc<RedisServer>);
+
+impl Redis {
+    fn start() -> Self {
+        Self(Arc::new(RedisServer::start()))
+    }
+}
+
+impl Backend for Redis {
+    async fn node(&self) -> Arc<dyn LockNode> {
+        Arc::new(Blocking { label: format!("127.0.0.1:{}", self.0.port()), server: self.0.clone() })
+    }
+
+    async fn no_lock(&self) -> Option<Resource> {
+        // Last in every claim of the suite, which is what the error of this little backend names.
+        self.0.command(&["RPUSH", "zzzz-jobs", "one"]);
+        Resource::new("zzzz-jobs").ok()
+    }
+}
+
+redlock_testkit::conformance!(Redis::start());
