@@ -6,7 +6,10 @@
 //! then has fewer late requests to carry out, and requests to it fail at once instead of running into their timeout.
 
 use std::fmt;
+use std::future::Future;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use redlock_core::{
@@ -91,8 +94,15 @@ impl<C: Connector> Node<C> {
         self.0.options.runtime.now() > due
     }
 
-    fn flight<'a>(&'a self, link: &'a Link<C::Connection>) -> Flight<'a, C> {
-        Flight { node: &self.0, link, since: self.0.options.runtime.now(), over: false }
+    /// Sends a request over `link`, and learns from what becomes of it.
+    async fn send(
+        &self,
+        link: &Link<C::Connection>,
+        request: impl Future<Output = Result<Vote, NodeError>>,
+    ) -> Result<Vote, NodeError> {
+        let since = self.0.options.runtime.now();
+        let request = pin!(request);
+        Flight { node: &self.0, link, since, request: Some(request) }.await
     }
 }
 
@@ -146,17 +156,17 @@ impl<C: Connector> Drop for Shared<C> {
 }
 
 /// A request on its way. Dropped before it has come to something, it counts against the connection.
-struct Flight<'a, C: Connector> {
+struct Flight<'a, C: Connector, F: Future<Output = Result<Vote, NodeError>>> {
     node: &'a Arc<Shared<C>>,
     link: &'a Link<C::Connection>,
     since: Instant,
-    over: bool,
+    request: Option<Pin<&'a mut F>>,
 }
 
-impl<C: Connector> Flight<'_, C> {
-    fn land(mut self, outcome: Result<Vote, NodeError>) -> Result<Vote, NodeError> {
-        self.over = true;
-        match &outcome {
+impl<C: Connector, F: Future<Output = Result<Vote, NodeError>>> Flight<'_, C, F> {
+    /// What is learnt about the connection.
+    fn landed(&self, outcome: &Result<Vote, NodeError>) {
+        match outcome {
             Err(error) if matches!(error.kind(), NodeErrorKind::Unavailable | NodeErrorKind::Unknown) => {
                 // A client that fails once is not asked again: what it would do next is anyone's guess.
                 let due = due(&self.node.options, Duration::ZERO);
@@ -164,17 +174,30 @@ impl<C: Connector> Flight<'_, C> {
             }
             _ => self.link.answered(),
         }
-        outcome
     }
 }
 
-impl<C: Connector> Drop for Flight<'_, C> {
+impl<C: Connector, F: Future<Output = Result<Vote, NodeError>>> Future for Flight<'_, C, F> {
+    type Output = Result<Vote, NodeError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let request = self.request.as_mut().expect("a future is not polled again once it is ready");
+        let outcome = ready!(request.as_mut().poll(cx));
+        self.request = None;
+        self.landed(&outcome);
+        Poll::Ready(outcome)
+    }
+}
+
+impl<C: Connector, F: Future<Output = Result<Vote, NodeError>>> Drop for Flight<'_, C, F> {
     fn drop(&mut self) {
-        let now = self.node.options.runtime.now();
-        if self.over || now.saturating_duration_since(self.since) < TELLING {
-            return;
+        let Some(mut request) = self.request.take() else { return };
+        // The answer may be there, and the caller has not looked.
+        if let Poll::Ready(outcome) = request.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            return self.landed(&outcome);
         }
-        if self.link.given_up() >= BREAKING {
+        let waited = self.node.options.runtime.now().saturating_duration_since(self.since);
+        if waited >= TELLING && self.link.given_up() >= BREAKING {
             self.node.break_off(self.link.generation);
         }
     }
@@ -188,20 +211,17 @@ impl<C: Connector> LockNode for Node<C> {
 
     async fn acquire(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
         let (link, prefix) = (self.link().await?, &self.0.options.key_prefix);
-        let flight = self.flight(&link);
-        flight.land(commands::acquire(&link.connection, prefix, claim, ttl, link.server.set_get).await)
+        self.send(&link, commands::acquire(&link.connection, prefix, claim, ttl, link.server.set_get)).await
     }
 
     async fn extend(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
         let (link, prefix) = (self.link().await?, &self.0.options.key_prefix);
-        let flight = self.flight(&link);
-        flight.land(commands::extend(&link.connection, prefix, claim, ttl).await)
+        self.send(&link, commands::extend(&link.connection, prefix, claim, ttl)).await
     }
 
     async fn release(&self, claim: &Claim) -> Result<Vote, NodeError> {
         let (link, prefix) = (self.link().await?, &self.0.options.key_prefix);
-        let flight = self.flight(&link);
-        flight.land(commands::release(&link.connection, prefix, claim).await)
+        self.send(&link, commands::release(&link.connection, prefix, claim)).await
     }
 
     fn connection(&self) -> Option<ConnectionId> {

@@ -189,6 +189,22 @@ async fn an_answer_in_between_clears_the_count() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_answer_that_nobody_looked_at_is_one() {
+    let (fake, node) = node();
+    lock(&node).await.unwrap();
+    for _ in 0..5 {
+        fake.is(|mood| mood.hesitates = true);
+        let claim = claim("a");
+        let mut call = node.acquire(&claim, ttl());
+        assert!(at_once(&mut call).await.is_none());
+        fake.is(|mood| mood.hesitates = false);
+        tokio::time::advance(NODE_TIMEOUT).await;
+        drop(call);
+    }
+    assert_eq!(Some(ConnectionId(1)), node.connection());
+}
+
+#[tokio::test(start_paused = true)]
 async fn requests_given_up_at_once_do_not_count() {
     let (fake, node) = node();
     lock(&node).await.unwrap();
@@ -291,6 +307,29 @@ fn a_supervisor_whose_runtime_is_not_driven_is_replaced_and_changes_nothing_late
     assert_eq!((Some(ConnectionId(2)), 2), (node.connection(), fake.connects()));
     drop(first);
     assert_eq!(Some(ConnectionId(2)), node.connection(), "nor when its runtime ends");
+}
+
+#[test]
+fn a_first_connect_whose_runtime_is_not_driven_is_begun_anew() {
+    let (first, second) =
+        (runtime(), Builder::new_current_thread().enable_all().start_paused(true).build().unwrap());
+    let (fake, node) = node();
+    fake.is(|mood| mood.accepts = Ok(false));
+    first.block_on(async { give_up(&node).await });
+    second.block_on(async {
+        give_up(&node).await;
+        assert_eq!(1, fake.connects(), "there is still hope");
+        tokio::time::advance(Duration::from_secs(2)).await;
+        fake.is(|mood| mood.accepts = Ok(true));
+        assert_eq!(Vote::Granted, lock(&node).await.unwrap());
+        assert_eq!(2, fake.connects());
+    });
+    first.block_on(async {
+        while Handle::current().metrics().num_alive_tasks() > 0 {
+            tokio::task::yield_now().await;
+        }
+    });
+    assert_eq!((Some(ConnectionId(1)), 1), (node.connection(), fake.open()), "the late one is not used");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,74 @@
+//! A node on smol: without a tokio runtime anywhere.
+#![cfg(feature = "smol")]
+#![allow(clippy::unwrap_used)] // a panic is how a test reports
+
+use std::time::{Duration, Instant};
+
+use redlock_redis_rs::{
+    Claim, IntoResources, LockNode, NodeErrorKind, Options, Token, Ttl, Vote, builder_with, node,
+};
+use redlock_testkit::RedisServer;
+use smol::Timer;
+use smol::future::or;
+
+/// Far above what anything here takes; what runs into it hangs.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+fn ttl() -> Ttl {
+    Ttl::new(Duration::from_secs(60)).unwrap()
+}
+
+/// What the future comes to, or a panic.
+async fn soon<T>(future: impl Future<Output = T>) -> T {
+    or(future, async {
+        Timer::after(PATIENCE).await;
+        panic!("it hangs")
+    })
+    .await
+}
+
+#[test]
+fn a_node_votes_heals_and_ends() {
+    let server = RedisServer::start();
+    let node = node(server.url(), &Options::smol()).unwrap();
+    let claim = Claim::new(["a", "b"].into_resources().unwrap(), Token::from_bytes("mine"));
+    let clients = || server.command(&["CLIENT", "LIST"]).lines().count() - 1; // but for the one that asks
+    smol::block_on(soon(async {
+        assert_eq!(Vote::Granted, node.acquire(&claim, ttl()).await.unwrap());
+        assert_eq!(Vote::Granted, node.extend(&claim, ttl()).await.unwrap());
+        assert_eq!(Vote::Granted, node.release(&claim).await.unwrap());
+
+        server.kill();
+        while node.connection().is_some() {
+            Timer::after(Duration::from_millis(1)).await;
+        }
+        assert_eq!(NodeErrorKind::Unavailable, node.release(&claim).await.unwrap_err().kind());
+        server.restart();
+        let start = Instant::now();
+        while node.connection().is_none() {
+            Timer::after(Duration::from_millis(1)).await;
+        }
+        assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+        assert_eq!(Vote::Granted, node.acquire(&claim, ttl()).await.unwrap());
+
+        assert_eq!(1, clients());
+        drop(node);
+        while clients() > 0 {
+            Timer::after(Duration::from_millis(1)).await;
+        }
+    }));
+}
+
+#[test]
+fn a_lock_is_taken_and_released() {
+    let servers = RedisServer::start_many(3);
+    let redlock =
+        builder_with(servers.iter().map(RedisServer::url), &Options::smol()).unwrap().build().unwrap();
+    smol::block_on(soon(async {
+        let guard = redlock.lock("a", Duration::from_secs(10)).await.unwrap();
+        assert!(redlock.try_lock("a", Duration::from_secs(10)).await.unwrap().is_none());
+        guard.release().await.unwrap();
+        redlock.close().await;
+    }));
+    assert!(servers.iter().all(|server| server.keys().is_empty()));
+}
