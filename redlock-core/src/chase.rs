@@ -62,9 +62,11 @@ impl Chaser {
 }
 
 impl Queue {
-    fn push(&mut self, due: Instant, chase: Chase) {
+    /// Answers whether the oldest had to make room.
+    fn push(&mut self, due: Instant, chase: Chase) -> bool {
         self.pushed += 1;
         self.chases.insert((due, self.pushed), chase);
+        self.chases.len() > LIMIT && self.chases.pop_first().is_some()
     }
 
     /// Takes at most `limit` chases that are due.
@@ -78,13 +80,9 @@ impl Shared {
     /// Undoes a claim on a node, however long that takes, from `due` on.
     pub(crate) fn chase(self: &Arc<Self>, index: usize, due: Instant, chase: Chase) {
         let member = &self.members[index];
-        let mut queue = locked(&member.chaser.0);
-        if queue.chases.len() >= LIMIT {
+        if locked(&member.chaser.0).push(due, chase) {
             tracing::warn!(node = member.node.label(), "too much to undo: the oldest is left to its TTL");
-            queue.chases.pop_first();
         }
-        queue.push(due, chase);
-        drop(queue);
         self.resume_chase(index);
     }
 
@@ -199,5 +197,46 @@ impl Drop for Chasing {
         }
         drop(queue);
         self.shared.notify();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decide::pursuit::Trace;
+    use crate::resource::IntoResources;
+    use crate::token::Token;
+
+    fn chase(token: u32) -> Chase {
+        let claim = Claim::new("a".into_resources().unwrap(), Token::from_bytes(token.to_le_bytes()));
+        Chase { claim, pursuit: Trace::default().pursue() }
+    }
+
+    fn at(nanos: u64) -> Instant {
+        Instant::since_origin(Duration::from_nanos(nanos))
+    }
+
+    #[test]
+    fn what_is_due_is_taken_oldest_first() {
+        let mut queue = Queue::default();
+        for (token, due) in [(0, 5), (1, 3), (2, 3), (3, 9)] {
+            queue.push(at(due), chase(token));
+        }
+        let mut tokens = |limit, now| -> Vec<_> {
+            queue.take(limit, at(now)).into_iter().map(|chase| chase.claim.token().as_bytes()[0]).collect()
+        };
+        assert_eq!(Vec::<u8>::new(), tokens(8, 2));
+        assert_eq!(vec![1], tokens(1, 8));
+        assert_eq!(vec![2, 0], tokens(8, 8));
+        assert_eq!(vec![3], tokens(8, 9));
+    }
+
+    #[test]
+    fn the_oldest_makes_room_beyond_the_limit() {
+        let mut queue = Queue::default();
+        let dropped: u32 =
+            (0..66_000).map(|token| u32::from(queue.push(at(u64::from(token)), chase(token)))).sum();
+        assert_eq!((LIMIT, 66_000 - 65_536), (queue.chases.len(), dropped));
+        assert_eq!(464_u32.to_le_bytes(), queue.take(1, at(u64::MAX))[0].claim.token().as_bytes());
     }
 }

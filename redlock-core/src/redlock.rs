@@ -90,3 +90,16 @@ impl fmt::Debug for Redlock {
         f.debug_struct("Redlock").field("nodes", &labels).field("settings", &self.0.settings).finish()
     }
 }
+
+/// A service holds these in its state and moves them between tasks; so do the futures of its requests.
+const _: () = {
+    const fn shared<T: Send + Sync + 'static>() {}
+    const fn sent<T: Send + 'static>() {}
+    shared::<Redlock>();
+    shared::<Builder>();
+    shared::<crate::Guard>();
+    shared::<crate::Lease>();
+    shared::<crate::Error>();
+    sent::<LockRequest>();
+    sent::<TryLockRequest>();
+};
