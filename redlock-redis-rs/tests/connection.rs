@@ -1,0 +1,232 @@
+//! One connection of the redis client: what it sends, what it makes of the answer, and what is left when it is gone.
+#![cfg(feature = "tokio")]
+#![allow(clippy::unwrap_used)] // a panic is how a test reports
+
+mod scripted;
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use redlock_redis_rs::{Connection, Connector, IntoConnector};
+use redlock_testkit::RedisServer;
+use redlock_wire::{Command, Connection as _, Connector as _, Reply, Sent};
+use scripted::{Answer, Scripted, greet};
+use tokio::runtime::Handle;
+
+/// Far above what anything here takes; what runs into it hangs.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+fn connector(port: u16) -> Connector {
+    format!("redis://127.0.0.1:{port}").into_connector().unwrap()
+}
+
+async fn connect(port: u16) -> Connection {
+    connector(port).connect().await.unwrap()
+}
+
+fn set<'a>(key: &'a [u8], value: &'a [u8], get: bool) -> Command<'a> {
+    Command::SetIfAbsent { key, value, millis: 60_000, get }
+}
+
+fn other<'a>(name: &'static str, args: &'a [&'a [u8]]) -> Command<'a> {
+    Command::Other { name, args }
+}
+
+fn bytes(text: impl AsRef<[u8]>) -> Reply {
+    Reply::Bytes(text.as_ref().to_vec())
+}
+
+async fn soon<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, future).await.expect("it hangs")
+}
+
+/// Waits for what other tasks or the server have to do first.
+async fn until(mut is_so: impl FnMut() -> bool) {
+    soon(async {
+        while !is_so() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await;
+}
+
+/// Polls the future once and drops it. Whether it was ready.
+async fn begin(future: impl Future) -> bool {
+    let mut future = pin!(future);
+    poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_ready())).await
+}
+
+fn clients(server: &RedisServer) -> usize {
+    server.command(&["CLIENT", "LIST"]).lines().count() - 1 // but for the one that asks
+}
+
+#[tokio::test]
+async fn set_if_absent_and_its_answers() {
+    let server = RedisServer::start();
+    let connection = connect(server.port()).await;
+    let (key, token) = (b"\x00\xff\r\n key", b"\xfe\x00token");
+
+    assert_eq!(bytes("OK"), connection.call(set(key, token, false)).await.unwrap());
+    assert_eq!(Reply::Nil, connection.call(set(key, b"else", false)).await.unwrap());
+    assert_eq!(bytes(token), connection.call(set(key, b"else", true)).await.unwrap());
+    assert_eq!(Reply::Nil, connection.call(set(b"fresh", token, true)).await.unwrap());
+    assert_eq!(bytes(token), connection.call(other("GET", &[b"fresh"])).await.unwrap());
+    let Reply::Int(left) = connection.call(other("PTTL", &[key])).await.unwrap() else { panic!("no number") };
+    assert!((50_000..=60_000).contains(&left), "{left} ms");
+}
+
+#[tokio::test]
+async fn a_pipeline_tells_each_reply_also_when_one_is_an_error() {
+    let server = RedisServer::start();
+    let connection = connect(server.port()).await;
+    let wrong = other("EVALSHA", &[b"ffffffffffffffffffffffffffffffffffffffff", b"0"]);
+    let replies = connection.pipeline(&[set(b"a", b"1", false), wrong, other("GET", &[b"a"])]).await.unwrap();
+
+    let [done, Reply::Error(error), value] = &replies[..] else { panic!("{replies:?}") };
+    assert_eq!((&bytes("OK"), &bytes("1")), (done, value));
+    assert!(error.starts_with("NOSCRIPT "), "{error}");
+    assert!(matches!(&connection.pipeline(&[wrong]).await.unwrap()[..], [Reply::Error(_)]));
+    assert!(connection.pipeline(&[]).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_dropped_connection_leaves_neither_task_nor_socket() {
+    let server = RedisServer::start();
+    let tasks = || Handle::current().metrics().num_alive_tasks();
+    let before = tasks();
+    for _ in 0..100 {
+        let connection = connect(server.port()).await;
+        connection.call(set(b"k", b"v", false)).await.unwrap();
+        assert!(tasks() > before);
+    }
+    until(|| tasks() == before).await;
+    until(|| clients(&server) == 0).await;
+}
+
+#[tokio::test]
+async fn a_lost_connection_fails_what_is_in_flight_and_is_over() {
+    let server = RedisServer::start();
+    let connection = connect(server.port()).await;
+    server.pause();
+    let (outcome, ()) = soon(async {
+        tokio::join!(connection.call(set(b"k", b"v", false)), async {
+            tokio::task::yield_now().await; // after this it is in flight
+            server.kill();
+            connection.lost().await;
+        })
+    })
+    .await;
+    assert_eq!(Sent::Maybe, outcome.unwrap_err().sent);
+
+    server.restart();
+    for attempt in [set(b"k", b"v", false), other("GET", &[b"k"])] {
+        assert_eq!(Sent::No, soon(connection.call(attempt)).await.unwrap_err().sent);
+        assert_eq!(Sent::No, soon(connection.pipeline(&[attempt, attempt])).await.unwrap_err().sent);
+    }
+    assert_eq!(0, clients(&server), "it never connects again");
+}
+
+#[test]
+fn a_connection_is_lost_with_its_runtime() {
+    let server = RedisServer::start();
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let connection = runtime().block_on(connect(server.port()));
+    runtime().block_on(async {
+        soon(connection.lost()).await;
+        assert_eq!(Sent::No, connection.call(set(b"k", b"v", false)).await.unwrap_err().sent);
+    });
+}
+
+#[tokio::test]
+async fn a_command_whose_reply_is_lost_is_never_sent_again() {
+    let server = Scripted::start(|command| greet(command).unwrap_or(Answer::HangUp)).await;
+    for commands in [vec![set(b"k", b"v", true)], vec![set(b"k", b"v", true), other("GET", &[b"k"])]] {
+        let connection = connect(server.port()).await;
+        let (sent, connected) = (server.seen("SET "), server.seen("HELLO"));
+        let failure = soon(connection.pipeline(&commands)).await.unwrap_err();
+        assert_eq!(Sent::Maybe, failure.sent);
+        soon(connection.lost()).await;
+        assert_eq!((sent + 1, connected), (server.seen("SET "), server.seen("HELLO")));
+    }
+}
+
+#[tokio::test]
+async fn nonsense_from_the_server_is_the_end_of_the_connection() {
+    let server = Scripted::start(|command| greet(command).unwrap_or(Answer::Say("?!\r\n"))).await;
+    let connection = connect(server.port()).await;
+    assert_eq!(Sent::Maybe, soon(connection.call(set(b"k", b"v", true))).await.unwrap_err().sent);
+    soon(connection.lost()).await;
+}
+
+#[tokio::test]
+async fn a_dropped_call_does_not_disturb_those_after_it() {
+    let server = RedisServer::start();
+    let connection = connect(server.port()).await;
+    for round in 0..100 {
+        assert!(!begin(connection.call(other("ECHO", &[b"dropped"]))).await);
+        let text = format!("{round}");
+        assert_eq!(bytes(&text), connection.call(other("ECHO", &[text.as_bytes()])).await.unwrap());
+    }
+}
+
+#[tokio::test]
+async fn speaks_resp3_and_falls_back_to_resp2_where_hello_is_refused() {
+    let proto = |server: &RedisServer| {
+        let clients = server.command(&["CLIENT", "LIST"]);
+        let line = clients.lines().find(|line| !line.contains("cmd=client|list")).unwrap().to_owned();
+        line.split(' ').find_map(|field| field.strip_prefix("resp=")).unwrap().to_owned()
+    };
+    let server = RedisServer::start();
+    let connection = connect(server.port()).await;
+    assert_eq!("3", proto(&server));
+    drop(connection);
+
+    let old = RedisServer::builder().arg("--rename-command").arg("HELLO").arg("").start();
+    let connection = connect(old.port()).await;
+    assert_eq!("2", proto(&old));
+    assert_eq!(bytes("OK"), connection.call(set(b"k", b"v", false)).await.unwrap());
+    assert_eq!(Reply::Nil, connection.call(other("GET", &[b"none"])).await.unwrap());
+    old.kill();
+    assert_eq!(Sent::Maybe, soon(connection.call(other("GET", &[b"k"]))).await.unwrap_err().sent);
+    soon(connection.lost()).await;
+}
+
+#[tokio::test]
+async fn a_failed_connect_says_why_and_not_the_password() {
+    let refused = |server: RedisServer, password: &'static str| async move {
+        let url = format!("redis://:{password}@127.0.0.1:{}", server.port());
+        let failure = url.into_connector().unwrap().connect().await.expect_err("it connects");
+        assert_eq!(Sent::No, failure.sent);
+        assert!(!failure.message.contains(password) && !failure.message.contains('\n'), "{failure:?}");
+        failure.message
+    };
+    assert!(refused(RedisServer::builder().password("right").start(), "wr0ng").await.contains("WRONGPASS"));
+    let lacking = ["--rename-command", "HELLO", "", "--rename-command", "AUTH", ""];
+    let lacking = lacking.iter().fold(RedisServer::builder(), |builder, arg| builder.arg(*arg)).start();
+    assert!(refused(lacking, "hunter2").await.to_lowercase().contains("authentication failed"));
+
+    let server = RedisServer::start();
+    server.kill();
+    let gone = connector(server.port()).connect().await.expect_err("it connects");
+    assert_eq!(Sent::No, gone.sent);
+    assert!(gone.message.contains("refused"), "{}", gone.message);
+}
+
+#[tokio::test]
+async fn logs_in_with_any_password() {
+    let server = RedisServer::start();
+    server.command(&["ACL", "SETUSER", "ann", "on", ">two words, a \" and a \r\n", "~*", "+@all"]);
+    let url = format!("redis://ann:two%20words,%20a%20%22%20and%20a%20%0D%0A@127.0.0.1:{}/3", server.port());
+    let connection = url.into_connector().unwrap().connect().await.unwrap();
+    assert_eq!(bytes("ann"), connection.call(other("ACL", &[b"WHOAMI"])).await.unwrap());
+}
+
+#[tokio::test]
+async fn connects_over_ipv6() {
+    let server = RedisServer::builder().arg("--bind").arg("127.0.0.1").arg("::1").start();
+    let connector = format!("redis://[::1]:{}", server.port()).into_connector().unwrap();
+    let connection = connector.connect().await.unwrap();
+    assert_eq!(bytes("OK"), connection.call(set(b"k", b"v", false)).await.unwrap());
+}
