@@ -1,6 +1,7 @@
 //! One connection of fred's: what it sends, what it makes of the answer, and what is left when it is gone.
 #![allow(clippy::unwrap_used)] // a panic is how a test reports
 
+#[path = "../../tests/scripted.rs"]
 mod scripted;
 
 use std::time::Duration;

@@ -2,6 +2,7 @@
 #![cfg(feature = "tokio")]
 #![allow(clippy::unwrap_used)] // a panic is how a test reports
 
+#[path = "../../tests/scripted.rs"]
 mod scripted;
 
 use std::future::poll_fn;

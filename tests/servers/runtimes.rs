@@ -35,7 +35,12 @@ fn one_redlock_works_in_two_runtimes_at_once() {
             runtime().block_on(async {
                 for cycle in 0..50 {
                     let guard = redlock.lock("a", TTL).retry_delay(Duration::from_millis(2)).await.unwrap();
-                    assert_eq!(Released::Held, guard.release().await.unwrap(), "cycle {cycle}");
+                    // The connections live in one of the two. When it ends, what the other has under way fails, is said
+                    // to have failed, and is repeated in the background.
+                    match guard.release().await {
+                        Ok(released) => assert_eq!(Released::Held, released, "cycle {cycle}"),
+                        Err(error) => assert_eq!(ErrorKind::NoQuorum, error.kind(), "cycle {cycle}"),
+                    }
                 }
             });
         }

@@ -1,10 +1,9 @@
 //! The node keeps the contract of a transport, sentence by sentence.
-#![cfg(feature = "tokio")]
 #![allow(clippy::unwrap_used)] // a panic is how a test reports
 
 use std::sync::Arc;
 
-use redlock_redis_rs::{LockNode, Options, Resource, Runtime, TokioRuntime, node};
+use crate::adapter::{LockNode, Options, Resource, Runtime, TokioRuntime, node};
 use redlock_testkit::RedisServer;
 use redlock_testkit::conformance::Backend;
 

@@ -1,12 +1,11 @@
 //! `rediss://` against a real server with a certificate of its own authority.
-#![cfg(any(feature = "tls-rustls", feature = "tls-native-tls"))]
 #![allow(clippy::unwrap_used)] // a panic is how a test reports
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use redlock_fred::IntoConnector;
+use crate::adapter::IntoConnector;
 use redlock_testkit::RedisServer;
 use redlock_wire::{Command as Request, Connection, Connector, Reply, Sent};
 
@@ -20,7 +19,11 @@ struct Secure {
 
 impl Secure {
     fn start(name: &str) -> Self {
-        let folder = std::env::temp_dir().join(format!("redlock-fred-tls-{name}-{}", std::process::id()));
+        let folder = std::env::temp_dir().join(format!(
+            "{}-tls-{name}-{}",
+            env!("CARGO_PKG_NAME"),
+            std::process::id()
+        ));
         std::fs::create_dir_all(&folder).unwrap();
         let file = |name: &str| folder.join(name).to_str().unwrap().to_owned();
         let (authority, key) = (file("ca.pem"), file("ca.key"));
@@ -84,7 +87,7 @@ async fn a_certificate_of_an_unknown_authority_is_refused() {
 fn the_authorities_of_the_system_are_trusted() {
     let secure = Secure::start("known");
     let run = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "connects_to_the_server_in_the_environment", "--ignored"])
+        .args(["--exact", "tls::connects_to_the_server_in_the_environment", "--ignored"])
         .env("SSL_CERT_FILE", &secure.authority)
         .env(PORT, &secure.port)
         .output()
@@ -105,4 +108,4 @@ async fn connects_to_the_server_in_the_environment() {
     }
 }
 
-const PORT: &str = "REDLOCK_FRED_TLS_PORT";
+const PORT: &str = "REDLOCK_TLS_PORT";

@@ -1,0 +1,15 @@
+//! What every adapter promises: on real servers, and on scripted ones that misbehave.
+
+use redlock_redis_rs as adapter;
+
+#[path = "../../tests/conformance.rs"]
+mod conformance;
+#[path = "../../tests/node.rs"]
+mod node;
+#[path = "../../tests/scripted.rs"]
+mod scripted;
+#[path = "../../tests/servers/mod.rs"]
+mod servers;
+#[cfg(any(feature = "tls-rustls", feature = "tls-native-tls"))]
+#[path = "../../tests/tls.rs"]
+mod tls;
