@@ -126,7 +126,8 @@ async fn a_lost_connection_fails_what_is_in_flight_and_is_over() {
         assert_eq!(Sent::No, soon(connection.call(attempt)).await.unwrap_err().sent);
         assert_eq!(Sent::No, soon(connection.pipeline(&[attempt, attempt])).await.unwrap_err().sent);
     }
-    assert_eq!(0, clients(&server), "it never connects again");
+    // It never connects again; the last look from outside may take a moment to be gone.
+    until(|| clients(&server) == 0).await;
 }
 
 #[test]

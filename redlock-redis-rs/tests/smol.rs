@@ -51,7 +51,7 @@ fn a_node_votes_heals_and_ends() {
         assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
         assert_eq!(Vote::Granted, node.acquire(&claim, ttl()).await.unwrap());
 
-        assert_eq!(1, clients());
+        assert!(clients() > 0);
         drop(node);
         while clients() > 0 {
             Timer::after(Duration::from_millis(1)).await;

@@ -3,10 +3,14 @@
 use std::future::pending;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use event_listener::Event;
 
 use crate::connection::{Command, Connection, Connector, Failure, Reply};
+
+/// Far above what anything here takes; what runs into it hangs.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The server, its client, and what a test decides about them. Clones are the same.
 #[derive(Clone, Default)]
@@ -82,8 +86,12 @@ impl Fake {
         std::mem::take(&mut self.0.calls.lock().unwrap())
     }
 
-    /// Waits until `is_so`.
+    /// Waits until `is_so`, or panics.
     pub(crate) async fn until(&self, is_so: impl Fn(&Self) -> bool) {
+        tokio::time::timeout(PATIENCE, self.wait(is_so)).await.expect("it hangs");
+    }
+
+    async fn wait(&self, is_so: impl Fn(&Self) -> bool) {
         loop {
             let changed = self.0.changed.listen();
             if is_so(self) {
@@ -104,7 +112,7 @@ impl Connector for Fake {
     async fn connect(&self) -> Result<FakeConnection, Failure> {
         let number = self.0.connects.fetch_add(1, Ordering::SeqCst) + 1;
         self.0.changed.notify(usize::MAX);
-        self.until(|fake| fake.mood().accepts != Ok(false)).await;
+        self.wait(|fake| fake.mood().accepts != Ok(false)).await;
         self.mood().accepts.map_err(Failure::not_sent)?;
         self.0.open.fetch_add(1, Ordering::SeqCst);
         self.0.changed.notify(usize::MAX);
@@ -140,7 +148,7 @@ impl Connection for FakeConnection {
             return Err(Failure::maybe_sent("cut"));
         }
         self.fake.0.calls.lock().unwrap().push(name);
-        self.fake.until(|fake| !fake.mood().hesitates).await;
+        self.fake.wait(|fake| !fake.mood().hesitates).await;
         let mood = self.fake.mood();
         if !mood.answers {
             return pending().await;
@@ -160,6 +168,6 @@ impl Connection for FakeConnection {
     }
 
     async fn lost(&self) {
-        self.fake.until(|_| self.is_lost()).await;
+        self.fake.wait(|_| self.is_lost()).await;
     }
 }

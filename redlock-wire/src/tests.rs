@@ -14,12 +14,9 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::time::{Instant as Now, timeout};
 
 use crate::connection::Reply;
-use crate::fake::Fake;
+use crate::fake::{Fake, PATIENCE};
 use crate::node::Node;
 use crate::options::Options;
-
-/// Far above what anything here takes; what runs into it hangs.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// As core would give up a request.
 const NODE_TIMEOUT: Duration = Duration::from_millis(50);
@@ -56,6 +53,21 @@ async fn at_once<T>(future: impl Future<Output = T>) -> Option<T> {
 /// Gives up a request as core does.
 async fn give_up(node: &Node<Fake>) {
     assert!(timeout(NODE_TIMEOUT, node.acquire(&claim("a"), ttl())).await.is_err(), "it was answered");
+}
+
+fn tasks() -> usize {
+    Handle::current().metrics().num_alive_tasks()
+}
+
+/// Lets the tasks of this runtime run, without any time passing, until `is_so`.
+async fn settles(is_so: impl Fn() -> bool) {
+    for _ in 0..1000 {
+        if is_so() {
+            return;
+        }
+        tokio::task::yield_now().await;
+    }
+    panic!("it goes on");
 }
 
 fn unavailable(outcome: Result<Vote, NodeError>) -> String {
@@ -293,16 +305,12 @@ fn a_supervisor_whose_runtime_is_not_driven_is_replaced_and_changes_nothing_late
         }
         fake.is(|mood| mood.answers = true);
         fake.until(|fake| fake.connects() == 2).await;
-        while node.connection().is_none() {
-            tokio::task::yield_now().await;
-        }
+        settles(|| node.connection().is_some()).await;
         assert_eq!(Vote::Granted, lock(&node).await.unwrap());
     });
     first.block_on(async {
         fake.until(|fake| fake.open() == 1).await; // the replaced one lets go of its connection
-        while Handle::current().metrics().num_alive_tasks() > 0 {
-            tokio::task::yield_now().await;
-        }
+        settles(|| tasks() == 0).await;
     });
     assert_eq!((Some(ConnectionId(2)), 2), (node.connection(), fake.connects()));
     drop(first);
@@ -325,16 +333,13 @@ fn a_first_connect_whose_runtime_is_not_driven_is_begun_anew() {
         assert_eq!(2, fake.connects());
     });
     first.block_on(async {
-        while Handle::current().metrics().num_alive_tasks() > 0 {
-            tokio::task::yield_now().await;
-        }
+        settles(|| tasks() == 0).await;
     });
     assert_eq!((Some(ConnectionId(1)), 1), (node.connection(), fake.open()), "the late one is not used");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_dropped_node_leaves_neither_task_nor_connection() {
-    let tasks = || Handle::current().metrics().num_alive_tasks();
     for accepts in [Ok(true), Ok(false), Err("refused")] {
         let (fake, node) = node();
         fake.is(|mood| mood.accepts = accepts);
@@ -342,9 +347,7 @@ async fn a_dropped_node_leaves_neither_task_nor_connection() {
         assert_eq!(1, tasks(), "{accepts:?}");
         let start = Now::now();
         drop(node);
-        while tasks() > 0 {
-            tokio::task::yield_now().await;
-        }
+        settles(|| tasks() == 0).await;
         assert_eq!((Duration::ZERO, 0), (start.elapsed(), fake.open()), "{accepts:?}");
     }
 }
