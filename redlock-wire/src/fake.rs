@@ -35,8 +35,6 @@ pub(crate) struct Mood {
     pub(crate) accepts: Result<bool, &'static str>,
     /// Otherwise requests hang for ever.
     pub(crate) answers: bool,
-    /// Whether requests wait until it does no more.
-    pub(crate) hesitates: bool,
     pub(crate) knows_scripts: bool,
     pub(crate) info: Reply,
     pub(crate) set: Reply,
@@ -46,15 +44,7 @@ pub(crate) struct Mood {
 impl Default for Mood {
     fn default() -> Self {
         let info = Reply::Bytes(b"redis_version:7.0.15\r\nrun_id:fake\r\n".to_vec());
-        Self {
-            accepts: Ok(true),
-            answers: true,
-            hesitates: false,
-            knows_scripts: true,
-            info,
-            set: Reply::Nil,
-            get: Reply::Nil,
-        }
+        Self { accepts: Ok(true), answers: true, knows_scripts: true, info, set: Reply::Nil, get: Reply::Nil }
     }
 }
 
@@ -148,7 +138,6 @@ impl Connection for FakeConnection {
             return Err(Failure::maybe_sent("cut"));
         }
         self.fake.0.calls.lock().unwrap().push(name);
-        self.fake.wait(|fake| !fake.mood().hesitates).await;
         let mood = self.fake.mood();
         if !mood.answers {
             return pending().await;

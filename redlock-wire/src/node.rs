@@ -7,9 +7,7 @@
 
 use std::fmt;
 use std::future::Future;
-use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use redlock_core::{
@@ -100,9 +98,10 @@ impl<C: Connector> Node<C> {
         link: &Link<C::Connection>,
         request: impl Future<Output = Result<Vote, NodeError>>,
     ) -> Result<Vote, NodeError> {
-        let since = self.0.options.runtime.now();
-        let request = pin!(request);
-        Flight { node: &self.0, link, since, request: Some(request) }.await
+        let mut flight = Flight { node: &self.0, link, since: self.0.options.runtime.now(), over: false };
+        let outcome = request.await;
+        flight.land(&outcome);
+        outcome
     }
 }
 
@@ -156,16 +155,19 @@ impl<C: Connector> Drop for Shared<C> {
 }
 
 /// A request on its way. Dropped before it has come to something, it counts against the connection.
-struct Flight<'a, C: Connector, F: Future<Output = Result<Vote, NodeError>>> {
+///
+/// It is not polled again for that, to see whether an answer is there: a poll may send what has not been sent yet.
+struct Flight<'a, C: Connector> {
     node: &'a Arc<Shared<C>>,
     link: &'a Link<C::Connection>,
     since: Instant,
-    request: Option<Pin<&'a mut F>>,
+    over: bool,
 }
 
-impl<C: Connector, F: Future<Output = Result<Vote, NodeError>>> Flight<'_, C, F> {
+impl<C: Connector> Flight<'_, C> {
     /// What is learnt about the connection.
-    fn landed(&self, outcome: &Result<Vote, NodeError>) {
+    fn land(&mut self, outcome: &Result<Vote, NodeError>) {
+        self.over = true;
         match outcome {
             Err(error) if matches!(error.kind(), NodeErrorKind::Unavailable | NodeErrorKind::Unknown) => {
                 // A client that fails once is not asked again: what it would do next is anyone's guess.
@@ -177,24 +179,10 @@ impl<C: Connector, F: Future<Output = Result<Vote, NodeError>>> Flight<'_, C, F>
     }
 }
 
-impl<C: Connector, F: Future<Output = Result<Vote, NodeError>>> Future for Flight<'_, C, F> {
-    type Output = Result<Vote, NodeError>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let request = self.request.as_mut().expect("a future is not polled again once it is ready");
-        let outcome = ready!(request.as_mut().poll(cx));
-        self.request = None;
-        self.landed(&outcome);
-        Poll::Ready(outcome)
-    }
-}
-
-impl<C: Connector, F: Future<Output = Result<Vote, NodeError>>> Drop for Flight<'_, C, F> {
+impl<C: Connector> Drop for Flight<'_, C> {
     fn drop(&mut self) {
-        let Some(mut request) = self.request.take() else { return };
-        // The answer may be there, and the caller has not looked.
-        if let Poll::Ready(outcome) = request.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            return self.landed(&outcome);
+        if self.over {
+            return;
         }
         let waited = self.node.options.runtime.now().saturating_duration_since(self.since);
         if waited >= TELLING && self.link.given_up() >= BREAKING {

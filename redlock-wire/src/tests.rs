@@ -201,22 +201,6 @@ async fn an_answer_in_between_clears_the_count() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_nobody_looked_at_is_one() {
-    let (fake, node) = node();
-    lock(&node).await.unwrap();
-    for _ in 0..5 {
-        fake.is(|mood| mood.hesitates = true);
-        let claim = claim("a");
-        let mut call = node.acquire(&claim, ttl());
-        assert!(at_once(&mut call).await.is_none());
-        fake.is(|mood| mood.hesitates = false);
-        tokio::time::advance(NODE_TIMEOUT).await;
-        drop(call);
-    }
-    assert_eq!(Some(ConnectionId(1)), node.connection());
-}
-
-#[tokio::test(start_paused = true)]
 async fn requests_given_up_at_once_do_not_count() {
     let (fake, node) = node();
     lock(&node).await.unwrap();
