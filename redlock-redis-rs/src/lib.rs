@@ -47,3 +47,8 @@ pub use crate::builder::builder;
 pub use crate::builder::{Node, builder_with, node};
 #[cfg(any(feature = "tokio", feature = "smol"))]
 pub use crate::connection::{Connection, Connector};
+
+/// The README's example is compiled with the doctests.
+#[cfg(all(doctest, feature = "tokio"))]
+#[doc = include_str!("../../README.md")]
+struct Readme;
