@@ -12,11 +12,11 @@ use std::time::Duration;
 
 use crate::background::{Verdict, drive};
 use crate::claim::Claim;
-use crate::decide::tally::{Cause, Decision};
+use crate::decide::tally::{Cause, Decision, Question};
 use crate::error::{Error, ErrorKind};
 use crate::guard::Guard;
 use crate::lease::Lease;
-use crate::release;
+use crate::release::{self, Undoing};
 use crate::resource::Resources;
 use crate::round::Round;
 use crate::shared::Presence;
@@ -29,29 +29,33 @@ pub(crate) async fn attempt(
     resources: &Resources,
     ttl: Ttl,
 ) -> Result<Guard, Error> {
-    if presence.is_closed() {
-        return Err(Error::closed());
-    }
     presence.resume_chases();
     let claim = Claim::new(resources.clone(), Token::random(&*presence.runtime));
     let lease = Lease::new(Arc::clone(presence), claim);
-    drive(presence, |verdict| everywhere(lease, ttl, verdict)).await
+    let work = drive(presence, |verdict| everywhere(lease, ttl, verdict));
+    // Asked once the work counts as outstanding: whoever closes either sees it or is seen.
+    if presence.is_closed() {
+        return Err(Error::closed());
+    }
+    work.await
 }
 
 /// Asks all nodes, tells the verdict as soon as it is certain, and sees to every node that answers later.
 async fn everywhere(lease: Lease, ttl: Ttl, mut verdict: Verdict<Result<Guard, Error>>) {
     let shared = lease.shared();
+    let mut undecided = Undecided(Some(lease.clone()));
     let limit = node_timeout(shared.settings.node_timeout, ttl);
-    let mut round = Round::new(shared, limit, |node| node.acquire(lease.claim(), ttl));
+    let mut round = Round::new(shared, Question::Claim, limit, |node| node.acquire(lease.claim(), ttl));
     while round.decision() == Decision::Open {
         let Some(index) = next_while_awaited(&mut round, &mut verdict).await else { break };
         lease.settle(index, round.ballots.outcome(index));
     }
+    undecided.0 = None;
 
     let deadline = shared.settings.drift.deadline(round.ballots.start, ttl);
     let in_time = shared.now() < deadline;
     if round.decision() == Decision::Won && in_time && !verdict.is_canceled() {
-        lease.hold_until(deadline);
+        lease.hold_until(deadline, ttl);
         lease.keep_votes(&round.ballots);
         // A guard that nobody takes is dropped, and so released.
         let _ = verdict.send(Ok(Guard::new(lease.clone())));
@@ -75,6 +79,17 @@ async fn everywhere(lease: Lease, ttl: Ttl, mut verdict: Verdict<Result<Guard, E
     }
 }
 
+/// An attempt whose round is open. Dropped then, because its runtime has ended, it is left to the chases.
+struct Undecided(Option<Lease>);
+
+impl Drop for Undecided {
+    fn drop(&mut self) {
+        if let Some(lease) = &self.0 {
+            drop(Undoing::begin(lease));
+        }
+    }
+}
+
 /// The next vote; `None` when there is none left, or nobody waits for the verdict any more.
 async fn next_while_awaited<T>(round: &mut Round<'_>, verdict: &mut Verdict<T>) -> Option<usize> {
     let mut next = pin!(round.next());
@@ -95,18 +110,20 @@ fn error(lease: &Lease, round: &Round<'_>, in_time: bool) -> Option<Error> {
         Decision::Won => {
             (ErrorKind::Expired, format!("the validity of {resources} was spent before a quorum had granted"))
         }
-        Decision::Lost(Some(Cause::Contended)) => (
+        Decision::Lost(Some(Cause::Refused)) => (
             ErrorKind::Contended,
             format!("{resources} is held by someone else: {}", round.ballots.too_few_grant(shared)),
         ),
         Decision::Lost(Some(Cause::NoQuorum)) => {
-            let why = round.ballots.wrong_type().map_or(String::new(), |node| {
-                format!("; node {node} has something other than a lock under that name")
-            });
-            (
-                ErrorKind::NoQuorum,
-                format!("no quorum for {resources}: {}{why}", round.ballots.too_few_answer(shared)),
-            )
+            let (nodes, wrong) = (shared.members.len(), round.ballots.wrong_type());
+            if nodes - wrong < shared.quorum() {
+                let message =
+                    format!("{resources} is no lock: {wrong} of {nodes} nodes have something else under it");
+                (ErrorKind::WrongType, message)
+            } else {
+                let votes = round.ballots.too_few_answer(shared);
+                (ErrorKind::NoQuorum, format!("no quorum for {resources}: {votes}"))
+            }
         }
     };
     Some(round.ballots.error(kind, message, shared))

@@ -4,13 +4,14 @@
 //! timer is made when the first call has to wait, so calls that answer at once need none.
 
 use std::future::{Future, poll_fn};
+use std::mem;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use crate::clock::Instant;
 use crate::node::{NodeError, Vote};
-use crate::runtime::{BoxFuture, Runtime};
+use crate::runtime::{BoxFuture, LONGEST_SLEEP, Runtime};
 
 /// One request to one node.
 pub(crate) type Call<'a> = Pin<Box<dyn Future<Output = Result<Vote, NodeError>> + Send + 'a>>;
@@ -26,12 +27,29 @@ pub(crate) enum Ending {
 
 pub(crate) struct Calls<'a> {
     runtime: &'a dyn Runtime,
-    calls: Vec<Option<Call<'a>>>,
-    /// Where the current sweep over the calls goes on.
-    next: usize,
+    slots: Vec<Slot<'a>>,
     limit: Instant,
     timer: Option<BoxFuture<()>>,
     timed_out: bool,
+}
+
+enum Slot<'a> {
+    Pending(Call<'a>),
+    Ended(Ending),
+    Told,
+}
+
+impl Slot<'_> {
+    /// Takes the ending out, if there is one.
+    fn tell(&mut self, index: usize) -> Option<(usize, Ending)> {
+        match mem::replace(self, Slot::Told) {
+            Slot::Ended(ending) => Some((index, ending)),
+            other => {
+                *self = other;
+                None
+            }
+        }
+    }
 }
 
 impl<'a> Calls<'a> {
@@ -41,37 +59,48 @@ impl<'a> Calls<'a> {
         limit: Duration,
         calls: impl Iterator<Item = Call<'a>>,
     ) -> Self {
-        let calls = calls.map(Some).collect();
-        Self { runtime, calls, next: 0, limit: start + limit, timer: None, timed_out: false }
+        let slots = calls.map(Slot::Pending).collect();
+        Self { runtime, slots, limit: start + limit, timer: None, timed_out: false }
     }
 
     /// The next call to end, by its position; `None` when all have. Safe to drop and ask again.
+    ///
+    /// All calls have been polled, and so sent, before the first ending is told: what the caller does about an ending
+    /// comes after every request.
     pub(crate) async fn next(&mut self) -> Option<(usize, Ending)> {
         poll_fn(|cx| self.poll_next(cx)).await
     }
 
-    pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<(usize, Ending)>> {
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<(usize, Ending)>> {
         loop {
-            while let Some(slot) = self.calls.get_mut(self.next) {
-                self.next += 1;
-                let Some(call) = slot else { continue };
+            if let Some(ended) = self.slots.iter_mut().enumerate().find_map(|(index, slot)| slot.tell(index))
+            {
+                return Poll::Ready(Some(ended));
+            }
+            let (mut ended, mut waiting) = (false, false);
+            for slot in &mut self.slots {
+                let Slot::Pending(call) = slot else { continue };
                 let ending = match call.as_mut().poll(cx) {
                     Poll::Ready(Ok(vote)) => Ending::Answered(vote),
                     Poll::Ready(Err(error)) => Ending::Failed(error),
                     Poll::Pending if self.timed_out => Ending::TimedOut,
-                    Poll::Pending => continue,
+                    Poll::Pending => {
+                        waiting = true;
+                        continue;
+                    }
                 };
-                *slot = None;
-                return Poll::Ready(Some((self.next - 1, ending)));
+                *slot = Slot::Ended(ending);
+                ended = true;
             }
-            self.next = 0;
-            if self.calls.iter().all(Option::is_none) {
-                self.timer = None;
-                return Poll::Ready(None);
+            match (ended, waiting) {
+                (true, _) => {}
+                (false, false) => return Poll::Ready(None),
+                (false, true) => {
+                    // One more look after the limit: an answer that is there counts as one.
+                    ready!(self.poll_limit(cx));
+                    self.timed_out = true;
+                }
             }
-            // A last sweep after the limit: an answer that is there counts as one.
-            ready!(self.poll_limit(cx));
-            self.timed_out = true;
         }
     }
 
@@ -85,7 +114,7 @@ impl<'a> Calls<'a> {
             if left.is_zero() {
                 return Poll::Ready(());
             }
-            self.timer = Some(self.runtime.sleep(left));
+            self.timer = Some(self.runtime.sleep(left.min(LONGEST_SLEEP)));
         }
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! Each node has a queue of chases and, while it is not empty, one task. A node that is down is probed with the oldest
 //! chase alone, after a growing delay; once it answers, the rest goes out in batches. When a chase ends is decided in
-//! [`pursuit`](crate::decide::pursuit); time alone ends none. What bounds them: the queue holds 64 Ki chases, the oldest
-//! is dropped with a warning; and when the last handle and lease are gone, a minute is left.
+//! [`pursuit`](crate::decide::pursuit); time alone ends none. What bounds them: the queue holds 64 Ki chases, the one due
+//! first is dropped with a warning; and when the last handle and lease are gone, a minute is left.
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -11,12 +11,14 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use event_listener::Event;
+
 use crate::calls::{Calls, Ending};
 use crate::claim::Claim;
 use crate::clock::Instant;
 use crate::decide::pursuit::{Answer, Next, Pursuit};
 use crate::node::Vote;
-use crate::runtime::sleep_until;
+use crate::runtime::{sleep_until, sleep_until_or};
 use crate::shared::{Shared, locked};
 
 /// So many chases wait for one node at most: some 10 MB of claims.
@@ -43,7 +45,11 @@ pub(crate) struct Chase {
 
 /// The chases of one node.
 #[derive(Default)]
-pub(crate) struct Chaser(Mutex<Queue>);
+pub(crate) struct Chaser {
+    queue: Mutex<Queue>,
+    /// Fires when something was pushed: it may be due before what the task waits for.
+    pushed: Event,
+}
 
 #[derive(Default)]
 struct Queue {
@@ -56,13 +62,13 @@ struct Queue {
 
 impl Chaser {
     pub(crate) fn is_empty(&self) -> bool {
-        let queue = locked(&self.0);
+        let queue = locked(&self.queue);
         queue.chases.is_empty() && !queue.running
     }
 }
 
 impl Queue {
-    /// Answers whether the oldest had to make room.
+    /// Answers whether the one that is due first had to make room.
     fn push(&mut self, due: Instant, chase: Chase) -> bool {
         self.pushed += 1;
         self.chases.insert((due, self.pushed), chase);
@@ -79,22 +85,38 @@ impl Queue {
 impl Shared {
     /// Undoes a claim on a node, however long that takes, from `due` on.
     pub(crate) fn chase(self: &Arc<Self>, index: usize, due: Instant, chase: Chase) {
-        let member = &self.members[index];
-        if locked(&member.chaser.0).push(due, chase) {
-            tracing::warn!(node = member.node.label(), "too much to undo: the oldest is left to its TTL");
-        }
+        self.push_chase(index, due, chase);
         self.resume_chase(index);
     }
 
-    /// Starts again what runtimes have taken with them when they ended.
-    pub(crate) fn resume_chases(self: &Arc<Self>) {
+    /// The same, from where nothing can be started: a runtime is about to end. It begins when the lock is next used.
+    pub(crate) fn leave_to_chase(&self, index: usize, due: Instant, chase: Chase) {
+        self.push_chase(index, due, chase);
+        self.chases_stopped.store(true, Ordering::Release);
+    }
+
+    /// Starts again what runtimes have taken with them when they ended. `false` when it ended at once: then there is no
+    /// runtime to run it.
+    pub(crate) fn resume_chases(self: &Arc<Self>) -> bool {
         if self.chases_stopped.swap(false, Ordering::AcqRel) {
             (0..self.members.len()).for_each(|index| self.resume_chase(index));
         }
+        !self.chases_stopped.load(Ordering::Acquire)
+    }
+
+    fn push_chase(&self, index: usize, due: Instant, chase: Chase) {
+        let member = &self.members[index];
+        if locked(&member.chaser.queue).push(due, chase) {
+            tracing::warn!(
+                node = member.node.label(),
+                "too much to undo: what is due first is left to its TTL"
+            );
+        }
+        member.chaser.pushed.notify(usize::MAX);
     }
 
     fn resume_chase(self: &Arc<Self>, index: usize) {
-        let mut queue = locked(&self.members[index].chaser.0);
+        let mut queue = locked(&self.members[index].chaser.queue);
         if !queue.chases.is_empty() && !mem::replace(&mut queue.running, true) {
             drop(queue);
             let chasing = Chasing { shared: Arc::clone(self), index, taken: Vec::new(), over: false };
@@ -118,9 +140,10 @@ impl Chasing {
         let mut delay = Duration::ZERO;
         loop {
             let limit = if delay.is_zero() { BATCH } else { 1 };
+            let pushed = self.shared.members[self.index].chaser.pushed.listen();
             let Some(due) = self.take(limit) else { return };
             if due > self.shared.now() {
-                sleep_until(&*self.shared.runtime, due).await;
+                sleep_until_or(&*self.shared.runtime, due, pushed).await;
             } else if self.release().await {
                 delay = Duration::ZERO;
             } else {
@@ -134,7 +157,7 @@ impl Chasing {
     fn take(&mut self, limit: usize) -> Option<Instant> {
         let now = self.shared.now();
         let given_up = self.shared.abandoned().is_some_and(|since| now > since + GRACE);
-        let mut queue = locked(&self.shared.members[self.index].chaser.0);
+        let mut queue = locked(&self.shared.members[self.index].chaser.queue);
         if given_up && !queue.chases.is_empty() {
             tracing::warn!(
                 keys = queue.chases.len(),
@@ -173,7 +196,7 @@ impl Chasing {
             };
         }
         drop(calls);
-        let mut queue = locked(&member.chaser.0);
+        let mut queue = locked(&member.chaser.queue);
         for ((chase, pursuit), next) in self.taken.drain(..).zip(pursuits).zip(next) {
             if let Next::Again(due) = next {
                 queue.push(due, Chase { pursuit, ..chase });
@@ -187,7 +210,7 @@ impl Chasing {
 impl Drop for Chasing {
     fn drop(&mut self) {
         let now = self.shared.now();
-        let mut queue = locked(&self.shared.members[self.index].chaser.0);
+        let mut queue = locked(&self.shared.members[self.index].chaser.queue);
         for chase in self.taken.drain(..) {
             queue.push(now, chase);
         }

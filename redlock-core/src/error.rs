@@ -32,6 +32,9 @@ pub enum ErrorKind {
     Expired,
     /// A quorum says that the lock is not ours any more.
     Lost,
+    /// What lies under a resource's key is no lock, on so many nodes that there is no quorum. Somebody uses the name for
+    /// something else.
+    WrongType,
     /// The configuration or an argument is wrong. Nothing was sent.
     Invalid,
     /// A backend cannot do what was asked. Nothing was sent.
@@ -65,7 +68,11 @@ impl Error {
     pub fn is_retryable(&self) -> bool {
         match self.0.kind {
             ErrorKind::Contended | ErrorKind::NoQuorum | ErrorKind::Expired => true,
-            ErrorKind::Lost | ErrorKind::Invalid | ErrorKind::Unsupported | ErrorKind::Closed => false,
+            ErrorKind::Lost
+            | ErrorKind::WrongType
+            | ErrorKind::Invalid
+            | ErrorKind::Unsupported
+            | ErrorKind::Closed => false,
         }
     }
 

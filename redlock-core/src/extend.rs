@@ -7,11 +7,10 @@
 
 use crate::acquire::node_timeout;
 use crate::background::{Verdict, drive};
-use crate::calls::{Calls, Ending};
-use crate::decide::tally::{Cause, Decision};
+use crate::calls::Calls;
+use crate::decide::tally::{Cause, Decision, Question};
 use crate::error::{Error, ErrorKind};
 use crate::lease::Lease;
-use crate::node::Vote;
 use crate::report::Outcome;
 use crate::round::Round;
 use crate::ttl::Ttl;
@@ -29,7 +28,7 @@ pub(crate) async fn extend(lease: &Lease, ttl: Ttl) -> Result<(), Error> {
 async fn everywhere(lease: Lease, ttl: Ttl, verdict: Verdict<Result<(), Error>>) {
     let shared = lease.shared();
     let limit = node_timeout(shared.settings.node_timeout, ttl);
-    let mut round = Round::new(shared, limit, |node| node.extend(lease.claim(), ttl));
+    let mut round = Round::new(shared, Question::Hold, limit, |node| node.extend(lease.claim(), ttl));
     let mut verdict = Some(verdict);
     let mut extended = false;
     loop {
@@ -46,7 +45,7 @@ async fn everywhere(lease: Lease, ttl: Ttl, verdict: Verdict<Result<(), Error>>)
     if extended {
         let refused = |index: &usize| matches!(round.ballots.outcome(*index), Outcome::Refused(_));
         let lost: Vec<_> = (0..shared.members.len()).filter(refused).collect();
-        refill(&lease, ttl, lost).await;
+        refill(&lease, lost).await;
     }
 }
 
@@ -56,16 +55,19 @@ fn outcome(lease: &Lease, round: &Round<'_>, ttl: Ttl) -> Option<Result<(), Erro
     let resources = lease.claim().all_resources();
     let (kind, message) = match round.decision() {
         Decision::Open | Decision::Lost(None) => return None,
+        Decision::Won if lease.is_released() => {
+            (ErrorKind::Lost, format!("the lock on {resources} was released before a quorum had extended it"))
+        }
         // Checked again after the wait: what has passed is not revived.
         Decision::Won if !lease.is_held() => (
             ErrorKind::Expired,
             format!("the validity of {resources} passed before a quorum had extended it"),
         ),
         Decision::Won => {
-            lease.hold_until(shared.settings.drift.deadline(round.ballots.start, ttl));
+            lease.hold_until(shared.settings.drift.deadline(round.ballots.start, ttl), ttl);
             return Some(Ok(()));
         }
-        Decision::Lost(Some(Cause::Contended)) => {
+        Decision::Lost(Some(Cause::Refused)) => {
             let votes = round.ballots.too_few_grant(shared);
             (ErrorKind::Lost, format!("the lock on {resources} is not ours any more: {votes}"))
         }
@@ -78,19 +80,13 @@ fn outcome(lease: &Lease, round: &Round<'_>, ttl: Ttl) -> Option<Result<(), Erro
 }
 
 /// Writes the claim to nodes that have lost it. The lease's traces see to it that a release undoes that too.
-async fn refill(lease: &Lease, ttl: Ttl, mut nodes: Vec<usize>) {
+async fn refill(lease: &Lease, nodes: Vec<usize>) {
     let shared = lease.shared();
-    nodes.retain(|index| lease.begin_refill(*index));
+    let Some(ttl) = lease.begin_refill(&nodes) else { return };
     let calls = nodes.iter().map(|index| shared.members[*index].node.acquire(lease.claim(), ttl));
     let limit = node_timeout(shared.settings.node_timeout, ttl);
     let mut calls = Calls::new(&*shared.runtime, shared.now(), limit, calls);
     while let Some((position, ending)) = calls.next().await {
-        let outcome = match ending {
-            Ending::Answered(Vote::Granted) => Outcome::Granted,
-            Ending::Answered(Vote::Refused(refusal)) => Outcome::Refused(refusal),
-            Ending::Failed(error) => Outcome::Failed(error),
-            Ending::TimedOut => Outcome::TimedOut,
-        };
-        lease.settle(nodes[position], &outcome);
+        lease.settle(nodes[position], &ending.into());
     }
 }

@@ -1,17 +1,21 @@
 //! Whether the nodes could vote now.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
+use crate::background::{Verdict, drive};
 use crate::claim::Claim;
+use crate::decide::tally::Question;
 use crate::report::{NodeReport, Outcome};
 use crate::resource::{Resource, Resources};
 use crate::round::Round;
 use crate::shared::Shared;
 use crate::token::Token;
+use crate::ttl::Ttl;
 
-/// The name that health checks release. Nothing is ever written under it.
-const PROBE: &str = "redlock-health";
+/// What the names of health checks begin with. What is left of one is gone after 10 ms.
+const PROBE: &[u8] = b"redlock-health-";
 
 /// What every node answered to a health check.
 #[derive(Clone, Debug)]
@@ -85,11 +89,20 @@ impl fmt::Display for NodeHealth {
     }
 }
 
-pub(crate) async fn health(shared: &Shared) -> Health {
-    let probe = Resources::new(Resource::new(PROBE)).expect("one valid name");
-    let claim = Claim::new(probe, Token::random(&*shared.runtime));
-    let mut round = Round::new(shared, shared.settings.node_timeout, |node| node.release(&claim));
-    while round.next().await.is_some() {}
-    let nodes = round.ballots.reports(shared).into_iter().map(NodeHealth).collect();
-    Health { nodes, up: round.ballots.tally().answered(), quorum: shared.quorum() }
+pub(crate) async fn health(shared: &Arc<Shared>) -> Health {
+    drive(shared, |verdict| probe(Arc::clone(shared), verdict)).await
+}
+
+async fn probe(shared: Arc<Shared>, verdict: Verdict<Health>) {
+    let token = Token::random(&*shared.runtime);
+    let name = [PROBE, token.as_bytes()].concat();
+    let resources = Resource::new(name).and_then(|name| Resources::new([name])).expect("one short name");
+    let claim = Claim::new(resources, token);
+    let limit = shared.settings.node_timeout;
+    let mut granting = Round::new(&shared, Question::Claim, limit, |node| node.acquire(&claim, Ttl::MIN));
+    while granting.next().await.is_some() {}
+    let mut releasing = Round::new(&shared, Question::Hold, limit, |node| node.release(&claim));
+    while releasing.next().await.is_some() {}
+    let nodes = granting.ballots.reports(&shared).into_iter().map(NodeHealth).collect();
+    let _ = verdict.send(Health { nodes, up: granting.ballots.tally().answered(), quorum: shared.quorum() });
 }

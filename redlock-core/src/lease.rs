@@ -2,7 +2,8 @@
 //!
 //! Whether a lease is valid is never stored: it is computed from the clock at each call. What is stored is the deadline,
 //! which only moves later, and for each node the [`Trace`] of our writes there, which says what a release must achieve.
-//! A lease that was released never begins another write: both happen under the same mutex.
+//! A lease that was released never begins another write: both happen under the same mutex, and a write that had begun
+//! before is known to the release, whether or not it has been sent by then.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -39,6 +40,8 @@ struct Holding {
 struct State {
     /// At this moment the lease is no longer valid. The origin of time as long as no quorum has granted.
     deadline: Instant,
+    /// The TTL of the round that the deadline comes from: so long do its keys live.
+    ttl: Option<Ttl>,
     released: bool,
     traces: Vec<Trace>,
     /// The votes of the acquisition, stragglers included.
@@ -109,7 +112,7 @@ impl Lease {
         for (trace, member) in traces.iter_mut().zip(&presence.members) {
             trace.begin(member.node.connection());
         }
-        let state = State { deadline: Instant::ORIGIN, released: false, traces, ballots: None };
+        let state = State { deadline: Instant::ORIGIN, ttl: None, released: false, traces, ballots: None };
         Self(Arc::new(Holding { presence, claim, state: Mutex::new(state) }))
     }
 
@@ -122,9 +125,11 @@ impl Lease {
     }
 
     /// A quorum granted: the lease is valid until `deadline`, or until the deadline it has, whichever is later.
-    pub(crate) fn hold_until(&self, deadline: Instant) {
+    pub(crate) fn hold_until(&self, deadline: Instant, ttl: Ttl) {
         let mut state = locked(&self.0.state);
-        state.deadline = state.deadline.max(deadline);
+        if deadline > state.deadline {
+            (state.deadline, state.ttl) = (deadline, Some(ttl));
+        }
     }
 
     /// Keeps the votes of the acquisition, as they are now.
@@ -150,13 +155,20 @@ impl Lease {
         locked(&self.0.state).traces[index].settle(written);
     }
 
-    /// Begins to write to a node that has lost the claim; not once the lease was released.
-    pub(crate) fn begin_refill(&self, index: usize) -> bool {
+    /// Begins to write to nodes that have lost the claim, and says with which TTL: the one that the deadline comes from,
+    /// so that the new keys outlive it as the others do. Not once the lease was released or its validity has passed.
+    ///
+    /// A release may come between this and the sending, so the writes count as sent over no connection known: nothing
+    /// that a node answers on one connection tells that they came before.
+    pub(crate) fn begin_refill(&self, nodes: &[usize]) -> Option<Ttl> {
         let mut state = locked(&self.0.state);
-        if !state.released {
-            state.traces[index].begin(self.shared().members[index].node.connection());
+        if state.released || state.deadline <= self.shared().now() {
+            return None;
         }
-        !state.released
+        for index in nodes {
+            state.traces[*index].begin(None);
+        }
+        state.ttl
     }
 
     /// Ends the lease: from now on no write begins. Answers what a release must achieve on each node.

@@ -138,6 +138,9 @@ pub trait LockNode: Send + Sync + 'static {
 }
 
 /// What a node answers.
+///
+/// A vote that tells more than yes, such as the counter of a fenced lock, will be a variant of its own: `Granted` never
+/// means more than it does here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Vote {
@@ -205,7 +208,7 @@ pub struct Capabilities {}
 
 /// Why a node did not answer a request. Not for a refusal, which is an answer.
 ///
-/// Its message is for people and holds no secrets; its source is the client's own error.
+/// Its message is for people and holds no secrets. It may have the client's own error as its source.
 #[derive(Clone)]
 pub struct NodeError {
     kind: NodeErrorKind,

@@ -42,14 +42,12 @@ impl Redlock {
         TryLockRequest::new(self.0.clone(), resources.into_resources(), ttl)
     }
 
-    /// Asks every node whether it could vote now. Takes the node timeout at most.
-    ///
-    /// Sends each a release of a lock that nobody has, so an answer means that requests are carried out, not only that
-    /// something listens.
+    /// Asks every node whether it can vote now: each is to grant and release a lock of 10 ms on a random name that begins
+    /// with `redlock-health-`. So a node that is up can write, not only listen. Takes twice the node timeout at most.
     ///
     /// # Cancel safety
     ///
-    /// May be dropped at any time.
+    /// Dropped, it goes on in the background.
     pub async fn health(&self) -> Health {
         health::health(&self.0).await
     }
@@ -57,7 +55,9 @@ impl Redlock {
     /// Refuses new locks from now on, here and on all clones, and waits for what is outstanding: rounds under way, and
     /// whatever is still to be undone on any node. Guards that are still held may be released afterwards.
     ///
-    /// A node that is down for good is waited for without limit: bound the wait with your runtime's timeout.
+    /// A node that is down for good is waited for without limit, and so is one that rejects every release (its access
+    /// rules forbid scripts, say), and work in a runtime that exists and is not driven any more: bound the wait with your
+    /// runtime's timeout. Outside any runtime nothing can be undone: it is left to its TTL, and this returns.
     ///
     /// # Cancel safety
     ///
@@ -66,8 +66,9 @@ impl Redlock {
         self.0.close();
         loop {
             let changed = self.0.listen();
-            self.0.resume_chases();
-            if self.0.is_idle() {
+            // A second time for what was left behind meanwhile.
+            let runs = self.0.resume_chases() || self.0.resume_chases();
+            if !runs || self.0.is_idle() {
                 return;
             }
             changed.await;

@@ -2,8 +2,9 @@
 
 use crate::background::{Driven, Verdict, drive};
 use crate::chase::Chase;
+use crate::clock::Instant;
 use crate::decide::pursuit::{Answer, Next, Pursuit};
-use crate::decide::tally::{Cause, Decision};
+use crate::decide::tally::{Cause, Decision, Question};
 use crate::error::{Error, ErrorKind};
 use crate::lease::Lease;
 use crate::report::Outcome;
@@ -13,12 +14,13 @@ use crate::round::Round;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Released {
-    /// The lock was ours until now: a quorum still had it.
+    /// The lock was ours until now: its validity had not passed, and the nodes that answered first do not contradict.
     Held,
     /// Its validity had passed before: someone else may have had it since.
     Expired,
-    /// Its validity had not passed, but no quorum had it any more. It was deleted, or the nodes have lost data; someone
-    /// else may have had it meanwhile.
+    /// Its validity had not passed, but so many nodes did not have it any more that no quorum can. It was deleted, or the
+    /// nodes have lost data; someone else may have had it meanwhile. Not always noticed: a release waits for a quorum of
+    /// answers, and not for more to find this out.
     Lost,
 }
 
@@ -35,31 +37,19 @@ pub(crate) fn in_background(lease: &Lease) {
 /// Ends the lease and deletes the claim on all nodes, also where nothing of it is known to be.
 fn everywhere(lease: &Lease) -> Driven<Result<Released, Error>> {
     let valid = lease.is_held();
-    // What may be on the nodes is taken before the first release is sent: what becomes known later may have happened
-    // behind it.
-    let pursuits = lease.end();
-    drive(lease.shared(), |verdict| run(lease.clone(), valid, pursuits, verdict))
+    let undoing = Undoing::begin(lease);
+    drive(lease.shared(), |verdict| run(undoing, valid, verdict))
 }
 
-async fn run(lease: Lease, valid: bool, pursuits: Vec<Pursuit>, verdict: Verdict<Result<Released, Error>>) {
+async fn run(mut undoing: Undoing, valid: bool, verdict: Verdict<Result<Released, Error>>) {
+    let lease = undoing.lease.clone();
     let shared = lease.shared();
     let mut verdict = Some(verdict);
     let limit = shared.settings.node_timeout;
-    let mut round = Round::new(shared, limit, |node| node.release(lease.claim()));
+    let mut round = Round::new(shared, Question::Hold, limit, |node| node.release(lease.claim()));
     let sent = round.ballots.start;
     while let Some(index) = round.next().await {
-        let (mut pursuit, now) = (pursuits[index], shared.now());
-        let next = match round.ballots.outcome(index) {
-            outcome @ (Outcome::Granted | Outcome::Refused(_)) => {
-                let deleted = matches!(outcome, Outcome::Granted);
-                let connection = shared.members[index].node.connection();
-                pursuit.answered(Answer { deleted, connection, sent, at: now }, limit)
-            }
-            _ => pursuit.failed(now),
-        };
-        if let Next::Again(due) = next {
-            shared.chase(index, due, Chase { claim: lease.claim().clone(), pursuit });
-        }
+        undoing.answered(index, round.ballots.outcome(index), sent);
         if let Some(result) = outcome(&lease, &round, valid) {
             if let Some(verdict) = verdict.take() {
                 let _ = verdict.send(result);
@@ -68,23 +58,69 @@ async fn run(lease: Lease, valid: bool, pursuits: Vec<Pursuit>, verdict: Verdict
     }
 }
 
-/// What the release found, once that is certain.
-///
-/// It was held only if a quorum still had it. Where nodes have lost it and others are silent, that takes until they have
-/// answered or timed out; in every other case a quorum of answers is enough.
-fn outcome(lease: &Lease, round: &Round<'_>, valid: bool) -> Option<Result<Released, Error>> {
-    let shared = lease.shared();
-    if !valid && round.ballots.tally().answered() >= shared.quorum() {
-        return Some(Ok(Released::Expired));
+/// What is still to be undone of a lease that has ended. Dropped before it is done, because its runtime has ended, it
+/// leaves the rest to the chases.
+pub(crate) struct Undoing {
+    lease: Lease,
+    /// By node; `None` where it is done, or chased already.
+    open: Vec<Option<Pursuit>>,
+}
+
+impl Undoing {
+    /// Ends the lease.
+    ///
+    /// What may be on the nodes is taken before the first release is sent: what becomes known later may have happened
+    /// behind it.
+    pub(crate) fn begin(lease: &Lease) -> Self {
+        let open = lease.end().into_iter().map(Some).collect();
+        Self { lease: lease.clone(), open }
     }
-    match round.decision() {
-        Decision::Open | Decision::Lost(None) => None,
-        Decision::Won => Some(Ok(Released::Held)),
-        Decision::Lost(Some(Cause::Contended)) => Some(Ok(Released::Lost)),
-        Decision::Lost(Some(Cause::NoQuorum)) => {
-            let (resources, votes) = (lease.claim().all_resources(), round.ballots.too_few_answer(shared));
-            let message = format!("no quorum confirmed the release of {resources}: {votes}");
-            Some(Err(round.ballots.error(ErrorKind::NoQuorum, message, shared)))
+
+    /// The outcome of a release that was sent to a node.
+    fn answered(&mut self, index: usize, outcome: &Outcome, sent: Instant) {
+        let shared = self.lease.shared();
+        let Some(mut pursuit) = self.open[index].take() else { return };
+        let (at, connection) = (shared.now(), shared.members[index].node.connection());
+        let next = match outcome {
+            Outcome::Granted => {
+                pursuit.answered(Answer { deleted: true, connection, sent, at }, shared.settings.node_timeout)
+            }
+            Outcome::Refused(_) => pursuit
+                .answered(Answer { deleted: false, connection, sent, at }, shared.settings.node_timeout),
+            _ => pursuit.failed(at),
+        };
+        if let Next::Again(due) = next {
+            shared.chase(index, due, Chase { claim: self.lease.claim().clone(), pursuit });
         }
     }
+}
+
+impl Drop for Undoing {
+    fn drop(&mut self) {
+        let shared = self.lease.shared();
+        for (index, pursuit) in self.open.iter().enumerate() {
+            let Some(pursuit) = *pursuit else { continue };
+            if let Next::Again(due) = pursuit.failed(shared.now()) {
+                shared.leave_to_chase(index, due, Chase { claim: self.lease.claim().clone(), pursuit });
+            }
+        }
+    }
+}
+
+/// What the release found, as soon as a quorum has answered, or cannot.
+fn outcome(lease: &Lease, round: &Round<'_>, valid: bool) -> Option<Result<Released, Error>> {
+    let (shared, tally) = (lease.shared(), round.ballots.tally());
+    if tally.may_answer() < shared.quorum() {
+        let (resources, votes) = (lease.claim().all_resources(), round.ballots.too_few_answer(shared));
+        let message = format!("no quorum confirmed the release of {resources}: {votes}");
+        return Some(Err(round.ballots.error(ErrorKind::NoQuorum, message, shared)));
+    }
+    if tally.answered() < shared.quorum() {
+        return None;
+    }
+    Some(Ok(match round.decision() {
+        _ if !valid => Released::Expired,
+        Decision::Lost(Some(Cause::Refused)) => Released::Lost,
+        _ => Released::Held,
+    }))
 }

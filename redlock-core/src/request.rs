@@ -1,9 +1,8 @@
 //! A lock as it is asked for: settings first, then an await.
 
-use std::future::{IntoFuture, poll_fn};
-use std::pin::pin;
+use std::fmt;
+use std::future::IntoFuture;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use crate::acquire;
@@ -12,7 +11,7 @@ use crate::decide::backoff::{Backoff, Patience, Setback};
 use crate::error::{Error, ErrorKind};
 use crate::guard::Guard;
 use crate::resource::Resources;
-use crate::runtime::{BoxFuture, random, sleep_until};
+use crate::runtime::{BoxFuture, random, sleep_until_or};
 use crate::shared::Presence;
 use crate::ttl::Ttl;
 
@@ -29,7 +28,8 @@ const DEFAULT_WAIT: Duration = Duration::from_secs(10);
 ///
 /// [`Contended`](ErrorKind::Contended) when the time, or the number of attempts, is up;
 /// [`NoQuorum`](ErrorKind::NoQuorum) when too few nodes answer; [`Expired`](ErrorKind::Expired) when nodes are so slow
-/// that nothing of the TTL is left; [`Invalid`](ErrorKind::Invalid) for a bad argument;
+/// that nothing of the TTL is left; [`WrongType`](ErrorKind::WrongType) when a name is used for something else;
+/// [`Invalid`](ErrorKind::Invalid) for a bad argument;
 /// [`Closed`](ErrorKind::Closed) after [`close`](crate::Redlock::close).
 ///
 /// # Cancel safety
@@ -68,6 +68,20 @@ enum Wait {
     For(Duration),
     Until(Instant),
     ForEver,
+}
+
+impl fmt::Debug for LockRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { attempt: Attempt { resources, ttl, .. }, .. } = self;
+        f.debug_struct("LockRequest").field("resources", resources).field("ttl", ttl).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for TryLockRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Attempt { resources, ttl, .. } = &self.attempt;
+        f.debug_struct("TryLockRequest").field("resources", resources).field("ttl", ttl).finish()
+    }
 }
 
 impl LockRequest {
@@ -171,19 +185,8 @@ impl IntoFuture for TryLockRequest {
 
 /// Waits for `delay`, or until there is no point in waiting any more.
 async fn pause(presence: &Presence, delay: Duration) {
-    let until = presence.now() + delay;
-    let mut timer = pin!(sleep_until(&*presence.runtime, until));
-    loop {
-        let mut changed = pin!(presence.listen());
-        if presence.is_closed() {
-            return;
-        }
-        let woken = poll_fn(|cx| match timer.as_mut().poll(cx) {
-            Poll::Ready(()) => Poll::Ready(false),
-            Poll::Pending => changed.as_mut().poll(cx).map(|()| true),
-        });
-        if !woken.await {
-            return;
-        }
+    let closing = presence.listen_for_closing();
+    if !presence.is_closed() {
+        sleep_until_or(&*presence.runtime, presence.now() + delay, closing).await;
     }
 }

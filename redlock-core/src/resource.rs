@@ -110,8 +110,9 @@ impl fmt::Debug for Resources {
 /// use redlock_core::{IntoResources, Resource};
 ///
 /// assert_eq!(1, "invoice:42".into_resources()?.len());
-/// assert_eq!(1, b"\x00\xff".as_slice().into_resources()?.len());
+/// assert_eq!(1, b"\x00\xff".into_resources()?.len());
 /// assert_eq!(2, ["from", "to"].into_resources()?.len());
+/// assert_eq!(2, (&["from", "to"][..]).into_resources()?.len());
 /// assert_eq!(2, vec![Resource::new("from")?, Resource::new("to")?].into_resources()?.len());
 /// # Ok::<(), redlock_core::Error>(())
 /// ```
@@ -157,6 +158,12 @@ macro_rules! names {
 }
 names!(&str, &String, String, &[u8], &Vec<u8>, Vec<u8>);
 
+impl<const N: usize> IntoResource for &[u8; N] {
+    fn into_resource(self) -> Result<Resource, Error> {
+        Resource::new(self)
+    }
+}
+
 macro_rules! single {
     ($($name:ty),*) => {$(
         impl IntoResources for $name {
@@ -168,9 +175,21 @@ macro_rules! single {
 }
 single!(&str, &String, String, &[u8], &Vec<u8>, Vec<u8>, Resource, &Resource);
 
+impl<const N: usize> IntoResources for &[u8; N] {
+    fn into_resources(self) -> Result<Resources, Error> {
+        Resources::new([self.into_resource()?])
+    }
+}
+
 impl IntoResources for Resources {
     fn into_resources(self) -> Result<Resources, Error> {
         Ok(self)
+    }
+}
+
+impl IntoResources for &Resources {
+    fn into_resources(self) -> Result<Resources, Error> {
+        Ok(self.clone())
     }
 }
 
@@ -186,12 +205,15 @@ impl<T: IntoResource> IntoResources for Vec<T> {
     }
 }
 
-impl<'a, T> IntoResources for &'a [T]
-where
-    &'a T: IntoResource,
-{
+impl<T: IntoResource + Clone> IntoResources for &[T] {
     fn into_resources(self) -> Result<Resources, Error> {
-        several(self)
+        several(self.iter().cloned())
+    }
+}
+
+impl<T: IntoResource + Clone, const N: usize> IntoResources for &[T; N] {
+    fn into_resources(self) -> Result<Resources, Error> {
+        several(self.iter().cloned())
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::calls::{Call, Calls, Ending};
 use crate::clock::Instant;
-use crate::decide::tally::{Decision, Standing, Tally};
+use crate::decide::tally::{Decision, Question, Standing, Tally};
 use crate::error::{Error, ErrorKind};
 use crate::node::{LockNode, NodeErrorKind, ServerId, Vote};
 use crate::report::{NodeReport, NodeReports, Outcome};
@@ -12,6 +12,7 @@ use crate::shared::Shared;
 
 pub(crate) struct Round<'a> {
     shared: &'a Shared,
+    question: Question,
     calls: Calls<'a>,
     pub(crate) ballots: Ballots,
 }
@@ -37,30 +38,36 @@ impl<'a> Round<'a> {
     /// Prepares the request to every node; they are sent when the round is first polled. The clock starts here.
     pub(crate) fn new(
         shared: &'a Shared,
+        question: Question,
         limit: Duration,
         request: impl Fn(&'a dyn LockNode) -> Call<'a>,
     ) -> Self {
         let start = shared.now();
         let calls = shared.members.iter().map(|member| request(&*member.node));
         let calls = Calls::new(&*shared.runtime, start, limit, calls);
-        Self { shared, calls, ballots: Ballots::new(start, shared.members.len()) }
+        Self { shared, question, calls, ballots: Ballots::new(start, shared.members.len()) }
     }
 
     /// The next node whose outcome is known; `None` when all are. Safe to drop and ask again.
     pub(crate) async fn next(&mut self) -> Option<usize> {
         let (index, ending) = self.calls.next().await?;
-        let outcome = match ending {
-            Ending::Answered(Vote::Granted) => Outcome::Granted,
-            Ending::Answered(Vote::Refused(refusal)) => Outcome::Refused(refusal),
-            Ending::Failed(error) => Outcome::Failed(error),
-            Ending::TimedOut => Outcome::TimedOut,
-        };
-        self.ballots.cast(index, outcome, self.shared);
+        self.ballots.cast(index, ending.into(), self.shared);
         Some(index)
     }
 
     pub(crate) fn decision(&self) -> Decision {
-        self.ballots.tally().decide(self.shared.quorum())
+        self.ballots.tally().decide(self.question, self.shared.quorum())
+    }
+}
+
+impl From<Ending> for Outcome {
+    fn from(ending: Ending) -> Self {
+        match ending {
+            Ending::Answered(Vote::Granted) => Self::Granted,
+            Ending::Answered(Vote::Refused(refusal)) => Self::Refused(refusal),
+            Ending::Failed(error) => Self::Failed(error),
+            Ending::TimedOut => Self::TimedOut,
+        }
     }
 }
 
@@ -135,10 +142,13 @@ impl Ballots {
         format!("at most {votes} of {nodes} nodes answer, {quorum} must")
     }
 
-    /// A node that has something other than a lock under the key.
-    pub(crate) fn wrong_type(&self) -> Option<usize> {
-        let wrong = |ballot: &Ballot| matches!(&ballot.outcome, Outcome::Failed(error) if error.kind() == NodeErrorKind::WrongType);
-        self.ballots.iter().position(wrong)
+    /// How many nodes have something other than a lock under the key.
+    pub(crate) fn wrong_type(&self) -> usize {
+        let wrong = |ballot: &&Ballot| match &ballot.outcome {
+            Outcome::Failed(error) => error.kind() == NodeErrorKind::WrongType,
+            _ => false,
+        };
+        self.ballots.iter().filter(wrong).count()
     }
 
     /// The first node that is known to be the same server as this one; itself, if none is.

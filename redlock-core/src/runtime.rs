@@ -41,9 +41,12 @@ mod smol;
 mod tokio;
 
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::task::Poll;
 use std::time::Duration;
+
+use event_listener::EventListener;
 
 use crate::clock::Instant;
 
@@ -70,9 +73,13 @@ pub trait Runtime: Send + Sync + fmt::Debug + 'static {
     /// Fills `bytes` with random ones; from the operating system, unless a simulation replaces it. Tokens are made of
     /// them, so they must not be guessable.
     fn fill_random(&self, bytes: &mut [u8]) {
-        #[allow(clippy::disallowed_methods)] // the one place that asks the OS
-        getrandom::fill(bytes).expect("the operating system has random numbers");
+        fill_from_os(bytes);
     }
+}
+
+#[allow(clippy::disallowed_methods)] // the one place that asks the OS
+fn fill_from_os(bytes: &mut [u8]) {
+    getrandom::fill(bytes).expect("the operating system has random numbers");
 }
 
 /// Sleeps until `deadline` by the runtime's clock, also where the clock counts suspension and the timer does not.
@@ -86,8 +93,18 @@ pub(crate) async fn sleep_until(runtime: &dyn Runtime, deadline: Instant) {
     }
 }
 
+/// Sleeps until `deadline`, or until `event` fires.
+pub(crate) async fn sleep_until_or(runtime: &dyn Runtime, deadline: Instant, event: EventListener) {
+    let (mut timer, mut event) = (pin!(sleep_until(runtime, deadline)), event);
+    poll_fn(|cx| match timer.as_mut().poll(cx) {
+        Poll::Ready(()) => Poll::Ready(()),
+        Poll::Pending => Pin::new(&mut event).poll(cx),
+    })
+    .await;
+}
+
 /// How long a timer is trusted before the clock is read again.
-const LONGEST_SLEEP: Duration = Duration::from_secs(1);
+pub(crate) const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
 /// A random number, for choices that nobody needs to be unable to guess.
 pub(crate) fn random(runtime: &dyn Runtime) -> u64 {

@@ -27,8 +27,9 @@ pub(crate) struct Shared {
     closed: AtomicBool,
     /// Whether a runtime has ended while chases were not over.
     pub(crate) chases_stopped: AtomicBool,
-    /// Fires when something outstanding may have ended, and at closing.
-    changed: Event,
+    /// Fires when something outstanding may have ended.
+    idle: Event,
+    closing: Event,
     abandoned: OnceLock<Instant>,
 }
 
@@ -55,7 +56,8 @@ impl Shared {
             busy: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
             chases_stopped: AtomicBool::new(false),
-            changed: Event::new(),
+            idle: Event::new(),
+            closing: Event::new(),
             abandoned: OnceLock::new(),
         }
     }
@@ -70,32 +72,39 @@ impl Shared {
 
     /// Counts as outstanding until it is dropped.
     pub(crate) fn ticket(self: &Arc<Self>) -> Ticket {
-        self.busy.fetch_add(1, Ordering::AcqRel);
+        self.busy.fetch_add(1, Ordering::SeqCst);
         Ticket(Arc::clone(self))
     }
 
+    /// Asked by work that counts already: either it sees the closing, or the closing sees it. Hence the one order of all
+    /// four accesses.
     pub(crate) fn is_closed(&self) -> bool {
-        self.closed.load(Ordering::Acquire)
+        self.closed.load(Ordering::SeqCst)
     }
 
     pub(crate) fn close(&self) {
-        self.closed.store(true, Ordering::Release);
-        self.notify();
+        self.closed.store(true, Ordering::SeqCst);
+        self.closing.notify(usize::MAX);
     }
 
     /// Whether nothing is under way and nothing is to be undone.
     pub(crate) fn is_idle(&self) -> bool {
-        self.busy.load(Ordering::Acquire) == 0 && self.members.iter().all(|member| member.chaser.is_empty())
+        self.busy.load(Ordering::SeqCst) == 0 && self.members.iter().all(|member| member.chaser.is_empty())
     }
 
     /// Something outstanding has ended.
     pub(crate) fn notify(&self) {
-        self.changed.notify(usize::MAX);
+        self.idle.notify(usize::MAX);
     }
 
-    /// Listens for the end of something outstanding, and for closing. Listen first, then look.
+    /// Listens for the end of something outstanding. Listen first, then look.
     pub(crate) fn listen(&self) -> EventListener {
-        self.changed.listen()
+        self.idle.listen()
+    }
+
+    /// Listens for the closing. Listen first, then look.
+    pub(crate) fn listen_for_closing(&self) -> EventListener {
+        self.closing.listen()
     }
 
     /// When the last handle was dropped, if it was.
@@ -109,7 +118,7 @@ pub(crate) struct Ticket(Arc<Shared>);
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        if self.0.busy.fetch_sub(1, Ordering::AcqRel) == 1 {
+        if self.0.busy.fetch_sub(1, Ordering::SeqCst) == 1 {
             self.0.notify();
         }
     }

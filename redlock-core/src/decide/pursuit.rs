@@ -4,7 +4,7 @@
 //! stopped server carries it out when it wakes, with its full TTL. So a release pursues it, and the pursuit ends only
 //! when the key cannot appear any more:
 //!
-//! - a release deleted it, and it was the only such write; or
+//! - a release deleted it, and it was the only write there ever was; or
 //! - the node answered a release that was sent behind the write on the same connection: the write came before; or
 //! - there being no such connection, the node answered two releases at least a node timeout apart: what it had received
 //!   before the first it has carried out before the second.
@@ -78,8 +78,8 @@ pub(crate) struct Answer {
 impl Pursuit {
     /// A release was answered.
     pub(crate) fn answered(&mut self, answer: Answer, node_timeout: Duration) -> Next {
-        let Trace { unsettled, connection, .. } = self.trace;
-        let alone = unsettled == 0 || (unsettled == 1 && answer.deleted);
+        let Trace { written, unsettled, connection } = self.trace;
+        let alone = unsettled == 0 || (unsettled == 1 && !written && answer.deleted);
         let behind = connection.is_some() && connection == answer.connection;
         match self.first_answer {
             _ if alone || behind => Next::Done,
@@ -126,6 +126,15 @@ mod tests {
     fn a_deleted_key_ends_the_pursuit_of_a_single_write() {
         assert_eq!(Next::Done, unsettled(&[A]).answered(answer(true, B, 0), TIMEOUT));
         assert_ne!(Next::Done, unsettled(&[A, B]).answered(answer(true, B, 0), TIMEOUT));
+    }
+
+    #[test]
+    fn what_was_deleted_may_be_an_earlier_write_than_the_one_that_is_unsettled() {
+        let mut trace = Trace::default();
+        trace.begin(A);
+        trace.settle(true);
+        trace.begin(A);
+        assert_ne!(Next::Done, trace.pursue().answered(answer(true, B, 0), TIMEOUT));
     }
 
     #[test]

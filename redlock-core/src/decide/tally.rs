@@ -3,10 +3,11 @@
 //! A round is decided as soon as nothing that can still arrive changes the decision. *Won*: a quorum granted. *Lost*: the
 //! voters that granted and those that still may are fewer than a quorum.
 //!
-//! Why a round was lost must not depend on the order in which votes arrive. At the end every voter has answered or
-//! failed; if failures alone exclude a quorum (fewer than a quorum answered) the cause is *no quorum*, otherwise
-//! *contended*. Before the end the cause is certain exactly when the pending votes cannot change it: a quorum has
-//! answered already, or not even all the pending ones make a quorum of answers.
+//! Why a round was lost must not depend on the order in which votes arrive, so it is a statement about its end, when
+//! every voter has answered or failed, and is made as soon as the pending votes cannot change it. What it is depends on
+//! the question. A claim that was lost is blamed on failures only if they alone exclude a quorum; otherwise someone else
+//! stands in the way. A lease is said to be gone only if refusals alone exclude a quorum of nodes that have it; as long
+//! as those that failed may have it, it is not known.
 
 /// How many of `nodes` must agree, so that any two such sets share a node.
 pub(crate) fn quorum(nodes: usize) -> usize {
@@ -29,7 +30,17 @@ pub(crate) enum Standing {
 pub(crate) struct Tally {
     granted: usize,
     refused: usize,
+    failed: usize,
     pending: usize,
+}
+
+/// What a round asks all nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Question {
+    /// May this claim have the resources?
+    Claim,
+    /// Does this claim have them still?
+    Hold,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,9 +55,9 @@ pub(crate) enum Decision {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
-    /// A quorum answered.
-    Contended,
-    /// Failures alone exclude a quorum.
+    /// The nodes say no.
+    Refused,
+    /// The nodes do not say.
     NoQuorum,
 }
 
@@ -55,7 +66,7 @@ impl Tally {
         let mut tally = Self::default();
         for standing in voters {
             match standing {
-                Standing::Failed => {}
+                Standing::Failed => tally.failed += 1,
                 Standing::Refused => tally.refused += 1,
                 Standing::Pending => tally.pending += 1,
                 Standing::Granted => tally.granted += 1,
@@ -64,18 +75,26 @@ impl Tally {
         tally
     }
 
-    pub(crate) fn decide(self, quorum: usize) -> Decision {
-        if self.granted >= quorum {
-            Decision::Won
-        } else if self.may_grant() >= quorum {
-            Decision::Open
-        } else if self.answered() >= quorum {
-            Decision::Lost(Some(Cause::Contended))
-        } else if self.may_answer() < quorum {
-            Decision::Lost(Some(Cause::NoQuorum))
-        } else {
-            Decision::Lost(None)
+    pub(crate) fn decide(self, question: Question, quorum: usize) -> Decision {
+        let Self { granted, refused, failed, pending } = self;
+        if granted >= quorum {
+            return Decision::Won;
         }
+        if granted + pending >= quorum {
+            return Decision::Open;
+        }
+        // The cause by the votes at the end, if all pending ones turned out to be `more_refused` or else failures.
+        let cause = |more_refused: usize| {
+            let (refused, failed) = (refused + more_refused, failed + pending - more_refused);
+            let by_refusals = match question {
+                Question::Claim => granted + refused >= quorum,
+                Question::Hold => granted + failed < quorum,
+            };
+            if by_refusals { Cause::Refused } else { Cause::NoQuorum }
+        };
+        // Both extremes; a pending vote that grants lies between them.
+        let (least, most) = (cause(0), cause(pending));
+        Decision::Lost((least == most).then_some(least))
     }
 
     /// How many voters said yes or no.
@@ -111,10 +130,15 @@ mod tests {
             .prop_shuffle()
     }
 
+    fn question() -> impl Strategy<Value = Question> {
+        prop_oneof![Just(Question::Claim), Just(Question::Hold)]
+    }
+
     /// Every decision on the way, before the first and after each vote.
-    fn decisions(arrivals: &[(usize, Standing)]) -> Vec<Decision> {
+    fn decisions(question: Question, arrivals: &[(usize, Standing)]) -> Vec<Decision> {
         let mut voters = vec![Standing::Pending; arrivals.len()];
-        let decide = |voters: &[Standing]| Tally::of(voters.iter().copied()).decide(quorum(voters.len()));
+        let decide =
+            |voters: &[Standing]| Tally::of(voters.iter().copied()).decide(question, quorum(voters.len()));
         let mut decisions = vec![decide(&voters)];
         for (voter, vote) in arrivals {
             voters[*voter] = *vote;
@@ -123,16 +147,19 @@ mod tests {
         decisions
     }
 
-    fn at_the_end(arrivals: &[(usize, Standing)]) -> Decision {
+    /// The rule, said of the votes at the end and in other words than the code's.
+    fn at_the_end(question: Question, arrivals: &[(usize, Standing)]) -> Decision {
         let count = |wanted| arrivals.iter().filter(|(_, vote)| *vote == wanted).count();
         let (nodes, needed) = (arrivals.len(), arrivals.len() / 2 + 1);
-        if count(Standing::Granted) >= needed {
-            Decision::Won
-        } else if nodes - count(Standing::Failed) < needed {
-            Decision::Lost(Some(Cause::NoQuorum))
-        } else {
-            Decision::Lost(Some(Cause::Contended))
-        }
+        let excludes = |votes: usize| nodes - votes < needed;
+        let by_failures = excludes(count(Standing::Failed));
+        let by_refusals = excludes(count(Standing::Refused));
+        let cause = match question {
+            Question::Claim if by_failures => Cause::NoQuorum,
+            Question::Hold if !by_refusals => Cause::NoQuorum,
+            _ => Cause::Refused,
+        };
+        if count(Standing::Granted) >= needed { Decision::Won } else { Decision::Lost(Some(cause)) }
     }
 
     proptest! {
@@ -143,14 +170,14 @@ mod tests {
         }
 
         #[test]
-        fn the_decision_is_the_same_in_any_order(arrivals in round()) {
-            prop_assert_eq!(at_the_end(&arrivals), *decisions(&arrivals).last().unwrap());
+        fn the_decision_is_the_same_in_any_order(question in question(), arrivals in round()) {
+            prop_assert_eq!(at_the_end(question, &arrivals), *decisions(question, &arrivals).last().unwrap());
         }
 
         #[test]
-        fn what_was_decided_early_stays_decided(arrivals in round()) {
-            let end = at_the_end(&arrivals);
-            for early in decisions(&arrivals) {
+        fn what_was_decided_early_stays_decided(question in question(), arrivals in round()) {
+            let end = at_the_end(question, &arrivals);
+            for early in decisions(question, &arrivals) {
                 match early {
                     Decision::Open => {}
                     Decision::Lost(None) => prop_assert!(matches!(end, Decision::Lost(Some(_)))),
@@ -160,37 +187,49 @@ mod tests {
         }
 
         #[test]
-        fn a_decision_waits_for_no_vote_that_cannot_matter(arrivals in round(), cut in 0_usize..10) {
+        fn a_decision_waits_for_no_vote_that_cannot_matter(
+            question in question(), arrivals in round(), cut in 0_usize..10,
+        ) {
             let cut = cut.min(arrivals.len());
-            let early = decisions(&arrivals)[cut];
-            // The two extreme ways to go on: if even they agree on winning or losing, it must have been decided.
+            let early = decisions(question, &arrivals)[cut];
             let ending = |vote| {
                 let rest = arrivals[cut..].iter().map(|(voter, _)| (*voter, vote));
-                at_the_end(&arrivals[..cut].iter().copied().chain(rest).collect::<Vec<_>>())
+                at_the_end(question, &arrivals[..cut].iter().copied().chain(rest).collect::<Vec<_>>())
             };
-            let (best, worst) = (ending(Standing::Granted), ending(Standing::Failed));
-            let refused = ending(Standing::Refused);
+            let endings = [Standing::Granted, Standing::Refused, Standing::Failed].map(ending);
             match early {
-                Decision::Open => prop_assert!(best == Decision::Won && worst != Decision::Won),
-                Decision::Lost(None) => prop_assert_ne!(worst, refused),
-                Decision::Won | Decision::Lost(Some(_)) => prop_assert!(best == early && worst == early),
+                Decision::Open => prop_assert!(endings[0] == Decision::Won && endings[2] != Decision::Won),
+                Decision::Lost(None) => prop_assert_ne!(endings[1], endings[2]),
+                certain => prop_assert_eq!([certain; 3], endings),
             }
         }
     }
 
     #[test]
-    fn one_refusal_and_three_failures_of_five_are_no_quorum() {
+    fn a_claim_is_no_quorum_only_by_failures_alone() {
         use Standing::{Failed, Granted, Pending, Refused};
-        let decide = |votes: [Standing; 5]| Tally::of(votes).decide(3);
+        let decide = |votes: [Standing; 5]| Tally::of(votes).decide(Question::Claim, 3);
         assert_eq!(Decision::Lost(None), decide([Refused, Failed, Failed, Pending, Pending]));
         assert_eq!(Decision::Lost(Some(Cause::NoQuorum)), decide([Refused, Failed, Failed, Failed, Pending]));
         assert_eq!(
-            Decision::Lost(Some(Cause::Contended)),
+            Decision::Lost(Some(Cause::Refused)),
             decide([Refused, Refused, Refused, Pending, Pending])
         );
+        assert_eq!(Decision::Lost(Some(Cause::Refused)), decide([Refused, Failed, Failed, Granted, Refused]));
+    }
+
+    #[test]
+    fn a_lease_is_gone_only_by_refusals_alone() {
+        use Standing::{Failed, Granted, Pending, Refused};
+        let decide = |votes: [Standing; 5]| Tally::of(votes).decide(Question::Hold, 3);
         assert_eq!(
-            Decision::Lost(Some(Cause::Contended)),
-            decide([Refused, Failed, Failed, Granted, Refused])
+            Decision::Lost(Some(Cause::NoQuorum)),
+            decide([Granted, Granted, Failed, Refused, Refused])
+        );
+        assert_eq!(Decision::Lost(None), decide([Granted, Failed, Refused, Refused, Pending]));
+        assert_eq!(
+            Decision::Lost(Some(Cause::Refused)),
+            decide([Granted, Pending, Refused, Refused, Refused])
         );
     }
 

@@ -3,20 +3,22 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use futures_channel::oneshot;
 use tokio::runtime::Handle;
 use tokio::time::sleep;
 
-use super::{BoxFuture, Runtime};
+use super::{BoxFuture, Runtime, fill_from_os};
 use crate::clock::{Instant, boot_time};
 
 /// [`Runtime`] over tokio: whichever tokio runtime the call is made in.
 ///
 /// Made anywhere, also outside a runtime; it remembers the last tokio runtime that it was used in, so that a guard
 /// dropped on a thread without one is still released. Once that runtime has shut down, spawned work is dropped in
-/// silence and keys are left to their TTL.
+/// silence; what it was to undo is undone when the lock is next used in another runtime, or else left to its TTL.
 ///
 /// Where tokio's clock is paused for a test, [`now`](Runtime::now) moves with whichever goes ahead, the paused clock or
-/// the real one, so that a loop that sleeps and looks at the clock gets on.
+/// the real one, so that a loop that sleeps and looks at the clock gets on. Read outside of the paused runtime it shows
+/// the real one.
 #[derive(Debug, Default)]
 pub struct TokioRuntime {
     last: Mutex<Option<Handle>>,
@@ -46,20 +48,36 @@ impl Runtime for TokioRuntime {
         boot_time() + ahead
     }
 
-    /// # Panics
-    ///
-    /// Outside a tokio runtime when none was used before: without one there is no timer.
+    /// Outside a tokio runtime there is no timer of tokio's: a thread of its own then sleeps.
     #[allow(clippy::disallowed_methods)] // this is what others are told to ask
     fn sleep(&self, duration: Duration) -> BoxFuture<()> {
-        let elsewhere = if Handle::try_current().is_err() { self.handle() } else { None };
-        let _context = elsewhere.as_ref().map(Handle::enter);
-        Box::pin(sleep(duration))
+        if Handle::try_current().is_ok() {
+            return Box::pin(sleep(duration));
+        }
+        let (done, woken) = oneshot::channel();
+        std::thread::spawn(move || {
+            std::thread::sleep(duration);
+            // Nobody waits any more: nothing to say.
+            let _ = done.send(());
+        });
+        Box::pin(async {
+            // The thread ends only by sending.
+            let _ = woken.await;
+        })
     }
 
     fn spawn(&self, future: BoxFuture<()>) {
         match self.handle() {
             Some(handle) => drop(handle.spawn(future)),
-            None => tracing::debug!("nothing can run in the background: no tokio runtime was ever entered"),
+            None => {
+                tracing::debug!("nothing can run in the background: this was never used in a tokio runtime");
+            }
         }
+    }
+
+    /// Every attempt draws its token before anything else: the place to notice which runtime it is made in.
+    fn fill_random(&self, bytes: &mut [u8]) {
+        self.handle();
+        fill_from_os(bytes);
     }
 }
