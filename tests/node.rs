@@ -312,7 +312,8 @@ async fn requests_given_up_at_once_do_not_count() {
     // One more than would break it, if they counted.
     for _ in 0..4 {
         let mut request = node.extend(&mine, minute());
-        poll_fn(|cx| Poll::Ready(drop(request.as_mut().poll(cx)))).await;
+        let polled = poll_fn(|cx| Poll::Ready(request.as_mut().poll(cx))).await;
+        assert!(polled.is_pending());
     }
     assert_eq!(GRANTED, of(node.extend(&mine, minute()).await));
     assert_eq!(before, node.connection());

@@ -11,12 +11,13 @@ use std::task::Poll;
 use std::time::Duration;
 
 use crate::background::{Verdict, drive};
+use crate::calls::{Calls, Ending};
 use crate::claim::Claim;
 use crate::decide::tally::{Cause, Decision, Question};
 use crate::error::{Error, ErrorKind};
 use crate::guard::Guard;
 use crate::lease::Lease;
-use crate::release::{self, Undoing};
+use crate::release::Undoing;
 use crate::resource::Resources;
 use crate::round::Round;
 use crate::shared::Presence;
@@ -63,20 +64,58 @@ async fn everywhere(lease: Lease, ttl: Ttl, mut verdict: Verdict<Result<Guard, E
             lease.settle(index, round.ballots.outcome(index));
             lease.keep_vote(index, &round.ballots);
         }
-        return;
+    } else {
+        undo(&lease, round, in_time, verdict).await;
     }
+}
 
-    release::in_background(&lease);
+/// Releases a lost attempt on all nodes: on each as soon as the call of its write has ended, so that nothing is sent behind
+/// its undoing. Tells the cause meanwhile, once it is certain.
+async fn undo(lease: &Lease, mut round: Round<'_>, in_time: bool, verdict: Verdict<Result<Guard, Error>>) {
+    let shared = lease.shared();
+    let mut undoing = Undoing::begin(lease);
+    let mut releases = Calls::none(&*shared.runtime, shared.members.len());
+    let release = |index: usize| shared.members[index].node.release(lease.claim());
+    let sent = shared.now();
+    for index in (0..shared.members.len()).filter(|index| !round.ballots.is_pending(*index)) {
+        releases.start(index, shared.settings.node_timeout, release(index));
+    }
     let mut verdict = Some(verdict);
     loop {
-        if let Some(error) = error(&lease, &round, in_time) {
-            if let Some(verdict) = verdict.take() {
-                let _ = verdict.send(Err(error));
-            }
+        if let Some(error) = verdict.as_ref().and_then(|_| error(lease, &round, in_time)) {
+            let _ = verdict.take().map(|verdict| verdict.send(Err(error)));
         }
-        let Some(index) = round.next().await else { return };
-        lease.settle(index, round.ballots.outcome(index));
+        match next_of(&mut round, &mut releases).await {
+            Some(Step::Voted(index)) => {
+                lease.settle(index, round.ballots.outcome(index));
+                undoing.again(index);
+                releases.start(index, shared.settings.node_timeout, release(index));
+            }
+            Some(Step::Released(index, ending)) => undoing.answered(index, &ending.into(), sent),
+            None => return,
+        }
     }
+}
+
+enum Step {
+    Voted(usize),
+    Released(usize, Ending),
+}
+
+/// What ends next, of the votes that are still open and the releases; `None` when all have.
+async fn next_of(round: &mut Round<'_>, releases: &mut Calls<'_>) -> Option<Step> {
+    poll_fn(|cx| {
+        let votes = round.poll_next(cx);
+        if let Poll::Ready(Some(index)) = votes {
+            return Poll::Ready(Some(Step::Voted(index)));
+        }
+        match releases.poll_next(cx) {
+            Poll::Ready(Some((index, ending))) => Poll::Ready(Some(Step::Released(index, ending))),
+            Poll::Ready(None) => votes.map(|_| None),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await
 }
 
 /// An attempt whose round is open. Dropped then, because its runtime has ended, it is left to the chases.

@@ -63,15 +63,27 @@ impl<'a> Calls<'a> {
         Self { runtime, slots, limit: start + limit, timer: None, timed_out: false }
     }
 
+    /// No calls yet; they are started one by one.
+    pub(crate) fn none(runtime: &'a dyn Runtime, places: usize) -> Self {
+        let slots = (0..places).map(|_| Slot::Told).collect();
+        Self { runtime, slots, limit: Instant::ORIGIN, timer: None, timed_out: false }
+    }
+
+    /// Starts a call in a place that has none. The time limit of all begins anew.
+    pub(crate) fn start(&mut self, place: usize, limit: Duration, call: Call<'a>) {
+        self.slots[place] = Slot::Pending(call);
+        self.limit = self.runtime.now() + limit;
+        self.timed_out = false;
+    }
+
     /// The next call to end, by its position; `None` when all have. Safe to drop and ask again.
     ///
-    /// All calls have been polled, and so sent, before the first ending is told: what the caller does about an ending
-    /// comes after every request.
+    /// All calls have been polled before the first ending is told, so no request waits for what becomes of an ending.
     pub(crate) async fn next(&mut self) -> Option<(usize, Ending)> {
         poll_fn(|cx| self.poll_next(cx)).await
     }
 
-    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<(usize, Ending)>> {
+    pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<(usize, Ending)>> {
         loop {
             if let Some(ended) = self.slots.iter_mut().enumerate().find_map(|(index, slot)| slot.tell(index))
             {

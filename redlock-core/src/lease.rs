@@ -150,7 +150,8 @@ impl Lease {
             Outcome::Granted => true,
             Outcome::Refused(_) => false,
             Outcome::Failed(error) if error.kind() != NodeErrorKind::Unknown => false,
-            Outcome::Failed(_) | Outcome::TimedOut | Outcome::Pending => return,
+            Outcome::Failed(_) | Outcome::TimedOut => return locked(&self.0.state).traces[index].lose(),
+            Outcome::Pending => return,
         };
         locked(&self.0.state).traces[index].settle(written);
     }
@@ -158,24 +159,27 @@ impl Lease {
     /// Begins to write to nodes that have lost the claim, and says with which TTL: the one that the deadline comes from,
     /// so that the new keys outlive it as the others do. Not once the lease was released or its validity has passed.
     ///
-    /// A release may come between this and the sending, so the writes count as sent over no connection known: nothing
-    /// that a node answers on one connection tells that they came before.
     pub(crate) fn begin_refill(&self, nodes: &[usize]) -> Option<Ttl> {
         let mut state = locked(&self.0.state);
         if state.released || state.deadline <= self.shared().now() {
             return None;
         }
         for index in nodes {
-            state.traces[*index].begin(None);
+            state.traces[*index].begin(self.shared().members[*index].node.connection());
         }
         state.ttl
     }
 
-    /// Ends the lease: from now on no write begins. Answers what a release must achieve on each node.
+    /// Ends the lease: from now on no write begins. Answers what releases must achieve that are sent now.
     pub(crate) fn end(&self) -> Vec<Pursuit> {
         let mut state = locked(&self.0.state);
         state.released = true;
         state.traces.iter().map(|trace| trace.pursue()).collect()
+    }
+
+    /// What a release must achieve that is sent to a node now, after the end.
+    pub(crate) fn pursuit(&self, index: usize) -> Pursuit {
+        locked(&self.0.state).traces[index].pursue()
     }
 
     /// The error of an operation that is refused before anything is sent.

@@ -96,7 +96,7 @@ use crate::ttl::Ttl;
 /// # Cancel safety
 ///
 /// Every operation may be dropped at any await. Whether the request is then carried out is unknown; it must be carried
-/// out as a whole or not at all.
+/// out as a whole or not at all, and what has not been sent by then is never sent.
 #[async_trait]
 pub trait LockNode: Send + Sync + 'static {
     /// What people know the node by, such as `10.0.0.1:6379`. Free of secrets, and different for every node of a

@@ -76,8 +76,13 @@ impl Undoing {
         Self { lease: lease.clone(), open }
     }
 
-    /// The outcome of a release that was sent to a node.
-    fn answered(&mut self, index: usize, outcome: &Outcome, sent: Instant) {
+    /// A release is about to be sent to a node where more has become known since the beginning.
+    pub(crate) fn again(&mut self, index: usize) {
+        self.open[index] = Some(self.lease.pursuit(index));
+    }
+
+    /// The outcome of a release that was sent to a node, at `sent` or later.
+    pub(crate) fn answered(&mut self, index: usize, outcome: &Outcome, sent: Instant) {
         let shared = self.lease.shared();
         let Some(mut pursuit) = self.open[index].take() else { return };
         let (at, connection) = (shared.now(), shared.members[index].node.connection());

@@ -1,5 +1,7 @@
 //! One request to all nodes at once, and the count of their votes.
 
+use std::future::poll_fn;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use crate::calls::{Call, Calls, Ending};
@@ -50,9 +52,13 @@ impl<'a> Round<'a> {
 
     /// The next node whose outcome is known; `None` when all are. Safe to drop and ask again.
     pub(crate) async fn next(&mut self) -> Option<usize> {
-        let (index, ending) = self.calls.next().await?;
+        poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<usize>> {
+        let Some((index, ending)) = ready!(self.calls.poll_next(cx)) else { return Poll::Ready(None) };
         self.ballots.cast(index, ending.into(), self.shared);
-        Some(index)
+        Poll::Ready(Some(index))
     }
 
     pub(crate) fn decision(&self) -> Decision {
@@ -79,6 +85,10 @@ impl Ballots {
 
     pub(crate) fn outcome(&self, index: usize) -> &Outcome {
         &self.ballots[index].outcome
+    }
+
+    pub(crate) fn is_pending(&self, index: usize) -> bool {
+        matches!(self.outcome(index), Outcome::Pending)
     }
 
     pub(crate) fn cast(&mut self, index: usize, outcome: Outcome, shared: &Shared) {

@@ -1,5 +1,6 @@
 //! Several threads, several runtimes, and none: what virtual time on one thread cannot show.
 #![allow(clippy::unwrap_used)] // a panic is how a test reports
+#![allow(clippy::disallowed_methods)] // these tests run in real time
 
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
@@ -93,7 +94,9 @@ fn what_a_runtime_leaves_undone_the_next_one_does() {
     let first = one_thread();
     let guard = first.block_on(async { redlock.lock("held", TTL).await }).unwrap();
     first.block_on(async {
-        nodes.iter().for_each(|node| node.inject(Fault::lose_reply()));
+        for node in &nodes {
+            node.inject(Fault::lose_reply());
+        }
         let waiting =
             tokio::time::timeout(Duration::from_millis(5), redlock.try_lock("lost", TTL).into_future());
         assert!(waiting.await.is_err());

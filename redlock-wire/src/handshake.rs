@@ -45,9 +45,9 @@ fn understand(replies: &[Reply]) -> Result<Server, String> {
     }
 }
 
-/// `NOPERM`: no permission. `ERR`: no such command, as it was renamed away.
+/// No permission, or no such command, as it was renamed away.
 fn is_forbidden(message: &str) -> bool {
-    message.starts_with("NOPERM") || message.starts_with("ERR")
+    message.starts_with("NOPERM") || message.starts_with("ERR unknown command")
 }
 
 /// Reads the reply to `INFO server`.
@@ -95,6 +95,7 @@ mod tests {
             "NOAUTH Authentication required.",
             "MASTERDOWN Link",
             "BUSY Redis is busy",
+            "ERR max number of clients reached",
         ] {
             let reason = understand(&[info("7.0.15"), Reply::Error(error.into())]);
             assert_eq!(Err(error.to_owned()), reason);

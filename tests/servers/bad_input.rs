@@ -100,8 +100,8 @@ async fn a_key_of_another_type_is_an_error_that_names_the_key() {
     for server in &servers[..3] {
         server.command(&["RPUSH", "jobs", "one"]);
     }
-    let error = redlock.try_lock("jobs", TTL).await.unwrap_err();
-    assert_eq!(ErrorKind::NoQuorum, error.kind());
+    let error = redlock.lock("jobs", TTL).await.unwrap_err();
+    assert_eq!((ErrorKind::WrongType, false), (error.kind(), error.is_retryable()));
     assert!(error.to_string().contains("\"jobs\""), "{error}");
     for node in &error.nodes()[..3] {
         let Outcome::Failed(error) = node.outcome() else { panic!("{node}") };

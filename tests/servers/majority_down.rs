@@ -35,6 +35,20 @@ async fn three_killed_are_no_quorum() {
     nothing_left(&redlock, &servers).await;
 }
 
+/// The round is lost before the last two have answered, and what is undone then is undone on another thread.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rounds_that_are_lost_at_once_leave_nothing_behind() {
+    let servers = five();
+    let redlock = warm(&servers).await;
+    servers[..3].iter().for_each(RedisServer::kill);
+    for number in 0..500 {
+        let error = redlock.try_lock(format!("a{number}"), Duration::from_secs(1_000)).await;
+        assert_eq!(ErrorKind::NoQuorum, error.unwrap_err().kind());
+    }
+    servers[..3].iter().for_each(RedisServer::restart);
+    nothing_left(&redlock, &servers).await;
+}
+
 #[tokio::test]
 async fn one_refusal_and_three_hung_are_no_quorum() {
     let servers = five();

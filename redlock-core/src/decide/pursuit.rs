@@ -9,6 +9,10 @@
 //! - there being no such connection, the node answered two releases at least a node timeout apart: what it had received
 //!   before the first it has carried out before the second.
 //!
+//! A release is known to be behind a write only if the write's call had ended before: a call that has begun may not have
+//! sent anything yet (it waits for a place in a queue, or its task has used up its turn), while one that has ended sends
+//! nothing any more. No call lasts longer than the node timeout, so the second of two releases that far apart is behind.
+//!
 //! Time passing at the client ends no pursuit.
 
 use std::time::Duration;
@@ -21,29 +25,41 @@ use crate::node::ConnectionId;
 pub(crate) struct Trace {
     /// The node said that our key is there.
     written: bool,
-    /// Writes that were sent, or may have been, and not answered yet.
-    unsettled: u32,
-    /// The connection that all unsettled writes were sent on, if it was one.
+    /// Writes whose calls have not ended. They may have been sent, or be sent any moment.
+    in_flight: u32,
+    /// Writes whose calls have ended without an answer: nothing is sent any more, and what was may be carried out.
+    unknown: u32,
+    /// The connection that all of these were sent on, if it was one.
     connection: Option<ConnectionId>,
 }
 
 impl Trace {
-    /// A write that can create the key is about to be sent; `connection` as read before.
+    /// The call of a write that can create the key begins; `connection` as read before.
     pub(crate) fn begin(&mut self, connection: Option<ConnectionId>) {
-        let same = self.unsettled == 0 || self.connection == connection;
+        let same = self.unsettled() == 0 || self.connection == connection;
         self.connection = if same { connection } else { None };
-        self.unsettled += 1;
+        self.in_flight += 1;
     }
 
-    /// A write is known to have been carried out, or to have been refused, rejected or never sent.
+    /// The call has ended, and the write is known to have been carried out, or not to be.
     pub(crate) fn settle(&mut self, written: bool) {
-        self.unsettled = self.unsettled.saturating_sub(1);
+        self.in_flight = self.in_flight.saturating_sub(1);
         self.written |= written;
     }
 
-    /// What a release must achieve on this node.
+    /// The call has ended, and what becomes of the write is unknown.
+    pub(crate) fn lose(&mut self) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+        self.unknown += 1;
+    }
+
+    /// What a release must achieve on this node that is sent now.
     pub(crate) fn pursue(self) -> Pursuit {
         Pursuit { trace: self, first_answer: None }
+    }
+
+    fn unsettled(self) -> u32 {
+        self.in_flight + self.unknown
     }
 }
 
@@ -78,9 +94,10 @@ pub(crate) struct Answer {
 impl Pursuit {
     /// A release was answered.
     pub(crate) fn answered(&mut self, answer: Answer, node_timeout: Duration) -> Next {
-        let Trace { written, unsettled, connection } = self.trace;
+        let Trace { written, in_flight, connection, .. } = self.trace;
+        let unsettled = self.trace.unsettled();
         let alone = unsettled == 0 || (unsettled == 1 && !written && answer.deleted);
-        let behind = connection.is_some() && connection == answer.connection;
+        let behind = in_flight == 0 && connection.is_some() && connection == answer.connection;
         match self.first_answer {
             _ if alone || behind => Next::Done,
             Some(first) if answer.sent.saturating_duration_since(first) >= node_timeout => Next::Done,
@@ -94,7 +111,7 @@ impl Pursuit {
 
     /// A release was not answered. Whether another is owed: not where nothing of ours can be.
     pub(crate) fn failed(self, now: Instant) -> Next {
-        if self.trace.written || self.trace.unsettled > 0 { Next::Again(now) } else { Next::Done }
+        if self.trace.written || self.trace.unsettled() > 0 { Next::Again(now) } else { Next::Done }
     }
 }
 
@@ -118,8 +135,19 @@ mod tests {
         let mut trace = Trace::default();
         for connection in connections {
             trace.begin(*connection);
+            trace.lose();
         }
         trace.pursue()
+    }
+
+    #[test]
+    fn a_write_in_flight_may_be_sent_behind_the_release() {
+        let mut trace = Trace::default();
+        trace.begin(A);
+        assert_eq!(Next::Done, trace.pursue().answered(answer(true, A, 0), TIMEOUT), "it was carried out");
+        assert_ne!(Next::Done, trace.pursue().answered(answer(false, A, 0), TIMEOUT));
+        trace.lose();
+        assert_eq!(Next::Done, trace.pursue().answered(answer(false, A, 0), TIMEOUT), "its call had ended");
     }
 
     #[test]
@@ -178,6 +206,7 @@ mod tests {
         trace.begin(A);
         trace.settle(false);
         trace.begin(B);
+        trace.lose();
         assert_eq!(Next::Done, trace.pursue().answered(answer(false, B, 0), TIMEOUT));
     }
 }
