@@ -129,6 +129,19 @@ mod tests {
     }
 
     #[test]
+    fn a_deleted_key_says_nothing_of_a_second_write() {
+        let mut trace = Trace::default();
+        trace.begin(None);
+        trace.settle(true);
+        trace.begin(None);
+        assert_ne!(
+            Next::Done,
+            trace.pursue().answered(answer(true, None, 0), TIMEOUT),
+            "it was the first one's"
+        );
+    }
+
+    #[test]
     fn an_answer_behind_the_write_ends_it() {
         assert_eq!(Next::Done, unsettled(&[A]).answered(answer(false, A, 0), TIMEOUT));
         assert_eq!(Next::Done, unsettled(&[A, A]).answered(answer(false, A, 0), TIMEOUT));
