@@ -114,6 +114,28 @@ fn a_quorum_that_lost_the_lock_ends_extension() {
     });
 }
 
+/// Two nodes that never had the lock, and one of the three that have it fails: a quorum holds it all the while.
+#[test]
+fn a_lock_is_lost_only_if_refusals_alone_exclude_a_quorum() {
+    let held_by_three = async |world: &World| {
+        world.nodes[..2].iter().for_each(redlock_testkit::Faulty::crash);
+        let guard = world.lock().await;
+        world.nodes[..2].iter().for_each(redlock_testkit::Faulty::restart);
+        world.nodes[2].crash();
+        guard
+    };
+    with_five(async move |world| {
+        let guard = held_by_three(&world).await;
+        assert_eq!(ErrorKind::NoQuorum, kind(guard.extend(TTL).await));
+        world.nodes[2].restart();
+        guard.extend(TTL).await.unwrap();
+    });
+    with_five(async move |world| {
+        let released = held_by_three(&world).await.release().await;
+        assert!(!matches!(released, Ok(Released::Lost)), "nothing was lost");
+    });
+}
+
 #[test]
 fn another_lock_is_neither_extended_nor_released() {
     with_five(async |world| {

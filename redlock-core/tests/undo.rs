@@ -173,6 +173,45 @@ fn without_order_it_takes_two_answers_a_node_timeout_apart() {
 }
 
 #[test]
+fn a_refill_is_undone_also_where_the_release_has_deleted_an_earlier_write() {
+    with_five(async |world| {
+        world.nodes[4].inject(Fault::apply_late(150 * MS).on(Operation::Acquire).times(2));
+        let guard = world.redlock.lock("a", TTL).await.unwrap();
+        world.sleep(50 * MS).await;
+        guard.extend(TTL).await.unwrap();
+        world.sleep(110 * MS).await;
+        assert_eq!((5, 2), (world.keys(), world.seen(Operation::Acquire)[4]), "refilled meanwhile");
+        guard.release().await.unwrap();
+        world.nothing_left().await;
+    });
+}
+
+/// The program stands still for longer than the node timeout, with a request that it has not sent yet.
+#[test]
+fn a_request_that_is_sent_behind_its_own_undoing_is_undone() {
+    use redlock_testkit::FakeNode;
+    use redlock_testkit::sim::Simulation;
+
+    for seed in 0..10 {
+        let simulation = Simulation::new(seed);
+        let (process, outside) = (simulation.process("client"), simulation.process("outside"));
+        let node = |number| FakeNode::new(format!("fake-{number}"), outside.runtime());
+        let nodes: Vec<_> = (0..3).map(node).collect();
+        nodes[..2].iter().for_each(|node| node.inner().put("a", stranger().token().clone(), Ttl::MAX));
+        nodes[2].inject(Fault::delay(NODE_TIMEOUT / 2).on(Operation::Acquire));
+        let redlock = builder(&process, &nodes).build().unwrap();
+        let request = redlock.try_lock("a", TTL);
+        simulation.block_on(&process, async { assert!(request.await.unwrap().is_none()) });
+        simulation.run_for(MS);
+        process.pause();
+        simulation.run_for(Duration::from_secs(1));
+        process.resume();
+        simulation.block_on(&process, async move { redlock.close().await });
+        assert_eq!(0, nodes[2].inner().len(), "seed {seed}");
+    }
+}
+
+#[test]
 fn all_tasks_end_when_the_last_handle_is_gone() {
     use redlock_testkit::sim::Simulation;
 
