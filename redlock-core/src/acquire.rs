@@ -60,13 +60,25 @@ async fn everywhere(lease: Lease, ttl: Ttl, mut verdict: Verdict<Result<Guard, E
         lease.keep_votes(&round.ballots);
         // A guard that nobody takes is dropped, and so released.
         let _ = verdict.send(Ok(Guard::new(lease.clone())));
-        while let Some(index) = round.next().await {
+        while let Some(index) = next_of_stragglers(&lease, &mut round).await {
             lease.settle(index, round.ballots.outcome(index));
             lease.keep_vote(index, &round.ballots);
         }
     } else {
         undo(&lease, round, in_time, verdict).await;
     }
+}
+
+/// The next vote on a lease that is held. It may be released meanwhile, and two releases a node timeout apart are taken to
+/// be behind whatever was sent before: so nothing may be sent after the limit then.
+async fn next_of_stragglers(lease: &Lease, round: &mut Round<'_>) -> Option<usize> {
+    poll_fn(|cx| {
+        if lease.is_released() {
+            round.without_last_look();
+        }
+        round.poll_next(cx)
+    })
+    .await
 }
 
 /// Releases a lost attempt on all nodes: on each as soon as the call of its write has ended, so that nothing is sent behind

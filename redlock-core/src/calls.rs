@@ -31,6 +31,8 @@ pub(crate) struct Calls<'a> {
     limit: Instant,
     timer: Option<BoxFuture<()>>,
     timed_out: bool,
+    /// Whether calls may be polled once more after the limit.
+    last_look: bool,
 }
 
 enum Slot<'a> {
@@ -60,13 +62,13 @@ impl<'a> Calls<'a> {
         calls: impl Iterator<Item = Call<'a>>,
     ) -> Self {
         let slots = calls.map(Slot::Pending).collect();
-        Self { runtime, slots, limit: start + limit, timer: None, timed_out: false }
+        Self { runtime, slots, limit: start + limit, timer: None, timed_out: false, last_look: true }
     }
 
     /// No calls yet; they are started one by one.
     pub(crate) fn none(runtime: &'a dyn Runtime, places: usize) -> Self {
         let slots = (0..places).map(|_| Slot::Told).collect();
-        Self { runtime, slots, limit: Instant::ORIGIN, timer: None, timed_out: false }
+        Self { runtime, slots, limit: Instant::ORIGIN, timer: None, timed_out: false, last_look: true }
     }
 
     /// Starts a call in a place that has none. The time limit of all begins anew.
@@ -74,6 +76,12 @@ impl<'a> Calls<'a> {
         self.slots[place] = Slot::Pending(call);
         self.limit = self.runtime.now() + limit;
         self.timed_out = false;
+    }
+
+    /// From now on no call is polled after the limit: a call that was kept from being polled for long would send its
+    /// request then, and what was to undo it has come before.
+    pub(crate) fn without_last_look(&mut self) {
+        self.last_look = false;
     }
 
     /// The next call to end, by its position; `None` when all have. Safe to drop and ask again.
@@ -90,12 +98,14 @@ impl<'a> Calls<'a> {
                 return Poll::Ready(Some(ended));
             }
             let (mut ended, mut waiting) = (false, false);
+            let too_late = !self.last_look && self.runtime.now() >= self.limit;
             for slot in &mut self.slots {
                 let Slot::Pending(call) = slot else { continue };
-                let ending = match call.as_mut().poll(cx) {
+                let polled = if too_late { Poll::Pending } else { call.as_mut().poll(cx) };
+                let ending = match polled {
                     Poll::Ready(Ok(vote)) => Ending::Answered(vote),
                     Poll::Ready(Err(error)) => Ending::Failed(error),
-                    Poll::Pending if self.timed_out => Ending::TimedOut,
+                    Poll::Pending if self.timed_out || too_late => Ending::TimedOut,
                     Poll::Pending => {
                         waiting = true;
                         continue;

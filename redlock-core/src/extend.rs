@@ -86,6 +86,8 @@ async fn refill(lease: &Lease, nodes: Vec<usize>) {
     let calls = nodes.iter().map(|index| shared.members[*index].node.acquire(lease.claim(), ttl));
     let limit = node_timeout(shared.settings.node_timeout, ttl);
     let mut calls = Calls::new(&*shared.runtime, shared.now(), limit, calls);
+    // The lease may be released meanwhile, and is never sent anything behind that after the limit.
+    calls.without_last_look();
     while let Some((position, ending)) = calls.next().await {
         lease.settle(nodes[position], &ending.into());
     }

@@ -55,6 +55,11 @@ impl<'a> Round<'a> {
         poll_fn(|cx| self.poll_next(cx)).await
     }
 
+    /// As of [`Calls::without_last_look`].
+    pub(crate) fn without_last_look(&mut self) {
+        self.calls.without_last_look();
+    }
+
     pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<usize>> {
         let Some((index, ending)) = ready!(self.calls.poll_next(cx)) else { return Poll::Ready(None) };
         self.ballots.cast(index, ending.into(), self.shared);

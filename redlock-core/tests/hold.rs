@@ -118,9 +118,9 @@ fn a_quorum_that_lost_the_lock_ends_extension() {
 #[test]
 fn a_lock_is_lost_only_if_refusals_alone_exclude_a_quorum() {
     let held_by_three = async |world: &World| {
-        world.nodes[..2].iter().for_each(redlock_testkit::Faulty::crash);
+        world.nodes[..2].iter().for_each(Faulty::crash);
         let guard = world.lock().await;
-        world.nodes[..2].iter().for_each(redlock_testkit::Faulty::restart);
+        world.nodes[..2].iter().for_each(Faulty::restart);
         world.nodes[2].crash();
         guard
     };

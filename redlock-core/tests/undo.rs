@@ -211,6 +211,30 @@ fn a_request_that_is_sent_behind_its_own_undoing_is_undone() {
     }
 }
 
+/// The same for a request of a lock that is held, and released before it is sent.
+#[test]
+fn a_straggler_is_never_sent_behind_the_releases_that_undo_it() {
+    use redlock_testkit::FakeNode;
+    use redlock_testkit::sim::Simulation;
+
+    for seed in 0..20 {
+        let simulation = Simulation::new(seed);
+        let (process, outside) = (simulation.process("client"), simulation.process("outside"));
+        let node = |number| FakeNode::new(format!("fake-{number}"), outside.runtime());
+        let nodes: Vec<_> = (0..3).map(node).collect();
+        nodes[2].inject(Fault::delay(NODE_TIMEOUT / 2).on(Operation::Acquire));
+        let redlock = builder(&process, &nodes).build().unwrap();
+        let cycle = redlock.lock("a", TTL).into_future();
+        simulation.block_on(&process, async { cycle.await.unwrap().release().await.unwrap() });
+        simulation.run_for(MS);
+        process.pause();
+        simulation.run_for(Duration::from_secs(1));
+        process.resume();
+        simulation.block_on(&process, async move { redlock.close().await });
+        assert_eq!(0, nodes[2].inner().len(), "seed {seed}");
+    }
+}
+
 #[test]
 fn all_tasks_end_when_the_last_handle_is_gone() {
     use redlock_testkit::sim::Simulation;
