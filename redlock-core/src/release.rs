@@ -50,10 +50,8 @@ async fn run(mut undoing: Undoing, valid: bool, verdict: Verdict<Result<Released
     let sent = round.ballots.start;
     while let Some(index) = round.next().await {
         undoing.answered(index, round.ballots.outcome(index), sent);
-        if let Some(result) = outcome(&lease, &round, valid) {
-            if let Some(verdict) = verdict.take() {
-                let _ = verdict.send(result);
-            }
+        if let Some(result) = verdict.as_ref().and_then(|_| outcome(&lease, &round, valid)) {
+            let _ = verdict.take().map(|verdict| verdict.send(result));
         }
     }
 }
