@@ -30,7 +30,9 @@
 //! ```
 
 mod executor;
+mod net;
 mod process;
+mod server;
 
 use std::fmt;
 use std::future::Future;
@@ -40,7 +42,9 @@ use std::time::Duration;
 use redlock_core::Instant;
 
 use self::executor::{Step, World};
+pub use self::net::{Direction, Network, Traffic, Transport};
 pub use self::process::{Clock, Process};
+pub use self::server::{Keeps, Server};
 
 /// A world of simulated programs with one true time.
 ///
