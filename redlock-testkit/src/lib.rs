@@ -107,6 +107,7 @@ compile_error!("the feature `server` of redlock-testkit starts, stops and kills 
 pub mod conformance;
 mod faulty;
 pub mod history;
+pub mod invariant;
 mod memory;
 #[cfg(all(feature = "server", unix))]
 mod server;

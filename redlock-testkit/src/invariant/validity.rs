@@ -1,0 +1,154 @@
+//! I6: validity ends before the key does, on every server that was counted.
+//!
+//! This is why exclusion holds, so it fails earlier and more often than exclusion does: a lease whose key is gone on one
+//! counted server of three hurts nobody yet; and a lease that no quorum was counted for at all. Counted are the servers whose yes had arrived when the client was told of
+//! its lock, or of an extension that moved the deadline. From then on, until the lease is over, whatever moves or removes
+//! one of their keys is looked at.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use redlock_core::Instant;
+
+use super::{Invariant, Rules, Violation, excuse};
+use crate::Operation;
+use crate::history::{History, Place, Request, Said, TokenNumber, Trouble, What};
+
+#[derive(Default)]
+struct Lease {
+    client: usize,
+    /// Until when it is valid; `None` while it is not granted, and when it is over.
+    deadline: Option<Instant>,
+    counted: BTreeSet<usize>,
+    /// Who has said yes since the last question.
+    yes: BTreeSet<usize>,
+    /// Until when each server keeps the key.
+    keys: BTreeMap<usize, Instant>,
+}
+
+pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
+    let mut leases: BTreeMap<TokenNumber, Lease> = BTreeMap::new();
+    let mut violations = Vec::new();
+    for (event, entry) in history.0.iter().enumerate() {
+        let Some(token) = apply(&entry.what, entry.at, &mut leases) else { continue };
+        let Some(lease) = leases.get_mut(&token) else { continue };
+        let Some(deadline) = lease.deadline.filter(|deadline| entry.at < *deadline) else { continue };
+        let mut violation = |broken, what| {
+            let tokens = vec![token];
+            violations.push(Violation { invariant: Invariant::Validity, broken, what, tokens, event });
+        };
+        if lease.counted.len() < rules.quorum() {
+            lease.deadline = None;
+            violation(
+                None,
+                format!("the lease {token} of c{} counts {:?}, no quorum", lease.client, lease.counted),
+            );
+            continue;
+        }
+        let early = |server: &&usize| lease.keys.get(server).is_none_or(|until| *until < deadline);
+        let Some(server) = lease.counted.iter().find(early).copied() else { continue };
+        // Once is enough.
+        lease.deadline = None;
+        let broken = excuse(history, token, event);
+        let what = format!("the lease {token} of c{} outlives its key on n{server}", lease.client);
+        violation(broken, what);
+    }
+    violations
+}
+
+/// Answers whose lease has to be looked at.
+fn apply(what: &What, now: Instant, leases: &mut BTreeMap<TokenNumber, Lease>) -> Option<TokenNumber> {
+    match *what {
+        What::Received { request: Request { server, operation, token, .. }, said: Said::Granted }
+            if operation != Operation::Release =>
+        {
+            leases.entry(token).or_default().yes.insert(server);
+            None
+        }
+        What::Extending { token, .. } => {
+            leases.get_mut(&token)?.yes.clear();
+            None
+        }
+        What::Granted { client, token, until, .. } | What::Extended { client, token, until } => {
+            let lease = leases.entry(token).or_default();
+            lease.client = client;
+            if lease.deadline.is_none_or(|deadline| until > deadline) {
+                lease.counted.clone_from(&lease.yes);
+                lease.deadline = Some(until);
+            }
+            Some(token)
+        }
+        What::Releasing { token, .. } => {
+            leases.get_mut(&token)?.deadline = None;
+            None
+        }
+        What::Strikes(Place::Client(dead), Trouble::Kill) => {
+            leases.values_mut().filter(|lease| lease.client == dead).for_each(|lease| lease.deadline = None);
+            None
+        }
+        What::Carried { request: Request { server, token, .. }, until: Some(until), .. }
+        | What::Moved { server, token, until } => {
+            leases.entry(token).or_default().keys.insert(server, until);
+            Some(token)
+        }
+        What::Carried {
+            request: Request { server, operation: Operation::Release, token, .. },
+            said: Said::Granted,
+            ..
+        }
+        | What::Lost { server, token } => {
+            leases.get_mut(&token)?.keys.insert(server, now);
+            Some(token)
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::Assumption;
+    use super::super::story::Story;
+    use super::*;
+
+    /// A lease until 10 that counts servers 0 and 1, whose keys stand until 11.
+    fn held() -> Story {
+        let story = Story::default().sent(0, 0, 0, 0).carried(1, 0, 0, 0, 11).carried(1, 0, 1, 0, 11);
+        story.received(2, 0, 0, 0).received(2, 0, 1, 0).granted(2, 0, 0, 10)
+    }
+
+    fn broken(story: Story) -> Vec<Option<Assumption>> {
+        let rules = Rules { servers: 3, node_timeout: Duration::ZERO, settled_after: Duration::ZERO };
+        check(&story.history(), &rules).into_iter().map(|violation| violation.broken).collect()
+    }
+
+    #[test]
+    fn keys_outlive_the_lease() {
+        assert_eq!(0, broken(held()).len());
+        let yes = || Story::default().carried(1, 0, 0, 0, 11).received(2, 0, 0, 0).received(2, 0, 1, 0);
+        assert_eq!(vec![None], broken(yes().carried(2, 0, 1, 0, 9).granted(2, 0, 0, 10)));
+        let never = yes().granted(2, 0, 0, 10);
+        assert_eq!(vec![None], broken(never), "a yes without a key");
+    }
+
+    #[test]
+    fn a_key_that_goes_while_it_counts_is_seen() {
+        assert_eq!(vec![Some(Assumption::DataIsKept)], broken(held().lost(5, 0, 0)));
+        assert_eq!(0, broken(held().lost(5, 2, 0)).len(), "it does not count there");
+        assert_eq!(0, broken(held().releasing(4, 0, 0).lost(5, 0, 0)).len(), "the lease is over");
+        assert_eq!(0, broken(held().lost(10, 0, 0)).len(), "the lease is over");
+        assert_eq!(vec![None], broken(held().deleted(5, 0, 1, 0)), "deleted under a holder");
+        assert_eq!(vec![None], broken(held().carried(5, 0, 1, 0, 9)), "shortened");
+    }
+
+    #[test]
+    fn an_extension_counts_who_said_yes_to_it() {
+        let asked = || held().extending(4, 0, 0).carried(5, 0, 0, 0, 21).extended_yes(6, 0, 0, 0);
+        let extended = || asked().carried(5, 0, 2, 0, 21).extended_yes(6, 0, 2, 0).extended(6, 0, 0, 20);
+        assert_eq!(0, broken(extended()).len());
+        assert_eq!(0, broken(extended().lost(7, 1, 0)).len(), "1 had not said yes again");
+        assert_eq!(vec![None], broken(asked().extended(6, 0, 0, 20)), "one yes is no quorum");
+        let both = asked().extended_yes(6, 0, 2, 0).extended(6, 0, 0, 20);
+        assert_eq!(vec![None], broken(both), "a yes that moved no key");
+    }
+}
