@@ -10,7 +10,7 @@ mod show;
 
 use std::time::Duration;
 
-use redlock_core::{ErrorKind, Instant, Released};
+use redlock_core::{ErrorKind, Instant, NodeError, Released, Vote};
 
 pub use self::recorder::Recorder;
 use crate::Operation;
@@ -54,6 +54,8 @@ pub struct Request {
     pub operation: Operation,
     /// For whom.
     pub token: TokenNumber,
+    /// Tells requests apart that are alike.
+    pub call: u64,
 }
 
 /// Where something goes wrong.
@@ -165,6 +167,15 @@ pub enum What {
         /// Why; `None` if it dropped the request.
         why: Option<ErrorKind>,
     },
+    /// It sees that an extension that it gave up has moved its deadline.
+    Noticed {
+        /// Which client.
+        client: usize,
+        /// Which lock.
+        token: TokenNumber,
+        /// Until when by its own clock, in true time.
+        until: Instant,
+    },
     /// The holder does what the lock is for, at the resource.
     Acted {
         /// Which client.
@@ -207,7 +218,7 @@ pub enum What {
         until: Option<Instant>,
         /// How long the request was under way before it arrived.
         travelled: Duration,
-        /// Whether its sender had an answer before.
+        /// Whether it was carried out before: the network has repeated it.
         again: bool,
     },
     /// The answer arrives, in time or not.
@@ -248,6 +259,17 @@ pub enum What {
     Calm,
 }
 
+impl Said {
+    /// What an answer says.
+    pub(crate) fn of(answer: &Result<Vote, NodeError>) -> Self {
+        match answer {
+            Ok(Vote::Granted) => Self::Granted,
+            Ok(_) => Self::Refused,
+            Err(_) => Self::Failed,
+        }
+    }
+}
+
 impl History {
     /// How often each thing went wrong; those that never did are left out.
     pub fn troubles(&self) -> Vec<(&'static str, usize)> {
@@ -266,5 +288,32 @@ impl History {
     /// How often a client was told that it has a lock.
     pub fn grants(&self) -> usize {
         self.0.iter().filter(|event| matches!(event.what, What::Granted { .. })).count()
+    }
+}
+
+impl What {
+    /// Whether it is about one of these tokens, or about something that went wrong and not with a single message.
+    pub(crate) fn concerns(&self, tokens: &[TokenNumber]) -> bool {
+        match self {
+            Self::Granted { token, .. }
+            | Self::Extending { token, .. }
+            | Self::Extended { token, .. }
+            | Self::NotExtended { token, .. }
+            | Self::Noticed { token, .. }
+            | Self::Acted { token, .. }
+            | Self::Releasing { token, .. }
+            | Self::Released { token, .. }
+            | Self::Sent(Request { token, .. })
+            | Self::Carried { request: Request { token, .. }, .. }
+            | Self::Received { request: Request { token, .. }, .. }
+            | Self::Moved { token, .. }
+            | Self::Lost { token, .. }
+            | Self::Stands { token, .. } => tokens.contains(token),
+            Self::Strikes(Place::Between(..), trouble) | Self::Passes(Place::Between(..), trouble) => {
+                *trouble == Trouble::Partition
+            }
+            Self::Strikes(..) | Self::Passes(..) | Self::Calm => true,
+            Self::Asked { .. } | Self::NotGranted { .. } | Self::Closed { .. } => false,
+        }
     }
 }

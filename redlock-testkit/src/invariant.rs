@@ -52,7 +52,7 @@ pub enum Assumption {
     /// A holder that is stopped looks at its lease before it goes on.
     HoldersLook,
     /// No request is carried out when its sender can no longer know of it: more than a node timeout after it was sent,
-    /// or again after it was answered.
+    /// or for the second time.
     RequestsArriveSoon,
 }
 

@@ -105,10 +105,12 @@
 compile_error!("the feature `server` of redlock-testkit starts, stops and kills processes as Unix does");
 
 pub mod conformance;
+pub mod experiment;
 mod faulty;
 pub mod history;
 pub mod invariant;
 mod memory;
+pub mod plan;
 #[cfg(all(feature = "server", unix))]
 mod server;
 pub mod sim;

@@ -53,6 +53,9 @@ impl fmt::Display for What {
             Self::NotExtended { client, token, why: None } => {
                 write!(f, "c{client} gives up extending {token}")
             }
+            Self::Noticed { client, token, until } => {
+                write!(f, "c{client} sees that it has {token} until {}", time(*until))
+            }
             Self::Acted { client, token } => write!(f, "c{client} acts under {token}"),
             Self::Releasing { client, token, waits } => {
                 write!(f, "c{client} {} {token}", if *waits { "releases" } else { "drops" })
@@ -70,7 +73,7 @@ impl fmt::Display for What {
                 if let Some(until) = until {
                     write!(f, " until {}", time(*until))?;
                 }
-                write!(f, ", after {travelled:?}{}", if *again { ", answered before" } else { "" })
+                write!(f, ", after {travelled:?}{}", if *again { ", for the second time" } else { "" })
             }
             Self::Received { request, said } => write!(f, "{request} is answered: {said}"),
             Self::Moved { server, token, until } => {
@@ -87,8 +90,8 @@ impl fmt::Display for What {
 
 impl fmt::Display for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { client, server, operation, token } = self;
-        write!(f, "c{client}-n{server} {operation:?} {token}")
+        let Self { client, server, operation, token, call } = self;
+        write!(f, "c{client}-n{server} {operation:?} {token} ({call})")
     }
 }
 
@@ -121,6 +124,26 @@ impl fmt::Display for Place {
 }
 
 impl Trouble {
+    /// What all of them are called.
+    pub const NAMES: [&'static str; 16] = [
+        "crash",
+        "hang",
+        "flush",
+        "out of memory",
+        "read-only",
+        "clock step",
+        "clock drift",
+        "partition",
+        "storm",
+        "pause",
+        "suspension",
+        "kill",
+        "lost message",
+        "duplicate",
+        "straggler",
+        "disconnect",
+    ];
+
     /// What it is called.
     pub fn name(self) -> &'static str {
         match self {

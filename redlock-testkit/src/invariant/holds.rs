@@ -29,7 +29,7 @@ pub(super) fn holds(history: &History) -> Vec<Hold> {
                 latest.insert(token, holds.len());
                 holds.push(Hold { client, resource, token, from: entry.at, until, event });
             }
-            What::Extended { token, until, .. } => {
+            What::Extended { token, until, .. } | What::Noticed { token, until, .. } => {
                 let Some(index) = latest.get_mut(&token) else { continue };
                 let hold = holds[*index];
                 if hold.until >= entry.at {

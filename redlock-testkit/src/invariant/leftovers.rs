@@ -2,7 +2,8 @@
 //!
 //! At the end everybody lets go and closes; closing waits for whatever is to be undone, so it must come to an end, and no
 //! key may stand when somebody looks afterwards. Exempt is what a client that died had sent: it expires. No client can
-//! undo a request that the network holds for longer than a node timeout, or delivers again after its answer.
+//! undo a request that the network holds for longer than a node timeout, or repeats: the second copy takes effect after
+//! the first was undone.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -17,6 +17,8 @@ use crate::history::{History, Place, Request, Said, TokenNumber, Trouble, What};
 struct Client {
     /// When the round that it waits for began, and how long that may take; `None` for several rounds.
     round: Option<(Instant, Duration)>,
+    /// What was sent in the current round of an extension.
+    extending: BTreeSet<u64>,
     yes: BTreeMap<(TokenNumber, bool), BTreeSet<usize>>,
     /// When a quorum had said yes, to an extension or not.
     won: BTreeMap<(TokenNumber, bool), Instant>,
@@ -47,6 +49,7 @@ fn whose(what: &What) -> Option<usize> {
         | What::NotExtended { client, .. }
         | What::Releasing { client, .. }
         | What::Released { client, .. }
+        | What::Sent(Request { client, .. })
         | What::Received { request: Request { client, .. }, .. }
         | What::Strikes(Place::Client(client), _)
         | What::Passes(Place::Client(client), _) => Some(client),
@@ -63,6 +66,7 @@ impl Client {
                 None
             }
             What::Extending { token, ttl, .. } => {
+                self.extending.clear();
                 self.yes.remove(&(token, true));
                 self.won.remove(&(token, true));
                 self.round = Some((at, rules.node_timeout.min(ttl / 2)));
@@ -72,9 +76,15 @@ impl Client {
                 self.round = waits.then_some((at, rules.node_timeout));
                 None
             }
-            What::Received { request: Request { server, operation, token, .. }, said: Said::Granted }
-                if operation != Operation::Release =>
-            {
+            What::Sent(Request { operation: Operation::Extend, call, .. }) => {
+                self.extending.insert(call);
+                None
+            }
+            // An extension that was given up goes on; its answers do not count for the next one.
+            What::Received {
+                request: Request { server, operation, token, call, .. },
+                said: Said::Granted,
+            } if operation == Operation::Acquire || self.extending.contains(&call) => {
                 let round = (token, operation == Operation::Extend);
                 let yes = self.yes.entry(round).or_default();
                 if yes.insert(server) && yes.len() == rules.quorum() {
@@ -137,6 +147,19 @@ mod tests {
         assert_eq!(1, violations(won().received(8, 0, 2, 0).granted(8, 0, 0, 99)), "waited for the third");
         let stopped = |place| Story::default().paused(6, place).received(7, 0, 1, 0).resumed(50, place);
         assert_eq!(0, violations(stopped(0).received(5, 0, 0, 0).granted(50, 0, 0, 99)));
+    }
+
+    #[test]
+    fn every_extension_has_a_quorum_of_its_own() {
+        let asked = || {
+            Story::default().extending(1, 0, 0).sent_extension(1, 0, 0, 0, 7).sent_extension(1, 0, 1, 0, 8)
+        };
+        let won = || asked().extended_yes_to(5, 0, 0, 0, 7).extended_yes_to(6, 0, 1, 0, 8);
+        assert_eq!(0, violations(won().extended(6, 0, 0, 99)));
+        assert_eq!(1, violations(won().extended(7, 0, 0, 99)));
+        let again = asked().extended_yes_to(5, 0, 0, 0, 7).extending(5, 0, 0).sent_extension(5, 0, 1, 0, 9);
+        let later = again.extended_yes_to(6, 0, 1, 0, 8).extended_yes_to(9, 0, 1, 0, 9);
+        assert_eq!(0, violations(later.extended(9, 0, 0, 99)), "8 was given up");
     }
 
     #[test]

@@ -15,7 +15,7 @@ fn at(millis: u64) -> Instant {
 }
 
 fn request(client: usize, server: usize, operation: Operation, token: u32) -> Request {
-    Request { client, server, operation, token: TokenNumber(token) }
+    Request { client, server, operation, token: TokenNumber(token), call: 0 }
 }
 
 impl Story {
@@ -110,6 +110,30 @@ impl Story {
     pub(super) fn received(self, when: u64, client: usize, server: usize, token: u32) -> Self {
         let request = request(client, server, Operation::Acquire, token);
         self.then(when, What::Received { request, said: Said::Granted })
+    }
+
+    pub(super) fn sent_extension(
+        self,
+        when: u64,
+        client: usize,
+        server: usize,
+        token: u32,
+        call: u64,
+    ) -> Self {
+        let request = request(client, server, Operation::Extend, token);
+        self.then(when, What::Sent(Request { call, ..request }))
+    }
+
+    pub(super) fn extended_yes_to(
+        self,
+        when: u64,
+        client: usize,
+        server: usize,
+        token: u32,
+        call: u64,
+    ) -> Self {
+        let request = request(client, server, Operation::Extend, token);
+        self.then(when, What::Received { request: Request { call, ..request }, said: Said::Granted })
     }
 
     pub(super) fn extended_yes(self, when: u64, client: usize, server: usize, token: u32) -> Self {

@@ -1,9 +1,9 @@
 //! I6: validity ends before the key does, on every server that was counted.
 //!
 //! This is why exclusion holds, so it fails earlier and more often than exclusion does: a lease whose key is gone on one
-//! counted server of three hurts nobody yet; and a lease that no quorum was counted for at all. Counted are the servers whose yes had arrived when the client was told of
-//! its lock, or of an extension that moved the deadline. From then on, until the lease is over, whatever moves or removes
-//! one of their keys is looked at.
+//! counted server of three hurts nobody yet; and a lease that no quorum was counted for at all. Counted are the servers that had said yes by the moment when the deadline
+//! was set or moved, and keep the key up to it; they must be a quorum. From then on, until the lease is over, whatever
+//! moves or removes one of their keys is looked at.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,10 +19,16 @@ struct Lease {
     /// Until when it is valid; `None` while it is not granted, and when it is over.
     deadline: Option<Instant>,
     counted: BTreeSet<usize>,
-    /// Who has said yes since the last question.
+    /// Who has ever said yes.
     yes: BTreeSet<usize>,
     /// Until when each server keeps the key.
     keys: BTreeMap<usize, Instant>,
+}
+
+impl Lease {
+    fn keeps(&self, server: usize, deadline: Instant) -> bool {
+        self.keys.get(&server).is_some_and(|until| *until >= deadline)
+    }
 }
 
 pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
@@ -32,25 +38,23 @@ pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
         let Some(token) = apply(&entry.what, entry.at, &mut leases) else { continue };
         let Some(lease) = leases.get_mut(&token) else { continue };
         let Some(deadline) = lease.deadline.filter(|deadline| entry.at < *deadline) else { continue };
-        let mut violation = |broken, what| {
-            let tokens = vec![token];
-            violations.push(Violation { invariant: Invariant::Validity, broken, what, tokens, event });
+        let what = if lease.counted.len() < rules.quorum() {
+            format!("the lease {token} of c{} counts {:?}, no quorum", lease.client, lease.counted)
+        } else {
+            let early = |server: &&usize| !lease.keeps(**server, deadline);
+            let Some(server) = lease.counted.iter().find(early) else { continue };
+            format!("the lease {token} of c{} outlives its key on n{server}", lease.client)
         };
-        if lease.counted.len() < rules.quorum() {
-            lease.deadline = None;
-            violation(
-                None,
-                format!("the lease {token} of c{} counts {:?}, no quorum", lease.client, lease.counted),
-            );
-            continue;
-        }
-        let early = |server: &&usize| lease.keys.get(server).is_none_or(|until| *until < deadline);
-        let Some(server) = lease.counted.iter().find(early).copied() else { continue };
         // Once is enough.
         lease.deadline = None;
         let broken = excuse(history, token, event);
-        let what = format!("the lease {token} of c{} outlives its key on n{server}", lease.client);
-        violation(broken, what);
+        violations.push(Violation {
+            invariant: Invariant::Validity,
+            broken,
+            what,
+            tokens: vec![token],
+            event,
+        });
     }
     violations
 }
@@ -64,15 +68,14 @@ fn apply(what: &What, now: Instant, leases: &mut BTreeMap<TokenNumber, Lease>) -
             leases.entry(token).or_default().yes.insert(server);
             None
         }
-        What::Extending { token, .. } => {
-            leases.get_mut(&token)?.yes.clear();
-            None
-        }
-        What::Granted { client, token, until, .. } | What::Extended { client, token, until } => {
+        What::Granted { client, token, until, .. }
+        | What::Extended { client, token, until }
+        | What::Noticed { client, token, until } => {
             let lease = leases.entry(token).or_default();
             lease.client = client;
             if lease.deadline.is_none_or(|deadline| until > deadline) {
-                lease.counted.clone_from(&lease.yes);
+                let yes = lease.yes.iter().copied();
+                lease.counted = yes.filter(|server| lease.keeps(*server, until)).collect();
                 lease.deadline = Some(until);
             }
             Some(token)

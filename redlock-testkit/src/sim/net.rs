@@ -8,8 +8,8 @@
 //!   which connection it has.
 //! - [`Datagrams`](Transport::Datagrams): messages overtake each other and arrive twice. A node shows no connection.
 //!
-//! A message that meets a partition is lost. What is held up by more than a node timeout, or arrives again after its
-//! sender had an answer, no client can undo: the history says so of each request that is carried out.
+//! A message that meets a partition is lost. What is held up by more than a node timeout, or arrives twice, no
+//! client can undo: the history says so of each request that is carried out.
 
 mod link;
 mod remote;
@@ -20,7 +20,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use redlock_core::LockNode;
+use redlock_core::{Instant, LockNode, Runtime};
 
 use self::remote::Remote;
 pub use self::traffic::{Direction, Traffic};
@@ -64,6 +64,8 @@ struct State {
     servers: Vec<Server>,
     requests: Traffic,
     replies: Traffic,
+    /// Numbers requests.
+    calls: u64,
     /// Who gets nothing through to whom.
     cut: BTreeSet<(usize, usize, Direction)>,
 }
@@ -85,7 +87,7 @@ impl Network {
         // A stream of its own: a fate more or less does not change what clients draw.
         let chance = fastrand::Rng::with_seed(simulation.seed() ^ 0x006e_6574_776f_726b);
         let (requests, replies) = (Traffic::default(), Traffic::default());
-        let state = State { chance, servers: Vec::new(), requests, replies, cut: BTreeSet::new() };
+        let state = State { chance, servers: Vec::new(), requests, replies, calls: 0, cut: BTreeSet::new() };
         Self(Arc::new(Shared { transport, world, recorder, state: Mutex::new(state) }))
     }
 
@@ -121,8 +123,13 @@ impl Network {
 
     /// Lets nothing through from a client to a server, or back.
     pub fn cut(&self, client: usize, server: usize, direction: Direction) {
-        self.0.recorder.record(What::Strikes(Place::Between(client, server), Trouble::Partition));
-        self.state().cut.insert((client, server, direction));
+        let mut state = self.state();
+        let already = state.cut.iter().any(|(from, to, _)| (*from, *to) == (client, server));
+        state.cut.insert((client, server, direction));
+        drop(state);
+        if !already {
+            self.0.recorder.record(What::Strikes(Place::Between(client, server), Trouble::Partition));
+        }
     }
 
     /// Lets everything through again between a client and a server.
@@ -146,6 +153,11 @@ impl Network {
         }
     }
 
+    /// True time.
+    pub fn now(&self) -> Instant {
+        self.0.world.now()
+    }
+
     /// Where everything is written down that happens.
     pub fn recorder(&self) -> &Recorder {
         &self.0.recorder
@@ -153,6 +165,12 @@ impl Network {
 
     fn is_cut(&self, client: usize, server: usize, direction: Direction) -> bool {
         self.state().cut.contains(&(client, server, direction))
+    }
+
+    fn next_call(&self) -> u64 {
+        let mut state = self.state();
+        state.calls += 1;
+        state.calls
     }
 
     /// A duration below `most`.

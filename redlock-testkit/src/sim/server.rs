@@ -6,7 +6,10 @@
 mod machine;
 
 use std::fmt;
+use std::mem;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use futures_channel::oneshot;
 use redlock_core::{Instant, Runtime, Token};
@@ -15,7 +18,7 @@ pub use self::machine::Keeps;
 use self::machine::Machine;
 use super::process::{Clock, Process};
 use crate::faulty::state::{Answer, Request};
-use crate::history::{Place, Recorder, Trouble, What};
+use crate::history::{self, Place, Recorder, Said, Trouble, What};
 
 /// A simulated lock server. Clones are handles to the same one.
 #[derive(Clone)]
@@ -39,21 +42,31 @@ struct State {
     keeps: Keeps,
 }
 
-type Received = (Request, oneshot::Sender<Carried>);
+type Received = (Delivery, oneshot::Sender<Answer>);
+
+/// A request that arrives.
+#[derive(Clone)]
+pub(super) struct Delivery {
+    pub(super) request: Request,
+    pub(super) shown: history::Request,
+    pub(super) travelled: Duration,
+    /// Whether the other copy was carried out.
+    pub(super) spent: Arc<AtomicBool>,
+}
 
 /// What a server did with a request, and until when the key stands, in true time, where the request wrote it.
-pub(super) struct Carried {
-    pub(super) answer: Answer,
-    pub(super) until: Option<Instant>,
+struct Carried {
+    answer: Answer,
+    until: Option<Instant>,
 }
 
 /// What becomes of a request that arrives.
 pub(super) enum Arrival {
     /// The server is down.
     Gone,
-    Carried(Carried),
+    Carried(Answer),
     /// The server is stopped: the answer comes when it goes on, or never.
-    Waits(oneshot::Receiver<Carried>),
+    Waits(oneshot::Receiver<Answer>),
 }
 
 impl Server {
@@ -87,7 +100,7 @@ impl Server {
         if state.up {
             return;
         }
-        let keeps = std::mem::take(&mut state.keeps);
+        let keeps = mem::take(&mut state.keeps);
         let lost = state.machine.lose_all_but(&keeps, now);
         state.up = true;
         state.incarnation += 1;
@@ -102,18 +115,17 @@ impl Server {
         self.state().received.get_or_insert_default();
     }
 
-    /// Goes on, and carries out first what it has received meanwhile, in order.
+    /// Goes on, and carries out first what it has received meanwhile, in order; does nothing where it was not stopped.
     pub fn resume(&self) {
-        let now = self.0.world.now();
         let mut state = self.state();
-        let received = state.received.take().unwrap_or_default();
-        let carry_out = |(request, reply): Received| (state.machine.carry_out(&request, now), reply);
-        let carried: Vec<_> = received.into_iter().map(carry_out).collect();
-        drop(state);
+        let Some(received) = state.received.take() else { return };
         self.passes(Trouble::Hang);
-        for (carried, reply) in carried {
+        let carry_out = |(delivery, reply)| (self.carry_out(&mut state.machine, &delivery), reply);
+        let carried: Vec<(_, oneshot::Sender<_>)> = received.into_iter().map(carry_out).collect();
+        drop(state);
+        for (answer, reply) in carried {
             // The network waits for every answer, whether or not the client still does.
-            drop(reply.send(carried));
+            drop(reply.send(answer));
         }
     }
 
@@ -127,14 +139,14 @@ impl Server {
 
     /// Has no memory for new keys, or has again. What exists can be extended and released meanwhile.
     pub fn out_of_memory(&self, is: bool) {
-        self.note(Trouble::OutOfMemory, is);
-        self.state().machine.out_of_memory = is;
+        let was = mem::replace(&mut self.state().machine.out_of_memory, is);
+        self.note(Trouble::OutOfMemory, was, is);
     }
 
     /// Rejects every write, as a server does that has become a replica, or does no longer.
     pub fn read_only(&self, is: bool) {
-        self.note(Trouble::ReadOnly, is);
-        self.state().machine.read_only = is;
+        let was = mem::replace(&mut self.state().machine.read_only, is);
+        self.note(Trouble::ReadOnly, was, is);
     }
 
     /// Sets the wall clock forward by so many milliseconds, or back if they are negative.
@@ -149,6 +161,11 @@ impl Server {
             let token = self.0.recorder.number(&token);
             self.0.recorder.record(What::Moved { server: self.0.number, token, until });
         }
+    }
+
+    /// Whether it has not crashed, or is back.
+    pub fn is_up(&self) -> bool {
+        self.state().up
     }
 
     /// How many locks stand.
@@ -178,8 +195,7 @@ impl Server {
         state.up.then_some(state.incarnation)
     }
 
-    pub(super) fn receive(&self, request: &Request) -> Arrival {
-        let now = self.0.world.now();
+    pub(super) fn receive(&self, delivery: &Delivery) -> Arrival {
         let mut state = self.state();
         if !state.up {
             return Arrival::Gone;
@@ -187,11 +203,20 @@ impl Server {
         match &mut state.received {
             Some(received) => {
                 let (reply, answer) = oneshot::channel();
-                received.push((request.clone(), reply));
+                received.push((delivery.clone(), reply));
                 Arrival::Waits(answer)
             }
-            None => Arrival::Carried(state.machine.carry_out(request, now)),
+            None => Arrival::Carried(self.carry_out(&mut state.machine, delivery)),
         }
+    }
+
+    /// Carries out, and writes it down in the same step: the history has the order in which things were done.
+    fn carry_out(&self, machine: &mut Machine, delivery: &Delivery) -> Answer {
+        let Carried { answer, until } = machine.carry_out(&delivery.request, self.0.world.now());
+        let again = delivery.spent.swap(true, Ordering::Relaxed);
+        let (request, said, travelled) = (delivery.shown, Said::of(&answer), delivery.travelled);
+        self.0.recorder.record(What::Carried { request, said, until, travelled, again });
+        answer
     }
 
     fn record_loss(&self, lost: &[Token]) {
@@ -201,8 +226,12 @@ impl Server {
         }
     }
 
-    fn note(&self, trouble: Trouble, strikes: bool) {
-        if strikes { self.strikes(trouble) } else { self.passes(trouble) }
+    fn note(&self, trouble: Trouble, was: bool, is: bool) {
+        match (was, is) {
+            (false, true) => self.strikes(trouble),
+            (true, false) => self.passes(trouble),
+            _ => {}
+        }
     }
 
     fn strikes(&self, trouble: Trouble) {

@@ -6,7 +6,7 @@
 
 use std::future::{Future, pending, poll_fn};
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
@@ -14,15 +14,14 @@ use std::time::Duration;
 use event_listener::Event;
 use futures_channel::oneshot;
 use redlock_core::{
-    Claim, ConnectionId, Instant, LockNode, NodeError, NodeErrorKind, Runtime, ServerId, Ttl, Vote,
-    async_trait,
+    Claim, ConnectionId, Instant, LockNode, NodeError, NodeErrorKind, Runtime, ServerId, Ttl, async_trait,
 };
 
 use super::link::Link;
 use super::{Direction, Network, Transport};
 use crate::faulty::state::{Answer, Request};
 use crate::history::{self, Place, Said, Trouble, What};
-use crate::sim::server::{Arrival, Carried, Server};
+use crate::sim::server::{Arrival, Delivery, Server};
 
 /// How long a client takes at most to notice that its connection is broken.
 const NOTICED_WITHIN: Duration = Duration::from_millis(500);
@@ -53,7 +52,8 @@ struct Parcel {
 
 /// Where the first answer goes.
 struct Reply {
-    answered: AtomicBool,
+    /// Whether a copy was carried out.
+    spent: Arc<AtomicBool>,
     sender: Mutex<Option<oneshot::Sender<Answer>>>,
 }
 
@@ -111,6 +111,7 @@ impl Shared {
             client: self.client,
             server: self.server.number(),
             operation: request.operation(),
+            call: self.network.next_call(),
             token: self.network.recorder().number(request.claim().token()),
         };
         let recorder = self.network.recorder();
@@ -121,7 +122,7 @@ impl Shared {
             traffic.fate(&mut state.chance, self.network.0.transport == Transport::Datagrams)
         };
         let (sender, answer) = oneshot::channel();
-        let reply = Reply { answered: AtomicBool::new(false), sender: Mutex::new(Some(sender)) };
+        let reply = Reply { spent: Arc::default(), sender: Mutex::new(Some(sender)) };
         let twice = fate.copies.len() > 1;
         let sent = self.network.0.world.now();
         let reply = Arc::new(reply);
@@ -163,16 +164,18 @@ impl Shared {
             return;
         }
         let travelled = world.now().saturating_duration_since(parcel.sent);
-        let carried = match self.server.receive(&parcel.request) {
+        let Parcel { request, shown, reply, .. } = &parcel;
+        let (request, spent) = (request.clone(), Arc::clone(&reply.spent));
+        let delivery = Delivery { request, shown: *shown, travelled, spent };
+        let answer = match self.server.receive(&delivery) {
             Arrival::Gone => return self.lose(parcel.generation),
-            Arrival::Carried(carried) => carried,
-            Arrival::Waits(carried) => match carried.await {
-                Ok(carried) => carried,
+            Arrival::Carried(answer) => answer,
+            Arrival::Waits(answer) => match answer.await {
+                Ok(answer) => answer,
                 Err(oneshot::Canceled) => return self.lose(parcel.generation),
             },
         };
-        self.carried_out(&parcel, &carried, travelled);
-        self.answer(parcel, carried.answer).await;
+        self.answer(parcel, answer).await;
     }
 
     async fn answer(self: Arc<Self>, parcel: Parcel, answer: Answer) {
@@ -200,18 +203,10 @@ impl Shared {
         };
         let sender = parcel.reply.sender.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(sender) = sender else { return };
-        parcel.reply.answered.store(true, Ordering::Relaxed);
-        let said = said(&answer);
+        let said = Said::of(&answer);
         if sender.send(answer).is_ok() {
             self.network.recorder().record(What::Received { request: parcel.shown, said });
         }
-    }
-
-    fn carried_out(&self, parcel: &Parcel, carried: &Carried, travelled: Duration) {
-        let again = parcel.reply.answered.load(Ordering::Relaxed);
-        let (request, said, until) = (parcel.shown, said(&carried.answer), carried.until);
-        let what = What::Carried { request, said, until, travelled, again };
-        self.network.recorder().record(what);
     }
 
     /// A message is lost; on a stream that is the end of the connection.
@@ -248,14 +243,6 @@ impl Shared {
 
     fn link(&self) -> MutexGuard<'_, Link> {
         self.link.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn said(answer: &Answer) -> Said {
-    match answer {
-        Ok(Vote::Granted) => Said::Granted,
-        Ok(_) => Said::Refused,
-        Err(_) => Said::Failed,
     }
 }
 
