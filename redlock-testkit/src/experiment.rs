@@ -14,6 +14,7 @@
 mod client;
 mod conductor;
 mod report;
+mod totals;
 
 use std::time::Duration;
 
@@ -22,6 +23,7 @@ use redlock_core::{ErrorKind, Redlock, Runtime};
 use self::client::Client;
 use self::conductor::Conductor;
 pub use self::report::Report;
+pub use self::totals::Totals;
 use crate::history::{Place, Trouble, What};
 use crate::invariant::{Assumption, Rules, check};
 use crate::plan::{Faults, Plan, Scope};

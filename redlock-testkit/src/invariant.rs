@@ -12,12 +12,12 @@
 //! says which [`Assumption`] was broken before it; one without a broken assumption is a defect of the lock.
 
 mod exclusion;
-mod holds;
+pub(crate) mod holds;
 mod leftovers;
 mod liveness;
 mod minority;
 #[cfg(test)]
-mod story;
+pub(crate) mod story;
 mod validity;
 
 use std::fmt;

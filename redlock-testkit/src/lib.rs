@@ -115,6 +115,7 @@ pub mod plan;
 mod server;
 pub mod sim;
 mod threads;
+pub mod timeline;
 
 pub use crate::faulty::{FakeNode, Fault, Faulty, Operation, fake_nodes};
 pub use crate::memory::MemoryNode;

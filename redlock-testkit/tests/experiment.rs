@@ -1,59 +1,34 @@
 //! Runs of the whole with the real core: within the bounds nothing is violated, and beyond them something is.
-#![allow(clippy::unwrap_used)] // helpers of tests, not code that must go on
 
-use std::collections::BTreeMap;
-
-use redlock_testkit::experiment::{Experiment, Report};
+use redlock_testkit::experiment::{Experiment, Totals};
 use redlock_testkit::history::Trouble;
 use redlock_testkit::invariant::{Assumption, Invariant};
 use redlock_testkit::plan::Faults;
 
-/// Runs many seeds, fails at the first defect, and answers how many violations of which kind there were.
-fn run(experiment: impl Fn(u64) -> Experiment, seeds: u64) -> Summary {
-    let mut summary = Summary::default();
+/// Runs many seeds, fails at the first defect, and answers what came of all of them.
+fn run(experiment: impl Fn(u64) -> Experiment, seeds: u64) -> Totals {
+    let mut totals = Totals::default();
     for seed in 0..seeds {
-        summary.add(&experiment(seed).run());
-    }
-    summary
-}
-
-#[derive(Debug, Default)]
-struct Summary {
-    grants: usize,
-    troubles: BTreeMap<&'static str, usize>,
-    violations: BTreeMap<(Invariant, Option<Assumption>), usize>,
-}
-
-impl Summary {
-    fn add(&mut self, report: &Report) {
+        let report = experiment(seed).run();
         assert!(report.defects().next().is_none(), "{report}");
-        self.grants += report.history.grants();
-        for (trouble, count) in report.history.troubles() {
-            *self.troubles.entry(trouble).or_default() += count;
-        }
-        for violation in &report.violations {
-            *self.violations.entry((violation.invariant, violation.broken)).or_default() += 1;
-        }
+        totals.add(&report);
     }
-
-    fn of(&self, invariant: Invariant, broken: Assumption) -> usize {
-        self.violations.get(&(invariant, Some(broken))).copied().unwrap_or(0)
-    }
+    totals
 }
 
 /// So many seeds show every kind of fault, and take some seconds.
 const SEEDS: u64 = 200;
 
 fn within_the_bounds(servers: usize) {
-    let summary = run(|seed| Experiment::new(seed).servers(servers), SEEDS);
-    assert!(summary.grants > 1_000, "{summary:?}");
+    let totals = run(|seed| Experiment::new(seed).servers(servers), SEEDS);
+    assert!(totals.grants > 1_000, "{totals}");
     let within = |trouble: &&&str| !["flush", "clock step", "clock drift"].contains(*trouble);
     for trouble in Trouble::NAMES.iter().filter(within) {
-        assert!(summary.troubles.get(trouble).is_some_and(|count| *count > 10), "{trouble}: {summary:?}");
+        assert!(totals.troubles.get(trouble).is_some_and(|count| *count > 10), "{trouble}: {totals}");
     }
     // No client can undo what the network holds back; nothing else is excused.
     let only = [&(Invariant::Leftovers, Some(Assumption::RequestsArriveSoon))];
-    assert!(summary.violations.keys().all(|kind| only.contains(&kind)), "{summary:?}");
+    assert!(totals.violations.keys().all(|kind| only.contains(&kind)), "{totals}");
 }
 
 #[test]
@@ -80,9 +55,9 @@ fn the_same_seed_gives_the_same_history_to_the_byte() {
 
 /// What breaks an assumption is found out, and the violation names that assumption and no other.
 fn beyond_the_bounds(assumption: Assumption, invariants: &[Invariant]) {
-    let summary = run(|seed| Experiment::new(seed).servers(3).faults(Faults::Breaking(assumption)), 100);
+    let totals = run(|seed| Experiment::new(seed).servers(3).faults(Faults::Breaking(assumption)), 100);
     for invariant in invariants {
-        assert!(summary.of(*invariant, assumption) > 0, "{invariant}: {summary:?}");
+        assert!(totals.violations_of(*invariant, assumption) > 0, "{invariant}: {totals}");
     }
 }
 

@@ -9,18 +9,18 @@ use crate::history::{History, Place, TokenNumber, Trouble, What};
 /// A stretch of time in which a client's lease is valid: from the moment at which it hears of it up to its deadline, or
 /// until it lets go or dies. At `until` it is no longer valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Hold {
-    pub(super) client: usize,
-    pub(super) resource: usize,
-    pub(super) token: TokenNumber,
-    pub(super) from: Instant,
-    pub(super) until: Instant,
+pub(crate) struct Hold {
+    pub(crate) client: usize,
+    pub(crate) resource: usize,
+    pub(crate) token: TokenNumber,
+    pub(crate) from: Instant,
+    pub(crate) until: Instant,
     /// The event that began it.
-    pub(super) event: usize,
+    pub(crate) event: usize,
 }
 
 /// All stretches, in the order in which they began. An extension of a lease that has expired begins another one.
-pub(super) fn holds(history: &History) -> Vec<Hold> {
+pub(crate) fn holds(history: &History) -> Vec<Hold> {
     let mut holds: Vec<Hold> = Vec::new();
     let mut latest: HashMap<TokenNumber, usize> = HashMap::new();
     for (event, entry) in history.0.iter().enumerate() {

@@ -8,7 +8,7 @@ use crate::Operation;
 use crate::history::{Event, History, Place, Request, Said, TokenNumber, Trouble, What};
 
 #[derive(Default)]
-pub(super) struct Story(Vec<Event>);
+pub(crate) struct Story(Vec<Event>);
 
 fn at(millis: u64) -> Instant {
     Instant::since_origin(Duration::from_millis(millis))
@@ -20,7 +20,7 @@ fn request(client: usize, server: usize, operation: Operation, token: u32) -> Re
 
 impl Story {
     /// As history, in the order of time; what is told first comes first where times are equal.
-    pub(super) fn history(mut self) -> History {
+    pub(crate) fn history(mut self) -> History {
         self.0.sort_by_key(|event| event.at);
         History(self.0)
     }
@@ -30,64 +30,64 @@ impl Story {
         self
     }
 
-    pub(super) fn asked(self, when: u64, client: usize) -> Self {
+    pub(crate) fn asked(self, when: u64, client: usize) -> Self {
         let ttl = Duration::from_secs(1);
         self.then(when, What::Asked { client, resource: 0, ttl, once: false })
     }
 
-    pub(super) fn tries(self, when: u64, client: usize, ttl: u64) -> Self {
+    pub(crate) fn tries(self, when: u64, client: usize, ttl: u64) -> Self {
         let ttl = Duration::from_millis(ttl);
         self.then(when, What::Asked { client, resource: 0, ttl, once: true })
     }
 
-    pub(super) fn granted(self, when: u64, client: usize, token: u32, until: u64) -> Self {
+    pub(crate) fn granted(self, when: u64, client: usize, token: u32, until: u64) -> Self {
         let (token, until) = (TokenNumber(token), at(until));
         self.then(when, What::Granted { client, resource: 0, token, until })
     }
 
-    pub(super) fn not_granted(self, when: u64, client: usize) -> Self {
+    pub(crate) fn not_granted(self, when: u64, client: usize) -> Self {
         self.then(when, What::NotGranted { client, why: Some(ErrorKind::NoQuorum) })
     }
 
-    pub(super) fn extending(self, when: u64, client: usize, token: u32) -> Self {
+    pub(crate) fn extending(self, when: u64, client: usize, token: u32) -> Self {
         let (token, ttl) = (TokenNumber(token), Duration::from_secs(1));
         self.then(when, What::Extending { client, token, ttl })
     }
 
-    pub(super) fn extended(self, when: u64, client: usize, token: u32, until: u64) -> Self {
+    pub(crate) fn extended(self, when: u64, client: usize, token: u32, until: u64) -> Self {
         self.then(when, What::Extended { client, token: TokenNumber(token), until: at(until) })
     }
 
-    pub(super) fn acted(self, when: u64, client: usize, token: u32) -> Self {
+    pub(crate) fn acted(self, when: u64, client: usize, token: u32) -> Self {
         self.then(when, What::Acted { client, token: TokenNumber(token) })
     }
 
-    pub(super) fn releasing(self, when: u64, client: usize, token: u32) -> Self {
+    pub(crate) fn releasing(self, when: u64, client: usize, token: u32) -> Self {
         self.then(when, What::Releasing { client, token: TokenNumber(token), waits: true })
     }
 
-    pub(super) fn released(self, when: u64, client: usize, token: u32) -> Self {
+    pub(crate) fn released(self, when: u64, client: usize, token: u32) -> Self {
         let outcome = Ok(Released::Held);
         self.then(when, What::Released { client, token: TokenNumber(token), outcome })
     }
 
-    pub(super) fn closed(self, when: u64, client: usize) -> Self {
+    pub(crate) fn closed(self, when: u64, client: usize) -> Self {
         self.then(when, What::Closed { client })
     }
 
-    pub(super) fn calm(self, when: u64) -> Self {
+    pub(crate) fn calm(self, when: u64) -> Self {
         self.then(when, What::Calm)
     }
 
-    pub(super) fn sent(self, when: u64, client: usize, server: usize, token: u32) -> Self {
+    pub(crate) fn sent(self, when: u64, client: usize, server: usize, token: u32) -> Self {
         self.then(when, What::Sent(request(client, server, Operation::Acquire, token)))
     }
 
-    pub(super) fn carried(self, when: u64, client: usize, server: usize, token: u32, until: u64) -> Self {
+    pub(crate) fn carried(self, when: u64, client: usize, server: usize, token: u32, until: u64) -> Self {
         self.carry(when, request(client, server, Operation::Acquire, token), Some(at(until)), false)
     }
 
-    pub(super) fn carried_again(
+    pub(crate) fn carried_again(
         self,
         when: u64,
         client: usize,
@@ -98,7 +98,7 @@ impl Story {
         self.carry(when, request(client, server, Operation::Acquire, token), Some(at(until)), true)
     }
 
-    pub(super) fn deleted(self, when: u64, client: usize, server: usize, token: u32) -> Self {
+    pub(crate) fn deleted(self, when: u64, client: usize, server: usize, token: u32) -> Self {
         self.carry(when, request(client, server, Operation::Release, token), None, false)
     }
 
@@ -107,12 +107,12 @@ impl Story {
         self.then(when, What::Carried { request, said, until, travelled, again })
     }
 
-    pub(super) fn received(self, when: u64, client: usize, server: usize, token: u32) -> Self {
+    pub(crate) fn received(self, when: u64, client: usize, server: usize, token: u32) -> Self {
         let request = request(client, server, Operation::Acquire, token);
         self.then(when, What::Received { request, said: Said::Granted })
     }
 
-    pub(super) fn sent_extension(
+    pub(crate) fn sent_extension(
         self,
         when: u64,
         client: usize,
@@ -124,7 +124,7 @@ impl Story {
         self.then(when, What::Sent(Request { call, ..request }))
     }
 
-    pub(super) fn extended_yes_to(
+    pub(crate) fn extended_yes_to(
         self,
         when: u64,
         client: usize,
@@ -136,32 +136,32 @@ impl Story {
         self.then(when, What::Received { request: Request { call, ..request }, said: Said::Granted })
     }
 
-    pub(super) fn extended_yes(self, when: u64, client: usize, server: usize, token: u32) -> Self {
+    pub(crate) fn extended_yes(self, when: u64, client: usize, server: usize, token: u32) -> Self {
         let request = request(client, server, Operation::Extend, token);
         self.then(when, What::Received { request, said: Said::Granted })
     }
 
-    pub(super) fn lost(self, when: u64, server: usize, token: u32) -> Self {
+    pub(crate) fn lost(self, when: u64, server: usize, token: u32) -> Self {
         self.then(when, What::Lost { server, token: TokenNumber(token) })
     }
 
-    pub(super) fn stands(self, when: u64, server: usize, token: u32) -> Self {
+    pub(crate) fn stands(self, when: u64, server: usize, token: u32) -> Self {
         self.then(when, What::Stands { server, token: TokenNumber(token) })
     }
 
-    pub(super) fn stepped(self, when: u64, server: usize) -> Self {
+    pub(crate) fn stepped(self, when: u64, server: usize) -> Self {
         self.then(when, What::Strikes(Place::Server(server), Trouble::Step(5_000)))
     }
 
-    pub(super) fn killed(self, when: u64, client: usize) -> Self {
+    pub(crate) fn killed(self, when: u64, client: usize) -> Self {
         self.then(when, What::Strikes(Place::Client(client), Trouble::Kill))
     }
 
-    pub(super) fn paused(self, when: u64, client: usize) -> Self {
+    pub(crate) fn paused(self, when: u64, client: usize) -> Self {
         self.then(when, What::Strikes(Place::Client(client), Trouble::Pause))
     }
 
-    pub(super) fn resumed(self, when: u64, client: usize) -> Self {
+    pub(crate) fn resumed(self, when: u64, client: usize) -> Self {
         self.then(when, What::Passes(Place::Client(client), Trouble::Pause))
     }
 }
