@@ -219,6 +219,6 @@ fn the_real_core_locks_over_it_and_the_history_tells() {
     let error = world.run(async move { redlock.lock("a", SECOND).await.unwrap_err() });
     assert_eq!(ErrorKind::NoQuorum, error.kind());
     let text = world.network.recorder().history().to_string();
-    assert!(text.contains("c0-n1 Acquire #0 is carried out: yes until"), "{text}");
+    assert!(text.contains("c0-n1 Acquire #0 (2) is carried out: yes until"), "{text}");
     assert!(text.contains("n0 ! hang"), "{text}");
 }

@@ -153,11 +153,8 @@ impl Server {
     pub fn step_clock(&self, millis: i64) {
         self.strikes(Trouble::Step(millis));
         let now = self.0.world.now();
-        let mut state = self.state();
-        state.machine.step_clock(millis);
-        let stand = state.machine.locks(now);
-        drop(state);
-        for (token, until) in stand {
+        let moved = self.state().machine.step_clock(millis, now);
+        for (token, until) in moved {
             let token = self.0.recorder.number(&token);
             self.0.recorder.record(What::Moved { server: self.0.number, token, until });
         }

@@ -78,16 +78,28 @@ impl Machine {
         lost.into_iter().map(forget).collect()
     }
 
-    pub(super) fn step_clock(&mut self, millis: i64) {
+    /// Sets the clock. Answers until when each lock stands from now on; where it is dead, until now.
+    pub(super) fn step_clock(&mut self, millis: i64, now: Instant) -> Vec<(Token, Instant)> {
+        let stood = self.expiring(now);
         let by = Duration::from_millis(millis.unsigned_abs());
-        if millis < 0 { self.back += by } else { self.forward += by }
+        if millis < 0 {
+            self.back += by;
+        } else {
+            self.forward += by;
+        }
+        stood.into_iter().map(|(token, expires)| (token, self.true_time(expires, now))).collect()
     }
 
     /// The locks that stand, and until when in true time.
     pub(super) fn locks(&self, now: Instant) -> Vec<(Token, Instant)> {
+        let locks = self.expiring(now).into_iter();
+        locks.map(|(token, expires)| (token, self.true_time(expires, now))).collect()
+    }
+
+    /// The locks that stand, and until when by the clock.
+    fn expiring(&self, now: Instant) -> Vec<(Token, Instant)> {
         let locks = self.store.locks(self.shown(now)).into_iter();
-        let expiring = locks.filter_map(|(_, token, expires)| Some((token.clone(), expires?)));
-        expiring.map(|(token, expires)| (token, self.true_time(expires, now))).collect()
+        locks.filter_map(|(_, token, expires)| Some((token.clone(), expires?))).collect()
     }
 
     /// When the first key of a request expires.
@@ -141,9 +153,18 @@ mod tests {
         for (millis, until) in [(4, 6_000), (-4, 14_000)] {
             let mut machine = Machine::new(Clock::default());
             machine.carry_out(&acquire("a"), at(0));
-            machine.step_clock(millis);
-            assert_eq!(vec![(Token::from_bytes("a"), at(until))], machine.locks(at(0)));
+            let moved = machine.step_clock(millis, at(0));
+            assert_eq!(vec![(Token::from_bytes("a"), at(until))], moved);
+            assert_eq!(moved, machine.locks(at(0)));
         }
+    }
+
+    #[test]
+    fn a_clock_that_is_set_too_far_kills_keys_at_once() {
+        let mut machine = Machine::new(Clock::default());
+        machine.carry_out(&acquire("a"), at(0));
+        assert_eq!(vec![(Token::from_bytes("a"), at(2_000))], machine.step_clock(60_000, at(2_000)));
+        assert!(machine.locks(at(2_000)).is_empty());
     }
 
     #[test]
