@@ -7,12 +7,14 @@
 //! | I7 | once nothing goes wrong any more and TTLs have passed, a lock is granted | [`Invariant::Liveness`] |
 //! | I8 | what has ended leaves no key behind | [`Invariant::Leftovers`] |
 //! | I9 | nobody waits for a minority | [`Invariant::Minority`] |
+//! | | a failure never reads as contention | [`Invariant::Honesty`] |
 //!
 //! I1 and I6 hold under assumptions: servers keep keys for their TTL, clocks keep within the drift factor. A violation
 //! says which [`Assumption`] was broken before it; one without a broken assumption is a defect of the lock.
 
 mod exclusion;
 pub(crate) mod holds;
+mod honesty;
 mod leftovers;
 mod liveness;
 mod minority;
@@ -38,6 +40,8 @@ pub enum Invariant {
     Leftovers,
     /// I9.
     Minority,
+    /// A failure never reads as contention.
+    Honesty,
 }
 
 /// What a lock with a time limit takes for granted.
@@ -89,6 +93,7 @@ pub fn check(history: &History, rules: &Rules) -> Vec<Violation> {
     violations.extend(liveness::check(history, rules));
     violations.extend(leftovers::check(history, rules));
     violations.extend(minority::check(history, rules));
+    violations.extend(honesty::check(history, rules));
     violations.sort_by_key(|violation| (violation.event, violation.invariant));
     violations
 }
@@ -137,6 +142,7 @@ impl fmt::Display for Invariant {
             Self::Liveness => "I7 liveness",
             Self::Leftovers => "I8 leftovers",
             Self::Minority => "I9 minority",
+            Self::Honesty => "honesty",
         })
     }
 }

@@ -49,6 +49,10 @@ impl Story {
         self.then(when, What::NotGranted { client, why: Some(ErrorKind::NoQuorum) })
     }
 
+    pub(crate) fn contended(self, when: u64, client: usize) -> Self {
+        self.then(when, What::NotGranted { client, why: Some(ErrorKind::Contended) })
+    }
+
     pub(crate) fn extending(self, when: u64, client: usize, token: u32) -> Self {
         let (token, ttl) = (TokenNumber(token), Duration::from_secs(1));
         self.then(when, What::Extending { client, token, ttl })
