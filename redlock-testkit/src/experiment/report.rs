@@ -28,7 +28,7 @@ impl Report {
         self.violations.iter().filter(|violation| violation.broken.is_none())
     }
 
-    /// The command that repeats this run and shows it.
+    /// The command that repeats this run and shows it; of what was set in code it knows servers, clients and faults.
     pub fn replay(&self) -> String {
         let Experiment { seed, servers, clients, faults, .. } = self.experiment;
         let faults = if faults == Faults::Bounded { String::new() } else { format!(" --faults {faults}") };

@@ -62,6 +62,10 @@ impl Story {
         self.then(when, What::Extended { client, token: TokenNumber(token), until: at(until) })
     }
 
+    pub(crate) fn gives_up_extending(self, when: u64, client: usize, token: u32) -> Self {
+        self.then(when, What::NotExtended { client, token: TokenNumber(token), why: None })
+    }
+
     pub(crate) fn acted(self, when: u64, client: usize, token: u32) -> Self {
         self.then(when, What::Acted { client, token: TokenNumber(token) })
     }

@@ -4,6 +4,8 @@
 //! counted server of three hurts nobody yet; and a lease that no quorum was counted for at all. Counted are the servers that had said yes by the moment when the deadline
 //! was set or moved, and keep the key up to it; they must be a quorum. From then on, until the lease is over, whatever
 //! moves or removes one of their keys is looked at.
+//!
+//! And what has passed is not revived: an extension that a holder hears of after its deadline moves nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +13,7 @@ use redlock_core::Instant;
 
 use super::{Invariant, Rules, Violation, excuse};
 use crate::Operation;
-use crate::history::{History, Place, Request, Said, TokenNumber, Trouble, What};
+use crate::history::{Event, History, Place, Request, Said, TokenNumber, Trouble, What};
 
 #[derive(Default)]
 struct Lease {
@@ -19,6 +21,8 @@ struct Lease {
     /// Until when it is valid; `None` while it is not granted, and when it is over.
     deadline: Option<Instant>,
     counted: BTreeSet<usize>,
+    /// An extension was given up: it may have moved the deadline unseen.
+    given_up: bool,
     /// Who has ever said yes.
     yes: BTreeSet<usize>,
     /// Until when each server keeps the key.
@@ -35,6 +39,7 @@ pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
     let mut leases: BTreeMap<TokenNumber, Lease> = BTreeMap::new();
     let mut violations = Vec::new();
     for (event, entry) in history.0.iter().enumerate() {
+        violations.extend(revived(entry, event, &leases));
         let Some(token) = apply(&entry.what, entry.at, &mut leases) else { continue };
         let Some(lease) = leases.get_mut(&token) else { continue };
         let Some(deadline) = lease.deadline.filter(|deadline| entry.at < *deadline) else { continue };
@@ -59,6 +64,15 @@ pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
     violations
 }
 
+fn revived(entry: &Event, event: usize, leases: &BTreeMap<TokenNumber, Lease>) -> Option<Violation> {
+    let What::Extended { client, token, until } = entry.what else { return None };
+    let lease = leases.get(&token)?;
+    let passed = lease.deadline? <= entry.at && entry.at < until;
+    let what = format!("the lease {token} of c{client} had expired and was extended");
+    let (invariant, tokens) = (Invariant::Validity, vec![token]);
+    (passed && !lease.given_up).then_some(Violation { invariant, broken: None, what, tokens, event })
+}
+
 /// Answers whose lease has to be looked at.
 fn apply(what: &What, now: Instant, leases: &mut BTreeMap<TokenNumber, Lease>) -> Option<TokenNumber> {
     match *what {
@@ -79,6 +93,10 @@ fn apply(what: &What, now: Instant, leases: &mut BTreeMap<TokenNumber, Lease>) -
                 lease.deadline = Some(until);
             }
             Some(token)
+        }
+        What::NotExtended { token, why: None, .. } => {
+            leases.get_mut(&token)?.given_up = true;
+            None
         }
         What::Releasing { token, .. } => {
             leases.get_mut(&token)?.deadline = None;
@@ -153,5 +171,17 @@ mod tests {
         assert_eq!(vec![None], broken(asked().extended(6, 0, 0, 20)), "one yes is no quorum");
         let both = asked().extended_yes(6, 0, 2, 0).extended(6, 0, 0, 20);
         assert_eq!(vec![None], broken(both), "a yes that moved no key");
+    }
+
+    #[test]
+    fn what_has_passed_is_not_revived() {
+        let asked = || held().extending(9, 0, 0).carried(9, 0, 0, 0, 21).carried(9, 0, 1, 0, 21);
+        assert_eq!(0, broken(asked().extended(9, 0, 0, 20)).len());
+        assert_eq!(vec![None], broken(asked().extended(10, 0, 0, 20)));
+        assert_eq!(
+            0,
+            broken(held().gives_up_extending(5, 0, 0).extended(10, 0, 0, 11)).len(),
+            "nobody knows"
+        );
     }
 }
