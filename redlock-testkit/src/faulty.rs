@@ -6,7 +6,7 @@
 
 mod fake;
 mod fault;
-mod state;
+pub(crate) mod state;
 
 use std::fmt;
 use std::future::{Future, pending, poll_fn};

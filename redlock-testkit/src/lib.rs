@@ -6,6 +6,8 @@
 //! | see what it does when nodes hang, die, refuse or lose messages | [`FakeNode`], [`Fault`] |
 //! | do that to any node, a real one too | [`Faulty`] |
 //! | let hours of it pass in no time, and replay a run from a seed | [`sim`] |
+//! | have servers and a network in it that do their worst | [`sim::Network`] |
+//! | run the lock in thousands of such worlds, and check what must hold | [`experiment`], [`invariant`] |
 //! | do it to real servers: kill, pause, restart | `RedisServer`, with feature `server` |
 //! | prove a backend of your own | [`conformance!`] |
 //! | do without an async runtime | [`ThreadRuntime`], [`block_on`] |
@@ -91,6 +93,24 @@
 //! # }
 //! ```
 //!
+//! # A world in which everything goes wrong
+//!
+//! [`sim::Network`] has servers with clocks of their own that crash, hang and lose data, and a network that loses, delays
+//! and repeats messages. An [`Experiment`](experiment::Experiment) sends clients there and breaks things by a
+//! [`Plan`](plan::Plan), drawn from a seed or written by hand; the [invariants](invariant) judge what happened:
+//!
+//! ```
+//! use std::time::Duration;
+//! use redlock_testkit::experiment::Experiment;
+//! use redlock_testkit::plan::{Incident, Plan};
+//! use redlock_testkit::timeline;
+//!
+//! let plan = Plan::new().at(Duration::from_secs(5), Incident::Hang { server: 0, lasts: Duration::from_secs(9) });
+//! let report = Experiment::new(7).servers(3).plan(plan).run();
+//! println!("{}", timeline::draw(&report.history, &report.violations, 100));
+//! assert!(report.defects().next().is_none(), "{report}");
+//! ```
+//!
 //! # Real servers
 //!
 //! With feature `server`, on Unix: `RedisServer::start_many(5)` starts five `redis-server` processes (or what the
@@ -105,12 +125,17 @@
 compile_error!("the feature `server` of redlock-testkit starts, stops and kills processes as Unix does");
 
 pub mod conformance;
+pub mod experiment;
 mod faulty;
+pub mod history;
+pub mod invariant;
 mod memory;
+pub mod plan;
 #[cfg(all(feature = "server", unix))]
 mod server;
 pub mod sim;
 mod threads;
+pub mod timeline;
 
 pub use crate::faulty::{FakeNode, Fault, Faulty, Operation, fake_nodes};
 pub use crate::memory::MemoryNode;

@@ -3,7 +3,7 @@
 //! Every operation takes effect at once, when its future is first polled: nothing is ever half done, and requests are
 //! carried out in the order in which they were sent. [`Faulty`](crate::Faulty) adds what networks do to that.
 
-mod store;
+pub(crate) mod store;
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -8,6 +8,9 @@
 //! Each [`Process`] is a `Runtime` of its own: a program on a machine with its own clock. It can be paused (stopped, as
 //! by SIGSTOP), suspended (as a laptop whose lid is closed) and killed.
 //!
+//! A [`Network`] adds lock servers with clocks of their own, which crash, hang and lose data, and messages between them and
+//! the processes that are delayed, lost, repeated and held up.
+//!
 //! ```
 //! use std::time::Duration;
 //! use redlock_core::{Redlock, Runtime};
@@ -30,7 +33,9 @@
 //! ```
 
 mod executor;
+mod net;
 mod process;
+mod server;
 
 use std::fmt;
 use std::future::Future;
@@ -40,7 +45,9 @@ use std::time::Duration;
 use redlock_core::Instant;
 
 use self::executor::{Step, World};
+pub use self::net::{Direction, Network, Traffic, Transport};
 pub use self::process::{Clock, Process};
+pub use self::server::{Keeps, Server};
 
 /// A world of simulated programs with one true time.
 ///

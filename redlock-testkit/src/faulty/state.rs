@@ -10,16 +10,23 @@ use redlock_core::{Claim, ConnectionId, LockNode, NodeError, Ttl, Vote};
 
 use super::fault::{Effect, Operation, Script};
 
-pub(super) type Answer = Result<Vote, NodeError>;
+pub(crate) type Answer = Result<Vote, NodeError>;
 
-pub(super) enum Request {
+#[derive(Clone)]
+pub(crate) enum Request {
     Acquire(Claim, Ttl),
     Extend(Claim, Ttl),
     Release(Claim),
 }
 
 impl Request {
-    pub(super) fn operation(&self) -> Operation {
+    pub(crate) fn claim(&self) -> &Claim {
+        match self {
+            Self::Acquire(claim, _) | Self::Extend(claim, _) | Self::Release(claim) => claim,
+        }
+    }
+
+    pub(crate) fn operation(&self) -> Operation {
         match self {
             Self::Acquire(..) => Operation::Acquire,
             Self::Extend(..) => Operation::Extend,

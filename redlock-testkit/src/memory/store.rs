@@ -9,7 +9,7 @@ use std::time::Duration;
 use redlock_core::{Claim, Instant, NodeError, Refusal, Resource, Token, Ttl, Vote};
 
 #[derive(Default)]
-pub(super) struct Store {
+pub(crate) struct Store {
     entries: HashMap<Resource, Entry>,
     sweep_at: usize,
 }
@@ -26,7 +26,7 @@ enum Value {
 }
 
 impl Store {
-    pub(super) fn acquire(&mut self, claim: &Claim, ttl: Ttl, now: Instant) -> Result<Vote, NodeError> {
+    pub(crate) fn acquire(&mut self, claim: &Claim, ttl: Ttl, now: Instant) -> Result<Vote, NodeError> {
         for resource in claim.resources() {
             let Some(entry) = self.living(resource, now) else { continue };
             match &entry.value {
@@ -43,7 +43,7 @@ impl Store {
         Ok(Vote::Granted)
     }
 
-    pub(super) fn extend(&mut self, claim: &Claim, ttl: Ttl, now: Instant) -> Result<Vote, NodeError> {
+    pub(crate) fn extend(&mut self, claim: &Claim, ttl: Ttl, now: Instant) -> Result<Vote, NodeError> {
         for resource in claim.resources() {
             let Some(entry) = self.living(resource, now) else {
                 return Ok(Vote::Refused(Refusal::default()));
@@ -62,7 +62,7 @@ impl Store {
         Ok(Vote::Granted)
     }
 
-    pub(super) fn release(&mut self, claim: &Claim, now: Instant) -> Vote {
+    pub(crate) fn release(&mut self, claim: &Claim, now: Instant) -> Vote {
         let mut deleted = false;
         for resource in claim.resources() {
             if self.holder(resource, now) == Some(claim.token()) {
@@ -73,32 +73,49 @@ impl Store {
         if deleted { Vote::Granted } else { Vote::Refused(Refusal::default()) }
     }
 
-    pub(super) fn holder(&self, resource: &Resource, now: Instant) -> Option<&Token> {
+    pub(crate) fn holder(&self, resource: &Resource, now: Instant) -> Option<&Token> {
         match &self.living(resource, now)?.value {
             Value::Lock(token) => Some(token),
             Value::Other => None,
         }
     }
 
-    pub(super) fn remaining(&self, resource: &Resource, now: Instant) -> Option<Duration> {
+    pub(crate) fn remaining(&self, resource: &Resource, now: Instant) -> Option<Duration> {
         self.living(resource, now)?.remaining(now)
     }
 
-    pub(super) fn living_count(&self, now: Instant) -> usize {
+    pub(crate) fn living_count(&self, now: Instant) -> usize {
         self.entries.values().filter(|entry| entry.is_alive(now)).count()
     }
 
-    pub(super) fn put(&mut self, resource: Resource, token: Token, expires: Instant, now: Instant) {
+    pub(crate) fn put(&mut self, resource: Resource, token: Token, expires: Instant, now: Instant) {
         self.sweep(now);
         self.entries.insert(resource, Entry { value: Value::Lock(token), expires: Some(expires) });
     }
 
-    pub(super) fn put_other(&mut self, resource: Resource) {
+    pub(crate) fn put_other(&mut self, resource: Resource) {
         self.entries.insert(resource, Entry { value: Value::Other, expires: None });
     }
 
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.entries.clear();
+    }
+
+    /// The locks that stand, sorted by resource: a map's own order would differ from run to run.
+    pub(crate) fn locks(&self, now: Instant) -> Vec<(&Resource, &Token, Option<Instant>)> {
+        let living = self.entries.iter().filter(|(_, entry)| entry.is_alive(now));
+        let mut locks: Vec<_> = living
+            .filter_map(|(resource, entry)| match &entry.value {
+                Value::Lock(token) => Some((resource, token, entry.expires)),
+                Value::Other => None,
+            })
+            .collect();
+        locks.sort_unstable_by_key(|(resource, ..)| *resource);
+        locks
+    }
+
+    pub(crate) fn remove(&mut self, resource: &Resource) {
+        self.entries.remove(resource);
     }
 
     fn living(&self, resource: &Resource, now: Instant) -> Option<&Entry> {

@@ -111,6 +111,12 @@ impl Process {
         self.world.kill(self.number);
     }
 
+    /// Starts a program anew on the same machine: another process with the same name and clock. This one stays as it is.
+    #[must_use]
+    pub fn start_again(&self) -> Self {
+        Self::new(Arc::clone(&self.world), &self.name, self.clock())
+    }
+
     /// How many of its tasks have not ended.
     pub fn tasks(&self) -> usize {
         self.world.tasks_of(self.number)

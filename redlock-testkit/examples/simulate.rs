@@ -1,0 +1,136 @@
+//! Breaks locks for a living: runs many seeds, or shows one.
+//!
+//! `simulate [--seeds N] [--nodes N] [--clients N] [--faults KIND] [--seed N]`; `scripts/simulate` builds and runs it.
+#![allow(clippy::print_stdout, clippy::print_stderr)] // a command talks to people
+
+use std::io::{IsTerminal, Write, stderr};
+use std::process::ExitCode;
+use std::str::FromStr;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use redlock_testkit::experiment::{Experiment, Report, Totals};
+use redlock_testkit::plan::Faults;
+use redlock_testkit::timeline;
+
+/// More than that nobody reads.
+const SHOWN: usize = 3;
+
+fn main() -> ExitCode {
+    match Options::parse(std::env::args().skip(1)) {
+        Ok(options) => options.run(),
+        Err(wrong) => {
+            let kinds = Faults::ALL.map(|(name, _)| name).join(", ");
+            eprintln!(
+                "{wrong}\n\nscripts/simulate [--seeds N] [--nodes N] [--clients N] [--faults KIND] [--seed N]"
+            );
+            eprintln!("kinds of faults: {kinds}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+struct Options {
+    seeds: u64,
+    seed: Option<u64>,
+    nodes: Vec<usize>,
+    clients: usize,
+    faults: Faults,
+}
+
+impl Options {
+    fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Self, String> {
+        let faults = Faults::Bounded;
+        let mut options = Self { seeds: 1_000, seed: None, nodes: vec![3, 4, 5], clients: 3, faults };
+        while let Some(name) = arguments.next() {
+            let value = arguments.next().ok_or(format!("{name} needs a value"))?;
+            match name.as_str() {
+                "--seeds" => options.seeds = number(&name, &value)?,
+                "--seed" => options.seed = Some(number(&name, &value)?),
+                "--nodes" => options.nodes = vec![number(&name, &value)?],
+                "--clients" => options.clients = number(&name, &value)?,
+                "--faults" => {
+                    options.faults = Faults::named(&value).ok_or(format!("no faults are called {value}"))?;
+                }
+                _ => return Err(format!("there is no {name}")),
+            }
+        }
+        Ok(options)
+    }
+
+    fn run(&self) -> ExitCode {
+        let mut defects = 0;
+        for nodes in &self.nodes {
+            let experiment =
+                |seed| Experiment::new(seed).servers(*nodes).clients(self.clients).faults(self.faults);
+            defects += match self.seed {
+                Some(seed) => show(&experiment(seed).run()),
+                None => self.search(*nodes, experiment),
+            };
+        }
+        if defects == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
+
+    /// Runs all seeds on all cores. Answers how many defects there were.
+    fn search(&self, nodes: usize, experiment: impl Fn(u64) -> Experiment + Sync) -> usize {
+        let (next, done) = (AtomicU64::new(0), AtomicU64::new(0));
+        let (totals, shown) = (Mutex::new(Totals::default()), Mutex::new(0));
+        let threads = thread::available_parallelism().map_or(1, Into::into);
+        thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| {
+                    let mut mine = Totals::default();
+                    loop {
+                        let seed = next.fetch_add(1, Ordering::Relaxed);
+                        if seed >= self.seeds {
+                            break;
+                        }
+                        let report = experiment(seed).run();
+                        mine.add(&report);
+                        if report.defects().next().is_some() {
+                            let mut shown = shown.lock().expect("nobody panics while printing");
+                            if *shown < SHOWN {
+                                println!("{report}");
+                            }
+                            *shown += 1;
+                        }
+                        progress(done.fetch_add(1, Ordering::Relaxed) + 1, self.seeds);
+                    }
+                    totals.lock().expect("adding does not panic").merge(&mine);
+                });
+            }
+        });
+        let totals = totals.into_inner().expect("adding does not panic");
+        println!("{nodes} nodes, {} clients, faults: {}\n{totals}", self.clients, self.faults);
+        totals.defects()
+    }
+}
+
+fn number<T: FromStr>(name: &str, value: &str) -> Result<T, String> {
+    value.parse().map_err(|_| format!("{name} {value}: not a number"))
+}
+
+/// A bar on the terminal, and nothing where there is none.
+fn progress(done: u64, all: u64) {
+    if !stderr().is_terminal() || (done % 50 != 0 && done != all) {
+        return;
+    }
+    let filled = usize::try_from(done * 40 / all.max(1)).unwrap_or(40);
+    let end = if done == all { "\n" } else { "" };
+    eprint!("\r[{:<40}] {done}/{all}{end}", "#".repeat(filled));
+    // A progress bar that cannot be shown is no reason to stop.
+    let _ = stderr().flush();
+}
+
+/// Shows one run: what was planned, what happened, the picture.
+fn show(report: &Report) -> usize {
+    println!("{}", report.history);
+    println!("plan:\n{}", report.plan);
+    println!("{}", timeline::draw(&report.history, &report.violations, 120));
+    println!("{report}");
+    let mut totals = Totals::default();
+    totals.add(report);
+    println!("{totals}");
+    totals.defects()
+}

@@ -1,0 +1,249 @@
+//! A run of the whole: servers, a network, clients that lock, hold, extend and let go, and a plan of what goes wrong.
+//!
+//! [`Experiment::run`] lets things go wrong for a while, then stops that, waits until every client says that it is done,
+//! looks at what the servers still have, and lets a judge ask for each lock. What happened is judged by the
+//! [invariants](crate::invariant). The clients use the real core, unchanged.
+//!
+//! ```
+//! use redlock_testkit::experiment::Experiment;
+//!
+//! let report = Experiment::new(42).servers(3).clients(3).run();
+//! assert!(report.defects().next().is_none(), "{report}");
+//! ```
+
+mod client;
+mod conductor;
+mod report;
+mod totals;
+
+use std::time::Duration;
+
+use redlock_core::{ErrorKind, Redlock, Runtime};
+
+use self::client::Client;
+use self::conductor::Conductor;
+pub use self::report::Report;
+pub use self::totals::Totals;
+use crate::history::{Place, Trouble, What};
+use crate::invariant::{Assumption, Rules, check};
+use crate::plan::{Faults, Plan, Scope};
+use crate::sim::{Clock, Direction, Network, Server, Simulation, Traffic, Transport};
+
+/// What to run. Everything that is not set is drawn from the seed.
+#[derive(Clone, Debug)]
+pub struct Experiment {
+    seed: u64,
+    servers: usize,
+    clients: usize,
+    resources: usize,
+    lasts: Duration,
+    faults: Faults,
+    plan: Option<Plan>,
+    drift_factor: f64,
+}
+
+/// Locks live for so long at most. Short, so that in a run of half a minute many expire.
+const LONGEST_TTL: Duration = Duration::from_secs(4);
+
+/// Short against every TTL, so that rounds fail for lack of votes rather than of time.
+const NODE_TIMEOUT: Duration = Duration::from_millis(200);
+
+/// By how much a message may be held up: as long as a TTL, so that writes take effect when nobody expects them.
+const LATE_BY: Duration = Duration::from_secs(3);
+
+/// How long after the last fault everything has ended and expired: two rounds of every TTL, what is held up, and what
+/// clients may still be waiting for.
+const SETTLED_AFTER: Duration = Duration::from_secs(40);
+
+/// Half of the drift factor of 1 %, so that two clocks are a whole one apart at most.
+const DRIFT_PPM: i32 = 4_900;
+
+impl Experiment {
+    /// Three clients on five servers that want two resources for twenty seconds, with faults within the bounds.
+    pub fn new(seed: u64) -> Self {
+        Self {
+            seed,
+            servers: 5,
+            clients: 3,
+            resources: 2,
+            lasts: Duration::from_secs(20),
+            faults: Faults::Bounded,
+            plan: None,
+            drift_factor: 0.01,
+        }
+    }
+
+    /// How many servers there are; at least one.
+    #[must_use]
+    pub fn servers(mut self, servers: usize) -> Self {
+        self.servers = servers.max(1);
+        self
+    }
+
+    /// How many clients contend; at least one.
+    #[must_use]
+    pub fn clients(mut self, clients: usize) -> Self {
+        self.clients = clients.max(1);
+        self
+    }
+
+    /// How many resources they contend for; at least one.
+    #[must_use]
+    pub fn resources(mut self, resources: usize) -> Self {
+        self.resources = resources.max(1);
+        self
+    }
+
+    /// For how long things go wrong.
+    #[must_use]
+    pub fn lasts(mut self, lasts: Duration) -> Self {
+        self.lasts = lasts;
+        self
+    }
+
+    /// What may go wrong.
+    #[must_use]
+    pub fn faults(mut self, faults: Faults) -> Self {
+        self.faults = faults;
+        self
+    }
+
+    /// What goes wrong, instead of what would be drawn.
+    #[must_use]
+    pub fn plan(mut self, plan: Plan) -> Self {
+        self.plan = Some(plan);
+        self
+    }
+
+    /// What the clients allow for clocks that run apart, instead of 0.01: with less, locks may overlap.
+    #[must_use]
+    pub fn clock_drift_factor(mut self, factor: f64) -> Self {
+        self.drift_factor = factor;
+        self
+    }
+
+    /// Runs it. The same experiment gives the same report, to the byte.
+    ///
+    /// # Panics
+    ///
+    /// When the clock drift factor is none, or when code under test runs hot: with the seed.
+    pub fn run(&self) -> Report {
+        let simulation = Simulation::new(self.seed);
+        let mut chance = fastrand::Rng::with_seed(self.seed);
+        let plan = self.plan.clone().unwrap_or_else(|| Plan::draw(&mut chance, &self.scope()));
+        let transport = if chance.bool() { Transport::Streams } else { Transport::Datagrams };
+        let network = Network::new(&simulation, transport);
+        let servers = self.start_servers(&network, &mut chance);
+        let traffic = self.traffic(&mut chance);
+        network.set_traffic(Direction::Requests, traffic);
+        network.set_traffic(Direction::Replies, traffic);
+        let clients: Vec<_> =
+            (0..self.clients).map(|number| self.client(number, &simulation, &network, &mut chance)).collect();
+        let conductor = Conductor::new(network.clone(), servers.clone(), clients.clone(), traffic);
+
+        clients.iter().for_each(Client::start);
+        let conducting = conductor.carry_out(&simulation, &plan);
+        simulation.run_for(self.lasts);
+        conducting.kill();
+        conductor.calm();
+        clients.iter().for_each(Client::close);
+        let patience = SETTLED_AFTER / 2;
+        let deadline = simulation.now() + patience;
+        while simulation.now() < deadline && !clients.iter().all(Client::has_ended) {
+            simulation.run_for(Duration::from_millis(50));
+        }
+        servers.iter().for_each(Server::record_locks);
+        simulation.run_for(SETTLED_AFTER);
+        self.judge(&simulation, &network);
+
+        let rules = Rules { servers: self.servers, node_timeout: NODE_TIMEOUT, settled_after: SETTLED_AFTER };
+        let history = network.recorder().history();
+        let violations = check(&history, &rules);
+        let lasted = simulation.now().elapsed_since_origin();
+        Report { experiment: self.clone(), plan, lasted, history, violations }
+    }
+
+    fn scope(&self) -> Scope {
+        let Self { servers, clients, lasts, faults, .. } = *self;
+        Scope { servers, clients, lasts, longest_ttl: LONGEST_TTL, faults }
+    }
+
+    fn start_servers(&self, network: &Network, chance: &mut fastrand::Rng) -> Vec<Server> {
+        let start = |number| {
+            let wild = self.faults.breaks(Assumption::ClocksRunEvenly);
+            let drift_ppm = if wild { chance.i32(-300_000..=300_000) } else { drift(chance) };
+            if wild {
+                let place = Place::Server(number);
+                network.recorder().record(What::Strikes(place, Trouble::Drift(drift_ppm)));
+            }
+            network.server(Clock { drift_ppm, ..Clock::default() })
+        };
+        (0..self.servers).map(start).collect()
+    }
+
+    fn traffic(&self, chance: &mut fastrand::Rng) -> Traffic {
+        let most = Duration::from_micros(chance.u64(200..20_000));
+        let calm = Traffic { most, ..Traffic::default() };
+        if self.faults == Faults::None {
+            return calm;
+        }
+        let (lost, twice, late) = (chance.u32(..15), chance.u32(..30), chance.u32(..20));
+        Traffic { lost, twice, late, late_by: LATE_BY, ..calm }
+    }
+
+    fn client(
+        &self,
+        number: usize,
+        simulation: &Simulation,
+        network: &Network,
+        chance: &mut fastrand::Rng,
+    ) -> Client {
+        let offset = Duration::from_millis(chance.u64(..100_000));
+        let clock = Clock { offset, drift_ppm: drift(chance) };
+        let habits = client::Habits {
+            resources: self.resources,
+            longest_ttl: LONGEST_TTL,
+            node_timeout: NODE_TIMEOUT,
+            drift_factor: self.drift_factor,
+            careless: self.faults.breaks(Assumption::HoldersLook),
+        };
+        Client::new(simulation, network.clone(), number, clock, chance.u64(..), habits)
+    }
+
+    /// Asks once for each resource when nobody else does.
+    fn judge(&self, simulation: &Simulation, network: &Network) {
+        let (process, client) = (simulation.process("judge"), self.clients);
+        let redlock =
+            Redlock::builder(process.clone()).nodes(network.nodes(client)).node_timeout(NODE_TIMEOUT);
+        let redlock = redlock.build().expect("servers have labels of their own");
+        let (recorder, resources, me) = (network.recorder().clone(), self.resources, process.clone());
+        simulation.block_on(&process, async move {
+            for resource in 0..resources {
+                recorder.record(What::Asked { client, resource, ttl: LONGEST_TTL, once: true });
+                let why = match redlock.try_lock(client::name(resource), LONGEST_TTL).await {
+                    Ok(Some(guard)) => {
+                        let token = recorder.number_of(guard.fingerprint());
+                        let until = me.now() + guard.remaining();
+                        recorder.record(What::Granted { client, resource, token, until });
+                        recorder.record(What::Releasing { client, token, waits: false });
+                        continue;
+                    }
+                    Ok(None) => ErrorKind::Contended,
+                    Err(error) => error.kind(),
+                };
+                recorder.record(What::NotGranted { client, why: Some(why) });
+            }
+            recorder.record(What::Closed { client });
+        });
+    }
+}
+
+/// How fast a clock runs that keeps within the bounds; at their edge more often than not.
+fn drift(chance: &mut fastrand::Rng) -> i32 {
+    match chance.u32(..4) {
+        0 => DRIFT_PPM,
+        1 => -DRIFT_PPM,
+        2 => 0,
+        _ => chance.i32(-DRIFT_PPM..=DRIFT_PPM),
+    }
+}

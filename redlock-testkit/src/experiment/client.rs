@@ -1,0 +1,155 @@
+//! A client: a machine with a clock, a program on it that may be stopped, killed and started again, and its redlock.
+
+mod program;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use redlock_core::Runtime;
+
+use self::program::Program;
+pub(super) use self::program::name;
+use crate::history::{Place, Trouble, What};
+use crate::sim::{Clock, Network, Process, Simulation};
+
+/// How a client behaves.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Habits {
+    pub(super) resources: usize,
+    pub(super) longest_ttl: Duration,
+    pub(super) node_timeout: Duration,
+    pub(super) drift_factor: f64,
+    /// It acts some time after it has looked at its lease.
+    pub(super) careless: bool,
+}
+
+#[derive(Clone)]
+pub(super) struct Client(Arc<Shared>);
+
+struct Shared {
+    number: usize,
+    clock: Clock,
+    network: Network,
+    habits: Habits,
+    state: Mutex<State>,
+}
+
+struct State {
+    chance: fastrand::Rng,
+    process: Process,
+    /// The program runs, or is only stopped.
+    alive: bool,
+    stopped: bool,
+    /// It shall come to an end.
+    closing: bool,
+}
+
+impl Client {
+    pub(super) fn new(
+        simulation: &Simulation,
+        network: Network,
+        number: usize,
+        clock: Clock,
+        seed: u64,
+        habits: Habits,
+    ) -> Self {
+        let process = simulation.process_with_clock(&format!("c{number}"), clock);
+        let chance = fastrand::Rng::with_seed(seed);
+        let state = State { chance, process, alive: false, stopped: false, closing: false };
+        Self(Arc::new(Shared { number, clock, network, habits, state: Mutex::new(state) }))
+    }
+
+    /// Starts its program.
+    pub(super) fn start(&self) {
+        let mut state = self.state();
+        state.alive = true;
+        let (process, chance) = (state.process.clone(), state.chance.fork());
+        drop(state);
+        let program = Program::new(self.clone(), &process, chance);
+        process.spawn(Box::pin(program.run()));
+    }
+
+    /// Starts its program again after it was killed.
+    pub(super) fn start_again(&self) {
+        let mut state = self.state();
+        if state.alive {
+            return;
+        }
+        state.process = state.process.start_again();
+        drop(state);
+        self.passes(Trouble::Kill);
+        self.start();
+    }
+
+    pub(super) fn pause(&self) {
+        self.strikes(Trouble::Pause);
+        let mut state = self.state();
+        state.process.pause();
+        state.stopped = true;
+    }
+
+    pub(super) fn suspend(&self) {
+        self.strikes(Trouble::Suspension);
+        let mut state = self.state();
+        state.process.suspend();
+        state.stopped = true;
+    }
+
+    /// Ends a pause or a suspension, where there is one.
+    pub(super) fn resume(&self, trouble: Trouble) {
+        let mut state = self.state();
+        if std::mem::take(&mut state.stopped) {
+            state.process.resume();
+            drop(state);
+            self.passes(trouble);
+        }
+    }
+
+    pub(super) fn kill(&self) {
+        self.strikes(Trouble::Kill);
+        let mut state = self.state();
+        state.alive = false;
+        state.stopped = false;
+        let process = state.process.clone();
+        drop(state);
+        // Outside of the lock: what is dropped may look at it.
+        process.kill();
+    }
+
+    /// Tells its program to let go of everything and to end.
+    pub(super) fn close(&self) {
+        self.state().closing = true;
+    }
+
+    /// Whether its program has ended, in whichever way.
+    pub(super) fn has_ended(&self) -> bool {
+        !self.state().alive
+    }
+
+    fn is_closing(&self) -> bool {
+        self.state().closing
+    }
+
+    fn ended(&self) {
+        self.state().alive = false;
+    }
+
+    fn strikes(&self, trouble: Trouble) {
+        self.0.network.recorder().record(What::Strikes(Place::Client(self.0.number), trouble));
+    }
+
+    fn passes(&self, trouble: Trouble) {
+        self.0.network.recorder().record(What::Passes(Place::Client(self.0.number), trouble));
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Client(c{})", self.0.number)
+    }
+}

@@ -1,0 +1,190 @@
+//! What a client does all day: it asks for locks in every way there is, holds them, extends them, and lets go, and at
+//! times gives up in the middle of it.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use redlock_core::{Error, Guard, Instant, Redlock, Runtime};
+
+use super::Client;
+use crate::history::{TokenNumber, What};
+use crate::sim::Process;
+
+pub(super) struct Program {
+    client: Client,
+    process: Process,
+    redlock: Redlock,
+    chance: fastrand::Rng,
+}
+
+/// The shortest TTL: long enough to be of use on the slowest network.
+const SHORTEST_TTL: Duration = Duration::from_millis(300);
+
+/// Short, so that contenders meet often.
+const RETRY_DELAY: Duration = Duration::from_millis(60);
+
+/// A deadline that is put into true time at different moments differs by nanoseconds.
+const ROUNDING: Duration = Duration::from_micros(1);
+
+/// How the resources are called.
+pub(in crate::experiment) fn name(resource: usize) -> String {
+    format!("r{resource}")
+}
+
+impl Program {
+    pub(super) fn new(client: Client, process: &Process, chance: fastrand::Rng) -> Self {
+        let (shared, process) = (&client.0, process.clone());
+        let redlock = Redlock::builder(process.clone())
+            .nodes(shared.network.nodes(shared.number))
+            .node_timeout(shared.habits.node_timeout)
+            .retry_delay(RETRY_DELAY)
+            .clock_drift_factor(shared.habits.drift_factor)
+            .build()
+            .expect("servers have labels of their own, and the drift factor of an experiment is one");
+        Self { client, process, redlock, chance }
+    }
+
+    pub(super) async fn run(mut self) {
+        while !self.client.is_closing() {
+            self.idle(400).await;
+            let resource = self.chance.usize(..self.client.0.habits.resources);
+            if let Some((guard, token)) = self.ask(resource).await {
+                self.hold(&guard, token).await;
+                self.let_go(guard, token).await;
+            }
+        }
+        self.redlock.close().await;
+        self.record(What::Closed { client: self.client.0.number });
+        self.client.ended();
+    }
+
+    async fn ask(&mut self, resource: usize) -> Option<(Guard, TokenNumber)> {
+        let (client, ttl) = (self.client.0.number, self.ttl());
+        let way = self.chance.u32(..10);
+        self.record(What::Asked { client, resource, ttl, once: way < 4 });
+        let request = self.redlock.lock(name(resource), ttl);
+        let answer = match way {
+            ..4 => Some(self.redlock.try_lock(name(resource), ttl).await),
+            4..8 => {
+                let wait = self.millis(0, 1_500);
+                Some(request.wait(wait).await.map(Some))
+            }
+            // It gives up at any moment, very soon more often than not.
+            _ => {
+                let most = if self.chance.bool() { 10 } else { 400 };
+                let patience = self.micros(0, most * 1_000);
+                self.within(patience, request.into_future()).await.map(|answer| answer.map(Some))
+            }
+        };
+        let guard = match answer {
+            Some(Ok(Some(guard))) => guard,
+            Some(Ok(None)) => {
+                self.record(What::NotGranted { client, why: Some(redlock_core::ErrorKind::Contended) });
+                return None;
+            }
+            Some(Err(error)) => {
+                self.record(What::NotGranted { client, why: Some(error.kind()) });
+                return None;
+            }
+            None => {
+                self.record(What::NotGranted { client, why: None });
+                return None;
+            }
+        };
+        let token = self.client.0.network.recorder().number_of(guard.fingerprint());
+        let until = self.until(&guard);
+        self.record(What::Granted { client, resource, token, until });
+        Some((guard, token))
+    }
+
+    async fn hold(&mut self, guard: &Guard, token: TokenNumber) {
+        let client = self.client.0.number;
+        let mut known = self.until(guard);
+        for _ in 0..self.chance.u32(..6) {
+            self.idle(1_200).await;
+            if guard.is_held() {
+                let until = self.until(guard);
+                if until > known + ROUNDING {
+                    self.record(What::Noticed { client, token, until });
+                    known = until;
+                }
+                if self.client.0.habits.careless {
+                    self.idle(200).await;
+                }
+                self.record(What::Acted { client, token });
+            }
+            if self.chance.bool() {
+                self.extend(guard, token).await;
+                known = self.until(guard);
+            }
+        }
+    }
+
+    async fn extend(&mut self, guard: &Guard, token: TokenNumber) {
+        let (client, ttl) = (self.client.0.number, self.ttl());
+        self.record(What::Extending { client, token, ttl });
+        let answer: Option<Result<(), Error>> = if self.chance.u32(..5) == 0 {
+            let patience = self.micros(0, 20_000);
+            self.within(patience, guard.extend(ttl)).await
+        } else {
+            Some(guard.extend(ttl).await)
+        };
+        self.record(match answer {
+            Some(Ok(())) => What::Extended { client, token, until: self.until(guard) },
+            Some(Err(error)) => What::NotExtended { client, token, why: Some(error.kind()) },
+            None => What::NotExtended { client, token, why: None },
+        });
+    }
+
+    async fn let_go(&mut self, guard: Guard, token: TokenNumber) {
+        let client = self.client.0.number;
+        let waits = self.chance.bool();
+        self.record(What::Releasing { client, token, waits });
+        if waits {
+            let outcome = guard.release().await.map_err(|error| error.kind());
+            self.record(What::Released { client, token, outcome });
+        } else {
+            drop(guard);
+        }
+    }
+
+    /// The deadline of a lease in true time.
+    fn until(&self, guard: &Guard) -> Instant {
+        self.client.0.network.now() + self.client.0.clock.true_duration(guard.remaining())
+    }
+
+    async fn idle(&mut self, most: u64) {
+        let duration = self.micros(0, most * 1_000);
+        self.process.sleep(duration).await;
+    }
+
+    /// The output of a future that is dropped when the time is over.
+    async fn within<T>(&self, time: Duration, work: impl Future<Output = T>) -> Option<T> {
+        let (mut work, mut timer) = (pin!(work), self.process.sleep(time));
+        poll_fn(|context| match work.as_mut().poll(context) {
+            Poll::Ready(value) => Poll::Ready(Some(value)),
+            Poll::Pending => timer.as_mut().poll(context).map(|()| None),
+        })
+        .await
+    }
+
+    fn ttl(&mut self) -> Duration {
+        let longest = self.client.0.habits.longest_ttl;
+        let range = u64::try_from(longest.saturating_sub(SHORTEST_TTL).as_millis()).unwrap_or(1);
+        SHORTEST_TTL + self.millis(0, range)
+    }
+
+    fn millis(&mut self, least: u64, most: u64) -> Duration {
+        Duration::from_millis(self.chance.u64(least..most))
+    }
+
+    fn micros(&mut self, least: u64, most: u64) -> Duration {
+        Duration::from_micros(self.chance.u64(least..most))
+    }
+
+    fn record(&self, what: What) {
+        self.client.0.network.recorder().record(what);
+    }
+}

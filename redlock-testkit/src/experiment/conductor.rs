@@ -1,0 +1,128 @@
+//! Who carries out a plan, and ends everything at the end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redlock_core::Runtime;
+
+use super::client::Client;
+use crate::history::{Place, Trouble, What};
+use crate::plan::{Incident, Plan};
+use crate::sim::{Direction, Network, Process, Server, Simulation, Traffic};
+
+#[derive(Clone)]
+pub(super) struct Conductor(Arc<Shared>);
+
+struct Shared {
+    network: Network,
+    servers: Vec<Server>,
+    clients: Vec<Client>,
+    usual: Traffic,
+}
+
+/// A fifth of all messages is lost, repeated or held up.
+const STORM: Traffic = Traffic {
+    least: Duration::from_millis(1),
+    most: Duration::from_millis(150),
+    lost: 80,
+    twice: 80,
+    late: 80,
+    late_by: super::LATE_BY,
+};
+
+impl Conductor {
+    pub(super) fn new(network: Network, servers: Vec<Server>, clients: Vec<Client>, usual: Traffic) -> Self {
+        Self(Arc::new(Shared { network, servers, clients, usual }))
+    }
+
+    /// Lets the plan begin; what it causes happens as time passes, up to [`calm`](Conductor::calm).
+    pub(super) fn carry_out(&self, simulation: &Simulation, plan: &Plan) -> Process {
+        let process = simulation.process("conductor");
+        for (when, incident) in plan.incidents().iter().cloned() {
+            let (me, time) = (self.clone(), process.clone());
+            process.spawn(Box::pin(async move {
+                time.sleep(when).await;
+                if me.begin(&incident) {
+                    time.sleep(incident.lasts().unwrap_or_default()).await;
+                    me.end(&incident);
+                }
+            }));
+        }
+        process
+    }
+
+    /// Ends everything that goes wrong.
+    pub(super) fn calm(&self) {
+        let Shared { network, servers, clients, .. } = &*self.0;
+        for server in servers {
+            server.restart();
+            server.resume();
+            server.out_of_memory(false);
+            server.read_only(false);
+        }
+        network.heal_all();
+        self.set_traffic(Traffic::default());
+        for client in clients {
+            client.resume(Trouble::Pause);
+        }
+        network.recorder().record(What::Calm);
+    }
+
+    /// Whether it has begun, and will have to end.
+    fn begin(&self, incident: &Incident) -> bool {
+        let Shared { network, servers, clients, .. } = &*self.0;
+        match incident {
+            Incident::Crash { server, keeps, .. } => {
+                let server = &servers[*server];
+                if !server.is_up() {
+                    return false;
+                }
+                server.crash(keeps.clone());
+            }
+            Incident::Hang { server, .. } => servers[*server].hang(),
+            Incident::Flush { server } => servers[*server].flush(),
+            Incident::OutOfMemory { server, .. } => servers[*server].out_of_memory(true),
+            Incident::ReadOnly { server, .. } => servers[*server].read_only(true),
+            Incident::Step { server, millis } => servers[*server].step_clock(*millis),
+            Incident::Partition { client, server, way, .. } => {
+                for direction in [Direction::Requests, Direction::Replies] {
+                    if way.is_none_or(|way| way == direction) {
+                        network.cut(*client, *server, direction);
+                    }
+                }
+            }
+            Incident::Storm { .. } => {
+                network.recorder().record(What::Strikes(Place::Network, Trouble::Storm));
+                self.set_traffic(STORM);
+            }
+            Incident::Pause { client, .. } => clients[*client].pause(),
+            Incident::Suspend { client, .. } => clients[*client].suspend(),
+            Incident::Kill { client, .. } => clients[*client].kill(),
+        }
+        true
+    }
+
+    fn end(&self, incident: &Incident) {
+        let Shared { network, servers, clients, usual } = &*self.0;
+        match incident {
+            Incident::Crash { server, .. } => servers[*server].restart(),
+            Incident::Hang { server, .. } => servers[*server].resume(),
+            Incident::OutOfMemory { server, .. } => servers[*server].out_of_memory(false),
+            Incident::ReadOnly { server, .. } => servers[*server].read_only(false),
+            Incident::Partition { client, server, .. } => network.heal(*client, *server),
+            Incident::Storm { .. } => {
+                network.recorder().record(What::Passes(Place::Network, Trouble::Storm));
+                self.set_traffic(*usual);
+            }
+            Incident::Pause { client, .. } => clients[*client].resume(Trouble::Pause),
+            Incident::Suspend { client, .. } => clients[*client].resume(Trouble::Suspension),
+            Incident::Kill { client, .. } => clients[*client].start_again(),
+            Incident::Flush { .. } | Incident::Step { .. } => {}
+        }
+    }
+
+    fn set_traffic(&self, traffic: Traffic) {
+        self.0.network.set_traffic(Direction::Requests, traffic);
+        self.0.network.set_traffic(Direction::Replies, traffic);
+    }
+}

@@ -1,0 +1,178 @@
+//! How a history reads: one line for each event.
+
+use std::fmt;
+use std::time::Duration;
+
+use redlock_core::Instant;
+
+use super::{Event, History, Place, Request, Said, TokenNumber, Trouble, What};
+
+impl fmt::Display for History {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|event| writeln!(f, "{event}"))
+    }
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", time(self.at), self.what)
+    }
+}
+
+/// Seconds to the nanosecond: a history tells apart what happens in one millisecond.
+fn time(at: Instant) -> String {
+    let elapsed = at.elapsed_since_origin();
+    format!("{:>4}.{:09}", elapsed.as_secs(), elapsed.subsec_nanos())
+}
+
+fn millis(duration: Duration) -> String {
+    format!("{}ms", duration.as_millis())
+}
+
+impl fmt::Display for What {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Asked { client, resource, ttl, once } => {
+                let how = if *once { "tries" } else { "asks for" };
+                write!(f, "c{client} {how} r{resource} for {}", millis(*ttl))
+            }
+            Self::Granted { client, resource, token, until } => {
+                write!(f, "c{client} has r{resource} as {token} until {}", time(*until))
+            }
+            Self::NotGranted { client, why: Some(why) } => write!(f, "c{client} has no lock: {why:?}"),
+            Self::NotGranted { client, why: None } => write!(f, "c{client} gives up asking"),
+            Self::Extending { client, token, ttl } => {
+                write!(f, "c{client} extends {token} for {}", millis(*ttl))
+            }
+            Self::Extended { client, token, until } => {
+                write!(f, "c{client} has {token} until {}", time(*until))
+            }
+            Self::NotExtended { client, token, why: Some(why) } => {
+                write!(f, "c{client} could not extend {token}: {why:?}")
+            }
+            Self::NotExtended { client, token, why: None } => {
+                write!(f, "c{client} gives up extending {token}")
+            }
+            Self::Noticed { client, token, until } => {
+                write!(f, "c{client} sees that it has {token} until {}", time(*until))
+            }
+            Self::Acted { client, token } => write!(f, "c{client} acts under {token}"),
+            Self::Releasing { client, token, waits } => {
+                write!(f, "c{client} {} {token}", if *waits { "releases" } else { "drops" })
+            }
+            Self::Released { client, token, outcome: Ok(outcome) } => {
+                write!(f, "c{client} hears of {token}: {outcome:?}")
+            }
+            Self::Released { client, token, outcome: Err(why) } => {
+                write!(f, "c{client} hears nothing of {token}: {why:?}")
+            }
+            Self::Closed { client } => write!(f, "c{client} is closed"),
+            Self::Sent(request) => write!(f, "{request} is sent"),
+            Self::Carried { request, said, until, travelled, again } => {
+                write!(f, "{request} is carried out: {said}")?;
+                if let Some(until) = until {
+                    write!(f, " until {}", time(*until))?;
+                }
+                write!(f, ", after {travelled:?}{}", if *again { ", for the second time" } else { "" })
+            }
+            Self::Received { request, said } => write!(f, "{request} is answered: {said}"),
+            Self::Moved { server, token, until } => {
+                write!(f, "n{server} keeps {token} until {}", time(*until))
+            }
+            Self::Lost { server, token } => write!(f, "n{server} has lost {token}"),
+            Self::Stands { server, token } => write!(f, "n{server} still has {token}"),
+            Self::Strikes(place, trouble) => write!(f, "{place} ! {trouble}"),
+            Self::Passes(place, trouble) => write!(f, "{place} . {} is over", trouble.name()),
+            Self::Calm => f.write_str("-- nothing goes wrong any more"),
+        }
+    }
+}
+
+impl fmt::Display for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { client, server, operation, token, call } = self;
+        write!(f, "c{client}-n{server} {operation:?} {token} ({call})")
+    }
+}
+
+impl fmt::Display for Said {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Granted => "yes",
+            Self::Refused => "no",
+            Self::Failed => "error",
+        })
+    }
+}
+
+/// `#7`
+impl fmt::Display for TokenNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "#{}", self.0)
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Server(server) => write!(f, "n{server}"),
+            Self::Client(client) => write!(f, "c{client}"),
+            Self::Between(client, server) => write!(f, "c{client}-n{server}"),
+            Self::Network => f.write_str("net"),
+        }
+    }
+}
+
+impl Trouble {
+    /// What all of them are called.
+    pub const NAMES: [&'static str; 16] = [
+        "crash",
+        "hang",
+        "flush",
+        "out of memory",
+        "read-only",
+        "clock step",
+        "clock drift",
+        "partition",
+        "storm",
+        "pause",
+        "suspension",
+        "kill",
+        "lost message",
+        "duplicate",
+        "straggler",
+        "disconnect",
+    ];
+
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Crash => "crash",
+            Self::Hang => "hang",
+            Self::Flush => "flush",
+            Self::OutOfMemory => "out of memory",
+            Self::ReadOnly => "read-only",
+            Self::Step(_) => "clock step",
+            Self::Drift(_) => "clock drift",
+            Self::Partition => "partition",
+            Self::Storm => "storm",
+            Self::Pause => "pause",
+            Self::Suspension => "suspension",
+            Self::Kill => "kill",
+            Self::Loss => "lost message",
+            Self::Duplicate => "duplicate",
+            Self::Straggler => "straggler",
+            Self::Disconnect => "disconnect",
+        }
+    }
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Step(by) => write!(f, "clock step of {by} ms"),
+            Self::Drift(ppm) => write!(f, "clock drift of {ppm} ppm"),
+            _ => f.write_str(self.name()),
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! I1: a resource has at most one valid holder.
+//!
+//! Valid is what the holder's own clock says, put into true time: that is what a program may rely on. Two stretches of
+//! one resource must not overlap. Sorted by their beginning, each need only be compared with the one that reaches
+//! furthest of those before it, so checking is O(n log n).
+//!
+//! A holder that acts outside of its own stretch, while another's lasts, breaks exclusion too, but that is its own doing:
+//! it was stopped and did not look.
+
+use std::collections::BTreeMap;
+
+use redlock_core::Instant;
+
+use super::holds::{Hold, holds};
+use super::{Assumption, Invariant, Violation, excuse};
+use crate::history::{History, What};
+
+pub(super) fn check(history: &History) -> Vec<Violation> {
+    let mut by_resource: BTreeMap<usize, Vec<Hold>> = BTreeMap::new();
+    for hold in holds(history) {
+        by_resource.entry(hold.resource).or_default().push(hold);
+    }
+    let mut violations = Vec::new();
+    for holds in by_resource.values_mut() {
+        holds.sort_by_key(|hold| (hold.from, hold.event));
+        violations.extend(overlaps(history, holds));
+    }
+    violations.extend(acts(history, &by_resource));
+    violations
+}
+
+fn overlaps(history: &History, holds: &[Hold]) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    let mut furthest: Option<&Hold> = None;
+    for hold in holds {
+        if let Some(other) = furthest.filter(|other| other.until > hold.from && other.token != hold.token) {
+            let what = format!(
+                "c{} got r{} as {} while c{} had it as {}",
+                hold.client, hold.resource, hold.token, other.client, other.token
+            );
+            violations.push(Violation {
+                invariant: Invariant::Exclusion,
+                broken: excuse(history, other.token, hold.event),
+                what,
+                tokens: vec![other.token, hold.token],
+                event: hold.event,
+            });
+        }
+        if furthest.is_none_or(|other| hold.until > other.until) {
+            furthest = Some(hold);
+        }
+    }
+    violations
+}
+
+fn acts(history: &History, by_resource: &BTreeMap<usize, Vec<Hold>>) -> Vec<Violation> {
+    let mut resource_of = BTreeMap::new();
+    let mut violations = Vec::new();
+    for (event, entry) in history.0.iter().enumerate() {
+        match entry.what {
+            What::Granted { resource, token, .. } => drop(resource_of.insert(token, resource)),
+            What::Acted { client, token } => {
+                let holds = resource_of.get(&token).and_then(|resource| by_resource.get(resource));
+                let Some(holder) = holds.and_then(|holds| holder_at(holds, entry.at)) else { continue };
+                if holder.token != token {
+                    let what = format!(
+                        "c{client} acted on r{} under {token} while c{} had it as {}",
+                        holder.resource, holder.client, holder.token
+                    );
+                    violations.push(Violation {
+                        invariant: Invariant::Exclusion,
+                        broken: Some(Assumption::HoldersLook),
+                        what,
+                        tokens: vec![token, holder.token],
+                        event,
+                    });
+                }
+            }
+            _ => {}
+        }
+    }
+    violations
+}
+
+/// Whose stretch a moment lies in, of stretches sorted by their beginning.
+fn holder_at(holds: &[Hold], at: Instant) -> Option<&Hold> {
+    let begun = holds.partition_point(|hold| hold.from <= at);
+    holds[..begun].last().filter(|hold| at < hold.until)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::story::Story;
+    use super::*;
+
+    fn broken(story: Story) -> Vec<Option<Assumption>> {
+        check(&story.history()).into_iter().map(|violation| violation.broken).collect()
+    }
+
+    #[test]
+    fn one_after_the_other_is_fine_and_two_at_once_are_not() {
+        let story = || Story::default().granted(1, 0, 0, 10);
+        assert_eq!(0, broken(story().granted(10, 1, 1, 20)).len(), "at its deadline a lease is over");
+        assert_eq!(vec![None], broken(story().granted(9, 1, 1, 20)));
+        assert_eq!(0, broken(story().releasing(5, 0, 0).granted(5, 1, 1, 20)).len());
+        assert_eq!(0, broken(story().killed(5, 0).granted(5, 1, 1, 20)).len());
+        assert_eq!(vec![None], broken(story().killed(5, 7).granted(6, 1, 1, 20)), "another died");
+    }
+
+    #[test]
+    fn an_extension_moves_the_end_and_revives_nothing() {
+        let story = || Story::default().granted(1, 0, 0, 10);
+        assert_eq!(vec![None], broken(story().extended(5, 0, 0, 30).granted(20, 1, 1, 40)));
+        assert_eq!(0, broken(story().extended(5, 0, 0, 8).granted(10, 1, 1, 40)).len(), "never earlier");
+        let revived = story().granted(11, 1, 1, 20).extended(12, 0, 0, 15);
+        assert_eq!(vec![None], broken(revived), "expired at 10, extended at 12");
+    }
+
+    #[test]
+    fn a_short_lease_does_not_hide_a_long_one() {
+        let story = Story::default().granted(1, 0, 0, 100).granted(2, 1, 1, 3).granted(50, 2, 2, 60);
+        assert_eq!(2, broken(story).len());
+    }
+
+    #[test]
+    fn what_was_broken_is_named() {
+        let lost = Story::default().sent(0, 0, 0, 0).granted(1, 0, 0, 10).lost(2, 0, 0).granted(3, 1, 1, 20);
+        assert_eq!(vec![Some(Assumption::DataIsKept)], broken(lost));
+        let other = Story::default().sent(0, 0, 0, 0).granted(1, 0, 0, 10).lost(2, 0, 9).granted(3, 1, 1, 20);
+        assert_eq!(vec![None], broken(other), "another key was lost");
+        let set = Story::default().sent(0, 0, 0, 0).granted(1, 0, 0, 10).stepped(2, 0).granted(3, 1, 1, 20);
+        assert_eq!(vec![Some(Assumption::ClocksAreNotSet)], broken(set));
+        let before =
+            Story::default().stepped(0, 0).sent(0, 0, 0, 0).granted(1, 0, 0, 10).granted(3, 1, 1, 20);
+        assert_eq!(vec![None], broken(before), "a clock that was set before explains nothing");
+    }
+
+    #[test]
+    fn a_holder_that_acts_too_late_is_seen_only_where_it_meets_another() {
+        let story = || Story::default().granted(1, 0, 0, 10);
+        assert_eq!(0, broken(story().acted(5, 0, 0).acted(15, 0, 0)).len());
+        let late = story().granted(11, 1, 1, 20).acted(12, 0, 0);
+        assert_eq!(vec![Some(Assumption::HoldersLook)], broken(late));
+    }
+}

@@ -1,0 +1,87 @@
+//! I8: what has ended leaves no key behind once the servers answer again.
+//!
+//! At the end everybody lets go and closes; closing waits for whatever is to be undone, so it must come to an end, and no
+//! key may stand when somebody looks afterwards. Exempt is what a client that died had sent: it expires. No client can
+//! undo a request that the network holds for longer than a node timeout, or repeats: the second copy takes effect after
+//! the first was undone.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Assumption, Invariant, Rules, Violation};
+use crate::Operation;
+use crate::history::{History, Place, Request, TokenNumber, Trouble, What};
+
+pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
+    let mut owners: BTreeMap<TokenNumber, usize> = BTreeMap::new();
+    let mut held_up: BTreeSet<(usize, TokenNumber)> = BTreeSet::new();
+    let mut open: BTreeMap<usize, usize> = BTreeMap::new();
+    let mut violations = Vec::new();
+    let invariant = Invariant::Leftovers;
+    for (event, entry) in history.0.iter().enumerate() {
+        match entry.what {
+            What::Asked { client, .. } => drop(open.insert(client, event)),
+            What::Closed { client } => drop(open.remove(&client)),
+            What::Strikes(Place::Client(dead), Trouble::Kill) => {
+                open.remove(&dead);
+                owners.retain(|_, owner| *owner != dead);
+            }
+            What::Sent(Request { client, operation: Operation::Acquire, token, .. }) => {
+                owners.insert(token, client);
+            }
+            What::Carried {
+                request: Request { server, operation: Operation::Acquire, token, .. },
+                until: Some(_),
+                travelled,
+                again,
+                ..
+            } if again || travelled > rules.node_timeout => drop(held_up.insert((server, token))),
+            What::Stands { server, token } => {
+                let Some(owner) = owners.get(&token) else { continue };
+                let soon = Some(Assumption::RequestsArriveSoon);
+                let broken = soon.filter(|_| held_up.contains(&(server, token)));
+                let what = format!("n{server} still has {token}, and c{owner} says that it is done");
+                violations.push(Violation { invariant, broken, what, tokens: vec![token], event });
+            }
+            _ => {}
+        }
+    }
+    for (client, event) in open {
+        if history.0.iter().any(|event| event.what == What::Calm) {
+            let what = format!("c{client} has not come to an end");
+            violations.push(Violation { invariant, broken: None, what, tokens: Vec::new(), event });
+        }
+    }
+    violations
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::story::Story;
+    use super::*;
+
+    fn broken(story: Story) -> Vec<Option<Assumption>> {
+        let node_timeout = Duration::from_millis(200);
+        let rules = Rules { servers: 3, node_timeout, settled_after: Duration::ZERO };
+        check(&story.history(), &rules).into_iter().map(|violation| violation.broken).collect()
+    }
+
+    #[test]
+    fn a_key_of_the_living_may_not_stand() {
+        let sent = || Story::default().sent(0, 0, 1, 7);
+        assert_eq!(0, broken(sent().calm(9)).len());
+        assert_eq!(vec![None], broken(sent().calm(9).stands(9, 1, 7)));
+        assert_eq!(0, broken(sent().killed(5, 0).stands(9, 1, 7)).len(), "left to its TTL");
+        assert_eq!(vec![None], broken(sent().killed(5, 2).stands(9, 1, 7)), "another died");
+        let again = sent().carried_again(5, 0, 1, 7, 99).stands(9, 1, 7);
+        assert_eq!(vec![Some(Assumption::RequestsArriveSoon)], broken(again));
+    }
+
+    #[test]
+    fn everybody_comes_to_an_end() {
+        assert_eq!(vec![None], broken(Story::default().asked(1, 0).calm(9)));
+        assert_eq!(0, broken(Story::default().asked(1, 0).calm(9).closed(10, 0)).len());
+        assert_eq!(0, broken(Story::default().asked(1, 0).killed(2, 0).calm(9)).len());
+    }
+}

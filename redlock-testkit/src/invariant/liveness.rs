@@ -1,0 +1,54 @@
+//! I7: once nothing goes wrong any more and TTLs have passed, a lock is granted.
+//!
+//! The judge is a client that asks when everybody else is done and whatever they left has expired; nobody is in its way
+//! then, so one attempt must do. A server whose clock was set back keeps keys for longer than their TTL.
+
+use super::{Assumption, Invariant, Rules, Violation};
+use crate::history::{History, Trouble, What};
+
+pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
+    let Some(calm) = history.0.iter().position(|event| event.what == What::Calm) else { return Vec::new() };
+    let settled = history.0[calm].at + rules.settled_after;
+    let late = history.0.partition_point(|event| event.at < settled);
+    let set_back = |what: &What| matches!(what, What::Strikes(_, Trouble::Step(by)) if *by < 0);
+    let broken = history.0.iter().any(|event| set_back(&event.what)).then_some(Assumption::ClocksAreNotSet);
+    let mut violations = Vec::new();
+    for (index, entry) in history.0.iter().enumerate().skip(late.max(calm)) {
+        let What::Asked { client, resource, .. } = entry.what else { continue };
+        let mut answers = history.0[index + 1..].iter().filter_map(|event| match event.what {
+            What::Granted { client: other, .. } if other == client => Some(true),
+            What::NotGranted { client: other, .. } if other == client => Some(false),
+            _ => None,
+        });
+        if answers.next() != Some(true) {
+            let what = format!("c{client} did not get r{resource}, long after the last fault");
+            let (invariant, tokens) = (Invariant::Liveness, Vec::new());
+            violations.push(Violation { invariant, broken, what, tokens, event: index });
+        }
+    }
+    violations
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::story::Story;
+    use super::*;
+
+    fn violations(story: Story) -> usize {
+        let rules =
+            Rules { servers: 3, node_timeout: Duration::ZERO, settled_after: Duration::from_millis(10) };
+        check(&story.history(), &rules).len()
+    }
+
+    #[test]
+    fn who_asks_late_enough_must_get_it() {
+        let calm = || Story::default().calm(5);
+        assert_eq!(0, violations(calm().asked(15, 9).granted(16, 9, 0, 99)));
+        assert_eq!(1, violations(calm().asked(15, 9).not_granted(16, 9)));
+        assert_eq!(1, violations(calm().asked(15, 9)), "no answer at all");
+        assert_eq!(0, violations(calm().asked(14, 9).not_granted(16, 9)), "too early to tell");
+        assert_eq!(0, violations(Story::default().asked(15, 9).not_granted(16, 9)), "never calm");
+    }
+}

@@ -1,0 +1,179 @@
+//! I9: nobody waits for a minority.
+//!
+//! A client that has heard yes from a quorum is told so at that very moment: in simulated time code takes none, so any
+//! delay is a wait for somebody. And whatever the servers do, one round ends within the node timeout. A client that is
+//! stopped meanwhile has no say in when it is told.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use redlock_core::Instant;
+
+use super::{Invariant, Rules, Violation};
+use crate::Operation;
+use crate::history::{History, Place, Request, Said, TokenNumber, Trouble, What};
+
+#[derive(Default)]
+struct Client {
+    /// When the round that it waits for began, and how long that may take; `None` for several rounds.
+    round: Option<(Instant, Duration)>,
+    /// What was sent in the current round of an extension.
+    extending: BTreeSet<u64>,
+    yes: BTreeMap<(TokenNumber, bool), BTreeSet<usize>>,
+    /// When a quorum had said yes, to an extension or not.
+    won: BTreeMap<(TokenNumber, bool), Instant>,
+    /// When it was stopped or went on, the last time.
+    stopped: Option<Instant>,
+}
+
+pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
+    let mut clients: BTreeMap<usize, Client> = BTreeMap::new();
+    let mut violations = Vec::new();
+    for (event, entry) in history.0.iter().enumerate() {
+        let Some(number) = whose(&entry.what) else { continue };
+        let client = clients.entry(number).or_default();
+        let Some((what, token)) = client.apply(&entry.what, entry.at, rules) else { continue };
+        let (what, tokens) = (format!("c{number} {what}"), token.into_iter().collect());
+        violations.push(Violation { invariant: Invariant::Minority, broken: None, what, tokens, event });
+    }
+    violations
+}
+
+fn whose(what: &What) -> Option<usize> {
+    match *what {
+        What::Asked { client, .. }
+        | What::Granted { client, .. }
+        | What::NotGranted { client, .. }
+        | What::Extending { client, .. }
+        | What::Extended { client, .. }
+        | What::NotExtended { client, .. }
+        | What::Releasing { client, .. }
+        | What::Released { client, .. }
+        | What::Sent(Request { client, .. })
+        | What::Received { request: Request { client, .. }, .. }
+        | What::Strikes(Place::Client(client), _)
+        | What::Passes(Place::Client(client), _) => Some(client),
+        _ => None,
+    }
+}
+
+impl Client {
+    /// Answers what is wrong.
+    fn apply(&mut self, what: &What, at: Instant, rules: &Rules) -> Option<(String, Option<TokenNumber>)> {
+        match *what {
+            What::Asked { once, ttl, .. } => {
+                self.round = once.then(|| (at, rules.node_timeout.min(ttl / 2)));
+                None
+            }
+            What::Extending { token, ttl, .. } => {
+                self.extending.clear();
+                self.yes.remove(&(token, true));
+                self.won.remove(&(token, true));
+                self.round = Some((at, rules.node_timeout.min(ttl / 2)));
+                None
+            }
+            What::Releasing { waits, .. } => {
+                self.round = waits.then_some((at, rules.node_timeout));
+                None
+            }
+            What::Sent(Request { operation: Operation::Extend, call, .. }) => {
+                self.extending.insert(call);
+                None
+            }
+            // An extension that was given up goes on; its answers do not count for the next one.
+            What::Received {
+                request: Request { server, operation, token, call, .. },
+                said: Said::Granted,
+            } if operation == Operation::Acquire || self.extending.contains(&call) => {
+                let round = (token, operation == Operation::Extend);
+                let yes = self.yes.entry(round).or_default();
+                if yes.insert(server) && yes.len() == rules.quorum() {
+                    self.won.insert(round, at);
+                }
+                None
+            }
+            What::Granted { token, .. } => self.told(at, (token, false)).or(self.ended(at, Some(token))),
+            What::Extended { token, .. } => self.told(at, (token, true)).or(self.ended(at, Some(token))),
+            What::NotExtended { token, .. } | What::Released { token, .. } => self.ended(at, Some(token)),
+            What::NotGranted { .. } => self.ended(at, None),
+            What::Strikes(_, Trouble::Kill) => {
+                self.round = None;
+                None
+            }
+            What::Strikes(..) | What::Passes(..) => {
+                self.stopped = Some(at);
+                None
+            }
+            _ => None,
+        }
+    }
+
+    /// It is told that it has won.
+    fn told(&self, at: Instant, round: (TokenNumber, bool)) -> Option<(String, Option<TokenNumber>)> {
+        let won = *self.won.get(&round)?;
+        let could = self.stopped.map_or(won, |stopped| stopped.max(won));
+        let waited = at.saturating_duration_since(could);
+        (!waited.is_zero()).then(|| (format!("had a quorum for {waited:?} and was not told"), Some(round.0)))
+    }
+
+    /// A round has ended: in time, by a clock that may be slow.
+    fn ended(&mut self, at: Instant, token: Option<TokenNumber>) -> Option<(String, Option<TokenNumber>)> {
+        let (begun, limit) = self.round.take()?;
+        if self.stopped.is_some_and(|stopped| stopped >= begun) {
+            return None;
+        }
+        let took = at.saturating_duration_since(begun);
+        let slack = limit / 50 + Duration::from_millis(1);
+        (took > limit + slack)
+            .then(|| (format!("waited {took:?} for one round, which may take {limit:?}"), token))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::story::Story;
+    use super::*;
+
+    fn violations(story: Story) -> usize {
+        let node_timeout = Duration::from_millis(200);
+        check(&story.history(), &Rules { servers: 3, node_timeout, settled_after: Duration::ZERO }).len()
+    }
+
+    #[test]
+    fn who_has_a_quorum_is_told_at_once() {
+        let won = || Story::default().received(5, 0, 0, 0).received(7, 0, 1, 0);
+        assert_eq!(0, violations(won().granted(7, 0, 0, 99)));
+        assert_eq!(1, violations(won().granted(8, 0, 0, 99)));
+        assert_eq!(1, violations(won().received(8, 0, 2, 0).granted(8, 0, 0, 99)), "waited for the third");
+        let stopped = |place| Story::default().paused(6, place).received(7, 0, 1, 0).resumed(50, place);
+        assert_eq!(0, violations(stopped(0).received(5, 0, 0, 0).granted(50, 0, 0, 99)));
+    }
+
+    #[test]
+    fn every_extension_has_a_quorum_of_its_own() {
+        let asked = || {
+            Story::default().extending(1, 0, 0).sent_extension(1, 0, 0, 0, 7).sent_extension(1, 0, 1, 0, 8)
+        };
+        let won = || asked().extended_yes_to(5, 0, 0, 0, 7).extended_yes_to(6, 0, 1, 0, 8);
+        assert_eq!(0, violations(won().extended(6, 0, 0, 99)));
+        assert_eq!(1, violations(won().extended(7, 0, 0, 99)));
+        let again = asked().extended_yes_to(5, 0, 0, 0, 7).extending(5, 0, 0).sent_extension(5, 0, 1, 0, 9);
+        let later = again.extended_yes_to(6, 0, 1, 0, 8).extended_yes_to(9, 0, 1, 0, 9);
+        assert_eq!(0, violations(later.extended(9, 0, 0, 99)), "8 was given up");
+    }
+
+    #[test]
+    fn one_round_ends_in_time() {
+        let tries = || Story::default().tries(0, 0, 1_000);
+        assert_eq!(0, violations(tries().not_granted(200, 0)));
+        assert_eq!(1, violations(tries().not_granted(206, 0)));
+        assert_eq!(
+            1,
+            violations(Story::default().tries(0, 0, 100).not_granted(60, 0)),
+            "half of a short TTL"
+        );
+        assert_eq!(0, violations(Story::default().asked(0, 0).not_granted(900, 0)), "several rounds");
+        assert_eq!(0, violations(tries().paused(5, 0).resumed(500, 0).not_granted(600, 0)));
+        assert_eq!(1, violations(Story::default().releasing(0, 0, 0).released(300, 0, 0)));
+    }
+}

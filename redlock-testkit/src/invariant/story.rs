@@ -1,0 +1,175 @@
+//! Histories told by hand, for the tests of invariants. Times are milliseconds; clients, servers and tokens are numbers.
+
+use std::time::Duration;
+
+use redlock_core::{ErrorKind, Instant, Released};
+
+use crate::Operation;
+use crate::history::{Event, History, Place, Request, Said, TokenNumber, Trouble, What};
+
+#[derive(Default)]
+pub(crate) struct Story(Vec<Event>);
+
+fn at(millis: u64) -> Instant {
+    Instant::since_origin(Duration::from_millis(millis))
+}
+
+fn request(client: usize, server: usize, operation: Operation, token: u32) -> Request {
+    Request { client, server, operation, token: TokenNumber(token), call: 0 }
+}
+
+impl Story {
+    /// As history, in the order of time; what is told first comes first where times are equal.
+    pub(crate) fn history(mut self) -> History {
+        self.0.sort_by_key(|event| event.at);
+        History(self.0)
+    }
+
+    fn then(mut self, millis: u64, what: What) -> Self {
+        self.0.push(Event { at: at(millis), what });
+        self
+    }
+
+    pub(crate) fn asked(self, when: u64, client: usize) -> Self {
+        let ttl = Duration::from_secs(1);
+        self.then(when, What::Asked { client, resource: 0, ttl, once: false })
+    }
+
+    pub(crate) fn tries(self, when: u64, client: usize, ttl: u64) -> Self {
+        let ttl = Duration::from_millis(ttl);
+        self.then(when, What::Asked { client, resource: 0, ttl, once: true })
+    }
+
+    pub(crate) fn granted(self, when: u64, client: usize, token: u32, until: u64) -> Self {
+        let (token, until) = (TokenNumber(token), at(until));
+        self.then(when, What::Granted { client, resource: 0, token, until })
+    }
+
+    pub(crate) fn not_granted(self, when: u64, client: usize) -> Self {
+        self.then(when, What::NotGranted { client, why: Some(ErrorKind::NoQuorum) })
+    }
+
+    pub(crate) fn contended(self, when: u64, client: usize) -> Self {
+        self.then(when, What::NotGranted { client, why: Some(ErrorKind::Contended) })
+    }
+
+    pub(crate) fn extending(self, when: u64, client: usize, token: u32) -> Self {
+        let (token, ttl) = (TokenNumber(token), Duration::from_secs(1));
+        self.then(when, What::Extending { client, token, ttl })
+    }
+
+    pub(crate) fn extended(self, when: u64, client: usize, token: u32, until: u64) -> Self {
+        self.then(when, What::Extended { client, token: TokenNumber(token), until: at(until) })
+    }
+
+    pub(crate) fn gives_up_extending(self, when: u64, client: usize, token: u32) -> Self {
+        self.then(when, What::NotExtended { client, token: TokenNumber(token), why: None })
+    }
+
+    pub(crate) fn acted(self, when: u64, client: usize, token: u32) -> Self {
+        self.then(when, What::Acted { client, token: TokenNumber(token) })
+    }
+
+    pub(crate) fn releasing(self, when: u64, client: usize, token: u32) -> Self {
+        self.then(when, What::Releasing { client, token: TokenNumber(token), waits: true })
+    }
+
+    pub(crate) fn released(self, when: u64, client: usize, token: u32) -> Self {
+        let outcome = Ok(Released::Held);
+        self.then(when, What::Released { client, token: TokenNumber(token), outcome })
+    }
+
+    pub(crate) fn closed(self, when: u64, client: usize) -> Self {
+        self.then(when, What::Closed { client })
+    }
+
+    pub(crate) fn calm(self, when: u64) -> Self {
+        self.then(when, What::Calm)
+    }
+
+    pub(crate) fn sent(self, when: u64, client: usize, server: usize, token: u32) -> Self {
+        self.then(when, What::Sent(request(client, server, Operation::Acquire, token)))
+    }
+
+    pub(crate) fn carried(self, when: u64, client: usize, server: usize, token: u32, until: u64) -> Self {
+        self.carry(when, request(client, server, Operation::Acquire, token), Some(at(until)), false)
+    }
+
+    pub(crate) fn carried_again(
+        self,
+        when: u64,
+        client: usize,
+        server: usize,
+        token: u32,
+        until: u64,
+    ) -> Self {
+        self.carry(when, request(client, server, Operation::Acquire, token), Some(at(until)), true)
+    }
+
+    pub(crate) fn deleted(self, when: u64, client: usize, server: usize, token: u32) -> Self {
+        self.carry(when, request(client, server, Operation::Release, token), None, false)
+    }
+
+    fn carry(self, when: u64, request: Request, until: Option<Instant>, again: bool) -> Self {
+        let (said, travelled) = (Said::Granted, Duration::from_millis(1));
+        self.then(when, What::Carried { request, said, until, travelled, again })
+    }
+
+    pub(crate) fn received(self, when: u64, client: usize, server: usize, token: u32) -> Self {
+        let request = request(client, server, Operation::Acquire, token);
+        self.then(when, What::Received { request, said: Said::Granted })
+    }
+
+    pub(crate) fn sent_extension(
+        self,
+        when: u64,
+        client: usize,
+        server: usize,
+        token: u32,
+        call: u64,
+    ) -> Self {
+        let request = request(client, server, Operation::Extend, token);
+        self.then(when, What::Sent(Request { call, ..request }))
+    }
+
+    pub(crate) fn extended_yes_to(
+        self,
+        when: u64,
+        client: usize,
+        server: usize,
+        token: u32,
+        call: u64,
+    ) -> Self {
+        let request = request(client, server, Operation::Extend, token);
+        self.then(when, What::Received { request: Request { call, ..request }, said: Said::Granted })
+    }
+
+    pub(crate) fn extended_yes(self, when: u64, client: usize, server: usize, token: u32) -> Self {
+        let request = request(client, server, Operation::Extend, token);
+        self.then(when, What::Received { request, said: Said::Granted })
+    }
+
+    pub(crate) fn lost(self, when: u64, server: usize, token: u32) -> Self {
+        self.then(when, What::Lost { server, token: TokenNumber(token) })
+    }
+
+    pub(crate) fn stands(self, when: u64, server: usize, token: u32) -> Self {
+        self.then(when, What::Stands { server, token: TokenNumber(token) })
+    }
+
+    pub(crate) fn stepped(self, when: u64, server: usize) -> Self {
+        self.then(when, What::Strikes(Place::Server(server), Trouble::Step(5_000)))
+    }
+
+    pub(crate) fn killed(self, when: u64, client: usize) -> Self {
+        self.then(when, What::Strikes(Place::Client(client), Trouble::Kill))
+    }
+
+    pub(crate) fn paused(self, when: u64, client: usize) -> Self {
+        self.then(when, What::Strikes(Place::Client(client), Trouble::Pause))
+    }
+
+    pub(crate) fn resumed(self, when: u64, client: usize) -> Self {
+        self.then(when, What::Passes(Place::Client(client), Trouble::Pause))
+    }
+}

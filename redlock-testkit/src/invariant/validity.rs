@@ -1,0 +1,187 @@
+//! I6: validity ends before the key does, on every server that was counted.
+//!
+//! This is why exclusion holds, so it fails earlier and more often than exclusion does: a lease whose key is gone on one
+//! counted server of three hurts nobody yet; and a lease that no quorum was counted for at all. Counted are the servers that had said yes by the moment when the deadline
+//! was set or moved, and keep the key up to it; they must be a quorum. From then on, until the lease is over, whatever
+//! moves or removes one of their keys is looked at.
+//!
+//! And what has passed is not revived: an extension that a holder hears of after its deadline moves nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use redlock_core::Instant;
+
+use super::{Invariant, Rules, Violation, excuse};
+use crate::Operation;
+use crate::history::{Event, History, Place, Request, Said, TokenNumber, Trouble, What};
+
+#[derive(Default)]
+struct Lease {
+    client: usize,
+    /// Until when it is valid; `None` while it is not granted, and when it is over.
+    deadline: Option<Instant>,
+    counted: BTreeSet<usize>,
+    /// An extension was given up: it may have moved the deadline unseen.
+    given_up: bool,
+    /// Who has ever said yes.
+    yes: BTreeSet<usize>,
+    /// Until when each server keeps the key.
+    keys: BTreeMap<usize, Instant>,
+}
+
+impl Lease {
+    fn keeps(&self, server: usize, deadline: Instant) -> bool {
+        self.keys.get(&server).is_some_and(|until| *until >= deadline)
+    }
+}
+
+pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
+    let mut leases: BTreeMap<TokenNumber, Lease> = BTreeMap::new();
+    let mut violations = Vec::new();
+    for (event, entry) in history.0.iter().enumerate() {
+        violations.extend(revived(entry, event, &leases));
+        let Some(token) = apply(&entry.what, entry.at, &mut leases) else { continue };
+        let Some(lease) = leases.get_mut(&token) else { continue };
+        let Some(deadline) = lease.deadline.filter(|deadline| entry.at < *deadline) else { continue };
+        let what = if lease.counted.len() < rules.quorum() {
+            format!("the lease {token} of c{} counts {:?}, no quorum", lease.client, lease.counted)
+        } else {
+            let early = |server: &&usize| !lease.keeps(**server, deadline);
+            let Some(server) = lease.counted.iter().find(early) else { continue };
+            format!("the lease {token} of c{} outlives its key on n{server}", lease.client)
+        };
+        // Once is enough.
+        lease.deadline = None;
+        let broken = excuse(history, token, event);
+        violations.push(Violation {
+            invariant: Invariant::Validity,
+            broken,
+            what,
+            tokens: vec![token],
+            event,
+        });
+    }
+    violations
+}
+
+fn revived(entry: &Event, event: usize, leases: &BTreeMap<TokenNumber, Lease>) -> Option<Violation> {
+    let What::Extended { client, token, until } = entry.what else { return None };
+    let lease = leases.get(&token)?;
+    let passed = lease.deadline? <= entry.at && entry.at < until;
+    let what = format!("the lease {token} of c{client} had expired and was extended");
+    let (invariant, tokens) = (Invariant::Validity, vec![token]);
+    (passed && !lease.given_up).then_some(Violation { invariant, broken: None, what, tokens, event })
+}
+
+/// Answers whose lease has to be looked at.
+fn apply(what: &What, now: Instant, leases: &mut BTreeMap<TokenNumber, Lease>) -> Option<TokenNumber> {
+    match *what {
+        What::Received { request: Request { server, operation, token, .. }, said: Said::Granted }
+            if operation != Operation::Release =>
+        {
+            leases.entry(token).or_default().yes.insert(server);
+            None
+        }
+        What::Granted { client, token, until, .. }
+        | What::Extended { client, token, until }
+        | What::Noticed { client, token, until } => {
+            let lease = leases.entry(token).or_default();
+            lease.client = client;
+            if lease.deadline.is_none_or(|deadline| until > deadline) {
+                let yes = lease.yes.iter().copied();
+                lease.counted = yes.filter(|server| lease.keeps(*server, until)).collect();
+                lease.deadline = Some(until);
+            }
+            Some(token)
+        }
+        What::NotExtended { token, why: None, .. } => {
+            leases.get_mut(&token)?.given_up = true;
+            None
+        }
+        What::Releasing { token, .. } => {
+            leases.get_mut(&token)?.deadline = None;
+            None
+        }
+        What::Strikes(Place::Client(dead), Trouble::Kill) => {
+            leases.values_mut().filter(|lease| lease.client == dead).for_each(|lease| lease.deadline = None);
+            None
+        }
+        What::Carried { request: Request { server, token, .. }, until: Some(until), .. }
+        | What::Moved { server, token, until } => {
+            leases.entry(token).or_default().keys.insert(server, until);
+            Some(token)
+        }
+        What::Carried {
+            request: Request { server, operation: Operation::Release, token, .. },
+            said: Said::Granted,
+            ..
+        }
+        | What::Lost { server, token } => {
+            leases.get_mut(&token)?.keys.insert(server, now);
+            Some(token)
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::Assumption;
+    use super::super::story::Story;
+    use super::*;
+
+    /// A lease until 10 that counts servers 0 and 1, whose keys stand until 11.
+    fn held() -> Story {
+        let story = Story::default().sent(0, 0, 0, 0).carried(1, 0, 0, 0, 11).carried(1, 0, 1, 0, 11);
+        story.received(2, 0, 0, 0).received(2, 0, 1, 0).granted(2, 0, 0, 10)
+    }
+
+    fn broken(story: Story) -> Vec<Option<Assumption>> {
+        let rules = Rules { servers: 3, node_timeout: Duration::ZERO, settled_after: Duration::ZERO };
+        check(&story.history(), &rules).into_iter().map(|violation| violation.broken).collect()
+    }
+
+    #[test]
+    fn keys_outlive_the_lease() {
+        assert_eq!(0, broken(held()).len());
+        let yes = || Story::default().carried(1, 0, 0, 0, 11).received(2, 0, 0, 0).received(2, 0, 1, 0);
+        assert_eq!(vec![None], broken(yes().carried(2, 0, 1, 0, 9).granted(2, 0, 0, 10)));
+        let never = yes().granted(2, 0, 0, 10);
+        assert_eq!(vec![None], broken(never), "a yes without a key");
+    }
+
+    #[test]
+    fn a_key_that_goes_while_it_counts_is_seen() {
+        assert_eq!(vec![Some(Assumption::DataIsKept)], broken(held().lost(5, 0, 0)));
+        assert_eq!(0, broken(held().lost(5, 2, 0)).len(), "it does not count there");
+        assert_eq!(0, broken(held().releasing(4, 0, 0).lost(5, 0, 0)).len(), "the lease is over");
+        assert_eq!(0, broken(held().lost(10, 0, 0)).len(), "the lease is over");
+        assert_eq!(vec![None], broken(held().deleted(5, 0, 1, 0)), "deleted under a holder");
+        assert_eq!(vec![None], broken(held().carried(5, 0, 1, 0, 9)), "shortened");
+    }
+
+    #[test]
+    fn an_extension_counts_who_said_yes_to_it() {
+        let asked = || held().extending(4, 0, 0).carried(5, 0, 0, 0, 21).extended_yes(6, 0, 0, 0);
+        let extended = || asked().carried(5, 0, 2, 0, 21).extended_yes(6, 0, 2, 0).extended(6, 0, 0, 20);
+        assert_eq!(0, broken(extended()).len());
+        assert_eq!(0, broken(extended().lost(7, 1, 0)).len(), "1 had not said yes again");
+        assert_eq!(vec![None], broken(asked().extended(6, 0, 0, 20)), "one yes is no quorum");
+        let both = asked().extended_yes(6, 0, 2, 0).extended(6, 0, 0, 20);
+        assert_eq!(vec![None], broken(both), "a yes that moved no key");
+    }
+
+    #[test]
+    fn what_has_passed_is_not_revived() {
+        let asked = || held().extending(9, 0, 0).carried(9, 0, 0, 0, 21).carried(9, 0, 1, 0, 21);
+        assert_eq!(0, broken(asked().extended(9, 0, 0, 20)).len());
+        assert_eq!(vec![None], broken(asked().extended(10, 0, 0, 20)));
+        assert_eq!(
+            0,
+            broken(held().gives_up_extending(5, 0, 0).extended(10, 0, 0, 11)).len(),
+            "nobody knows"
+        );
+    }
+}

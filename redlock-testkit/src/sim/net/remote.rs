@@ -1,0 +1,290 @@
+//! A server as one client sees it: what the real core is given as a node.
+//!
+//! An answer of this node is never a lie. *Unavailable* is said only of what was not sent; a connection that breaks makes
+//! every outcome on it unknown; an error of the server counts as its answer only if the request cannot have arrived
+//! twice. What is simply lost is never answered: the caller's timeout ends that.
+
+use std::future::{Future, pending, poll_fn};
+use std::pin::pin;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
+use std::time::Duration;
+
+use event_listener::Event;
+use futures_channel::oneshot;
+use redlock_core::{
+    Claim, ConnectionId, Instant, LockNode, NodeError, NodeErrorKind, Runtime, ServerId, Ttl, async_trait,
+};
+
+use super::link::Link;
+use super::{Direction, Network, Transport};
+use crate::faulty::state::{Answer, Request};
+use crate::history::{self, Place, Said, Trouble, What};
+use crate::sim::server::{Arrival, Delivery, Server};
+
+/// How long a client takes at most to notice that its connection is broken.
+const NOTICED_WITHIN: Duration = Duration::from_millis(500);
+
+pub(super) struct Remote(Arc<Shared>);
+
+struct Shared {
+    network: Network,
+    client: usize,
+    server: Server,
+    label: String,
+    link: Mutex<Link>,
+    /// Fires when the client notices that its connection is broken.
+    broken: Event,
+}
+
+/// A request under way, or one of its two copies.
+#[derive(Clone)]
+struct Parcel {
+    request: Request,
+    shown: history::Request,
+    sent: Instant,
+    generation: u64,
+    incarnation: u64,
+    twice: bool,
+    reply: Arc<Reply>,
+}
+
+/// Where the first answer goes.
+struct Reply {
+    /// Whether a copy was carried out.
+    spent: Arc<AtomicBool>,
+    sender: Mutex<Option<oneshot::Sender<Answer>>>,
+}
+
+impl Remote {
+    pub(super) fn new(network: Network, client: usize, server: Server) -> Self {
+        let label = format!("n{}", server.number());
+        Self(Arc::new(Shared {
+            network,
+            client,
+            server,
+            label,
+            link: Mutex::default(),
+            broken: Event::new(),
+        }))
+    }
+
+    async fn call(&self, request: Request) -> Answer {
+        let (generation, answer) = self.0.send(request)?;
+        let mut answer = pin!(async {
+            match answer.await {
+                Ok(answer) => answer,
+                // Lost: nobody will ever say so.
+                Err(oneshot::Canceled) => pending().await,
+            }
+        });
+        loop {
+            let broken = self.0.broken.listen();
+            if self.0.link().generation() != generation {
+                return Err(NodeError::unknown("the connection was lost"));
+            }
+            if let Some(answer) = until(answer.as_mut(), broken).await {
+                return answer;
+            }
+        }
+    }
+}
+
+impl Shared {
+    /// Sends a request. Answers on which connection, and where the answer will come.
+    fn send(self: &Arc<Self>, request: Request) -> Result<(u64, oneshot::Receiver<Answer>), NodeError> {
+        let Some(incarnation) = self.server.incarnation() else {
+            return Err(NodeError::unavailable("connection refused"));
+        };
+        let cut = self.is_cut(Direction::Requests) || self.is_cut(Direction::Replies);
+        let mut link = self.link();
+        if link.is_down() {
+            if cut {
+                return Err(NodeError::unavailable("no route to the server"));
+            }
+            link.reconnected();
+        }
+        let (generation, swallowed) = (link.generation(), link.is_broken());
+        drop(link);
+        let shown = history::Request {
+            client: self.client,
+            server: self.server.number(),
+            operation: request.operation(),
+            call: self.network.next_call(),
+            token: self.network.recorder().number(request.claim().token()),
+        };
+        let recorder = self.network.recorder();
+        recorder.record(What::Sent(shown));
+        let fate = {
+            let mut state = self.network.state();
+            let traffic = state.requests;
+            traffic.fate(&mut state.chance, self.network.0.transport == Transport::Datagrams)
+        };
+        let (sender, answer) = oneshot::channel();
+        let reply = Reply { spent: Arc::default(), sender: Mutex::new(Some(sender)) };
+        let twice = fate.copies.len() > 1;
+        let sent = self.network.0.world.now();
+        let reply = Arc::new(reply);
+        let parcel = Parcel { request, shown, sent, generation, incarnation, twice, reply };
+        if fate.late {
+            self.strikes(Trouble::Straggler);
+        }
+        if twice {
+            self.strikes(Trouble::Duplicate);
+        }
+        if fate.copies.is_empty() {
+            self.lose(generation);
+        }
+        if !swallowed {
+            for delay in fate.copies {
+                let delay = match self.network.0.transport {
+                    Transport::Streams => self.link().arrival(sent, delay).saturating_duration_since(sent),
+                    Transport::Datagrams => delay,
+                };
+                let (me, parcel) = (Arc::clone(self), parcel.clone());
+                self.network.0.world.spawn(Box::pin(async move { me.deliver(parcel, delay).await }));
+            }
+        }
+        Ok((generation, answer))
+    }
+
+    async fn deliver(self: Arc<Self>, parcel: Parcel, delay: Duration) {
+        let world = &self.network.0.world;
+        world.sleep(delay).await;
+        let streams = self.network.0.transport == Transport::Streams;
+        if self.is_cut(Direction::Requests) {
+            return self.lose(parcel.generation);
+        }
+        if streams && self.server.incarnation() != Some(parcel.incarnation) {
+            return self.lose(parcel.generation);
+        }
+        // What was under way on a broken connection may have been in the server's buffer already.
+        if streams && !self.link().carries(parcel.generation) && self.network.coin() {
+            return;
+        }
+        let travelled = world.now().saturating_duration_since(parcel.sent);
+        let Parcel { request, shown, reply, .. } = &parcel;
+        let (request, spent) = (request.clone(), Arc::clone(&reply.spent));
+        let delivery = Delivery { request, shown: *shown, travelled, spent };
+        let answer = match self.server.receive(&delivery) {
+            Arrival::Gone => return self.lose(parcel.generation),
+            Arrival::Carried(answer) => answer,
+            Arrival::Waits(answer) => match answer.await {
+                Ok(answer) => answer,
+                Err(oneshot::Canceled) => return self.lose(parcel.generation),
+            },
+        };
+        self.answer(parcel, answer).await;
+    }
+
+    async fn answer(self: Arc<Self>, parcel: Parcel, answer: Answer) {
+        let fate = {
+            let mut state = self.network.state();
+            let traffic = state.replies;
+            traffic.fate(&mut state.chance, false)
+        };
+        if fate.late {
+            self.strikes(Trouble::Straggler);
+        }
+        let Some(delay) = fate.copies.first() else { return self.lose(parcel.generation) };
+        self.network.0.world.sleep(*delay).await;
+        if self.is_cut(Direction::Replies) {
+            return self.lose(parcel.generation);
+        }
+        let streams = self.network.0.transport == Transport::Streams;
+        if streams && !self.link().carries(parcel.generation) {
+            return;
+        }
+        let ambiguous = |error: &NodeError| parcel.twice && error.kind() == NodeErrorKind::Rejected;
+        let answer = match answer {
+            Err(error) if ambiguous(&error) => Err(NodeError::unknown("sent twice, and rejected once")),
+            answer => answer,
+        };
+        let sender = parcel.reply.sender.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(sender) = sender else { return };
+        let said = Said::of(&answer);
+        if sender.send(answer).is_ok() {
+            self.network.recorder().record(What::Received { request: parcel.shown, said });
+        }
+    }
+
+    /// A message is lost; on a stream that is the end of the connection.
+    fn lose(self: &Arc<Self>, generation: u64) {
+        self.strikes(Trouble::Loss);
+        if self.network.0.transport == Transport::Datagrams {
+            return;
+        }
+        let mut link = self.link();
+        if link.generation() != generation || !link.sever() {
+            return;
+        }
+        drop(link);
+        self.strikes(Trouble::Disconnect);
+        let (me, world) = (Arc::clone(self), &self.network.0.world);
+        let noticed = self.network.draw(NOTICED_WITHIN);
+        let timer = world.sleep(noticed);
+        world.spawn(Box::pin(async move {
+            timer.await;
+            let cut = me.is_cut(Direction::Requests) || me.is_cut(Direction::Replies);
+            me.link().noticed(!cut);
+            me.broken.notify(usize::MAX);
+        }));
+    }
+
+    fn is_cut(&self, direction: Direction) -> bool {
+        self.network.is_cut(self.client, self.server.number(), direction)
+    }
+
+    fn strikes(&self, trouble: Trouble) {
+        let place = Place::Between(self.client, self.server.number());
+        self.network.recorder().record(What::Strikes(place, trouble));
+    }
+
+    fn link(&self) -> MutexGuard<'_, Link> {
+        self.link.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The left one's output, or `None` if the right one is ready before.
+async fn until<T>(left: impl Future<Output = T>, right: impl Future<Output = ()>) -> Option<T> {
+    let (mut left, mut right) = (pin!(left), pin!(right));
+    poll_fn(|context| match left.as_mut().poll(context) {
+        Poll::Ready(value) => Poll::Ready(Some(value)),
+        Poll::Pending => right.as_mut().poll(context).map(|()| None),
+    })
+    .await
+}
+
+#[async_trait]
+impl LockNode for Remote {
+    fn label(&self) -> &str {
+        &self.0.label
+    }
+
+    async fn acquire(&self, claim: &Claim, ttl: Ttl) -> Answer {
+        self.call(Request::Acquire(claim.clone(), ttl)).await
+    }
+
+    async fn extend(&self, claim: &Claim, ttl: Ttl) -> Answer {
+        self.call(Request::Extend(claim.clone(), ttl)).await
+    }
+
+    async fn release(&self, claim: &Claim) -> Answer {
+        self.call(Request::Release(claim.clone())).await
+    }
+
+    fn connection(&self) -> Option<ConnectionId> {
+        if self.0.network.0.transport == Transport::Datagrams {
+            return None;
+        }
+        let incarnation = self.0.server.incarnation()?;
+        let link = self.0.link();
+        // Neither count ever goes back, so no pair comes back.
+        (!link.is_down()).then(|| ConnectionId(link.generation() << 32 | incarnation))
+    }
+
+    fn server(&self) -> Option<ServerId> {
+        Some(ServerId::new(self.0.label.as_str()))
+    }
+}

@@ -1,0 +1,92 @@
+//! Runs of the whole with the real core: within the bounds nothing is violated, and beyond them something is.
+
+use redlock_testkit::experiment::{Experiment, Totals};
+use redlock_testkit::history::Trouble;
+use redlock_testkit::invariant::{Assumption, Invariant};
+use redlock_testkit::plan::Faults;
+
+/// Runs many seeds, fails at the first defect, and answers what came of all of them.
+fn run(experiment: impl Fn(u64) -> Experiment, seeds: u64) -> Totals {
+    let mut totals = Totals::default();
+    for seed in 0..seeds {
+        let report = experiment(seed).run();
+        assert!(report.defects().next().is_none(), "{report}");
+        totals.add(&report);
+    }
+    totals
+}
+
+/// So many seeds show every kind of fault, and take some seconds.
+const SEEDS: u64 = 200;
+
+fn within_the_bounds(servers: usize) {
+    let totals = run(|seed| Experiment::new(seed).servers(servers), SEEDS);
+    assert!(totals.grants > 1_000, "{totals}");
+    let within = |trouble: &&&str| !["flush", "clock step", "clock drift"].contains(*trouble);
+    for trouble in Trouble::NAMES.iter().filter(within) {
+        assert!(totals.troubles.get(trouble).is_some_and(|count| *count > 10), "{trouble}: {totals}");
+    }
+    // No client can undo what the network holds back; nothing else is excused.
+    let only = [&(Invariant::Leftovers, Some(Assumption::RequestsArriveSoon))];
+    assert!(totals.violations.keys().all(|kind| only.contains(&kind)), "{totals}");
+}
+
+#[test]
+fn within_the_bounds_three_servers_violate_nothing() {
+    within_the_bounds(3);
+}
+
+#[test]
+fn within_the_bounds_four_servers_violate_nothing() {
+    within_the_bounds(4);
+}
+
+#[test]
+fn within_the_bounds_five_servers_violate_nothing() {
+    within_the_bounds(5);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_history_to_the_byte() {
+    let text = |seed| Experiment::new(seed).run().history.to_string();
+    assert_eq!(text(3), text(3));
+    assert_ne!(text(3), text(4));
+}
+
+/// What breaks an assumption is found out, and the violation names that assumption and no other.
+fn beyond_the_bounds(assumption: Assumption, invariants: &[Invariant]) {
+    let totals = run(|seed| Experiment::new(seed).servers(3).faults(Faults::Breaking(assumption)), 100);
+    for invariant in invariants {
+        assert!(totals.violations_of(*invariant, assumption) > 0, "{invariant}: {totals}");
+    }
+}
+
+#[test]
+fn servers_that_lose_data_break_exclusion() {
+    beyond_the_bounds(Assumption::DataIsKept, &[Invariant::Exclusion, Invariant::Validity]);
+}
+
+#[test]
+fn clocks_that_are_set_break_exclusion() {
+    beyond_the_bounds(Assumption::ClocksAreNotSet, &[Invariant::Exclusion, Invariant::Validity]);
+}
+
+#[test]
+fn clocks_that_run_away_break_exclusion() {
+    beyond_the_bounds(Assumption::ClocksRunEvenly, &[Invariant::Exclusion, Invariant::Validity]);
+}
+
+#[test]
+fn holders_that_do_not_look_break_exclusion() {
+    beyond_the_bounds(Assumption::HoldersLook, &[Invariant::Exclusion]);
+}
+
+/// A client that allows nothing for drift, under clocks that drift within the bounds.
+#[test]
+fn a_drift_factor_of_zero_is_caught() {
+    let caught = (0..50).find(|seed| {
+        let report = Experiment::new(*seed).servers(3).clock_drift_factor(0.0).run();
+        report.defects().any(|violation| violation.invariant == Invariant::Validity)
+    });
+    assert!(caught.is_some());
+}
