@@ -17,7 +17,7 @@ fn run(experiment: impl Fn(u64) -> Experiment, seeds: u64) -> Totals {
 }
 
 /// So many seeds show every kind of fault, and take some seconds.
-const SEEDS: u64 = 200;
+const SEEDS: u64 = 100;
 
 fn within_the_bounds(servers: usize) {
     let totals = run(|seed| Experiment::new(seed).servers(servers), SEEDS);

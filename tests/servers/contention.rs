@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 
 use super::*;
 
-/// The example of this adapter that locks and creates the file; cargo builds it with the tests.
+/// The example of this adapter that locks and creates the file. `cargo test` builds it, where no `--test` is named.
 fn holder() -> PathBuf {
     let tests = std::env::current_exe().unwrap();
     let target = tests.parent().and_then(std::path::Path::parent).unwrap();
