@@ -17,7 +17,7 @@ fn run(experiment: impl Fn(u64) -> Experiment, seeds: u64) -> Totals {
 }
 
 /// So many seeds show every kind of fault, and take some seconds.
-const SEEDS: u64 = 200;
+const SEEDS: u64 = 100;
 
 fn within_the_bounds(servers: usize) {
     let totals = run(|seed| Experiment::new(seed).servers(servers), SEEDS);
@@ -55,7 +55,7 @@ fn the_same_seed_gives_the_same_history_to_the_byte() {
 
 /// What breaks an assumption is found out, and the violation names that assumption and no other.
 fn beyond_the_bounds(assumption: Assumption, invariants: &[Invariant]) {
-    let totals = run(|seed| Experiment::new(seed).servers(3).faults(Faults::Breaking(assumption)), 100);
+    let totals = run(|seed| Experiment::new(seed).servers(3).faults(Faults::Breaking(assumption)), 50);
     for invariant in invariants {
         assert!(totals.violations_of(*invariant, assumption) > 0, "{invariant}: {totals}");
     }
