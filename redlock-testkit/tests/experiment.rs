@@ -55,7 +55,7 @@ fn the_same_seed_gives_the_same_history_to_the_byte() {
 
 /// What breaks an assumption is found out, and the violation names that assumption and no other.
 fn beyond_the_bounds(assumption: Assumption, invariants: &[Invariant]) {
-    let totals = run(|seed| Experiment::new(seed).servers(3).faults(Faults::Breaking(assumption)), 100);
+    let totals = run(|seed| Experiment::new(seed).servers(3).faults(Faults::Breaking(assumption)), 50);
     for invariant in invariants {
         assert!(totals.violations_of(*invariant, assumption) > 0, "{invariant}: {totals}");
     }
