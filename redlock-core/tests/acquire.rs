@@ -127,6 +127,25 @@ fn every_attempt_has_a_token_of_its_own() {
 }
 
 #[test]
+fn every_attempt_of_one_request_has_a_token_of_its_own() {
+    with_five(async |world| {
+        world.nodes[..3].iter().for_each(|node| node.inner().put("a", stranger().token().clone(), Ttl::MAX));
+        world.nodes[4].inject(Fault::delay(50 * MS).on(Operation::Release));
+        let tokens = std::sync::Arc::new(std::sync::Mutex::new(std::collections::HashSet::new()));
+        let (there, seen) = (world.clone(), tokens.clone());
+        world.spawn(async move {
+            loop {
+                seen.lock().unwrap().extend(there.nodes[4].inner().holder("a"));
+                there.sleep(10 * MS).await;
+            }
+        });
+        assert_eq!(ErrorKind::Contended, kind(world.redlock.lock("a", TTL).attempts(4).await));
+        world.sleep(20 * MS).await;
+        assert_eq!(4, tokens.lock().unwrap().len());
+    });
+}
+
+#[test]
 fn one_node_is_the_single_instance_lock_and_four_tolerate_one_failure() {
     with_nodes(1, async |world| {
         let guard = world.lock().await;

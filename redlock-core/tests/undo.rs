@@ -235,6 +235,26 @@ fn a_straggler_is_never_sent_behind_the_releases_that_undo_it() {
     }
 }
 
+#[cfg(feature = "tokio")]
+#[test]
+fn close_finishes_what_an_ended_runtime_has_left() {
+    use redlock_core::{Redlock, TokioRuntime};
+
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let nodes = redlock_testkit::fake_nodes(3, std::sync::Arc::new(TokioRuntime::new()));
+    let builder = Redlock::builder(TokioRuntime::new()).nodes(nodes.iter().cloned().map(Into::into));
+    let redlock = builder.build().unwrap();
+    runtime().block_on(async {
+        let guard = redlock.lock("a", TTL).await.unwrap();
+        nodes[0].crash();
+        guard.release().await.unwrap();
+    });
+    assert_eq!(1, nodes[0].inner().len());
+    nodes[0].restart();
+    runtime().block_on(redlock.close());
+    assert!(nodes[0].inner().is_empty());
+}
+
 #[test]
 fn all_tasks_end_when_the_last_handle_is_gone() {
     use redlock_testkit::sim::Simulation;

@@ -70,7 +70,7 @@ impl Drop for Replay {
 }
 
 fn run(seed: u64) -> Score {
-    let simulation = Simulation::new(seed);
+    let simulation = Simulation::new(seed).most_polls(1_000_000);
     let world = Arc::new(World::new(simulation.process("outside")));
     let client = |number| Client::new(&world, simulation.process(&format!("client-{number}")));
     let clients: Vec<_> = (0..2 + die(&world.outside, 2)).map(client).collect();

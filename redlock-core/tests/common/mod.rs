@@ -30,7 +30,8 @@ where
     F: Future<Output = T> + Send + 'static,
     T: Send + 'static,
 {
-    let simulation = Simulation::new(1);
+    // Far above what any test takes: a hot loop is found before it has eaten the memory.
+    let simulation = Simulation::new(1).most_polls(1_000_000);
     let process = simulation.process("client");
     let node = |number| FakeNode::new(format!("fake-{number}"), process.runtime());
     let nodes: Vec<_> = (0..count).map(node).collect();
