@@ -169,12 +169,12 @@ fn lost_keys_of_a_minority_are_refilled_and_count_from_the_next_round_on() {
 #[test]
 fn a_node_that_never_granted_counts_once_it_was_refilled() {
     with_five(async |world| {
-        world.nodes[..2].iter().for_each(redlock_testkit::Faulty::crash);
+        world.nodes[..2].iter().for_each(Faulty::crash);
         let guard = world.lock().await;
-        world.nodes[..2].iter().for_each(redlock_testkit::Faulty::restart);
+        world.nodes[..2].iter().for_each(Faulty::restart);
         guard.extend(TTL).await.unwrap();
         world.settle().await;
-        world.nodes[2..4].iter().for_each(redlock_testkit::Faulty::crash);
+        world.nodes[2..4].iter().for_each(Faulty::crash);
         guard.extend(TTL).await.unwrap();
     });
 }
