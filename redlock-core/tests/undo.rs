@@ -251,7 +251,8 @@ fn close_finishes_what_an_ended_runtime_has_left() {
     });
     assert_eq!(1, nodes[0].inner().len());
     nodes[0].restart();
-    runtime().block_on(redlock.close());
+    let closed = async { tokio::time::timeout(TTL / 2, redlock.close()).await };
+    assert!(runtime().block_on(closed).is_ok(), "it was forgotten");
     assert!(nodes[0].inner().is_empty());
 }
 
