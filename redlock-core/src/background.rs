@@ -53,9 +53,10 @@ impl<T> Future for Driven<T> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
         self.begun = true;
-        if let Some(work) = &mut self.work {
-            if work.as_mut().poll(cx).is_ready() {
-                self.work = None;
+        // Taken out meanwhile: work that panics is not polled again.
+        if let Some(mut work) = self.work.take() {
+            if work.as_mut().poll(cx).is_pending() {
+                self.work = Some(work);
             }
         }
         Pin::new(&mut self.verdict).poll(cx).map(|verdict| verdict.expect("work ends with a verdict"))

@@ -1,6 +1,8 @@
 //! The decisions, on values only: no I/O, no clock, no chance.
 
 pub(crate) mod backoff;
+pub(crate) mod hold;
 pub(crate) mod pursuit;
+pub(crate) mod renewal;
 pub(crate) mod tally;
 pub(crate) mod validity;

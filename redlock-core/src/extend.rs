@@ -2,12 +2,21 @@
 //!
 //! A quorum is always one of all nodes, never of those that granted first. A node that has lost the claim, or never had
 //! it, is refilled only after a quorum has confirmed that it still stands; it did not count for this round and counts
-//! from the next one on. An extension that fails changes nothing here, and at the nodes it can only have made keys live
-//! longer.
+//! from the next one on. An extension that fails takes nothing away here, unless a quorum says that the claim is gone; at
+//! the nodes it can only have made keys live longer. It ends with the lease: nothing of it is sent behind a release.
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use event_listener::EventListener;
 
 use crate::acquire::node_timeout;
 use crate::background::{Verdict, drive};
 use crate::calls::Calls;
+use crate::clock::Instant;
+use crate::decide::hold::{Doubt, LeaseState, Loss};
 use crate::decide::tally::{Cause, Decision, Question};
 use crate::error::{Error, ErrorKind};
 use crate::lease::Lease;
@@ -15,32 +24,47 @@ use crate::report::Outcome;
 use crate::round::Round;
 use crate::ttl::Ttl;
 
-pub(crate) async fn extend(lease: &Lease, ttl: Ttl) -> Result<(), Error> {
-    if lease.is_released() {
-        return Err(lease.error(ErrorKind::Lost, "was released"));
-    }
-    if !lease.is_held() {
-        return Err(lease.error(ErrorKind::Expired, "has expired"));
-    }
-    drive(lease.shared(), |verdict| everywhere(lease.clone(), ttl, verdict)).await
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Extension {
+    pub(crate) ttl: Ttl,
+    /// How long a node may take.
+    pub(crate) limit: Duration,
+    /// The deadline is no later than this.
+    pub(crate) not_beyond: Option<Instant>,
 }
 
-async fn everywhere(lease: Lease, ttl: Ttl, verdict: Verdict<Result<(), Error>>) {
+pub(crate) async fn extend(lease: &Lease, extension: Extension) -> Result<(), Error> {
+    match lease.look().state {
+        LeaseState::Lost(Loss::Expired | Loss::Unreachable) => {
+            Err(lease.error(ErrorKind::Expired, "has expired"))
+        }
+        LeaseState::Lost(loss) => Err(lease.error(ErrorKind::Lost, &format!("cannot be extended: {loss}"))),
+        _ => drive(lease.shared(), |verdict| everywhere(lease.clone(), extension, verdict)).await,
+    }
+}
+
+/// One round by which a lease becomes valid, that of a process that resumes what another one held included.
+pub(crate) async fn everywhere(lease: Lease, extension: Extension, verdict: Verdict<Result<(), Error>>) {
+    let Extension { ttl, limit, .. } = extension;
     let shared = lease.shared();
-    let limit = node_timeout(shared.settings.node_timeout, ttl);
     let mut round = Round::new(shared, Question::Hold, limit, |node| node.extend(lease.claim(), ttl));
+    let mut ended = Ended { lease: &lease, changed: lease.listen() };
     let mut verdict = Some(verdict);
     let mut extended = false;
     loop {
         if verdict.is_some() {
-            if let Some(result) = outcome(&lease, &round, ttl) {
+            if let Some(result) = outcome(&lease, &round, extension) {
                 extended = result.is_ok();
                 let _ = verdict.take().map(|verdict| verdict.send(result));
             }
         }
-        if round.next().await.is_none() {
+        if ended.or_next(&mut round).await.is_none() {
             break;
         }
+    }
+    if let Some(verdict) = verdict {
+        let _ =
+            verdict.send(Err(lease.error(ErrorKind::Lost, "was released before a quorum had extended it")));
     }
     if extended {
         let refused = |index: &usize| matches!(round.ballots.outcome(*index), Outcome::Refused(_));
@@ -49,23 +73,42 @@ async fn everywhere(lease: Lease, ttl: Ttl, verdict: Verdict<Result<(), Error>>)
     }
 }
 
+/// The end of a lease, which ends its extension.
+struct Ended<'a> {
+    lease: &'a Lease,
+    changed: EventListener,
+}
+
+impl Ended<'_> {
+    /// The next vote; `None` when there is no other, or the lease has ended.
+    async fn or_next(&mut self, round: &mut Round<'_>) -> Option<usize> {
+        poll_fn(|cx| {
+            while self.lease.over().is_none() {
+                match Pin::new(&mut self.changed).poll(cx) {
+                    Poll::Ready(()) => self.changed = self.lease.listen(),
+                    Poll::Pending => return round.poll_next(cx),
+                }
+            }
+            Poll::Ready(None)
+        })
+        .await
+    }
+}
+
 /// What the round means for the lease, once that is certain.
-fn outcome(lease: &Lease, round: &Round<'_>, ttl: Ttl) -> Option<Result<(), Error>> {
+fn outcome(lease: &Lease, round: &Round<'_>, extension: Extension) -> Option<Result<(), Error>> {
     let shared = lease.shared();
     let resources = lease.claim().all_resources();
     let (kind, message) = match round.decision() {
         Decision::Open | Decision::Lost(None) => return None,
-        Decision::Won if lease.is_released() => {
-            (ErrorKind::Lost, format!("the lock on {resources} was released before a quorum had extended it"))
-        }
-        // Checked again after the wait: what has passed is not revived.
-        Decision::Won if !lease.is_held() => (
-            ErrorKind::Expired,
-            format!("the validity of {resources} passed before a quorum had extended it"),
-        ),
         Decision::Won => {
-            lease.hold_until(shared.settings.drift.deadline(round.ballots.start, ttl), ttl);
-            return Some(Ok(()));
+            let deadline = shared.settings.drift.deadline(round.ballots.start, extension.ttl);
+            let deadline = extension.not_beyond.map_or(deadline, |limit| deadline.min(limit));
+            // Checked after the wait: what was lost meanwhile is not revived.
+            if lease.hold_until(deadline, extension.ttl) {
+                return Some(Ok(()));
+            }
+            (ErrorKind::Expired, format!("the lock on {resources} was lost before a quorum had extended it"))
         }
         Decision::Lost(Some(Cause::Refused)) => {
             let votes = round.ballots.too_few_grant(shared);
@@ -76,7 +119,13 @@ fn outcome(lease: &Lease, round: &Round<'_>, ttl: Ttl) -> Option<Result<(), Erro
             (ErrorKind::NoQuorum, format!("no quorum to extend {resources}: {votes}"))
         }
     };
-    Some(Err(round.ballots.error(kind, message, shared)))
+    let error = round.ballots.error(kind, message, shared);
+    match kind {
+        ErrorKind::Lost => lease.lose(Loss::NotOurs { holder: error.holder() }),
+        ErrorKind::NoQuorum => lease.doubt(Doubt::Unreachable),
+        _ => {}
+    }
+    Some(Err(error))
 }
 
 /// Writes the claim to nodes that have lost it. The lease's traces see to it that a release undoes that too.

@@ -4,6 +4,7 @@ use std::mem;
 use std::ops::Deref;
 
 use crate::error::Error;
+use crate::keepalive::{self, KeepAlive};
 use crate::lease::Lease;
 use crate::release::{self, Released};
 
@@ -38,6 +39,23 @@ impl Guard {
     pub async fn release(mut self) -> Result<Released, Error> {
         self.released = true;
         release::release(&self.lease).await
+    }
+
+    /// Keeps the lock alive from now on, in a task of its own: renews it until it is released, dropped, leaked, detached or
+    /// lost, or a limit of the settings is reached. Replaces the keep-alive that there was.
+    ///
+    /// Renewals that fail are repeated while validity is left. How it goes is in the lease's [`state`](Lease::state), and
+    /// [`lost`](Lease::lost) tells the end of it.
+    pub fn keep_alive(&self, settings: KeepAlive) {
+        keepalive::keep_alive(&self.lease, settings);
+    }
+
+    /// Gives up the release: the lock stays until its validity has passed, and so keeps others out for the whole TTL. What
+    /// kept it alive stops. For what is to happen at most once a TTL, whoever does it.
+    pub fn leak(mut self) -> Lease {
+        self.released = true;
+        self.lease.next_keeper();
+        self.lease.clone()
     }
 
     /// A view of the lock that outlives the guard, for other tasks: [`Lease`].

@@ -1,24 +1,32 @@
 //! What a holder has: the claim, until when it is valid, and what may lie on the nodes.
 //!
-//! Whether a lease is valid is never stored: it is computed from the clock at each call. What is stored is the deadline,
-//! which only moves later, and for each node the [`Trace`] of our writes there, which says what a release must achieve.
-//! A lease that was released never begins another write: both happen under the same mutex, and a write that had begun
-//! before is known to the release, whether or not it has been sent by then.
+//! Whether a lease is held is computed from the clock at each call, by [`Hold`]. Beside it stands, for each node, the
+//! [`Trace`] of our writes there, which says what a release must achieve. A lease that was released never begins another
+//! write: both happen under the same mutex, and a write that had begun before is known to the release, whether or not it
+//! has been sent by then.
 
 use std::fmt;
+use std::future::Future;
+use std::mem;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use event_listener::{Event, EventListener};
+
+use crate::acquire::node_timeout;
 use crate::claim::Claim;
 use crate::clock::Instant;
+use crate::decide::hold::{Doubt, Hold, LeaseState, Loss};
 use crate::decide::pursuit::{Pursuit, Trace};
 use crate::error::{Error, ErrorKind};
-use crate::extend;
+use crate::extend::{self, Extension};
 use crate::node::NodeErrorKind;
+use crate::release::Released;
 use crate::report::{NodeReport, NodeReports, Outcome};
 use crate::resource::Resource;
 use crate::round::Ballots;
 use crate::shared::{Presence, Shared, locked};
+use crate::state::Watch;
 use crate::token::Fingerprint;
 use crate::ttl::Ttl;
 
@@ -34,18 +42,33 @@ pub struct Lease(Arc<Holding>);
 struct Holding {
     presence: Arc<Presence>,
     claim: Claim,
+    /// Before the first request of its acquisition.
+    since: Instant,
     state: Mutex<State>,
+    /// Fires when the state has changed for another reason than the time, or a write has ended.
+    changed: Event,
 }
 
 struct State {
-    /// At this moment the lease is no longer valid. The origin of time as long as no quorum has granted.
-    deadline: Instant,
-    /// The TTL of the round that the deadline comes from: so long do its keys live.
-    ttl: Option<Ttl>,
+    hold: Hold,
+    /// Whether releases are being sent.
     released: bool,
+    /// Which keep-alive is the one in force, by number.
+    keeper: u64,
+    /// Whether the loss has been told to the log.
+    loss_told: bool,
     traces: Vec<Trace>,
     /// The votes of the acquisition, stragglers included.
     ballots: Option<Ballots>,
+}
+
+/// How a lease stands, at one moment.
+pub(crate) struct Look {
+    pub(crate) state: LeaseState,
+    /// How long the state lasts at least, unless it is changed.
+    pub(crate) lasts: Duration,
+    /// How early the loss is told.
+    pub(crate) margin: Duration,
 }
 
 impl Lease {
@@ -55,15 +78,11 @@ impl Lease {
     }
 
     /// How much longer the lock may be relied on, by the clock, as of now. Zero once it may not: the validity has
-    /// passed, or the lock was released.
+    /// passed, the lock was released, or a quorum said that it is not ours any more.
     ///
     /// Time spent suspended counts, so this is right also when the machine has just woken up.
     pub fn remaining(&self) -> Duration {
-        let state = locked(&self.0.state);
-        if state.released {
-            return Duration::ZERO;
-        }
-        state.deadline.saturating_duration_since(self.shared().now())
+        locked(&self.0.state).hold.remaining(self.shared().now())
     }
 
     /// Whether the lock may be relied on at this moment: whether [`remaining`](Lease::remaining) is more than zero.
@@ -72,6 +91,46 @@ impl Lease {
     /// twice, compare `remaining` with the time that the effect takes.
     pub fn is_held(&self) -> bool {
         !self.remaining().is_zero()
+    }
+
+    /// How the lock stands, by the clock, as of now.
+    ///
+    /// A loss is told before it is one: in the last fiftieth of the TTL (1 ms at least, 500 ms at most) the state is
+    /// [`Lost`](LeaseState::Lost) already, while [`is_held`](Lease::is_held) is still true and others are kept out. That
+    /// is the time to stop in.
+    pub fn state(&self) -> LeaseState {
+        self.look().state
+    }
+
+    /// Waits until the state is another one than it is when this is called, and answers the new one. A loss is final:
+    /// then this answers at once.
+    ///
+    /// # Cancel safety
+    ///
+    /// May be dropped at any time. The future owns what it needs.
+    pub fn changed(&self) -> impl Future<Output = LeaseState> + Send + 'static + use<> {
+        let before = self.state();
+        Watch::new(self.clone(), move |state| match state {
+            LeaseState::Lost(_) => Some(state),
+            state if state != before => Some(state),
+            _ => None,
+        })
+    }
+
+    /// Waits until the lock is lost, and answers why. That is told before the validity has passed (see
+    /// [`state`](Lease::state)), whether nodes answer or not. Where nothing could run for a while (the machine was
+    /// suspended, the runtime was starved), this is ready at the next poll, and otherwise within a second.
+    ///
+    /// The owner's release ends the wait too, with [`Loss::Released`]; so nobody waits for ever.
+    ///
+    /// # Cancel safety
+    ///
+    /// May be dropped at any time. The future owns what it needs.
+    pub fn lost(&self) -> impl Future<Output = Loss> + Send + 'static + use<> {
+        Watch::new(self.clone(), |state| match state {
+            LeaseState::Lost(loss) => Some(loss),
+            _ => None,
+        })
     }
 
     /// What tells this lock's token from others in logs and errors. The token itself is a secret.
@@ -94,16 +153,18 @@ impl Lease {
     ///
     /// # Errors
     ///
-    /// [`Invalid`](ErrorKind::Invalid) for a TTL out of bounds; [`Expired`](ErrorKind::Expired) when the validity has
-    /// passed, since a lease is not revived; [`Lost`](ErrorKind::Lost) when a quorum does not hold the lock, or it was
-    /// released; [`NoQuorum`](ErrorKind::NoQuorum) when too few nodes answered. A failed extension changes nothing: the
-    /// old deadline stands, and the lock may be used until then.
+    /// [`Invalid`](ErrorKind::Invalid) for a TTL out of bounds; [`Expired`](ErrorKind::Expired) when the lease was lost
+    /// with time, since a loss is final (see [`state`](Lease::state)); [`Lost`](ErrorKind::Lost) when a quorum does not
+    /// hold the lock, or it was released; [`NoQuorum`](ErrorKind::NoQuorum) when too few nodes answered. A failed
+    /// extension takes nothing away: the old deadline stands, unless a quorum says that the lock is not ours.
     ///
     /// # Cancel safety
     ///
     /// Dropped after its first poll, the extension goes on in the background, and may or may not take effect.
     pub async fn extend(&self, ttl: Duration) -> Result<(), Error> {
-        extend::extend(self, Ttl::new(ttl)?).await
+        let ttl = Ttl::new(ttl)?;
+        let limit = node_timeout(self.shared().settings.node_timeout, ttl);
+        extend::extend(self, Extension { ttl, limit, not_beyond: None }).await
     }
 
     /// A lease that no node has granted yet.
@@ -112,8 +173,14 @@ impl Lease {
         for (trace, member) in traces.iter_mut().zip(&presence.members) {
             trace.begin(member.node.connection());
         }
-        let state = State { deadline: Instant::ORIGIN, ttl: None, released: false, traces, ballots: None };
-        Self(Arc::new(Holding { presence, claim, state: Mutex::new(state) }))
+        Self::with_traces(presence, claim, traces)
+    }
+
+    fn with_traces(presence: Arc<Presence>, claim: Claim, traces: Vec<Trace>) -> Self {
+        let state =
+            State { hold: Hold::none(), released: false, keeper: 0, loss_told: false, traces, ballots: None };
+        let since = presence.now();
+        Self(Arc::new(Holding { presence, claim, since, state: Mutex::new(state), changed: Event::new() }))
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {
@@ -124,12 +191,93 @@ impl Lease {
         &self.0.claim
     }
 
-    /// A quorum granted: the lease is valid until `deadline`, or until the deadline it has, whichever is later.
-    pub(crate) fn hold_until(&self, deadline: Instant, ttl: Ttl) {
+    /// How the lease stands now, told to the log when it is seen to be lost.
+    pub(crate) fn look(&self) -> Look {
+        let now = self.shared().now();
         let mut state = locked(&self.0.state);
-        if deadline > state.deadline {
-            (state.deadline, state.ttl) = (deadline, Some(ttl));
+        let look = Look {
+            state: state.hold.state(now),
+            lasts: state.hold.ends().saturating_duration_since(now),
+            margin: state.hold.margin(),
+        };
+        if let LeaseState::Lost(loss) = &look.state {
+            let by_owner = matches!(loss, Loss::Released | Loss::Detached);
+            if !mem::replace(&mut state.loss_told, true) && !by_owner {
+                drop(state);
+                tracing::warn!(resources = %self.claim().all_resources(), token = %self.fingerprint(), reason = %loss, "lock lost");
+            }
         }
+        look
+    }
+
+    /// Listens for changes that are not made by time. Listen first, then look.
+    pub(crate) fn listen(&self) -> EventListener {
+        self.0.changed.listen()
+    }
+
+    /// A quorum granted: the lease is valid until `deadline`, or until the deadline it has, whichever is later. `false`
+    /// when it was lost before.
+    pub(crate) fn hold_until(&self, deadline: Instant, ttl: Ttl) -> bool {
+        let now = self.shared().now();
+        let granted = locked(&self.0.state).hold.grant(deadline, ttl, now);
+        self.0.changed.notify(usize::MAX);
+        granted
+    }
+
+    /// Renewals fail, or have ended.
+    pub(crate) fn doubt(&self, doubt: Doubt) {
+        let now = self.shared().now();
+        locked(&self.0.state).hold.doubt(doubt, now);
+        self.0.changed.notify(usize::MAX);
+    }
+
+    /// It is over, for another reason than the time.
+    pub(crate) fn lose(&self, loss: Loss) {
+        let now = self.shared().now();
+        locked(&self.0.state).hold.end(loss, now);
+        self.0.changed.notify(usize::MAX);
+    }
+
+    /// Why it is over, if it is for another reason than the time.
+    pub(crate) fn over(&self) -> Option<Loss> {
+        locked(&self.0.state).hold.over().cloned()
+    }
+
+    pub(crate) fn since(&self) -> Instant {
+        self.0.since
+    }
+
+    /// When it is lost unless it is extended.
+    pub(crate) fn ends(&self) -> Instant {
+        locked(&self.0.state).hold.ends()
+    }
+
+    /// Until when it is valid, and with which TTL.
+    pub(crate) fn term(&self) -> (Instant, Option<Ttl>) {
+        let state = locked(&self.0.state);
+        (state.hold.deadline(), state.hold.ttl())
+    }
+
+    /// From now on the keep-alive with this number is the one in force, and no other.
+    pub(crate) fn next_keeper(&self) -> u64 {
+        let mut state = locked(&self.0.state);
+        state.keeper += 1;
+        let keeper = state.keeper;
+        drop(state);
+        self.0.changed.notify(usize::MAX);
+        keeper
+    }
+
+    /// Whether a keep-alive is to go on.
+    pub(crate) fn is_kept_by(&self, keeper: u64) -> bool {
+        let now = self.shared().now();
+        let state = locked(&self.0.state);
+        state.keeper == keeper && !state.hold.is_lost(now)
+    }
+
+    /// Whether a write may still be sent.
+    pub(crate) fn is_written(&self) -> bool {
+        locked(&self.0.state).traces.iter().any(|trace| trace.is_in_flight())
     }
 
     /// Keeps the votes of the acquisition, as they are now.
@@ -146,32 +294,42 @@ impl Lease {
 
     /// The outcome of a write that was begun on a node has become known, or has become unknowable.
     pub(crate) fn settle(&self, index: usize, outcome: &Outcome) {
-        let written = match outcome {
-            Outcome::Granted => true,
-            Outcome::Refused(_) => false,
-            Outcome::Failed(error) if error.kind() != NodeErrorKind::Unknown => false,
-            Outcome::Failed(_) | Outcome::TimedOut => return locked(&self.0.state).traces[index].lose(),
+        let trace = &mut locked(&self.0.state).traces[index];
+        match outcome {
+            Outcome::Granted => trace.settle(true),
+            Outcome::Refused(_) => trace.settle(false),
+            Outcome::Failed(error) if error.kind() != NodeErrorKind::Unknown => trace.settle(false),
+            Outcome::Failed(_) | Outcome::TimedOut => trace.lose(),
             Outcome::Pending => return,
-        };
-        locked(&self.0.state).traces[index].settle(written);
+        }
+        self.0.changed.notify(usize::MAX);
     }
 
     /// Begins to write to nodes that have lost the claim, and says with which TTL: the one that the deadline comes from,
-    /// so that the new keys outlive it as the others do. Not once the lease was released or its validity has passed.
-    ///
+    /// so that the new keys outlive it as the others do. Not once the lease is over.
     pub(crate) fn begin_refill(&self, nodes: &[usize]) -> Option<Ttl> {
         let mut state = locked(&self.0.state);
-        if state.released || state.deadline <= self.shared().now() {
+        if state.hold.is_lost(self.shared().now()) {
             return None;
         }
         for index in nodes {
             state.traces[*index].begin(self.shared().members[*index].node.connection());
         }
-        state.ttl
+        state.hold.ttl()
+    }
+
+    /// What a release would say that is asked for now.
+    pub(crate) fn standing(&self) -> Released {
+        match self.over() {
+            Some(Loss::NotOurs { .. }) => Released::Lost,
+            _ if self.is_held() => Released::Held,
+            _ => Released::Expired,
+        }
     }
 
     /// Ends the lease: from now on no write begins. Answers what releases must achieve that are sent now.
     pub(crate) fn end(&self) -> Vec<Pursuit> {
+        self.lose(Loss::Released);
         let mut state = locked(&self.0.state);
         state.released = true;
         state.traces.iter().map(|trace| trace.pursue()).collect()
@@ -202,6 +360,6 @@ impl fmt::Debug for Lease {
             .field("resources", self.claim().all_resources())
             .field("token", self.claim().token())
             .field("remaining", &self.remaining())
-            .finish()
+            .finish_non_exhaustive()
     }
 }

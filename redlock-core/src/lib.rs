@@ -84,6 +84,7 @@ mod error;
 mod extend;
 mod guard;
 mod health;
+mod keepalive;
 mod lease;
 pub mod node;
 mod redlock;
@@ -92,8 +93,10 @@ mod report;
 mod request;
 mod resource;
 mod round;
+mod run;
 pub mod runtime;
 mod shared;
+mod state;
 mod token;
 mod ttl;
 
@@ -102,9 +105,11 @@ pub use async_trait::async_trait;
 pub use crate::builder::Builder;
 pub use crate::claim::Claim;
 pub use crate::clock::{Instant, boot_time};
+pub use crate::decide::hold::{LeaseState, Loss};
 pub use crate::error::{Error, ErrorKind};
 pub use crate::guard::Guard;
 pub use crate::health::{Health, NodeHealth};
+pub use crate::keepalive::KeepAlive;
 pub use crate::lease::Lease;
 pub use crate::node::{
     Capabilities, ConnectionId, LockNode, NodeError, NodeErrorKind, Refusal, ServerId, Vote,

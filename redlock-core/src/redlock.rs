@@ -1,12 +1,15 @@
 //! The handle that applications hold.
 
 use std::fmt;
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::builder::Builder;
 use crate::clock::Instant;
+use crate::error::Error;
 use crate::health::{self, Health};
+use crate::lease::Lease;
 use crate::request::{LockRequest, TryLockRequest};
 use crate::resource::IntoResources;
 use crate::runtime::Runtime;
@@ -40,6 +43,29 @@ impl Redlock {
     /// Makes a single attempt, and answers `None` when someone else has the lock: [`TryLockRequest`], to be awaited.
     pub fn try_lock(&self, resources: impl IntoResources, ttl: Duration) -> TryLockRequest {
         TryLockRequest::new(self.0.clone(), resources.into_resources(), ttl)
+    }
+
+    /// Runs `work` under the lock, keeps the lock alive meanwhile, and stops the work when the lock is lost: short for
+    /// [`lock`](Redlock::lock) and [`LockRequest::run`], where the details are.
+    ///
+    /// # Errors
+    ///
+    /// As of [`LockRequest::run`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, it drops the work, and the lock is released in the background. So it is when the work panics.
+    pub async fn run<F, W>(
+        &self,
+        resources: impl IntoResources,
+        ttl: Duration,
+        work: F,
+    ) -> Result<W::Output, Error>
+    where
+        F: FnOnce(Lease) -> W,
+        W: Future,
+    {
+        self.lock(resources, ttl).run(work).await
     }
 
     /// Asks every node whether it can vote now: each is to grant and release a lock of 10 ms on a random name that begins
@@ -99,8 +125,8 @@ const _: () = {
     shared::<Redlock>();
     shared::<Builder>();
     shared::<crate::Guard>();
-    shared::<crate::Lease>();
-    shared::<crate::Error>();
+    shared::<Lease>();
+    shared::<Error>();
     sent::<LockRequest>();
     sent::<TryLockRequest>();
 };

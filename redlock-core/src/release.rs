@@ -36,12 +36,12 @@ pub(crate) fn in_background(lease: &Lease) {
 
 /// Ends the lease and deletes the claim on all nodes, also where nothing of it is known to be.
 fn everywhere(lease: &Lease) -> Driven<Result<Released, Error>> {
-    let valid = lease.is_held();
+    let before = lease.standing();
     let undoing = Undoing::begin(lease);
-    drive(lease.shared(), |verdict| run(undoing, valid, verdict))
+    drive(lease.shared(), |verdict| run(undoing, before, verdict))
 }
 
-async fn run(mut undoing: Undoing, valid: bool, verdict: Verdict<Result<Released, Error>>) {
+async fn run(mut undoing: Undoing, before: Released, verdict: Verdict<Result<Released, Error>>) {
     let lease = undoing.lease.clone();
     let shared = lease.shared();
     let mut verdict = Some(verdict);
@@ -50,7 +50,7 @@ async fn run(mut undoing: Undoing, valid: bool, verdict: Verdict<Result<Released
     let sent = round.ballots.start;
     while let Some(index) = round.next().await {
         undoing.answered(index, round.ballots.outcome(index), sent);
-        if let Some(result) = verdict.as_ref().and_then(|_| outcome(&lease, &round, valid)) {
+        if let Some(result) = verdict.as_ref().and_then(|_| outcome(&lease, &round, before)) {
             let _ = verdict.take().map(|verdict| verdict.send(result));
         }
     }
@@ -111,7 +111,7 @@ impl Drop for Undoing {
 }
 
 /// What the release found, as soon as a quorum has answered, or cannot.
-fn outcome(lease: &Lease, round: &Round<'_>, valid: bool) -> Option<Result<Released, Error>> {
+fn outcome(lease: &Lease, round: &Round<'_>, before: Released) -> Option<Result<Released, Error>> {
     let (shared, tally) = (lease.shared(), round.ballots.tally());
     if tally.may_answer() < shared.quorum() {
         let (resources, votes) = (lease.claim().all_resources(), round.ballots.too_few_answer(shared));
@@ -121,9 +121,8 @@ fn outcome(lease: &Lease, round: &Round<'_>, valid: bool) -> Option<Result<Relea
     if tally.answered() < shared.quorum() {
         return None;
     }
-    Some(Ok(match round.decision() {
-        _ if !valid => Released::Expired,
-        Decision::Lost(Some(Cause::Refused)) => Released::Lost,
-        _ => Released::Held,
+    Some(Ok(match (before, round.decision()) {
+        (Released::Held, Decision::Lost(Some(Cause::Refused))) => Released::Lost,
+        _ => before,
     }))
 }

@@ -1,7 +1,7 @@
 //! A lock as it is asked for: settings first, then an await.
 
 use std::fmt;
-use std::future::IntoFuture;
+use std::future::{Future, IntoFuture};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +10,10 @@ use crate::clock::Instant;
 use crate::decide::backoff::{Backoff, Patience, Setback};
 use crate::error::{Error, ErrorKind};
 use crate::guard::Guard;
+use crate::keepalive::KeepAlive;
+use crate::lease::Lease;
 use crate::resource::Resources;
+use crate::run;
 use crate::runtime::{BoxFuture, random, sleep_until_or};
 use crate::shared::Presence;
 use crate::ttl::Ttl;
@@ -41,6 +44,7 @@ pub struct LockRequest {
     wait: Wait,
     attempts: Option<u32>,
     retry_delay: Duration,
+    keep_alive: Option<KeepAlive>,
 }
 
 /// One attempt at a lock, to be awaited: the guard, or `None` when someone else has the lock.
@@ -55,6 +59,7 @@ pub struct LockRequest {
 #[must_use = "a request does nothing until it is awaited"]
 pub struct TryLockRequest {
     attempt: Attempt,
+    keep_alive: Option<KeepAlive>,
 }
 
 struct Attempt {
@@ -88,7 +93,7 @@ impl LockRequest {
     pub(crate) fn new(presence: Arc<Presence>, resources: Result<Resources, Error>, ttl: Duration) -> Self {
         let retry_delay = presence.settings.retry_delay;
         let attempt = Attempt { presence, resources, ttl };
-        Self { attempt, wait: Wait::For(DEFAULT_WAIT), attempts: None, retry_delay }
+        Self { attempt, wait: Wait::For(DEFAULT_WAIT), attempts: None, retry_delay, keep_alive: None }
     }
 
     /// Waits so long for someone else to let go, from the first poll on. No attempt begins after that; zero is one
@@ -123,7 +128,60 @@ impl LockRequest {
         self
     }
 
-    async fn run(self) -> Result<Guard, Error> {
+    /// Keeps the lock alive once it is held, as [`Guard::keep_alive`] does.
+    pub fn keep_alive(mut self, settings: KeepAlive) -> Self {
+        self.keep_alive = Some(settings);
+        self
+    }
+
+    /// Runs `work` under the lock: waits for the lock, keeps it alive, stops the work when the lock is lost, and releases
+    /// it. Answers what the work answered.
+    ///
+    /// `work` gets a view of the lock. It is polled in the caller's task, and before each of its polls the clock is read:
+    /// so it does not go on after a pause that outlasted the lock. Without settings of one's own the lock is
+    /// [kept alive](LockRequest::keep_alive) without limits. The release is waited for; that it fails is logged, and
+    /// never hides what the work answered.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::sync::Arc;
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{KeepAlive, LockNode, Redlock, TokioRuntime};
+    /// use std::time::Duration;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
+    /// let rows = redlock
+    ///     .lock("report", Duration::from_secs(5))
+    ///     .keep_alive(KeepAlive::new().max_hold(Duration::from_secs(3600)))
+    ///     .run(|lease| async move {
+    ///         assert!(lease.is_held());
+    ///         42
+    ///     })
+    ///     .await?;
+    /// assert_eq!(42, rows);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As of the request, and then `work` was not called; or [`Lost`](ErrorKind::Lost), with the reason, when the lock was
+    /// lost before the work had finished: it was dropped then.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, it drops the work, and the lock is released in the background. So it is when the work panics.
+    pub async fn run<F, W>(mut self, work: F) -> Result<W::Output, Error>
+    where
+        F: FnOnce(Lease) -> W,
+        W: Future,
+    {
+        self.keep_alive.get_or_insert_default();
+        run::run(self.acquire().await?, work).await
+    }
+
+    async fn acquire(self) -> Result<Guard, Error> {
         let (resources, ttl) = (self.attempt.resources?, Ttl::new(self.attempt.ttl)?);
         let presence = self.attempt.presence;
         let until = match self.wait {
@@ -134,7 +192,7 @@ impl LockRequest {
         let mut backoff = Backoff::new(Patience { until, attempts: self.attempts, delay: self.retry_delay });
         loop {
             let error = match acquire::attempt(&presence, &resources, ttl).await {
-                Ok(guard) => return Ok(guard),
+                Ok(guard) => return Ok(kept(guard, self.keep_alive)),
                 Err(error) => error,
             };
             let setback = match error.kind() {
@@ -152,13 +210,19 @@ impl LockRequest {
 
 impl TryLockRequest {
     pub(crate) fn new(presence: Arc<Presence>, resources: Result<Resources, Error>, ttl: Duration) -> Self {
-        Self { attempt: Attempt { presence, resources, ttl } }
+        Self { attempt: Attempt { presence, resources, ttl }, keep_alive: None }
     }
 
-    async fn run(self) -> Result<Option<Guard>, Error> {
+    /// Keeps the lock alive once it is held, as [`Guard::keep_alive`] does.
+    pub fn keep_alive(mut self, settings: KeepAlive) -> Self {
+        self.keep_alive = Some(settings);
+        self
+    }
+
+    async fn acquire(self) -> Result<Option<Guard>, Error> {
         let Attempt { presence, resources, ttl } = self.attempt;
         match acquire::attempt(&presence, &resources?, Ttl::new(ttl)?).await {
-            Ok(guard) => Ok(Some(guard)),
+            Ok(guard) => Ok(Some(kept(guard, self.keep_alive))),
             Err(error) if error.kind() == ErrorKind::Contended => Ok(None),
             Err(error) => Err(error),
         }
@@ -170,7 +234,7 @@ impl IntoFuture for LockRequest {
     type IntoFuture = BoxFuture<Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.run())
+        Box::pin(self.acquire())
     }
 }
 
@@ -179,8 +243,15 @@ impl IntoFuture for TryLockRequest {
     type IntoFuture = BoxFuture<Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.run())
+        Box::pin(self.acquire())
     }
+}
+
+fn kept(guard: Guard, keep_alive: Option<KeepAlive>) -> Guard {
+    if let Some(settings) = keep_alive {
+        guard.keep_alive(settings);
+    }
+    guard
 }
 
 /// Waits for `delay`, or until there is no point in waiting any more.

@@ -6,7 +6,7 @@ mod common;
 use std::time::Duration;
 
 use common::*;
-use redlock_core::{ErrorKind, Released, Ttl};
+use redlock_core::{ErrorKind, LeaseState, Loss, Released, Ttl};
 use redlock_testkit::{Fault, Faulty, Operation};
 
 #[test]
@@ -87,12 +87,17 @@ fn an_expired_lease_is_not_revived() {
 }
 
 #[test]
-fn a_validity_that_passes_during_the_extension_is_not_revived() {
+fn a_lease_that_is_lost_during_the_extension_is_not_revived() {
     with_five(async |world| {
         let guard = world.lock().await;
-        world.sleep(guard.remaining() - 50 * MS).await;
+        world.sleep(guard.remaining() - 250 * MS).await;
         world.nodes.iter().for_each(|node| node.inject(Fault::delay(100 * MS).on(Operation::Extend)));
-        assert_eq!(ErrorKind::Expired, kind(guard.extend(TTL).await));
+        let (extended, told) = (guard.extend(TTL), guard.lost());
+        // Whoever was told of the loss stays right.
+        let (extended, loss) = both(extended, told).await;
+        assert_eq!((ErrorKind::Expired, Loss::Expired), (kind(extended), loss));
+        assert_eq!((LeaseState::Lost(Loss::Expired), true), (guard.state(), guard.is_held()));
+        world.sleep(150 * MS).await;
         assert!(!guard.is_held());
     });
 }

@@ -37,7 +37,7 @@ pub(crate) struct Backoff {
 }
 
 /// The shortest delay there is.
-const FLOOR: Duration = Duration::from_millis(1);
+pub(crate) const FLOOR: Duration = Duration::from_millis(1);
 
 /// So many rounds in a row without a usable quorum end a request: one may be bad luck and two may be a node restarting,
 /// but whoever waits through a third waits for an outage.
@@ -66,7 +66,7 @@ impl Backoff {
 }
 
 /// Spreads `random` evenly over the upper half of `whole`.
-fn between_half_and_whole(whole: Duration, random: u64) -> Duration {
+pub(crate) fn between_half_and_whole(whole: Duration, random: u64) -> Duration {
     let half = whole / 2;
     let nanos = half.as_nanos().saturating_mul(u128::from(random)) >> u64::BITS;
     half + Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))

@@ -53,9 +53,19 @@ impl Trace {
         self.unknown += 1;
     }
 
+    /// Whether a write may still be sent.
+    pub(crate) fn is_in_flight(self) -> bool {
+        self.in_flight > 0
+    }
+
     /// What a release must achieve on this node that is sent now.
     pub(crate) fn pursue(self) -> Pursuit {
         Pursuit { trace: self, first_answer: None }
+    }
+
+    /// Of a claim that another process wrote, and perhaps has not settled.
+    pub(crate) fn foreign() -> Self {
+        Self { written: true, unknown: 1, ..Self::default() }
     }
 
     fn unsettled(self) -> u32 {

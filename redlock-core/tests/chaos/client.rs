@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use redlock_core::{ErrorKind, Guard, Instant, Redlock, Released, Runtime};
+use redlock_core::{ErrorKind, Guard, Instant, LeaseState, Redlock, Released, Runtime};
 use redlock_testkit::sim::Process;
 
 use crate::common::{MS, builder};
@@ -104,13 +104,19 @@ impl Client {
     async fn hold(&self, guard: &Guard) {
         for _ in 0..self.die(4) {
             self.process.sleep(millis(&self.process, 100)).await;
-            let start = self.process.now();
+            let (start, left) = (self.process.now(), guard.remaining());
             match self.impatiently(guard.extend(self.ttl())).await {
                 None => continue,
                 Some(Ok(())) => self.world.extended(),
                 Some(Err(error)) if error.kind() == ErrorKind::NoQuorum => {}
+                Some(Err(error)) if error.kind() == ErrorKind::Expired => {
+                    assert!(
+                        matches!(guard.state(), LeaseState::Lost(_)),
+                        "{guard:?} is not lost, and yet {error}"
+                    );
+                }
                 // No node loses anything, so a quorum has what is valid.
-                Some(Err(error)) => assert!(!guard.is_held(), "{guard:?} is held, and yet {error}"),
+                Some(Err(error)) => assert!(self.process.now() >= start + left, "after {left:?}: {error}"),
             }
             self.was_quick(start);
         }

@@ -120,6 +120,11 @@ pub(crate) fn outcomes(error: &Error) -> Vec<&'static str> {
     error.nodes().iter().map(|node| word(node.outcome())).collect()
 }
 
+/// Waits for two things at once.
+pub(crate) async fn both<A: IntoFuture, B: IntoFuture>(a: A, b: B) -> (A::Output, B::Output) {
+    futures_util::future::join(a.into_future(), b.into_future()).await
+}
+
 pub(crate) fn kind<T: std::fmt::Debug>(result: Result<T, Error>) -> ErrorKind {
     result.unwrap_err().kind()
 }
