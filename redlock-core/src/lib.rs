@@ -88,6 +88,7 @@ mod guard;
 mod health;
 mod lease;
 pub mod node;
+mod owner;
 mod redlock;
 mod release;
 mod report;

@@ -10,6 +10,7 @@ use crate::clock::Instant;
 use crate::decide::backoff::{Backoff, Patience, Setback};
 use crate::error::{Error, ErrorKind};
 use crate::guard::Guard;
+use crate::owner::Owner;
 use crate::resource::Resources;
 use crate::runtime::{BoxFuture, random, sleep_until_or};
 use crate::shared::Presence;
@@ -61,6 +62,8 @@ struct Attempt {
     presence: Arc<Presence>,
     resources: Result<Resources, Error>,
     ttl: Duration,
+    /// Instead of the builder's.
+    owner: Option<Result<Owner, Error>>,
 }
 
 #[derive(Clone, Copy)]
@@ -87,7 +90,7 @@ impl fmt::Debug for TryLockRequest {
 impl LockRequest {
     pub(crate) fn new(presence: Arc<Presence>, resources: Result<Resources, Error>, ttl: Duration) -> Self {
         let retry_delay = presence.settings.retry_delay;
-        let attempt = Attempt { presence, resources, ttl };
+        let attempt = Attempt { presence, resources, ttl, owner: None };
         Self { attempt, wait: Wait::For(DEFAULT_WAIT), attempts: None, retry_delay }
     }
 
@@ -123,8 +126,16 @@ impl LockRequest {
         self
     }
 
+    /// Who locks, for people, such as the request that is being served: a label as of
+    /// [`Builder::owner`](crate::Builder::owner), which counts if this is not set.
+    pub fn owner(mut self, label: impl AsRef<str>) -> Self {
+        self.attempt.owner = Some(Owner::new(label.as_ref()));
+        self
+    }
+
     async fn run(self) -> Result<Guard, Error> {
         let (resources, ttl) = (self.attempt.resources?, Ttl::new(self.attempt.ttl)?);
+        let owner = self.attempt.owner.transpose()?;
         let presence = self.attempt.presence;
         let until = match self.wait {
             Wait::For(wait) => Some(presence.now() + wait),
@@ -133,7 +144,7 @@ impl LockRequest {
         };
         let mut backoff = Backoff::new(Patience { until, attempts: self.attempts, delay: self.retry_delay });
         loop {
-            let error = match acquire::attempt(&presence, &resources, ttl).await {
+            let error = match acquire::attempt(&presence, &resources, ttl, owner.as_ref()).await {
                 Ok(guard) => return Ok(guard),
                 Err(error) => error,
             };
@@ -152,12 +163,19 @@ impl LockRequest {
 
 impl TryLockRequest {
     pub(crate) fn new(presence: Arc<Presence>, resources: Result<Resources, Error>, ttl: Duration) -> Self {
-        Self { attempt: Attempt { presence, resources, ttl } }
+        Self { attempt: Attempt { presence, resources, ttl, owner: None } }
+    }
+
+    /// Who locks, for people: as of [`LockRequest::owner`].
+    pub fn owner(mut self, label: impl AsRef<str>) -> Self {
+        self.attempt.owner = Some(Owner::new(label.as_ref()));
+        self
     }
 
     async fn run(self) -> Result<Option<Guard>, Error> {
-        let Attempt { presence, resources, ttl } = self.attempt;
-        match acquire::attempt(&presence, &resources?, Ttl::new(ttl)?).await {
+        let Attempt { presence, resources, ttl, owner } = self.attempt;
+        let (resources, ttl, owner) = (resources?, Ttl::new(ttl)?, owner.transpose()?);
+        match acquire::attempt(&presence, &resources, ttl, owner.as_ref()).await {
             Ok(guard) => Ok(Some(guard)),
             Err(error) if error.kind() == ErrorKind::Contended => Ok(None),
             Err(error) => Err(error),
