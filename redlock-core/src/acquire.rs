@@ -17,6 +17,7 @@ use crate::decide::tally::{Cause, Decision, Question};
 use crate::error::{Error, ErrorKind};
 use crate::guard::Guard;
 use crate::lease::Lease;
+use crate::owner::Owner;
 use crate::release::Undoing;
 use crate::resource::Resources;
 use crate::round::Round;
@@ -29,9 +30,13 @@ pub(crate) async fn attempt(
     presence: &Arc<Presence>,
     resources: &Resources,
     ttl: Ttl,
+    owner: Option<&Owner>,
 ) -> Result<Guard, Error> {
     presence.resume_chases();
-    let claim = Claim::new(resources.clone(), Token::random(&*presence.runtime));
+    let claim = Claim::new(
+        resources.clone(),
+        Token::random(&*presence.runtime, owner.or(presence.settings.owner.as_ref())),
+    );
     let lease = Lease::new(Arc::clone(presence), claim);
     let work = drive(presence, |verdict| everywhere(lease, ttl, verdict));
     // Asked once the work counts as outstanding: whoever closes either sees it or is seen.
@@ -161,10 +166,14 @@ fn error(lease: &Lease, round: &Round<'_>, in_time: bool) -> Option<Error> {
         Decision::Won => {
             (ErrorKind::Expired, format!("the validity of {resources} was spent before a quorum had granted"))
         }
-        Decision::Lost(Some(Cause::Refused)) => (
-            ErrorKind::Contended,
-            format!("{resources} is held by someone else: {}", round.ballots.too_few_grant(shared)),
-        ),
+        Decision::Lost(Some(Cause::Refused)) => {
+            let votes = round.ballots.too_few_grant(shared);
+            let message = match round.ballots.holder() {
+                Some(holder) => format!("{resources} is held by {holder}: {votes}"),
+                None => format!("{resources} is held by someone else: {votes}"),
+            };
+            (ErrorKind::Contended, message)
+        }
         Decision::Lost(Some(Cause::NoQuorum)) => {
             let (nodes, wrong) = (shared.members.len(), round.ballots.wrong_type());
             if nodes - wrong < shared.quorum() {

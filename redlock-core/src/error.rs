@@ -3,8 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::report::{NodeReport, NodeReports, Outcome};
-use crate::token::Fingerprint;
+use crate::report::{self, NodeReport, NodeReports, Outcome};
+use crate::token::{Fingerprint, Token};
 
 /// Why there is no lock, no extension or no confirmed release.
 ///
@@ -82,11 +82,10 @@ impl Error {
         &self.0.nodes
     }
 
-    /// Who is in the way, where a node could tell: the token that most nodes named, as a fingerprint.
+    /// Who is in the way, where a node could tell: the token that most nodes named, as a fingerprint, with the label of
+    /// its [owner](Fingerprint::owner) if it has one.
     pub fn holder(&self) -> Option<Fingerprint> {
-        let named: Vec<_> = self.refusals().filter_map(|refusal| refusal.holder.as_ref()).collect();
-        let votes = |token| named.iter().filter(|other| **other == token).count();
-        named.iter().copied().max_by_key(|token| votes(*token)).map(crate::Token::fingerprint)
+        report::holder(self.nodes().iter().map(NodeReport::outcome)).map(Token::fingerprint)
     }
 
     /// For how long the one in the way holds the lock if it is not extended, where a node could tell: the longest.

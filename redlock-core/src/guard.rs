@@ -3,10 +3,13 @@
 use std::mem;
 use std::ops::Deref;
 
+use crate::decide::hold::Loss;
+use crate::detached::DetachedLease;
 use crate::error::Error;
 use crate::keepalive::{self, KeepAlive};
 use crate::lease::Lease;
 use crate::release::{self, Released};
+use crate::runtime::sleep_until_or;
 
 /// Owns a lock and releases it, when told to or when dropped. Derefs to its [`Lease`].
 ///
@@ -56,6 +59,34 @@ impl Guard {
         self.released = true;
         self.lease.next_keeper();
         self.lease.clone()
+    }
+
+    /// Gives the lock away: to another task, process or machine, which goes on with [`Redlock::resume`]. What kept it alive
+    /// stops; the keys live on for what is left of their TTL. Here the lock counts as [lost](Loss::Detached).
+    ///
+    /// Waits for writes of the acquisition and of refills that are still under way, for a node timeout at most. One whose
+    /// outcome stays unknown is not chased, since that would delete the lock under whoever resumes it: it ends with its
+    /// TTL.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped before it completes, the lock is released in the background.
+    ///
+    /// [`Redlock::resume`]: crate::Redlock::resume
+    pub async fn detach(mut self) -> DetachedLease {
+        self.lease.lose(Loss::Detached);
+        let shared = self.lease.shared();
+        let limit = shared.now() + shared.settings.node_timeout;
+        while self.lease.is_written() && shared.now() < limit {
+            let changed = self.lease.listen();
+            if self.lease.is_written() {
+                sleep_until_or(&*shared.runtime, limit, changed).await;
+            }
+        }
+        let (_, ttl) = self.lease.term();
+        let ttl = ttl.expect("a guard's lease was granted with a TTL");
+        self.released = true;
+        DetachedLease { claim: self.lease.claim().clone(), ttl }
     }
 
     /// A view of the lock that outlives the guard, for other tasks: [`Lease`].

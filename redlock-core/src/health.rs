@@ -94,7 +94,7 @@ pub(crate) async fn health(shared: &Arc<Shared>) -> Health {
 }
 
 async fn probe(shared: Arc<Shared>, verdict: Verdict<Health>) {
-    let token = Token::random(&*shared.runtime);
+    let token = Token::random(&*shared.runtime, None);
     let name = [PROBE, token.as_bytes()].concat();
     let resources = Resource::new(name).and_then(|name| Resources::new([name])).expect("one short name");
     let claim = Claim::new(resources, token);

@@ -176,6 +176,12 @@ impl Lease {
         Self::with_traces(presence, claim, traces)
     }
 
+    /// A lease that someone else wrote. Whether any node has it is not known.
+    pub(crate) fn foreign(presence: Arc<Presence>, claim: Claim) -> Self {
+        let traces = vec![Trace::foreign(); presence.members.len()];
+        Self::with_traces(presence, claim, traces)
+    }
+
     fn with_traces(presence: Arc<Presence>, claim: Claim, traces: Vec<Trace>) -> Self {
         let state =
             State { hold: Hold::none(), released: false, keeper: 0, loss_told: false, traces, ballots: None };
@@ -320,9 +326,11 @@ impl Lease {
 
     /// What a release would say that is asked for now.
     pub(crate) fn standing(&self) -> Released {
+        let (_, ttl) = self.term();
         match self.over() {
             Some(Loss::NotOurs { .. }) => Released::Lost,
-            _ if self.is_held() => Released::Held,
+            // Of someone else's lease it is not known when it expires: the nodes say whether it has.
+            _ if self.is_held() || ttl.is_none() => Released::Held,
             _ => Released::Expired,
         }
     }

@@ -70,7 +70,8 @@
 //!
 //! # Features
 //!
-//! `tokio` and `smol` add a ready-made [`Runtime`] each. Features add items, and never change what others do.
+//! `tokio` and `smol` add a ready-made [`Runtime`] each; `serde` makes a [`DetachedLease`] serialisable. Features add
+//! items, and never change what others do.
 
 mod acquire;
 mod background;
@@ -80,6 +81,7 @@ mod chase;
 mod claim;
 mod clock;
 mod decide;
+mod detached;
 mod error;
 mod extend;
 mod guard;
@@ -87,11 +89,13 @@ mod health;
 mod keepalive;
 mod lease;
 pub mod node;
+mod owner;
 mod redlock;
 mod release;
 mod report;
 mod request;
 mod resource;
+mod resume;
 mod round;
 mod run;
 pub mod runtime;
@@ -106,6 +110,7 @@ pub use crate::builder::Builder;
 pub use crate::claim::Claim;
 pub use crate::clock::{Instant, boot_time};
 pub use crate::decide::hold::{LeaseState, Loss};
+pub use crate::detached::DetachedLease;
 pub use crate::error::{Error, ErrorKind};
 pub use crate::guard::Guard;
 pub use crate::health::{Health, NodeHealth};

@@ -7,11 +7,15 @@ use std::time::Duration;
 
 use crate::builder::Builder;
 use crate::clock::Instant;
+use crate::detached::DetachedLease;
 use crate::error::Error;
+use crate::guard::Guard;
 use crate::health::{self, Health};
 use crate::lease::Lease;
+use crate::release::Released;
 use crate::request::{LockRequest, TryLockRequest};
 use crate::resource::IntoResources;
+use crate::resume;
 use crate::runtime::Runtime;
 use crate::shared::Presence;
 
@@ -66,6 +70,33 @@ impl Redlock {
         W: Future,
     {
         self.lock(resources, ttl).run(work).await
+    }
+
+    /// Goes on with a lock that was [detached](Guard::detach), or that another program took: extends it by its TTL, and
+    /// answers with a guard once a quorum of nodes has confirmed that it still has it. Nothing is assumed before.
+    ///
+    /// # Errors
+    ///
+    /// [`Lost`](crate::ErrorKind::Lost) when a quorum does not have it any more; [`NoQuorum`](crate::ErrorKind::NoQuorum) when too few
+    /// nodes answered, which may be tried again; [`Expired`](crate::ErrorKind::Expired) when they were so slow that nothing of
+    /// the TTL is left; [`Closed`](crate::ErrorKind::Closed) after [`close`](Redlock::close). Nothing is released then.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped after its first poll, the extension goes on in the background. Nothing is released.
+    pub async fn resume(&self, lease: &DetachedLease) -> Result<Guard, Error> {
+        resume::resume(&self.0, lease).await
+    }
+
+    /// Releases a lock that was detached, or that another program took, without resuming it.
+    ///
+    /// Answers [`Held`](Released::Held), or [`Lost`](Released::Lost) when a quorum of nodes did not have it any more.
+    ///
+    /// # Errors and cancel safety
+    ///
+    /// As of [`Guard::release`].
+    pub async fn release(&self, lease: &DetachedLease) -> Result<Released, Error> {
+        resume::release(&self.0, lease).await
     }
 
     /// Asks every node whether it can vote now: each is to grant and release a lock of 10 ms on a random name that begins
@@ -124,7 +155,7 @@ const _: () = {
     const fn sent<T: Send + 'static>() {}
     shared::<Redlock>();
     shared::<Builder>();
-    shared::<crate::Guard>();
+    shared::<Guard>();
     shared::<Lease>();
     shared::<Error>();
     sent::<LockRequest>();

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::node::{NodeError, Refusal};
+use crate::token::Token;
 
 /// What one node said.
 #[derive(Clone, Debug)]
@@ -78,6 +79,16 @@ impl fmt::Display for NodeReport {
             None => Ok(()),
         }
     }
+}
+
+/// Who holds what was refused: the token that most nodes named.
+pub(crate) fn holder<'a>(outcomes: impl Iterator<Item = &'a Outcome> + Clone) -> Option<&'a Token> {
+    let named = outcomes.filter_map(|outcome| match outcome {
+        Outcome::Refused(refusal) => refusal.holder.as_ref(),
+        _ => None,
+    });
+    let votes = |token: &Token| named.clone().filter(|other| *other == token).count();
+    named.clone().max_by_key(|token| votes(token))
 }
 
 /// The reports of all nodes, as the source of an error.

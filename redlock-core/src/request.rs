@@ -12,6 +12,7 @@ use crate::error::{Error, ErrorKind};
 use crate::guard::Guard;
 use crate::keepalive::KeepAlive;
 use crate::lease::Lease;
+use crate::owner::Owner;
 use crate::resource::Resources;
 use crate::run;
 use crate::runtime::{BoxFuture, random, sleep_until_or};
@@ -44,7 +45,6 @@ pub struct LockRequest {
     wait: Wait,
     attempts: Option<u32>,
     retry_delay: Duration,
-    keep_alive: Option<KeepAlive>,
 }
 
 /// One attempt at a lock, to be awaited: the guard, or `None` when someone else has the lock.
@@ -59,13 +59,47 @@ pub struct LockRequest {
 #[must_use = "a request does nothing until it is awaited"]
 pub struct TryLockRequest {
     attempt: Attempt,
-    keep_alive: Option<KeepAlive>,
 }
 
+/// What every attempt of a request is made with, as it was given.
 struct Attempt {
     presence: Arc<Presence>,
     resources: Result<Resources, Error>,
     ttl: Duration,
+    /// Instead of the builder's.
+    owner: Option<Result<Owner, Error>>,
+    keep_alive: Option<KeepAlive>,
+}
+
+/// The same, checked.
+struct Attempts {
+    presence: Arc<Presence>,
+    resources: Resources,
+    ttl: Ttl,
+    owner: Option<Owner>,
+    keep_alive: Option<KeepAlive>,
+}
+
+impl Attempt {
+    fn new(presence: Arc<Presence>, resources: Result<Resources, Error>, ttl: Duration) -> Self {
+        Self { presence, resources, ttl, owner: None, keep_alive: None }
+    }
+
+    fn check(self) -> Result<Attempts, Error> {
+        let Self { presence, resources, ttl, owner, keep_alive } = self;
+        let (resources, ttl, owner) = (resources?, Ttl::new(ttl)?, owner.transpose()?);
+        Ok(Attempts { presence, resources, ttl, owner, keep_alive })
+    }
+}
+
+impl Attempts {
+    async fn make(&self) -> Result<Guard, Error> {
+        let guard = acquire::attempt(&self.presence, &self.resources, self.ttl, self.owner.as_ref()).await?;
+        if let Some(settings) = self.keep_alive {
+            guard.keep_alive(settings);
+        }
+        Ok(guard)
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -92,8 +126,8 @@ impl fmt::Debug for TryLockRequest {
 impl LockRequest {
     pub(crate) fn new(presence: Arc<Presence>, resources: Result<Resources, Error>, ttl: Duration) -> Self {
         let retry_delay = presence.settings.retry_delay;
-        let attempt = Attempt { presence, resources, ttl };
-        Self { attempt, wait: Wait::For(DEFAULT_WAIT), attempts: None, retry_delay, keep_alive: None }
+        let attempt = Attempt::new(presence, resources, ttl);
+        Self { attempt, wait: Wait::For(DEFAULT_WAIT), attempts: None, retry_delay }
     }
 
     /// Waits so long for someone else to let go, from the first poll on. No attempt begins after that; zero is one
@@ -130,7 +164,14 @@ impl LockRequest {
 
     /// Keeps the lock alive once it is held, as [`Guard::keep_alive`] does.
     pub fn keep_alive(mut self, settings: KeepAlive) -> Self {
-        self.keep_alive = Some(settings);
+        self.attempt.keep_alive = Some(settings);
+        self
+    }
+
+    /// Who locks, for people, such as the request that is being served: a label as of
+    /// [`Builder::owner`](crate::Builder::owner), which counts if this is not set.
+    pub fn owner(mut self, label: impl AsRef<str>) -> Self {
+        self.attempt.owner = Some(Owner::new(label.as_ref()));
         self
     }
 
@@ -177,13 +218,13 @@ impl LockRequest {
         F: FnOnce(Lease) -> W,
         W: Future,
     {
-        self.keep_alive.get_or_insert_default();
+        self.attempt.keep_alive.get_or_insert_default();
         run::run(self.acquire().await?, work).await
     }
 
     async fn acquire(self) -> Result<Guard, Error> {
-        let (resources, ttl) = (self.attempt.resources?, Ttl::new(self.attempt.ttl)?);
-        let presence = self.attempt.presence;
+        let attempt = self.attempt.check()?;
+        let presence = &attempt.presence;
         let until = match self.wait {
             Wait::For(wait) => Some(presence.now() + wait),
             Wait::Until(deadline) => Some(deadline),
@@ -191,8 +232,8 @@ impl LockRequest {
         };
         let mut backoff = Backoff::new(Patience { until, attempts: self.attempts, delay: self.retry_delay });
         loop {
-            let error = match acquire::attempt(&presence, &resources, ttl).await {
-                Ok(guard) => return Ok(kept(guard, self.keep_alive)),
+            let error = match attempt.make().await {
+                Ok(guard) => return Ok(guard),
                 Err(error) => error,
             };
             let setback = match error.kind() {
@@ -201,7 +242,7 @@ impl LockRequest {
                 _ => return Err(error),
             };
             match backoff.after(setback, presence.now(), random(&*presence.runtime)) {
-                Some(delay) => pause(&presence, delay).await,
+                Some(delay) => pause(presence, delay).await,
                 None => return Err(error),
             }
         }
@@ -210,19 +251,24 @@ impl LockRequest {
 
 impl TryLockRequest {
     pub(crate) fn new(presence: Arc<Presence>, resources: Result<Resources, Error>, ttl: Duration) -> Self {
-        Self { attempt: Attempt { presence, resources, ttl }, keep_alive: None }
+        Self { attempt: Attempt::new(presence, resources, ttl) }
     }
 
     /// Keeps the lock alive once it is held, as [`Guard::keep_alive`] does.
     pub fn keep_alive(mut self, settings: KeepAlive) -> Self {
-        self.keep_alive = Some(settings);
+        self.attempt.keep_alive = Some(settings);
+        self
+    }
+
+    /// Who locks, for people: as of [`LockRequest::owner`].
+    pub fn owner(mut self, label: impl AsRef<str>) -> Self {
+        self.attempt.owner = Some(Owner::new(label.as_ref()));
         self
     }
 
     async fn acquire(self) -> Result<Option<Guard>, Error> {
-        let Attempt { presence, resources, ttl } = self.attempt;
-        match acquire::attempt(&presence, &resources?, Ttl::new(ttl)?).await {
-            Ok(guard) => Ok(Some(kept(guard, self.keep_alive))),
+        match self.attempt.check()?.make().await {
+            Ok(guard) => Ok(Some(guard)),
             Err(error) if error.kind() == ErrorKind::Contended => Ok(None),
             Err(error) => Err(error),
         }
@@ -245,13 +291,6 @@ impl IntoFuture for TryLockRequest {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(self.acquire())
     }
-}
-
-fn kept(guard: Guard, keep_alive: Option<KeepAlive>) -> Guard {
-    if let Some(settings) = keep_alive {
-        guard.keep_alive(settings);
-    }
-    guard
 }
 
 /// Waits for `delay`, or until there is no point in waiting any more.

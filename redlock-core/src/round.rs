@@ -9,8 +9,9 @@ use crate::clock::Instant;
 use crate::decide::tally::{Decision, Question, Standing, Tally};
 use crate::error::{Error, ErrorKind};
 use crate::node::{LockNode, NodeErrorKind, ServerId, Vote};
-use crate::report::{NodeReport, NodeReports, Outcome};
+use crate::report::{self, NodeReport, NodeReports, Outcome};
 use crate::shared::Shared;
+use crate::token::Token;
 
 pub(crate) struct Round<'a> {
     shared: &'a Shared,
@@ -143,6 +144,11 @@ impl Ballots {
     /// An error about `what` with every node's report.
     pub(crate) fn error(&self, kind: ErrorKind, message: String, shared: &Shared) -> Error {
         Error::new(kind, message, NodeReports(self.reports(shared)))
+    }
+
+    /// Who holds what was refused, where a node named somebody.
+    pub(crate) fn holder(&self) -> Option<&Token> {
+        report::holder(self.ballots.iter().map(|ballot| &ballot.outcome))
     }
 
     /// Why there is no quorum of grants, in words.

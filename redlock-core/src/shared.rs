@@ -16,6 +16,7 @@ use crate::clock::Instant;
 use crate::decide::tally::quorum;
 use crate::decide::validity::DriftFactor;
 use crate::node::LockNode;
+use crate::owner::Owner;
 use crate::runtime::Runtime;
 
 pub(crate) struct Shared {
@@ -39,11 +40,12 @@ pub(crate) struct Member {
     pub(crate) chaser: Chaser,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) node_timeout: Duration,
     pub(crate) retry_delay: Duration,
     pub(crate) drift: DriftFactor,
+    pub(crate) owner: Option<Owner>,
 }
 
 impl Shared {

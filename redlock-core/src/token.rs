@@ -1,30 +1,39 @@
 //! Who holds a lock: the random value under its keys.
 //!
 //! Whoever knows a token can release the lock, so a token never prints itself: `Debug` and `Display` show a
-//! [`Fingerprint`], which identifies it in logs and errors and is of no other use.
+//! [`Fingerprint`], which identifies it in logs and errors and is of no other use. The owner's label, which may precede
+//! the random part, is there to be shown.
 
 use std::fmt;
 use std::sync::Arc;
 
+use crate::owner::{Owner, SEPARATOR};
 use crate::runtime::Runtime;
 
 /// The value under the keys of a lock, different for every attempt. A secret; clones share it.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Token(Arc<[u8]>);
 
+/// Hexadecimal digits of the random part: 160 bits, as many as the [article] that introduced Redlock takes from the OS.
+///
+/// [article]: https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/
+const RANDOM: usize = 40;
+
 impl Token {
-    /// 160 random bits in hexadecimal: as many as the [article] that introduced Redlock takes from the OS.
-    ///
-    /// [article]: https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/
-    pub(crate) fn random(runtime: &dyn Runtime) -> Self {
-        let mut random = [0; 20];
+    /// The owner's label and `#`, if there is one, and a random part of 160 bits in hexadecimal.
+    pub(crate) fn random(runtime: &dyn Runtime, owner: Option<&Owner>) -> Self {
+        let label = owner.map_or("", Owner::as_str).as_bytes();
+        let mut text = [SEPARATOR; Owner::MAX_LEN + 1 + RANDOM];
+        text[..label.len()].copy_from_slice(label);
+        let start = if label.is_empty() { 0 } else { label.len() + 1 };
+        let end = start + RANDOM;
+        let mut random = [0; RANDOM / 2];
         runtime.fill_random(&mut random);
-        let mut text = [0; 40];
-        for (byte, pair) in random.iter().zip(text.chunks_exact_mut(2)) {
+        for (byte, pair) in random.iter().zip(text[start..end].chunks_exact_mut(2)) {
             pair[0] = HEX[usize::from(byte >> 4)];
             pair[1] = HEX[usize::from(byte & 15)];
         }
-        Self(text.as_slice().into())
+        Self(text[..end].into())
     }
 
     /// A token as another program wrote it, or as a test needs it. Any bytes will do.
@@ -37,38 +46,73 @@ impl Token {
         &self.0
     }
 
+    /// The label that precedes the random part, such as `host-1:4242`, if this is a token as this crate makes them:
+    /// a label, `#`, and 40 hexadecimal digits. See [`Builder::owner`](crate::Builder::owner).
+    ///
+    /// Anybody can write such a token, so it says who claims to hold the lock. Of a token of any other shape nothing is
+    /// shown, since all of it may be secret.
+    pub fn owner(&self) -> Option<&str> {
+        let (label, random) = self.0.split_at_checked(self.0.len().checked_sub(RANDOM + 1)?)?;
+        let is_digit = |byte: &u8| HEX.contains(byte);
+        if random[0] != SEPARATOR || !random[1..].iter().all(is_digit) {
+            return None;
+        }
+        std::str::from_utf8(label).ok().filter(|label| Owner::is_valid(label))
+    }
+
     /// What may be shown of it.
     pub fn fingerprint(&self) -> Fingerprint {
+        Fingerprint { owner: self.owner().map(Owner::of_valid), hash: self.hash() }
+    }
+
+    fn hash(&self) -> u32 {
         // FNV-1a: a few lines that give the same name to the same token in every process and version.
         let hash = self.0.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
         });
-        #[allow(clippy::cast_possible_truncation)] // folding 64 bits into the 32 that people compare
-        Fingerprint((hash ^ (hash >> 32)) as u32)
+        // The two halves together: 32 bits are enough for people to compare.
+        u32::try_from((hash ^ (hash >> 32)) & 0xffff_ffff).expect("32 bits are left")
     }
 }
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
+/// `Token(#9c01a7f2)`, or `Token(host-1:4242#9c01a7f2)`.
 impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Token(#{})", self.fingerprint())
+        write!(f, "Token({self})")
     }
 }
 
+/// `#9c01a7f2`, or `host-1:4242#9c01a7f2`: the owner's label and the fingerprint.
 impl fmt::Display for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "#{}", self.fingerprint())
+        write!(f, "{}#{:08x}", self.owner().unwrap_or_default(), self.hash())
     }
 }
 
-/// 32 bits that tell tokens apart for people, such as `9c01a7f2`. The token cannot be found from it.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Fingerprint(u32);
+/// 32 bits that tell tokens apart for people, such as `9c01a7f2`, and the owner's label where there is one. The token
+/// cannot be found from it.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Fingerprint {
+    owner: Option<Owner>,
+    hash: u32,
+}
 
+impl Fingerprint {
+    /// The owner's label, as of [`Token::owner`].
+    pub fn owner(&self) -> Option<&str> {
+        self.owner.as_ref().map(Owner::as_str)
+    }
+}
+
+/// `9c01a7f2`, or `host-1:4242#9c01a7f2`.
 impl fmt::Display for Fingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:08x}", self.0)
+        match self.owner() {
+            Some(owner) => write!(f, "{owner}#{:08x}", self.hash),
+            None => write!(f, "{:08x}", self.hash),
+        }
     }
 }
 
@@ -89,6 +133,66 @@ mod tests {
             assert!(!shown.contains("hunter"), "{shown}");
             assert!(shown.contains(&token.fingerprint().to_string()), "{shown}");
         }
+    }
+
+    /// A runtime of which only the randomness is used.
+    #[derive(Debug)]
+    struct Fixed(u8);
+
+    impl Runtime for Fixed {
+        fn now(&self) -> crate::Instant {
+            unreachable!("no time is asked for")
+        }
+
+        fn sleep(&self, _: std::time::Duration) -> crate::BoxFuture<()> {
+            unreachable!("nothing sleeps")
+        }
+
+        fn spawn(&self, _: crate::BoxFuture<()>) {
+            unreachable!("nothing is spawned")
+        }
+
+        fn fill_random(&self, bytes: &mut [u8]) {
+            bytes.fill(self.0);
+        }
+    }
+
+    #[test]
+    fn a_label_precedes_the_random_part_and_is_shown() {
+        let bare = Token::random(&Fixed(0xa5), None);
+        assert_eq!("a5".repeat(20).as_bytes(), bare.as_bytes());
+        assert_eq!(None, bare.owner());
+        for label in ["h", "host-1:4242", &"x".repeat(64)] {
+            let token = Token::random(&Fixed(0xa5), Some(&Owner::new(label).unwrap()));
+            assert_eq!(format!("{label}#{}", "a5".repeat(20)).as_bytes(), token.as_bytes());
+            assert_eq!(Some(label), token.owner());
+            assert_eq!(Some(label), token.fingerprint().owner());
+            assert_eq!(token.to_string(), token.fingerprint().to_string());
+            assert_eq!(format!("Token({token})"), format!("{token:?}"));
+            for shown in [token.to_string(), format!("{:?} {token:?}", token.fingerprint())] {
+                assert!(shown.contains(&format!("{label}#")) && !shown.contains("a5a5"), "{shown}");
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_read_into_tokens_of_another_shape() {
+        let random = "0123456789abcdef0123456789abcdef01234567";
+        assert_eq!(Some("a"), Token::from_bytes(format!("a#{random}")).owner());
+        for foreign in [
+            String::new(),
+            random.to_owned(),
+            format!("#{random}"),
+            format!("a-{random}"),
+            format!("a#b#{random}"),
+            format!("a b#{random}"),
+            format!("a#{}", random.to_uppercase()),
+            format!("a#{random}0"),
+            format!("{}#{random}", "x".repeat(65)),
+        ] {
+            assert_eq!(None, Token::from_bytes(&foreign).owner(), "{foreign}");
+        }
+        assert_eq!(None, Token::from_bytes([b"\xff#", random.as_bytes()].concat()).owner());
     }
 
     #[test]

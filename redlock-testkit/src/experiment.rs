@@ -222,7 +222,7 @@ impl Experiment {
                 recorder.record(What::Asked { client, resource, ttl: LONGEST_TTL, once: true });
                 let why = match redlock.try_lock(client::name(resource), LONGEST_TTL).await {
                     Ok(Some(guard)) => {
-                        let token = recorder.number_of(guard.fingerprint());
+                        let token = recorder.number_of(&guard.fingerprint());
                         let until = me.now() + guard.remaining();
                         recorder.record(What::Granted { client, resource, token, until });
                         recorder.record(What::Releasing { client, token, waits: false });

@@ -70,7 +70,7 @@ impl Client {
         self.record(What::Asked { client, resource, ttl, once: true });
         let why = match self.redlock.try_lock("a", ttl).await {
             Ok(Some(guard)) => {
-                let token = self.network.recorder().number_of(guard.fingerprint());
+                let token = self.network.recorder().number_of(&guard.fingerprint());
                 let until = self.network.now() + guard.remaining();
                 self.record(What::Granted { client, resource, token, until });
                 return Ok((guard, token));

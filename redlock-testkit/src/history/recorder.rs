@@ -52,8 +52,8 @@ impl Recorder {
     /// # Panics
     ///
     /// When no such token was ever sent.
-    pub fn number_of(&self, fingerprint: Fingerprint) -> TokenNumber {
-        *self.state().shown.get(&fingerprint).expect("a lease's token was sent to a quorum")
+    pub fn number_of(&self, fingerprint: &Fingerprint) -> TokenNumber {
+        *self.state().shown.get(fingerprint).expect("a lease's token was sent to a quorum")
     }
 
     /// What has happened so far.

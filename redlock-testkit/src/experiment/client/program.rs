@@ -93,7 +93,7 @@ impl Program {
                 return None;
             }
         };
-        let token = self.client.0.network.recorder().number_of(guard.fingerprint());
+        let token = self.client.0.network.recorder().number_of(&guard.fingerprint());
         let until = self.until(&guard);
         self.record(What::Granted { client, resource, token, until });
         Some((guard, token))

@@ -1,0 +1,72 @@
+//! Whom a lock belongs to, for people: a label in front of the random part of a token.
+//!
+//! `host-1:4242#5f0c..`, as `redis-cli` shows it: the label, `#`, 40 hexadecimal digits. A label has no `#`, so the end
+//! of it is certain. It identifies nobody to the nodes: only the whole token does, and two holders may have one label.
+
+use std::sync::Arc;
+
+use crate::error::Error;
+
+/// Between the label and the random part.
+pub(crate) const SEPARATOR: u8 = b'#';
+
+/// A label that has been checked. Clones share it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Owner(Arc<str>);
+
+impl Owner {
+    /// The longest label, in bytes: a host name and a process or request beside it. It is part of every value and
+    /// request, so it is short.
+    pub(crate) const MAX_LEN: usize = 64;
+
+    pub(crate) fn new(label: &str) -> Result<Self, Error> {
+        match label.len() {
+            0 => Err(Error::invalid("an owner label is empty; it needs 1 to 64 characters")),
+            1..=Self::MAX_LEN => match label.chars().find(|character| !is_allowed(*character)) {
+                None => Ok(Self(label.into())),
+                Some(wrong) => Err(Error::invalid(format!(
+                    "the owner label {label:?} contains {wrong:?}; it may consist of printable ASCII characters but \
+                     spaces, quotes, backslashes and '#'"
+                ))),
+            },
+            long => Err(Error::invalid(format!("an owner label is {long} bytes long; the limit is 64"))),
+        }
+    }
+
+    /// Whether [`new`](Owner::new) would take it.
+    pub(crate) fn is_valid(label: &str) -> bool {
+        (1..=Self::MAX_LEN).contains(&label.len()) && label.chars().all(is_allowed)
+    }
+
+    /// A label that is known to be valid.
+    pub(crate) fn of_valid(label: &str) -> Self {
+        Self(label.into())
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Whatever survives logs, shells and `redis-cli` without being escaped.
+fn is_allowed(character: char) -> bool {
+    character.is_ascii_graphic() && !matches!(character, '"' | '\'' | '`' | '\\' | '#')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_short_and_plain() {
+        for good in ["a", "host-1:4242", "req=7/(x)[y]{z}~!@$%^&*+|;,<>.?_", &"x".repeat(64)] {
+            assert_eq!(good, Owner::new(good).unwrap().as_str());
+        }
+        let refused = |label: &str| Owner::new(label).unwrap_err().to_string();
+        assert!(refused("").contains("empty"));
+        assert!(refused(&"x".repeat(65)).contains("65 bytes long; the limit is 64"));
+        for bad in [" ", "a b", "\"", "'", "`", "\\", "#", "\n", "\x7f", "\u{fc}"] {
+            assert!(refused(bad).contains("contains"), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Leases that are given away, taken over, and given up.
+#![allow(clippy::unchecked_time_subtraction)] // constants of the test
+
+mod common;
+
+use std::time::Duration;
+
+use common::*;
+use redlock_core::{DetachedLease, ErrorKind, KeepAlive, LeaseState, Loss, Released, Runtime, Ttl};
+use redlock_testkit::{Fault, Faulty, Operation};
+
+#[test]
+fn a_detached_lease_goes_on_elsewhere() {
+    with_five(async |world| {
+        let guard = world.redlock.lock("a", TTL).keep_alive(KeepAlive::new()).await.unwrap();
+        world.settle().await;
+        let (view, fingerprint) = (guard.lease(), guard.fingerprint());
+        let detached = guard.detach().await;
+        assert_eq!(LeaseState::Lost(Loss::Detached), view.state());
+        assert_eq!(ErrorKind::Lost, kind(view.extend(TTL).await));
+
+        world.sleep(TTL / 2).await;
+        assert_eq!((5, vec![0; 5]), (world.keys(), world.seen(Operation::Extend)));
+        let elsewhere = world.stranger();
+        let resumed = elsewhere.resume(&detached).await.unwrap();
+        assert_eq!((fingerprint, TTL - 102 * MS), (resumed.fingerprint(), resumed.remaining()));
+        assert_eq!(Released::Held, resumed.release().await.unwrap());
+        assert_eq!(0, world.keys());
+        world.nothing_left().await;
+        elsewhere.close().await;
+    });
+}
+
+#[test]
+fn a_stale_lease_can_neither_be_resumed_nor_released() {
+    with_five(async |world| {
+        let detached = world.lock().await.detach().await;
+        world.sleep(TTL).await;
+        let held = world.stranger().try_lock("a", 10 * TTL).await.unwrap().unwrap();
+        let error = world.redlock.resume(&detached).await.unwrap_err();
+        assert_eq!((ErrorKind::Lost, Some(held.fingerprint())), (error.kind(), error.holder()));
+        assert_eq!(Released::Lost, world.redlock.release(&detached).await.unwrap());
+        world.sleep(TTL).await;
+        assert_eq!((5, true), (world.keys(), held.is_held()));
+    });
+}
+
+#[test]
+fn another_program_s_lock_is_extended_and_released() {
+    with_five(async |world| {
+        let other = stranger();
+        world.nodes.iter().for_each(|node| {
+            node.inner().put("a", other.token().clone(), Ttl::new(TTL).unwrap());
+        });
+        let theirs = DetachedLease::new("a", "stranger", 3 * TTL).unwrap();
+        drop(world.redlock.resume(&theirs).await.unwrap().leak());
+        assert!(world.nodes.iter().all(|node| node.inner().remaining("a").unwrap() > 2 * TTL));
+        assert_eq!(Released::Held, world.redlock.release(&theirs).await.unwrap());
+        assert_eq!(0, world.keys());
+        assert_eq!(Released::Lost, world.redlock.release(&theirs).await.unwrap(), "once");
+    });
+}
+
+#[test]
+fn nothing_is_assumed_before_a_quorum_has_confirmed() {
+    with_five(async |world| {
+        let detached = world.lock().await.detach().await;
+        world.nodes[..3].iter().for_each(|node| node.inject(Fault::hang()));
+        assert_eq!(ErrorKind::NoQuorum, kind(world.redlock.resume(&detached).await));
+        for node in &world.nodes {
+            node.clear_faults();
+            node.resume().await;
+        }
+        world.sleep(MS).await;
+        assert_eq!(5, world.keys(), "it was released by nobody");
+        let guard = world.redlock.resume(&detached).await.unwrap();
+        assert!(guard.is_held());
+        drop(guard);
+        world.nothing_left().await;
+        assert_eq!(ErrorKind::Closed, kind(world.redlock.resume(&detached).await));
+    });
+}
+
+#[test]
+fn a_validity_that_is_spent_by_the_confirmation_is_none() {
+    with_five(async |world| {
+        let ttl = 100 * MS;
+        let detached = world.redlock.lock("a", ttl).await.unwrap().detach().await;
+        // Answers that are there in time, and a program that stands still before it has read them.
+        let (process, outside) = (world.process.clone(), world.process.start_again());
+        world.nodes.iter().for_each(|node| node.inject(Fault::hold_reply().on(Operation::Extend)));
+        let (nodes, outside_too) = (world.nodes.clone(), outside.clone());
+        outside.spawn(Box::pin(async move {
+            outside_too.sleep(5 * MS).await;
+            process.pause();
+            for node in &nodes {
+                node.resume().await;
+            }
+            outside_too.sleep(ttl).await;
+            process.resume();
+        }));
+        assert_eq!(ErrorKind::Expired, kind(world.redlock.resume(&detached).await));
+    });
+}
+
+#[test]
+fn writes_under_way_are_awaited() {
+    with_five(async |world| {
+        let slow = Fault::delay(NODE_TIMEOUT / 2).on(Operation::Acquire);
+        world.nodes[..2].iter().for_each(|node| node.inject(slow.clone()));
+        let guard = world.redlock.lock("a", TTL).await.unwrap();
+        let (detached, took) = world.time(guard.detach()).await;
+        assert_eq!((NODE_TIMEOUT / 2, 5), (took, world.keys()));
+        assert_eq!(Released::Held, world.redlock.release(&detached).await.unwrap());
+        world.nothing_left().await;
+    });
+}
+
+#[test]
+fn a_node_that_never_answers_is_not_waited_for() {
+    with_five(async |world| {
+        world.nodes[0].inject(Fault::hang());
+        let guard = world.redlock.lock("a", TTL).await.unwrap();
+        let (_, took) = world.time(guard.detach()).await;
+        assert_eq!(NODE_TIMEOUT, took);
+        assert_eq!(4, world.keys());
+    });
+}
+
+#[test]
+fn a_renewal_under_way_does_not_outlive_the_detachment() {
+    with_five(async |world| {
+        let guard = world.redlock.lock("a", TTL).keep_alive(KeepAlive::new()).await.unwrap();
+        let slow = Fault::delay(50 * MS).on(Operation::Extend);
+        world.nodes.iter().for_each(|node| node.inject(slow.clone()));
+        while world.seen(Operation::Extend)[0] == 0 {
+            world.sleep(MS).await;
+        }
+        let before = world.nodes[0].inner().remaining("a").unwrap();
+        drop(guard.detach().await);
+        world.nodes.iter().for_each(Faulty::clear_faults);
+        world.sleep(60 * MS).await;
+        assert!(world.nodes[0].inner().remaining("a").unwrap() < before);
+        assert_eq!(1, world.process.tasks(), "the test itself");
+    });
+}
+
+#[test]
+fn a_detachment_that_is_dropped_releases() {
+    with_five(async |world| {
+        world.nodes[0].inject(Fault::delay(Duration::from_millis(100)).on(Operation::Acquire));
+        let guard = world.redlock.lock("a", TTL).await.unwrap();
+        let (detaching, pause) = (Box::pin(guard.detach()), Box::pin(world.sleep(MS)));
+        drop(futures_util::future::select(detaching, pause).await);
+        world.nothing_left().await;
+    });
+}

@@ -1,0 +1,83 @@
+//! Who holds a lock, for people.
+
+mod common;
+
+use common::{TTL, kind, with_five, with_nodes};
+use redlock_core::{ErrorKind, Redlock};
+
+#[test]
+fn a_label_is_on_every_node_and_in_the_error_of_whoever_waits() {
+    with_five(async |world| {
+        let ours = common::builder(&world.process, &world.nodes).owner("host-1:4242").build().unwrap();
+        let guard = ours.lock("a", TTL).await.unwrap();
+        for node in &world.nodes {
+            let token = node.inner().holder("a").unwrap();
+            assert_eq!(Some("host-1:4242"), token.owner());
+            assert_eq!(guard.fingerprint(), token.fingerprint());
+        }
+        let error = world.stranger().lock("a", TTL).attempts(1).await.unwrap_err();
+        let holder = error.holder().unwrap();
+        assert_eq!((Some("host-1:4242"), guard.fingerprint()), (holder.owner(), holder.clone()));
+        let said = error.to_string();
+        assert!(said.starts_with(&format!("\"a\" is held by {holder}: ")), "{said}");
+        assert!(said.contains("host-1:4242#"), "{said}");
+        // The whole of what an error tells, to whoever prints all of it.
+        let all = format!("{error:?} {guard:?}");
+        let token = node_token(&world);
+        assert!(all.contains("host-1:4242#") && !all.contains(&token[token.len() - 40..]), "{all}");
+    });
+}
+
+fn node_token(world: &common::World) -> String {
+    let token = world.nodes[0].inner().holder("a").expect("it is held");
+    String::from_utf8_lossy(token.as_bytes()).into_owned()
+}
+
+#[test]
+fn a_request_may_have_a_label_of_its_own() {
+    with_nodes(1, async |world| {
+        let ours = common::builder(&world.process, &world.nodes).owner("host-1").build().unwrap();
+        let owner = |name| world.nodes[0].inner().holder(name).unwrap().owner().map(str::to_owned);
+        let _guards = (
+            ours.lock("a", TTL).owner("request-7").await.unwrap(),
+            ours.try_lock("b", TTL).owner("request-8").await.unwrap().unwrap(),
+            ours.lock("c", TTL).await.unwrap(),
+            world.redlock.lock("d", TTL).await.unwrap(),
+        );
+        let owners = ["a", "b", "c", "d"].map(owner);
+        assert_eq!(
+            [Some("request-7"), Some("request-8"), Some("host-1"), None],
+            owners.each_ref().map(Option::as_deref)
+        );
+    });
+}
+
+#[test]
+fn every_attempt_has_a_random_part_of_its_own() {
+    with_nodes(1, async |world| {
+        let ours = common::builder(&world.process, &world.nodes).owner("host-1").build().unwrap();
+        let mut tokens = std::collections::HashSet::new();
+        for _ in 0..5 {
+            let guard = ours.lock("a", TTL).await.unwrap();
+            tokens.insert(node_token(&world));
+            guard.release().await.unwrap();
+        }
+        assert_eq!(5, tokens.len());
+        assert!(
+            tokens.iter().all(|token| token.len() == "host-1#".len() + 40 && token.starts_with("host-1#"))
+        );
+    });
+}
+
+#[test]
+fn a_label_that_is_no_label_is_refused_before_anything_is_sent() {
+    with_nodes(1, async |world| {
+        let build = |label: &str| common::builder(&world.process, &world.nodes).owner(label).build();
+        for wrong in ["", "a b", "a#b", &"x".repeat(65)] {
+            assert_eq!(ErrorKind::Invalid, build(wrong).map(|_: Redlock| ()).unwrap_err().kind());
+            assert_eq!(ErrorKind::Invalid, kind(world.redlock.lock("a", TTL).owner(wrong).await));
+            assert_eq!(ErrorKind::Invalid, kind(world.redlock.try_lock("a", TTL).owner(wrong).await));
+        }
+        assert!(world.nodes[0].inner().holder("a").is_none());
+    });
+}
