@@ -83,10 +83,8 @@ impl Guard {
                 sleep_until_or(&*shared.runtime, limit, changed).await;
             }
         }
-        let (_, ttl) = self.lease.term();
-        let ttl = ttl.expect("a guard's lease was granted with a TTL");
         self.released = true;
-        DetachedLease { claim: self.lease.claim().clone(), ttl }
+        self.lease.detached()
     }
 
     /// A view of the lock that outlives the guard, for other tasks: [`Lease`].

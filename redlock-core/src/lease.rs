@@ -18,6 +18,7 @@ use crate::claim::Claim;
 use crate::clock::Instant;
 use crate::decide::hold::{Doubt, Hold, LeaseState, Loss};
 use crate::decide::pursuit::{Pursuit, Trace};
+use crate::detached::DetachedLease;
 use crate::error::{Error, ErrorKind};
 use crate::extend::{self, Extension};
 use crate::node::NodeErrorKind;
@@ -262,6 +263,13 @@ impl Lease {
     pub(crate) fn term(&self) -> (Instant, Option<Ttl>) {
         let state = locked(&self.0.state);
         (state.hold.deadline(), state.hold.ttl())
+    }
+
+    /// What another process needs of it.
+    pub(crate) fn detached(&self) -> DetachedLease {
+        let (_, ttl) = self.term();
+        let ttl = ttl.expect("a guard's lease was granted with a TTL");
+        DetachedLease { claim: self.claim().clone(), ttl }
     }
 
     /// From now on the keep-alive with this number is the one in force, and no other.

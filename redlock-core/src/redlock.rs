@@ -92,9 +92,14 @@ impl Redlock {
     ///
     /// Answers [`Held`](Released::Held), or [`Lost`](Released::Lost) when a quorum of nodes did not have it any more.
     ///
-    /// # Errors and cancel safety
+    /// # Errors
     ///
-    /// As of [`Guard::release`].
+    /// [`NoQuorum`](crate::ErrorKind::NoQuorum) when too few nodes answered; the release is then repeated in the
+    /// background.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped after its first poll, the release goes on in the background.
     pub async fn release(&self, lease: &DetachedLease) -> Result<Released, Error> {
         resume::release(&self.0, lease).await
     }

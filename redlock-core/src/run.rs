@@ -32,8 +32,8 @@ where
 }
 
 async fn while_held<W: Future>(lease: &Lease, work: W) -> Result<W::Output, Loss> {
-    let (mut work, mut lost) = (pin!(work), pin!(lease.lost()));
-    poll_fn(|cx| match lost.as_mut().poll(cx) {
+    let (mut work, mut end) = (pin!(work), pin!(lease.lost()));
+    poll_fn(|cx| match end.as_mut().poll(cx) {
         Poll::Ready(loss) => Poll::Ready(Err(loss)),
         Poll::Pending => work.as_mut().poll(cx).map(Ok),
     })

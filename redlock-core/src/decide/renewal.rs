@@ -17,7 +17,8 @@ const LONGEST_DELAY: Duration = Duration::from_secs(5);
 /// When to renew a lease that is valid until `deadline`.
 pub(crate) fn due(deadline: Instant, ttl: Ttl, random: u64) -> Instant {
     let ttl = ttl.as_duration();
-    deadline - ttl / 3 * 2 - (between_half_and_whole(ttl / 15, random) - ttl / 30)
+    // 19 thirtieths and one or two more.
+    deadline - ttl / 30 * 19 - between_half_and_whole(ttl / 15, random)
 }
 
 /// When to try again after a failure, if the lease is lost at `ends` otherwise; `None` when no time is left.
