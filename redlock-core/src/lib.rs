@@ -50,6 +50,14 @@
 //! # Ok(()) }
 //! ```
 //!
+//! # Holding
+//!
+//! [`Redlock::run`] keeps the lock alive while some work runs, and stops the work when the lock is lost. By hand: ask for
+//! [keep-alive](LockRequest::keep_alive), and watch the lease: [`Lease::state`] says at each call how it stands,
+//! [`Lease::lost`] tells the loss, with its reason, before the validity has passed. For that nothing has to run but the
+//! task that waits: not the renewals, not the nodes. A lock goes to another process with [`Guard::detach`] and
+//! [`Redlock::resume`].
+//!
 //! # How it decides
 //!
 //! An attempt asks all nodes at once, with a fresh token, and is decided at the first moment when it can be: won as soon
@@ -66,6 +74,8 @@
 //! | node timeout | 200 ms, at most half of the TTL | two round trips around the world; [`node_timeout`](Builder::node_timeout) |
 //! | clock drift | 1 % of the TTL + 2 ms | as the reference, 20 times NTP's; [`clock_drift_factor`](Builder::clock_drift_factor) |
 //! | rounds without a usable quorum | 3 in a row | beyond that it is an outage, not bad luck |
+//! | renewals of keep-alive | when two thirds of the TTL are left | late or failed ones can be made up for; [`KeepAlive`] |
+//! | loss is told before the deadline | TTL / 50, in 1 to 500 ms | time to be woken and to stop; [`Lease::state`] |
 //! | TTL | none: explicit everywhere | it is the price of a crash, and only the caller knows it |
 //!
 //! # Features
