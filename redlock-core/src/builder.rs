@@ -20,6 +20,7 @@ pub struct Builder {
     nodes: Vec<Arc<dyn LockNode>>,
     node_timeout: Duration,
     retry_delay: Duration,
+    local_queue: bool,
     drift_factor: f64,
     owner: Option<String>,
 }
@@ -40,6 +41,7 @@ impl Builder {
             nodes: Vec::new(),
             node_timeout: NODE_TIMEOUT,
             retry_delay: RETRY_DELAY,
+            local_queue: true,
             drift_factor,
             owner: None,
         }
@@ -73,6 +75,16 @@ impl Builder {
     /// whole, and at least 1 ms. 200 ms if not set.
     pub fn retry_delay(mut self, delay: Duration) -> Self {
         self.retry_delay = delay;
+        self
+    }
+
+    /// Whether tasks that share the [`Redlock`] queue among themselves for a resource: on, if not set. First come, first
+    /// served, and only one of them at a time asks the nodes; [`try_lock`](Redlock::try_lock) asks none while another task
+    /// has the lock or waits for it.
+    ///
+    /// Without it, tasks contend at the nodes like strangers.
+    pub fn local_queue(mut self, on: bool) -> Self {
+        self.local_queue = on;
         self
     }
 
@@ -121,6 +133,7 @@ impl Builder {
         let settings = Settings {
             node_timeout: self.node_timeout,
             retry_delay: self.retry_delay,
+            local_queue: self.local_queue,
             drift: DriftFactor::new(self.drift_factor)?,
             owner: self.owner.as_deref().map(Owner::new).transpose()?,
         };

@@ -3,6 +3,7 @@
 pub(crate) mod backoff;
 pub(crate) mod hold;
 pub(crate) mod pursuit;
+pub(crate) mod queue;
 pub(crate) mod renewal;
 pub(crate) mod tally;
 pub(crate) mod validity;

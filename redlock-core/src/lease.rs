@@ -30,6 +30,7 @@ use crate::shared::{Presence, Shared, locked};
 use crate::state::Watch;
 use crate::token::Fingerprint;
 use crate::ttl::Ttl;
+use crate::wait::Place;
 
 /// A view of a held lock: what it is on, how long it is valid, whether it still is. Extends it, never releases it.
 ///
@@ -46,6 +47,8 @@ struct Holding {
     /// Before the first request of its acquisition.
     since: Instant,
     state: Mutex<State>,
+    /// The place in this process's queues, as long as others are to wait behind it.
+    place: Mutex<Option<Place>>,
     /// Fires when the state has changed for another reason than the time, or a write has ended.
     changed: Event,
 }
@@ -187,7 +190,8 @@ impl Lease {
         let state =
             State { hold: Hold::none(), released: false, keeper: 0, loss_told: false, traces, ballots: None };
         let since = presence.now();
-        Self(Arc::new(Holding { presence, claim, since, state: Mutex::new(state), changed: Event::new() }))
+        let (state, place) = (Mutex::new(state), Mutex::default());
+        Self(Arc::new(Holding { presence, claim, since, state, place, changed: Event::new() }))
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {
@@ -228,7 +232,26 @@ impl Lease {
         let now = self.shared().now();
         let granted = locked(&self.0.state).hold.grant(deadline, ttl, now);
         self.0.changed.notify(usize::MAX);
+        self.tell_queue();
         granted
+    }
+
+    /// Takes over the place that the lock was waited for in: others wait behind it until the lease is over.
+    pub(crate) fn keep_place(&self, place: Place) {
+        *locked(&self.0.place) = Some(place);
+        self.tell_queue();
+    }
+
+    /// Lets the next one of this process have its turn.
+    pub(crate) fn leave_queue(&self) {
+        let place = locked(&self.0.place).take();
+        drop(place);
+    }
+
+    fn tell_queue(&self) {
+        if let Some(place) = &*locked(&self.0.place) {
+            place.hold_until(self.term().0);
+        }
     }
 
     /// Renewals fail, or have ended.
@@ -240,9 +263,13 @@ impl Lease {
 
     /// It is over, for another reason than the time.
     pub(crate) fn lose(&self, loss: Loss) {
-        let now = self.shared().now();
+        let (now, released) = (self.shared().now(), loss == Loss::Released);
         locked(&self.0.state).hold.end(loss, now);
         self.0.changed.notify(usize::MAX);
+        // Behind a release the next one has its turn when the nodes have confirmed it.
+        if !released {
+            self.leave_queue();
+        }
     }
 
     /// Why it is over, if it is for another reason than the time.

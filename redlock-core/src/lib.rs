@@ -113,6 +113,7 @@ mod shared;
 mod state;
 mod token;
 mod ttl;
+mod wait;
 
 pub use async_trait::async_trait;
 

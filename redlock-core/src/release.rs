@@ -51,6 +51,7 @@ async fn run(mut undoing: Undoing, before: Released, verdict: Verdict<Result<Rel
     while let Some(index) = round.next().await {
         undoing.answered(index, round.ballots.outcome(index), sent);
         if let Some(result) = verdict.as_ref().and_then(|_| outcome(&lease, &round, before)) {
+            lease.leave_queue();
             let _ = verdict.take().map(|verdict| verdict.send(result));
         }
     }

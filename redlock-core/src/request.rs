@@ -1,8 +1,10 @@
 //! A lock as it is asked for: settings first, then an await.
 
 use std::fmt;
-use std::future::{Future, IntoFuture};
+use std::future::{Future, IntoFuture, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use crate::acquire;
@@ -13,11 +15,13 @@ use crate::guard::Guard;
 use crate::keepalive::KeepAlive;
 use crate::lease::Lease;
 use crate::owner::Owner;
+use crate::report::NodeReports;
 use crate::resource::Resources;
 use crate::run;
 use crate::runtime::{BoxFuture, random, sleep_until_or};
-use crate::shared::Presence;
+use crate::shared::{Presence, Shared};
 use crate::ttl::Ttl;
+use crate::wait::Place;
 
 /// How long a request waits for a lock that someone else has, unless told otherwise: long enough for a short critical
 /// section or two, short enough for the request that a user waits for.
@@ -25,7 +29,8 @@ const DEFAULT_WAIT: Duration = Duration::from_secs(10);
 
 /// A lock to be waited for: set what matters, then await it.
 ///
-/// Waiting for someone else to let go is bounded by time: 10 s by default. Nodes that cannot be reached are not waited
+/// Waiting for someone else to let go is bounded by time: 10 s by default. The tasks that share a
+/// [`Redlock`](crate::Redlock) wait in a queue of their own, and the time in it counts. Nodes that cannot be reached are not waited
 /// for that long: three rounds in a row without a usable quorum end the request.
 ///
 /// # Errors
@@ -93,12 +98,25 @@ impl Attempt {
 }
 
 impl Attempts {
+    /// A place in the queues of this process; `None` where there are none.
+    fn place(&self) -> Option<Place> {
+        let shared: &Arc<Shared> = &self.presence;
+        shared.settings.local_queue.then(|| Place::new(Arc::clone(shared), self.resources.clone()))
+    }
+
     async fn make(&self) -> Result<Guard, Error> {
-        let guard = acquire::attempt(&self.presence, &self.resources, self.ttl, self.owner.as_ref()).await?;
+        acquire::attempt(&self.presence, &self.resources, self.ttl, self.owner.as_ref()).await
+    }
+
+    /// The lock was taken.
+    fn taken(&self, guard: Guard, place: Option<Place>) -> Guard {
+        if let Some(place) = place {
+            guard.keep_place(place);
+        }
         if let Some(settings) = self.keep_alive {
             guard.keep_alive(settings);
         }
-        Ok(guard)
+        guard
     }
 }
 
@@ -230,10 +248,16 @@ impl LockRequest {
             Wait::Until(deadline) => Some(deadline),
             Wait::ForEver => None,
         };
+        let mut place = attempt.place();
+        if let Some(place) = &mut place {
+            if !in_turn(presence, place, until).await {
+                return Err(out_of_turn(presence, &attempt.resources));
+            }
+        }
         let mut backoff = Backoff::new(Patience { until, attempts: self.attempts, delay: self.retry_delay });
         loop {
             let error = match attempt.make().await {
-                Ok(guard) => return Ok(guard),
+                Ok(guard) => return Ok(attempt.taken(guard, place)),
                 Err(error) => error,
             };
             let setback = match error.kind() {
@@ -267,8 +291,16 @@ impl TryLockRequest {
     }
 
     async fn acquire(self) -> Result<Option<Guard>, Error> {
-        match self.attempt.check()?.make().await {
-            Ok(guard) => Ok(Some(guard)),
+        let attempt = self.attempt.check()?;
+        let mut place = attempt.place();
+        if attempt.presence.is_closed() {
+            return Err(Error::closed());
+        }
+        if place.as_mut().is_some_and(|place| !place.try_turn()) {
+            return Ok(None);
+        }
+        match attempt.make().await {
+            Ok(guard) => Ok(Some(attempt.taken(guard, place))),
             Err(error) if error.kind() == ErrorKind::Contended => Ok(None),
             Err(error) => Err(error),
         }
@@ -291,6 +323,34 @@ impl IntoFuture for TryLockRequest {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(self.acquire())
     }
+}
+
+/// Waits for the turn among the tasks of this process; `false` when that has lasted until `until`, or there is no point in
+/// it any more.
+async fn in_turn(presence: &Presence, place: &mut Place, until: Option<Instant>) -> bool {
+    let end = async {
+        let closing = presence.listen_for_closing();
+        match until {
+            _ if presence.is_closed() => {}
+            Some(until) => sleep_until_or(&*presence.runtime, until, closing).await,
+            None => closing.await,
+        }
+    };
+    let (mut turn, mut end) = (pin!(place.turn()), pin!(end));
+    poll_fn(|cx| match turn.as_mut().poll(cx) {
+        Poll::Ready(()) => Poll::Ready(true),
+        Poll::Pending => end.as_mut().poll(cx).map(|()| false),
+    })
+    .await
+}
+
+fn out_of_turn(presence: &Presence, resources: &Resources) -> Error {
+    if presence.is_closed() {
+        return Error::closed();
+    }
+    let message =
+        format!("{resources} is held by another task of this process, or others have waited longer");
+    Error::new(ErrorKind::Contended, message, NodeReports::default())
 }
 
 /// Waits for `delay`, or until there is no point in waiting any more.

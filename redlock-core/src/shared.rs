@@ -18,11 +18,13 @@ use crate::decide::validity::DriftFactor;
 use crate::node::LockNode;
 use crate::owner::Owner;
 use crate::runtime::Runtime;
+use crate::wait::Queues;
 
 pub(crate) struct Shared {
     pub(crate) members: Box<[Member]>,
     pub(crate) runtime: Arc<dyn Runtime>,
     pub(crate) settings: Settings,
+    pub(crate) queues: Queues,
     /// Rounds and releases under way, in whichever task.
     busy: AtomicUsize,
     closed: AtomicBool,
@@ -44,6 +46,8 @@ pub(crate) struct Member {
 pub(crate) struct Settings {
     pub(crate) node_timeout: Duration,
     pub(crate) retry_delay: Duration,
+    /// Whether tasks of this process queue for a resource.
+    pub(crate) local_queue: bool,
     pub(crate) drift: DriftFactor,
     pub(crate) owner: Option<Owner>,
 }
@@ -55,6 +59,7 @@ impl Shared {
             members: nodes.into_iter().map(member).collect(),
             runtime,
             settings,
+            queues: Queues::default(),
             busy: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
             chases_stopped: AtomicBool::new(false),

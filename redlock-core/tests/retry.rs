@@ -11,7 +11,7 @@ use redlock_testkit::{Fault, Operation};
 #[test]
 fn waiting_is_bounded_by_time() {
     with_five(async |world| {
-        let _guard = world.redlock.lock("a", 100 * TTL).await.unwrap();
+        let _guard = world.stranger().lock("a", 100 * TTL).await.unwrap();
         let (result, took) = world.time(world.redlock.lock("a", TTL)).await;
         assert_eq!(ErrorKind::Contended, kind(result));
         assert_eq!(Duration::from_secs(10), took, "the default");
@@ -44,7 +44,7 @@ fn a_waiter_takes_over_when_the_holder_lets_go() {
 #[test]
 fn attempts_are_bounded_when_asked_for() {
     with_five(async |world| {
-        let _guard = world.redlock.lock("a", 100 * TTL).await.unwrap();
+        let _guard = world.stranger().lock("a", 100 * TTL).await.unwrap();
         let before = world.seen(Operation::Acquire)[0];
         let result = world.redlock.lock("a", TTL).wait_forever().attempts(4).await;
         assert_eq!(ErrorKind::Contended, kind(result));
@@ -66,7 +66,7 @@ fn three_rounds_without_a_quorum_are_enough() {
 #[test]
 fn no_delay_is_no_hot_loop() {
     with_five(async |world| {
-        let _guard = world.redlock.lock("a", 100 * TTL).await.unwrap();
+        let _guard = world.stranger().lock("a", 100 * TTL).await.unwrap();
         let before = world.seen(Operation::Acquire)[0];
         let request = world.redlock.lock("a", TTL).retry_delay(Duration::ZERO).wait(Duration::from_secs(1));
         assert_eq!(ErrorKind::Contended, kind(request.await));
@@ -78,7 +78,7 @@ fn no_delay_is_no_hot_loop() {
 #[test]
 fn delays_are_random_between_half_and_whole() {
     with_five(async |world| {
-        let _guard = world.redlock.lock("a", 1_000 * TTL).await.unwrap();
+        let _guard = world.stranger().lock("a", 1_000 * TTL).await.unwrap();
         let before = world.seen(Operation::Acquire)[0];
         let _ = world.redlock.lock("a", TTL).wait(Duration::from_secs(150)).await;
         let attempts = world.seen(Operation::Acquire)[0] - before;
@@ -89,15 +89,17 @@ fn delays_are_random_between_half_and_whole() {
 #[test]
 fn close_ends_waiting_and_refuses_what_comes_later() {
     with_five(async |world| {
-        let guard = world.redlock.lock("a", 100 * TTL).await.unwrap();
+        let guard = world.stranger().lock("a", 100 * TTL).await.unwrap();
         let there = world.clone();
         world.spawn(async move {
             there.sleep(Duration::from_secs(1)).await;
             there.redlock.close().await;
         });
-        let request = world.redlock.lock("a", TTL).retry_delay(Duration::from_secs(50)).wait_forever();
-        let (result, took) = world.time(request).await;
-        assert_eq!((ErrorKind::Closed, Duration::from_secs(1)), (kind(result), took));
+        // One waits for its turn, the other for its next attempt.
+        let request = || world.redlock.lock("a", TTL).retry_delay(Duration::from_secs(50)).wait_forever();
+        let ((first, second), took) = world.time(both(request(), request())).await;
+        assert_eq!((ErrorKind::Closed, Duration::from_secs(1)), (kind(first), took));
+        assert_eq!(ErrorKind::Closed, kind(second));
         assert_eq!(ErrorKind::Closed, kind(world.redlock.try_lock("b", TTL).await));
         guard.release().await.unwrap();
         world.nothing_left().await;

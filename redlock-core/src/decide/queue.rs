@@ -1,0 +1,196 @@
+//! Whose turn it is among the tasks of one process that want one resource.
+//!
+//! First come, first served: whoever asks gets a number, and numbers take the turn in their order. A turn lasts until it
+//! is left, or until the validity of the lock that was taken in it has passed: then whoever is next takes it over. Only
+//! who is next looks at that time; all others wait to be next.
+
+use std::collections::BTreeMap;
+
+use crate::clock::Instant;
+
+/// The turns of one resource. `W` is how to wake who waits.
+#[derive(Debug)]
+pub(crate) struct Queue<W> {
+    turn: Option<Turn>,
+    waiting: BTreeMap<u64, W>,
+}
+
+#[derive(Debug)]
+struct Turn {
+    number: u64,
+    /// When it ends by itself, once it has taken the lock.
+    until: Option<Instant>,
+}
+
+/// What a number is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// It has the turn.
+    Turn,
+    /// It waits, and has nothing to look at before it is woken.
+    Wait,
+    /// It is next, and takes the turn over at this time unless it is woken before.
+    WaitUntil(Instant),
+}
+
+impl<W> Default for Queue<W> {
+    fn default() -> Self {
+        Self { turn: None, waiting: BTreeMap::new() }
+    }
+}
+
+impl<W: Clone> Queue<W> {
+    /// Takes the turn, or waits. A number that waits may ask again.
+    pub(crate) fn ask(&mut self, number: u64, now: Instant, waker: impl FnOnce() -> W) -> Answer {
+        let is_next = self.waiting.first_key_value().is_none_or(|(next, _)| *next >= number);
+        if is_next && self.is_free(now) {
+            self.waiting.remove(&number);
+            self.turn = Some(Turn { number, until: None });
+            return Answer::Turn;
+        }
+        self.waiting.insert(number, waker());
+        match &self.turn {
+            Some(Turn { until: Some(until), .. }) if is_next => Answer::WaitUntil(*until),
+            _ => Answer::Wait,
+        }
+    }
+
+    /// Whether nobody has the turn or waits for it.
+    pub(crate) fn is_idle(&self, now: Instant) -> bool {
+        self.waiting.is_empty() && self.is_free(now)
+    }
+
+    /// The lock was taken, and is valid until then. Answers whom to wake.
+    pub(crate) fn hold_until(&mut self, number: u64, until: Instant) -> Option<W> {
+        let turn = self.turn.as_mut().filter(|turn| turn.number == number)?;
+        // Who looks at an earlier time looks again then.
+        let news = turn.until.is_none_or(|before| until < before);
+        turn.until = Some(until);
+        if news { self.next() } else { None }
+    }
+
+    /// Leaves the turn, or stops waiting for it. Answers whom to wake.
+    pub(crate) fn leave(&mut self, number: u64) -> Option<W> {
+        let was_next = self.waiting.first_key_value().is_some_and(|(next, _)| *next == number);
+        let had_turn = self.turn.as_ref().is_some_and(|turn| turn.number == number);
+        self.waiting.remove(&number);
+        if had_turn {
+            self.turn = None;
+        }
+        if was_next || had_turn { self.next() } else { None }
+    }
+
+    /// Whether it may be forgotten.
+    pub(crate) fn is_unused(&self) -> bool {
+        self.turn.is_none() && self.waiting.is_empty()
+    }
+
+    fn is_free(&self, now: Instant) -> bool {
+        match &self.turn {
+            None => true,
+            Some(turn) => turn.until.is_some_and(|until| until <= now),
+        }
+    }
+
+    fn next(&self) -> Option<W> {
+        self.waiting.first_key_value().map(|(_, waker)| waker.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn at(millis: u64) -> Instant {
+        Instant::since_origin(Duration::from_millis(millis))
+    }
+
+    #[test]
+    fn the_next_takes_over_when_the_validity_has_passed() {
+        let mut queue = Queue::default();
+        assert_eq!(Answer::Turn, queue.ask(1, at(0), || 1));
+        assert_eq!(Answer::Wait, queue.ask(2, at(0), || 2), "for as long as it takes");
+        assert_eq!(Answer::Wait, queue.ask(3, at(0), || 3));
+        assert_eq!(Some(2), queue.hold_until(1, at(10)), "and now it knows until when");
+        assert_eq!(Answer::WaitUntil(at(10)), queue.ask(2, at(1), || 2));
+        assert_eq!(Answer::Wait, queue.ask(3, at(1), || 3), "not next");
+        assert_eq!(None, queue.hold_until(1, at(20)), "later: it will look again");
+        assert_eq!(Answer::WaitUntil(at(20)), queue.ask(2, at(10), || 2));
+        assert_eq!(Answer::Turn, queue.ask(2, at(20), || 2));
+        assert_eq!(None, queue.leave(1), "too late to end a turn that is another's");
+        assert_eq!(Answer::Wait, queue.ask(3, at(20), || 3));
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Ask(u64),
+        Hold(u64, u64),
+        Leave(u64),
+        Time(u64),
+    }
+
+    proptest! {
+        /// Whoever is woken asks at once, as tasks do. Then nobody sleeps for ever while it could have the turn, the turn
+        /// goes round in order, and nothing is left at the end.
+        #[test]
+        fn every_number_gets_its_turn_in_order(steps in prop::collection::vec(prop_oneof![
+            (0_u64..12).prop_map(Step::Ask),
+            (0_u64..12, 1_u64..50).prop_map(|(number, time)| Step::Hold(number, time)),
+            (0_u64..12).prop_map(Step::Leave),
+            (0_u64..30).prop_map(Step::Time),
+        ], 1..120)) {
+            let mut queue = Queue::default();
+            let (mut now, mut asked) = (0, Vec::<u64>::new());
+            // Who has the turn, as the numbers see it: the last that was told so and has not left.
+            let (mut holder, mut until) = (None, None);
+            let mut seen = Vec::new();
+            for step in steps {
+                let mut woken = None;
+                match step {
+                    Step::Ask(number) if !seen.contains(&number) => {
+                        // Numbers are given out in order.
+                        if seen.iter().any(|before| *before > number) { continue }
+                        seen.push(number);
+                        asked.push(number);
+                        woken = Some(number);
+                    }
+                    Step::Hold(number, time) if holder == Some(number) => {
+                        until = Some(now + time);
+                        woken = queue.hold_until(number, at(now + time));
+                    }
+                    Step::Leave(number) if seen.contains(&number) => {
+                        if holder == Some(number) { holder = None; until = None; }
+                        asked.retain(|other| *other != number);
+                        woken = queue.leave(number);
+                    }
+                    Step::Time(later) => {
+                        now += later;
+                        // Who is next has a timer.
+                        if until.is_some_and(|until| until <= now) { woken = asked.first().copied(); }
+                    }
+                    _ => {}
+                }
+                while let Some(number) = woken.take() {
+                    if !asked.contains(&number) { break }
+                    match queue.ask(number, at(now), || number) {
+                        Answer::Turn => {
+                            prop_assert_eq!(Some(&number), asked.first(), "in order");
+                            prop_assert!(holder.is_none() || until.is_some_and(|until| until <= now), "one at a time");
+                            asked.remove(0);
+                            (holder, until) = (Some(number), None);
+                        }
+                        Answer::WaitUntil(time) => prop_assert_eq!(until.map(at), Some(time)),
+                        Answer::Wait => prop_assert!(holder.is_some()),
+                    }
+                }
+                prop_assert!(asked.is_empty() || holder.is_some(), "somebody waits for nobody");
+            }
+            for number in seen { queue.leave(number); }
+            prop_assert!(queue.is_unused());
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Waiting for one's turn among the tasks of this process.
+//!
+//! Tasks that want the same resource queue here, and one of them at a time goes to the nodes: a mutex between threads is
+//! cheaper than a lock service ([article], "Making the algorithm more reliable"). A place is owned by the request, then
+//! by the lease that it led to, and given up by being dropped, wherever that happens. Several resources are entered in
+//! sorted order, so that no two requests wait for each other.
+//!
+//! [article]: https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/
+
+use std::collections::HashMap;
+use std::fmt;
+use std::future::poll_fn;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+
+use crate::clock::Instant;
+use crate::decide::queue::{Answer, Queue};
+use crate::resource::{Resource, Resources};
+use crate::runtime::{BoxFuture, LONGEST_SLEEP};
+use crate::shared::{Shared, locked};
+
+/// The queues of one [`Redlock`](crate::Redlock). A resource that nobody wants has none.
+#[derive(Default)]
+pub(crate) struct Queues {
+    queues: Mutex<HashMap<Resource, Queue<Waker>>>,
+    last_number: AtomicU64,
+}
+
+/// A place in the queues of one request's resources.
+pub(crate) struct Place {
+    shared: Arc<Shared>,
+    resources: Resources,
+    number: u64,
+    /// How many resources have been asked for: the turn is had for all of them but the last, and for that one too once
+    /// the place is complete.
+    asked: usize,
+}
+
+impl Place {
+    /// A place in no queue yet.
+    pub(crate) fn new(shared: Arc<Shared>, resources: Resources) -> Self {
+        let number = shared.queues.last_number.fetch_add(1, Ordering::Relaxed);
+        Self { shared, resources, number, asked: 0 }
+    }
+
+    /// Waits for the turn on all resources.
+    pub(crate) async fn turn(&mut self) {
+        let mut timer = None;
+        while self.asked < self.resources.len() {
+            self.asked += 1;
+            poll_fn(|cx| self.poll_turn(cx, &mut timer)).await;
+        }
+    }
+
+    /// Takes the turn on all resources, if nobody else in this process has it or waits for it on any of them.
+    pub(crate) fn try_turn(&mut self) -> bool {
+        let now = self.shared.now();
+        let mut queues = locked(&self.shared.queues.queues);
+        let busy = |resource| queues.get(resource).is_some_and(|queue: &Queue<_>| !queue.is_idle(now));
+        if self.resources.iter().any(busy) {
+            return false;
+        }
+        for resource in &*self.resources {
+            queues.entry(resource.clone()).or_default().ask(self.number, now, || Waker::noop().clone());
+        }
+        self.asked = self.resources.len();
+        true
+    }
+
+    /// The lock was taken, or extended: the turn ends then at the latest.
+    pub(crate) fn hold_until(&self, until: Instant) {
+        self.with_queues(|queue| queue.hold_until(self.number, until));
+    }
+
+    fn poll_turn(&self, cx: &mut Context<'_>, timer: &mut Option<(Instant, BoxFuture<()>)>) -> Poll<()> {
+        loop {
+            let (now, resource) = (self.shared.now(), &self.resources[self.asked - 1]);
+            let answer = {
+                let mut queues = locked(&self.shared.queues.queues);
+                queues.entry(resource.clone()).or_default().ask(self.number, now, || cx.waker().clone())
+            };
+            let until = match answer {
+                Answer::Turn => return Poll::Ready(()),
+                Answer::Wait => return Poll::Pending,
+                Answer::WaitUntil(until) => until,
+            };
+            // The runtime's timers need not count suspension, so none is trusted for long.
+            let look = until.min(now + LONGEST_SLEEP);
+            let (at, sleep) = match timer.take() {
+                Some((at, sleep)) if at <= look => (at, sleep),
+                _ => (look, self.shared.runtime.sleep(look.saturating_duration_since(now))),
+            };
+            let (_, sleep) = timer.insert((at, sleep));
+            match sleep.as_mut().poll(cx) {
+                Poll::Ready(()) => *timer = None,
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+
+    /// Does something to every queue that was entered, then wakes whom that concerns.
+    fn with_queues(&self, act: impl Fn(&mut Queue<Waker>) -> Option<Waker>) {
+        for resource in &self.resources[..self.asked] {
+            let waker = {
+                let mut queues = locked(&self.shared.queues.queues);
+                let Some(queue) = queues.get_mut(resource) else { continue };
+                let waker = act(queue);
+                if queue.is_unused() {
+                    queues.remove(resource);
+                }
+                waker
+            };
+            if let Some(waker) = waker {
+                waker.wake();
+            }
+        }
+    }
+}
+
+/// Leaves every queue, whatever the place was in it.
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.with_queues(|queue| queue.leave(self.number));
+    }
+}
+
+impl fmt::Debug for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Place(#{} for {})", self.number, self.resources)
+    }
+}

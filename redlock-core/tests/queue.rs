@@ -1,0 +1,208 @@
+//! Tasks of one process that want the same resource.
+#![allow(clippy::unchecked_time_subtraction)] // constants of the test
+#![allow(clippy::unwrap_used)] // helpers of tests, not code that must go on
+
+mod common;
+
+use std::future::IntoFuture;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use common::*;
+use redlock_core::{ErrorKind, KeepAlive, Loss};
+use redlock_testkit::{FakeNode, Fault, Operation};
+
+/// A task of the test's program that locks, and says so in the order of `log`.
+fn contender(world: &World, name: u32, log: &Arc<Mutex<Vec<u32>>>, wait: Duration) {
+    let (there, log) = (world.clone(), Arc::clone(log));
+    world.spawn(async move {
+        if let Ok(guard) = there.redlock.lock("a", TTL).wait(wait).await {
+            log.lock().unwrap().push(name);
+            there.sleep(10 * MS).await;
+            drop(guard);
+        }
+    });
+}
+
+#[test]
+fn first_come_first_served_and_one_contender_at_the_nodes() {
+    with_five(async |world| {
+        let holder = world.stranger().lock("a", 100 * TTL).await.unwrap();
+        let before = world.seen(Operation::Acquire)[0];
+        let log = Arc::default();
+        for name in 0..1_000 {
+            contender(&world, name, &log, 1_000 * TTL);
+            world.settle().await;
+        }
+        world.sleep(TTL).await;
+        let attempts = world.seen(Operation::Acquire)[0] - before;
+        assert!(attempts <= 101, "one contender, all 100 to 200 ms: {attempts} attempts");
+        holder.release().await.unwrap();
+        world.sleep(1_000 * 11 * MS).await;
+        assert_eq!((0..1_000).collect::<Vec<_>>(), *log.lock().unwrap());
+        // None of them was refused, once the first had it.
+        assert!(world.seen(Operation::Acquire)[0] - before - attempts <= 1_001);
+        world.nothing_left().await;
+    });
+}
+
+#[test]
+fn waiters_that_go_away_are_passed_over() {
+    with_five(async |world| {
+        let guard = world.redlock.lock("a", TTL).await.unwrap();
+        let log = Arc::default();
+        for name in 0..100 {
+            // Every other one gives up soon.
+            contender(&world, name, &log, if name % 2 == 0 { 50 * MS } else { 10 * TTL });
+            world.settle().await;
+        }
+        world.sleep(100 * MS).await;
+        drop(guard);
+        world.sleep(TTL).await;
+        assert_eq!((0..100).filter(|name| name % 2 == 1).collect::<Vec<_>>(), *log.lock().unwrap());
+    });
+}
+
+#[test]
+fn try_lock_answers_at_once_while_a_task_has_the_lock_or_waits_for_it() {
+    with_five(async |world| {
+        let guard = world.redlock.lock(["a", "b"], TTL).await.unwrap();
+        let asked = world.seen(Operation::Acquire);
+        assert!(world.redlock.try_lock(["b", "c"], TTL).await.unwrap().is_none());
+        assert_eq!(asked, world.seen(Operation::Acquire), "and asks no node");
+        assert!(world.redlock.try_lock("c", TTL).await.unwrap().is_some());
+        guard.release().await.unwrap();
+
+        let stranger = world.stranger().lock("a", TTL).await.unwrap();
+        contender(&world, 0, &Arc::default(), TTL);
+        world.sleep(MS).await;
+        stranger.release().await.unwrap();
+        assert!(world.redlock.try_lock("a", TTL).await.unwrap().is_none(), "somebody waits");
+        world.sleep(TTL).await;
+        assert!(world.redlock.try_lock("a", TTL).await.unwrap().is_some());
+    });
+}
+
+#[test]
+fn the_turn_is_bounded_by_the_validity() {
+    with_five(async |world| {
+        // Leaked, lost or detached: nobody will ever release it.
+        let start = world.redlock.now();
+        let lease = world.redlock.lock("a", TTL).await.unwrap().leak();
+        let request = world.redlock.lock("a", TTL).retry_delay(2 * MS).wait(2 * TTL);
+        let (guard, took) = world.time(request).await;
+        assert!(guard.unwrap().is_held());
+        assert!(took >= TTL && took <= TTL + 3 * MS, "{took:?}");
+        // The way to the nodes began when it could not be held any more, not before.
+        let waited = world.redlock.now().saturating_duration_since(start);
+        assert!(world.seen(Operation::Acquire)[0] <= 2 + 102, "{waited:?}");
+        drop(lease);
+    });
+}
+
+#[test]
+fn whoever_is_next_follows_an_extension() {
+    with_five(async |world| {
+        let guard = world.redlock.lock("a", TTL).await.unwrap();
+        let asked = world.seen(Operation::Acquire);
+        let log = Arc::default();
+        contender(&world, 0, &log, 10 * TTL);
+        guard.keep_alive(KeepAlive::new());
+        world.sleep(3 * TTL).await;
+        assert_eq!((asked, 0), (world.seen(Operation::Acquire), log.lock().unwrap().len()));
+        guard.release().await.unwrap();
+        world.settle().await;
+        assert_eq!(1, log.lock().unwrap().len());
+    });
+}
+
+#[test]
+fn a_lock_that_was_lost_or_detached_ends_the_turn_at_once() {
+    with_five(async |world| {
+        let guard = world.redlock.lock("a", TTL).keep_alive(KeepAlive::new()).await.unwrap();
+        world.nodes.iter().for_each(FakeNode::restart_empty);
+        let (next, loss) = both(world.redlock.lock("a", TTL).wait(TTL), guard.lost()).await;
+        assert_eq!(Loss::NotOurs { holder: None }, loss);
+        let detached = next.unwrap().detach().await;
+        let (next, resumed) = both(world.redlock.lock("a", TTL), async {
+            world.sleep(MS).await;
+            drop(world.redlock.resume(&detached).await.unwrap());
+        })
+        .await;
+        assert!(next.is_ok());
+        assert_eq!((), resumed);
+    });
+}
+
+#[test]
+fn claims_in_either_order_do_not_wait_for_each_other() {
+    with_five(async |world| {
+        let rounds = |names: [&'static str; 2]| {
+            let there = world.clone();
+            async move {
+                for _ in 0..100 {
+                    let guard = there.redlock.lock(names, TTL).await.unwrap();
+                    there.sleep(MS).await;
+                    drop(guard);
+                    there.settle().await;
+                }
+            }
+        };
+        let (((), ()), took) = world.time(both(rounds(["a", "b"]), rounds(["b", "a"]))).await;
+        assert!(took < 250 * MS, "{took:?} for 200 holds of 1 ms");
+        assert_eq!(vec![200; 5], world.seen(Operation::Acquire), "nobody was refused");
+    });
+}
+
+#[test]
+fn time_in_the_queue_counts_as_waiting() {
+    with_five(async |world| {
+        let _guard = world.redlock.lock("a", 10 * TTL).await.unwrap();
+        let asked = world.seen(Operation::Acquire);
+        let (result, took) = world.time(world.redlock.lock("a", TTL).wait(TTL)).await;
+        let error = result.unwrap_err();
+        assert_eq!((ErrorKind::Contended, TTL, asked), (error.kind(), took, world.seen(Operation::Acquire)));
+        assert!(error.to_string().contains("another task of this process"), "{error}");
+        let (result, took) = world.time(world.redlock.lock("a", TTL).wait(Duration::ZERO)).await;
+        assert_eq!((ErrorKind::Contended, Duration::ZERO), (kind(result), took));
+    });
+}
+
+#[test]
+fn a_release_that_fails_ends_the_turn_too() {
+    with_five(async |world| {
+        let guard = world.redlock.lock("a", TTL).await.unwrap();
+        let log = Arc::default();
+        contender(&world, 0, &log, 3 * TTL);
+        world.nodes.iter().for_each(|node| node.inject(Fault::unavailable().on(Operation::Release)));
+        assert_eq!(ErrorKind::NoQuorum, kind(guard.release().await));
+        world.nodes.iter().for_each(redlock_testkit::Faulty::clear_faults);
+        world.sleep(TTL).await;
+        assert_eq!(1, log.lock().unwrap().len(), "once the release was repeated");
+    });
+}
+
+#[test]
+fn without_queues_tasks_contend_like_strangers() {
+    with_five(async |world| {
+        let redlock = builder(&world.process, &world.nodes).local_queue(false).build().unwrap();
+        let _guard = redlock.lock("a", TTL).await.unwrap();
+        let asked = world.seen(Operation::Acquire)[0];
+        assert!(redlock.try_lock("a", TTL).await.unwrap().is_none());
+        assert_eq!(asked + 1, world.seen(Operation::Acquire)[0]);
+    });
+}
+
+#[test]
+fn a_request_dropped_in_the_queue_leaves_it() {
+    with_five(async |world| {
+        let guard = world.redlock.lock("a", TTL).await.unwrap();
+        for _ in 0..100 {
+            let waiting = world.redlock.lock("a", TTL).into_future();
+            drop(futures_util::future::select(waiting, Box::pin(world.sleep(MS))).await);
+        }
+        guard.release().await.unwrap();
+        // Nobody is before this one.
+        assert!(world.redlock.try_lock("a", TTL).await.unwrap().is_some());
+    });
+}
