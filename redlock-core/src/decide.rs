@@ -4,5 +4,6 @@ pub(crate) mod backoff;
 pub(crate) mod hold;
 pub(crate) mod pursuit;
 pub(crate) mod renewal;
+pub(crate) mod sight;
 pub(crate) mod tally;
 pub(crate) mod validity;
