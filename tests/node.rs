@@ -6,8 +6,8 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use crate::adapter::{
-    Claim, IntoResources, LockNode, Node, NodeError, NodeErrorKind, Options, Refusal, ServerId, Token, Ttl,
-    Vote, node,
+    Claim, IntoResources, LockNode, Node, NodeError, NodeErrorKind, Options, Refusal, Resource, ServerId,
+    Token, Ttl, Vote, node,
 };
 use crate::scripted::{Answer, Scripted, greet};
 use redlock_testkit::RedisServer;
@@ -194,6 +194,39 @@ async fn a_key_of_another_type_is_an_error_that_names_it() {
     assert!(node.connection().is_some(), "an error of the server is an answer");
     server.command(&["SET", "a", "mine"]);
     assert_eq!(GRANTED, of(node.release(&claim(["a", "list"], "mine")).await), "what is ours goes");
+}
+
+#[tokio::test]
+async fn an_inspection_reads_what_is_there_and_writes_nothing() {
+    let server = RedisServer::start();
+    let node = node(server.url(), &Options::tokio().key_prefix("lock:")).unwrap();
+    let name = |name: &str| Resource::new(name).unwrap();
+    assert!(node.capabilities().inspect);
+    assert_eq!(None, node.inspect(&name("a")).await.unwrap());
+    assert!(server.keys().is_empty());
+
+    node.acquire(&claim("a", "mine"), ttl(30_000)).await.unwrap();
+    let found = node.inspect(&name("a")).await.unwrap().unwrap();
+    assert_eq!(Token::from_bytes("mine"), found.token);
+    let left = found.remaining.unwrap();
+    assert!((Duration::from_secs(20)..=Duration::from_secs(30)).contains(&left), "{left:?}");
+    assert!((20_000..=30_000).contains(&pttl(&server, "lock:a")));
+
+    server.command(&["SET", "lock:b", "for ever"]);
+    let found = node.inspect(&name("b")).await.unwrap().unwrap();
+    assert_eq!((Token::from_bytes("for ever"), None), (found.token, found.remaining));
+
+    server.command(&["RPUSH", "lock:c", "x"]);
+    let error = node.inspect(&name("c")).await.unwrap_err();
+    assert_eq!(NodeErrorKind::WrongType, error.kind());
+
+    // Where the server has lost its scripts, and where memory is short.
+    server.command(&["SCRIPT", "FLUSH"]);
+    assert!(node.inspect(&name("a")).await.unwrap().is_some());
+    server.command(&["CONFIG", "SET", "maxmemory", "1"]);
+    assert!(node.inspect(&name("a")).await.unwrap().is_some());
+    server.command(&["CONFIG", "SET", "maxmemory", "0"]);
+    assert_eq!(3, server.keys().len());
 }
 
 #[tokio::test]

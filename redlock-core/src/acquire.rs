@@ -174,17 +174,7 @@ fn error(lease: &Lease, round: &Round<'_>, in_time: bool) -> Option<Error> {
             };
             (ErrorKind::Contended, message)
         }
-        Decision::Lost(Some(Cause::NoQuorum)) => {
-            let (nodes, wrong) = (shared.members.len(), round.ballots.wrong_type());
-            if nodes - wrong < shared.quorum() {
-                let message =
-                    format!("{resources} is no lock: {wrong} of {nodes} nodes have something else under it");
-                (ErrorKind::WrongType, message)
-            } else {
-                let votes = round.ballots.too_few_answer(shared);
-                (ErrorKind::NoQuorum, format!("no quorum for {resources}: {votes}"))
-            }
-        }
+        Decision::Lost(Some(Cause::NoQuorum)) => round.ballots.no_quorum(resources, shared),
     };
     Some(round.ballots.error(kind, message, shared))
 }

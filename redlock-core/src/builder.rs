@@ -96,7 +96,7 @@ impl Builder {
     }
 
     /// Who locks, for people: a host and a process, say. The label precedes the random part of every token
-    /// (`host-1:4242#5f0c..`), so that errors, inspection and `redis-cli` show who holds a lock. None
+    /// (`host-1:4242#5f0c..`), so that errors, [`inspect`](Redlock::inspect) and `redis-cli` show who holds a lock. None
     /// if not set.
     ///
     /// 1 to 64 printable ASCII characters, but spaces, quotes (`"`, `'` and the backtick), backslashes and `#`. It is no

@@ -14,20 +14,20 @@ use crate::node::{NodeError, Vote};
 use crate::runtime::{BoxFuture, LONGEST_SLEEP, Runtime};
 
 /// One request to one node.
-pub(crate) type Call<'a> = Pin<Box<dyn Future<Output = Result<Vote, NodeError>> + Send + 'a>>;
+pub(crate) type Call<'a, T = Vote> = Pin<Box<dyn Future<Output = Result<T, NodeError>> + Send + 'a>>;
 
 /// How a call ended.
 #[derive(Debug)]
-pub(crate) enum Ending {
-    Answered(Vote),
+pub(crate) enum Ending<T = Vote> {
+    Answered(T),
     Failed(NodeError),
     /// It was dropped at the time limit.
     TimedOut,
 }
 
-pub(crate) struct Calls<'a> {
+pub(crate) struct Calls<'a, T = Vote> {
     runtime: &'a dyn Runtime,
-    slots: Vec<Slot<'a>>,
+    slots: Vec<Slot<'a, T>>,
     limit: Instant,
     timer: Option<BoxFuture<()>>,
     timed_out: bool,
@@ -35,15 +35,15 @@ pub(crate) struct Calls<'a> {
     last_look: bool,
 }
 
-enum Slot<'a> {
-    Pending(Call<'a>),
-    Ended(Ending),
+enum Slot<'a, T> {
+    Pending(Call<'a, T>),
+    Ended(Ending<T>),
     Told,
 }
 
-impl Slot<'_> {
+impl<T> Slot<'_, T> {
     /// Takes the ending out, if there is one.
-    fn tell(&mut self, index: usize) -> Option<(usize, Ending)> {
+    fn tell(&mut self, index: usize) -> Option<(usize, Ending<T>)> {
         match mem::replace(self, Slot::Told) {
             Slot::Ended(ending) => Some((index, ending)),
             other => {
@@ -54,12 +54,12 @@ impl Slot<'_> {
     }
 }
 
-impl<'a> Calls<'a> {
+impl<'a, T> Calls<'a, T> {
     pub(crate) fn new(
         runtime: &'a dyn Runtime,
         start: Instant,
         limit: Duration,
-        calls: impl Iterator<Item = Call<'a>>,
+        calls: impl Iterator<Item = Call<'a, T>>,
     ) -> Self {
         let slots = calls.map(Slot::Pending).collect();
         Self { runtime, slots, limit: start + limit, timer: None, timed_out: false, last_look: true }
@@ -72,7 +72,7 @@ impl<'a> Calls<'a> {
     }
 
     /// Starts a call in a place that has none. The time limit of all begins anew.
-    pub(crate) fn start(&mut self, place: usize, limit: Duration, call: Call<'a>) {
+    pub(crate) fn start(&mut self, place: usize, limit: Duration, call: Call<'a, T>) {
         self.slots[place] = Slot::Pending(call);
         self.limit = self.runtime.now() + limit;
         self.timed_out = false;
@@ -87,11 +87,11 @@ impl<'a> Calls<'a> {
     /// The next call to end, by its position; `None` when all have. Safe to drop and ask again.
     ///
     /// All calls have been polled before the first ending is told, so no request waits for what becomes of an ending.
-    pub(crate) async fn next(&mut self) -> Option<(usize, Ending)> {
+    pub(crate) async fn next(&mut self) -> Option<(usize, Ending<T>)> {
         poll_fn(|cx| self.poll_next(cx)).await
     }
 
-    pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<(usize, Ending)>> {
+    pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<(usize, Ending<T>)>> {
         loop {
             if let Some(ended) = self.slots.iter_mut().enumerate().find_map(|(index, slot)| slot.tell(index))
             {
@@ -103,7 +103,7 @@ impl<'a> Calls<'a> {
                 let Slot::Pending(call) = slot else { continue };
                 let polled = if too_late { Poll::Pending } else { call.as_mut().poll(cx) };
                 let ending = match polled {
-                    Poll::Ready(Ok(vote)) => Ending::Answered(vote),
+                    Poll::Ready(Ok(answer)) => Ending::Answered(answer),
                     Poll::Ready(Err(error)) => Ending::Failed(error),
                     Poll::Pending if self.timed_out || too_late => Ending::TimedOut,
                     Poll::Pending => {

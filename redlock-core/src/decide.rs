@@ -5,5 +5,6 @@ pub(crate) mod hold;
 pub(crate) mod pursuit;
 pub(crate) mod queue;
 pub(crate) mod renewal;
+pub(crate) mod sight;
 pub(crate) mod tally;
 pub(crate) mod validity;

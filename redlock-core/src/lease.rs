@@ -341,7 +341,7 @@ impl Lease {
             Outcome::Refused(_) => trace.settle(false),
             Outcome::Failed(error) if error.kind() != NodeErrorKind::Unknown => trace.settle(false),
             Outcome::Failed(_) | Outcome::TimedOut => trace.lose(),
-            Outcome::Pending => return,
+            Outcome::Free | Outcome::Held(_) | Outcome::Pending => return,
         }
         self.0.changed.notify(usize::MAX);
     }

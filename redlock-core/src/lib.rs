@@ -96,6 +96,7 @@ mod error;
 mod extend;
 mod guard;
 mod health;
+mod inspect;
 mod keepalive;
 mod lease;
 pub mod node;
@@ -125,10 +126,11 @@ pub use crate::detached::DetachedLease;
 pub use crate::error::{Error, ErrorKind};
 pub use crate::guard::Guard;
 pub use crate::health::{Health, NodeHealth};
+pub use crate::inspect::{Finding, Inspection};
 pub use crate::keepalive::KeepAlive;
 pub use crate::lease::Lease;
 pub use crate::node::{
-    Capabilities, ConnectionId, LockNode, NodeError, NodeErrorKind, Refusal, ServerId, Vote,
+    Capabilities, ConnectionId, Holding, LockNode, NodeError, NodeErrorKind, Refusal, ServerId, Vote,
 };
 pub use crate::redlock::Redlock;
 pub use crate::release::Released;

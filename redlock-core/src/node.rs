@@ -11,6 +11,10 @@
 //! | [`extend`](LockNode::extend) | where every resource still holds the token, makes the TTL at least `ttl` | granted, or refused |
 //! | [`release`](LockNode::release) | deletes what still holds the token, and only that | granted (something was deleted), or refused |
 //!
+//! Whatever else there is has a default and may be left out: [`inspect`](LockNode::inspect) says who has a resource,
+//! [`connection`](LockNode::connection) and [`server`](LockNode::server) let core be certain sooner and be right where
+//! two names are one server. [`capabilities`](LockNode::capabilities) says which operations there are.
+//!
 //! A node that says no *refuses*: that is an answer, [`Vote::Refused`]. A [`NodeError`] means that there is no answer,
 //! and its kind says what may have happened: see [`NodeErrorKind`]. Core takes care of everything else: timeouts,
 //! quorum, retry, undoing. It drops a call that has run into the node timeout, so a call must be safe to drop: the
@@ -117,6 +121,15 @@ pub trait LockNode: Send + Sync + 'static {
     /// ours was there, also when there is something that is no lock at all.
     async fn release(&self, claim: &Claim) -> Result<Vote, NodeError>;
 
+    /// Who has a resource here, without changing anything: the token and its remaining time, as they are at one and the
+    /// same moment, or `None` where it is free. A key of another type is an error.
+    ///
+    /// A backend that can says so in its [capabilities](Capabilities::inspect).
+    async fn inspect(&self, resource: &Resource) -> Result<Option<Holding>, NodeError> {
+        let _ = resource;
+        Err(NodeError::unsupported("inspect"))
+    }
+
     /// The ordered connection that a request sent now would use, or `None` where there is no such thing.
     ///
     /// Requests sent over one connection are carried out in the order they were sent. A number stands for one
@@ -174,6 +187,31 @@ impl Refusal {
     }
 }
 
+/// What is under a resource on one node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Holding {
+    /// The token under it.
+    pub token: Token,
+    /// How long it will stand if nobody extends it, by the node's clock; `None` where it never expires, as another
+    /// program may have it.
+    pub remaining: Option<Duration>,
+}
+
+impl Holding {
+    /// A resource that holds `token` and never expires.
+    pub fn of(token: Token) -> Self {
+        Self { token, remaining: None }
+    }
+
+    /// Adds the time after which it expires.
+    #[must_use]
+    pub fn expiring_in(mut self, remaining: Duration) -> Self {
+        self.remaining = Some(remaining);
+        self
+    }
+}
+
 /// One connection of a node, of all that it ever had. See [`LockNode::connection`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ConnectionId(pub u64);
@@ -201,10 +239,22 @@ impl fmt::Debug for ServerId {
     }
 }
 
-/// What a backend can do beyond acquire, extend and release. Nothing yet: every such ability is opt-in.
+/// What a backend can do beyond acquire, extend and release. By default nothing: every such ability is opt-in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Capabilities {}
+pub struct Capabilities {
+    /// Whether [`LockNode::inspect`] answers.
+    pub inspect: bool,
+}
+
+impl Capabilities {
+    /// Adds the ability to [`inspect`](LockNode::inspect).
+    #[must_use]
+    pub fn with_inspect(mut self) -> Self {
+        self.inspect = true;
+        self
+    }
+}
 
 /// Why a node did not answer a request. Not for a refusal, which is an answer.
 ///

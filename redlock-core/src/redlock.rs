@@ -11,10 +11,11 @@ use crate::detached::DetachedLease;
 use crate::error::Error;
 use crate::guard::Guard;
 use crate::health::{self, Health};
+use crate::inspect::{self, Inspection};
 use crate::lease::Lease;
 use crate::release::Released;
 use crate::request::{LockRequest, TryLockRequest};
-use crate::resource::IntoResources;
+use crate::resource::{IntoResource, IntoResources};
 use crate::resume;
 use crate::runtime::Runtime;
 use crate::shared::Presence;
@@ -114,6 +115,24 @@ impl Redlock {
         health::health(&self.0).await
     }
 
+    /// Who has a resource, as a quorum of nodes sees it, and how long at least. Acquires nothing and changes nothing.
+    ///
+    /// Returns as soon as a quorum says the same, or cannot any more; what the nodes said by then is in
+    /// [`Inspection::nodes`]. The answer ages: by the time it is read, the lock may have been released or taken.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](crate::ErrorKind::Invalid) for a bad name; [`NoQuorum`](crate::ErrorKind::NoQuorum) when too few nodes
+    /// answered; [`WrongType`](crate::ErrorKind::WrongType) when the name is used for something else;
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) when too few nodes can be inspected.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, it goes on in the background until the nodes have answered, and nothing comes of it.
+    pub async fn inspect(&self, resource: impl IntoResource) -> Result<Inspection, Error> {
+        inspect::inspect(&self.0, resource.into_resource()?).await
+    }
+
     /// Refuses new locks from now on, here and on all clones, and waits for what is outstanding: rounds under way, and
     /// whatever is still to be undone on any node. Guards that are still held may be released afterwards.
     ///
@@ -163,6 +182,7 @@ const _: () = {
     shared::<Guard>();
     shared::<Lease>();
     shared::<Error>();
+    shared::<Inspection>();
     sent::<LockRequest>();
     sent::<TryLockRequest>();
 };

@@ -1,9 +1,9 @@
-//! What each node said in a round: for errors, for a guard's votes, for health.
+//! What each node said in a round: for errors, for a guard's votes, for health and inspection.
 
 use std::fmt;
 use std::time::Duration;
 
-use crate::node::{NodeError, Refusal};
+use crate::node::{Holding, NodeError, Refusal};
 use crate::token::Token;
 
 /// What one node said.
@@ -24,6 +24,10 @@ pub enum Outcome {
     Granted,
     /// The node said no.
     Refused(Refusal),
+    /// The node has nothing under the resource: what an inspection found.
+    Free,
+    /// The node has this under the resource: what an inspection found.
+    Held(Holding),
     /// There was no answer; the error says why.
     Failed(NodeError),
     /// The node did not answer within the node timeout.
@@ -70,6 +74,13 @@ impl fmt::Display for NodeReport {
                 write!(f, "refused after {latency:.1?}, held by {holder}")?;
             }
             Outcome::Refused(_) => write!(f, "refused after {latency:.1?}")?,
+            Outcome::Free => write!(f, "free after {latency:.1?}")?,
+            Outcome::Held(Holding { token, remaining: Some(left) }) => {
+                write!(f, "held by {token} for {left:.1?} after {latency:.1?}")?;
+            }
+            Outcome::Held(Holding { token, remaining: None }) => {
+                write!(f, "held by {token} without expiry after {latency:.1?}")?;
+            }
             Outcome::Failed(error) => write!(f, "{error} (after {latency:.1?})")?,
             Outcome::TimedOut => write!(f, "timed out after {latency:.1?}")?,
             Outcome::Pending => write!(f, "no answer yet after {latency:.1?}")?,
@@ -92,7 +103,7 @@ pub(crate) fn holder<'a>(outcomes: impl Iterator<Item = &'a Outcome> + Clone) ->
 }
 
 /// The reports of all nodes, as the source of an error.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct NodeReports(pub(crate) Vec<NodeReport>);
 
 impl std::ops::Deref for NodeReports {

@@ -1,14 +1,16 @@
 //! One request to all nodes at once, and the count of their votes.
 
+use std::fmt;
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use crate::calls::{Call, Calls, Ending};
 use crate::clock::Instant;
+use crate::decide::sight::Sight;
 use crate::decide::tally::{Decision, Question, Standing, Tally};
 use crate::error::{Error, ErrorKind};
-use crate::node::{LockNode, NodeErrorKind, ServerId, Vote};
+use crate::node::{Holding, LockNode, NodeErrorKind, ServerId, Vote};
 use crate::report::{self, NodeReport, NodeReports, Outcome};
 use crate::shared::Shared;
 use crate::token::Token;
@@ -74,12 +76,24 @@ impl<'a> Round<'a> {
 
 impl From<Ending> for Outcome {
     fn from(ending: Ending) -> Self {
-        match ending {
-            Ending::Answered(Vote::Granted) => Self::Granted,
-            Ending::Answered(Vote::Refused(refusal)) => Self::Refused(refusal),
-            Ending::Failed(error) => Self::Failed(error),
-            Ending::TimedOut => Self::TimedOut,
-        }
+        outcome(ending, |vote| match vote {
+            Vote::Granted => Self::Granted,
+            Vote::Refused(refusal) => Self::Refused(refusal),
+        })
+    }
+}
+
+impl From<Ending<Option<Holding>>> for Outcome {
+    fn from(ending: Ending<Option<Holding>>) -> Self {
+        outcome(ending, |found| found.map_or(Self::Free, Self::Held))
+    }
+}
+
+fn outcome<T>(ending: Ending<T>, of: impl FnOnce(T) -> Outcome) -> Outcome {
+    match ending {
+        Ending::Answered(answer) => of(answer),
+        Ending::Failed(error) => Outcome::Failed(error),
+        Ending::TimedOut => Outcome::TimedOut,
     }
 }
 
@@ -100,8 +114,8 @@ impl Ballots {
     pub(crate) fn cast(&mut self, index: usize, outcome: Outcome, shared: &Shared) {
         let latency = shared.now().saturating_duration_since(self.start);
         let server = match outcome {
-            Outcome::Granted | Outcome::Refused(_) => shared.members[index].node.server(),
-            _ => None,
+            Outcome::Failed(_) | Outcome::TimedOut | Outcome::Pending => None,
+            _ => shared.members[index].node.server(),
         };
         self.aliases |= server.is_some() && self.ballots.iter().any(|other| other.server == server);
         self.ballots[index] = Ballot { outcome, latency, server };
@@ -123,6 +137,20 @@ impl Ballots {
             let same = (voter..self.ballots.len()).filter(|index| self.first_of_server(*index) == voter);
             same.map(|index| self.ballots[index].standing()).max().unwrap_or(Standing::Failed)
         }))
+    }
+
+    /// What each voter sees of a resource. Nodes that are one server have one sight: that of the first that answered.
+    pub(crate) fn sights(&self) -> Vec<Sight<'_>> {
+        let all = || 0..self.ballots.len();
+        let voters = all().filter(|index| self.first_of_server(*index) == *index);
+        voters
+            .map(|voter| {
+                let same = all().filter(|index| self.first_of_server(*index) == voter);
+                same.map(|index| self.ballots[index].sight())
+                    .find(|sight| sight.is_answer())
+                    .unwrap_or(if self.is_pending(voter) { Sight::Pending } else { Sight::Failed })
+            })
+            .collect()
     }
 
     /// What every node said, for people.
@@ -163,8 +191,19 @@ impl Ballots {
         format!("at most {votes} of {nodes} nodes answer, {quorum} must")
     }
 
+    /// Why too few nodes answered about `resources`: they failed, or have something other than a lock under the key.
+    pub(crate) fn no_quorum(&self, resources: &dyn fmt::Display, shared: &Shared) -> (ErrorKind, String) {
+        let (nodes, wrong) = (self.ballots.len(), self.wrong_type());
+        if nodes - wrong < shared.quorum() {
+            let message =
+                format!("{resources} is no lock: {wrong} of {nodes} nodes have something else under it");
+            return (ErrorKind::WrongType, message);
+        }
+        (ErrorKind::NoQuorum, format!("no quorum for {resources}: {}", self.too_few_answer(shared)))
+    }
+
     /// How many nodes have something other than a lock under the key.
-    pub(crate) fn wrong_type(&self) -> usize {
+    fn wrong_type(&self) -> usize {
         let wrong = |ballot: &&Ballot| match &ballot.outcome {
             Outcome::Failed(error) => error.kind() == NodeErrorKind::WrongType,
             _ => false,
@@ -181,10 +220,20 @@ impl Ballots {
 }
 
 impl Ballot {
+    fn sight(&self) -> Sight<'_> {
+        match &self.outcome {
+            Outcome::Free => Sight::Free,
+            Outcome::Held(holding) => Sight::Held(holding),
+            Outcome::Pending => Sight::Pending,
+            _ => Sight::Failed,
+        }
+    }
+
     fn standing(&self) -> Standing {
         match self.outcome {
             Outcome::Granted => Standing::Granted,
-            Outcome::Refused(_) => Standing::Refused,
+            // What an inspection finds is an answer, and grants nothing.
+            Outcome::Refused(_) | Outcome::Free | Outcome::Held(_) => Standing::Refused,
             Outcome::Failed(_) | Outcome::TimedOut => Standing::Failed,
             Outcome::Pending => Standing::Pending,
         }

@@ -165,7 +165,9 @@ fn one_node_is_the_single_instance_lock_and_four_tolerate_one_failure() {
 fn nodes_that_are_one_server_have_one_vote() {
     use std::sync::Arc;
 
-    use redlock_core::{Claim, LockNode, NodeError, Redlock, Vote, async_trait};
+    use redlock_core::{
+        Capabilities, Claim, Finding, Holding, LockNode, NodeError, Redlock, Resource, Vote, async_trait,
+    };
 
     /// A second name for a server.
     struct Alias(redlock_testkit::MemoryNode, &'static str);
@@ -187,6 +189,12 @@ fn nodes_that_are_one_server_have_one_vote() {
         async fn release(&self, claim: &Claim) -> Result<Vote, NodeError> {
             self.0.release(claim).await
         }
+        async fn inspect(&self, resource: &Resource) -> Result<Option<Holding>, NodeError> {
+            self.0.inspect(resource).await
+        }
+        fn capabilities(&self) -> Capabilities {
+            self.0.capabilities()
+        }
     }
 
     with_nodes(1, async |world| {
@@ -198,7 +206,12 @@ fn nodes_that_are_one_server_have_one_vote() {
 
         let guard = redlock.lock("a", TTL).await.unwrap();
         guard.extend(TTL).await.unwrap();
+        assert!(redlock.inspect("a").await.unwrap().is_held_by(&guard));
         drop(guard);
+
+        server.put("c", stranger().token().clone(), Ttl::MAX);
+        let inspection = redlock.inspect("c").await.unwrap();
+        assert_eq!(&Finding::Undecided, inspection.finding(), "two names have it, one server does");
 
         world.nodes[0].crash();
         let error = redlock.try_lock("b", TTL).await.unwrap_err();

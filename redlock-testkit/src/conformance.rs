@@ -116,6 +116,7 @@ mod acquire;
 mod calls;
 mod expiry;
 mod extend;
+mod inspect;
 mod many;
 mod names;
 mod release;
@@ -219,6 +220,11 @@ macro_rules! __conformance_cases {
             release::release_leaves_other_resources_of_the_token
             release::release_after_expiry_is_refused
             release::what_is_no_lock_is_an_error_to_acquire_and_nothing_to_release
+            inspect::inspect_tells_who_and_how_long
+            inspect::inspect_of_what_is_free_finds_nothing
+            inspect::inspect_changes_nothing
+            inspect::inspect_of_what_is_no_lock_is_an_error
+            inspect::capabilities_tell_whether_inspect_answers
             names::resource_names_are_binary_safe
             names::resources_are_not_joined
             names::the_longest_names_work

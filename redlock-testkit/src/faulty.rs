@@ -18,14 +18,14 @@ use std::time::Duration;
 use event_listener::Event;
 use futures_channel::oneshot;
 use redlock_core::{
-    Capabilities, Claim, ConnectionId, LockNode, NodeError, Refusal, Runtime, ServerId, Ttl, Vote,
-    async_trait,
+    Capabilities, Claim, ConnectionId, Holding, LockNode, NodeError, Refusal, Resource, Runtime, ServerId,
+    Ttl, Vote, async_trait,
 };
 
 pub use self::fake::{FakeNode, fake_nodes};
 use self::fault::Effect;
 pub use self::fault::{Fault, Operation};
-use self::state::{Admission, Answer, Held, Request, State};
+use self::state::{Admission, Answer, Held, Request, State, as_found};
 
 /// Any [`LockNode`], with faults. Clones are handles to the same: give one to the code under test and keep one.
 ///
@@ -253,6 +253,10 @@ impl<N: LockNode> LockNode for Faulty<N> {
 
     async fn release(&self, claim: &Claim) -> Result<Vote, NodeError> {
         self.call(Request::Release(claim.clone())).await
+    }
+
+    async fn inspect(&self, resource: &Resource) -> Result<Option<Holding>, NodeError> {
+        self.call(Request::inspect(resource)).await.map(as_found)
     }
 
     /// None, unless the node is [`ordered`](Faulty::ordered).

@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use redlock_core::{
-    Claim, ConnectionId, Instant, IntoResource, LockNode, NodeError, Resource, Runtime, ServerId, Token, Ttl,
-    Vote, async_trait, boot_time,
+    Capabilities, Claim, ConnectionId, Holding, Instant, IntoResource, LockNode, NodeError, Resource,
+    Runtime, ServerId, Token, Ttl, Vote, async_trait, boot_time,
 };
 
 use self::store::Store;
@@ -128,6 +128,14 @@ impl LockNode for MemoryNode {
 
     async fn release(&self, claim: &Claim) -> Result<Vote, NodeError> {
         Ok(self.store().release(claim, self.now()))
+    }
+
+    async fn inspect(&self, resource: &Resource) -> Result<Option<Holding>, NodeError> {
+        self.store().inspect(resource, self.now())
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::default().with_inspect()
     }
 
     /// Always the same: within a process nothing is lost or overtaken.

@@ -68,6 +68,22 @@ fn servers_grant_refuse_and_expire() {
 }
 
 #[test]
+fn servers_tell_who_holds_what_also_when_they_are_read_only() {
+    let world = world(1, 1, Transport::Streams);
+    let (node, server) = (world.node(0), world.servers[0].clone());
+    world.run(async move {
+        let resource = &claim("x").resources()[0].clone();
+        assert_eq!(None, node.inspect(resource).await.unwrap());
+        node.acquire(&claim("x"), ttl(SECOND)).await.unwrap();
+        server.read_only(true);
+        let found = node.inspect(resource).await.unwrap().unwrap();
+        assert_eq!(Token::from_bytes("x"), found.token);
+        assert!(found.remaining.is_some_and(|left| SECOND / 2 < left && left <= SECOND), "{found:?}");
+    });
+    assert_eq!(1, world.servers[0].len());
+}
+
+#[test]
 fn a_stopped_server_carries_out_late_what_it_received() {
     let world = world(1, 1, Transport::Streams);
     let (node, me, server) = (world.node(0), world.client.clone(), world.servers[0].clone());

@@ -12,7 +12,7 @@
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
-use redlock_core::{Claim, NodeError, Resource, Ttl, Vote};
+use redlock_core::{Claim, Holding, NodeError, Resource, Ttl, Vote};
 
 use crate::connection::{Command, Connection, Failure, Reply};
 use crate::reply::{self, unanswered};
@@ -34,11 +34,12 @@ macro_rules! script {
 
 const ACQUIRE: &str = include_str!("scripts/acquire.lua");
 static EXTEND: Script = script!("scripts/extend.lua");
+static INSPECT: Script = script!("scripts/inspect.lua");
 static RELEASE: Script = script!("scripts/release.lua");
 
 /// The texts of the scripts that are called by their SHA-1, for `SCRIPT LOAD`.
-pub(crate) fn scripts() -> [&'static str; 2] {
-    [EXTEND.text, RELEASE.text]
+pub(crate) fn scripts() -> [&'static str; 3] {
+    [EXTEND.text, RELEASE.text, INSPECT.text]
 }
 
 /// Sets every resource to the token, or none. `set_get`: whether the server has `SET .. NX GET`.
@@ -95,6 +96,18 @@ pub(crate) async fn release<C: Connection>(
     reply::verdict(&reply.map_err(|failure| unanswered(&failure))?, claim)
 }
 
+/// Reads who holds a resource, and for how long. A script, because between two commands the key may expire and be taken,
+/// and the new holder's time would be told of the old one.
+pub(crate) async fn inspect<C: Connection>(
+    connection: &C,
+    prefix: &[u8],
+    resource: &Resource,
+) -> Result<Option<Holding>, NodeError> {
+    let over = Over { keys: vec![key(prefix, resource)], count: "1".into(), token: None, millis: None };
+    let reply = run(connection, &INSPECT, over).await;
+    reply::holding(reply.map_err(|failure| unanswered(&failure))?, resource)
+}
+
 /// Runs a script over the claim's keys; where the server does not know it (any more), sends it along.
 async fn run<C: Connection>(connection: &C, script: &Script, over: Over<'_>) -> Result<Reply, Failure> {
     let args = over.args(&script.sha);
@@ -107,11 +120,11 @@ async fn run<C: Connection>(connection: &C, script: &Script, over: Over<'_>) -> 
     }
 }
 
-/// What a script works over: the keys, the token, and the TTL if it takes one.
+/// What a script works over: the keys, and the token and the TTL if it takes one.
 struct Over<'a> {
     keys: Vec<Cow<'a, [u8]>>,
     count: String,
-    token: &'a [u8],
+    token: Option<&'a [u8]>,
     millis: Option<String>,
 }
 
@@ -119,7 +132,7 @@ impl<'a> Over<'a> {
     fn new(prefix: &[u8], claim: &'a Claim, ttl: Option<Ttl>) -> Self {
         let keys: Vec<_> = claim.resources().iter().map(|resource| key(prefix, resource)).collect();
         let (count, millis) = (keys.len().to_string(), ttl.map(|ttl| ttl.as_millis().to_string()));
-        Self { keys, count, token: claim.token().as_bytes(), millis }
+        Self { keys, count, token: Some(claim.token().as_bytes()), millis }
     }
 
     /// The arguments of `EVAL` for a script's text, or of `EVALSHA` for its SHA-1.
@@ -127,7 +140,7 @@ impl<'a> Over<'a> {
         let mut args: Vec<&[u8]> = Vec::with_capacity(self.keys.len() + 4);
         args.extend([script.as_bytes(), self.count.as_bytes()]);
         args.extend(self.keys.iter().map(|key| &**key));
-        args.push(self.token);
+        args.extend(self.token);
         args.extend(self.millis.as_ref().map(String::as_bytes));
         args
     }

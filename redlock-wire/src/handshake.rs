@@ -22,11 +22,12 @@ pub(crate) struct Server {
 /// Asks the server. The error says why it is not ready.
 pub(crate) async fn greet<C: Connection>(connection: &C) -> Result<Server, String> {
     let load = |text| [b"LOAD".as_slice(), str::as_bytes(text)];
-    let [extend, release] = commands::scripts().map(load);
+    let [extend, release, inspect] = commands::scripts().map(load);
     let questions = [
         Command::Other { name: "INFO", args: &[b"server"] },
         Command::Other { name: "SCRIPT", args: &extend },
         Command::Other { name: "SCRIPT", args: &release },
+        Command::Other { name: "SCRIPT", args: &inspect },
     ];
     let replies = connection.pipeline(&questions).await.map_err(|failure| published(&failure.message))?;
     understand(&replies)

@@ -11,7 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redlock_core::{
-    Claim, ConnectionId, Instant, LockNode, NodeError, NodeErrorKind, ServerId, Ttl, Vote, async_trait,
+    Capabilities, Claim, ConnectionId, Holding, Instant, LockNode, NodeError, NodeErrorKind, Resource,
+    ServerId, Ttl, Vote, async_trait,
 };
 
 use crate::commands;
@@ -93,11 +94,11 @@ impl<C: Connector> Node<C> {
     }
 
     /// Sends a request over `link`, and learns from what becomes of it.
-    async fn send(
+    async fn send<T>(
         &self,
         link: &Link<C::Connection>,
-        request: impl Future<Output = Result<Vote, NodeError>>,
-    ) -> Result<Vote, NodeError> {
+        request: impl Future<Output = Result<T, NodeError>>,
+    ) -> Result<T, NodeError> {
         let mut flight = Flight { node: &self.0, link, since: self.0.options.runtime.now(), over: false };
         let outcome = request.await;
         flight.land(&outcome);
@@ -166,7 +167,7 @@ struct Flight<'a, C: Connector> {
 
 impl<C: Connector> Flight<'_, C> {
     /// What is learnt about the connection.
-    fn land(&mut self, outcome: &Result<Vote, NodeError>) {
+    fn land<T>(&mut self, outcome: &Result<T, NodeError>) {
         self.over = true;
         match outcome {
             Err(error) if matches!(error.kind(), NodeErrorKind::Unavailable | NodeErrorKind::Unknown) => {
@@ -212,6 +213,11 @@ impl<C: Connector> LockNode for Node<C> {
         self.send(&link, commands::release(&link.connection, prefix, claim)).await
     }
 
+    async fn inspect(&self, resource: &Resource) -> Result<Option<Holding>, NodeError> {
+        let (link, prefix) = (self.link().await?, &self.0.options.key_prefix);
+        self.send(&link, commands::inspect(&link.connection, prefix, resource)).await
+    }
+
     fn connection(&self) -> Option<ConnectionId> {
         self.0.slot.look(|state| match state {
             State::Up(link) => Some(ConnectionId(link.generation)),
@@ -221,6 +227,10 @@ impl<C: Connector> LockNode for Node<C> {
 
     fn server(&self) -> Option<ServerId> {
         self.0.slot.server()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::default().with_inspect()
     }
 }
 

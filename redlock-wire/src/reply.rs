@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use redlock_core::{Claim, NodeError, Refusal, Token, Vote};
+use redlock_core::{Claim, Holding, NodeError, Refusal, Resource, Token, Vote};
 
 use crate::connection::{Failure, Reply, Sent};
 
@@ -67,6 +67,26 @@ pub(crate) fn verdict(reply: &Reply, claim: &Claim) -> Result<Vote, NodeError> {
             _ => Err(surprise(reply)),
         },
         _ => Err(surprise(reply)),
+    }
+}
+
+/// What an inspection answers: 0, or `{0, holder, remaining}`, or `{-1, 1}` for a key of another type.
+pub(crate) fn holding(reply: Reply, resource: &Resource) -> Result<Option<Holding>, NodeError> {
+    match reply {
+        Reply::Int(0) => Ok(None),
+        Reply::Error(message) => Err(rejected(&message)),
+        Reply::Array(parts) => match parts.as_slice() {
+            [Reply::Int(0), Reply::Bytes(holder), Reply::Int(left)] => {
+                let holding = Holding::of(Token::from_bytes(holder));
+                Ok(Some(match u64::try_from(*left) {
+                    Ok(left) => holding.expiring_in(Duration::from_millis(left)),
+                    Err(_) => holding,
+                }))
+            }
+            [Reply::Int(-1), Reply::Int(1)] => Err(NodeError::wrong_type(resource)),
+            _ => Err(surprise(&Reply::Array(parts))),
+        },
+        other => Err(surprise(&other)),
     }
 }
 
@@ -166,6 +186,27 @@ mod tests {
         }
         assert_eq!(Err(NodeErrorKind::Unknown), kind(outcome(Reply::Int(-1))));
         assert_eq!(Err(NodeErrorKind::Unknown), kind(outcome(Reply::Nil)));
+    }
+
+    #[test]
+    fn an_inspection_tells_who_and_how_long() {
+        let outcome = |reply| holding(reply, &claim().resources()[1]).map_err(|error| error.kind());
+        let held = |left| Reply::Array(vec![Reply::Int(0), bytes("other"), Reply::Int(left)]);
+        let other = || Holding::of(Token::from_bytes("other"));
+        assert_eq!(Ok(None), outcome(Reply::Int(0)));
+        assert_eq!(Ok(Some(other().expiring_in(Duration::from_millis(70)))), outcome(held(70)));
+        assert_eq!(Ok(Some(other().expiring_in(Duration::ZERO))), outcome(held(0)));
+        assert_eq!(Ok(Some(other())), outcome(held(-1)), "it never expires");
+        let wrong = holding(Reply::Array(vec![Reply::Int(-1), Reply::Int(1)]), &claim().resources()[1]);
+        let wrong = wrong.unwrap_err();
+        assert_eq!(NodeErrorKind::WrongType, wrong.kind());
+        assert!(wrong.to_string().contains("\"b\""), "{wrong}");
+        assert_eq!(Err(NodeErrorKind::Rejected), outcome(error("NOPERM no")));
+        for odd in [Reply::Nil, Reply::Int(1), bytes("hunter2"), Reply::Array(vec![bytes("hunter2")])] {
+            let odd = holding(odd, &claim().resources()[0]).unwrap_err();
+            assert_eq!(NodeErrorKind::Unknown, odd.kind());
+            assert!(!odd.to_string().contains("hunter2"), "{odd}");
+        }
     }
 
     #[test]

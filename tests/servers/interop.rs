@@ -42,6 +42,33 @@ async fn our_lock_excludes_and_is_released_by_hand() {
 }
 
 #[tokio::test]
+async fn the_owner_is_seen_by_hand_and_by_inspection() {
+    let servers = five();
+    let redlock = builder(&servers).node_timeout(NODE_TIMEOUT).owner("host-1:4242").build().unwrap();
+    all_up(&redlock).await;
+    let guard = redlock.lock("a", TTL).await.unwrap();
+    granted_by_all(&guard).await;
+    let token = servers[0].command(&["GET", "a"]);
+    assert!(token.starts_with("host-1:4242#") && token.len() == "host-1:4242#".len() + 40, "{token}");
+
+    let other = warm(&servers).await;
+    let inspection = other.inspect("a").await.unwrap();
+    assert_eq!(Some("host-1:4242"), inspection.holder().unwrap().owner());
+    assert!(inspection.is_held_by(&guard) && inspection.remaining() > Some(Duration::from_secs(8)));
+    assert!(!format!("{inspection} {inspection:?}").contains(&token[token.len() - 40..]), "{inspection}");
+
+    assert!(other.inspect("b").await.unwrap().is_free());
+    for server in &servers {
+        server.command(&["SET", "b", "their token"]);
+    }
+    let inspection = other.inspect("b").await.unwrap();
+    assert_eq!((None, None), (inspection.holder().unwrap().owner(), inspection.remaining()), "no expiry");
+    drop(guard);
+    redlock.close().await;
+    assert!(other.inspect("a").await.unwrap().is_free());
+}
+
+#[tokio::test]
 async fn names_are_bytes() {
     let servers = five();
     let redlock = warm(&servers).await;

@@ -15,6 +15,8 @@ pub enum Operation {
     Extend,
     /// [`LockNode::release`](redlock_core::LockNode::release).
     Release,
+    /// [`LockNode::inspect`](redlock_core::LockNode::inspect).
+    Inspect,
 }
 
 /// Something that goes wrong with requests to a [`Faulty`](crate::Faulty) node: with all of them until it is cleared,
@@ -47,7 +49,7 @@ pub(super) enum Effect {
 }
 
 impl Fault {
-    /// The node says no and changes nothing.
+    /// The node says no and changes nothing. Not to an inspection, which asks for nothing.
     pub fn refuse() -> Self {
         Self::new(Effect::Refuse)
     }
@@ -134,6 +136,9 @@ impl Fault {
     }
 
     fn strikes(&self, operation: Operation) -> bool {
+        if operation == Operation::Inspect && matches!(self.effect, Effect::Refuse) {
+            return false;
+        }
         self.only.is_none_or(|only| only == operation)
     }
 }
@@ -219,6 +224,15 @@ mod tests {
         assert_eq!("nothing", strikes(&mut script, Operation::Extend));
         assert_eq!("refuse", strikes(&mut script, Operation::Release));
         assert_eq!("nothing", strikes(&mut script, Operation::Release));
+    }
+
+    #[test]
+    fn an_inspection_is_never_refused() {
+        let mut script = Script::default();
+        script.add(Fault::refuse());
+        assert_eq!("nothing", strikes(&mut script, Operation::Inspect));
+        script.add(Fault::hang());
+        assert_eq!("hang", strikes(&mut script, Operation::Inspect));
     }
 
     #[test]

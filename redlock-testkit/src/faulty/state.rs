@@ -6,10 +6,13 @@
 use std::collections::VecDeque;
 
 use futures_channel::oneshot;
-use redlock_core::{Claim, ConnectionId, LockNode, NodeError, Ttl, Vote};
+use redlock_core::{
+    Claim, ConnectionId, Holding, IntoResources, LockNode, NodeError, Refusal, Resource, Token, Ttl, Vote,
+};
 
 use super::fault::{Effect, Operation, Script};
 
+/// What an inspection finds is answered as a vote: granted is free, and a refusal names the holder.
 pub(crate) type Answer = Result<Vote, NodeError>;
 
 #[derive(Clone)]
@@ -17,12 +20,22 @@ pub(crate) enum Request {
     Acquire(Claim, Ttl),
     Extend(Claim, Ttl),
     Release(Claim),
+    /// The token is nobody's.
+    Inspect(Claim),
 }
 
 impl Request {
+    pub(crate) fn inspect(resource: &Resource) -> Self {
+        let resources = resource.into_resources().expect("one resource is no two of the same");
+        Self::Inspect(Claim::new(resources, Token::from_bytes("")))
+    }
+
     pub(crate) fn claim(&self) -> &Claim {
         match self {
-            Self::Acquire(claim, _) | Self::Extend(claim, _) | Self::Release(claim) => claim,
+            Self::Acquire(claim, _)
+            | Self::Extend(claim, _)
+            | Self::Release(claim)
+            | Self::Inspect(claim) => claim,
         }
     }
 
@@ -31,6 +44,7 @@ impl Request {
             Self::Acquire(..) => Operation::Acquire,
             Self::Extend(..) => Operation::Extend,
             Self::Release(_) => Operation::Release,
+            Self::Inspect(_) => Operation::Inspect,
         }
     }
 
@@ -39,8 +53,28 @@ impl Request {
             Self::Acquire(claim, ttl) => node.acquire(claim, *ttl).await,
             Self::Extend(claim, ttl) => node.extend(claim, *ttl).await,
             Self::Release(claim) => node.release(claim).await,
+            Self::Inspect(claim) => node.inspect(&claim.resources()[0]).await.map(as_vote),
         }
     }
+}
+
+pub(crate) fn as_vote(found: Option<Holding>) -> Vote {
+    let Some(Holding { token, remaining, .. }) = found else { return Vote::Granted };
+    let refusal = Refusal::by(token);
+    Vote::Refused(match remaining {
+        Some(remaining) => refusal.expiring_in(remaining),
+        None => refusal,
+    })
+}
+
+/// The answer to an inspection.
+pub(crate) fn as_found(vote: Vote) -> Option<Holding> {
+    let Vote::Refused(Refusal { holder: Some(token), remaining, .. }) = vote else { return None };
+    let holding = Holding::of(token);
+    Some(match remaining {
+        Some(remaining) => holding.expiring_in(remaining),
+        None => holding,
+    })
 }
 
 /// What is held back, oldest first.
@@ -71,7 +105,7 @@ pub(super) struct State {
     pub(super) connections_lost: u64,
     connection: Option<(ConnectionId, u64)>,
     connections: u64,
-    seen: [u64; 3],
+    seen: [u64; 4],
 }
 
 impl State {

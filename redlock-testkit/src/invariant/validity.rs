@@ -76,9 +76,10 @@ fn revived(entry: &Event, event: usize, leases: &BTreeMap<TokenNumber, Lease>) -
 /// Answers whose lease has to be looked at.
 fn apply(what: &What, now: Instant, leases: &mut BTreeMap<TokenNumber, Lease>) -> Option<TokenNumber> {
     match *what {
-        What::Received { request: Request { server, operation, token, .. }, said: Said::Granted }
-            if operation != Operation::Release =>
-        {
+        What::Received {
+            request: Request { server, operation: Operation::Acquire | Operation::Extend, token, .. },
+            said: Said::Granted,
+        } => {
             leases.entry(token).or_default().yes.insert(server);
             None
         }

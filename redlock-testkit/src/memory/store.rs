@@ -1,4 +1,4 @@
-//! What lies under the keys of one node, and the three operations on it: pure, on values and the time handed in.
+//! What lies under the keys of one node, and the operations on it: pure, on values and the time handed in.
 //!
 //! An operation looks at every resource of a claim before it changes the first, so that a refusal changes nothing. A key
 //! lives while `now < expires`; a dead one is treated as absent everywhere and is swept out now and then.
@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use redlock_core::{Claim, Instant, NodeError, Refusal, Resource, Token, Ttl, Vote};
+use redlock_core::{Claim, Holding, Instant, NodeError, Refusal, Resource, Token, Ttl, Vote};
 
 #[derive(Default)]
 pub(crate) struct Store {
@@ -71,6 +71,16 @@ impl Store {
             }
         }
         if deleted { Vote::Granted } else { Vote::Refused(Refusal::default()) }
+    }
+
+    pub(crate) fn inspect(&self, resource: &Resource, now: Instant) -> Result<Option<Holding>, NodeError> {
+        let Some(entry) = self.living(resource, now) else { return Ok(None) };
+        let Value::Lock(token) = &entry.value else { return Err(NodeError::wrong_type(resource)) };
+        let holding = Holding::of(token.clone());
+        Ok(Some(match entry.remaining(now) {
+            Some(remaining) => holding.expiring_in(remaining),
+            None => holding,
+        }))
     }
 
     pub(crate) fn holder(&self, resource: &Resource, now: Instant) -> Option<&Token> {

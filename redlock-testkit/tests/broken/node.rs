@@ -8,8 +8,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use redlock_core::{
-    Claim, ConnectionId, Instant, LockNode, NodeError, Refusal, Resource, ServerId, Token, Ttl, Vote,
-    async_trait, boot_time,
+    Capabilities, Claim, ConnectionId, Holding, Instant, IntoResources, LockNode, NodeError, Refusal,
+    Resource, ServerId, Token, Ttl, Vote, async_trait, boot_time,
 };
 
 use super::Flaw::{self, *};
@@ -152,6 +152,40 @@ impl LockNode for Node {
             }
         }
         Ok(if mine.is_empty() { no() } else { Vote::Granted })
+    }
+
+    async fn inspect(&self, resource: &Resource) -> Result<Option<Holding>, NodeError> {
+        self.enter().await?;
+        let nobody = Claim::new(resource.into_resources().expect("one"), Token::from_bytes("somebody"));
+        let key = self.keys(&nobody).remove(0);
+        let found = self.living().get(&key).cloned();
+        match self.flaw {
+            InspectIsClaimed => return Err(NodeError::unsupported("inspect")),
+            InspectFindsNothing => return Ok(None),
+            InspectTakes if found.is_none() => drop(self.acquire(&nobody, Ttl::MAX).await),
+            InspectRearms if found.is_some() => {
+                let later = boot_time() + Duration::from_secs(3600);
+                self.living().entry(key).and_modify(|(_, deadline)| *deadline = later);
+            }
+            InspectFindsTheDead if found.is_none() => return Ok(Some(Holding::of(nobody.token().clone()))),
+            _ => {}
+        }
+        let Some((token, deadline)) = found else { return Ok(None) };
+        if token == NO_LOCK && self.flaw != InspectTakesAnyType {
+            return Err(NodeError::wrong_type(resource));
+        }
+        let token = if self.flaw == InspectNamesNobody { b"".to_vec() } else { token };
+        let left = deadline.saturating_duration_since(boot_time());
+        let told = if self.flaw == InspectTellsAnHour { Duration::from_secs(3600) } else { left };
+        Ok(Some(Holding::of(Token::from_bytes(token)).expiring_in(told)))
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        if self.flaw == InspectIsASecret {
+            Capabilities::default()
+        } else {
+            Capabilities::default().with_inspect()
+        }
     }
 
     fn connection(&self) -> Option<ConnectionId> {

@@ -14,12 +14,13 @@ use std::time::Duration;
 use event_listener::Event;
 use futures_channel::oneshot;
 use redlock_core::{
-    Claim, ConnectionId, Instant, LockNode, NodeError, NodeErrorKind, Runtime, ServerId, Ttl, async_trait,
+    Capabilities, Claim, ConnectionId, Holding, Instant, LockNode, NodeError, NodeErrorKind, Resource,
+    Runtime, ServerId, Ttl, async_trait,
 };
 
 use super::link::Link;
 use super::{Direction, Network, Transport};
-use crate::faulty::state::{Answer, Request};
+use crate::faulty::state::{Answer, Request, as_found};
 use crate::history::{self, Place, Said, Trouble, What};
 use crate::sim::server::{Arrival, Delivery, Server};
 
@@ -272,6 +273,14 @@ impl LockNode for Remote {
 
     async fn release(&self, claim: &Claim) -> Answer {
         self.call(Request::Release(claim.clone())).await
+    }
+
+    async fn inspect(&self, resource: &Resource) -> Result<Option<Holding>, NodeError> {
+        self.call(Request::inspect(resource)).await.map(as_found)
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::default().with_inspect()
     }
 
     fn connection(&self) -> Option<ConnectionId> {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use redlock_core::{Instant, NodeError, Token, Vote};
 
 use super::Carried;
-use crate::faulty::state::Request;
+use crate::faulty::state::{Request, as_vote};
 use crate::memory::store::Store;
 use crate::sim::Clock;
 
@@ -47,13 +47,15 @@ impl Machine {
     pub(super) fn carry_out(&mut self, request: &Request, now: Instant) -> Carried {
         let shown = self.shown(now);
         let answer = match request {
+            Request::Inspect(claim) => self.store.inspect(&claim.resources()[0], shown).map(as_vote),
             _ if self.read_only => Err(NodeError::rejected("READONLY You can't write against a replica")),
             Request::Acquire(..) if self.out_of_memory => Err(NodeError::rejected("OOM command not allowed")),
             Request::Acquire(claim, ttl) => self.store.acquire(claim, *ttl, shown),
             Request::Extend(claim, ttl) => self.store.extend(claim, *ttl, shown),
             Request::Release(claim) => Ok(self.store.release(claim, shown)),
         };
-        let wrote = !matches!(request, Request::Release(_)) && matches!(answer, Ok(Vote::Granted));
+        let writes = matches!(request, Request::Acquire(..) | Request::Extend(..));
+        let wrote = writes && matches!(answer, Ok(Vote::Granted));
         let until = if wrote { self.until(request, now) } else { None };
         Carried { answer, until }
     }

@@ -1,0 +1,195 @@
+//! Who has a resource, without taking it.
+
+mod common;
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::{MS, NODE_TIMEOUT, TTL, kind, stranger, with_five, with_nodes};
+use redlock_core::{
+    Claim, ErrorKind, Finding, LockNode, NodeError, Outcome, Redlock, Token, Ttl, Vote, async_trait,
+};
+use redlock_testkit::{FakeNode, Fault, Operation};
+
+fn ttl(millis: u32) -> Ttl {
+    Ttl::new(MS * millis).expect("a valid TTL")
+}
+
+#[test]
+fn a_quorum_says_who_and_how_long_at_least() {
+    with_five(async |world| {
+        let ours = common::builder(&world.process, &world.nodes).owner("host-1").build().unwrap();
+        let guard = ours.lock("a", TTL).await.unwrap();
+        world.sleep(Duration::from_secs(1)).await;
+        let inspection = world.stranger().inspect("a").await.unwrap();
+        assert_eq!(Some(&guard.fingerprint()), inspection.holder());
+        assert_eq!(Some(Duration::from_secs(9)), inspection.remaining());
+        assert_eq!(
+            format!("\"a\" is held by host-1#{} for at least 9.0s", &guard.fingerprint().to_string()[7..]),
+            inspection.to_string()
+        );
+        assert!(inspection.is_held_by(&guard) && !inspection.is_free());
+        let other = ours.lock("b", TTL).await.unwrap();
+        assert!(!inspection.is_held_by(&other));
+        // Nothing was taken, nothing extended, nothing left behind.
+        assert_eq!(5, world.keys());
+        drop((guard, other));
+        ours.close().await;
+        world.nothing_left().await;
+    });
+}
+
+#[test]
+fn what_nobody_has_is_free() {
+    with_five(async |world| {
+        let inspection = world.redlock.inspect("a").await.unwrap();
+        assert_eq!(
+            (&Finding::Free, None, None),
+            (inspection.finding(), inspection.holder(), inspection.remaining())
+        );
+        assert_eq!("\"a\" is free", inspection.to_string());
+        assert_eq!(0, world.keys());
+        let guard = world.lock().await;
+        assert!(!inspection.is_held_by(&guard), "it was nobody's then");
+    });
+}
+
+#[test]
+fn the_quorum_th_largest_time_counts_less_what_the_question_took() {
+    with_five(async |world| {
+        for (node, millis) in world.nodes.iter().zip([1_000, 5_000, 3_000, 4_000, 2_000]) {
+            node.inner().put("a", stranger().token().clone(), ttl(millis));
+            node.inject(Fault::hold_reply().on(Operation::Inspect));
+        }
+        let redlock = world.redlock.clone();
+        let nodes = world.nodes.clone();
+        let process = world.process.clone();
+        world.spawn(async move {
+            redlock_core::Runtime::sleep(&process, MS * 100).await;
+            for node in &nodes[1..4] {
+                node.resume().await;
+            }
+        });
+        let (inspection, took) = world.time(redlock.inspect("a")).await;
+        let inspection = inspection.unwrap();
+        assert_eq!(MS * 100, took);
+        // The nodes between hold it for 5, 3 and 4 s.
+        assert_eq!(Some(MS * 2_900), inspection.remaining());
+        let outcomes = inspection.nodes().iter().map(|node| node.outcome().clone());
+        let is_held = |outcome| matches!(outcome, Outcome::Held(_));
+        assert_eq!(vec![false, true, true, true, false], outcomes.map(is_held).collect::<Vec<_>>());
+    });
+}
+
+#[test]
+fn disagreement_is_shown() {
+    with_five(async |world| {
+        let tokens = ["x", "x", "y", "y"].map(Token::from_bytes);
+        for (node, token) in world.nodes.iter().zip(&tokens) {
+            node.inner().put("a", token.clone(), Ttl::MAX);
+        }
+        let inspection = world.redlock.inspect("a").await.unwrap();
+        assert_eq!(&Finding::Undecided, inspection.finding());
+        assert!(!inspection.is_free() && inspection.holder().is_none() && inspection.remaining().is_none());
+        let said = inspection.to_string();
+        for (index, token) in tokens.iter().enumerate().take(2) {
+            assert!(said.contains(&format!("node {index} (fake-{index}): held by {token} for ")), "{said}");
+        }
+        assert!(!said.contains("by x") && !format!("{inspection:?}").contains("\"x\""), "{said}");
+
+        world.nodes[4].inner().put("a", tokens[0].clone(), Ttl::MAX);
+        let inspection = world.redlock.inspect("a").await.unwrap();
+        assert_eq!(Some(&tokens[0].fingerprint()), inspection.holder());
+    });
+}
+
+#[test]
+fn a_minority_that_is_down_or_hung_costs_nothing() {
+    with_five(async |world| {
+        let guard = world.lock().await;
+        world.nodes[0].crash();
+        world.nodes[1].inject(Fault::hang());
+        let (inspection, took) = world.time(world.redlock.inspect("a")).await;
+        assert!(inspection.unwrap().is_held_by(&guard));
+        assert_eq!(Duration::ZERO, took);
+    });
+}
+
+#[test]
+fn too_few_answers_are_no_answer() {
+    with_five(async |world| {
+        let _guard = world.lock().await;
+        world.nodes[..3].iter().for_each(FakeNode::crash);
+        let (result, took) = world.time(world.redlock.inspect("a")).await;
+        assert_eq!((ErrorKind::NoQuorum, Duration::ZERO), (kind(result), took));
+        world.nodes[..3].iter().for_each(FakeNode::restart);
+        world.nodes[..3].iter().for_each(|node| node.inject(Fault::hang()));
+        let (result, took) = world.time(world.redlock.inspect("a")).await;
+        let error = result.unwrap_err();
+        assert_eq!((ErrorKind::NoQuorum, NODE_TIMEOUT), (error.kind(), took));
+        assert!(matches!(error.nodes()[3].outcome(), Outcome::Held(_)));
+        assert!(error.to_string().starts_with("no quorum for \"a\": "), "{error}");
+    });
+}
+
+#[test]
+fn what_is_no_lock_is_said_so() {
+    with_five(async |world| {
+        world.nodes[..2].iter().for_each(|node| node.inner().put_other("a"));
+        assert!(world.redlock.inspect("a").await.unwrap().is_free(), "a quorum has nothing");
+        world.nodes[2].inner().put_other("a");
+        assert_eq!(ErrorKind::WrongType, kind(world.redlock.inspect("a").await));
+        assert_eq!(ErrorKind::Invalid, kind(world.redlock.inspect("").await));
+    });
+}
+
+#[test]
+fn whoever_stops_asking_leaves_nothing_behind() {
+    with_five(async |world| {
+        world.nodes.iter().for_each(|node| node.inject(Fault::hang()));
+        let mut asking = Box::pin(world.redlock.inspect("a"));
+        std::future::poll_fn(|cx| {
+            assert!(asking.as_mut().poll(cx).is_pending());
+            std::task::Poll::Ready(())
+        })
+        .await;
+        assert_eq!(vec![1; 5], world.seen(Operation::Inspect));
+        drop(asking);
+        // Outstanding until the node timeout, and no longer.
+        let ((), took) = world.time(world.redlock.close()).await;
+        assert_eq!(NODE_TIMEOUT, took);
+    });
+}
+
+/// A backend without the ability.
+struct Plain;
+
+#[async_trait]
+impl LockNode for Plain {
+    fn label(&self) -> &'static str {
+        "plain"
+    }
+
+    async fn acquire(&self, _: &Claim, _: Ttl) -> Result<Vote, NodeError> {
+        Err(NodeError::unavailable("nothing is to be sent"))
+    }
+
+    async fn extend(&self, _: &Claim, _: Ttl) -> Result<Vote, NodeError> {
+        Err(NodeError::unavailable("nothing is to be sent"))
+    }
+
+    async fn release(&self, _: &Claim) -> Result<Vote, NodeError> {
+        Err(NodeError::unavailable("nothing is to be sent"))
+    }
+}
+
+#[test]
+fn nodes_that_cannot_be_inspected_are_not_asked() {
+    with_nodes(1, async |world| {
+        let plain = Redlock::builder(world.process.clone()).node(Arc::new(Plain)).build().unwrap();
+        let error = plain.inspect("a").await.unwrap_err();
+        assert_eq!(ErrorKind::Unsupported, error.kind());
+        assert!(error.nodes().is_empty() && error.to_string().contains("0 of 1 nodes"), "{error}");
+    });
+}

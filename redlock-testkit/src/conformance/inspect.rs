@@ -1,0 +1,105 @@
+//! "Who has a resource here, without changing anything: the token and its remaining time, as they are at one and the same
+//! moment, or `None` where it is free. A key of another type is an error. A backend that can says so in its capabilities."
+//!
+//! Of a backend that cannot, only the last case wants anything.
+
+use std::time::Duration;
+
+use redlock_core::{Holding, IntoResource, NodeErrorKind, Token};
+
+use super::stage::{BROKEN, Stage, claim, granted, holds_true, hour, millis};
+
+const WHO: &str = "inspect answers with the token under the resource";
+const FREE: &str = "inspect answers None where the resource is free";
+const NOTHING: &str = "inspect changes nothing";
+
+async fn inspect(stage: &Stage, resource: impl IntoResource) -> Option<Holding> {
+    let resource = resource.into_resource().expect("cases use valid names");
+    let answer = stage.node.inspect(&resource).await;
+    answer.unwrap_or_else(|error| {
+        panic!("inspect of {resource:?} on a healthy server has no answer: {error:?}")
+    })
+}
+
+fn can_inspect(stage: &Stage) -> bool {
+    stage.node.capabilities().inspect
+}
+
+pub(crate) async fn inspect_tells_who_and_how_long(stage: &Stage) {
+    if !can_inspect(stage) {
+        return;
+    }
+    let sent = stage.runtime.now();
+    stage.acquire(&claim("a", "alice"), millis(60_000)).await;
+    stage.acquire(&claim("b", b"\x00\xff#bob\r\n"), hour()).await;
+    let found = inspect(stage, "a").await.unwrap_or_else(|| panic!("{BROKEN}{WHO}"));
+    holds_true(found.token == Token::from_bytes("alice"), WHO);
+    let remaining = found.remaining.unwrap_or(Duration::MAX);
+    let passed = stage.runtime.now().saturating_duration_since(sent);
+    let (least, most) = (Duration::from_secs(59).saturating_sub(passed), Duration::from_secs(61));
+    assert!(
+        least <= remaining && remaining <= most,
+        "{BROKEN}inspect answers with the remaining time\n  {remaining:?} of 60 s, {passed:?} later"
+    );
+    let bob = inspect(stage, "b").await.map(|found| found.token);
+    holds_true(bob == Some(Token::from_bytes(b"\x00\xff#bob\r\n")), WHO);
+}
+
+pub(crate) async fn inspect_of_what_is_free_finds_nothing(stage: &Stage) {
+    if !can_inspect(stage) {
+        return;
+    }
+    holds_true(inspect(stage, "a").await.is_none(), FREE);
+    let alice = claim("a", "alice");
+    stage.acquire(&alice, hour()).await;
+    holds_true(inspect(stage, "a").await.is_some(), WHO);
+    stage.release(&alice).await;
+    holds_true(inspect(stage, "a").await.is_none(), FREE);
+    let ((), armed) =
+        stage.in_time(async |name, ttl| drop(stage.acquire(&claim(name, "alice"), ttl).await)).await;
+    stage.expires(&armed, "a resource expires after its ttl").await;
+    holds_true(inspect(stage, armed.resource.as_str()).await.is_none(), FREE);
+}
+
+pub(crate) async fn inspect_changes_nothing(stage: &Stage) {
+    if !can_inspect(stage) {
+        return;
+    }
+    inspect(stage, "a").await;
+    granted(stage.acquire(&claim("a", "alice"), hour()).await, NOTHING);
+    inspect(stage, "a").await;
+    holds_true(stage.holds("a", "alice").await, NOTHING);
+    let ((), armed) = stage
+        .in_time(async |name, ttl| {
+            stage.acquire(&claim(name, "alice"), ttl).await;
+            inspect(stage, name).await;
+        })
+        .await;
+    stage.expires(&armed, NOTHING).await;
+}
+
+/// Only where the backend can be given a key that is no lock.
+pub(crate) async fn inspect_of_what_is_no_lock_is_an_error(stage: &Stage) {
+    let Some(no_lock) = stage.no_lock.as_ref().filter(|_| can_inspect(stage)) else { return };
+    let answer = stage.node.inspect(no_lock).await;
+    let error = answer.expect_err("contract broken: inspect of a key of another type is an error");
+    holds_true(error.kind() == NodeErrorKind::WrongType, "a key of another type is of the kind WrongType");
+    assert!(
+        error.to_string().contains(&no_lock.to_string()),
+        "{BROKEN}the error names the key\n  it says: {error}"
+    );
+}
+
+pub(crate) async fn capabilities_tell_whether_inspect_answers(stage: &Stage) {
+    for node in [&stage.node, &stage.twin] {
+        let resource = "a".into_resource().expect("cases use valid names");
+        let unsupported = match node.inspect(&resource).await {
+            Ok(_) => false,
+            Err(error) => error.kind() == NodeErrorKind::Unsupported,
+        };
+        holds_true(
+            node.capabilities().inspect != unsupported,
+            "a backend that can inspect says so in its capabilities, and one that cannot is of the kind Unsupported",
+        );
+    }
+}
