@@ -27,7 +27,7 @@ use crate::report::{NodeReport, NodeReports, Outcome};
 use crate::resource::Resource;
 use crate::round::Ballots;
 use crate::shared::{Presence, Shared, locked};
-use crate::state::Watch;
+use crate::state::UntilState;
 use crate::token::Fingerprint;
 use crate::ttl::Ttl;
 use crate::wait::Place;
@@ -114,7 +114,7 @@ impl Lease {
     /// May be dropped at any time. The future owns what it needs.
     pub fn changed(&self) -> impl Future<Output = LeaseState> + Send + 'static + use<> {
         let before = self.state();
-        Watch::new(self.clone(), move |state| match state {
+        UntilState::new(self.clone(), move |state| match state {
             LeaseState::Lost(_) => Some(state),
             state if state != before => Some(state),
             _ => None,
@@ -131,7 +131,7 @@ impl Lease {
     ///
     /// May be dropped at any time. The future owns what it needs.
     pub fn lost(&self) -> impl Future<Output = Loss> + Send + 'static + use<> {
-        Watch::new(self.clone(), |state| match state {
+        UntilState::new(self.clone(), |state| match state {
             LeaseState::Lost(loss) => Some(loss),
             _ => None,
         })

@@ -130,7 +130,8 @@ pub use crate::inspect::{Finding, Inspection};
 pub use crate::keepalive::KeepAlive;
 pub use crate::lease::Lease;
 pub use crate::node::{
-    Capabilities, ConnectionId, Holding, LockNode, NodeError, NodeErrorKind, Refusal, ServerId, Vote,
+    Availability, Capabilities, ConnectionId, Holding, LockNode, NodeError, NodeErrorKind, Refusal, ServerId,
+    Vote, Watch,
 };
 pub use crate::redlock::Redlock;
 pub use crate::release::Released;

@@ -85,6 +85,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -92,6 +93,7 @@ use async_trait::async_trait;
 
 use crate::claim::Claim;
 use crate::resource::Resource;
+use crate::runtime::BoxFuture;
 use crate::token::Token;
 use crate::ttl::Ttl;
 
@@ -128,6 +130,15 @@ pub trait LockNode: Send + Sync + 'static {
     async fn inspect(&self, resource: &Resource) -> Result<Option<Holding>, NodeError> {
         let _ = resource;
         Err(NodeError::unsupported("inspect"))
+    }
+
+    /// Begins to watch a resource, and says how it stands from then on: whatever changes it afterwards completes
+    /// [`Watch::changed`], whoever did it. By default core asks again from time to time instead.
+    ///
+    /// A backend that can says so in its [capabilities](Capabilities::watch).
+    async fn watch(&self, resource: &Resource) -> Result<Watch, NodeError> {
+        let _ = resource;
+        Err(NodeError::unsupported("watch"))
     }
 
     /// The ordered connection that a request sent now would use, or `None` where there is no such thing.
@@ -212,6 +223,40 @@ impl Holding {
     }
 }
 
+/// A watch over one resource on one node, as it was begun. See [`LockNode::watch`].
+#[non_exhaustive]
+pub struct Watch {
+    /// How the resource stood at a moment from which on no change is missed.
+    pub availability: Availability,
+    /// Completes once the resource may have become free since, or when nothing more will be heard of it (a connection was
+    /// lost). A hint: it may come without a cause, and says nothing about how the resource stands now; whoever wants to
+    /// know begins another watch. Expiry may be told late, or not at all. Dropping it ends the watch.
+    pub changed: BoxFuture<()>,
+}
+
+/// Whether a resource could be had on one node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Availability {
+    /// Nobody has it.
+    Free,
+    /// Somebody has it, for so long by the node's clock if it is not extended; `None` where that is not known, or for ever.
+    Taken(Option<Duration>),
+}
+
+impl Watch {
+    /// A watch that was begun when the resource was like this.
+    pub fn new(availability: Availability, changed: impl Future<Output = ()> + Send + 'static) -> Self {
+        Self { availability, changed: Box::pin(changed) }
+    }
+}
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watch").field("availability", &self.availability).finish_non_exhaustive()
+    }
+}
+
 /// One connection of a node, of all that it ever had. See [`LockNode::connection`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ConnectionId(pub u64);
@@ -245,6 +290,8 @@ impl fmt::Debug for ServerId {
 pub struct Capabilities {
     /// Whether [`LockNode::inspect`] answers.
     pub inspect: bool,
+    /// Whether [`LockNode::watch`] answers. May change with the connection: asked before each use.
+    pub watch: bool,
 }
 
 impl Capabilities {
@@ -252,6 +299,13 @@ impl Capabilities {
     #[must_use]
     pub fn with_inspect(mut self) -> Self {
         self.inspect = true;
+        self
+    }
+
+    /// Adds the ability to [`watch`](LockNode::watch).
+    #[must_use]
+    pub fn with_watch(mut self) -> Self {
+        self.watch = true;
         self
     }
 }

@@ -14,20 +14,20 @@ use crate::lease::Lease;
 use crate::runtime::{BoxFuture, LONGEST_SLEEP};
 
 /// Waits for a state that `accept` accepts.
-pub(crate) struct Watch<F> {
+pub(crate) struct UntilState<F> {
     lease: Lease,
     accept: F,
     changed: Option<EventListener>,
     timer: Option<BoxFuture<()>>,
 }
 
-impl<F> Watch<F> {
+impl<F> UntilState<F> {
     pub(crate) fn new(lease: Lease, accept: F) -> Self {
         Self { lease, accept, changed: None, timer: None }
     }
 }
 
-impl<T, F> Future for Watch<F>
+impl<T, F> Future for UntilState<F>
 where
     F: FnMut(LeaseState) -> Option<T> + Unpin,
 {
