@@ -2,6 +2,7 @@
 
 pub(crate) mod backoff;
 pub(crate) mod hold;
+pub(crate) mod outlook;
 pub(crate) mod pursuit;
 pub(crate) mod queue;
 pub(crate) mod renewal;

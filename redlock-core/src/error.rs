@@ -93,6 +93,13 @@ impl Error {
         self.refusals().filter_map(|refusal| refusal.remaining).max()
     }
 
+    /// Whether nobody is known to have a quorum.
+    pub(crate) fn is_split(&self, quorum: usize) -> bool {
+        let holders: Vec<_> = self.refusals().filter_map(|refusal| refusal.holder.as_ref()).collect();
+        let votes = |token| holders.iter().filter(|other| **other == token).count();
+        holders.iter().all(|token| votes(*token) < quorum)
+    }
+
     fn refusals(&self) -> impl Iterator<Item = &crate::Refusal> {
         self.nodes().iter().filter_map(|node| match node.outcome() {
             Outcome::Refused(refusal) => Some(refusal),

@@ -1,15 +1,15 @@
 //! A lock as it is asked for: settings first, then an await.
 
 use std::fmt;
-use std::future::{Future, IntoFuture, poll_fn};
-use std::pin::pin;
+use std::future::{Future, IntoFuture, pending, poll_fn};
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
 use crate::acquire;
 use crate::clock::Instant;
-use crate::decide::backoff::{Backoff, Patience, Setback};
+use crate::decide::backoff::{Backoff, Patience, Setback, scatter};
 use crate::error::{Error, ErrorKind};
 use crate::guard::Guard;
 use crate::keepalive::KeepAlive;
@@ -18,10 +18,11 @@ use crate::owner::Owner;
 use crate::report::NodeReports;
 use crate::resource::Resources;
 use crate::run;
-use crate::runtime::{BoxFuture, random, sleep_until_or};
+use crate::runtime::{BoxFuture, random, sleep_until};
 use crate::shared::{Presence, Shared};
 use crate::ttl::Ttl;
-use crate::wait::Place;
+use crate::wait::vigil::{Vigil, Wake};
+use crate::wait::{COURTESY, Place};
 
 /// How long a request waits for a lock that someone else has, unless told otherwise: long enough for a short critical
 /// section or two, short enough for the request that a user waits for.
@@ -253,7 +254,12 @@ impl LockRequest {
             if !in_turn(presence, place, until).await {
                 return Err(out_of_turn(presence, &attempt.resources));
             }
+            if place.owes_courtesy() {
+                pause(presence, COURTESY).await;
+            }
         }
+        let mut vigil = Vigil::new(presence, &attempt.resources);
+        let (patient, mut collisions) = (self.attempts.is_none(), 0);
         let mut backoff = Backoff::new(Patience { until, attempts: self.attempts, delay: self.retry_delay });
         loop {
             let error = match attempt.make().await {
@@ -265,9 +271,21 @@ impl LockRequest {
                 ErrorKind::NoQuorum | ErrorKind::Expired => Setback::Unusable,
                 _ => return Err(error),
             };
-            match backoff.after(setback, presence.now(), random(&*presence.runtime)) {
-                Some(delay) => pause(presence, delay).await,
-                None => return Err(error),
+            let Some(delay) = backoff.after(setback, presence.now(), random(&*presence.runtime)) else {
+                return Err(error);
+            };
+            if setback == Setback::Unusable {
+                pause(presence, delay).await;
+                continue;
+            }
+            match while_open(presence, vigil.wait(delay, patient, until)).await {
+                Some(Wake::Free) => {
+                    backoff.came_early();
+                    // Nobody had it: the votes were split, and those who share them hear of the next chance together.
+                    collisions = if error.is_split(presence.quorum()) { collisions + 1 } else { 0 };
+                    pause(presence, scatter(collisions, random(&*presence.runtime))).await;
+                }
+                Some(Wake::Time) | None => collisions = 0,
             }
         }
     }
@@ -329,19 +347,18 @@ impl IntoFuture for TryLockRequest {
 /// it any more.
 async fn in_turn(presence: &Presence, place: &mut Place, until: Option<Instant>) -> bool {
     let end = async {
-        let closing = presence.listen_for_closing();
         match until {
-            _ if presence.is_closed() => {}
-            Some(until) => sleep_until_or(&*presence.runtime, until, closing).await,
-            None => closing.await,
+            Some(until) => sleep_until(&*presence.runtime, until).await,
+            None => pending().await,
         }
     };
-    let (mut turn, mut end) = (pin!(place.turn()), pin!(end));
-    poll_fn(|cx| match turn.as_mut().poll(cx) {
+    let mut end = pin!(end);
+    let mut turn = pin!(place.turn());
+    let turn = poll_fn(|cx| match turn.as_mut().poll(cx) {
         Poll::Ready(()) => Poll::Ready(true),
         Poll::Pending => end.as_mut().poll(cx).map(|()| false),
-    })
-    .await
+    });
+    while_open(presence, turn).await == Some(true)
 }
 
 fn out_of_turn(presence: &Presence, resources: &Resources) -> Error {
@@ -355,8 +372,19 @@ fn out_of_turn(presence: &Presence, resources: &Resources) -> Error {
 
 /// Waits for `delay`, or until there is no point in waiting any more.
 async fn pause(presence: &Presence, delay: Duration) {
-    let closing = presence.listen_for_closing();
-    if !presence.is_closed() {
-        sleep_until_or(&*presence.runtime, presence.now() + delay, closing).await;
+    while_open(presence, sleep_until(&*presence.runtime, presence.now() + delay)).await;
+}
+
+/// The output of `wait`; `None` when there is no point in waiting any more.
+async fn while_open<T>(presence: &Presence, wait: impl Future<Output = T>) -> Option<T> {
+    let mut closing = presence.listen_for_closing();
+    if presence.is_closed() {
+        return None;
     }
+    let mut wait = pin!(wait);
+    poll_fn(|cx| match wait.as_mut().poll(cx) {
+        Poll::Ready(output) => Poll::Ready(Some(output)),
+        Poll::Pending => Pin::new(&mut closing).poll(cx).map(|()| None),
+    })
+    .await
 }

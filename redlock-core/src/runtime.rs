@@ -43,7 +43,7 @@ mod tokio;
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
-use std::task::Poll;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use event_listener::EventListener;
@@ -101,6 +101,31 @@ pub(crate) async fn sleep_until_or(runtime: &dyn Runtime, deadline: Instant, eve
         Poll::Pending => Pin::new(&mut event).poll(cx),
     })
     .await;
+}
+
+/// A timer that may be set anew at each poll.
+#[derive(Default)]
+pub(crate) struct Alarm(Option<(Instant, BoxFuture<()>)>);
+
+impl Alarm {
+    /// Ready once it is `at` by the runtime's clock.
+    pub(crate) fn poll_at(&mut self, runtime: &dyn Runtime, at: Instant, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            let now = runtime.now();
+            if now >= at {
+                return Poll::Ready(());
+            }
+            let look = at.min(now + LONGEST_SLEEP);
+            // One that rings earlier will do: then it is set again.
+            if self.0.as_ref().is_none_or(|(rings, _)| *rings > look) {
+                self.0 = Some((look, runtime.sleep(look.saturating_duration_since(now))));
+            }
+            if let Some((_, timer)) = &mut self.0 {
+                ready!(timer.as_mut().poll(cx));
+                self.0 = None;
+            }
+        }
+    }
 }
 
 /// How long a timer is trusted before the clock is read again.

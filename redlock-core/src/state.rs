@@ -5,25 +5,25 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use event_listener::EventListener;
 
 use crate::decide::hold::LeaseState;
 use crate::lease::Lease;
-use crate::runtime::{BoxFuture, LONGEST_SLEEP};
+use crate::runtime::Alarm;
 
 /// Waits for a state that `accept` accepts.
 pub(crate) struct UntilState<F> {
     lease: Lease,
     accept: F,
     changed: Option<EventListener>,
-    timer: Option<BoxFuture<()>>,
+    alarm: Alarm,
 }
 
 impl<F> UntilState<F> {
     pub(crate) fn new(lease: Lease, accept: F) -> Self {
-        Self { lease, accept, changed: None, timer: None }
+        Self { lease, accept, changed: None, alarm: Alarm::default() }
     }
 }
 
@@ -47,13 +47,9 @@ where
                 continue;
             }
             // A timer that does not count suspension is late by as much, so none is trusted for longer than the margin.
-            let longest = look.margin.min(LONGEST_SLEEP);
-            let timer =
-                this.timer.get_or_insert_with(|| this.lease.shared().runtime.sleep(look.lasts.min(longest)));
-            match timer.as_mut().poll(cx) {
-                Poll::Ready(()) => this.timer = None,
-                Poll::Pending => return Poll::Pending,
-            }
+            let runtime = &*this.lease.shared().runtime;
+            let look_again = runtime.now() + look.lasts.min(look.margin);
+            ready!(this.alarm.poll_at(runtime, look_again, cx));
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Waiting for one's turn among the tasks of this process.
+//! Waiting for a lock: for one's turn among the tasks of this process here, and for someone else to let go of it in
+//! [`vigil`].
 //!
 //! Tasks that want the same resource queue here, and one of them at a time goes to the nodes: a mutex between threads is
 //! cheaper than a lock service ([article], "Making the algorithm more reliable"). A place is owned by the request, then
@@ -7,18 +8,25 @@
 //!
 //! [article]: https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/
 
+pub(crate) mod vigil;
+
 use std::collections::HashMap;
 use std::fmt;
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
 
 use crate::clock::Instant;
 use crate::decide::queue::{Answer, Queue};
 use crate::resource::{Resource, Resources};
-use crate::runtime::{BoxFuture, LONGEST_SLEEP};
+use crate::runtime::Alarm;
 use crate::shared::{Shared, locked};
+
+/// How long other processes are let try first, where that is due: long enough to be told that the lock is free and to
+/// take it.
+pub(crate) const COURTESY: Duration = Duration::from_millis(3);
 
 /// The queues of one [`Redlock`](crate::Redlock). A resource that nobody wants has none.
 #[derive(Default)]
@@ -46,10 +54,10 @@ impl Place {
 
     /// Waits for the turn on all resources.
     pub(crate) async fn turn(&mut self) {
-        let mut timer = None;
+        let mut alarm = Alarm::default();
         while self.asked < self.resources.len() {
             self.asked += 1;
-            poll_fn(|cx| self.poll_turn(cx, &mut timer)).await;
+            poll_fn(|cx| self.poll_turn(cx, &mut alarm)).await;
         }
     }
 
@@ -68,33 +76,28 @@ impl Place {
         true
     }
 
+    /// Whether other processes should be let try first.
+    pub(crate) fn owes_courtesy(&self) -> bool {
+        let queues = locked(&self.shared.queues.queues);
+        self.resources.iter().any(|resource| queues.get(resource).is_some_and(Queue::owes_courtesy))
+    }
+
     /// The lock was taken, or extended: the turn ends then at the latest.
     pub(crate) fn hold_until(&self, until: Instant) {
         self.with_queues(|queue| queue.hold_until(self.number, until));
     }
 
-    fn poll_turn(&self, cx: &mut Context<'_>, timer: &mut Option<(Instant, BoxFuture<()>)>) -> Poll<()> {
+    fn poll_turn(&self, cx: &mut Context<'_>, alarm: &mut Alarm) -> Poll<()> {
         loop {
             let (now, resource) = (self.shared.now(), &self.resources[self.asked - 1]);
             let answer = {
                 let mut queues = locked(&self.shared.queues.queues);
                 queues.entry(resource.clone()).or_default().ask(self.number, now, || cx.waker().clone())
             };
-            let until = match answer {
+            match answer {
                 Answer::Turn => return Poll::Ready(()),
                 Answer::Wait => return Poll::Pending,
-                Answer::WaitUntil(until) => until,
-            };
-            // The runtime's timers need not count suspension, so none is trusted for long.
-            let look = until.min(now + LONGEST_SLEEP);
-            let (at, sleep) = match timer.take() {
-                Some((at, sleep)) if at <= look => (at, sleep),
-                _ => (look, self.shared.runtime.sleep(look.saturating_duration_since(now))),
-            };
-            let (_, sleep) = timer.insert((at, sleep));
-            match sleep.as_mut().poll(cx) {
-                Poll::Ready(()) => *timer = None,
-                Poll::Pending => return Poll::Pending,
+                Answer::WaitUntil(until) => ready!(alarm.poll_at(&*self.shared.runtime, until, cx)),
             }
         }
     }

@@ -19,7 +19,7 @@ use event_listener::Event;
 use futures_channel::oneshot;
 use redlock_core::{
     Capabilities, Claim, ConnectionId, Holding, LockNode, NodeError, Refusal, Resource, Runtime, ServerId,
-    Ttl, Vote, async_trait,
+    Ttl, Vote, Watch, async_trait,
 };
 
 pub use self::fake::{FakeNode, fake_nodes};
@@ -75,6 +75,15 @@ impl<N: LockNode> Faulty<N> {
         assert!(!state.script.reorders(), "{NOT_ORDERED}");
         state.ordered = true;
         drop(state);
+        self
+    }
+
+    /// Passes the inner node's [`watch`](LockNode::watch) on, which loses its changes when the node crashes.
+    ///
+    /// Without this there is none, and who waits asks again from time to time: so tests can count on when.
+    #[must_use]
+    pub fn watching(self) -> Self {
+        self.state().watching = true;
         self
     }
 
@@ -259,6 +268,15 @@ impl<N: LockNode> LockNode for Faulty<N> {
         self.call(Request::inspect(resource)).await.map(as_found)
     }
 
+    async fn watch(&self, resource: &Resource) -> Result<Watch, NodeError> {
+        if !self.capabilities().watch {
+            return Err(NodeError::unsupported("watch"));
+        }
+        self.call(Request::watch(resource)).await?;
+        let (watch, crash) = (self.0.node.watch(resource).await?, self.0.crashed.listen());
+        Ok(Watch::new(watch.availability, first(watch.changed, crash)))
+    }
+
     /// None, unless the node is [`ordered`](Faulty::ordered).
     fn connection(&self) -> Option<ConnectionId> {
         let inner = self.0.node.connection()?;
@@ -270,7 +288,9 @@ impl<N: LockNode> LockNode for Faulty<N> {
     }
 
     fn capabilities(&self) -> Capabilities {
-        self.0.node.capabilities()
+        let mut capabilities = self.0.node.capabilities();
+        capabilities.watch &= self.state().watching;
+        capabilities
     }
 }
 

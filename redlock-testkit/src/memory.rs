@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use redlock_core::{
     Capabilities, Claim, ConnectionId, Holding, Instant, IntoResource, LockNode, NodeError, Resource,
-    Runtime, ServerId, Token, Ttl, Vote, async_trait, boot_time,
+    Runtime, ServerId, Token, Ttl, Vote, Watch, async_trait, boot_time,
 };
 
 use self::store::Store;
@@ -134,8 +134,14 @@ impl LockNode for MemoryNode {
         self.store().inspect(resource, self.now())
     }
 
+    /// Told of every change, and never of an expiry.
+    async fn watch(&self, resource: &Resource) -> Result<Watch, NodeError> {
+        let (availability, changed) = self.store().watch(resource, self.now());
+        Ok(Watch::new(availability, changed))
+    }
+
     fn capabilities(&self) -> Capabilities {
-        Capabilities::default().with_inspect()
+        Capabilities::default().with_inspect().with_watch()
     }
 
     /// Always the same: within a process nothing is lost or overtaken.

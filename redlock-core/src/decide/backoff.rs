@@ -63,6 +63,20 @@ impl Backoff {
         let delay = between_half_and_whole(self.patience.delay, random).max(FLOOR);
         Some(left.map_or(delay, |left| delay.min(left)))
     }
+
+    /// The attempt that is to come was brought about by the nodes, before the delay was over: it uses up none.
+    pub(crate) fn came_early(&mut self) {
+        self.attempts = self.attempts.saturating_sub(1);
+    }
+}
+
+/// How long to wait before an attempt for which the nodes are free, when so many of them in a row have failed: others are
+/// told of the same moment, and whoever collides with them once need not do so again.
+pub(crate) fn scatter(failed: u32, random: u64) -> Duration {
+    match failed {
+        0 => Duration::ZERO,
+        _ => between_half_and_whole(FLOOR * (1 << failed.min(6)), random),
+    }
 }
 
 /// Spreads `random` evenly over the upper half of `whole`.

@@ -13,6 +13,8 @@ use crate::clock::Instant;
 pub(crate) struct Queue<W> {
     turn: Option<Turn>,
     waiting: BTreeMap<u64, W>,
+    /// How often in a row the turn was handed on to one who waited.
+    handed_on: u32,
 }
 
 #[derive(Debug)]
@@ -35,7 +37,7 @@ pub(crate) enum Answer {
 
 impl<W> Default for Queue<W> {
     fn default() -> Self {
-        Self { turn: None, waiting: BTreeMap::new() }
+        Self { turn: None, waiting: BTreeMap::new(), handed_on: 0 }
     }
 }
 
@@ -76,8 +78,15 @@ impl<W: Clone> Queue<W> {
         self.waiting.remove(&number);
         if had_turn {
             self.turn = None;
+            self.handed_on = if self.waiting.is_empty() { 0 } else { self.handed_on.wrapping_add(1) };
         }
         if was_next || had_turn { self.next() } else { None }
+    }
+
+    /// Whether whoever has the turn now should let other processes try first: every sixteenth time that it was handed on
+    /// within this one. Otherwise a process with many tasks would keep a lock for ever that others wait for.
+    pub(crate) fn owes_courtesy(&self) -> bool {
+        self.handed_on > 0 && self.handed_on % 16 == 0
     }
 
     /// Whether it may be forgotten.
@@ -123,6 +132,22 @@ mod tests {
         assert_eq!(Answer::Turn, queue.ask(2, at(20), || 2));
         assert_eq!(None, queue.leave(1), "too late to end a turn that is another's");
         assert_eq!(Answer::Wait, queue.ask(3, at(20), || 3));
+    }
+
+    #[test]
+    fn others_may_try_first_every_sixteenth_time_in_a_row() {
+        let mut queue = Queue::default();
+        queue.ask(0, at(0), || 0);
+        let owed = (1..=64).filter(|number| {
+            queue.ask(*number, at(0), || *number);
+            queue.leave(number - 1);
+            queue.ask(*number, at(0), || *number);
+            queue.owes_courtesy()
+        });
+        assert_eq!(vec![16, 32, 48, 64], owed.collect::<Vec<_>>());
+        queue.leave(64);
+        queue.ask(65, at(0), || 65);
+        assert!(!queue.owes_courtesy(), "nobody waited");
     }
 
     #[derive(Clone, Debug)]

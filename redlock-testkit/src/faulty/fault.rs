@@ -17,6 +17,8 @@ pub enum Operation {
     Release,
     /// [`LockNode::inspect`](redlock_core::LockNode::inspect).
     Inspect,
+    /// [`LockNode::watch`](redlock_core::LockNode::watch).
+    Watch,
 }
 
 /// Something that goes wrong with requests to a [`Faulty`](crate::Faulty) node: with all of them until it is cleared,

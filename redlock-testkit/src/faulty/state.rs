@@ -22,12 +22,17 @@ pub(crate) enum Request {
     Release(Claim),
     /// The token is nobody's.
     Inspect(Claim),
+    /// The same. The watch itself begins when this is answered.
+    Watch(Claim),
 }
 
 impl Request {
     pub(crate) fn inspect(resource: &Resource) -> Self {
-        let resources = resource.into_resources().expect("one resource is no two of the same");
-        Self::Inspect(Claim::new(resources, Token::from_bytes("")))
+        Self::Inspect(nobodys(resource))
+    }
+
+    pub(crate) fn watch(resource: &Resource) -> Self {
+        Self::Watch(nobodys(resource))
     }
 
     pub(crate) fn claim(&self) -> &Claim {
@@ -35,7 +40,8 @@ impl Request {
             Self::Acquire(claim, _)
             | Self::Extend(claim, _)
             | Self::Release(claim)
-            | Self::Inspect(claim) => claim,
+            | Self::Inspect(claim)
+            | Self::Watch(claim) => claim,
         }
     }
 
@@ -45,6 +51,7 @@ impl Request {
             Self::Extend(..) => Operation::Extend,
             Self::Release(_) => Operation::Release,
             Self::Inspect(_) => Operation::Inspect,
+            Self::Watch(_) => Operation::Watch,
         }
     }
 
@@ -54,8 +61,14 @@ impl Request {
             Self::Extend(claim, ttl) => node.extend(claim, *ttl).await,
             Self::Release(claim) => node.release(claim).await,
             Self::Inspect(claim) => node.inspect(&claim.resources()[0]).await.map(as_vote),
+            Self::Watch(_) => Ok(Vote::Granted),
         }
     }
+}
+
+fn nobodys(resource: &Resource) -> Claim {
+    let resources = resource.into_resources().expect("one resource is no two of the same");
+    Claim::new(resources, Token::from_bytes(""))
 }
 
 pub(crate) fn as_vote(found: Option<Holding>) -> Vote {
@@ -102,10 +115,11 @@ pub(super) struct State {
     /// Counts crashes: what was on its way before one never arrives.
     pub(super) crashes: u64,
     pub(super) ordered: bool,
+    pub(super) watching: bool,
     pub(super) connections_lost: u64,
     connection: Option<(ConnectionId, u64)>,
     connections: u64,
-    seen: [u64; 4],
+    seen: [u64; 5],
 }
 
 impl State {

@@ -6,12 +6,16 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use redlock_core::{Claim, Holding, Instant, NodeError, Refusal, Resource, Token, Ttl, Vote};
+use event_listener::{Event, EventListener};
+use redlock_core::{Availability, Claim, Holding, Instant, NodeError, Refusal, Resource, Token, Ttl, Vote};
 
 #[derive(Default)]
 pub(crate) struct Store {
     entries: HashMap<Resource, Entry>,
     sweep_at: usize,
+    /// What fires when a resource is changed by anything but time.
+    watches: HashMap<Resource, Event>,
+    forget_watches_at: usize,
 }
 
 struct Entry {
@@ -59,6 +63,7 @@ impl Store {
             let entry = self.entries.get_mut(resource).expect("every resource was found above");
             entry.expires = entry.expires.map(|expires| expires.max(at_least));
         }
+        claim.resources().iter().for_each(|resource| self.changed(resource));
         Ok(Vote::Granted)
     }
 
@@ -66,7 +71,7 @@ impl Store {
         let mut deleted = false;
         for resource in claim.resources() {
             if self.holder(resource, now) == Some(claim.token()) {
-                self.entries.remove(resource);
+                self.remove(resource);
                 deleted = true;
             }
         }
@@ -81,6 +86,20 @@ impl Store {
             Some(remaining) => holding.expiring_in(remaining),
             None => holding,
         }))
+    }
+
+    /// How a resource is, and what fires at the next change of it.
+    pub(crate) fn watch(&mut self, resource: &Resource, now: Instant) -> (Availability, EventListener) {
+        if self.watches.len() >= self.forget_watches_at {
+            self.watches.retain(|_, event| event.total_listeners() > 0);
+            self.forget_watches_at = (2 * self.watches.len()).max(64);
+        }
+        let changed = self.watches.entry(resource.clone()).or_default().listen();
+        let availability = match self.living(resource, now) {
+            None => Availability::Free,
+            Some(entry) => Availability::Taken(entry.remaining(now)),
+        };
+        (availability, changed)
     }
 
     pub(crate) fn holder(&self, resource: &Resource, now: Instant) -> Option<&Token> {
@@ -100,15 +119,20 @@ impl Store {
 
     pub(crate) fn put(&mut self, resource: Resource, token: Token, expires: Instant, now: Instant) {
         self.sweep(now);
+        self.changed(&resource);
         self.entries.insert(resource, Entry { value: Value::Lock(token), expires: Some(expires) });
     }
 
     pub(crate) fn put_other(&mut self, resource: Resource) {
+        self.changed(&resource);
         self.entries.insert(resource, Entry { value: Value::Other, expires: None });
     }
 
     pub(crate) fn clear(&mut self) {
         self.entries.clear();
+        for (_, event) in self.watches.drain() {
+            event.notify(usize::MAX);
+        }
     }
 
     /// The locks that stand, sorted by resource: a map's own order would differ from run to run.
@@ -125,7 +149,14 @@ impl Store {
     }
 
     pub(crate) fn remove(&mut self, resource: &Resource) {
+        self.changed(resource);
         self.entries.remove(resource);
+    }
+
+    fn changed(&mut self, resource: &Resource) {
+        if let Some(event) = self.watches.remove(resource) {
+            event.notify(usize::MAX);
+        }
     }
 
     fn living(&self, resource: &Resource, now: Instant) -> Option<&Entry> {
@@ -165,6 +196,17 @@ mod tests {
     use redlock_core::IntoResources;
 
     use super::*;
+
+    #[test]
+    fn watches_that_nobody_waits_for_are_forgotten() {
+        let mut store = Store::default();
+        for number in 0..10_000 {
+            let resource = Resource::new(number.to_string()).unwrap();
+            let (_, changed) = store.watch(&resource, Instant::ORIGIN);
+            drop(changed);
+        }
+        assert!(store.watches.len() <= 64, "{} watches", store.watches.len());
+    }
 
     #[test]
     fn dead_keys_are_swept_out() {

@@ -48,6 +48,8 @@ impl Machine {
         let shown = self.shown(now);
         let answer = match request {
             Request::Inspect(claim) => self.store.inspect(&claim.resources()[0], shown).map(as_vote),
+            // Simulated servers tell nobody of changes.
+            Request::Watch(_) => Err(NodeError::unsupported("watch")),
             _ if self.read_only => Err(NodeError::rejected("READONLY You can't write against a replica")),
             Request::Acquire(..) if self.out_of_memory => Err(NodeError::rejected("OOM command not allowed")),
             Request::Acquire(claim, ttl) => self.store.acquire(claim, *ttl, shown),

@@ -1,0 +1,118 @@
+//! When a lock that someone else has is worth another attempt.
+//!
+//! When a quorum of nodes is free *now*, those included that nobody took: fewer cannot be won. A node is free when it said
+//! so and has told of no change since, or when the time has passed that it gave the key. What nodes tell may be late or
+//! lost, so a wait is bounded whatever they say.
+
+use std::time::Duration;
+
+use crate::clock::Instant;
+
+/// What is known of one node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum View {
+    /// Nothing: it is not watched, or does not answer.
+    Unknown,
+    Free,
+    /// Somebody has it, until then if it is not extended; `None` where that has no end.
+    Taken(Option<Instant>),
+}
+
+/// What is known of all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outlook {
+    /// A quorum is free.
+    Free,
+    /// A quorum will tell of changes. At this time it will be free by the times that the nodes gave, if they gave any.
+    Watched(Option<Instant>),
+    /// Too few will: at this time the watched ones may be free, but others have to be asked.
+    Blind,
+}
+
+/// Servers expire keys by a clock that counts whole milliseconds, and look at it after they have told the time.
+const GRANULE: Duration = Duration::from_millis(2);
+
+impl View {
+    /// Of a claim that needs both.
+    pub(crate) fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Unknown, _) | (_, Self::Unknown) => Self::Unknown,
+            (Self::Free, view) | (view, Self::Free) => view,
+            (Self::Taken(one), Self::Taken(other)) => {
+                Self::Taken(one.zip(other).map(|(one, other)| one.max(other)))
+            }
+        }
+    }
+
+    /// When it is free, as far as is known.
+    fn free_at(self, now: Instant) -> Option<Instant> {
+        match self {
+            Self::Free => Some(now),
+            Self::Taken(until) => until.map(|until| until + GRANULE),
+            Self::Unknown => None,
+        }
+    }
+}
+
+pub(crate) fn outlook(views: impl IntoIterator<Item = View>, quorum: usize, now: Instant) -> Outlook {
+    let (mut watched, mut free_at) = (0, Vec::new());
+    for view in views {
+        watched += usize::from(view != View::Unknown);
+        free_at.extend(view.free_at(now));
+    }
+    free_at.sort_unstable();
+    match free_at.get(quorum - 1) {
+        Some(at) if *at <= now => Outlook::Free,
+        at if watched >= quorum => Outlook::Watched(at.copied()),
+        _ => Outlook::Blind,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Instant {
+        Instant::since_origin(Duration::from_millis(millis))
+    }
+
+    fn taken(millis: u64) -> View {
+        View::Taken(Some(at(millis)))
+    }
+
+    #[test]
+    fn a_quorum_must_be_free_now() {
+        use View::{Free, Unknown};
+        let forever = View::Taken(None);
+        let cases = [
+            // Never taken counts as free: two nodes more suffice.
+            (vec![Free, Free, Free, taken(900), taken(900)], Outlook::Free),
+            (vec![Free, Free, taken(500), taken(900), taken(700)], Outlook::Watched(Some(at(502)))),
+            // The third to expire decides.
+            (
+                vec![taken(700), taken(500), taken(900), taken(800), taken(600)],
+                Outlook::Watched(Some(at(702))),
+            ),
+            // Its time has passed, though nobody told of it.
+            (vec![taken(90), taken(95), taken(98), taken(900), taken(900)], Outlook::Free),
+            (vec![taken(90), taken(95), taken(99), taken(900), taken(900)], Outlook::Watched(Some(at(101)))),
+            (vec![forever, forever, forever, Free, Free], Outlook::Watched(None)),
+            (vec![taken(500), taken(500), taken(500), Unknown, Unknown], Outlook::Watched(Some(at(502)))),
+            (vec![taken(500), taken(500), Unknown, Unknown, Unknown], Outlook::Blind),
+            (vec![Free, Free, Unknown, Unknown, Unknown], Outlook::Blind),
+        ];
+        for (views, expected) in cases {
+            assert_eq!(expected, outlook(views.clone(), 3, at(100)), "{views:?}");
+        }
+    }
+
+    #[test]
+    fn a_claim_is_free_where_all_of_it_is() {
+        use View::{Free, Unknown};
+        assert_eq!(Free, Free.and(Free));
+        assert_eq!(taken(5), Free.and(taken(5)));
+        assert_eq!(taken(7), taken(5).and(taken(7)));
+        assert_eq!(View::Taken(None), taken(5).and(View::Taken(None)));
+        assert_eq!(Unknown, Unknown.and(taken(5)));
+    }
+}

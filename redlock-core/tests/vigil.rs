@@ -1,0 +1,264 @@
+//! Waiting for a lock that another process has, with nodes that tell of changes.
+#![allow(clippy::unchecked_time_subtraction)] // constants of the test
+#![allow(clippy::unwrap_used)] // helpers of tests, not code that must go on
+
+mod common;
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use common::*;
+use redlock_core::{ErrorKind, Guard, KeepAlive, Redlock, Runtime, Token, Ttl};
+use redlock_testkit::sim::Simulation;
+use redlock_testkit::{FakeNode, Fault, Operation};
+
+/// Five nodes that tell of changes, and a stranger who has the lock.
+fn with_watched<F, T>(test: impl FnOnce(World, Redlock) -> F) -> T
+where
+    F: Future<Output = T> + Send + 'static,
+    T: Send + 'static,
+{
+    watched(1, 5, test)
+}
+
+fn watched<F, T>(seed: u64, count: usize, test: impl FnOnce(World, Redlock) -> F) -> T
+where
+    F: Future<Output = T> + Send + 'static,
+    T: Send + 'static,
+{
+    let simulation = Simulation::new(seed).most_polls(1_000_000);
+    let process = simulation.process("client");
+    let node = |number| FakeNode::new(format!("fake-{number}"), process.runtime()).watching();
+    let nodes: Vec<_> = (0..count).map(node).collect();
+    let redlock = builder(&process, &nodes).build().unwrap();
+    let stranger = builder(&process, &nodes).build().unwrap();
+    simulation.block_on(&process.clone(), test(World { process, nodes, redlock }, stranger))
+}
+
+/// Waits for the lock in a task of its own.
+fn waiting(world: &World, wait: Duration) -> futures_channel::oneshot::Receiver<(Guard, Duration)> {
+    let (sender, receiver) = futures_channel::oneshot::channel();
+    let there = world.clone();
+    world.spawn(async move {
+        let (guard, took) = there.time(there.redlock.lock("a", TTL).wait(wait)).await;
+        drop(sender.send((guard.unwrap(), took)));
+    });
+    receiver
+}
+
+#[test]
+fn a_release_wakes_whoever_waits() {
+    with_watched(async |world, stranger| {
+        let guard = stranger.lock("a", 100 * TTL).await.unwrap();
+        let waiting = waiting(&world, 10 * TTL);
+        world.sleep(Duration::from_millis(4_321)).await;
+        let asked = world.seen(Operation::Acquire);
+        assert_eq!(vec![2; 5], asked, "one attempt of each, and no polling");
+        guard.release().await.unwrap();
+        let (_, took) = waiting.await.unwrap();
+        assert_eq!(Duration::from_millis(4_321), took);
+        assert_eq!(vec![3; 5], world.seen(Operation::Acquire));
+    });
+}
+
+#[test]
+fn a_program_in_another_language_wakes_whoever_waits() {
+    with_watched(async |world, _| {
+        for node in &world.nodes {
+            node.inner().put("a", Token::from_bytes("legacy"), Ttl::MAX);
+        }
+        let waiting = waiting(&world, 10 * TTL);
+        world.sleep(777 * MS).await;
+        world.nodes.iter().for_each(|node| node.inner().clear());
+        assert_eq!(777 * MS, waiting.await.unwrap().1);
+    });
+}
+
+#[test]
+fn expiry_is_not_left_to_the_nodes() {
+    with_watched(async |world, stranger| {
+        let ttl = TTL / 4;
+        drop(stranger.lock("a", ttl).await.unwrap().leak());
+        let (_, took) = waiting(&world, 10 * TTL).await.unwrap();
+        assert!(took > ttl && took <= ttl + 4 * MS, "{took:?}");
+        assert_eq!(
+            vec![3, 3],
+            world.seen(Operation::Acquire)[..2],
+            "one when it was taken, one when it was free"
+        );
+    });
+}
+
+#[test]
+fn renewals_of_the_holder_make_no_herd() {
+    with_watched(async |world, stranger| {
+        let guard = stranger.lock("a", TTL).keep_alive(KeepAlive::new()).await.unwrap();
+        let waiting = waiting(&world, 100 * TTL);
+        world.sleep(10 * TTL).await;
+        let attempts = world.seen(Operation::Acquire)[0];
+        // Every 5 s, in case that the nodes tell nothing.
+        assert!((15..=22).contains(&attempts), "{attempts} attempts");
+        let (watches, renewals) = (world.seen(Operation::Watch)[0], world.seen(Operation::Extend)[0]);
+        assert!(watches <= renewals + 2 * attempts, "{watches} watches for {renewals} renewals");
+        guard.release().await.unwrap();
+        world.settle().await;
+        assert!(waiting.await.is_ok());
+    });
+}
+
+/// At every point between the refused attempt and the sleep: the release comes with the n-th of the requests.
+#[test]
+fn a_release_between_the_refusal_and_the_sleep_is_not_missed() {
+    for seed in 0..200 {
+        watched(seed, 3, async move |world, stranger| {
+            let guard = stranger.lock("a", 100 * TTL).await.unwrap();
+            // All that is under way takes a moment of its own.
+            for node in &world.nodes {
+                node.inject(Fault::delay(MS * u32::try_from(seed % 4).unwrap()).on(Operation::Watch));
+                node.inject(Fault::delay(MS * u32::try_from(seed / 4 % 3).unwrap()).on(Operation::Release));
+            }
+            let waiting = waiting(&world, 10 * TTL);
+            for _ in 0..seed / 12 {
+                world.sleep(MS / 2).await;
+            }
+            guard.release().await.unwrap();
+            let (_, took) = waiting.await.unwrap();
+            assert!(took < 40 * MS, "seed {seed}: {took:?}");
+        });
+    }
+}
+
+#[test]
+fn a_holder_on_exactly_a_quorum_with_one_of_its_nodes_hung() {
+    with_watched(async |world, stranger| {
+        world.nodes[3..].iter().for_each(|node| node.inject(Fault::refuse().on(Operation::Acquire).once()));
+        let guard = stranger.lock("a", 100 * TTL).await.unwrap();
+        world.settle().await;
+        let waiting = waiting(&world, 10 * TTL);
+        world.sleep(MS).await;
+        world.nodes[0].inject(Fault::hang());
+        world.sleep(TTL).await;
+        drop(guard);
+        let before = world.redlock.now();
+        assert!(waiting.await.is_ok());
+        // Free by the two that were never taken, and two of those that were.
+        assert!(world.redlock.now().saturating_duration_since(before) < 10 * MS);
+    });
+}
+
+#[test]
+fn nodes_that_restart_are_watched_again() {
+    with_watched(async |world, stranger| {
+        let guard = stranger.lock("a", 100 * TTL).await.unwrap();
+        let waiting = waiting(&world, 10 * TTL);
+        world.sleep(MS).await;
+        world.nodes.iter().for_each(redlock_testkit::Faulty::crash);
+        world.sleep(100 * MS).await;
+        world.nodes.iter().for_each(redlock_testkit::Faulty::restart);
+        world.sleep(TTL / 5).await;
+        guard.release().await.unwrap();
+        let before = world.redlock.now();
+        assert!(waiting.await.is_ok());
+        assert_eq!(before, world.redlock.now());
+    });
+}
+
+#[test]
+fn a_node_that_cries_wolf_is_asked_at_growing_intervals() {
+    with_watched(async |world, stranger| {
+        let _guard = stranger.lock("a", 100 * TTL).await.unwrap();
+        let _waiting = waiting(&world, 10 * TTL);
+        // Its table of watches is too small: it tells of a change at once, whenever it is watched.
+        let there = world.clone();
+        world.spawn(async move {
+            loop {
+                there.nodes[0].inner().put("a", Token::from_bytes("again"), Ttl::MAX);
+                there.sleep(MS / 10).await;
+            }
+        });
+        world.sleep(TTL).await;
+        let watches = world.seen(Operation::Watch)[0];
+        assert!(watches < 80, "{watches} in {TTL:?}");
+        assert!(world.seen(Operation::Watch)[1] < 10);
+    });
+}
+
+#[test]
+fn with_a_majority_that_tells_nothing_it_is_a_plain_delay() {
+    with_watched(async |world, stranger| {
+        let guard = stranger.lock("a", 100 * TTL).await.unwrap();
+        world.nodes[..3].iter().for_each(|node| {
+            node.inject(Fault::fail(redlock_core::NodeError::unsupported("watch")).on(Operation::Watch));
+        });
+        let waiting = waiting(&world, 10 * TTL);
+        world.sleep(TTL).await;
+        let attempts = world.seen(Operation::Acquire)[0];
+        assert!((50..=105).contains(&attempts), "{attempts} attempts, each 100 to 200 ms");
+        drop(guard);
+        assert!(waiting.await.unwrap().1 < TTL + 200 * MS);
+    });
+}
+
+#[test]
+fn attempts_are_counted_by_delays_and_an_early_wake_uses_up_none() {
+    with_watched(async |world, stranger| {
+        let _guard = stranger.lock("a", 100 * TTL).await.unwrap();
+        let (result, took) = world.time(world.redlock.lock("a", TTL).attempts(4)).await;
+        assert_eq!(ErrorKind::Contended, kind(result));
+        assert!(took >= 300 * MS && took <= 600 * MS, "three delays: {took:?}");
+        assert_eq!(5, world.seen(Operation::Acquire)[0]);
+    });
+}
+
+#[test]
+fn several_resources_are_waited_for_together() {
+    with_watched(async |world, stranger| {
+        let first = stranger.lock("a", 100 * TTL).await.unwrap();
+        let second = stranger.lock("b", 100 * TTL).await.unwrap();
+        let there = world.clone();
+        let (sender, receiver) = futures_channel::oneshot::channel();
+        world.spawn(
+            async move { drop(sender.send(there.time(there.redlock.lock(["a", "b", "c"], TTL)).await)) },
+        );
+        world.sleep(MS).await;
+        let asked = world.seen(Operation::Acquire);
+        first.release().await.unwrap();
+        world.sleep(MS).await;
+        assert_eq!(asked, world.seen(Operation::Acquire), "one of them is still taken");
+        second.release().await.unwrap();
+        let (guard, took) = receiver.await.unwrap();
+        assert_eq!((true, 2 * MS), (guard.is_ok(), took));
+    });
+}
+
+/// Many contenders that are woken together: somebody gets it soon, and everybody in the end.
+#[test]
+fn those_who_are_woken_together_do_not_collide_for_ever() {
+    for seed in 0..20 {
+        let simulation = Simulation::new(seed).most_polls(3_000_000);
+        let process = simulation.process("client");
+        let node = |number| FakeNode::new(format!("fake-{number}"), process.runtime()).watching();
+        let nodes: Vec<_> = (0..5).map(node).collect();
+        let held = Arc::new(AtomicU32::new(0));
+        for _ in 0..8 {
+            let redlock = builder(&process, &nodes).build().unwrap();
+            let (held, timers) = (held.clone(), process.clone());
+            process.spawn(Box::pin(async move {
+                for _ in 0..10 {
+                    let guard = redlock.lock("a", TTL).wait_forever().await.unwrap();
+                    held.fetch_add(1, Ordering::Relaxed);
+                    timers.sleep(MS).await;
+                    guard.release().await.unwrap();
+                }
+            }));
+        }
+        // Requests take about a millisecond, each a different one.
+        for (number, node) in (1_u32..).zip(&nodes) {
+            node.inject(Fault::delay(MS / 2 + MS / 10 * number));
+        }
+        simulation.run_for(Duration::from_secs(3));
+        assert_eq!(80, held.load(Ordering::Relaxed), "seed {seed}: 80 holds of 1 ms");
+    }
+}
