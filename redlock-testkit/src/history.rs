@@ -6,7 +6,7 @@
 //! in the order in which they were first sent.
 
 mod recorder;
-mod show;
+pub(crate) mod show;
 
 use std::time::Duration;
 
@@ -98,6 +98,8 @@ pub enum Trouble {
     Suspension,
     /// The program dies.
     Kill,
+    /// Something that is no lock lies under the key of a resource.
+    WrongType,
     /// One message is lost.
     Loss,
     /// One request arrives twice.
@@ -115,8 +117,8 @@ pub enum What {
     Asked {
         /// Which client.
         client: usize,
-        /// Which of the resources.
-        resource: usize,
+        /// Which of the resources, all at once.
+        resources: Vec<usize>,
         /// For how long.
         ttl: Duration,
         /// Whether it makes a single attempt.
@@ -126,8 +128,8 @@ pub enum What {
     Granted {
         /// Which client.
         client: usize,
-        /// Which of the resources.
-        resource: usize,
+        /// Which of the resources, all at once.
+        resources: Vec<usize>,
         /// Under which token.
         token: TokenNumber,
         /// Until when by its own clock, in true time.
@@ -283,6 +285,12 @@ impl History {
         }
         counts.sort_unstable();
         counts
+    }
+
+    /// How often a client was told that it has several resources at once.
+    pub fn grants_of_several(&self) -> usize {
+        let several = |what: &What| matches!(what, What::Granted { resources, .. } if resources.len() > 1);
+        self.0.iter().filter(|event| several(&event.what)).count()
     }
 
     /// How often a client was told that it has a lock.

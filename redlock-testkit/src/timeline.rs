@@ -12,7 +12,7 @@ use crate::invariant::{Violation, holds};
 /// What the marks mean.
 pub const LEGEND: &str = "\
 clients: 0-9 holds that resource, z paused, s suspended, x dead
-servers: x down, h hangs, m out of memory, r read-only, ! loses data or its clock is set
+servers: x down, h hangs, m out of memory, r read-only, t no lock under a name, ! loses data or its clock is set
 between: / nothing gets through      net: ~ storm      ^ a violation";
 
 /// Draws a history with a line of so many columns, from its beginning until shortly after the last fault.
@@ -63,6 +63,7 @@ fn mark(trouble: Trouble) -> Option<char> {
         Trouble::Crash | Trouble::Kill => 'x',
         Trouble::Hang => 'h',
         Trouble::OutOfMemory => 'm',
+        Trouble::WrongType => 't',
         Trouble::ReadOnly => 'r',
         Trouble::Flush | Trouble::Step(_) => '!',
         Trouble::Partition => '/',

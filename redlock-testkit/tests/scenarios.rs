@@ -66,13 +66,13 @@ impl World {
 impl Client {
     /// One attempt at the resource.
     async fn take(&self, ttl: Duration) -> Result<(Guard, TokenNumber), ErrorKind> {
-        let (client, resource) = (self.number, 0);
-        self.record(What::Asked { client, resource, ttl, once: true });
+        let (client, resources) = (self.number, vec![0]);
+        self.record(What::Asked { client, resources: resources.clone(), ttl, once: true });
         let why = match self.redlock.try_lock("a", ttl).await {
             Ok(Some(guard)) => {
                 let token = self.network.recorder().number_of(&guard.fingerprint());
                 let until = self.network.now() + guard.remaining();
-                self.record(What::Granted { client, resource, token, until });
+                self.record(What::Granted { client, resources, token, until });
                 return Ok((guard, token));
             }
             Ok(None) => ErrorKind::Contended,
@@ -257,6 +257,34 @@ fn a_split_vote_of_three_ends_with_one_holder_at_a_time() {
     world.simulation.run_for(60 * SECOND);
     assert_eq!(3, world.network.recorder().history().grants(), "each has had its turn");
     assert!(world.violations().is_empty(), "{:?}", world.violations());
+}
+
+/// Another program has a list under the name on so many of five servers.
+fn wrong_type(servers: usize) -> Result<TokenNumber, ErrorKind> {
+    let world = World::new(5);
+    let client = world.client(0);
+    assert!(world.servers[..servers].iter().all(|server| server.put_other("a")));
+    let taken = world.run(&client, |me| Box::pin(async move { me.take_and_keep().await }));
+    assert!(world.violations().is_empty(), "{:?}", world.violations());
+    taken
+}
+
+#[test]
+fn a_name_that_is_used_for_something_else_is_an_error_on_a_majority_only() {
+    assert!(wrong_type(2).is_ok());
+    assert_eq!(Err(ErrorKind::WrongType), wrong_type(3));
+}
+
+#[test]
+fn no_lock_is_overwritten_by_another_program() {
+    let world = World::new(1);
+    let client = world.client(0);
+    world.run(&client, |me| Box::pin(async move { me.take_and_keep().await.unwrap() }));
+    assert!(!world.servers[0].put_other("a"));
+    world.simulation.run_for(TTL);
+    assert!(world.servers[0].put_other("a"), "the lock has expired");
+    world.servers[0].remove_other("a");
+    assert!(world.run(&client, |me| Box::pin(async move { me.take_and_keep().await })).is_ok());
 }
 
 /// So many of five servers hang while a client asks; how long it takes to hear something.

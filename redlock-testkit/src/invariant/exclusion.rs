@@ -7,7 +7,7 @@
 //! A holder that acts outside of its own stretch, while another's lasts, breaks exclusion too, but that is its own doing:
 //! it was stopped and did not look.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use redlock_core::Instant;
 
@@ -38,9 +38,13 @@ fn overlaps(history: &History, holds: &[Hold]) -> Vec<Violation> {
                 "c{} got r{} as {} while c{} had it as {}",
                 hold.client, hold.resource, hold.token, other.client, other.token
             );
+            // Whoever had it before should have kept others out: the other one, unless this is a lease of old whose
+            // extension was noticed late.
+            let is_new = matches!(history.0[hold.event].what, What::Granted { .. });
+            let before = if is_new { other.token } else { hold.token };
             violations.push(Violation {
                 invariant: Invariant::Exclusion,
-                broken: excuse(history, other.token, hold.event),
+                broken: excuse(history, before, hold.event),
                 what,
                 tokens: vec![other.token, hold.token],
                 event: hold.event,
@@ -66,7 +70,9 @@ fn acts(history: &History, by_resource: &BTreeMap<usize, Vec<Hold>>) -> Vec<Viol
         if holder_at(mine, entry.at).is_some() {
             continue;
         }
-        let Some(holder) = holder_at(&by_resource[&mine[0].resource], entry.at) else { continue };
+        let resources: BTreeSet<_> = mine.iter().map(|hold| hold.resource).collect();
+        let mut holders = resources.iter().filter_map(|resource| holder_at(&by_resource[resource], entry.at));
+        let Some(holder) = holders.next() else { continue };
         let what = format!(
             "c{client} acted on r{} under {token} while c{} had it as {}",
             holder.resource, holder.client, holder.token
@@ -123,6 +129,19 @@ mod tests {
     }
 
     #[test]
+    fn each_resource_of_several_has_one_holder() {
+        let both = || Story::default().granted_several(1, 0, &[0, 1], 0, 10);
+        assert_eq!(0, broken(both().granted_several(5, 1, &[2], 1, 20)).len());
+        assert_eq!(vec![None], broken(both().granted_several(5, 1, &[1, 2], 1, 20)));
+        assert_eq!(vec![None; 2], broken(both().granted_several(5, 1, &[0, 1], 1, 20)), "one for each");
+        assert_eq!(vec![None], broken(both().extended(5, 0, 0, 30).granted_several(20, 1, &[1], 1, 40)));
+        assert_eq!(0, broken(both().releasing(5, 0, 0).granted_several(5, 1, &[1], 1, 20)).len());
+        assert_eq!(0, broken(both().killed(5, 0).granted_several(5, 1, &[1], 1, 20)).len());
+        let late = both().granted_several(11, 1, &[1], 1, 20).acted(12, 0, 0);
+        assert_eq!(vec![Some(Assumption::HoldersLook)], broken(late));
+    }
+
+    #[test]
     fn what_was_broken_is_named() {
         let lost = Story::default().sent(0, 0, 0, 0).granted(1, 0, 0, 10).lost(2, 0, 0).granted(3, 1, 1, 20);
         assert_eq!(vec![Some(Assumption::DataIsKept)], broken(lost));
@@ -133,6 +152,9 @@ mod tests {
         let before =
             Story::default().stepped(0, 0).sent(0, 0, 0, 0).granted(1, 0, 0, 10).granted(3, 1, 1, 20);
         assert_eq!(vec![None], broken(before), "a clock that was set before explains nothing");
+        let old = Story::default().sent(0, 0, 0, 0).granted(1, 0, 0, 10).lost(9, 0, 0);
+        let noticed = old.granted(11, 1, 1, 20).extended(12, 0, 0, 15);
+        assert_eq!(vec![Some(Assumption::DataIsKept)], broken(noticed), "the lease of old had lost its key");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! then, so one attempt must do. A server whose clock was set back keeps keys for longer than their TTL.
 
 use super::{Assumption, Invariant, Rules, Violation};
+use crate::history::show::names;
 use crate::history::{History, Trouble, What};
 
 pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
@@ -14,14 +15,14 @@ pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
     let broken = history.0.iter().any(|event| set_back(&event.what)).then_some(Assumption::ClocksAreNotSet);
     let mut violations = Vec::new();
     for (index, entry) in history.0.iter().enumerate().skip(late.max(calm)) {
-        let What::Asked { client, resource, .. } = entry.what else { continue };
+        let What::Asked { client, resources, .. } = &entry.what else { continue };
         let mut answers = history.0[index + 1..].iter().filter_map(|event| match event.what {
-            What::Granted { client: other, .. } if other == client => Some(true),
-            What::NotGranted { client: other, .. } if other == client => Some(false),
+            What::Granted { client: other, .. } if other == *client => Some(true),
+            What::NotGranted { client: other, .. } if other == *client => Some(false),
             _ => None,
         });
         if answers.next() != Some(true) {
-            let what = format!("c{client} did not get r{resource}, long after the last fault");
+            let what = format!("c{client} did not get {}, long after the last fault", names(resources));
             let (invariant, tokens) = (Invariant::Liveness, Vec::new());
             violations.push(Violation { invariant, broken, what, tokens, event: index });
         }

@@ -107,6 +107,12 @@ impl Store {
         self.entries.insert(resource, Entry { value: Value::Other, expires: None });
     }
 
+    /// Removes what is no lock. Answers whether there was such a thing.
+    pub(crate) fn remove_other(&mut self, resource: &Resource) -> bool {
+        let is_other = self.entries.get(resource).is_some_and(|entry| matches!(entry.value, Value::Other));
+        is_other && self.entries.remove(resource).is_some()
+    }
+
     pub(crate) fn clear(&mut self) {
         self.entries.clear();
     }
@@ -126,6 +132,10 @@ impl Store {
 
     pub(crate) fn remove(&mut self, resource: &Resource) {
         self.entries.remove(resource);
+    }
+
+    pub(crate) fn is_free(&self, resource: &Resource, now: Instant) -> bool {
+        self.living(resource, now).is_none()
     }
 
     fn living(&self, resource: &Resource, now: Instant) -> Option<&Entry> {
