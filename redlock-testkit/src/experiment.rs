@@ -157,11 +157,14 @@ impl Experiment {
         simulation.run_for(SETTLED_AFTER);
         self.judge(&simulation, &network);
 
-        let rules = Rules { servers: self.servers, node_timeout: NODE_TIMEOUT, settled_after: SETTLED_AFTER };
         let history = network.recorder().history();
-        let violations = check(&history, &rules);
+        let violations = check(&history, &self.rules());
         let lasted = simulation.now().elapsed_since_origin();
         Report { experiment: self.clone(), plan, lasted, history, violations }
+    }
+
+    fn rules(&self) -> Rules {
+        Rules { servers: self.servers, node_timeout: NODE_TIMEOUT, settled_after: SETTLED_AFTER }
     }
 
     fn scope(&self) -> Scope {

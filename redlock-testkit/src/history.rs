@@ -5,6 +5,7 @@
 //! their histories are the same bytes. So nothing in it depends on an address, a hash or real time; tokens are numbered
 //! in the order in which they were first sent.
 
+pub(crate) mod claims;
 mod recorder;
 pub(crate) mod show;
 
@@ -300,9 +301,9 @@ impl History {
 }
 
 impl What {
-    /// Whether it is about one of these tokens, or about something that went wrong and not with a single message.
-    pub(crate) fn concerns(&self, tokens: &[TokenNumber]) -> bool {
-        match self {
+    /// The token that it is about, if it is about one.
+    pub fn token(&self) -> Option<TokenNumber> {
+        match *self {
             Self::Granted { token, .. }
             | Self::Extending { token, .. }
             | Self::Extended { token, .. }
@@ -316,12 +317,13 @@ impl What {
             | Self::Received { request: Request { token, .. }, .. }
             | Self::Moved { token, .. }
             | Self::Lost { token, .. }
-            | Self::Stands { token, .. } => tokens.contains(token),
-            Self::Strikes(Place::Between(..), trouble) | Self::Passes(Place::Between(..), trouble) => {
-                *trouble == Trouble::Partition
-            }
-            Self::Strikes(..) | Self::Passes(..) | Self::Calm => true,
-            Self::Asked { .. } | Self::NotGranted { .. } | Self::Closed { .. } => false,
+            | Self::Stands { token, .. } => Some(token),
+            Self::Asked { .. }
+            | Self::NotGranted { .. }
+            | Self::Closed { .. }
+            | Self::Strikes(..)
+            | Self::Passes(..)
+            | Self::Calm => None,
         }
     }
 }

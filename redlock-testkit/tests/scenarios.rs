@@ -11,6 +11,8 @@ use redlock_core::{BoxFuture, ErrorKind, Guard, Redlock, Runtime};
 use redlock_testkit::history::{Place, TokenNumber, Trouble, What};
 use redlock_testkit::invariant::{Assumption, Invariant, Rules, Violation, check};
 use redlock_testkit::sim::{Direction, Keeps, Network, Process, Server, Simulation, Traffic, Transport};
+#[cfg(feature = "svg")]
+use redlock_testkit::timeline;
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -55,11 +57,14 @@ impl World {
         self.simulation.block_on(&client.process, work(client.clone()))
     }
 
-    fn violations(&self) -> Vec<(Invariant, Option<Assumption>)> {
+    fn all_violations(&self) -> Vec<Violation> {
         let rules =
             Rules { servers: self.servers.len(), node_timeout: NODE_TIMEOUT, settled_after: 100 * TTL };
-        let violations: Vec<Violation> = check(&self.network.recorder().history(), &rules);
-        violations.into_iter().map(|violation| (violation.invariant, violation.broken)).collect()
+        check(&self.network.recorder().history(), &rules)
+    }
+
+    fn violations(&self) -> Vec<(Invariant, Option<Assumption>)> {
+        self.all_violations().into_iter().map(|violation| (violation.invariant, violation.broken)).collect()
     }
 }
 
@@ -138,6 +143,21 @@ fn a_long_pause_hurts_a_holder_that_does_not_look_again() {
     assert_eq!(Vec::<(Invariant, Option<Assumption>)>::new(), long_pause(true).violations());
     let broken = Some(Assumption::HoldersLook);
     assert_eq!(vec![(Invariant::Exclusion, broken)], long_pause(false).violations());
+}
+
+/// The guide shows that pause as a picture. `REDLOCK_WRITE_DOCS=1` writes it anew.
+#[cfg(feature = "svg")]
+#[test]
+fn the_picture_in_the_guide_is_what_is_drawn() {
+    let world = long_pause(false);
+    let (history, violations) = (world.network.recorder().history(), world.all_violations());
+    let title = "A holder is paused for longer than its TTL, and does not look at its lease again";
+    let drawn = timeline::Timeline::new(&history, &violations).title(title).svg();
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/long-pause.svg");
+    if std::env::var_os("REDLOCK_WRITE_DOCS").is_some() {
+        std::fs::write(file, &drawn).unwrap();
+    }
+    assert!(std::fs::read_to_string(file).unwrap() == drawn, "{file} is out of date");
 }
 
 /// Five servers of which the first holder had only the first three, when the clock of one of them is set.

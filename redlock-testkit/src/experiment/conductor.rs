@@ -71,7 +71,7 @@ impl Conductor {
         network.heal_all();
         self.set_traffic(Traffic::default());
         for client in clients {
-            client.resume(Trouble::Pause);
+            client.resume();
         }
         network.recorder().record(What::Calm);
     }
@@ -126,8 +126,8 @@ impl Conductor {
                 network.recorder().record(What::Passes(Place::Network, Trouble::Storm));
                 self.set_traffic(*usual);
             }
-            Incident::Pause { client, .. } => clients[*client].resume(Trouble::Pause),
-            Incident::Suspend { client, .. } => clients[*client].resume(Trouble::Suspension),
+            Incident::Pause { client, .. } => clients[*client].resume(),
+            Incident::Suspend { client, .. } => clients[*client].resume(),
             Incident::Kill { client, .. } => clients[*client].start_again(),
             Incident::Flush { .. } | Incident::Step { .. } => {}
         }

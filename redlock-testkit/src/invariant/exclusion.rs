@@ -66,8 +66,8 @@ fn acts(history: &History, by_resource: &BTreeMap<usize, Vec<Hold>>) -> Vec<Viol
     for (event, entry) in history.0.iter().enumerate() {
         let What::Acted { client, token } = entry.what else { continue };
         let Some(mine) = own.get(&token) else { continue };
-        // Where two overlap, each acts by right: that they do was said before.
-        if holder_at(mine, entry.at).is_some() {
+        // Where two overlap, each acts by right: that they do was said before. So does one that lets go in the same moment.
+        if mine.iter().any(|hold| hold.from <= entry.at && entry.at <= hold.until) {
             continue;
         }
         let resources: BTreeSet<_> = mine.iter().map(|hold| hold.resource).collect();
@@ -163,6 +163,8 @@ mod tests {
         assert_eq!(0, broken(story().acted(5, 0, 0).acted(15, 0, 0)).len());
         let late = story().granted(11, 1, 1, 20).acted(12, 0, 0);
         assert_eq!(vec![Some(Assumption::HoldersLook)], broken(late));
+        let last = story().granted(3, 1, 1, 20).acted(5, 0, 0).releasing(5, 0, 0);
+        assert_eq!(vec![None], broken(last), "it had the lock when it acted, and then let go");
         let both = story().granted(9, 1, 1, 20).acted(9, 0, 0).acted(9, 1, 1);
         assert_eq!(vec![None], broken(both), "two at once is the violation, not what they do");
     }

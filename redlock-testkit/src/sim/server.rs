@@ -90,6 +90,9 @@ impl Server {
         state.keeps = keeps;
         let received = state.received.take();
         drop(state);
+        if received.is_some() {
+            self.passes(Trouble::Hang);
+        }
         // Outside of the lock: whoever waits is woken.
         drop(received);
     }
