@@ -99,6 +99,12 @@ impl Client {
         Ok(token)
     }
 
+    async fn release(&self, guard: Guard, token: TokenNumber) {
+        self.record(What::Releasing { client: self.number, token, waits: true });
+        let outcome = guard.release().await.map_err(|error| error.kind());
+        self.record(What::Released { client: self.number, token, outcome });
+    }
+
     fn pause(&self) {
         self.record(What::Strikes(Place::Client(self.number), Trouble::Pause));
         self.process.pause();
@@ -122,19 +128,22 @@ fn long_pause(looks_again: bool) -> World {
     first.process.spawn(Box::pin(async move {
         let (guard, token) = me.take(TTL).await.unwrap();
         assert!(guard.is_held());
-        me.process.sleep(SECOND).await;
+        me.act(token);
+        me.process.sleep(3 * SECOND).await;
         if !looks_again || guard.is_held() {
             me.act(token);
         }
         std::mem::forget(guard);
     }));
-    world.simulation.run_for(SECOND / 2);
+    world.simulation.run_for(2 * SECOND);
     first.pause();
     world.simulation.run_for(TTL);
-    let token = world.run(&second, |me| Box::pin(async move { me.take_and_keep().await.unwrap() }));
+    let (guard, token) = world.run(&second, |me| Box::pin(async move { me.take(TTL).await.unwrap() }));
     second.act(token);
-    first.resume();
     world.simulation.run_for(SECOND);
+    first.resume();
+    world.simulation.run_for(2 * SECOND);
+    world.run(&second, move |me| Box::pin(async move { me.release(guard, token).await }));
     world
 }
 
@@ -261,9 +270,7 @@ fn a_split_vote_of_three_ends_with_one_holder_at_a_time() {
             loop {
                 if let Ok((guard, token)) = me.take(TTL).await {
                     me.act(token);
-                    me.record(What::Releasing { client: me.number, token, waits: true });
-                    let outcome = guard.release().await.map_err(|error| error.kind());
-                    return me.record(What::Released { client: me.number, token, outcome });
+                    return me.release(guard, token).await;
                 }
                 let mut random = [0];
                 me.process.fill_random(&mut random);

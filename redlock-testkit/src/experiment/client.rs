@@ -103,7 +103,9 @@ impl Client {
         let stopped = std::mem::take(&mut state.stopped);
         state.process.resume();
         drop(state);
-        stopped.into_iter().for_each(|trouble| self.passes(trouble));
+        for trouble in stopped {
+            self.passes(trouble);
+        }
     }
 
     pub(super) fn kill(&self) {
@@ -112,7 +114,9 @@ impl Client {
         state.alive = false;
         let (stopped, process) = (std::mem::take(&mut state.stopped), state.process.clone());
         drop(state);
-        stopped.into_iter().for_each(|trouble| self.passes(trouble));
+        for trouble in stopped {
+            self.passes(trouble);
+        }
         // Outside of the lock: what is dropped may look at it.
         process.kill();
     }

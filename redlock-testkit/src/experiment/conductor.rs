@@ -126,8 +126,7 @@ impl Conductor {
                 network.recorder().record(What::Passes(Place::Network, Trouble::Storm));
                 self.set_traffic(*usual);
             }
-            Incident::Pause { client, .. } => clients[*client].resume(),
-            Incident::Suspend { client, .. } => clients[*client].resume(),
+            Incident::Pause { client, .. } | Incident::Suspend { client, .. } => clients[*client].resume(),
             Incident::Kill { client, .. } => clients[*client].start_again(),
             Incident::Flush { .. } | Incident::Step { .. } => {}
         }

@@ -31,6 +31,7 @@ pub(super) struct Bar {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Act {
     pub(super) at: Instant,
+    #[cfg_attr(not(feature = "svg"), allow(dead_code))] // a terminal has one row for all resources
     pub(super) resource: usize,
     /// Its lease was valid then.
     pub(super) by_right: bool,
