@@ -2,6 +2,7 @@
 //!
 //! The service takes a `Redlock` and knows nothing of tests. The tests hand it one over fake nodes, in simulated time:
 //! minutes of hanging, dying and waiting pass in milliseconds, and the same seed gives the same run.
+#![allow(clippy::unwrap_used)] // of tests: what fails here fails the test
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
