@@ -60,8 +60,11 @@ impl Options {
                 _ => return Err(format!("there is no {name}")),
             }
         }
-        if options.svg.is_some() && (options.seed.is_none() || options.nodes.len() > 1) {
-            return Err("--svg shows one run: it needs --seed and --nodes".into());
+        if options.svg.is_some() && options.seed.is_none() {
+            return Err("--svg shows one run: it needs a --seed".into());
+        }
+        if options.svg.is_some() && options.nodes.len() > 1 {
+            options.nodes = vec![5];
         }
         Ok(options)
     }

@@ -38,13 +38,13 @@ fn overlaps(history: &History, holds: &[Hold]) -> Vec<Violation> {
                 "c{} got r{} as {} while c{} had it as {}",
                 hold.client, hold.resource, hold.token, other.client, other.token
             );
-            // Whoever had it before should have kept others out: the other one, unless this is a lease of old whose
-            // extension was noticed late.
-            let is_new = matches!(history.0[hold.event].what, What::Granted { .. });
-            let before = if is_new { other.token } else { hold.token };
+            // The keys of whoever had a quorum first should have kept the other one out. That may be this one: a client
+            // that was stopped hears late of its grant, or of its extension.
+            let broken =
+                [other.token, hold.token].into_iter().find_map(|token| excuse(history, token, hold.event));
             violations.push(Violation {
                 invariant: Invariant::Exclusion,
-                broken: excuse(history, before, hold.event),
+                broken,
                 what,
                 tokens: vec![other.token, hold.token],
                 event: hold.event,
@@ -155,6 +155,13 @@ mod tests {
         let old = Story::default().sent(0, 0, 0, 0).granted(1, 0, 0, 10).lost(9, 0, 0);
         let noticed = old.granted(11, 1, 1, 20).extended(12, 0, 0, 15);
         assert_eq!(vec![Some(Assumption::DataIsKept)], broken(noticed), "the lease of old had lost its key");
+    }
+
+    #[test]
+    fn a_client_that_was_stopped_hears_late_of_a_grant_whose_key_is_lost() {
+        let story = || Story::default().sent(0, 0, 0, 0).granted(2, 1, 1, 20);
+        assert_eq!(vec![None], broken(story().granted(5, 0, 0, 9)));
+        assert_eq!(vec![Some(Assumption::DataIsKept)], broken(story().lost(1, 0, 0).granted(5, 0, 0, 9)));
     }
 
     #[test]

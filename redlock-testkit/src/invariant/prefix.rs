@@ -2,7 +2,7 @@
 //!
 //! The prefix ends with the event that shows the violation: it is the shortest that does. In print it begins with the first
 //! event about the violation's tokens, and is about the resources involved: everything about these tokens; of others that
-//! want the same resources, what they were told and what they changed; and what went wrong meanwhile where it matters.
+//! want the same resources, what changed their leases and keys; and what went wrong meanwhile where it matters.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -88,15 +88,20 @@ impl Involved {
     }
 }
 
-/// Whether something that is about another's token matters: it was told something, or a key has changed.
+/// Whether something that is about another's token matters: a lease or a key has changed.
 fn matters(what: &What) -> bool {
     match what {
-        What::Carried { until: Some(_), .. } => true,
-        What::Carried { request: Request { operation, .. }, said, .. } => {
-            *operation == Operation::Release && *said == Said::Granted
+        What::Carried { request: Request { operation, .. }, said, until, .. } => {
+            until.is_some() || (*operation == Operation::Release && *said == Said::Granted)
         }
-        What::Sent(_) | What::Received { .. } => false,
-        _ => true,
+        What::Granted { .. }
+        | What::Extended { .. }
+        | What::Noticed { .. }
+        | What::Releasing { .. }
+        | What::Moved { .. }
+        | What::Lost { .. }
+        | What::Stands { .. } => true,
+        _ => false,
     }
 }
 
