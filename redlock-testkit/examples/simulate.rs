@@ -1,6 +1,7 @@
 //! Breaks locks for a living: runs many seeds, or shows one.
 //!
-//! `simulate [--seeds N] [--nodes N] [--clients N] [--faults KIND] [--seed N]`; `scripts/simulate` builds and runs it.
+//! `simulate [--seeds N] [--nodes N] [--clients N] [--faults KIND] [--seed N [--svg FILE]]`; `scripts/simulate` builds and
+//! runs it.
 #![allow(clippy::print_stdout, clippy::print_stderr)] // a command talks to people
 
 use std::io::{IsTerminal, Write, stderr};
@@ -23,7 +24,7 @@ fn main() -> ExitCode {
         Err(wrong) => {
             let kinds = Faults::ALL.map(|(name, _)| name).join(", ");
             eprintln!(
-                "{wrong}\n\nscripts/simulate [--seeds N] [--nodes N] [--clients N] [--faults KIND] [--seed N]"
+                "{wrong}\n\nscripts/simulate [--seeds N] [--nodes N] [--clients N] [--faults KIND] [--seed N [--svg FILE]]"
             );
             eprintln!("kinds of faults: {kinds}");
             ExitCode::from(2)
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
 struct Options {
     seeds: u64,
     seed: Option<u64>,
+    svg: Option<String>,
     nodes: Vec<usize>,
     clients: usize,
     faults: Faults,
@@ -42,12 +44,14 @@ struct Options {
 impl Options {
     fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Self, String> {
         let faults = Faults::Bounded;
-        let mut options = Self { seeds: 1_000, seed: None, nodes: vec![3, 4, 5], clients: 3, faults };
+        let mut options =
+            Self { seeds: 1_000, seed: None, svg: None, nodes: vec![3, 4, 5], clients: 3, faults };
         while let Some(name) = arguments.next() {
             let value = arguments.next().ok_or(format!("{name} needs a value"))?;
             match name.as_str() {
                 "--seeds" => options.seeds = number(&name, &value)?,
                 "--seed" => options.seed = Some(number(&name, &value)?),
+                "--svg" => options.svg = Some(value),
                 "--nodes" => options.nodes = vec![number(&name, &value)?],
                 "--clients" => options.clients = number(&name, &value)?,
                 "--faults" => {
@@ -55,6 +59,12 @@ impl Options {
                 }
                 _ => return Err(format!("there is no {name}")),
             }
+        }
+        if options.svg.is_some() && options.seed.is_none() {
+            return Err("--svg shows one run: it needs a --seed".into());
+        }
+        if options.svg.is_some() && options.nodes.len() > 1 {
+            options.nodes = vec![5];
         }
         Ok(options)
     }
@@ -65,7 +75,14 @@ impl Options {
             let experiment =
                 |seed| Experiment::new(seed).servers(*nodes).clients(self.clients).faults(self.faults);
             defects += match self.seed {
-                Some(seed) => show(&experiment(seed).run()),
+                Some(seed) => {
+                    let report = experiment(seed).run();
+                    if let Some(Err(wrong)) = self.svg.as_ref().map(|file| write_svg(file, &report)) {
+                        eprintln!("{wrong}");
+                        return ExitCode::from(2);
+                    }
+                    show(&report)
+                }
                 None => self.search(*nodes, experiment),
             };
         }
@@ -133,4 +150,27 @@ fn show(report: &Report) -> usize {
     totals.add(report);
     println!("{totals}");
     totals.defects()
+}
+
+/// Writes a run as a picture, and beside it one of each violation: `FILE`, `FILE-1.svg` and so on.
+#[cfg(feature = "svg")]
+fn write_svg(file: &str, report: &Report) -> Result<(), String> {
+    use redlock_testkit::timeline::Timeline;
+
+    let write = |file: &str, timeline: Timeline<'_>| {
+        let svg = timeline.title(report.replay()).svg();
+        std::fs::write(file, svg).map_err(|error| format!("{file}: {error}"))
+    };
+    write(file, Timeline::new(&report.history, &report.violations))?;
+    let stem = file.strip_suffix(".svg").unwrap_or(file);
+    let numbered = (1..).zip(&report.violations);
+    for (number, violation) in numbered {
+        write(&format!("{stem}-{number}.svg"), Timeline::about(&report.history, violation))?;
+    }
+    Ok(())
+}
+
+#[cfg(not(feature = "svg"))]
+fn write_svg(_: &str, _: &Report) -> Result<(), String> {
+    Err("--svg needs this example to be built with --features svg".into())
 }

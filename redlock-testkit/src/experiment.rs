@@ -139,7 +139,8 @@ impl Experiment {
         network.set_traffic(Direction::Replies, traffic);
         let clients: Vec<_> =
             (0..self.clients).map(|number| self.client(number, &simulation, &network, &mut chance)).collect();
-        let conductor = Conductor::new(network.clone(), servers.clone(), clients.clone(), traffic);
+        let conductor =
+            Conductor::new(network.clone(), servers.clone(), clients.clone(), self.resources, traffic);
 
         clients.iter().for_each(Client::start);
         let conducting = conductor.carry_out(&simulation, &plan);
@@ -156,16 +157,19 @@ impl Experiment {
         simulation.run_for(SETTLED_AFTER);
         self.judge(&simulation, &network);
 
-        let rules = Rules { servers: self.servers, node_timeout: NODE_TIMEOUT, settled_after: SETTLED_AFTER };
         let history = network.recorder().history();
-        let violations = check(&history, &rules);
+        let violations = check(&history, &self.rules());
         let lasted = simulation.now().elapsed_since_origin();
         Report { experiment: self.clone(), plan, lasted, history, violations }
     }
 
+    fn rules(&self) -> Rules {
+        Rules { servers: self.servers, node_timeout: NODE_TIMEOUT, settled_after: SETTLED_AFTER }
+    }
+
     fn scope(&self) -> Scope {
-        let Self { servers, clients, lasts, faults, .. } = *self;
-        Scope { servers, clients, lasts, longest_ttl: LONGEST_TTL, faults }
+        let Self { servers, clients, resources, lasts, faults, .. } = *self;
+        Scope { servers, clients, resources, lasts, longest_ttl: LONGEST_TTL, faults }
     }
 
     fn start_servers(&self, network: &Network, chance: &mut fastrand::Rng) -> Vec<Server> {
@@ -219,12 +223,17 @@ impl Experiment {
         let (recorder, resources, me) = (network.recorder().clone(), self.resources, process.clone());
         simulation.block_on(&process, async move {
             for resource in 0..resources {
-                recorder.record(What::Asked { client, resource, ttl: LONGEST_TTL, once: true });
+                recorder.record(What::Asked {
+                    client,
+                    resources: vec![resource],
+                    ttl: LONGEST_TTL,
+                    once: true,
+                });
                 let why = match redlock.try_lock(client::name(resource), LONGEST_TTL).await {
                     Ok(Some(guard)) => {
                         let token = recorder.number_of(&guard.fingerprint());
                         let until = me.now() + guard.remaining();
-                        recorder.record(What::Granted { client, resource, token, until });
+                        recorder.record(What::Granted { client, resources: vec![resource], token, until });
                         recorder.record(What::Releasing { client, token, waits: false });
                         continue;
                     }

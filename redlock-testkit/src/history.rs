@@ -5,8 +5,9 @@
 //! their histories are the same bytes. So nothing in it depends on an address, a hash or real time; tokens are numbered
 //! in the order in which they were first sent.
 
+pub(crate) mod claims;
 mod recorder;
-mod show;
+pub(crate) mod show;
 
 use std::time::Duration;
 
@@ -98,6 +99,8 @@ pub enum Trouble {
     Suspension,
     /// The program dies.
     Kill,
+    /// Something that is no lock lies under the key of a resource.
+    WrongType,
     /// One message is lost.
     Loss,
     /// One request arrives twice.
@@ -115,8 +118,8 @@ pub enum What {
     Asked {
         /// Which client.
         client: usize,
-        /// Which of the resources.
-        resource: usize,
+        /// Which of the resources, all at once.
+        resources: Vec<usize>,
         /// For how long.
         ttl: Duration,
         /// Whether it makes a single attempt.
@@ -126,8 +129,8 @@ pub enum What {
     Granted {
         /// Which client.
         client: usize,
-        /// Which of the resources.
-        resource: usize,
+        /// Which of the resources, all at once.
+        resources: Vec<usize>,
         /// Under which token.
         token: TokenNumber,
         /// Until when by its own clock, in true time.
@@ -285,6 +288,12 @@ impl History {
         counts
     }
 
+    /// How often a client was told that it has several resources at once.
+    pub fn grants_of_several(&self) -> usize {
+        let several = |what: &What| matches!(what, What::Granted { resources, .. } if resources.len() > 1);
+        self.0.iter().filter(|event| several(&event.what)).count()
+    }
+
     /// How often a client was told that it has a lock.
     pub fn grants(&self) -> usize {
         self.0.iter().filter(|event| matches!(event.what, What::Granted { .. })).count()
@@ -292,9 +301,9 @@ impl History {
 }
 
 impl What {
-    /// Whether it is about one of these tokens, or about something that went wrong and not with a single message.
-    pub(crate) fn concerns(&self, tokens: &[TokenNumber]) -> bool {
-        match self {
+    /// The token that it is about, if it is about one.
+    pub fn token(&self) -> Option<TokenNumber> {
+        match *self {
             Self::Granted { token, .. }
             | Self::Extending { token, .. }
             | Self::Extended { token, .. }
@@ -308,12 +317,13 @@ impl What {
             | Self::Received { request: Request { token, .. }, .. }
             | Self::Moved { token, .. }
             | Self::Lost { token, .. }
-            | Self::Stands { token, .. } => tokens.contains(token),
-            Self::Strikes(Place::Between(..), trouble) | Self::Passes(Place::Between(..), trouble) => {
-                *trouble == Trouble::Partition
-            }
-            Self::Strikes(..) | Self::Passes(..) | Self::Calm => true,
-            Self::Asked { .. } | Self::NotGranted { .. } | Self::Closed { .. } => false,
+            | Self::Stands { token, .. } => Some(token),
+            Self::Asked { .. }
+            | Self::NotGranted { .. }
+            | Self::Closed { .. }
+            | Self::Strikes(..)
+            | Self::Passes(..)
+            | Self::Calm => None,
         }
     }
 }

@@ -18,6 +18,7 @@ mod honesty;
 mod leftovers;
 mod liveness;
 mod minority;
+pub(crate) mod prefix;
 #[cfg(test)]
 pub(crate) mod story;
 mod validity;
@@ -82,7 +83,8 @@ pub struct Violation {
     pub what: String,
     /// The tokens that it is about.
     pub tokens: Vec<TokenNumber>,
-    /// Which event of the history shows it: all before it are needed, none after.
+    /// Which event of the history shows it: no shorter prefix of the history does. Where something has not happened by
+    /// the end, that is the last event.
     pub event: usize,
 }
 

@@ -8,57 +8,41 @@
 //! | let hours of it pass in no time, and replay a run from a seed | [`sim`] |
 //! | have servers and a network in it that do their worst | [`sim::Network`] |
 //! | run the lock in thousands of such worlds, and check what must hold | [`experiment`], [`invariant`] |
+//! | see what happened in one of them | [`timeline`]; as a picture, with feature `svg` |
 //! | do it to real servers: kill, pause, restart | `RedisServer`, with feature `server` |
 //! | prove a backend of your own | [`conformance!`] |
 //! | do without an async runtime | [`ThreadRuntime`], [`block_on`] |
 //!
-//! # A service with fake nodes
+//! # Testing your service
 //!
 //! A service holds a [`Redlock`](redlock_core::Redlock), which has no type parameters: what a test hands in instead of
-//! real nodes is up to the test. Nodes are handles, so the test keeps clones and looks at what the service did, or does
+//! real nodes is up to the test. Nodes are handles, so the test keeps clones, looks at what the service did, and does
 //! something to them.
 //!
+//! This one runs on several machines and charges each invoice once. Its tests hang a majority of the lock servers, take
+//! the lock away while it charges, stop a machine for longer than the lock lives, and kill one; all of them together take
+//! some milliseconds. In the kit it is `examples/billing.rs`; copy it.
+//!
 //! ```
-//! use std::sync::Arc;
-//! use std::time::Duration;
-//!
-//! use redlock_core::{Error, ErrorKind, Redlock};
-//! use redlock_testkit::{Fault, ThreadRuntime, block_on, fake_nodes};
-//!
-//! struct Invoices {
-//!     redlock: Redlock,
-//! }
-//!
-//! impl Invoices {
-//!     async fn send(&self, invoice: &str) -> Result<(), Error> {
-//!         let guard = self.redlock.lock(invoice, Duration::from_secs(10)).wait(Duration::from_millis(50)).await?;
-//!         // ...
-//!         guard.release().await?;
-//!         Ok(())
-//!     }
-//! }
-//!
-//! let nodes = fake_nodes(5, Arc::new(ThreadRuntime));
-//! let redlock = Redlock::builder(ThreadRuntime).nodes(nodes.iter().cloned().map(Into::into)).build()?;
-//! let invoices = Invoices { redlock };
-//!
-//! // Two of five nodes may hang or crash.
-//! nodes[0].inject(Fault::hang());
-//! nodes[1].crash();
-//! block_on(invoices.send("invoice:42"))?;
-//! assert!(nodes[2..].iter().all(|node| node.inner().is_empty()), "released");
-//!
-//! // Three may not, and the service says why.
-//! nodes[2].inject(Fault::unavailable());
-//! let error = block_on(invoices.send("invoice:42")).unwrap_err();
-//! assert_eq!(ErrorKind::NoQuorum, error.kind());
-//! # Ok::<(), Error>(())
+#![doc = include_str!("../examples/billing.rs")]
 //! ```
 //!
-//! On tokio use `TokioRuntime` in place of [`ThreadRuntime`]: then `#[tokio::test(start_paused = true)]` makes hours of
-//! waiting take no time, and keys expire by the same clock.
+//! What there is to break:
 //!
-//! # At a point of your choice
+//! | what | how |
+//! |---|---|
+//! | a node hangs, and carries everything out when it goes on | [`Fault::hang`], [`resume`](Faulty::resume) |
+//! | a node dies, and comes back with its data or without | [`crash`](Faulty::crash), [`MemoryNode::clear`], [`restart`](Faulty::restart) |
+//! | requests or replies are lost, late, or refused | the other [`Fault`]s, [`on`](Fault::on) one operation, [`once`](Fault::once) or [`times`](Fault::times) |
+//! | somebody else has the lock | [`MemoryNode::put`] |
+//! | a machine is stopped, suspended, or dies | [`pause`](sim::Process::pause), [`suspend`](sim::Process::suspend), [`kill`](sim::Process::kill) |
+//! | clocks run apart | [`sim::Clock`] |
+//!
+//! The simulated runtime is for code that takes time from a [`Runtime`](redlock_core::Runtime), as everything in
+//! `redlock-core` does. Code that calls tokio is tested on `TokioRuntime`, with the same nodes:
+//! `#[tokio::test(start_paused = true)]` makes hours of waiting take no time, and keys expire by the same clock.
+//!
+//! ## At a point of your choice
 //!
 //! Replies can be held back and let go one by one, so that a test can stop where it wants to:
 //!
@@ -93,7 +77,7 @@
 //! # }
 //! ```
 //!
-//! # A world in which everything goes wrong
+//! ## A world in which everything goes wrong
 //!
 //! [`sim::Network`] has servers with clocks of their own that crash, hang and lose data, and a network that loses, delays
 //! and repeats messages. An [`Experiment`](experiment::Experiment) sends clients there and breaks things by a
@@ -103,23 +87,98 @@
 //! use std::time::Duration;
 //! use redlock_testkit::experiment::Experiment;
 //! use redlock_testkit::plan::{Incident, Plan};
-//! use redlock_testkit::timeline;
+//! use redlock_testkit::timeline::Timeline;
 //!
 //! let plan = Plan::new().at(Duration::from_secs(5), Incident::Hang { server: 0, lasts: Duration::from_secs(9) });
 //! let report = Experiment::new(7).servers(3).plan(plan).run();
-//! println!("{}", timeline::draw(&report.history, &report.violations, 100));
+//! println!("{}", Timeline::new(&report.history, &report.violations).text(100));
 //! assert!(report.defects().next().is_none(), "{report}");
 //! ```
 //!
+//! A violation is told with its seed, the shortest prefix of the history that shows it, and a picture of that window.
+//! With feature `svg` the picture is a file too ([`Timeline`](timeline::Timeline)). This is what no lock with a time limit
+//! can prevent, and why a holder has to look at its lease before it acts:
+//!
+#![doc = include_str!("../docs/long-pause.svg")]
+//!
+//! # Proving a backend
+//!
+//! A backend is a [`LockNode`](redlock_core::LockNode): three operations, whose contract the trait's docs state. The
+//! conformance suite has a test for each sentence of it. Say how a client of your server is made, in an implementation of
+//! [`Backend`](conformance::Backend), and let the macro make a `#[test]` of each case, in a file under `tests`:
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use redlock_core::LockNode;
+//! use redlock_testkit::MemoryNode;
+//! use redlock_testkit::conformance::Backend;
+//!
+//! /// A server of its own for each case: here, one in memory.
+//! struct Mine(MemoryNode);
+//!
+//! impl Backend for Mine {
+//!     /// Another client of the same server at each call.
+//!     async fn node(&self) -> Arc<dyn LockNode> {
+//!         self.0.clone().into()
+//!     }
+//! }
+//!
+//! redlock_testkit::conformance!(Mine(MemoryNode::new("mine")));
+//! # fn main() {
+//! # use redlock_testkit::conformance;
+//! # conformance::cases().for_each(|case| conformance::run(&Mine(MemoryNode::new("mine")), case));
+//! # }
+//! ```
+//!
+//! What it checks:
+//!
+//! | of | that |
+//! |---|---|
+//! | acquire | all resources or none; never what another holds; its own token again changes nothing; a refusal tells the truth |
+//! | extend | at least the TTL, never less; only where every resource still has the token; creates nothing, revives nothing |
+//! | release | what has the token, and nothing else; nothing of ours is an answer, not an error |
+//! | names | any bytes in resources and tokens, up to the longest; several are not one that is joined |
+//! | expiry | keys go when their TTL is over, the longest TTL is no short one |
+//! | many at once | one of many is granted, all are answered, two clients exclude each other |
+//! | calls that are dropped | whole or nothing, and the node stays usable |
+//!
+//! What a backend does not claim is not held against it:
+//!
+//! | left at its default | then there is no check that |
+//! |---|---|
+//! | [`LockNode::connection`](redlock_core::LockNode::connection) | requests keep their order; core then releases twice where once would do |
+//! | [`LockNode::server`](redlock_core::LockNode::server) | two clients know that they talk to one server |
+//! | the holder in a [`Refusal`](redlock_core::Refusal) | it is the right one |
+//! | [`Backend::no_lock`](conformance::Backend::no_lock) | a key of another type is an error to acquire, and nothing to release |
+//!
+//! A backend that needs an async runtime around it says so in two more methods; the module
+//! [`conformance`](mod@conformance) shows that, and a whole backend of forty lines. A case that fails names the sentence
+//! that is broken.
+//!
 //! # Real servers
 //!
-//! With feature `server`, on Unix: `RedisServer::start_many(5)` starts five `redis-server` processes (or what the
-//! environment variable `REDLOCK_SERVER` names), to be killed, paused and restarted, and looked into from outside. A test
-//! that needs a server fails without one: it is not skipped.
+//! With feature `server`, on Unix: `redis-server` processes (or what the environment variable `REDLOCK_SERVER` names), each
+//! on a free port of the loopback interface and with a directory of its own; killed, paused, restarted, looked into from
+//! outside, and gone with the value that owns them. A test that needs a server fails without one: it is not skipped.
 //!
-//! # A backend of your own
+#![cfg_attr(all(feature = "server", unix), doc = "```no_run")]
+#![cfg_attr(not(all(feature = "server", unix)), doc = "```ignore")]
+//! use redlock_testkit::RedisServer;
 //!
-//! See the module [`conformance`](mod@conformance).
+//! let servers = RedisServer::start_many(5);
+//! let urls: Vec<String> = servers.iter().map(RedisServer::url).collect();
+//! // ... let redlock = redlock_redis_rs::builder(urls)?.build()?; ...
+//!
+//! servers[0].kill(); // at once, as by SIGKILL
+//! servers[1].pause(); // as by SIGSTOP: it accepts connections, and answers nobody
+//! // ... what still works? ...
+//! servers[1].resume();
+//! servers[0].restart();
+//! assert_eq!(0, servers[2].keys().len(), "nothing is left behind");
+//! ```
+//!
+//! A real server under a [`Faulty`] node is a real server whose replies are lost at a point of your choice.
 
 #[cfg(all(feature = "server", not(unix)))]
 compile_error!("the feature `server` of redlock-testkit starts, stops and kills processes as Unix does");

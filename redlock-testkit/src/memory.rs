@@ -167,6 +167,6 @@ impl From<MemoryNode> for Arc<dyn LockNode> {
 }
 
 /// A test that misspells a name should hear of it, not find nothing under it.
-fn name(resource: impl IntoResource) -> Resource {
+pub(crate) fn name(resource: impl IntoResource) -> Resource {
     resource.into_resource().unwrap_or_else(|error| panic!("{error}"))
 }

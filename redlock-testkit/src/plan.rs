@@ -62,6 +62,15 @@ pub enum Incident {
         /// For how long.
         lasts: Duration,
     },
+    /// Another program uses the name of a resource for something else, and thinks better of it after a while.
+    WrongType {
+        /// At which server.
+        server: usize,
+        /// Which of the resources. Where a lock stands nothing happens.
+        resource: usize,
+        /// For how long.
+        lasts: Duration,
+    },
     /// A server's wall clock is set.
     Step {
         /// Which.
@@ -149,6 +158,7 @@ impl Incident {
             | Self::Hang { lasts, .. }
             | Self::OutOfMemory { lasts, .. }
             | Self::ReadOnly { lasts, .. }
+            | Self::WrongType { lasts, .. }
             | Self::Partition { lasts, .. }
             | Self::Storm { lasts }
             | Self::Pause { lasts, .. }
@@ -203,6 +213,9 @@ impl fmt::Display for Incident {
             Self::Flush { server } => write!(f, "n{server} is flushed"),
             Self::OutOfMemory { server, lasts } => write!(f, "n{server} is out of memory for {lasts:?}"),
             Self::ReadOnly { server, lasts } => write!(f, "n{server} is read-only for {lasts:?}"),
+            Self::WrongType { server, resource, lasts } => {
+                write!(f, "r{resource} on n{server} is no lock for {lasts:?}")
+            }
             Self::Step { server, millis } => write!(f, "the clock of n{server} steps by {millis} ms"),
             Self::Partition { client, server, way: None, lasts } => {
                 write!(f, "nothing gets through between c{client} and n{server} for {lasts:?}")

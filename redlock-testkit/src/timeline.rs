@@ -1,158 +1,110 @@
-//! A history as a picture in the terminal: a lane for each server and client, holds as bars, faults as marks.
+//! A history as a picture: a lane for each server and client, holds as bars, faults as marks.
+//!
+//! As text for a terminal, and with feature `svg` as a file for a browser. There the keys on the servers are drawn too,
+//! in the colour of the client that they belong to, so one sees who had a quorum and when.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write;
+mod keys;
+mod scene;
+#[cfg(feature = "svg")]
+mod svg;
+mod text;
+
 use std::time::Duration;
 
 use redlock_core::Instant;
 
-use crate::history::{History, Place, Trouble, What};
-use crate::invariant::{Violation, holds};
+use self::scene::Scene;
+pub use self::text::LEGEND;
+use crate::history::{History, Place, What};
+use crate::invariant::Violation;
+use crate::invariant::prefix::Involved;
 
-/// What the marks mean.
-pub const LEGEND: &str = "\
-clients: 0-9 holds that resource, z paused, s suspended, x dead
-servers: x down, h hangs, m out of memory, r read-only, ! loses data or its clock is set
-between: / nothing gets through      net: ~ storm      ^ a violation";
+/// A picture of a history, or of what a violation is about.
+///
+/// ```
+/// use redlock_testkit::experiment::Experiment;
+/// use redlock_testkit::timeline::Timeline;
+///
+/// let report = Experiment::new(7).servers(3).run();
+/// println!("{}", Timeline::new(&report.history, &report.violations).text(100));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Timeline<'a> {
+    history: &'a History,
+    violations: Vec<&'a Violation>,
+    from: Instant,
+    until: Instant,
+    title: String,
+    about: Option<Involved>,
+}
 
 /// Draws a history with a line of so many columns, from its beginning until shortly after the last fault.
 pub fn draw(history: &History, violations: &[Violation], columns: usize) -> String {
-    let calm = history.0.iter().find(|event| event.what == What::Calm).map(|event| event.at);
-    let last = history.0.last().map_or(Instant::ORIGIN, |event| event.at);
-    let end = calm.map_or(last, |calm| (calm + Duration::from_secs(1)).min(last));
-    let mut canvas = Canvas { end, columns: columns.max(10), lanes: BTreeMap::new() };
-    for place in places(history, end) {
-        canvas.lane(place);
-    }
-    for hold in holds::holds(history).into_iter().filter(|hold| hold.from <= end) {
-        let digit = char::from_digit(u32::try_from(hold.resource % 10).unwrap_or(0), 10).unwrap_or('?');
-        canvas.bar(Place::Client(hold.client), hold.from, hold.until, digit);
-    }
-    for (place, trouble, from, until) in spans(history, last).into_iter().filter(|(.., from, _)| *from <= end)
-    {
-        if let Some(mark) = mark(trouble) {
-            canvas.bar(place, from, until, mark);
-        }
-    }
-    let seen: Vec<_> = violations.iter().filter_map(|violation| history.0.get(violation.event)).collect();
-    canvas.show(seen.iter().map(|event| event.at))
+    Timeline::new(history, violations).text(columns)
 }
 
-/// Every lane: all servers and clients that did anything, and what lies between those that were ever apart.
-fn places(history: &History, end: Instant) -> BTreeSet<Place> {
-    let mut places = BTreeSet::new();
-    for event in history.0.iter().filter(|event| event.at <= end) {
-        match event.what {
-            What::Sent(request) => {
-                places.insert(Place::Server(request.server));
-            }
-            What::Asked { client, .. } => {
-                places.insert(Place::Client(client));
-            }
-            What::Strikes(place, trouble) if mark(trouble).is_some() => {
-                places.insert(place);
-            }
-            _ => {}
-        }
-    }
-    places
-}
+/// How much of a window lies before and after what it shows: one part in so many.
+const MARGIN: u32 = 15;
 
-fn mark(trouble: Trouble) -> Option<char> {
-    Some(match trouble {
-        Trouble::Crash | Trouble::Kill => 'x',
-        Trouble::Hang => 'h',
-        Trouble::OutOfMemory => 'm',
-        Trouble::ReadOnly => 'r',
-        Trouble::Flush | Trouble::Step(_) => '!',
-        Trouble::Partition => '/',
-        Trouble::Storm => '~',
-        Trouble::Pause => 'z',
-        Trouble::Suspension => 's',
-        Trouble::Drift(_) | Trouble::Loss | Trouble::Duplicate | Trouble::Straggler | Trouble::Disconnect => {
-            return None;
-        }
-    })
-}
-
-/// When what went wrong where.
-fn spans(history: &History, last: Instant) -> Vec<(Place, Trouble, Instant, Instant)> {
-    let mut begun: BTreeMap<(Place, &str), (Trouble, Instant)> = BTreeMap::new();
-    let mut spans = Vec::new();
-    for event in &history.0 {
-        match event.what {
-            What::Strikes(place, trouble @ (Trouble::Flush | Trouble::Step(_))) => {
-                spans.push((place, trouble, event.at, event.at));
-            }
-            What::Strikes(place, trouble) => {
-                begun.entry((place, trouble.name())).or_insert((trouble, event.at));
-            }
-            What::Passes(place, trouble) => {
-                let ended = begun.remove(&(place, trouble.name()));
-                spans.extend(ended.map(|(trouble, from)| (place, trouble, from, event.at)));
-            }
-            _ => {}
-        }
-    }
-    spans.extend(begun.into_iter().map(|((place, _), (trouble, from))| (place, trouble, from, last)));
-    spans.sort_by_key(|(.., from, _)| *from);
-    spans
-}
-
-struct Canvas {
-    end: Instant,
-    columns: usize,
-    lanes: BTreeMap<Place, Vec<char>>,
-}
-
-impl Canvas {
-    fn lane(&mut self, place: Place) -> &mut Vec<char> {
-        self.lanes.entry(place).or_insert_with(|| vec!['.'; self.columns])
+impl<'a> Timeline<'a> {
+    /// Everything, from the beginning until shortly after the last fault.
+    pub fn new(history: &'a History, violations: &'a [Violation]) -> Self {
+        let calm = history.0.iter().find(|event| event.what == What::Calm).map(|event| event.at);
+        let last = end(history);
+        let until = calm.map_or(last, |calm| (calm + Duration::from_secs(1)).min(last));
+        let (from, title) = (Instant::ORIGIN, String::new());
+        Self { history, violations: violations.iter().collect(), from, until, title, about: None }
     }
 
-    /// Which column shows a moment; the last one shows the end.
-    fn column(&self, at: Instant) -> usize {
-        let (at, end) = (at.elapsed_since_origin().as_nanos(), self.end.elapsed_since_origin().as_nanos());
-        let column = at * (self.columns as u128) / end.max(1);
-        usize::try_from(column).unwrap_or(usize::MAX).min(self.columns - 1)
+    /// The time from the first event about a violation's tokens until shortly after the violation, and in it the clients
+    /// and the keys that it is about.
+    pub fn about(history: &'a History, violation: &'a Violation) -> Self {
+        let involved = Involved::new(violation, history);
+        let at = |index: usize| history.0.get(index).map_or(end(history), |event| event.at);
+        let (from, until) = (at(involved.begin(&history.0)), at(violation.event));
+        let margin = until.saturating_duration_since(from) / MARGIN;
+        let from = from - margin.min(from.elapsed_since_origin());
+        let (until, title) = (until + margin, String::new());
+        Self { history, violations: vec![violation], from, until, title, about: Some(involved) }
     }
 
-    fn bar(&mut self, place: Place, from: Instant, until: Instant, mark: char) {
-        let (from, until) = (self.column(from), self.column(until));
-        self.lane(place)[from..=until].fill(mark);
+    /// What stands above the picture.
+    #[must_use]
+    pub fn title(mut self, title: impl Into<String>) -> Self {
+        self.title = title.into();
+        self
     }
 
-    fn show(&self, violations: impl Iterator<Item = Instant>) -> String {
-        let mut text = String::new();
-        for (place, lane) in &self.lanes {
-            let lane: String = lane.iter().collect();
-            writeln!(text, "{place:>7} {lane}", place = place.to_string())
-                .expect("a string takes everything");
+    /// For a terminal, with a line of so many columns for each lane.
+    pub fn text(&self, columns: usize) -> String {
+        text::draw(&self.scene(), columns)
+    }
+
+    /// As an SVG document. The same history gives the same document, to the byte.
+    #[cfg(feature = "svg")]
+    pub fn svg(&self) -> String {
+        svg::draw(&self.scene())
+    }
+
+    fn scene(&self) -> Scene<'_> {
+        Scene::new(self)
+    }
+
+    fn shows_resource(&self, resource: usize) -> bool {
+        self.about.as_ref().is_none_or(|involved| involved.resources.contains(&resource))
+    }
+
+    /// Whether a lane has anything to do with what is shown.
+    fn shows(&self, place: Place) -> bool {
+        match (place, &self.about) {
+            (Place::Client(client) | Place::Between(client, _), Some(involved)) => {
+                involved.clients.contains(&client)
+            }
+            (Place::Server(_) | Place::Network, _) | (_, None) => true,
         }
-        let mut marks = vec![' '; self.columns];
-        for at in violations.filter(|at| *at <= self.end) {
-            marks[self.column(at)] = '^';
-        }
-        let marks: String = marks.iter().collect();
-        let seconds = self.end.elapsed_since_origin().as_secs_f64();
-        let axis = format!("0{:>width$}", format!("{seconds:.1} s"), width = self.columns - 1);
-        writeln!(text, "        {}\n        {axis}\n{LEGEND}", marks.trim_end())
-            .expect("a string takes everything");
-        text
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::invariant::story::Story;
-
-    #[test]
-    fn lanes_bars_and_marks() {
-        let story = Story::default().asked(0, 0).sent(0, 0, 0, 0).granted(100, 0, 0, 450).stepped(300, 0);
-        let story = story.paused(500, 0).resumed(700, 0).calm(1_000);
-        let picture = draw(&story.history(), &[], 10);
-        let lanes: Vec<_> = picture.lines().take(2).collect();
-        assert_eq!(vec!["     n0 ...!......", "     c0 .0000zzz.."], lanes);
-    }
+fn end(history: &History) -> Instant {
+    history.0.last().map_or(Instant::ORIGIN, |event| event.at)
 }

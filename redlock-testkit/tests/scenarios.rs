@@ -11,6 +11,8 @@ use redlock_core::{BoxFuture, ErrorKind, Guard, Redlock, Runtime};
 use redlock_testkit::history::{Place, TokenNumber, Trouble, What};
 use redlock_testkit::invariant::{Assumption, Invariant, Rules, Violation, check};
 use redlock_testkit::sim::{Direction, Keeps, Network, Process, Server, Simulation, Traffic, Transport};
+#[cfg(feature = "svg")]
+use redlock_testkit::timeline;
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -55,24 +57,27 @@ impl World {
         self.simulation.block_on(&client.process, work(client.clone()))
     }
 
-    fn violations(&self) -> Vec<(Invariant, Option<Assumption>)> {
+    fn all_violations(&self) -> Vec<Violation> {
         let rules =
             Rules { servers: self.servers.len(), node_timeout: NODE_TIMEOUT, settled_after: 100 * TTL };
-        let violations: Vec<Violation> = check(&self.network.recorder().history(), &rules);
-        violations.into_iter().map(|violation| (violation.invariant, violation.broken)).collect()
+        check(&self.network.recorder().history(), &rules)
+    }
+
+    fn violations(&self) -> Vec<(Invariant, Option<Assumption>)> {
+        self.all_violations().into_iter().map(|violation| (violation.invariant, violation.broken)).collect()
     }
 }
 
 impl Client {
     /// One attempt at the resource.
     async fn take(&self, ttl: Duration) -> Result<(Guard, TokenNumber), ErrorKind> {
-        let (client, resource) = (self.number, 0);
-        self.record(What::Asked { client, resource, ttl, once: true });
+        let (client, resources) = (self.number, vec![0]);
+        self.record(What::Asked { client, resources: resources.clone(), ttl, once: true });
         let why = match self.redlock.try_lock("a", ttl).await {
             Ok(Some(guard)) => {
                 let token = self.network.recorder().number_of(&guard.fingerprint());
                 let until = self.network.now() + guard.remaining();
-                self.record(What::Granted { client, resource, token, until });
+                self.record(What::Granted { client, resources, token, until });
                 return Ok((guard, token));
             }
             Ok(None) => ErrorKind::Contended,
@@ -92,6 +97,12 @@ impl Client {
         let (guard, token) = self.take(TTL).await?;
         std::mem::forget(guard);
         Ok(token)
+    }
+
+    async fn release(&self, guard: Guard, token: TokenNumber) {
+        self.record(What::Releasing { client: self.number, token, waits: true });
+        let outcome = guard.release().await.map_err(|error| error.kind());
+        self.record(What::Released { client: self.number, token, outcome });
     }
 
     fn pause(&self) {
@@ -117,19 +128,22 @@ fn long_pause(looks_again: bool) -> World {
     first.process.spawn(Box::pin(async move {
         let (guard, token) = me.take(TTL).await.unwrap();
         assert!(guard.is_held());
-        me.process.sleep(SECOND).await;
+        me.act(token);
+        me.process.sleep(3 * SECOND).await;
         if !looks_again || guard.is_held() {
             me.act(token);
         }
         std::mem::forget(guard);
     }));
-    world.simulation.run_for(SECOND / 2);
+    world.simulation.run_for(2 * SECOND);
     first.pause();
     world.simulation.run_for(TTL);
-    let token = world.run(&second, |me| Box::pin(async move { me.take_and_keep().await.unwrap() }));
+    let (guard, token) = world.run(&second, |me| Box::pin(async move { me.take(TTL).await.unwrap() }));
     second.act(token);
-    first.resume();
     world.simulation.run_for(SECOND);
+    first.resume();
+    world.simulation.run_for(2 * SECOND);
+    world.run(&second, move |me| Box::pin(async move { me.release(guard, token).await }));
     world
 }
 
@@ -138,6 +152,21 @@ fn a_long_pause_hurts_a_holder_that_does_not_look_again() {
     assert_eq!(Vec::<(Invariant, Option<Assumption>)>::new(), long_pause(true).violations());
     let broken = Some(Assumption::HoldersLook);
     assert_eq!(vec![(Invariant::Exclusion, broken)], long_pause(false).violations());
+}
+
+/// The guide shows that pause as a picture. `REDLOCK_WRITE_DOCS=1` writes it anew.
+#[cfg(feature = "svg")]
+#[test]
+fn the_picture_in_the_guide_is_what_is_drawn() {
+    let world = long_pause(false);
+    let (history, violations) = (world.network.recorder().history(), world.all_violations());
+    let title = "A holder is paused for longer than its TTL, and does not look at its lease again";
+    let drawn = timeline::Timeline::new(&history, &violations).title(title).svg();
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/long-pause.svg");
+    if std::env::var_os("REDLOCK_WRITE_DOCS").is_some() {
+        std::fs::write(file, &drawn).unwrap();
+    }
+    assert!(std::fs::read_to_string(file).unwrap() == drawn, "{file} is out of date");
 }
 
 /// Five servers of which the first holder had only the first three, when the clock of one of them is set.
@@ -241,9 +270,7 @@ fn a_split_vote_of_three_ends_with_one_holder_at_a_time() {
             loop {
                 if let Ok((guard, token)) = me.take(TTL).await {
                     me.act(token);
-                    me.record(What::Releasing { client: me.number, token, waits: true });
-                    let outcome = guard.release().await.map_err(|error| error.kind());
-                    return me.record(What::Released { client: me.number, token, outcome });
+                    return me.release(guard, token).await;
                 }
                 let mut random = [0];
                 me.process.fill_random(&mut random);
@@ -257,6 +284,34 @@ fn a_split_vote_of_three_ends_with_one_holder_at_a_time() {
     world.simulation.run_for(60 * SECOND);
     assert_eq!(3, world.network.recorder().history().grants(), "each has had its turn");
     assert!(world.violations().is_empty(), "{:?}", world.violations());
+}
+
+/// Another program has a list under the name on so many of five servers.
+fn wrong_type(servers: usize) -> Result<TokenNumber, ErrorKind> {
+    let world = World::new(5);
+    let client = world.client(0);
+    assert!(world.servers[..servers].iter().all(|server| server.put_other("a")));
+    let taken = world.run(&client, |me| Box::pin(async move { me.take_and_keep().await }));
+    assert!(world.violations().is_empty(), "{:?}", world.violations());
+    taken
+}
+
+#[test]
+fn a_name_that_is_used_for_something_else_is_an_error_on_a_majority_only() {
+    assert!(wrong_type(2).is_ok());
+    assert_eq!(Err(ErrorKind::WrongType), wrong_type(3));
+}
+
+#[test]
+fn no_lock_is_overwritten_by_another_program() {
+    let world = World::new(1);
+    let client = world.client(0);
+    world.run(&client, |me| Box::pin(async move { me.take_and_keep().await.unwrap() }));
+    assert!(!world.servers[0].put_other("a"));
+    world.simulation.run_for(TTL);
+    assert!(world.servers[0].put_other("a"), "the lock has expired");
+    world.servers[0].remove_other("a");
+    assert!(world.run(&client, |me| Box::pin(async move { me.take_and_keep().await })).is_ok());
 }
 
 /// So many of five servers hang while a client asks; how long it takes to hear something.

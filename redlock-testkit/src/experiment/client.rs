@@ -40,7 +40,8 @@ struct State {
     process: Process,
     /// The program runs, or is only stopped.
     alive: bool,
-    stopped: bool,
+    /// By what it is stopped.
+    stopped: Vec<Trouble>,
     /// It shall come to an end.
     closing: bool,
 }
@@ -56,7 +57,7 @@ impl Client {
     ) -> Self {
         let process = simulation.process_with_clock(&format!("c{number}"), clock);
         let chance = fastrand::Rng::with_seed(seed);
-        let state = State { chance, process, alive: false, stopped: false, closing: false };
+        let state = State { chance, process, alive: false, stopped: Vec::new(), closing: false };
         Self(Arc::new(Shared { number, clock, network, habits, state: Mutex::new(state) }))
     }
 
@@ -86,22 +87,23 @@ impl Client {
         self.strikes(Trouble::Pause);
         let mut state = self.state();
         state.process.pause();
-        state.stopped = true;
+        state.stopped.push(Trouble::Pause);
     }
 
     pub(super) fn suspend(&self) {
         self.strikes(Trouble::Suspension);
         let mut state = self.state();
         state.process.suspend();
-        state.stopped = true;
+        state.stopped.push(Trouble::Suspension);
     }
 
-    /// Ends a pause or a suspension, where there is one.
-    pub(super) fn resume(&self, trouble: Trouble) {
+    /// Ends a pause, a suspension or both, where there is one.
+    pub(super) fn resume(&self) {
         let mut state = self.state();
-        if std::mem::take(&mut state.stopped) {
-            state.process.resume();
-            drop(state);
+        let stopped = std::mem::take(&mut state.stopped);
+        state.process.resume();
+        drop(state);
+        for trouble in stopped {
             self.passes(trouble);
         }
     }
@@ -110,9 +112,11 @@ impl Client {
         self.strikes(Trouble::Kill);
         let mut state = self.state();
         state.alive = false;
-        state.stopped = false;
-        let process = state.process.clone();
+        let (stopped, process) = (std::mem::take(&mut state.stopped), state.process.clone());
         drop(state);
+        for trouble in stopped {
+            self.passes(trouble);
+        }
         // Outside of the lock: what is dropped may look at it.
         process.kill();
     }

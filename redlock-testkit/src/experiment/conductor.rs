@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redlock_core::Runtime;
 
-use super::client::Client;
+use super::client::{Client, name};
 use crate::history::{Place, Trouble, What};
 use crate::plan::{Incident, Plan};
 use crate::sim::{Direction, Network, Process, Server, Simulation, Traffic};
@@ -17,6 +17,7 @@ struct Shared {
     network: Network,
     servers: Vec<Server>,
     clients: Vec<Client>,
+    resources: usize,
     usual: Traffic,
 }
 
@@ -31,8 +32,14 @@ const STORM: Traffic = Traffic {
 };
 
 impl Conductor {
-    pub(super) fn new(network: Network, servers: Vec<Server>, clients: Vec<Client>, usual: Traffic) -> Self {
-        Self(Arc::new(Shared { network, servers, clients, usual }))
+    pub(super) fn new(
+        network: Network,
+        servers: Vec<Server>,
+        clients: Vec<Client>,
+        resources: usize,
+        usual: Traffic,
+    ) -> Self {
+        Self(Arc::new(Shared { network, servers, clients, resources, usual }))
     }
 
     /// Lets the plan begin; what it causes happens as time passes, up to [`calm`](Conductor::calm).
@@ -53,17 +60,18 @@ impl Conductor {
 
     /// Ends everything that goes wrong.
     pub(super) fn calm(&self) {
-        let Shared { network, servers, clients, .. } = &*self.0;
+        let Shared { network, servers, clients, resources, .. } = &*self.0;
         for server in servers {
             server.restart();
             server.resume();
             server.out_of_memory(false);
             server.read_only(false);
+            (0..*resources).for_each(|resource| server.remove_other(name(resource)));
         }
         network.heal_all();
         self.set_traffic(Traffic::default());
         for client in clients {
-            client.resume(Trouble::Pause);
+            client.resume();
         }
         network.recorder().record(What::Calm);
     }
@@ -83,6 +91,9 @@ impl Conductor {
             Incident::Flush { server } => servers[*server].flush(),
             Incident::OutOfMemory { server, .. } => servers[*server].out_of_memory(true),
             Incident::ReadOnly { server, .. } => servers[*server].read_only(true),
+            Incident::WrongType { server, resource, .. } => {
+                return servers[*server].put_other(name(*resource));
+            }
             Incident::Step { server, millis } => servers[*server].step_clock(*millis),
             Incident::Partition { client, server, way, .. } => {
                 for direction in [Direction::Requests, Direction::Replies] {
@@ -103,19 +114,19 @@ impl Conductor {
     }
 
     fn end(&self, incident: &Incident) {
-        let Shared { network, servers, clients, usual } = &*self.0;
+        let Shared { network, servers, clients, usual, .. } = &*self.0;
         match incident {
             Incident::Crash { server, .. } => servers[*server].restart(),
             Incident::Hang { server, .. } => servers[*server].resume(),
             Incident::OutOfMemory { server, .. } => servers[*server].out_of_memory(false),
             Incident::ReadOnly { server, .. } => servers[*server].read_only(false),
+            Incident::WrongType { server, resource, .. } => servers[*server].remove_other(name(*resource)),
             Incident::Partition { client, server, .. } => network.heal(*client, *server),
             Incident::Storm { .. } => {
                 network.recorder().record(What::Passes(Place::Network, Trouble::Storm));
                 self.set_traffic(*usual);
             }
-            Incident::Pause { client, .. } => clients[*client].resume(Trouble::Pause),
-            Incident::Suspend { client, .. } => clients[*client].resume(Trouble::Suspension),
+            Incident::Pause { client, .. } | Incident::Suspend { client, .. } => clients[*client].resume(),
             Incident::Kill { client, .. } => clients[*client].start_again(),
             Incident::Flush { .. } | Incident::Step { .. } => {}
         }

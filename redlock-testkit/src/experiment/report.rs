@@ -5,8 +5,12 @@ use std::time::Duration;
 
 use super::Experiment;
 use crate::history::History;
-use crate::invariant::Violation;
+use crate::invariant::{Rules, Violation};
 use crate::plan::{Faults, Plan};
+use crate::timeline::Timeline;
+
+/// How wide timelines are.
+const COLUMNS: usize = 100;
 
 /// What came of a run. Its `Display` says it in a few lines, with the command that repeats it.
 #[derive(Clone, Debug)]
@@ -35,12 +39,14 @@ impl Report {
         format!("scripts/simulate --nodes {servers} --clients {clients}{faults} --seed {seed}")
     }
 
-    /// The events up to a violation that are about its tokens, or about what went wrong at servers and clients.
+    /// What the run was checked against.
+    pub fn rules(&self) -> Rules {
+        self.experiment.rules()
+    }
+
+    /// The shortest prefix of the history that shows a violation: [`Violation::prefix`].
     pub fn prefix(&self, violation: &Violation) -> History {
-        let last = violation.event.min(self.history.0.len().saturating_sub(1));
-        let events = self.history.0[..=last].iter();
-        let concerned = events.filter(|event| event.what.concerns(&violation.tokens));
-        History(concerned.cloned().collect())
+        violation.prefix(&self.history)
     }
 }
 
@@ -49,7 +55,8 @@ impl fmt::Display for Report {
         let (grants, lasted) = (self.history.grants(), self.lasted.as_secs());
         writeln!(f, "seed {}: {lasted} s, {grants} grants", self.experiment.seed)?;
         for violation in &self.violations {
-            writeln!(f, "{violation}\n{}", self.prefix(violation))?;
+            let picture = Timeline::about(&self.history, violation).text(COLUMNS);
+            writeln!(f, "seed {}: {violation}\n{}\n{picture}", self.experiment.seed, self.prefix(violation))?;
         }
         writeln!(f, "again: {}", self.replay())
     }

@@ -19,6 +19,8 @@ pub struct Totals {
     pub events: usize,
     /// How often a client was told that it has a lock.
     pub grants: usize,
+    /// How often of them it has several resources at once.
+    pub grants_of_several: usize,
     /// How often each thing went wrong.
     pub troubles: BTreeMap<&'static str, usize>,
     /// How many violations there were, by what was broken before; `None` for defects.
@@ -32,6 +34,7 @@ impl Totals {
         self.lasted += report.lasted;
         self.events += report.history.0.len();
         self.grants += report.history.grants();
+        self.grants_of_several += report.history.grants_of_several();
         for (trouble, count) in report.history.troubles() {
             *self.troubles.entry(trouble).or_default() += count;
         }
@@ -46,6 +49,7 @@ impl Totals {
         self.lasted += other.lasted;
         self.events += other.events;
         self.grants += other.grants;
+        self.grants_of_several += other.grants_of_several;
         for (trouble, count) in &other.troubles {
             *self.troubles.entry(trouble).or_default() += count;
         }
@@ -71,6 +75,7 @@ impl fmt::Display for Totals {
         let (hours, minutes) = (lasted.as_secs() / 3600, lasted.as_secs() / 60 % 60);
         writeln!(f, "{runs} runs, {hours} h {minutes} min of simulated time, {events} events")?;
         writeln!(f, "{grants:>10} locks granted")?;
+        writeln!(f, "{:>10} of them of several resources at once", self.grants_of_several)?;
         for name in Trouble::NAMES {
             writeln!(f, "{:>10} {name}", self.troubles.get(name).copied().unwrap_or(0))?;
         }

@@ -29,15 +29,21 @@ fn millis(duration: Duration) -> String {
     format!("{}ms", duration.as_millis())
 }
 
+/// `r0+r2`
+pub(crate) fn names(resources: &[usize]) -> String {
+    let names: Vec<_> = resources.iter().map(|resource| format!("r{resource}")).collect();
+    names.join("+")
+}
+
 impl fmt::Display for What {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Asked { client, resource, ttl, once } => {
+            Self::Asked { client, resources, ttl, once } => {
                 let how = if *once { "tries" } else { "asks for" };
-                write!(f, "c{client} {how} r{resource} for {}", millis(*ttl))
+                write!(f, "c{client} {how} {} for {}", names(resources), millis(*ttl))
             }
-            Self::Granted { client, resource, token, until } => {
-                write!(f, "c{client} has r{resource} as {token} until {}", time(*until))
+            Self::Granted { client, resources, token, until } => {
+                write!(f, "c{client} has {} as {token} until {}", names(resources), time(*until))
             }
             Self::NotGranted { client, why: Some(why) } => write!(f, "c{client} has no lock: {why:?}"),
             Self::NotGranted { client, why: None } => write!(f, "c{client} gives up asking"),
@@ -125,7 +131,7 @@ impl fmt::Display for Place {
 
 impl Trouble {
     /// What all of them are called.
-    pub const NAMES: [&'static str; 16] = [
+    pub const NAMES: [&'static str; 17] = [
         "crash",
         "hang",
         "flush",
@@ -138,6 +144,7 @@ impl Trouble {
         "pause",
         "suspension",
         "kill",
+        "wrong type",
         "lost message",
         "duplicate",
         "straggler",
@@ -159,6 +166,7 @@ impl Trouble {
             Self::Pause => "pause",
             Self::Suspension => "suspension",
             Self::Kill => "kill",
+            Self::WrongType => "wrong type",
             Self::Loss => "lost message",
             Self::Duplicate => "duplicate",
             Self::Straggler => "straggler",

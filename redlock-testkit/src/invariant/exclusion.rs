@@ -7,7 +7,7 @@
 //! A holder that acts outside of its own stretch, while another's lasts, breaks exclusion too, but that is its own doing:
 //! it was stopped and did not look.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use redlock_core::Instant;
 
@@ -38,9 +38,13 @@ fn overlaps(history: &History, holds: &[Hold]) -> Vec<Violation> {
                 "c{} got r{} as {} while c{} had it as {}",
                 hold.client, hold.resource, hold.token, other.client, other.token
             );
+            // The keys of whoever had a quorum first should have kept the other one out. That may be this one: a client
+            // that was stopped hears late of its grant, or of its extension.
+            let broken =
+                [other.token, hold.token].into_iter().find_map(|token| excuse(history, token, hold.event));
             violations.push(Violation {
                 invariant: Invariant::Exclusion,
-                broken: excuse(history, other.token, hold.event),
+                broken,
                 what,
                 tokens: vec![other.token, hold.token],
                 event: hold.event,
@@ -62,11 +66,13 @@ fn acts(history: &History, by_resource: &BTreeMap<usize, Vec<Hold>>) -> Vec<Viol
     for (event, entry) in history.0.iter().enumerate() {
         let What::Acted { client, token } = entry.what else { continue };
         let Some(mine) = own.get(&token) else { continue };
-        // Where two overlap, each acts by right: that they do was said before.
-        if holder_at(mine, entry.at).is_some() {
+        // Where two overlap, each acts by right: that they do was said before. So does one that lets go in the same moment.
+        if mine.iter().any(|hold| hold.from <= entry.at && entry.at <= hold.until) {
             continue;
         }
-        let Some(holder) = holder_at(&by_resource[&mine[0].resource], entry.at) else { continue };
+        let resources: BTreeSet<_> = mine.iter().map(|hold| hold.resource).collect();
+        let mut holders = resources.iter().filter_map(|resource| holder_at(&by_resource[resource], entry.at));
+        let Some(holder) = holders.next() else { continue };
         let what = format!(
             "c{client} acted on r{} under {token} while c{} had it as {}",
             holder.resource, holder.client, holder.token
@@ -123,6 +129,19 @@ mod tests {
     }
 
     #[test]
+    fn each_resource_of_several_has_one_holder() {
+        let both = || Story::default().granted_several(1, 0, &[0, 1], 0, 10);
+        assert_eq!(0, broken(both().granted_several(5, 1, &[2], 1, 20)).len());
+        assert_eq!(vec![None], broken(both().granted_several(5, 1, &[1, 2], 1, 20)));
+        assert_eq!(vec![None; 2], broken(both().granted_several(5, 1, &[0, 1], 1, 20)), "one for each");
+        assert_eq!(vec![None], broken(both().extended(5, 0, 0, 30).granted_several(20, 1, &[1], 1, 40)));
+        assert_eq!(0, broken(both().releasing(5, 0, 0).granted_several(5, 1, &[1], 1, 20)).len());
+        assert_eq!(0, broken(both().killed(5, 0).granted_several(5, 1, &[1], 1, 20)).len());
+        let late = both().granted_several(11, 1, &[1], 1, 20).acted(12, 0, 0);
+        assert_eq!(vec![Some(Assumption::HoldersLook)], broken(late));
+    }
+
+    #[test]
     fn what_was_broken_is_named() {
         let lost = Story::default().sent(0, 0, 0, 0).granted(1, 0, 0, 10).lost(2, 0, 0).granted(3, 1, 1, 20);
         assert_eq!(vec![Some(Assumption::DataIsKept)], broken(lost));
@@ -133,6 +152,16 @@ mod tests {
         let before =
             Story::default().stepped(0, 0).sent(0, 0, 0, 0).granted(1, 0, 0, 10).granted(3, 1, 1, 20);
         assert_eq!(vec![None], broken(before), "a clock that was set before explains nothing");
+        let old = Story::default().sent(0, 0, 0, 0).granted(1, 0, 0, 10).lost(9, 0, 0);
+        let noticed = old.granted(11, 1, 1, 20).extended(12, 0, 0, 15);
+        assert_eq!(vec![Some(Assumption::DataIsKept)], broken(noticed), "the lease of old had lost its key");
+    }
+
+    #[test]
+    fn a_client_that_was_stopped_hears_late_of_a_grant_whose_key_is_lost() {
+        let story = || Story::default().sent(0, 0, 0, 0).granted(2, 1, 1, 20);
+        assert_eq!(vec![None], broken(story().granted(5, 0, 0, 9)));
+        assert_eq!(vec![Some(Assumption::DataIsKept)], broken(story().lost(1, 0, 0).granted(5, 0, 0, 9)));
     }
 
     #[test]
@@ -141,6 +170,8 @@ mod tests {
         assert_eq!(0, broken(story().acted(5, 0, 0).acted(15, 0, 0)).len());
         let late = story().granted(11, 1, 1, 20).acted(12, 0, 0);
         assert_eq!(vec![Some(Assumption::HoldersLook)], broken(late));
+        let last = story().granted(3, 1, 1, 20).acted(5, 0, 0).releasing(5, 0, 0);
+        assert_eq!(vec![None], broken(last), "it had the lock when it acted, and then let go");
         let both = story().granted(9, 1, 1, 20).acted(9, 0, 0).acted(9, 1, 1);
         assert_eq!(vec![None], broken(both), "two at once is the violation, not what they do");
     }

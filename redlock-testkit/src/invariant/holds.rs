@@ -1,6 +1,7 @@
 //! When which lease was valid, in true time.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use redlock_core::Instant;
 
@@ -22,35 +23,40 @@ pub(crate) struct Hold {
 /// All stretches, in the order in which they began. An extension of a lease that has expired begins another one.
 pub(crate) fn holds(history: &History) -> Vec<Hold> {
     let mut holds: Vec<Hold> = Vec::new();
-    let mut latest: HashMap<TokenNumber, usize> = HashMap::new();
+    // The latest stretches of each token, one for each of its resources.
+    let mut latest: HashMap<TokenNumber, Range<usize>> = HashMap::new();
     for (event, entry) in history.0.iter().enumerate() {
-        match entry.what {
-            What::Granted { client, resource, token, until } => {
-                latest.insert(token, holds.len());
-                holds.push(Hold { client, resource, token, from: entry.at, until, event });
+        match &entry.what {
+            What::Granted { client, resources, token, until } => {
+                let (client, token, from, until) = (*client, *token, entry.at, *until);
+                latest.insert(token, holds.len()..holds.len() + resources.len());
+                let hold = |resource: &usize| Hold { client, resource: *resource, token, from, until, event };
+                holds.extend(resources.iter().map(hold));
             }
             What::Extended { token, until, .. } | What::Noticed { token, until, .. } => {
-                let Some(index) = latest.get_mut(&token) else { continue };
-                let hold = holds[*index];
-                if hold.until >= entry.at {
-                    holds[*index].until = hold.until.max(until);
+                let Some(range) = latest.get_mut(token) else { continue };
+                if holds[range.clone()].iter().all(|hold| hold.until >= entry.at) {
+                    holds[range.clone()].iter_mut().for_each(|hold| hold.until = hold.until.max(*until));
                 } else {
-                    *index = holds.len();
-                    holds.push(Hold { from: entry.at, until, event, ..hold });
+                    let again: Vec<_> = holds[range.clone()]
+                        .iter()
+                        .map(|hold| Hold { from: entry.at, until: *until, event, ..*hold })
+                        .collect();
+                    *range = holds.len()..holds.len() + again.len();
+                    holds.extend(again);
                 }
             }
             What::Releasing { token, .. } => {
-                if let Some(index) = latest.remove(&token) {
-                    holds[index].until = holds[index].until.min(entry.at);
-                }
+                let ended = latest.remove(token).unwrap_or_default();
+                holds[ended].iter_mut().for_each(|hold| hold.until = hold.until.min(entry.at));
             }
             What::Strikes(Place::Client(dead), Trouble::Kill) => {
-                latest.retain(|_, index| {
-                    let hold = &mut holds[*index];
-                    if hold.client == dead {
+                latest.retain(|_, range| {
+                    let own = &mut holds[range.clone()];
+                    for hold in own.iter_mut().filter(|hold| hold.client == *dead) {
                         hold.until = hold.until.min(entry.at);
                     }
-                    hold.client != dead
+                    own.iter().all(|hold| hold.client != *dead)
                 });
             }
             _ => {}

@@ -14,12 +14,13 @@ use crate::history::{History, Place, Request, TokenNumber, Trouble, What};
 pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
     let mut owners: BTreeMap<TokenNumber, usize> = BTreeMap::new();
     let mut held_up: BTreeSet<(usize, TokenNumber)> = BTreeSet::new();
-    let mut open: BTreeMap<usize, usize> = BTreeMap::new();
+    let mut open: BTreeSet<usize> = BTreeSet::new();
+    let mut latest: BTreeMap<usize, TokenNumber> = BTreeMap::new();
     let mut violations = Vec::new();
     let invariant = Invariant::Leftovers;
     for (event, entry) in history.0.iter().enumerate() {
         match entry.what {
-            What::Asked { client, .. } => drop(open.insert(client, event)),
+            What::Asked { client, .. } => drop(open.insert(client)),
             What::Closed { client } => drop(open.remove(&client)),
             What::Strikes(Place::Client(dead), Trouble::Kill) => {
                 open.remove(&dead);
@@ -27,6 +28,7 @@ pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
             }
             What::Sent(Request { client, operation: Operation::Acquire, token, .. }) => {
                 owners.insert(token, client);
+                latest.insert(client, token);
             }
             What::Carried {
                 request: Request { server, operation: Operation::Acquire, token, .. },
@@ -45,10 +47,11 @@ pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
             _ => {}
         }
     }
-    for (client, event) in open {
-        if history.0.iter().any(|event| event.what == What::Calm) {
+    if history.0.iter().any(|event| event.what == What::Calm) {
+        for client in open {
             let what = format!("c{client} has not come to an end");
-            violations.push(Violation { invariant, broken: None, what, tokens: Vec::new(), event });
+            let tokens = latest.get(&client).copied().into_iter().collect();
+            violations.push(Violation { invariant, broken: None, what, tokens, event: history.0.len() - 1 });
         }
     }
     violations

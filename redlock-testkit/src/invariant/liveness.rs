@@ -3,8 +3,11 @@
 //! The judge is a client that asks when everybody else is done and whatever they left has expired; nobody is in its way
 //! then, so one attempt must do. A server whose clock was set back keeps keys for longer than their TTL.
 
+use std::collections::BTreeSet;
+
 use super::{Assumption, Invariant, Rules, Violation};
-use crate::history::{History, Trouble, What};
+use crate::history::show::names;
+use crate::history::{Event, History, TokenNumber, Trouble, What};
 
 pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
     let Some(calm) = history.0.iter().position(|event| event.what == What::Calm) else { return Vec::new() };
@@ -14,19 +17,28 @@ pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
     let broken = history.0.iter().any(|event| set_back(&event.what)).then_some(Assumption::ClocksAreNotSet);
     let mut violations = Vec::new();
     for (index, entry) in history.0.iter().enumerate().skip(late.max(calm)) {
-        let What::Asked { client, resource, .. } = entry.what else { continue };
-        let mut answers = history.0[index + 1..].iter().filter_map(|event| match event.what {
-            What::Granted { client: other, .. } if other == client => Some(true),
-            What::NotGranted { client: other, .. } if other == client => Some(false),
-            _ => None,
+        let What::Asked { client, resources, .. } = &entry.what else { continue };
+        let answer = history.0[index..].iter().position(|event| match event.what {
+            What::Granted { client: other, .. } | What::NotGranted { client: other, .. } => other == *client,
+            _ => false,
         });
-        if answers.next() != Some(true) {
-            let what = format!("c{client} did not get r{resource}, long after the last fault");
-            let (invariant, tokens) = (Invariant::Liveness, Vec::new());
-            violations.push(Violation { invariant, broken, what, tokens, event: index });
+        let event = answer.map_or(history.0.len() - 1, |answer| index + answer);
+        if !matches!(history.0[event].what, What::Granted { .. }) {
+            let tokens = sent(&history.0[index..event], *client);
+            let what = format!("c{client} did not get {}, long after the last fault", names(resources));
+            violations.push(Violation { invariant: Invariant::Liveness, broken, what, tokens, event });
         }
     }
     violations
+}
+
+/// The tokens that a client has sent.
+fn sent(events: &[Event], client: usize) -> Vec<TokenNumber> {
+    let sent = events.iter().filter_map(|event| match event.what {
+        What::Sent(request) if request.client == client => Some(request.token),
+        _ => None,
+    });
+    sent.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 #[cfg(test)]

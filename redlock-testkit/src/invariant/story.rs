@@ -32,17 +32,29 @@ impl Story {
 
     pub(crate) fn asked(self, when: u64, client: usize) -> Self {
         let ttl = Duration::from_secs(1);
-        self.then(when, What::Asked { client, resource: 0, ttl, once: false })
+        self.then(when, What::Asked { client, resources: vec![0], ttl, once: false })
     }
 
     pub(crate) fn tries(self, when: u64, client: usize, ttl: u64) -> Self {
         let ttl = Duration::from_millis(ttl);
-        self.then(when, What::Asked { client, resource: 0, ttl, once: true })
+        self.then(when, What::Asked { client, resources: vec![0], ttl, once: true })
     }
 
     pub(crate) fn granted(self, when: u64, client: usize, token: u32, until: u64) -> Self {
         let (token, until) = (TokenNumber(token), at(until));
-        self.then(when, What::Granted { client, resource: 0, token, until })
+        self.then(when, What::Granted { client, resources: vec![0], token, until })
+    }
+
+    pub(crate) fn granted_several(
+        self,
+        when: u64,
+        client: usize,
+        resources: &[usize],
+        token: u32,
+        until: u64,
+    ) -> Self {
+        let (token, until, resources) = (TokenNumber(token), at(until), resources.to_vec());
+        self.then(when, What::Granted { client, resources, token, until })
     }
 
     pub(crate) fn not_granted(self, when: u64, client: usize) -> Self {

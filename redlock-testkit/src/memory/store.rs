@@ -128,6 +128,15 @@ impl Store {
         self.entries.insert(resource, Entry { value: Value::Other, expires: None });
     }
 
+    /// Removes what is no lock. Answers whether there was such a thing.
+    pub(crate) fn remove_other(&mut self, resource: &Resource) -> bool {
+        let is_other = self.entries.get(resource).is_some_and(|entry| matches!(entry.value, Value::Other));
+        if is_other {
+            self.remove(resource);
+        }
+        is_other
+    }
+
     pub(crate) fn clear(&mut self) {
         self.entries.clear();
         for (_, event) in self.watches.drain() {
@@ -151,6 +160,10 @@ impl Store {
     pub(crate) fn remove(&mut self, resource: &Resource) {
         self.changed(resource);
         self.entries.remove(resource);
+    }
+
+    pub(crate) fn is_free(&self, resource: &Resource, now: Instant) -> bool {
+        self.living(resource, now).is_none()
     }
 
     fn changed(&mut self, resource: &Resource) {

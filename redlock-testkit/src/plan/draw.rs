@@ -16,6 +16,8 @@ pub struct Scope {
     pub servers: usize,
     /// How many clients.
     pub clients: usize,
+    /// How many resources.
+    pub resources: usize,
     /// For how long things may go wrong.
     pub lasts: Duration,
     /// The longest TTL of any lock.
@@ -32,6 +34,7 @@ enum Kind {
     Flush,
     OutOfMemory,
     ReadOnly,
+    WrongType,
     Step,
     Partition,
     Storm,
@@ -41,12 +44,13 @@ enum Kind {
 }
 
 /// How often each kind is drawn within the bounds. Those that leave requests in doubt come most often.
-const BOUNDED: [(u32, Kind); 10] = [
+const BOUNDED: [(u32, Kind); 11] = [
     (3, Kind::Crash),
     (3, Kind::CrashWithoutData),
     (5, Kind::Hang),
     (2, Kind::OutOfMemory),
     (2, Kind::ReadOnly),
+    (3, Kind::WrongType),
     (5, Kind::Partition),
     (4, Kind::Storm),
     (3, Kind::Pause),
@@ -58,7 +62,7 @@ impl Plan {
     /// Draws a plan: on average an incident every second and a half.
     pub fn draw(chance: &mut fastrand::Rng, scope: &Scope) -> Self {
         let mut plan = Self::new();
-        if scope.faults == Faults::None || scope.servers == 0 || scope.clients == 0 {
+        if scope.faults == Faults::None || scope.servers == 0 || scope.clients == 0 || scope.resources == 0 {
             return plan;
         }
         let kinds = scope.kinds();
@@ -109,6 +113,10 @@ impl Scope {
             Kind::Flush => Incident::Flush { server },
             Kind::OutOfMemory => Incident::OutOfMemory { server, lasts: up_to(3_000) },
             Kind::ReadOnly => Incident::ReadOnly { server, lasts: up_to(3_000) },
+            Kind::WrongType => {
+                let lasts = up_to(4_000);
+                Incident::WrongType { server, resource: chance.usize(..self.resources), lasts }
+            }
             Kind::Step => Incident::Step { server, millis: chance.i64(-2_000..8_000) },
             Kind::Partition => {
                 let lasts = up_to(4_000);
@@ -141,7 +149,7 @@ mod tests {
 
     fn scope(faults: Faults) -> Scope {
         let (lasts, longest_ttl) = (Duration::from_secs(20), Duration::from_secs(4));
-        Scope { servers: 3, clients: 3, lasts, longest_ttl, faults }
+        Scope { servers: 3, clients: 3, resources: 2, lasts, longest_ttl, faults }
     }
 
     fn plans(faults: Faults) -> impl Iterator<Item = Plan> {

@@ -12,13 +12,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_channel::oneshot;
-use redlock_core::{Instant, Runtime, Token};
+use redlock_core::{Instant, IntoResource, Runtime, Token};
 
 pub use self::machine::Keeps;
 use self::machine::Machine;
 use super::process::{Clock, Process};
 use crate::faulty::state::{Answer, Request};
 use crate::history::{self, Place, Recorder, Said, Trouble, What};
+use crate::memory::name;
 
 /// A simulated lock server. Clones are handles to the same one.
 #[derive(Clone)]
@@ -89,6 +90,9 @@ impl Server {
         state.keeps = keeps;
         let received = state.received.take();
         drop(state);
+        if received.is_some() {
+            self.passes(Trouble::Hang);
+        }
         // Outside of the lock: whoever waits is woken.
         drop(received);
     }
@@ -157,6 +161,35 @@ impl Server {
         for (token, until) in moved {
             let token = self.0.recorder.number(&token);
             self.0.recorder.record(What::Moved { server: self.0.number, token, until });
+        }
+    }
+
+    /// Puts something that is no lock under the key of a resource, as another program might that uses the name for
+    /// something else. It never expires. Answers whether it could: a lock is not overwritten, and a server that is down,
+    /// stopped or takes no writes says nothing to that program either.
+    ///
+    /// # Panics
+    ///
+    /// When the name is no valid one.
+    pub fn put_other(&self, resource: impl IntoResource) -> bool {
+        let (resource, now) = (name(resource), self.0.world.now());
+        let mut state = self.state();
+        let put = state.up && state.received.is_none() && state.machine.put_other(&resource, now);
+        drop(state);
+        if put {
+            self.strikes(Trouble::WrongType);
+        }
+        put
+    }
+
+    /// Deletes what is no lock under the key of a resource, in whichever state the server is.
+    ///
+    /// # Panics
+    ///
+    /// When the name is no valid one.
+    pub fn remove_other(&self, resource: impl IntoResource) {
+        if self.state().machine.remove_other(&name(resource)) {
+            self.passes(Trouble::WrongType);
         }
     }
 

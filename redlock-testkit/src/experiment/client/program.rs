@@ -49,8 +49,8 @@ impl Program {
     pub(super) async fn run(mut self) {
         while !self.client.is_closing() {
             self.idle(400).await;
-            let resource = self.chance.usize(..self.client.0.habits.resources);
-            if let Some((guard, token)) = self.ask(resource).await {
+            let resources = self.wanted();
+            if let Some((guard, token)) = self.ask(resources).await {
                 self.hold(&guard, token).await;
                 self.let_go(guard, token).await;
             }
@@ -60,13 +60,24 @@ impl Program {
         self.client.ended();
     }
 
-    async fn ask(&mut self, resource: usize) -> Option<(Guard, TokenNumber)> {
+    /// Mostly one resource; of several, now and then two at once, in either order.
+    fn wanted(&mut self) -> Vec<usize> {
+        let all = self.client.0.habits.resources;
+        let first = self.chance.usize(..all);
+        if all == 1 || self.chance.u32(..4) > 0 {
+            return vec![first];
+        }
+        vec![first, (first + self.chance.usize(1..all)) % all]
+    }
+
+    async fn ask(&mut self, resources: Vec<usize>) -> Option<(Guard, TokenNumber)> {
         let (client, ttl) = (self.client.0.number, self.ttl());
         let way = self.chance.u32(..10);
-        self.record(What::Asked { client, resource, ttl, once: way < 4 });
-        let request = self.redlock.lock(name(resource), ttl);
+        self.record(What::Asked { client, resources: resources.clone(), ttl, once: way < 4 });
+        let names: Vec<_> = resources.iter().map(|resource| name(*resource)).collect();
+        let request = self.redlock.lock(names.clone(), ttl);
         let answer = match way {
-            ..4 => Some(self.redlock.try_lock(name(resource), ttl).await),
+            ..4 => Some(self.redlock.try_lock(names, ttl).await),
             4..8 => {
                 let wait = self.millis(0, 1_500);
                 Some(request.wait(wait).await.map(Some))
@@ -95,7 +106,7 @@ impl Program {
         };
         let token = self.client.0.network.recorder().number_of(&guard.fingerprint());
         let until = self.until(&guard);
-        self.record(What::Granted { client, resource, token, until });
+        self.record(What::Granted { client, resources, token, until });
         Some((guard, token))
     }
 

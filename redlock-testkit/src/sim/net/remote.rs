@@ -197,9 +197,13 @@ impl Shared {
         if streams && !self.link().carries(parcel.generation) {
             return;
         }
-        let ambiguous = |error: &NodeError| parcel.twice && error.kind() == NodeErrorKind::Rejected;
+        let nothing =
+            |error: &NodeError| matches!(error.kind(), NodeErrorKind::Rejected | NodeErrorKind::WrongType);
         let answer = match answer {
-            Err(error) if ambiguous(&error) => Err(NodeError::unknown("sent twice, and rejected once")),
+            // Nothing was changed by this copy; what the other one did nobody knows.
+            Err(error) if parcel.twice && nothing(&error) => {
+                Err(NodeError::unknown("sent twice, and rejected once"))
+            }
             answer => answer,
         };
         let sender = parcel.reply.sender.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use redlock_core::{Instant, NodeError, Token, Vote};
+use redlock_core::{Instant, NodeError, Resource, Token, Vote};
 
 use super::Carried;
 use crate::faulty::state::{Request, as_vote};
@@ -23,13 +23,14 @@ pub(super) struct Machine {
     pub(super) read_only: bool,
 }
 
-/// What a server still has after a crash.
+/// What a server still has after a crash, of what would not have expired meanwhile. What is no lock it always has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Keeps {
     /// Everything: it syncs every write.
     #[default]
     All,
-    /// Every second lock, in the order of the resources: it syncs now and then.
+    /// The second lock, the fourth and so on, in the order of the resources: it syncs now and then, and was killed in
+    /// between. Of a claim of several resources a part may be left, which nobody ever wrote in this form.
     Part,
     /// Nothing: it has no persistence.
     Nothing,
@@ -60,6 +61,21 @@ impl Machine {
         let wrote = writes && matches!(answer, Ok(Vote::Granted));
         let until = if wrote { self.until(request, now) } else { None };
         Carried { answer, until }
+    }
+
+    /// Puts something that is no lock under a resource, as `RPUSH` would. Answers whether it could: not over a lock, and
+    /// not while nothing can be written.
+    pub(super) fn put_other(&mut self, resource: &Resource, now: Instant) -> bool {
+        let can = !self.read_only && !self.out_of_memory && self.store.is_free(resource, self.shown(now));
+        if can {
+            self.store.put_other(resource.clone());
+        }
+        can
+    }
+
+    /// Deletes what is no lock. Answers whether there was such a thing.
+    pub(super) fn remove_other(&mut self, resource: &Resource) -> bool {
+        self.store.remove_other(resource)
     }
 
     /// Loses locks. Answers which of them would stand.

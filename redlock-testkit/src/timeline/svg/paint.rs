@@ -1,0 +1,64 @@
+//! Colours, texts, and what each trouble looks like.
+
+use ::svg::node::element::{Text, Title};
+
+use super::layout::round;
+use crate::history::Trouble;
+
+pub(super) const INK: &str = "#1f2933";
+pub(super) const FAINT: &str = "#7b8794";
+pub(super) const GRID: &str = "#e4e7eb";
+pub(super) const STOPPED: &str = "#9aa5b1";
+pub(super) const ALARM: &str = "#d61f1f";
+
+/// A colour for each client, told apart by those who do not see all colours too (Okabe and Ito, "Color universal
+/// design").
+const CLIENTS: [&str; 6] = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#b8a800"];
+
+pub(super) fn client(number: usize) -> &'static str {
+    CLIENTS[number % CLIENTS.len()]
+}
+
+/// What is written on that colour.
+pub(super) fn on_client(number: usize) -> &'static str {
+    if [0, 2].contains(&(number % CLIENTS.len())) { "#ffffff" } else { INK }
+}
+
+pub(super) fn label(text: impl Into<String>, x: f64, y: f64, colour: &str) -> Text {
+    Text::new(text).set("x", round(x)).set("y", round(y)).set("fill", colour)
+}
+
+/// What a browser shows when one points at something.
+pub(super) fn title(text: impl Into<String>) -> Title {
+    Title::new(text)
+}
+
+/// How a trouble is written in a picture.
+pub(super) fn caption(trouble: Trouble) -> String {
+    match trouble {
+        Trouble::Crash => "down".into(),
+        Trouble::Hang => "hangs".into(),
+        Trouble::Flush => "flushed".into(),
+        Trouble::Step(millis) => format!("clock {millis:+} ms"),
+        Trouble::Partition => "nothing gets through".into(),
+        Trouble::Pause => "paused".into(),
+        Trouble::Suspension => "suspended".into(),
+        Trouble::Kill => "dead".into(),
+        other => other.name().into(),
+    }
+}
+
+/// Its colour: dark for what stops everything, bright for what makes keys go.
+pub(super) fn trouble(trouble: Trouble) -> &'static str {
+    match trouble {
+        Trouble::Crash | Trouble::Kill => "#3e4c59",
+        Trouble::Hang | Trouble::Pause | Trouble::Suspension => "#7b8794",
+        Trouble::Flush | Trouble::Step(_) => ALARM,
+        _ => "#b7791f",
+    }
+}
+
+/// Whether nothing happens there while it lasts.
+pub(super) fn stops(trouble: Trouble) -> bool {
+    matches!(trouble, Trouble::Crash | Trouble::Kill | Trouble::Hang | Trouble::Pause | Trouble::Suspension)
+}
