@@ -51,7 +51,8 @@ impl Redlock {
     }
 
     /// Runs `work` under the lock, keeps the lock alive meanwhile, and stops the work when the lock is lost: short for
-    /// [`lock`](Redlock::lock) and [`LockRequest::run`], where the details are.
+    /// [`lock`](Redlock::lock) and [`LockRequest::run`], where the details are. The future does not borrow the `Redlock`: it
+    /// may be spawned as it is.
     ///
     /// # Errors
     ///
@@ -60,17 +61,18 @@ impl Redlock {
     /// # Cancel safety
     ///
     /// Dropped, it drops the work, and the lock is released in the background. So it is when the work panics.
-    pub async fn run<F, W>(
+    pub fn run<R, F, W>(
         &self,
-        resources: impl IntoResources,
+        resources: R,
         ttl: Duration,
         work: F,
-    ) -> Result<W::Output, Error>
+    ) -> impl Future<Output = Result<W::Output, Error>> + use<R, F, W>
     where
+        R: IntoResources,
         F: FnOnce(Lease) -> W,
         W: Future,
     {
-        self.lock(resources, ttl).run(work).await
+        self.lock(resources, ttl).run(work)
     }
 
     /// Goes on with a lock that was [detached](Guard::detach), or that another program took: extends it by its TTL, and

@@ -100,6 +100,19 @@ fn renewal_races_release() {
 }
 
 #[test]
+fn a_renewal_under_way_ends_with_the_release() {
+    with_five(async |world| {
+        let guard = kept(&world).await;
+        world.nodes.iter().for_each(|node| node.inject(Fault::hang().on(Operation::Extend)));
+        world.nodes[0].reached(Operation::Extend, 1).await;
+        assert_eq!(Released::Held, guard.release().await.unwrap());
+        let ((), took) = world.time(world.redlock.close()).await;
+        assert!(took < MS, "its end is waited for, {took:?}");
+        assert_eq!((1, 0), (world.process.tasks(), world.keys()));
+    });
+}
+
+#[test]
 fn loss_exactly_once() {
     with_five(async |world| {
         let guard = kept(&world).await;

@@ -2,10 +2,12 @@
 #![cfg(feature = "smol")]
 #![allow(clippy::unwrap_used)] // a panic is how a test reports
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use redlock_redis_rs::{
-    Claim, IntoResources, LockNode, NodeErrorKind, Options, Token, Ttl, Vote, builder_with, node,
+    BoxFuture, Claim, IntoResources, KeepAlive, Lease, LockNode, Loss, NodeErrorKind, Options, Released,
+    Runtime, SmolRuntime, Token, Ttl, Vote, builder_with, node,
 };
 use redlock_testkit::RedisServer;
 use smol::Timer;
@@ -69,6 +71,64 @@ fn a_lock_is_taken_and_released() {
         assert!(redlock.try_lock("a", Duration::from_secs(10)).await.unwrap().is_none());
         guard.release().await.unwrap();
         redlock.close().await;
+    }));
+    assert!(servers.iter().all(|server| server.keys().is_empty()));
+}
+
+/// smol, whose tasks are counted.
+#[derive(Clone, Debug, Default)]
+struct Counting(
+    /// A clone for each, beside this one.
+    Arc<()>,
+);
+
+impl Runtime for Counting {
+    fn now(&self) -> redlock_redis_rs::Instant {
+        SmolRuntime::new().now()
+    }
+
+    fn sleep(&self, duration: Duration) -> BoxFuture<()> {
+        SmolRuntime::new().sleep(duration)
+    }
+
+    fn spawn(&self, future: BoxFuture<()>) {
+        let ticket = self.0.clone();
+        SmolRuntime::new().spawn(Box::pin(async move {
+            future.await;
+            drop(ticket);
+        }));
+    }
+}
+
+#[test]
+fn locks_are_kept_alive_and_no_task_is_left_behind() {
+    let servers = RedisServer::start_many(3);
+    let (alive, ttl) = (Arc::new(()), Duration::from_millis(500));
+    let tasks = || Arc::strong_count(&alive) - 1;
+    let clients = || {
+        servers.iter().map(|server| server.command(&["CLIENT", "LIST"]).lines().count() - 1).sum::<usize>()
+    };
+    smol::block_on(soon(async {
+        let options = Options::new(Arc::new(Counting(alive.clone())));
+        let redlock = builder_with(servers.iter().map(RedisServer::url), &options).unwrap().build().unwrap();
+        let work = async |lease: Lease| {
+            Timer::after(3 * ttl).await;
+            lease.is_held()
+        };
+        assert!(redlock.run("a", ttl, work).await.unwrap());
+
+        let released = redlock.lock("b", ttl).keep_alive(KeepAlive::new()).await.unwrap();
+        let dropped = redlock.lock("c", ttl).keep_alive(KeepAlive::new()).await.unwrap();
+        let lost = redlock.lock("d", ttl).keep_alive(KeepAlive::new()).await.unwrap();
+        assert!(tasks() > 3 + 3, "{} tasks, one for each lock and node at least", tasks() - 1);
+        assert_eq!(Released::Held, released.release().await.unwrap());
+        drop(dropped);
+        servers.iter().for_each(|server| drop(server.command(&["DEL", "d"])));
+        assert_eq!(Loss::NotOurs { holder: None }, lost.lost().await);
+        drop((lost, redlock, options));
+        while tasks() > 0 || clients() > 0 {
+            Timer::after(Duration::from_millis(1)).await;
+        }
     }));
     assert!(servers.iter().all(|server| server.keys().is_empty()));
 }

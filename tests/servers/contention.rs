@@ -1,19 +1,8 @@
 //! Holders in two processes, judged from outside: a file that only one process at a time can create.
 
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use super::*;
-
-/// The example of this adapter that locks and creates the file. `cargo test` builds it, where no `--test` is named.
-fn holder() -> PathBuf {
-    let tests = std::env::current_exe().unwrap();
-    let target = tests.parent().and_then(std::path::Path::parent).unwrap();
-    let name = env!("CARGO_PKG_NAME").replace("redlock", "contend").replace('-', "_");
-    let holder = target.join("examples").join(name).with_extension(std::env::consts::EXE_EXTENSION);
-    assert!(holder.exists(), "{} is missing: build it with `cargo build --examples`", holder.display());
-    holder
-}
 
 /// Of both processes together. Another number, by the environment: a longer run, by `scripts/contend`.
 const CYCLES: u32 = 1_000;
@@ -27,7 +16,7 @@ fn holders_in_two_processes_never_overlap() {
     let cycles = asked.unwrap_or(CYCLES) / 2;
     let start = || -> Child {
         let nodes: Vec<_> = servers.iter().map(RedisServer::url).collect();
-        let mut command = Command::new(holder());
+        let mut command = Command::new(example("contend"));
         command.arg("--nodes").arg(nodes.join(",")).arg("--cycles").arg(cycles.to_string()).arg("--file");
         command.arg(directory.path().join("held")).stdout(Stdio::piped()).spawn().unwrap()
     };

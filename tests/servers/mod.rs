@@ -9,12 +9,16 @@ mod contention;
 mod extension;
 mod healthy;
 mod interop;
+mod keepalive;
 mod limits;
 mod majority_down;
 mod minority_down;
+mod processes;
 mod reconnect;
 mod runtimes;
+mod work;
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -121,4 +125,14 @@ pub(crate) async fn eventually(
 pub(crate) async fn granted_by_all(guard: &Guard) {
     let all = async || guard.votes().iter().all(|node| matches!(node.outcome(), Outcome::Granted));
     eventually("all nodes grant", Duration::from_secs(5), all).await;
+}
+
+/// An example of this adapter that tests run as a process of its own. `cargo test` builds it, where no `--test` is named.
+pub(crate) fn example(name: &str) -> PathBuf {
+    let tests = std::env::current_exe().unwrap();
+    let target = tests.parent().and_then(Path::parent).unwrap();
+    let file = env!("CARGO_PKG_NAME").replace("redlock", name).replace('-', "_");
+    let program = target.join("examples").join(file).with_extension(std::env::consts::EXE_EXTENSION);
+    assert!(program.exists(), "{} is missing: build it with `cargo build --examples`", program.display());
+    program
 }

@@ -1,0 +1,233 @@
+//! The ways in which services call `run`: that each compiles is most of the test.
+#![allow(clippy::unwrap_used)] // a panic is how a test reports
+#![allow(clippy::disallowed_methods)] // tasks of the service's own are what is tested
+
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redlock_core::{Error, KeepAlive, Lease, LockNode, Redlock, TokioRuntime, async_trait};
+use redlock_testkit::MemoryNode;
+
+const TTL: Duration = Duration::from_secs(10);
+
+fn redlock() -> Redlock {
+    let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
+    Redlock::builder(TokioRuntime::new()).nodes(nodes).build().unwrap()
+}
+
+#[tokio::test]
+async fn a_closure_and_an_async_block() {
+    let held = redlock().run("a", TTL, |lease| async move { lease.is_held() }).await.unwrap();
+    assert!(held);
+}
+
+#[tokio::test]
+async fn an_async_closure() {
+    assert!(redlock().run("a", TTL, async |lease| lease.is_held()).await.unwrap());
+    let name = String::from("a");
+    // What owns the name goes into the work.
+    let length = redlock().lock(&*name, TTL).run(async move |_| name.len());
+    assert_eq!(1, length.await.unwrap());
+}
+
+#[tokio::test]
+async fn a_function_and_a_method() {
+    async fn work(lease: Lease) -> bool {
+        lease.is_held()
+    }
+    struct Job(u32);
+    impl Job {
+        async fn work(&self, lease: Lease) -> u32 {
+            if lease.is_held() { self.0 } else { 0 }
+        }
+    }
+    let (redlock, job) = (redlock(), Job(42));
+    assert!(redlock.run("a", TTL, work).await.unwrap());
+    assert_eq!(42, redlock.run("a", TTL, |lease| job.work(lease)).await.unwrap());
+}
+
+#[tokio::test]
+async fn work_that_has_no_use_for_the_lease() {
+    let work = async { 42 };
+    assert_eq!(42, redlock().run("a", TTL, |_| work).await.unwrap());
+}
+
+#[tokio::test]
+async fn data_of_the_caller_is_borrowed_and_changed() {
+    let (rows, mut sum) = (vec![1, 2, 3], 0);
+    let redlock = redlock();
+    let done = redlock.run("a", TTL, async |_| {
+        for row in &rows {
+            tokio::task::yield_now().await;
+            sum += row;
+        }
+    });
+    done.await.unwrap();
+    let add = &mut sum;
+    redlock.run("a", TTL, |_| async { *add += rows.len() }).await.unwrap();
+    assert_eq!(9, sum);
+}
+
+#[tokio::test]
+async fn question_marks_in_the_work() {
+    async fn parsed(redlock: &Redlock, text: &str) -> Result<u32, Box<dyn std::error::Error>> {
+        let doubled = async |_| Ok::<_, std::num::ParseIntError>(text.parse::<u32>()? * 2);
+        Ok(redlock.run("a", TTL, doubled).await??)
+    }
+    assert_eq!(42, parsed(&redlock(), "21").await.unwrap());
+    assert!(parsed(&redlock(), "many").await.unwrap_err().is::<std::num::ParseIntError>());
+}
+
+/// On a runtime of one thread.
+#[tokio::test]
+async fn work_that_stays_on_its_thread() {
+    let shared = Rc::new(42);
+    let redlock = redlock();
+    let work = |_| {
+        let shared = Rc::clone(&shared);
+        async move {
+            tokio::task::yield_now().await;
+            *shared
+        }
+    };
+    assert_eq!(42, redlock.run("a", TTL, work).await.unwrap());
+    let tasks = tokio::task::LocalSet::new();
+    let task =
+        tasks.spawn_local(async move { redlock.run("a", TTL, async |_| Rc::strong_count(&shared)).await });
+    tasks.await;
+    assert_eq!(1, task.await.unwrap().unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn spawned() {
+    let redlock = redlock();
+    let (first, second, third) = (redlock.clone(), redlock.clone(), redlock.clone());
+    let text = Arc::new(String::from("abc"));
+    let shared = text.clone();
+    let tasks = [
+        tokio::spawn(async move { first.run("a", TTL, async move |_| text.len()).await }),
+        tokio::spawn(async move {
+            let borrowed = vec![1, 2, 3];
+            second
+                .run(["b", "c"], TTL, async |lease: Lease| borrowed.len() * lease.resources().len() / 2)
+                .await
+        }),
+        tokio::spawn(async move {
+            let request = third.lock(String::from("d"), TTL).keep_alive(KeepAlive::new()).wait_forever();
+            request.run(|_| async move { shared.len() }).await
+        }),
+        // The future itself, which owns what it needs.
+        tokio::spawn(redlock.lock("e", TTL).run(|_| async { 3 })),
+        tokio::spawn(redlock.run("f", TTL, async |_| 3)),
+    ];
+    for task in tasks {
+        assert_eq!(3, task.await.unwrap().unwrap());
+    }
+}
+
+/// As a service would wrap it, to say once how it locks.
+async fn with_lock<T, F, W>(redlock: &Redlock, work: F) -> Result<T, Error>
+where
+    F: FnOnce(Lease) -> W,
+    W: Future<Output = T>,
+{
+    redlock.run("a", TTL, work).await
+}
+
+/// With async closures, which may borrow from what they own.
+async fn with_lock_async<T>(redlock: &Redlock, work: impl AsyncFnOnce(Lease) -> T) -> Result<T, Error> {
+    redlock.run("a", TTL, async |lease| work(lease).await).await
+}
+
+/// For those who hold many kinds of work.
+type Work<T> = Box<dyn FnOnce(Lease) -> Pin<Box<dyn Future<Output = T> + Send>> + Send>;
+
+fn boxed<'a, T: Send + 'a>(
+    redlock: &'a Redlock,
+    work: Work<T>,
+) -> Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>> {
+    Box::pin(redlock.run("a", TTL, work))
+}
+
+#[tokio::test]
+async fn wrapped() {
+    let redlock = redlock();
+    assert!(with_lock(&redlock, |lease| async move { lease.is_held() }).await.unwrap());
+    assert!(with_lock(&redlock, async |lease| lease.is_held()).await.unwrap());
+    let mut seen = None;
+    with_lock_async(&redlock, async |lease| seen = Some(lease.is_held())).await.unwrap();
+    assert_eq!(Some(true), seen);
+    let work: Work<bool> = Box::new(|lease| Box::pin(async move { lease.is_held() }));
+    assert!(boxed(&redlock, work).await.unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn wrapped_and_spawned() {
+    fn in_background<T, F, W>(redlock: &Redlock, work: F) -> tokio::task::JoinHandle<Result<T, Error>>
+    where
+        T: Send + 'static,
+        F: FnOnce(Lease) -> W + Send + 'static,
+        W: Future<Output = T> + Send + 'static,
+    {
+        let redlock = redlock.clone();
+        tokio::spawn(async move { with_lock(&redlock, work).await })
+    }
+    let redlock = redlock();
+    let task = in_background(&redlock, |lease| async move {
+        tokio::task::yield_now().await;
+        lease.is_held()
+    });
+    assert!(task.await.unwrap().unwrap());
+    assert!(in_background(&redlock, async |lease| lease.is_held()).await.unwrap().unwrap());
+    let owned = redlock.clone();
+    let task = tokio::spawn(async move { with_lock_async(&owned, async |lease| lease.is_held()).await });
+    assert!(task.await.unwrap().unwrap());
+    let work: Work<bool> = Box::new(|lease| Box::pin(async move { lease.is_held() }));
+    assert!(tokio::spawn(async move { boxed(&redlock, work).await }).await.unwrap().unwrap());
+}
+
+/// What a service has behind a trait, with the lock or without.
+#[async_trait]
+trait Invoices: Send + Sync {
+    async fn number(&self, customer: &str) -> Result<usize, Error>;
+}
+
+struct Locked {
+    redlock: Redlock,
+    prefix: String,
+}
+
+#[async_trait]
+impl Invoices for Locked {
+    async fn number(&self, customer: &str) -> Result<usize, Error> {
+        let name = format!("{}{customer}", self.prefix);
+        self.redlock
+            .run(&*name, TTL, async |_| {
+                tokio::task::yield_now().await;
+                self.prefix.len() + customer.len()
+            })
+            .await
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn behind_a_trait() {
+    let invoices: Arc<dyn Invoices> = Arc::new(Locked { redlock: redlock(), prefix: "invoice:".into() });
+    let shared = invoices.clone();
+    let task = tokio::spawn(async move { shared.number("42").await });
+    assert_eq!(10, task.await.unwrap().unwrap());
+    assert_eq!(10, invoices.number("43").await.unwrap());
+}
+
+/// What a wrapper may have to say of the work that it is given: it is spawned where the work allows that.
+#[test]
+fn as_sendable_as_the_work() {
+    fn sent<T: Send>(_: &T) {}
+    let redlock = redlock();
+    sent(&redlock.run("a", TTL, |_| async {}));
+    sent(&redlock.run("a", TTL, async |lease: Lease| lease.remaining()));
+    sent(&redlock.lock("a", TTL).run(|_| async { Vec::<u8>::new() }));
+}

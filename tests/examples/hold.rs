@@ -1,0 +1,121 @@
+// A holder in a process of its own, for tests that stop it or hand a lease from one process to another. It says what
+// becomes of its lock on standard output, a line each, and does a step of its work for every line that it reads.
+//
+// `hold run NODES RESOURCE TTL`: runs the work under the lock
+// `hold keep NODES RESOURCE TTL`: keeps the lock alive, and works until it is told of the loss
+// `hold detach NODES RESOURCE TTL`: locks, and gives the lease away as JSON
+// `hold resume NODES`: goes on with the lease that it reads, and extends it in each step
+// `hold release NODES`: releases the lease that it reads
+//
+// NODES are URLs with commas between, TTL is in milliseconds.
+
+use std::error::Error;
+use std::time::Duration;
+
+use adapter::{DetachedLease, KeepAlive, Lease, Redlock};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<_> = std::env::args().skip(1).collect();
+    let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
+    let [how, nodes, lock @ ..] = &arguments[..] else { return Err("what is to be done, and where?".into()) };
+    let redlock = adapter::builder(nodes.split(','))?.build()?;
+    match (*how, lock) {
+        ("run", [resource, ttl]) => run(&redlock, resource, ttl.parse()?).await?,
+        ("keep", [resource, ttl]) => keep(&redlock, resource, ttl.parse()?).await?,
+        ("detach", [resource, ttl]) => detach(&redlock, resource, ttl.parse()?).await?,
+        ("resume", []) => resume(&redlock).await?,
+        ("release", []) => {
+            let lease = read_lease(&mut input()).await?;
+            println!("released: {:?}", redlock.release(&lease).await?);
+        }
+        _ => return Err("that cannot be done".into()),
+    }
+    redlock.close().await;
+    Ok(())
+}
+
+async fn run(redlock: &Redlock, resource: &str, ttl: u64) -> Result<(), Box<dyn Error>> {
+    let work = async |lease: Lease| {
+        println!("held");
+        let mut lines = input();
+        while lines.recv().await.is_some() {
+            step(&lease);
+        }
+    };
+    match redlock.run(resource, Duration::from_millis(ttl), work).await {
+        Ok(()) => println!("done"),
+        Err(error) => println!("lost: {error}"),
+    }
+    Ok(())
+}
+
+async fn keep(redlock: &Redlock, resource: &str, ttl: u64) -> Result<(), Box<dyn Error>> {
+    let request = redlock.lock(resource, Duration::from_millis(ttl)).keep_alive(KeepAlive::new());
+    let guard = request.await?;
+    println!("held");
+    let mut lines = input();
+    loop {
+        // As a service waits that has seen nothing of the pause: what happened first is looked at first.
+        tokio::select! {
+            biased;
+            loss = guard.lost() => {
+                println!("lost: {loss}");
+                return Ok(());
+            }
+            line = lines.recv() => match line {
+                Some(_) => step(&guard),
+                None => return Ok(()),
+            },
+        }
+    }
+}
+
+async fn detach(redlock: &Redlock, resource: &str, ttl: u64) -> Result<(), Box<dyn Error>> {
+    let guard = redlock.lock(resource, Duration::from_millis(ttl)).await?;
+    println!("{}", serde_json::to_string(&guard.detach().await)?);
+    Ok(())
+}
+
+async fn resume(redlock: &Redlock) -> Result<(), Box<dyn Error>> {
+    let mut lines = input();
+    let lease = read_lease(&mut lines).await?;
+    let guard = match redlock.resume(&lease).await {
+        Ok(guard) => guard,
+        Err(error) => {
+            let holder = error.holder().map(|holder| holder.to_string()).unwrap_or_default();
+            println!("{:?}: {error}; now held by {holder}", error.kind());
+            return Ok(());
+        }
+    };
+    println!("held");
+    while lines.recv().await.is_some() {
+        guard.extend(lease.ttl()).await?;
+        println!("extended");
+    }
+    println!("released: {:?}", guard.release().await?);
+    Ok(())
+}
+
+fn step(lease: &Lease) {
+    println!("{}", if lease.is_held() { "step" } else { "step without the lock" });
+}
+
+async fn read_lease(lines: &mut UnboundedReceiver<String>) -> Result<DetachedLease, Box<dyn Error>> {
+    let line = lines.recv().await.ok_or("there is no lease")?;
+    Ok(serde_json::from_str(&line)?)
+}
+
+/// The lines of standard input, to its end.
+fn input() -> UnboundedReceiver<String> {
+    let (sender, lines) = unbounded_channel();
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    lines
+}

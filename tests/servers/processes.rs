@@ -1,0 +1,193 @@
+//! A holder that is stopped past its TTL, and leases that go from one process to another.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+
+use super::*;
+use crate::adapter::{DetachedLease, KeepAlive, Released};
+
+/// Far above what anything here takes; what runs into it hangs.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The example `hold`. Dropped, it is killed.
+struct Holder {
+    child: Child,
+    input: Option<ChildStdin>,
+    lines: Receiver<String>,
+}
+
+impl Holder {
+    fn start(servers: &[RedisServer], how: &str, lock: &[&str]) -> Self {
+        let nodes: Vec<_> = servers.iter().map(RedisServer::url).collect();
+        let mut command = Command::new(example("hold"));
+        command.arg(how).arg(nodes.join(",")).args(lock).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let (sender, lines) = channel();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        std::thread::spawn(move || {
+            output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
+        });
+        let input = child.stdin.take();
+        Self { child, input, lines }
+    }
+
+    fn says(&self) -> String {
+        self.lines.recv_timeout(PATIENCE).unwrap()
+    }
+
+    /// Gives it a line to read, and work to do.
+    fn tell(&mut self, line: &str) {
+        writeln!(self.input.as_mut().unwrap(), "{line}").unwrap();
+    }
+
+    fn nothing_more_to_read(&mut self) {
+        self.input = None;
+    }
+
+    /// Stops it with `SIGSTOP`; when this returns it does nothing any more.
+    fn stop(&self) {
+        kill_process(self.pid(), Signal::STOP).unwrap();
+        waitid(WaitId::Pid(self.pid()), WaitIdOptions::STOPPED).unwrap();
+    }
+
+    fn go_on(&self) {
+        kill_process(self.pid(), Signal::CONT).unwrap();
+    }
+
+    /// Waits for its end, after which it has nothing more to say.
+    fn ends(&mut self) {
+        assert_eq!(Err(RecvTimeoutError::Disconnected), self.lines.recv_timeout(PATIENCE));
+        assert!(self.child.wait().unwrap().success());
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        // Both fail only where there is no such child any more.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What one adapter's process gives away, as text.
+fn detached(servers: &[RedisServer], ttl: &str) -> String {
+    let mut holder = Holder::start(servers, "detach", &["a", ttl]);
+    let lease = holder.says();
+    holder.ends();
+    lease
+}
+
+#[tokio::test]
+async fn a_process_that_was_stopped_is_told_before_its_work_goes_on() {
+    let servers = five();
+    let redlock = warm(&servers).await;
+    let mut holders = [("run", "a"), ("keep", "b")]
+        .map(|(how, resource)| Holder::start(&servers, how, &[resource, "1000"]));
+    for holder in &mut holders {
+        assert_eq!("held", holder.says());
+        holder.tell("");
+        assert_eq!("step", holder.says());
+    }
+    // Kept alive, as long as they run.
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    for (holder, resource) in holders.iter_mut().zip(["a", "b"]) {
+        assert!(redlock.try_lock(resource, TTL).await.unwrap().is_none());
+        holder.tell("");
+        assert_eq!("step", holder.says());
+        holder.stop();
+    }
+    let retry = Duration::from_millis(20);
+    let guard = redlock.lock(["a", "b"], 6 * TTL).retry_delay(retry).wait(PATIENCE).await.unwrap();
+    granted_by_all(&guard).await;
+    let tokens = || -> Vec<_> { servers.iter().map(|server| server.command(&["MGET", "a", "b"])).collect() };
+    let ours = tokens();
+
+    for holder in &mut holders {
+        // There is work to do, by the time that it wakes up.
+        holder.tell("");
+        holder.go_on();
+        let said = holder.says();
+        assert!(said.starts_with("lost: "), "{said}");
+        assert!(said.contains("validity"), "{said}");
+        holder.ends();
+    }
+    assert_eq!(ours, tokens(), "what they did at their end is not ours to notice");
+    assert_eq!(Released::Held, guard.release().await.unwrap());
+    nothing_left(&redlock, &servers).await;
+}
+
+#[tokio::test]
+async fn a_lease_goes_from_process_to_process() {
+    let servers = five();
+    let redlock = warm(&servers).await;
+    let lease = detached(&servers, "60000");
+    // Its keys live on, by now for less than they will.
+    for server in &servers {
+        assert_eq!("1", server.command(&["PEXPIRE", "a", "30000"]));
+    }
+    let mut holder = Holder::start(&servers, "resume", &[]);
+    holder.tell(&lease);
+    assert_eq!("held", holder.says());
+    let left = |server: &RedisServer| server.command(&["PTTL", "a"]).parse::<u32>().unwrap();
+    let extended = || servers.iter().all(|server| left(server) > 50_000);
+    eventually("it is extended", PATIENCE, async || extended()).await;
+    assert!(redlock.try_lock("a", TTL).await.unwrap().is_none());
+
+    for server in &servers {
+        assert_eq!("1", server.command(&["PEXPIRE", "a", "30000"]));
+    }
+    holder.tell("");
+    assert_eq!("extended", holder.says());
+    eventually("it is extended again", PATIENCE, async || extended()).await;
+    holder.nothing_more_to_read();
+    assert_eq!("released: Held", holder.says());
+    holder.ends();
+    assert_eq!(Vec::<String>::new(), keys(&servers));
+
+    // Released without being resumed, there; and from there to here.
+    let (lease, mut holder) = (detached(&servers, "60000"), Holder::start(&servers, "release", &[]));
+    holder.tell(&lease);
+    assert_eq!("released: Held", holder.says());
+    holder.ends();
+    let lease: DetachedLease = serde_json::from_str(&detached(&servers, "60000")).unwrap();
+    let guard = redlock.resume(&lease).await.unwrap();
+    guard.keep_alive(KeepAlive::new());
+    assert_eq!(Released::Held, guard.release().await.unwrap());
+    nothing_left(&redlock, &servers).await;
+}
+
+#[tokio::test]
+async fn a_stale_lease_is_neither_resumed_nor_released_in_another_process() {
+    let servers = five();
+    let redlock = warm(&servers).await;
+    let lease = detached(&servers, "300");
+    let guard = redlock.lock("a", 6 * TTL).owner("new-holder").await.unwrap();
+    granted_by_all(&guard).await;
+    let token = servers[0].command(&["GET", "a"]);
+    for (how, answer) in [("resume", "Lost: "), ("release", "released: Lost")] {
+        let mut holder = Holder::start(&servers, how, &[]);
+        holder.tell(&lease);
+        let said = holder.says();
+        assert!(said.starts_with(answer), "{said}");
+        assert!(!said.contains(&token), "a token in an error: {said}");
+        assert_eq!(how == "resume", said.contains("new-holder"), "{said}");
+        holder.ends();
+    }
+    assert!(servers.iter().all(|server| server.command(&["GET", "a"]) == token));
+    assert_eq!(Released::Held, guard.release().await.unwrap());
+
+    // Nor is one that was released meanwhile.
+    let mut holder = Holder::start(&servers, "resume", &[]);
+    holder.tell(&lease);
+    let said = holder.says();
+    assert!(said.starts_with("Lost: "), "{said}");
+    holder.ends();
+    nothing_left(&redlock, &servers).await;
+}
