@@ -66,8 +66,15 @@ variants! {
     ExpiredRevived,
 }
 
+#[cfg(not(redlock_broken))]
+pub(crate) use self::nothing::{broken, has_expired, note_expiry};
 #[cfg(redlock_broken)]
-mod chosen {
+pub use self::something::{broken, choose};
+#[cfg(redlock_broken)]
+pub(crate) use self::something::{has_expired, note_expiry};
+
+#[cfg(redlock_broken)]
+mod something {
     use std::cell::{Cell, RefCell};
     use std::collections::HashMap;
 
@@ -90,18 +97,21 @@ mod chosen {
         CHOSEN.get() == Some(variant)
     }
 
+    /// When the keys of a claim expire by the client's clock.
     pub(crate) fn note_expiry(claim: &Claim, at: Instant) {
-        EXPIRY.with_borrow_mut(|expiry| expiry.insert(claim.token().clone(), at));
+        if broken(Variant::ChaseEndsWithTtl) {
+            EXPIRY.with_borrow_mut(|expiry| expiry.insert(claim.token().clone(), at));
+        }
     }
 
+    /// Whether they have: the end of a chase, where [`ChaseEndsWithTtl`](Variant::ChaseEndsWithTtl) was chosen.
     pub(crate) fn has_expired(claim: &Claim, now: Instant) -> bool {
-        let passed = EXPIRY.with_borrow(|expiry| expiry.get(claim.token()).is_some_and(|at| *at <= now));
-        broken(Variant::ChaseEndsWithTtl) && passed
+        EXPIRY.with_borrow(|expiry| expiry.get(claim.token()).is_some_and(|at| *at <= now))
     }
 }
 
 #[cfg(not(redlock_broken))]
-mod chosen {
+mod nothing {
     use super::{Claim, Instant, Variant};
 
     pub(crate) const fn broken(_: Variant) -> bool {
@@ -114,13 +124,3 @@ mod chosen {
         false
     }
 }
-
-#[cfg(not(redlock_broken))]
-pub(crate) use self::chosen::broken;
-#[cfg(redlock_broken)]
-pub use self::chosen::{broken, choose};
-
-/// Whether they have.
-pub(crate) use self::chosen::has_expired;
-/// For [`ChaseEndsWithTtl`](Variant::ChaseEndsWithTtl): when the keys of a claim expire by the client's clock.
-pub(crate) use self::chosen::note_expiry;
