@@ -11,13 +11,13 @@ use std::task::Poll;
 use std::time::Duration;
 
 use crate::background::{Verdict, drive};
+use crate::broken::{self, Variant, broken};
 use crate::calls::{Calls, Ending};
 use crate::claim::Claim;
 use crate::decide::tally::{Cause, Decision, Question};
 use crate::error::{Error, ErrorKind};
 use crate::guard::Guard;
 use crate::lease::Lease;
-use crate::owner::Owner;
 use crate::release::Undoing;
 use crate::resource::Resources;
 use crate::round::Round;
@@ -25,18 +25,15 @@ use crate::shared::Presence;
 use crate::token::Token;
 use crate::ttl::Ttl;
 
-/// Makes one attempt.
+/// Makes one attempt, with a token that no other has.
 pub(crate) async fn attempt(
     presence: &Arc<Presence>,
     resources: &Resources,
+    token: Token,
     ttl: Ttl,
-    owner: Option<&Owner>,
 ) -> Result<Guard, Error> {
     presence.resume_chases();
-    let claim = Claim::new(
-        resources.clone(),
-        Token::random(&*presence.runtime, owner.or(presence.settings.owner.as_ref())),
-    );
+    let claim = Claim::new(resources.clone(), token);
     let lease = Lease::new(Arc::clone(presence), claim);
     let work = drive(presence, |verdict| everywhere(lease, ttl, verdict));
     // Asked once the work counts as outstanding: whoever closes either sees it or is seen.
@@ -51,15 +48,16 @@ async fn everywhere(lease: Lease, ttl: Ttl, mut verdict: Verdict<Result<Guard, E
     let shared = lease.shared();
     let mut undecided = Undecided(Some(lease.clone()));
     let limit = node_timeout(shared.settings.node_timeout, ttl);
-    let mut round = Round::new(shared, Question::Claim, limit, |node| node.acquire(lease.claim(), ttl));
+    let mut round = Round::new(shared, Question::Claim, limit, |_, node| node.acquire(lease.claim(), ttl));
+    broken::note_expiry(lease.claim(), round.ballots.start + ttl.as_duration());
     while round.decision() == Decision::Open {
         let Some(index) = next_while_awaited(&mut round, &mut verdict).await else { break };
         lease.settle(index, round.ballots.outcome(index));
     }
     undecided.0 = None;
 
-    let deadline = shared.settings.drift.deadline(round.ballots.start, ttl);
-    let in_time = shared.now() < deadline;
+    let deadline = round.deadline(ttl);
+    let in_time = shared.now() < deadline || broken(Variant::ValidityUnchecked);
     if round.decision() == Decision::Won && in_time && !verdict.is_canceled() {
         lease.hold_until(deadline, ttl);
         lease.keep_votes(&round.ballots);
@@ -69,7 +67,7 @@ async fn everywhere(lease: Lease, ttl: Ttl, mut verdict: Verdict<Result<Guard, E
             lease.settle(index, round.ballots.outcome(index));
             lease.keep_vote(index, &round.ballots);
         }
-    } else {
+    } else if !(broken(Variant::CancelledKept) && verdict.is_canceled()) {
         undo(&lease, round, in_time, verdict).await;
     }
 }
@@ -92,10 +90,9 @@ async fn undo(lease: &Lease, mut round: Round<'_>, in_time: bool, verdict: Verdi
     let shared = lease.shared();
     let mut undoing = Undoing::begin(lease);
     let mut releases = Calls::none(&*shared.runtime, shared.members.len());
-    let release = |index: usize| shared.members[index].node.release(lease.claim());
     let sent = shared.now();
     for index in (0..shared.members.len()).filter(|index| !round.ballots.is_pending(*index)) {
-        releases.start(index, shared.settings.node_timeout, release(index));
+        releases.start(index, shared.settings.node_timeout, lease.release_on(index));
     }
     let mut verdict = Some(verdict);
     loop {
@@ -106,7 +103,9 @@ async fn undo(lease: &Lease, mut round: Round<'_>, in_time: bool, verdict: Verdi
             Some(Step::Voted(index)) => {
                 lease.settle(index, round.ballots.outcome(index));
                 undoing.again(index);
-                releases.start(index, shared.settings.node_timeout, release(index));
+                if !broken(Variant::StragglerKept) {
+                    releases.start(index, shared.settings.node_timeout, lease.release_on(index));
+                }
             }
             Some(Step::Released(index, ending)) => undoing.answered(index, &ending.into(), sent),
             None => return,

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use event_listener::Event;
 
+use crate::broken;
 use crate::calls::{Calls, Ending};
 use crate::claim::Claim;
 use crate::clock::Instant;
@@ -192,6 +193,7 @@ impl Chasing {
                     let (deleted, connection) = (vote == Vote::Granted, member.node.connection());
                     pursuits[position].answered(Answer { deleted, connection, sent, at }, limit)
                 }
+                _ if broken::has_expired(&self.taken[position].claim, at) => Next::Done,
                 Ending::Failed(_) | Ending::TimedOut => pursuits[position].failed(at),
             };
         }

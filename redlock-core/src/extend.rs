@@ -14,10 +14,11 @@ use event_listener::EventListener;
 
 use crate::acquire::node_timeout;
 use crate::background::{Verdict, drive};
+use crate::broken::{Variant, broken};
 use crate::calls::Calls;
 use crate::clock::Instant;
 use crate::decide::hold::{Doubt, LeaseState, Loss};
-use crate::decide::tally::{Cause, Decision, Question};
+use crate::decide::tally::{Cause, Decision, Question, quorum};
 use crate::error::{Error, ErrorKind};
 use crate::lease::Lease;
 use crate::report::Outcome;
@@ -35,19 +36,26 @@ pub(crate) struct Extension {
 
 pub(crate) async fn extend(lease: &Lease, extension: Extension) -> Result<(), Error> {
     match lease.look().state {
+        LeaseState::Lost(_) if broken(Variant::ExpiredRevived) && lease.over().is_none() => {}
         LeaseState::Lost(Loss::Expired | Loss::Unreachable) => {
-            Err(lease.error(ErrorKind::Expired, "has expired"))
+            return Err(lease.error(ErrorKind::Expired, "has expired"));
         }
-        LeaseState::Lost(loss) => Err(lease.error(ErrorKind::Lost, &format!("cannot be extended: {loss}"))),
-        _ => drive(lease.shared(), |verdict| everywhere(lease.clone(), extension, verdict)).await,
+        LeaseState::Lost(loss) => {
+            return Err(lease.error(ErrorKind::Lost, &format!("cannot be extended: {loss}")));
+        }
+        LeaseState::Held | LeaseState::Uncertain => {}
     }
+    drive(lease.shared(), |verdict| everywhere(lease.clone(), extension, verdict)).await
 }
 
 /// One round by which a lease becomes valid, that of a process that resumes what another one held included.
 pub(crate) async fn everywhere(lease: Lease, extension: Extension, verdict: Verdict<Result<(), Error>>) {
     let Extension { ttl, limit, .. } = extension;
     let shared = lease.shared();
-    let mut round = Round::new(shared, Question::Hold, limit, |node| node.extend(lease.claim(), ttl));
+    let mut round = Round::new(shared, Question::Hold, limit, |_, node| node.extend(lease.claim(), ttl));
+    if broken(Variant::ExtensionOfFirstNodes) {
+        round.quorum = quorum(lease.granted_at_first());
+    }
     let mut ended = Ended { lease: &lease, changed: lease.listen() };
     let mut verdict = Some(verdict);
     let mut extended = false;
@@ -70,6 +78,9 @@ pub(crate) async fn everywhere(lease: Lease, extension: Extension, verdict: Verd
         let refused = |index: &usize| matches!(round.ballots.outcome(*index), Outcome::Refused(_));
         let lost: Vec<_> = (0..shared.members.len()).filter(refused).collect();
         refill(&lease, lost).await;
+    } else if broken(Variant::FailedExtensionUnlocks) {
+        let mut unlocking = Round::new(shared, Question::Hold, limit, |index, _| lease.release_on(index));
+        while unlocking.next().await.is_some() {}
     }
 }
 
@@ -102,7 +113,7 @@ fn outcome(lease: &Lease, round: &Round<'_>, extension: Extension) -> Option<Res
     let (kind, message) = match round.decision() {
         Decision::Open | Decision::Lost(None) => return None,
         Decision::Won => {
-            let deadline = shared.settings.drift.deadline(round.ballots.start, extension.ttl);
+            let deadline = round.deadline(extension.ttl);
             let deadline = extension.not_beyond.map_or(deadline, |limit| deadline.min(limit));
             // Checked after the wait: what was lost meanwhile is not revived.
             if lease.hold_until(deadline, extension.ttl) {

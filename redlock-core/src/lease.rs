@@ -14,6 +14,8 @@ use std::time::Duration;
 use event_listener::{Event, EventListener};
 
 use crate::acquire::node_timeout;
+use crate::broken::{Variant, broken};
+use crate::calls::Call;
 use crate::claim::Claim;
 use crate::clock::Instant;
 use crate::decide::hold::{Doubt, Hold, LeaseState, Loss};
@@ -21,7 +23,7 @@ use crate::decide::pursuit::{Pursuit, Trace};
 use crate::detached::DetachedLease;
 use crate::error::{Error, ErrorKind};
 use crate::extend::{self, Extension};
-use crate::node::NodeErrorKind;
+use crate::node::{NodeErrorKind, Refusal, Vote};
 use crate::release::Released;
 use crate::report::{NodeReport, NodeReports, Outcome};
 use crate::resource::Resource;
@@ -381,6 +383,20 @@ impl Lease {
     /// What a release must achieve that is sent to a node now, after the end.
     pub(crate) fn pursuit(&self, index: usize) -> Pursuit {
         locked(&self.0.state).traces[index].pursue()
+    }
+
+    /// The request that releases it on one node.
+    pub(crate) fn release_on(&self, index: usize) -> Call<'_> {
+        if broken(Variant::ReleaseOnGrantingNodes) && !self.pursuit(index).is_written() {
+            return Box::pin(async { Ok(Vote::Refused(Refusal::default())) });
+        }
+        self.shared().members[index].node.release(self.claim())
+    }
+
+    /// How many nodes granted the acquisition.
+    pub(crate) fn granted_at_first(&self) -> usize {
+        let granted = |node: &&NodeReport| matches!(node.outcome(), Outcome::Granted);
+        self.votes().iter().filter(granted).count()
     }
 
     /// The error of an operation that is refused before anything is sent.

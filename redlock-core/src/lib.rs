@@ -85,6 +85,11 @@
 
 mod acquire;
 mod background;
+#[cfg(redlock_broken)]
+#[doc(hidden)]
+pub mod broken;
+#[cfg(not(redlock_broken))]
+mod broken;
 mod builder;
 mod calls;
 mod chase;

@@ -1,6 +1,7 @@
 //! Releasing: a compare-and-delete on every node, and a chase where its outcome stays unknown.
 
 use crate::background::{Driven, Verdict, drive};
+use crate::broken::{Variant, broken};
 use crate::chase::Chase;
 use crate::clock::Instant;
 use crate::decide::pursuit::{Answer, Next, Pursuit};
@@ -46,7 +47,7 @@ async fn run(mut undoing: Undoing, before: Released, verdict: Verdict<Result<Rel
     let shared = lease.shared();
     let mut verdict = Some(verdict);
     let limit = shared.settings.node_timeout;
-    let mut round = Round::new(shared, Question::Hold, limit, |node| node.release(lease.claim()));
+    let mut round = Round::new(shared, Question::Hold, limit, |index, _| lease.release_on(index));
     let sent = round.ballots.start;
     while let Some(index) = round.next().await {
         undoing.answered(index, round.ballots.outcome(index), sent);
@@ -71,13 +72,13 @@ impl Undoing {
     /// What may be on the nodes is taken before the first release is sent: what becomes known later may have happened
     /// behind it.
     pub(crate) fn begin(lease: &Lease) -> Self {
-        let open = lease.end().into_iter().map(Some).collect();
+        let open = lease.end().into_iter().map(owed).collect();
         Self { lease: lease.clone(), open }
     }
 
     /// A release is about to be sent to a node where more has become known since the beginning.
     pub(crate) fn again(&mut self, index: usize) {
-        self.open[index] = Some(self.lease.pursuit(index));
+        self.open[index] = owed(self.lease.pursuit(index)).filter(|_| !broken(Variant::StragglerKept));
     }
 
     /// The outcome of a release that was sent to a node, at `sent` or later.
@@ -97,6 +98,10 @@ impl Undoing {
             shared.chase(index, due, Chase { claim: self.lease.claim().clone(), pursuit });
         }
     }
+}
+
+fn owed(pursuit: Pursuit) -> Option<Pursuit> {
+    (pursuit.is_written() || !broken(Variant::ReleaseOnGrantingNodes)).then_some(pursuit)
 }
 
 impl Drop for Undoing {

@@ -8,6 +8,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use crate::acquire;
+use crate::broken::{Variant, broken};
 use crate::clock::Instant;
 use crate::decide::backoff::{Backoff, Patience, Setback, scatter};
 use crate::error::{Error, ErrorKind};
@@ -20,6 +21,7 @@ use crate::resource::Resources;
 use crate::run;
 use crate::runtime::{BoxFuture, random, sleep_until};
 use crate::shared::{Presence, Shared};
+use crate::token::Token;
 use crate::ttl::Ttl;
 use crate::wait::vigil::{Vigil, Wake};
 use crate::wait::{COURTESY, Place};
@@ -105,8 +107,13 @@ impl Attempts {
         shared.settings.local_queue.then(|| Place::new(Arc::clone(shared), self.resources.clone()))
     }
 
-    async fn make(&self) -> Result<Guard, Error> {
-        acquire::attempt(&self.presence, &self.resources, self.ttl, self.owner.as_ref()).await
+    fn token(&self) -> Token {
+        let owner = self.owner.as_ref().or(self.presence.settings.owner.as_ref());
+        Token::random(&*self.presence.runtime, owner)
+    }
+
+    async fn make(&self, token: Token) -> Result<Guard, Error> {
+        acquire::attempt(&self.presence, &self.resources, token, self.ttl).await
     }
 
     /// The lock was taken.
@@ -260,9 +267,11 @@ impl LockRequest {
         }
         let mut vigil = Vigil::new(presence, &attempt.resources);
         let (patient, mut collisions) = (self.attempts.is_none(), 0);
+        let reused = broken(Variant::OneToken).then(|| attempt.token());
         let mut backoff = Backoff::new(Patience { until, attempts: self.attempts, delay: self.retry_delay });
         loop {
-            let error = match attempt.make().await {
+            let token = reused.clone().unwrap_or_else(|| attempt.token());
+            let error = match attempt.make(token).await {
                 Ok(guard) => return Ok(attempt.taken(guard, place)),
                 Err(error) => error,
             };
@@ -317,7 +326,7 @@ impl TryLockRequest {
         if place.as_mut().is_some_and(|place| !place.try_turn()) {
             return Ok(None);
         }
-        match attempt.make().await {
+        match attempt.make(attempt.token()).await {
             Ok(guard) => Ok(Some(attempt.taken(guard, place))),
             Err(error) if error.kind() == ErrorKind::Contended => Ok(None),
             Err(error) => Err(error),

@@ -5,6 +5,7 @@ use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use crate::broken::{Variant, broken};
 use crate::calls::{Call, Calls, Ending};
 use crate::clock::Instant;
 use crate::decide::sight::Sight;
@@ -14,10 +15,13 @@ use crate::node::{Holding, LockNode, NodeErrorKind, ServerId, Vote};
 use crate::report::{self, NodeReport, NodeReports, Outcome};
 use crate::shared::Shared;
 use crate::token::Token;
+use crate::ttl::Ttl;
 
 pub(crate) struct Round<'a> {
     shared: &'a Shared,
     question: Question,
+    /// How many must agree.
+    pub(crate) quorum: usize,
     calls: Calls<'a>,
     pub(crate) ballots: Ballots,
 }
@@ -45,12 +49,18 @@ impl<'a> Round<'a> {
         shared: &'a Shared,
         question: Question,
         limit: Duration,
-        request: impl Fn(&'a dyn LockNode) -> Call<'a>,
+        request: impl Fn(usize, &'a dyn LockNode) -> Call<'a>,
     ) -> Self {
         let start = shared.now();
-        let calls = shared.members.iter().map(|member| request(&*member.node));
+        let calls = shared.members.iter().enumerate().map(|(index, member)| request(index, &*member.node));
         let calls = Calls::new(&*shared.runtime, start, limit, calls);
-        Self { shared, question, calls, ballots: Ballots::new(start, shared.members.len()) }
+        Self {
+            shared,
+            question,
+            quorum: shared.quorum(),
+            calls,
+            ballots: Ballots::new(start, shared.members.len()),
+        }
     }
 
     /// The next node whose outcome is known; `None` when all are. Safe to drop and ask again.
@@ -70,7 +80,20 @@ impl<'a> Round<'a> {
     }
 
     pub(crate) fn decision(&self) -> Decision {
-        self.ballots.tally().decide(self.question, self.shared.quorum())
+        if broken(Variant::WaitsForAll) && self.ballots.is_open() {
+            return Decision::Open;
+        }
+        self.ballots.tally().decide(self.question, self.quorum)
+    }
+
+    /// Until when a lease is valid that this round has granted.
+    pub(crate) fn deadline(&self, ttl: Ttl) -> Instant {
+        let start = match () {
+            () if broken(Variant::ElapsedIgnored) => self.shared.now(),
+            () if broken(Variant::ValidityFromReply) => self.ballots.first_reply(),
+            () => self.ballots.start,
+        };
+        self.shared.settings.drift.deadline(start, ttl)
     }
 }
 
@@ -109,6 +132,15 @@ impl Ballots {
 
     pub(crate) fn is_pending(&self, index: usize) -> bool {
         matches!(self.outcome(index), Outcome::Pending)
+    }
+
+    fn is_open(&self) -> bool {
+        (0..self.ballots.len()).any(|index| self.is_pending(index))
+    }
+
+    fn first_reply(&self) -> Instant {
+        let replied = (0..self.ballots.len()).filter(|index| !self.is_pending(*index));
+        self.start + replied.map(|index| self.ballots[index].latency).min().unwrap_or_default()
     }
 
     pub(crate) fn cast(&mut self, index: usize, outcome: Outcome, shared: &Shared) {
@@ -234,6 +266,7 @@ impl Ballot {
             Outcome::Granted => Standing::Granted,
             // What an inspection finds is an answer, and grants nothing.
             Outcome::Refused(_) | Outcome::Free | Outcome::Held(_) => Standing::Refused,
+            Outcome::TimedOut if broken(Variant::TimeoutsAreRefusals) => Standing::Refused,
             Outcome::Failed(_) | Outcome::TimedOut => Standing::Failed,
             Outcome::Pending => Standing::Pending,
         }

@@ -41,6 +41,7 @@ async fn a_function_and_a_method() {
     struct Job(u32);
     impl Job {
         async fn work(&self, lease: Lease) -> u32 {
+            tokio::task::yield_now().await;
             if lease.is_held() { self.0 } else { 0 }
         }
     }
@@ -110,7 +111,7 @@ async fn spawned() {
     let tasks = [
         tokio::spawn(async move { first.run("a", TTL, async move |_| text.len()).await }),
         tokio::spawn(async move {
-            let borrowed = vec![1, 2, 3];
+            let borrowed = [1, 2, 3];
             second
                 .run(["b", "c"], TTL, async |lease: Lease| borrowed.len() * lease.resources().len() / 2)
                 .await

@@ -4,13 +4,13 @@
 //! runs it.
 #![allow(clippy::print_stdout, clippy::print_stderr)] // a command talks to people
 
-use std::io::{IsTerminal, Write, stderr};
 use std::process::ExitCode;
 use std::str::FromStr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
+use indicatif::{ProgressBar, ProgressStyle};
 use redlock_testkit::experiment::{Experiment, Report, Totals};
 use redlock_testkit::plan::Faults;
 use redlock_testkit::timeline;
@@ -91,7 +91,7 @@ impl Options {
 
     /// Runs all seeds on all cores. Answers how many defects there were.
     fn search(&self, nodes: usize, experiment: impl Fn(u64) -> Experiment + Sync) -> usize {
-        let (next, done) = (AtomicU64::new(0), AtomicU64::new(0));
+        let (next, bar) = (AtomicU64::new(0), progress(self.seeds));
         let (totals, shown) = (Mutex::new(Totals::default()), Mutex::new(0));
         let threads = thread::available_parallelism().map_or(1, Into::into);
         thread::scope(|scope| {
@@ -108,16 +108,17 @@ impl Options {
                         if report.defects().next().is_some() {
                             let mut shown = shown.lock().expect("nobody panics while printing");
                             if *shown < SHOWN {
-                                println!("{report}");
+                                bar.suspend(|| println!("{report}"));
                             }
                             *shown += 1;
                         }
-                        progress(done.fetch_add(1, Ordering::Relaxed) + 1, self.seeds);
+                        bar.inc(1);
                     }
                     totals.lock().expect("adding does not panic").merge(&mine);
                 });
             }
         });
+        bar.finish_and_clear();
         let totals = totals.into_inner().expect("adding does not panic");
         println!("{nodes} nodes, {} clients, faults: {}\n{totals}", self.clients, self.faults);
         totals.defects()
@@ -129,15 +130,10 @@ fn number<T: FromStr>(name: &str, value: &str) -> Result<T, String> {
 }
 
 /// A bar on the terminal, and nothing where there is none.
-fn progress(done: u64, all: u64) {
-    if !stderr().is_terminal() || (done % 50 != 0 && done != all) {
-        return;
-    }
-    let filled = usize::try_from(done * 40 / all.max(1)).unwrap_or(40);
-    let end = if done == all { "\n" } else { "" };
-    eprint!("\r[{:<40}] {done}/{all}{end}", "#".repeat(filled));
-    // A progress bar that cannot be shown is no reason to stop.
-    let _ = stderr().flush();
+fn progress(seeds: u64) -> ProgressBar {
+    let style =
+        ProgressStyle::with_template("{bar:40} {pos}/{len} seeds, {eta} left").expect("a valid template");
+    ProgressBar::new(seeds).with_style(style)
 }
 
 /// Shows one run: what was planned, what happened, the picture.

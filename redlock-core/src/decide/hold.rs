@@ -9,6 +9,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::broken::{Variant, broken};
 use crate::clock::Instant;
 use crate::token::Fingerprint;
 use crate::ttl::Ttl;
@@ -143,7 +144,7 @@ impl Hold {
     /// A quorum granted until `deadline`. It is valid until then, or until its old deadline, whichever is later; unless
     /// it was lost before: `false`.
     pub(crate) fn grant(&mut self, deadline: Instant, ttl: Ttl, now: Instant) -> bool {
-        if self.ttl.is_some() && self.is_lost(now) {
+        if self.ttl.is_some() && self.is_lost(now) && !broken(Variant::ExpiredRevived) {
             return false;
         }
         self.doubt = None;

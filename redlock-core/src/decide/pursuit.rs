@@ -17,6 +17,7 @@
 
 use std::time::Duration;
 
+use crate::broken::{Variant, broken};
 use crate::clock::Instant;
 use crate::node::ConnectionId;
 
@@ -109,7 +110,7 @@ impl Pursuit {
         let alone = unsettled == 0 || (unsettled == 1 && !written && answer.deleted);
         let behind = in_flight == 0 && connection.is_some() && connection == answer.connection;
         match self.first_answer {
-            _ if alone || behind => Next::Done,
+            _ if alone || behind || broken(Variant::ChaseEndsAtFirstAnswer) => Next::Done,
             Some(first) if answer.sent.saturating_duration_since(first) >= node_timeout => Next::Done,
             Some(first) => Next::Again(first + node_timeout),
             None => {
@@ -119,8 +120,16 @@ impl Pursuit {
         }
     }
 
+    /// Whether the node said that our key is there.
+    pub(crate) fn is_written(self) -> bool {
+        self.trace.written
+    }
+
     /// A release was not answered. Whether another is owed: not where nothing of ours can be.
     pub(crate) fn failed(self, now: Instant) -> Next {
+        if broken(Variant::ChaseGivesUp) {
+            return Next::Done;
+        }
         if self.trace.written || self.trace.unsettled() > 0 { Next::Again(now) } else { Next::Done }
     }
 }

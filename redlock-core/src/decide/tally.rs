@@ -9,9 +9,11 @@
 //! stands in the way. A lease is said to be gone only if refusals alone exclude a quorum of nodes that have it; as long
 //! as those that failed may have it, it is not known.
 
+use crate::broken::{Variant, broken};
+
 /// How many of `nodes` must agree, so that any two such sets share a node.
 pub(crate) fn quorum(nodes: usize) -> usize {
-    nodes / 2 + 1
+    nodes / 2 + usize::from(!broken(Variant::HalfQuorum))
 }
 
 /// What one voter has said so far. In ascending order of precedence among nodes that are one server and so one voter:

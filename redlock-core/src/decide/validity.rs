@@ -9,6 +9,7 @@
 
 use std::time::Duration;
 
+use crate::broken::{Variant, broken};
 use crate::clock::Instant;
 use crate::error::Error;
 use crate::ttl::Ttl;
@@ -31,6 +32,9 @@ impl DriftFactor {
 
     /// What clocks may be apart after `ttl`.
     pub(crate) fn drift(self, ttl: Ttl) -> Duration {
+        if broken(Variant::NoDrift) {
+            return Duration::ZERO;
+        }
         let nanos = (ttl.as_duration().as_nanos() * u128::from(self.0)).div_ceil(1_000_000);
         let share = Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
         share + GRANULE

@@ -5,7 +5,8 @@
 //! was set or moved, and keep the key up to it; they must be a quorum. From then on, until the lease is over, whatever
 //! moves or removes one of their keys is looked at.
 //!
-//! And what has passed is not revived: an extension that a holder hears of after its deadline moves nothing.
+//! And what has passed is not revived: an extension that a holder hears of after its deadline moves nothing. Nor is anybody
+//! told of a lease of which nothing is left.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -39,6 +40,7 @@ pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
     let mut leases: BTreeMap<TokenNumber, Lease> = BTreeMap::new();
     let mut violations = Vec::new();
     for (event, entry) in history.0.iter().enumerate() {
+        violations.extend(spent(entry, event));
         violations.extend(revived(entry, event, &leases));
         let Some(token) = apply(&entry.what, entry.at, &mut leases) else { continue };
         let Some(lease) = leases.get_mut(&token) else { continue };
@@ -62,6 +64,16 @@ pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
         });
     }
     violations
+}
+
+fn spent(entry: &Event, event: usize) -> Option<Violation> {
+    let (What::Granted { client, token, until, .. } | What::Extended { client, token, until }) = entry.what
+    else {
+        return None;
+    };
+    let what = format!("c{client} is told of the lease {token}, of which nothing is left");
+    let (invariant, tokens) = (Invariant::Validity, vec![token]);
+    (until <= entry.at).then_some(Violation { invariant, broken: None, what, tokens, event })
 }
 
 fn revived(entry: &Event, event: usize, leases: &BTreeMap<TokenNumber, Lease>) -> Option<Violation> {
@@ -151,6 +163,15 @@ mod tests {
         assert_eq!(vec![None], broken(yes().carried(2, 0, 1, 0, 9).granted(2, 0, 0, 10)));
         let never = yes().granted(2, 0, 0, 10);
         assert_eq!(vec![None], broken(never), "a yes without a key");
+    }
+
+    #[test]
+    fn who_is_told_of_a_lease_has_some_of_it_left() {
+        let sent = || Story::default().sent(0, 0, 0, 0).carried(1, 0, 0, 0, 11).carried(1, 0, 1, 0, 11);
+        let yes = || sent().received(2, 0, 0, 0).received(2, 0, 1, 0);
+        assert_eq!(0, broken(yes().granted(9, 0, 0, 10)).len());
+        assert_eq!(vec![None], broken(yes().granted(10, 0, 0, 10)));
+        assert_eq!(vec![None], broken(held().gives_up_extending(3, 0, 0).extended(10, 0, 0, 10)));
     }
 
     #[test]

@@ -3,6 +3,8 @@
 //! A stopped server keeps what it receives, in order, and carries it out when it goes on; a crashed one loses that. What
 //! a crash has cost shows at the restart: a key that would have expired meanwhile was not lost.
 
+#[cfg(redlock_broken)]
+mod broken;
 mod machine;
 
 use std::fmt;

@@ -47,6 +47,10 @@ impl Machine {
 
     pub(super) fn carry_out(&mut self, request: &Request, now: Instant) -> Carried {
         let shown = self.shown(now);
+        #[cfg(redlock_broken)]
+        if !self.read_only && !self.out_of_memory {
+            super::broken::prepare(&mut self.store, request, shown);
+        }
         let answer = match request {
             Request::Inspect(claim) => self.store.inspect(&claim.resources()[0], shown).map(as_vote),
             // Simulated servers tell nobody of changes.

@@ -1,0 +1,155 @@
+//! Breaks the lock itself, in one way after the other, and looks whether the invariants of simulated runs catch it.
+//!
+//! `variants [--write]`; `scripts/variants` builds and runs it. The table that it prints stands in `docs/variants.md`,
+//! where `--write` puts it.
+#![allow(clippy::print_stdout, clippy::print_stderr)] // a command talks to people
+
+use std::process::ExitCode;
+
+#[cfg(not(redlock_broken))]
+fn main() -> ExitCode {
+    eprintln!("nothing is broken in this build: run scripts/variants");
+    ExitCode::from(2)
+}
+
+#[cfg(redlock_broken)]
+fn main() -> ExitCode {
+    search::main()
+}
+
+#[cfg(redlock_broken)]
+mod search {
+    use std::fs;
+    use std::process::ExitCode;
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::thread;
+    use std::time::Duration;
+
+    use redlock_core::broken::{Variant, choose};
+    use redlock_testkit::experiment::{Experiment, Report};
+    use redlock_testkit::invariant::Invariant;
+
+    /// What is not caught within so many seeds is not caught. The core as it is shows nothing in any of them.
+    const SEEDS: u64 = 1_000;
+
+    /// What is left behind shows when everybody has let go, at the end: so many short runs show more than few long ones.
+    const LASTS: Duration = Duration::from_secs(6);
+
+    const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/variants.md");
+
+    /// Where the table stands in the document: from its head to the end.
+    const HEAD: &str = "| variant | what is wrong | caught by | seeds |\n|---|---|---|---:|\n";
+
+    pub(super) fn main() -> ExitCode {
+        let searches: Vec<_> = [None].into_iter().chain(Variant::ALL.iter().map(Some)).collect();
+        let found = on_all_cores(&searches, |search| match search {
+            Some((variant, _)) => seeds_until_caught(*variant),
+            None => first_defect(),
+        });
+        let sound = found[0].is_none();
+        let rows: Vec<_> = Variant::ALL.iter().zip(&found[1..]).map(row).collect();
+        let table = rows.iter().fold(HEAD.to_owned(), |table, (row, seeds)| table + row + seeds + " |\n");
+        println!("{table}");
+        println!("the core as it is: {} in {SEEDS} seeds", if sound { "nothing" } else { "a defect" });
+        let escaped = found[1..].iter().filter(|seeds| seeds.is_none()).count();
+        println!("{escaped} of {} variants not caught within {SEEDS} seeds", rows.len());
+        if std::env::args().any(|argument| argument == "--write") {
+            write(&table);
+        }
+        let documented = documented().iter().eq(rows.iter().map(|(row, _)| row));
+        if !documented {
+            eprintln!("docs/variants.md has another table: scripts/variants --write");
+        }
+        if sound && escaped == 0 && documented { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
+
+    /// A row of the table, and its last field.
+    fn row(((variant, says), seeds): (&(Variant, &str), &Option<u64>)) -> (String, String) {
+        let row = format!("| {variant:?} | {} | {} | ", says.trim(), caught_by(*variant));
+        (row, seeds.map_or("not caught".into(), |seeds| seeds.to_string()))
+    }
+
+    /// Which invariant a variant breaks. It may break others too, and sooner.
+    fn caught_by(variant: Variant) -> Invariant {
+        match variant {
+            Variant::HalfQuorum | Variant::ReleaseComparesNothing => Invariant::Exclusion,
+            Variant::ElapsedIgnored
+            | Variant::ValidityFromReply
+            | Variant::ValidityUnchecked
+            | Variant::NoDrift
+            | Variant::OneToken
+            | Variant::ExtensionOfFirstNodes
+            | Variant::ExtensionShortens
+            | Variant::FailedExtensionUnlocks
+            | Variant::ExpiredRevived => Invariant::Validity,
+            Variant::ReleaseOnGrantingNodes
+            | Variant::StragglerKept
+            | Variant::CancelledKept
+            | Variant::ChaseGivesUp
+            | Variant::ChaseEndsAtFirstAnswer
+            | Variant::ChaseEndsWithTtl
+            | Variant::ExtensionRecreates => Invariant::Leftovers,
+            Variant::WaitsForAll => Invariant::Minority,
+            Variant::TimeoutsAreRefusals => Invariant::Honesty,
+        }
+    }
+
+    /// How many seeds it takes until the invariant that a variant breaks is seen to be broken.
+    fn seeds_until_caught(variant: Variant) -> Option<u64> {
+        choose(Some(variant));
+        let caught = |report: Report| report.defects().any(|defect| defect.invariant == caught_by(variant));
+        (0..SEEDS).find(|seed| caught(run(*seed))).map(|seed| seed + 1)
+    }
+
+    /// Shows the first violation of the core as it is, if there is one within the seeds.
+    fn first_defect() -> Option<u64> {
+        choose(None);
+        let report = (0..SEEDS).map(run).find(|report| report.defects().next().is_some())?;
+        eprintln!("the core as it is:\n{report}");
+        Some(SEEDS)
+    }
+
+    /// Three, four and five servers in turn.
+    fn run(seed: u64) -> Report {
+        let servers = match seed % 3 {
+            0 => 3,
+            1 => 4,
+            _ => 5,
+        };
+        Experiment::new(seed).servers(servers).lasts(LASTS).run()
+    }
+
+    fn write(table: &str) {
+        let text = fs::read_to_string(DOCUMENT).expect("docs/variants.md is there");
+        let (before, _) = text.split_once(HEAD).expect("docs/variants.md has a table");
+        fs::write(DOCUMENT, format!("{before}{table}")).expect("docs/variants.md can be written");
+    }
+
+    /// The rows of the document, but for the number of seeds: that changes whenever a run draws once more.
+    fn documented() -> Vec<String> {
+        let text = fs::read_to_string(DOCUMENT).expect("docs/variants.md is there");
+        let table = text.split_once(HEAD).map_or("", |(_, table)| table);
+        let rows = table.lines().filter_map(|row| row.trim_end_matches(" |").rsplit_once(' '));
+        rows.map(|(row, _)| format!("{row} ")).collect()
+    }
+
+    fn on_all_cores<T: Sync, U: Send>(work: &[T], each: impl Fn(&T) -> U + Sync) -> Vec<U> {
+        let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+        let turns = || {
+            while let Some((index, item)) = work.iter().enumerate().nth(next.fetch_add(1, Ordering::Relaxed))
+            {
+                let result = each(item);
+                done.lock().expect("pushing does not panic").push((index, result));
+            }
+        };
+        thread::scope(|scope| {
+            for _ in 0..thread::available_parallelism().map_or(1, Into::into) {
+                scope.spawn(turns);
+            }
+        });
+        let mut done = done.into_inner().expect("pushing does not panic");
+        done.sort_by_key(|(index, _)| *index);
+        done.into_iter().map(|(_, result)| result).collect()
+    }
+}
