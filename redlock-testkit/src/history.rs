@@ -170,7 +170,14 @@ pub enum What {
         /// Why; `None` if it dropped the request.
         why: Option<ErrorKind>,
     },
-    /// It sees that an extension that it gave up has moved its deadline.
+    /// It has the lock kept alive from now on.
+    KeepsAlive {
+        /// Which client.
+        client: usize,
+        /// Which lock.
+        token: TokenNumber,
+    },
+    /// It sees that its deadline has moved: by keep-alive, or an extension that it gave up.
     Noticed {
         /// Which client.
         client: usize,
@@ -308,6 +315,7 @@ impl What {
             | Self::Extending { token, .. }
             | Self::Extended { token, .. }
             | Self::NotExtended { token, .. }
+            | Self::KeepsAlive { token, .. }
             | Self::Noticed { token, .. }
             | Self::Acted { token, .. }
             | Self::Releasing { token, .. }

@@ -59,6 +59,7 @@ impl fmt::Display for What {
             Self::NotExtended { client, token, why: None } => {
                 write!(f, "c{client} gives up extending {token}")
             }
+            Self::KeepsAlive { client, token } => write!(f, "c{client} keeps {token} alive"),
             Self::Noticed { client, token, until } => {
                 write!(f, "c{client} sees that it has {token} until {}", time(*until))
             }

@@ -22,7 +22,7 @@ struct Lease {
     /// Until when it is valid; `None` while it is not granted, and when it is over.
     deadline: Option<Instant>,
     counted: BTreeSet<usize>,
-    /// An extension was given up: it may have moved the deadline unseen.
+    /// It is kept alive, or an extension was given up: the deadline may move unseen.
     given_up: bool,
     /// Who has ever said yes.
     yes: BTreeSet<usize>,
@@ -107,7 +107,7 @@ fn apply(what: &What, now: Instant, leases: &mut BTreeMap<TokenNumber, Lease>) -
             }
             Some(token)
         }
-        What::NotExtended { token, why: None, .. } => {
+        What::KeepsAlive { token, .. } | What::NotExtended { token, why: None, .. } => {
             leases.get_mut(&token)?.given_up = true;
             None
         }

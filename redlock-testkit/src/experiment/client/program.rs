@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use redlock_core::{Error, Guard, Instant, Redlock, Runtime};
+use redlock_core::{Error, Guard, Instant, KeepAlive, Redlock, Runtime};
 
 use super::Client;
 use crate::history::{TokenNumber, What};
@@ -113,6 +113,11 @@ impl Program {
     async fn hold(&mut self, guard: &Guard, token: TokenNumber) {
         let client = self.client.0.number;
         let mut known = self.until(guard);
+        let kept = self.chance.u32(..4) == 0;
+        if kept {
+            self.record(What::KeepsAlive { client, token });
+            guard.keep_alive(KeepAlive::new());
+        }
         for _ in 0..self.chance.u32(..6) {
             self.idle(1_200).await;
             if guard.is_held() {
@@ -126,7 +131,7 @@ impl Program {
                 }
                 self.record(What::Acted { client, token });
             }
-            if self.chance.bool() {
+            if !kept && self.chance.bool() {
                 self.extend(guard, token).await;
                 known = self.until(guard);
             }
