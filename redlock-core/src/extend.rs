@@ -11,6 +11,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use event_listener::EventListener;
+use tracing::Instrument;
 
 use crate::acquire::node_timeout;
 use crate::background::{Verdict, drive};
@@ -20,6 +21,7 @@ use crate::decide::hold::{Doubt, LeaseState, Loss};
 use crate::decide::tally::{Cause, Decision, Question};
 use crate::error::{Error, ErrorKind};
 use crate::lease::Lease;
+use crate::observe::{self, Operation};
 use crate::report::Outcome;
 use crate::round::Round;
 use crate::ttl::Ttl;
@@ -39,7 +41,11 @@ pub(crate) async fn extend(lease: &Lease, extension: Extension) -> Result<(), Er
             Err(lease.error(ErrorKind::Expired, "has expired"))
         }
         LeaseState::Lost(loss) => Err(lease.error(ErrorKind::Lost, &format!("cannot be extended: {loss}"))),
-        _ => drive(lease.shared(), |verdict| everywhere(lease.clone(), extension, verdict)).await,
+        _ => {
+            let span = observe::extension(lease);
+            drive(lease.shared(), |verdict| everywhere(lease.clone(), extension, verdict).instrument(span))
+                .await
+        }
     }
 }
 
@@ -47,7 +53,8 @@ pub(crate) async fn extend(lease: &Lease, extension: Extension) -> Result<(), Er
 pub(crate) async fn everywhere(lease: Lease, extension: Extension, verdict: Verdict<Result<(), Error>>) {
     let Extension { ttl, limit, .. } = extension;
     let shared = lease.shared();
-    let mut round = Round::new(shared, Question::Hold, limit, |node| node.extend(lease.claim(), ttl));
+    let mut round =
+        Round::new(shared, Question::Hold, Operation::Extend, limit, |node| node.extend(lease.claim(), ttl));
     let mut ended = Ended { lease: &lease, changed: lease.listen() };
     let mut verdict = Some(verdict);
     let mut extended = false;

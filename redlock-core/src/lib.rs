@@ -80,8 +80,10 @@
 //!
 //! # Features
 //!
-//! `tokio` and `smol` add a ready-made [`Runtime`] each; `serde` makes a [`DetachedLease`] serialisable. Features add
-//! items, and never change what others do.
+//! `tokio` and `smol` add a ready-made [`Runtime`] each; `serde` makes a [`DetachedLease`] serialisable; `metrics`
+//! counts and times through the `metrics` facade. Features add items, and never change what others do.
+//!
+//! Spans and events go to `tracing` in any case; `docs/observability.md` in the repository has all names.
 
 mod acquire;
 mod background;
@@ -100,6 +102,7 @@ mod inspect;
 mod keepalive;
 mod lease;
 pub mod node;
+mod observe;
 mod owner;
 mod redlock;
 mod release;
@@ -132,6 +135,8 @@ pub use crate::lease::Lease;
 pub use crate::node::{
     Capabilities, ConnectionId, Holding, LockNode, NodeError, NodeErrorKind, Refusal, ServerId, Vote,
 };
+#[cfg(feature = "metrics")]
+pub use crate::observe::describe_metrics;
 pub use crate::redlock::Redlock;
 pub use crate::release::Released;
 pub use crate::report::{NodeReport, Outcome};

@@ -14,6 +14,7 @@ use crate::error::{Error, ErrorKind};
 use crate::guard::Guard;
 use crate::keepalive::KeepAlive;
 use crate::lease::Lease;
+use crate::observe;
 use crate::owner::Owner;
 use crate::report::NodeReports;
 use crate::resource::Resources;
@@ -117,6 +118,56 @@ impl Attempts {
             guard.keep_alive(settings);
         }
         guard
+    }
+}
+
+impl Attempts {
+    /// Makes one attempt, unless another task of this process has the lock or waits for it. `None`: it is taken.
+    async fn once(&self) -> Result<Option<Guard>, Error> {
+        let mut place = self.place();
+        if self.presence.is_closed() {
+            return Err(Error::closed());
+        }
+        if place.as_mut().is_some_and(|place| !place.try_turn()) {
+            return Ok(None);
+        }
+        match self.make().await {
+            Ok(guard) => Ok(Some(self.taken(guard, place))),
+            Err(error) if error.kind() == ErrorKind::Contended => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Makes attempts, in turn with other tasks of this process, until one succeeds or the patience is over.
+    async fn until_taken(&self, patience: Patience) -> Result<Guard, Error> {
+        let presence = &self.presence;
+        let mut place = self.place();
+        if let Some(place) = &mut place {
+            if !in_turn(presence, place, patience.until).await {
+                return Err(out_of_turn(presence, &self.resources));
+            }
+        }
+        let mut backoff = Backoff::new(patience);
+        loop {
+            let error = match self.make().await {
+                Ok(guard) => return Ok(self.taken(guard, place)),
+                Err(error) => error,
+            };
+            let setback = match error.kind() {
+                ErrorKind::Contended => Setback::Contended,
+                ErrorKind::NoQuorum | ErrorKind::Expired => Setback::Unusable,
+                _ => return Err(error),
+            };
+            match backoff.after(setback, presence.now(), random(&*presence.runtime)) {
+                Some(delay) => pause(presence, delay).await,
+                None => return Err(error),
+            }
+        }
+    }
+
+    /// Tells what has come of it. `failure` is `None` when it has the lock.
+    fn observe(&self, asked: Instant, failure: Option<ErrorKind>) {
+        observe::waited(&self.presence, &self.resources, asked, failure);
     }
 }
 
@@ -241,35 +292,17 @@ impl LockRequest {
     }
 
     async fn acquire(self) -> Result<Guard, Error> {
-        let attempt = self.attempt.check()?;
-        let presence = &attempt.presence;
-        let until = match self.wait {
-            Wait::For(wait) => Some(presence.now() + wait),
+        let Self { attempt, wait, attempts, retry_delay } = self;
+        let attempt = attempt.check()?;
+        let asked = attempt.presence.now();
+        let until = match wait {
+            Wait::For(wait) => Some(asked + wait),
             Wait::Until(deadline) => Some(deadline),
             Wait::ForEver => None,
         };
-        let mut place = attempt.place();
-        if let Some(place) = &mut place {
-            if !in_turn(presence, place, until).await {
-                return Err(out_of_turn(presence, &attempt.resources));
-            }
-        }
-        let mut backoff = Backoff::new(Patience { until, attempts: self.attempts, delay: self.retry_delay });
-        loop {
-            let error = match attempt.make().await {
-                Ok(guard) => return Ok(attempt.taken(guard, place)),
-                Err(error) => error,
-            };
-            let setback = match error.kind() {
-                ErrorKind::Contended => Setback::Contended,
-                ErrorKind::NoQuorum | ErrorKind::Expired => Setback::Unusable,
-                _ => return Err(error),
-            };
-            match backoff.after(setback, presence.now(), random(&*presence.runtime)) {
-                Some(delay) => pause(presence, delay).await,
-                None => return Err(error),
-            }
-        }
+        let result = attempt.until_taken(Patience { until, attempts, delay: retry_delay }).await;
+        attempt.observe(asked, result.as_ref().err().map(Error::kind));
+        result
     }
 }
 
@@ -292,18 +325,17 @@ impl TryLockRequest {
 
     async fn acquire(self) -> Result<Option<Guard>, Error> {
         let attempt = self.attempt.check()?;
-        let mut place = attempt.place();
-        if attempt.presence.is_closed() {
-            return Err(Error::closed());
-        }
-        if place.as_mut().is_some_and(|place| !place.try_turn()) {
-            return Ok(None);
-        }
-        match attempt.make().await {
-            Ok(guard) => Ok(Some(attempt.taken(guard, place))),
-            Err(error) if error.kind() == ErrorKind::Contended => Ok(None),
-            Err(error) => Err(error),
-        }
+        let asked = attempt.presence.now();
+        let result = attempt.once().await;
+        attempt.observe(
+            asked,
+            match &result {
+                Ok(Some(_)) => None,
+                Ok(None) => Some(ErrorKind::Contended),
+                Err(error) => Some(error.kind()),
+            },
+        );
+        result
     }
 }
 

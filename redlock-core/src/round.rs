@@ -11,6 +11,7 @@ use crate::decide::sight::Sight;
 use crate::decide::tally::{Decision, Question, Standing, Tally};
 use crate::error::{Error, ErrorKind};
 use crate::node::{Holding, LockNode, NodeErrorKind, ServerId, Vote};
+use crate::observe::{self, Operation};
 use crate::report::{self, NodeReport, NodeReports, Outcome};
 use crate::shared::Shared;
 use crate::token::Token;
@@ -18,6 +19,7 @@ use crate::token::Token;
 pub(crate) struct Round<'a> {
     shared: &'a Shared,
     question: Question,
+    operation: Operation,
     calls: Calls<'a>,
     pub(crate) ballots: Ballots,
 }
@@ -44,13 +46,14 @@ impl<'a> Round<'a> {
     pub(crate) fn new(
         shared: &'a Shared,
         question: Question,
+        operation: Operation,
         limit: Duration,
         request: impl Fn(&'a dyn LockNode) -> Call<'a>,
     ) -> Self {
         let start = shared.now();
         let calls = shared.members.iter().map(|member| request(&*member.node));
         let calls = Calls::new(&*shared.runtime, start, limit, calls);
-        Self { shared, question, calls, ballots: Ballots::new(start, shared.members.len()) }
+        Self { shared, question, operation, calls, ballots: Ballots::new(start, shared.members.len()) }
     }
 
     /// The next node whose outcome is known; `None` when all are. Safe to drop and ask again.
@@ -65,7 +68,7 @@ impl<'a> Round<'a> {
 
     pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<usize>> {
         let Some((index, ending)) = ready!(self.calls.poll_next(cx)) else { return Poll::Ready(None) };
-        self.ballots.cast(index, ending.into(), self.shared);
+        self.ballots.cast(index, ending.into(), self.operation, self.shared);
         Poll::Ready(Some(index))
     }
 
@@ -111,8 +114,9 @@ impl Ballots {
         matches!(self.outcome(index), Outcome::Pending)
     }
 
-    pub(crate) fn cast(&mut self, index: usize, outcome: Outcome, shared: &Shared) {
+    pub(crate) fn cast(&mut self, index: usize, outcome: Outcome, operation: Operation, shared: &Shared) {
         let latency = shared.now().saturating_duration_since(self.start);
+        observe::voted(operation, shared.members[index].node.label(), &outcome, latency);
         let server = match outcome {
             Outcome::Failed(_) | Outcome::TimedOut | Outcome::Pending => None,
             _ => shared.members[index].node.server(),
