@@ -10,6 +10,8 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use tracing::Instrument;
+
 use crate::background::{Verdict, drive};
 use crate::broken::{self, Variant, broken};
 use crate::calls::{Calls, Ending};
@@ -18,6 +20,7 @@ use crate::decide::tally::{Cause, Decision, Question};
 use crate::error::{Error, ErrorKind};
 use crate::guard::Guard;
 use crate::lease::Lease;
+use crate::observe::{self, Operation};
 use crate::release::Undoing;
 use crate::resource::Resources;
 use crate::round::Round;
@@ -35,7 +38,8 @@ pub(crate) async fn attempt(
     presence.resume_chases();
     let claim = Claim::new(resources.clone(), token);
     let lease = Lease::new(Arc::clone(presence), claim);
-    let work = drive(presence, |verdict| everywhere(lease, ttl, verdict));
+    let span = observe::attempt(&lease);
+    let work = drive(presence, |verdict| everywhere(lease, ttl, verdict).instrument(span));
     // Asked once the work counts as outstanding: whoever closes either sees it or is seen.
     if presence.is_closed() {
         return Err(Error::closed());
@@ -48,7 +52,9 @@ async fn everywhere(lease: Lease, ttl: Ttl, mut verdict: Verdict<Result<Guard, E
     let shared = lease.shared();
     let mut undecided = Undecided(Some(lease.clone()));
     let limit = node_timeout(shared.settings.node_timeout, ttl);
-    let mut round = Round::new(shared, Question::Claim, limit, |_, node| node.acquire(lease.claim(), ttl));
+    let mut round = Round::new(shared, Question::Claim, Operation::Acquire, limit, |_, node| {
+        node.acquire(lease.claim(), ttl)
+    });
     broken::note_expiry(lease.claim(), round.ballots.start + ttl.as_duration());
     while round.decision() == Decision::Open {
         let Some(index) = next_while_awaited(&mut round, &mut verdict).await else { break };
@@ -61,6 +67,7 @@ async fn everywhere(lease: Lease, ttl: Ttl, mut verdict: Verdict<Result<Guard, E
     if round.decision() == Decision::Won && in_time && !verdict.is_canceled() {
         lease.hold_until(deadline, ttl);
         lease.keep_votes(&round.ballots);
+        observe::attempted(&lease, Ok(()));
         // A guard that nobody takes is dropped, and so released.
         let _ = verdict.send(Ok(Guard::new(lease.clone())));
         while let Some(index) = next_of_stragglers(&lease, &mut round).await {
@@ -94,9 +101,14 @@ async fn undo(lease: &Lease, mut round: Round<'_>, in_time: bool, verdict: Verdi
     for index in (0..shared.members.len()).filter(|index| !round.ballots.is_pending(*index)) {
         releases.start(index, shared.settings.node_timeout, lease.release_on(index));
     }
-    let mut verdict = Some(verdict);
+    // Nobody waits for a reason that nobody asks for any more.
+    let mut verdict = Some(verdict).filter(|verdict| !verdict.is_canceled());
+    if verdict.is_none() {
+        observe::attempted(lease, Err(None));
+    }
     loop {
         if let Some(error) = verdict.as_ref().and_then(|_| error(lease, &round, in_time)) {
+            observe::attempted(lease, Err(Some(&error)));
             let _ = verdict.take().map(|verdict| verdict.send(Err(error)));
         }
         match next_of(&mut round, &mut releases).await {

@@ -11,6 +11,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use event_listener::EventListener;
+use tracing::Instrument;
 
 use crate::acquire::node_timeout;
 use crate::background::{Verdict, drive};
@@ -21,6 +22,7 @@ use crate::decide::hold::{Doubt, LeaseState, Loss};
 use crate::decide::tally::{Cause, Decision, Question, quorum};
 use crate::error::{Error, ErrorKind};
 use crate::lease::Lease;
+use crate::observe::{self, Operation};
 use crate::report::Outcome;
 use crate::round::Round;
 use crate::ttl::Ttl;
@@ -45,14 +47,17 @@ pub(crate) async fn extend(lease: &Lease, extension: Extension) -> Result<(), Er
         }
         LeaseState::Held | LeaseState::Uncertain => {}
     }
-    drive(lease.shared(), |verdict| everywhere(lease.clone(), extension, verdict)).await
+    let span = observe::extension(lease);
+    drive(lease.shared(), |verdict| everywhere(lease.clone(), extension, verdict).instrument(span)).await
 }
 
 /// One round by which a lease becomes valid, that of a process that resumes what another one held included.
 pub(crate) async fn everywhere(lease: Lease, extension: Extension, verdict: Verdict<Result<(), Error>>) {
     let Extension { ttl, limit, .. } = extension;
     let shared = lease.shared();
-    let mut round = Round::new(shared, Question::Hold, limit, |_, node| node.extend(lease.claim(), ttl));
+    let mut round = Round::new(shared, Question::Hold, Operation::Extend, limit, |_, node| {
+        node.extend(lease.claim(), ttl)
+    });
     if broken(Variant::ExtensionOfFirstNodes) {
         round.quorum = quorum(lease.granted_at_first());
     }
@@ -79,7 +84,8 @@ pub(crate) async fn everywhere(lease: Lease, extension: Extension, verdict: Verd
         let lost: Vec<_> = (0..shared.members.len()).filter(refused).collect();
         refill(&lease, lost).await;
     } else if broken(Variant::FailedExtensionUnlocks) {
-        let mut unlocking = Round::new(shared, Question::Hold, limit, |index, _| lease.release_on(index));
+        let mut unlocking =
+            Round::new(shared, Question::Hold, Operation::Release, limit, |index, _| lease.release_on(index));
         while unlocking.next().await.is_some() {}
     }
 }

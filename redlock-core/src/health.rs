@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::background::{Verdict, drive};
 use crate::claim::Claim;
 use crate::decide::tally::Question;
+use crate::observe::Operation;
 use crate::report::{NodeReport, Outcome};
 use crate::resource::{Resource, Resources};
 use crate::round::Round;
@@ -99,9 +100,12 @@ async fn probe(shared: Arc<Shared>, verdict: Verdict<Health>) {
     let resources = Resource::new(name).and_then(|name| Resources::new([name])).expect("one short name");
     let claim = Claim::new(resources, token);
     let limit = shared.settings.node_timeout;
-    let mut granting = Round::new(&shared, Question::Claim, limit, |_, node| node.acquire(&claim, Ttl::MIN));
+    let mut granting = Round::new(&shared, Question::Claim, Operation::Health, limit, |_, node| {
+        node.acquire(&claim, Ttl::MIN)
+    });
     while granting.next().await.is_some() {}
-    let mut releasing = Round::new(&shared, Question::Hold, limit, |_, node| node.release(&claim));
+    let mut releasing =
+        Round::new(&shared, Question::Hold, Operation::Health, limit, |_, node| node.release(&claim));
     while releasing.next().await.is_some() {}
     let nodes = granting.ballots.reports(&shared).into_iter().map(NodeHealth).collect();
     let _ = verdict.send(Health { nodes, up: granting.ballots.tally().answered(), quorum: shared.quorum() });

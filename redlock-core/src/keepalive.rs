@@ -14,6 +14,7 @@ use crate::decide::renewal;
 use crate::error::ErrorKind;
 use crate::extend::{self, Extension};
 use crate::lease::Lease;
+use crate::observe;
 use crate::runtime::{random, sleep_until_or};
 
 /// How a lock is kept: renewed whenever two thirds of its TTL are left, for as long as it is held.
@@ -83,11 +84,18 @@ impl Keeper {
                     return;
                 }
                 match extend::extend(&self.lease, self.fitting(extension)).await {
-                    Ok(()) => break,
-                    Err(error) if error.kind() == ErrorKind::NoQuorum => {
-                        tracing::warn!(token = %self.lease.fingerprint(), %error, "renewal failed");
+                    Ok(()) => {
+                        observe::renewed(&self.lease, Ok(()));
+                        break;
                     }
-                    Err(_) => return,
+                    // Its owner has ended it meanwhile.
+                    Err(_) if self.lease.is_released() => return,
+                    Err(error) => {
+                        observe::renewed(&self.lease, Err(&error));
+                        if error.kind() != ErrorKind::NoQuorum {
+                            return;
+                        }
+                    }
                 }
                 let Some(again) = renewal::again(self.now(), self.ends(), self.random()) else { return };
                 due = again;

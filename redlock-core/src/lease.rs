@@ -24,6 +24,7 @@ use crate::detached::DetachedLease;
 use crate::error::{Error, ErrorKind};
 use crate::extend::{self, Extension};
 use crate::node::{NodeErrorKind, Refusal, Vote};
+use crate::observe;
 use crate::release::Released;
 use crate::report::{NodeReport, NodeReports, Outcome};
 use crate::resource::Resource;
@@ -217,7 +218,7 @@ impl Lease {
             let by_owner = matches!(loss, Loss::Released | Loss::Detached);
             if !mem::replace(&mut state.loss_told, true) && !by_owner {
                 drop(state);
-                tracing::warn!(resources = %self.claim().all_resources(), token = %self.fingerprint(), reason = %loss, "lock lost");
+                observe::lost(self, loss);
             }
         }
         look
@@ -266,8 +267,15 @@ impl Lease {
     /// It is over, for another reason than the time.
     pub(crate) fn lose(&self, loss: Loss) {
         let (now, released) = (self.shared().now(), loss == Loss::Released);
-        locked(&self.0.state).hold.end(loss, now);
+        let mut state = locked(&self.0.state);
+        let was_granted = state.hold.over().is_none() && state.hold.ttl().is_some();
+        let until = now.min(state.hold.deadline());
+        state.hold.end(loss, now);
+        drop(state);
         self.0.changed.notify(usize::MAX);
+        if was_granted {
+            observe::held(until.saturating_duration_since(self.since()));
+        }
         // Behind a release the next one has its turn when the nodes have confirmed it.
         if !released {
             self.leave_queue();

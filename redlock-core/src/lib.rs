@@ -80,10 +80,13 @@
 //!
 //! # Features
 //!
-//! `tokio` and `smol` add a ready-made [`Runtime`] each; `serde` makes a [`DetachedLease`] serialisable. Features add
-//! items, and never change what others do.
+//! `tokio` and `smol` add a ready-made [`Runtime`] each; `serde` makes a [`DetachedLease`] serialisable; `metrics`
+//! counts and times through the `metrics` facade. Features add items, and never change what others do.
+//!
+//! Spans and events go to `tracing` in any case; `docs/observability.md` in the repository has all names.
 
 mod acquire;
+mod attempts;
 mod background;
 #[cfg(redlock_broken)]
 #[doc(hidden)]
@@ -105,6 +108,7 @@ mod inspect;
 mod keepalive;
 mod lease;
 pub mod node;
+mod observe;
 mod owner;
 mod redlock;
 mod release;
@@ -138,6 +142,8 @@ pub use crate::node::{
     Availability, Capabilities, ConnectionId, Holding, LockNode, NodeError, NodeErrorKind, Refusal, ServerId,
     Vote, Watch,
 };
+#[cfg(feature = "metrics")]
+pub use crate::observe::describe_metrics;
 pub use crate::redlock::Redlock;
 pub use crate::release::Released;
 pub use crate::report::{NodeReport, Outcome};

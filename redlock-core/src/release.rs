@@ -1,5 +1,7 @@
 //! Releasing: a compare-and-delete on every node, and a chase where its outcome stays unknown.
 
+use tracing::Instrument;
+
 use crate::background::{Driven, Verdict, drive};
 use crate::broken::{Variant, broken};
 use crate::chase::Chase;
@@ -8,6 +10,7 @@ use crate::decide::pursuit::{Answer, Next, Pursuit};
 use crate::decide::tally::{Cause, Decision, Question};
 use crate::error::{Error, ErrorKind};
 use crate::lease::Lease;
+use crate::observe::{self, Operation};
 use crate::report::Outcome;
 use crate::round::Round;
 
@@ -39,7 +42,8 @@ pub(crate) fn in_background(lease: &Lease) {
 fn everywhere(lease: &Lease) -> Driven<Result<Released, Error>> {
     let before = lease.standing();
     let undoing = Undoing::begin(lease);
-    drive(lease.shared(), |verdict| run(undoing, before, verdict))
+    let span = observe::release(lease);
+    drive(lease.shared(), |verdict| run(undoing, before, verdict).instrument(span))
 }
 
 async fn run(mut undoing: Undoing, before: Released, verdict: Verdict<Result<Released, Error>>) {
@@ -47,12 +51,14 @@ async fn run(mut undoing: Undoing, before: Released, verdict: Verdict<Result<Rel
     let shared = lease.shared();
     let mut verdict = Some(verdict);
     let limit = shared.settings.node_timeout;
-    let mut round = Round::new(shared, Question::Hold, limit, |index, _| lease.release_on(index));
+    let mut round =
+        Round::new(shared, Question::Hold, Operation::Release, limit, |index, _| lease.release_on(index));
     let sent = round.ballots.start;
     while let Some(index) = round.next().await {
         undoing.answered(index, round.ballots.outcome(index), sent);
         if let Some(result) = verdict.as_ref().and_then(|_| outcome(&lease, &round, before)) {
             lease.leave_queue();
+            observe::released(&lease, result.as_ref().copied());
             let _ = verdict.take().map(|verdict| verdict.send(result));
         }
     }

@@ -1,30 +1,23 @@
 //! A lock as it is asked for: settings first, then an await.
 
 use std::fmt;
-use std::future::{Future, IntoFuture, pending, poll_fn};
-use std::pin::{Pin, pin};
+use std::future::{Future, IntoFuture};
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
-use crate::acquire;
-use crate::broken::{Variant, broken};
+use crate::attempts::Attempts;
 use crate::clock::Instant;
-use crate::decide::backoff::{Backoff, Patience, Setback, scatter};
-use crate::error::{Error, ErrorKind};
+use crate::decide::backoff::Patience;
+use crate::error::Error;
 use crate::guard::Guard;
 use crate::keepalive::KeepAlive;
 use crate::lease::Lease;
 use crate::owner::Owner;
-use crate::report::NodeReports;
 use crate::resource::Resources;
 use crate::run;
-use crate::runtime::{BoxFuture, random, sleep_until};
-use crate::shared::{Presence, Shared};
-use crate::token::Token;
+use crate::runtime::BoxFuture;
+use crate::shared::Presence;
 use crate::ttl::Ttl;
-use crate::wait::vigil::{Vigil, Wake};
-use crate::wait::{COURTESY, Place};
 
 /// How long a request waits for a lock that someone else has, unless told otherwise: long enough for a short critical
 /// section or two, short enough for the request that a user waits for.
@@ -38,11 +31,11 @@ const DEFAULT_WAIT: Duration = Duration::from_secs(10);
 ///
 /// # Errors
 ///
-/// [`Contended`](ErrorKind::Contended) when the time, or the number of attempts, is up;
-/// [`NoQuorum`](ErrorKind::NoQuorum) when too few nodes answer; [`Expired`](ErrorKind::Expired) when nodes are so slow
-/// that nothing of the TTL is left; [`WrongType`](ErrorKind::WrongType) when a name is used for something else;
-/// [`Invalid`](ErrorKind::Invalid) for a bad argument;
-/// [`Closed`](ErrorKind::Closed) after [`close`](crate::Redlock::close).
+/// [`Contended`](crate::ErrorKind::Contended) when the time, or the number of attempts, is up;
+/// [`NoQuorum`](crate::ErrorKind::NoQuorum) when too few nodes answer; [`Expired`](crate::ErrorKind::Expired) when nodes are so slow
+/// that nothing of the TTL is left; [`WrongType`](crate::ErrorKind::WrongType) when a name is used for something else;
+/// [`Invalid`](crate::ErrorKind::Invalid) for a bad argument;
+/// [`Closed`](crate::ErrorKind::Closed) after [`close`](crate::Redlock::close).
 ///
 /// # Cancel safety
 ///
@@ -59,7 +52,7 @@ pub struct LockRequest {
 ///
 /// # Errors
 ///
-/// As of [`LockRequest`], but [`Contended`](ErrorKind::Contended): that is `Ok(None)`.
+/// As of [`LockRequest`], but [`Contended`](crate::ErrorKind::Contended): that is `Ok(None)`.
 ///
 /// # Cancel safety
 ///
@@ -79,15 +72,6 @@ struct Attempt {
     keep_alive: Option<KeepAlive>,
 }
 
-/// The same, checked.
-struct Attempts {
-    presence: Arc<Presence>,
-    resources: Resources,
-    ttl: Ttl,
-    owner: Option<Owner>,
-    keep_alive: Option<KeepAlive>,
-}
-
 impl Attempt {
     fn new(presence: Arc<Presence>, resources: Result<Resources, Error>, ttl: Duration) -> Self {
         Self { presence, resources, ttl, owner: None, keep_alive: None }
@@ -97,34 +81,6 @@ impl Attempt {
         let Self { presence, resources, ttl, owner, keep_alive } = self;
         let (resources, ttl, owner) = (resources?, Ttl::new(ttl)?, owner.transpose()?);
         Ok(Attempts { presence, resources, ttl, owner, keep_alive })
-    }
-}
-
-impl Attempts {
-    /// A place in the queues of this process; `None` where there are none.
-    fn place(&self) -> Option<Place> {
-        let shared: &Arc<Shared> = &self.presence;
-        shared.settings.local_queue.then(|| Place::new(Arc::clone(shared), self.resources.clone()))
-    }
-
-    fn token(&self) -> Token {
-        let owner = self.owner.as_ref().or(self.presence.settings.owner.as_ref());
-        Token::random(&*self.presence.runtime, owner)
-    }
-
-    async fn make(&self, token: Token) -> Result<Guard, Error> {
-        acquire::attempt(&self.presence, &self.resources, token, self.ttl).await
-    }
-
-    /// The lock was taken.
-    fn taken(&self, guard: Guard, place: Option<Place>) -> Guard {
-        if let Some(place) = place {
-            guard.keep_place(place);
-        }
-        if let Some(settings) = self.keep_alive {
-            guard.keep_alive(settings);
-        }
-        guard
     }
 }
 
@@ -233,7 +189,7 @@ impl LockRequest {
     ///
     /// # Errors
     ///
-    /// As of the request, and then `work` was not called; or [`Lost`](ErrorKind::Lost), with the reason, when the lock was
+    /// As of the request, and then `work` was not called; or [`Lost`](crate::ErrorKind::Lost), with the reason, when the lock was
     /// lost before the work had finished: it was dropped then.
     ///
     /// # Cancel safety
@@ -249,54 +205,14 @@ impl LockRequest {
     }
 
     async fn acquire(self) -> Result<Guard, Error> {
-        let attempt = self.attempt.check()?;
-        let presence = &attempt.presence;
-        let until = match self.wait {
-            Wait::For(wait) => Some(presence.now() + wait),
+        let Self { attempt, wait, attempts, retry_delay } = self;
+        let attempt = attempt.check()?;
+        let until = match wait {
+            Wait::For(wait) => Some(attempt.presence.now() + wait),
             Wait::Until(deadline) => Some(deadline),
             Wait::ForEver => None,
         };
-        let mut place = attempt.place();
-        if let Some(place) = &mut place {
-            if !in_turn(presence, place, until).await {
-                return Err(out_of_turn(presence, &attempt.resources));
-            }
-            if place.owes_courtesy() {
-                pause(presence, COURTESY).await;
-            }
-        }
-        let mut vigil = Vigil::new(presence, &attempt.resources);
-        let (patient, mut collisions) = (self.attempts.is_none(), 0);
-        let reused = broken(Variant::OneToken).then(|| attempt.token());
-        let mut backoff = Backoff::new(Patience { until, attempts: self.attempts, delay: self.retry_delay });
-        loop {
-            let token = reused.clone().unwrap_or_else(|| attempt.token());
-            let error = match attempt.make(token).await {
-                Ok(guard) => return Ok(attempt.taken(guard, place)),
-                Err(error) => error,
-            };
-            let setback = match error.kind() {
-                ErrorKind::Contended => Setback::Contended,
-                ErrorKind::NoQuorum | ErrorKind::Expired => Setback::Unusable,
-                _ => return Err(error),
-            };
-            let Some(delay) = backoff.after(setback, presence.now(), random(&*presence.runtime)) else {
-                return Err(error);
-            };
-            if setback == Setback::Unusable {
-                pause(presence, delay).await;
-                continue;
-            }
-            match while_open(presence, vigil.wait(delay, patient, until)).await {
-                Some(Wake::Free) => {
-                    backoff.came_early();
-                    // Nobody had it: the votes were split, and those who share them hear of the next chance together.
-                    collisions = if error.is_split(presence.quorum()) { collisions + 1 } else { 0 };
-                    pause(presence, scatter(collisions, random(&*presence.runtime))).await;
-                }
-                Some(Wake::Time) | None => collisions = 0,
-            }
-        }
+        attempt.until_taken(Patience { until, attempts, delay: retry_delay }).await
     }
 }
 
@@ -318,19 +234,7 @@ impl TryLockRequest {
     }
 
     async fn acquire(self) -> Result<Option<Guard>, Error> {
-        let attempt = self.attempt.check()?;
-        let mut place = attempt.place();
-        if attempt.presence.is_closed() {
-            return Err(Error::closed());
-        }
-        if place.as_mut().is_some_and(|place| !place.try_turn()) {
-            return Ok(None);
-        }
-        match attempt.make(attempt.token()).await {
-            Ok(guard) => Ok(Some(attempt.taken(guard, place))),
-            Err(error) if error.kind() == ErrorKind::Contended => Ok(None),
-            Err(error) => Err(error),
-        }
+        self.attempt.check()?.once().await
     }
 }
 
@@ -350,50 +254,4 @@ impl IntoFuture for TryLockRequest {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(self.acquire())
     }
-}
-
-/// Waits for the turn among the tasks of this process; `false` when that has lasted until `until`, or there is no point in
-/// it any more.
-async fn in_turn(presence: &Presence, place: &mut Place, until: Option<Instant>) -> bool {
-    let end = async {
-        match until {
-            Some(until) => sleep_until(&*presence.runtime, until).await,
-            None => pending().await,
-        }
-    };
-    let mut end = pin!(end);
-    let mut turn = pin!(place.turn());
-    let turn = poll_fn(|cx| match turn.as_mut().poll(cx) {
-        Poll::Ready(()) => Poll::Ready(true),
-        Poll::Pending => end.as_mut().poll(cx).map(|()| false),
-    });
-    while_open(presence, turn).await == Some(true)
-}
-
-fn out_of_turn(presence: &Presence, resources: &Resources) -> Error {
-    if presence.is_closed() {
-        return Error::closed();
-    }
-    let message =
-        format!("{resources} is held by another task of this process, or others have waited longer");
-    Error::new(ErrorKind::Contended, message, NodeReports::default())
-}
-
-/// Waits for `delay`, or until there is no point in waiting any more.
-async fn pause(presence: &Presence, delay: Duration) {
-    while_open(presence, sleep_until(&*presence.runtime, presence.now() + delay)).await;
-}
-
-/// The output of `wait`; `None` when there is no point in waiting any more.
-async fn while_open<T>(presence: &Presence, wait: impl Future<Output = T>) -> Option<T> {
-    let mut closing = presence.listen_for_closing();
-    if presence.is_closed() {
-        return None;
-    }
-    let mut wait = pin!(wait);
-    poll_fn(|cx| match wait.as_mut().poll(cx) {
-        Poll::Ready(output) => Poll::Ready(Some(output)),
-        Poll::Pending => Pin::new(&mut closing).poll(cx).map(|()| None),
-    })
-    .await
 }

@@ -6,6 +6,8 @@
 
 use std::sync::Arc;
 
+use tracing::Instrument;
+
 use crate::acquire::node_timeout;
 use crate::background::drive;
 use crate::detached::DetachedLease;
@@ -13,6 +15,7 @@ use crate::error::{Error, ErrorKind};
 use crate::extend::{self, Extension};
 use crate::guard::Guard;
 use crate::lease::Lease;
+use crate::observe;
 use crate::release::{self, Released};
 use crate::shared::Presence;
 
@@ -21,7 +24,9 @@ pub(crate) async fn resume(presence: &Arc<Presence>, detached: &DetachedLease) -
     let lease = Lease::foreign(Arc::clone(presence), detached.claim.clone());
     let limit = node_timeout(presence.settings.node_timeout, detached.ttl);
     let extension = Extension { ttl: detached.ttl, limit, not_beyond: None };
-    let work = drive(presence, |verdict| extend::everywhere(lease.clone(), extension, verdict));
+    let span = observe::extension(&lease);
+    let work =
+        drive(presence, |verdict| extend::everywhere(lease.clone(), extension, verdict).instrument(span));
     // Asked once the work counts as outstanding: whoever closes either sees it or is seen.
     if presence.is_closed() {
         return Err(Error::closed());

@@ -12,6 +12,7 @@ use crate::decide::sight::Sight;
 use crate::decide::tally::{Decision, Question, Standing, Tally};
 use crate::error::{Error, ErrorKind};
 use crate::node::{Holding, LockNode, NodeErrorKind, ServerId, Vote};
+use crate::observe::{self, Operation};
 use crate::report::{self, NodeReport, NodeReports, Outcome};
 use crate::shared::Shared;
 use crate::token::Token;
@@ -22,6 +23,7 @@ pub(crate) struct Round<'a> {
     question: Question,
     /// How many must agree.
     pub(crate) quorum: usize,
+    operation: Operation,
     calls: Calls<'a>,
     pub(crate) ballots: Ballots,
 }
@@ -48,6 +50,7 @@ impl<'a> Round<'a> {
     pub(crate) fn new(
         shared: &'a Shared,
         question: Question,
+        operation: Operation,
         limit: Duration,
         request: impl Fn(usize, &'a dyn LockNode) -> Call<'a>,
     ) -> Self {
@@ -58,6 +61,7 @@ impl<'a> Round<'a> {
             shared,
             question,
             quorum: shared.quorum(),
+            operation,
             calls,
             ballots: Ballots::new(start, shared.members.len()),
         }
@@ -75,7 +79,7 @@ impl<'a> Round<'a> {
 
     pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<usize>> {
         let Some((index, ending)) = ready!(self.calls.poll_next(cx)) else { return Poll::Ready(None) };
-        self.ballots.cast(index, ending.into(), self.shared);
+        self.ballots.cast(index, ending.into(), self.operation, self.shared);
         Poll::Ready(Some(index))
     }
 
@@ -143,8 +147,9 @@ impl Ballots {
         self.start + replied.map(|index| self.ballots[index].latency).min().unwrap_or_default()
     }
 
-    pub(crate) fn cast(&mut self, index: usize, outcome: Outcome, shared: &Shared) {
+    pub(crate) fn cast(&mut self, index: usize, outcome: Outcome, operation: Operation, shared: &Shared) {
         let latency = shared.now().saturating_duration_since(self.start);
+        observe::voted(operation, shared.members[index].node.label(), &outcome, latency);
         let server = match outcome {
             Outcome::Failed(_) | Outcome::TimedOut | Outcome::Pending => None,
             _ => shared.members[index].node.server(),

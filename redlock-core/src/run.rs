@@ -12,6 +12,7 @@ use crate::decide::hold::Loss;
 use crate::error::{Error, ErrorKind};
 use crate::guard::Guard;
 use crate::lease::Lease;
+use crate::observe;
 
 pub(crate) async fn run<F, W>(guard: Guard, work: F) -> Result<W::Output, Error>
 where
@@ -23,7 +24,7 @@ where
     match finished {
         Ok(output) => {
             if let Err(error) = guard.release().await {
-                tracing::warn!(token = %lease.fingerprint(), %error, "release after the work failed");
+                observe::release_failed(&lease, &error);
             }
             Ok(output)
         }

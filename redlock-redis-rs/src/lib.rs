@@ -20,6 +20,7 @@
 //! |---|---|
 //! | `tokio` (default) | `builder`, on tokio |
 //! | `smol` | `Options::smol`, for `builder_with` |
+//! | `metrics` | counters and histograms through the `metrics` facade |
 //! | `serde` | a lease that travels: `DetachedLease` is serialisable |
 //! | `tls-rustls` | `rediss://` over rustls |
 //! | `tls-native-tls` | `rediss://` over the platform's TLS library, unless `tls-rustls` is on too |

@@ -1,0 +1,203 @@
+//! The attempts of one request: in turn with the other tasks of this process, then against everybody else.
+//!
+//! How often and when is decided in [`backoff`](crate::decide::backoff). Between two attempts the nodes are watched, where
+//! they can be.
+
+use std::future::{Future, pending, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use crate::acquire;
+use crate::broken::{Variant, broken};
+use crate::clock::Instant;
+use crate::decide::backoff::{Backoff, Patience, Setback, scatter};
+use crate::error::{Error, ErrorKind};
+use crate::guard::Guard;
+use crate::keepalive::KeepAlive;
+use crate::observe;
+use crate::owner::Owner;
+use crate::report::NodeReports;
+use crate::resource::Resources;
+use crate::runtime::{random, sleep_until};
+use crate::shared::{Presence, Shared};
+use crate::token::Token;
+use crate::ttl::Ttl;
+use crate::wait::vigil::{Vigil, Wake};
+use crate::wait::{COURTESY, Place};
+
+/// What every attempt of a request is made with.
+pub(crate) struct Attempts {
+    pub(crate) presence: Arc<Presence>,
+    pub(crate) resources: Resources,
+    pub(crate) ttl: Ttl,
+    /// Instead of the builder's.
+    pub(crate) owner: Option<Owner>,
+    pub(crate) keep_alive: Option<KeepAlive>,
+}
+
+impl Attempts {
+    /// Makes one attempt, unless another task of this process has the lock or waits for it. `None`: it is taken.
+    pub(crate) async fn once(&self) -> Result<Option<Guard>, Error> {
+        let asked = self.presence.now();
+        let result = self.only_one().await;
+        let failure = match &result {
+            Ok(Some(_)) => None,
+            Ok(None) => Some(ErrorKind::Contended),
+            Err(error) => Some(error.kind()),
+        };
+        observe::waited(&self.presence, &self.resources, asked, failure);
+        result
+    }
+
+    /// Makes attempts until one succeeds or the patience is over.
+    pub(crate) async fn until_taken(&self, patience: Patience) -> Result<Guard, Error> {
+        let asked = self.presence.now();
+        let result = self.one_after_another(patience).await;
+        observe::waited(&self.presence, &self.resources, asked, result.as_ref().err().map(Error::kind));
+        result
+    }
+
+    async fn only_one(&self) -> Result<Option<Guard>, Error> {
+        let mut place = self.place();
+        if self.presence.is_closed() {
+            return Err(Error::closed());
+        }
+        if place.as_mut().is_some_and(|place| !place.try_turn()) {
+            return Ok(None);
+        }
+        match self.make(self.token()).await {
+            Ok(guard) => Ok(Some(self.taken(guard, place))),
+            Err(error) if error.kind() == ErrorKind::Contended => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn one_after_another(&self, patience: Patience) -> Result<Guard, Error> {
+        let presence = &self.presence;
+        let mut place = self.place();
+        if let Some(place) = &mut place {
+            self.in_turn(place, patience.until).await?;
+        }
+        let mut vigil = Vigil::new(presence, &self.resources);
+        let mut backoff = Backoff::new(patience);
+        let mut collisions = 0;
+        let reused = broken(Variant::OneToken).then(|| self.token());
+        loop {
+            let token = reused.clone().unwrap_or_else(|| self.token());
+            let error = match self.make(token).await {
+                Ok(guard) => return Ok(self.taken(guard, place)),
+                Err(error) => error,
+            };
+            let setback = match error.kind() {
+                ErrorKind::Contended => Setback::Contended,
+                ErrorKind::NoQuorum | ErrorKind::Expired => Setback::Unusable,
+                _ => return Err(error),
+            };
+            let Some(delay) = backoff.after(setback, presence.now(), self.random()) else {
+                return Err(error);
+            };
+            if setback == Setback::Unusable {
+                pause(presence, delay).await;
+                continue;
+            }
+            // Attempts are counted by delays: who counts them waits for each.
+            let patient = patience.attempts.is_none();
+            match while_open(presence, vigil.wait(delay, patient, patience.until)).await {
+                Some(Wake::Free) => {
+                    backoff.came_early();
+                    // Nobody had it: the votes were split, and those who share them hear of the next chance together.
+                    collisions = if error.is_split(presence.quorum()) { collisions + 1 } else { 0 };
+                    pause(presence, scatter(collisions, self.random())).await;
+                }
+                Some(Wake::Time) | None => collisions = 0,
+            }
+        }
+    }
+
+    /// A place in the queues of this process; `None` where there are none.
+    fn place(&self) -> Option<Place> {
+        let shared: &Arc<Shared> = &self.presence;
+        shared.settings.local_queue.then(|| Place::new(Arc::clone(shared), self.resources.clone()))
+    }
+
+    /// Waits for the turn among the tasks of this process, until `until` at the latest.
+    async fn in_turn(&self, place: &mut Place, until: Option<Instant>) -> Result<(), Error> {
+        let presence = &self.presence;
+        let mut end = pin!(async {
+            match until {
+                Some(until) => sleep_until(&*presence.runtime, until).await,
+                None => pending().await,
+            }
+        });
+        let in_time = {
+            let mut turn = pin!(place.turn());
+            let turn = poll_fn(|cx| match turn.as_mut().poll(cx) {
+                Poll::Ready(()) => Poll::Ready(true),
+                Poll::Pending => end.as_mut().poll(cx).map(|()| false),
+            });
+            while_open(presence, turn).await
+        };
+        match in_time {
+            None => Err(Error::closed()),
+            Some(false) => {
+                let resources = &self.resources;
+                let message = format!(
+                    "{resources} is held by another task of this process, or others have waited longer"
+                );
+                Err(Error::new(ErrorKind::Contended, message, NodeReports::default()))
+            }
+            Some(true) => {
+                if place.owes_courtesy() {
+                    pause(presence, COURTESY).await;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// A token for one attempt.
+    fn token(&self) -> Token {
+        let owner = self.owner.as_ref().or(self.presence.settings.owner.as_ref());
+        Token::random(&*self.presence.runtime, owner)
+    }
+
+    async fn make(&self, token: Token) -> Result<Guard, Error> {
+        acquire::attempt(&self.presence, &self.resources, token, self.ttl).await
+    }
+
+    /// The lock was taken.
+    fn taken(&self, guard: Guard, place: Option<Place>) -> Guard {
+        if let Some(place) = place {
+            guard.keep_place(place);
+        }
+        if let Some(settings) = self.keep_alive {
+            guard.keep_alive(settings);
+        }
+        guard
+    }
+
+    fn random(&self) -> u64 {
+        random(&*self.presence.runtime)
+    }
+}
+
+/// Waits for `delay`, or until there is no point in waiting any more.
+async fn pause(presence: &Presence, delay: Duration) {
+    while_open(presence, sleep_until(&*presence.runtime, presence.now() + delay)).await;
+}
+
+/// The output of `wait`; `None` when there is no point in waiting any more: the next attempt will say so.
+async fn while_open<T>(presence: &Presence, wait: impl Future<Output = T>) -> Option<T> {
+    let mut closing = presence.listen_for_closing();
+    if presence.is_closed() {
+        return None;
+    }
+    let mut wait = pin!(wait);
+    poll_fn(|cx| match wait.as_mut().poll(cx) {
+        Poll::Ready(output) => Poll::Ready(Some(output)),
+        Poll::Pending => Pin::new(&mut closing).poll(cx).map(|()| None),
+    })
+    .await
+}

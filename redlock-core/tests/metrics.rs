@@ -1,0 +1,156 @@
+//! What is counted and timed through the `metrics` facade.
+#![allow(clippy::unwrap_used)] // a panic is how a test reports
+
+mod common;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use common::{MS, TTL, World, stranger, with_five};
+use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
+use redlock_core::{KeepAlive, Ttl};
+use redlock_testkit::{Fault, Operation};
+
+/// What was counted, or timed in whole milliseconds; by the name and labels of the metric.
+struct Numbers(BTreeMap<String, Vec<u64>>);
+
+impl Numbers {
+    fn of(snapshotter: &Snapshotter) -> Self {
+        let metrics = snapshotter.snapshot().into_vec().into_iter();
+        let numbers = metrics.map(|(key, _, _, value)| {
+            let labels: Vec<_> =
+                key.key().labels().map(|label| format!("{}={}", label.key(), label.value())).collect();
+            let values = match value {
+                DebugValue::Counter(count) => vec![count],
+                DebugValue::Gauge(_) => panic!("nothing is a gauge"),
+                DebugValue::Histogram(seconds) => seconds
+                    .iter()
+                    .map(|seconds| {
+                        u64::try_from(Duration::from_secs_f64(seconds.into_inner()).as_millis()).unwrap()
+                    })
+                    .collect(),
+            };
+            (format!("{} {}", key.key().name(), labels.join(" ")).trim_end().to_owned(), values)
+        });
+        Self(numbers.collect())
+    }
+
+    fn take(&mut self, metric: &str) -> Vec<u64> {
+        let Self(numbers) = self;
+        numbers.remove(metric).unwrap_or_else(|| panic!("no {metric} in {numbers:#?}"))
+    }
+
+    /// Takes out what nodes took to answer, whichever nodes.
+    fn take_latencies(&mut self, operation: &str, outcome: &str) -> Vec<u64> {
+        let end = format!(" operation={operation} outcome={outcome}");
+        let names: Vec<_> = self.0.keys().filter(|name| name.ends_with(&end)).cloned().collect();
+        assert!(
+            names.iter().all(|name| name.starts_with("redlock_node_latency_seconds node=fake-")),
+            "{names:?}"
+        );
+        names.iter().flat_map(|name| self.take(name)).collect()
+    }
+
+    #[track_caller]
+    fn nothing_else(&self) {
+        assert!(self.0.is_empty(), "{:#?}", self.0);
+    }
+}
+
+/// Runs a test on five fake nodes, with a recorder in place.
+fn recorded<F>(test: impl FnOnce(World, Snapshotter) -> F)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    metrics::with_local_recorder(&recorder, || with_five(|world| test(world, snapshotter)));
+}
+
+#[test]
+fn a_lock_is_counted_and_timed() {
+    recorded(async |world, recorder| {
+        world.nodes[4].inject(Fault::delay(7 * MS).on(Operation::Acquire));
+        world.nodes[3].crash();
+        let guard = world.redlock.lock("a", TTL).await.unwrap();
+        world.sleep(Duration::from_secs(3)).await;
+        guard.release().await.unwrap();
+        world.settle().await;
+        let mut numbers = Numbers::of(&recorder);
+        assert_eq!(vec![1], numbers.take("redlock_attempts_total outcome=granted"));
+        assert_eq!(vec![0], numbers.take("redlock_wait_seconds outcome=granted"));
+        assert_eq!(vec![3_000], numbers.take("redlock_hold_seconds"));
+        assert_eq!(vec![1], numbers.take("redlock_releases_total outcome=held"));
+        assert_eq!(vec![0, 0, 0, 7], numbers.take_latencies("acquire", "granted"));
+        assert_eq!(vec![0], numbers.take_latencies("acquire", "failed"));
+        assert_eq!(vec![0; 4], numbers.take_latencies("release", "granted"));
+        assert_eq!(vec![0], numbers.take_latencies("release", "failed"));
+        numbers.nothing_else();
+    });
+}
+
+#[test]
+fn waiting_in_vain_is_timed_and_every_attempt_counted() {
+    recorded(async |world, recorder| {
+        for node in &world.nodes {
+            node.inner().put("a", stranger().token().clone(), Ttl::MAX);
+        }
+        let (result, took) = world.time(world.redlock.lock("a", TTL).attempts(3)).await;
+        result.unwrap_err();
+        assert!(world.redlock.try_lock("a", TTL).await.unwrap().is_none());
+        world.settle().await;
+        let mut numbers = Numbers::of(&recorder);
+        assert_eq!(vec![4], numbers.take("redlock_attempts_total outcome=contended"));
+        let waited = u64::try_from(took.as_millis()).unwrap();
+        assert_eq!(vec![waited, 0], numbers.take("redlock_wait_seconds outcome=contended"));
+        assert_eq!(20, numbers.take_latencies("acquire", "refused").len());
+        numbers.nothing_else();
+    });
+}
+
+#[test]
+fn renewals_and_a_loss_are_counted() {
+    recorded(async |world, recorder| {
+        let guard = world.redlock.lock("a", TTL).keep_alive(KeepAlive::new()).await.unwrap();
+        world.sleep(TTL).await;
+        let renewed = world.nodes[0].seen(Operation::Extend);
+        world.nodes.iter().for_each(|node| node.inner().clear());
+        let ((), took) = world.time(async { drop(guard.lost().await) }).await;
+        let held = u64::try_from((TTL + took).as_millis()).unwrap();
+        drop(guard);
+        world.settle().await;
+        let mut numbers = Numbers::of(&recorder);
+        assert_eq!(vec![renewed], numbers.take("redlock_renewals_total outcome=granted"));
+        assert_eq!(vec![1], numbers.take("redlock_renewals_total outcome=lost"));
+        assert_eq!(vec![1], numbers.take("redlock_losses_total reason=not_ours"));
+        assert_eq!(vec![held], numbers.take("redlock_hold_seconds"), "once, at the loss");
+        assert_eq!(vec![1], numbers.take("redlock_releases_total outcome=lost"));
+    });
+}
+
+/// What is in the table of `docs/observability.md`.
+fn documented() -> BTreeSet<String> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/observability.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let first = |line: &str| Some(line.strip_prefix("| `")?.split('`').next()?.to_owned());
+    text.lines().filter_map(first).filter(|name| name.starts_with("redlock_")).collect()
+}
+
+#[test]
+fn all_that_is_counted_is_described_and_documented() {
+    recorded(async |world, recorder| {
+        redlock_core::describe_metrics();
+        let guard = world.redlock.lock("a", TTL).keep_alive(KeepAlive::new()).await.unwrap();
+        world.sleep(TTL).await;
+        world.nodes.iter().for_each(|node| node.inner().clear());
+        guard.lost().await;
+        drop(guard);
+        world.settle().await;
+        let mut seen = BTreeSet::new();
+        for (key, _, description, _) in recorder.snapshot().into_vec() {
+            assert!(description.is_some(), "{key:?} has no description");
+            seen.insert(key.key().name().to_owned());
+        }
+        assert_eq!(documented(), seen);
+    });
+}
