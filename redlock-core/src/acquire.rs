@@ -57,12 +57,14 @@ async fn everywhere(lease: Lease, ttl: Ttl, mut verdict: Verdict<Result<Guard, E
     let in_time = shared.now() < deadline;
     if round.decision() == Decision::Won && in_time && !verdict.is_canceled() {
         lease.hold_until(deadline, ttl);
-        lease.keep_votes(&round.ballots);
+        let (mut stragglers, ballots) = round.into_parts();
+        lease.keep_votes(ballots);
         // A guard that nobody takes is dropped, and so released.
         let _ = verdict.send(Ok(Guard::new(lease.clone())));
-        while let Some(index) = next_of_stragglers(&lease, &mut round).await {
-            lease.settle(index, round.ballots.outcome(index));
-            lease.keep_vote(index, &round.ballots);
+        while let Some((index, ending)) = next_of_stragglers(&lease, &mut stragglers).await {
+            let outcome = ending.into();
+            lease.settle(index, &outcome);
+            lease.keep_vote(index, outcome, stragglers.seen());
         }
     } else {
         undo(&lease, round, in_time, verdict).await;
@@ -71,12 +73,12 @@ async fn everywhere(lease: Lease, ttl: Ttl, mut verdict: Verdict<Result<Guard, E
 
 /// The next vote on a lease that is held. It may be released meanwhile, and two releases a node timeout apart are taken to
 /// be behind whatever was sent before: so nothing may be sent after the limit then.
-async fn next_of_stragglers(lease: &Lease, round: &mut Round<'_>) -> Option<usize> {
+async fn next_of_stragglers(lease: &Lease, stragglers: &mut Calls<'_>) -> Option<(usize, Ending)> {
     poll_fn(|cx| {
         if lease.is_released() {
-            round.without_last_look();
+            stragglers.without_last_look();
         }
-        round.poll_next(cx)
+        stragglers.poll_next(cx)
     })
     .await
 }
@@ -103,7 +105,9 @@ async fn undo(lease: &Lease, mut round: Round<'_>, in_time: bool, verdict: Verdi
                 undoing.again(index);
                 releases.start(index, shared.settings.node_timeout, release(index));
             }
-            Some(Step::Released(index, ending)) => undoing.answered(index, &ending.into(), sent),
+            Some(Step::Released(index, ending)) => {
+                undoing.answered(index, &ending.into(), sent, releases.seen())
+            }
             None => return,
         }
     }

@@ -133,14 +133,14 @@ impl Lease {
     }
 
     /// Keeps the votes of the acquisition, as they are now.
-    pub(crate) fn keep_votes(&self, ballots: &Ballots) {
-        locked(&self.0.state).ballots = Some(ballots.clone());
+    pub(crate) fn keep_votes(&self, ballots: Ballots) {
+        locked(&self.0.state).ballots = Some(ballots);
     }
 
-    /// Keeps a vote that arrived later.
-    pub(crate) fn keep_vote(&self, index: usize, ballots: &Ballots) {
+    /// Keeps a vote that was seen later.
+    pub(crate) fn keep_vote(&self, index: usize, outcome: Outcome, seen: Instant) {
         if let Some(kept) = &mut locked(&self.0.state).ballots {
-            kept.copy(index, ballots);
+            kept.cast(index, outcome, seen, self.shared());
         }
     }
 

@@ -49,7 +49,7 @@ async fn run(mut undoing: Undoing, valid: bool, verdict: Verdict<Result<Released
     let mut round = Round::new(shared, Question::Hold, limit, |node| node.release(lease.claim()));
     let sent = round.ballots.start;
     while let Some(index) = round.next().await {
-        undoing.answered(index, round.ballots.outcome(index), sent);
+        undoing.answered(index, round.ballots.outcome(index), sent, round.ballots.seen(index));
         if let Some(result) = verdict.as_ref().and_then(|_| outcome(&lease, &round, valid)) {
             let _ = verdict.take().map(|verdict| verdict.send(result));
         }
@@ -79,11 +79,11 @@ impl Undoing {
         self.open[index] = Some(self.lease.pursuit(index));
     }
 
-    /// The outcome of a release that was sent to a node, at `sent` or later.
-    pub(crate) fn answered(&mut self, index: usize, outcome: &Outcome, sent: Instant) {
+    /// The outcome of a release that was sent to a node, at `sent` or later, and seen at `at`.
+    pub(crate) fn answered(&mut self, index: usize, outcome: &Outcome, sent: Instant, at: Instant) {
         let shared = self.lease.shared();
         let Some(mut pursuit) = self.open[index].take() else { return };
-        let (at, connection) = (shared.now(), shared.members[index].node.connection());
+        let connection = shared.members[index].node.connection();
         let next = match outcome {
             Outcome::Granted => {
                 pursuit.answered(Answer { deleted: true, connection, sent, at }, shared.settings.node_timeout)
