@@ -67,7 +67,7 @@ async fn everywhere(lease: Lease, ttl: Ttl, mut verdict: Verdict<Result<Guard, E
             lease.keep_vote(index, outcome, stragglers.seen());
         }
     } else {
-        undo(&lease, round, in_time, verdict).await;
+        undo(&lease, &mut round, in_time, verdict).await;
     }
 }
 
@@ -85,7 +85,7 @@ async fn next_of_stragglers(lease: &Lease, stragglers: &mut Calls<'_>) -> Option
 
 /// Releases a lost attempt on all nodes: on each as soon as the call of its write has ended, so that nothing is sent behind
 /// its undoing. Tells the cause meanwhile, once it is certain.
-async fn undo(lease: &Lease, mut round: Round<'_>, in_time: bool, verdict: Verdict<Result<Guard, Error>>) {
+async fn undo(lease: &Lease, round: &mut Round<'_>, in_time: bool, verdict: Verdict<Result<Guard, Error>>) {
     let shared = lease.shared();
     let mut undoing = Undoing::begin(lease);
     let mut releases = Calls::none(&*shared.runtime, shared.members.len());
@@ -96,10 +96,10 @@ async fn undo(lease: &Lease, mut round: Round<'_>, in_time: bool, verdict: Verdi
     }
     let mut verdict = Some(verdict);
     loop {
-        if let Some(error) = verdict.as_ref().and_then(|_| error(lease, &round, in_time)) {
+        if let Some(error) = verdict.as_ref().and_then(|_| error(lease, round, in_time)) {
             let _ = verdict.take().map(|verdict| verdict.send(Err(error)));
         }
-        match next_of(&mut round, &mut releases).await {
+        match next_of(round, &mut releases).await {
             Some(Step::Voted(index)) => {
                 lease.settle(index, round.ballots.outcome(index));
                 undoing.again(index);
