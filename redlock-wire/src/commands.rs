@@ -13,6 +13,7 @@ use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use redlock_core::{Claim, NodeError, Resource, Ttl, Vote};
+use smallvec::SmallVec;
 
 use crate::connection::{Command, Connection, Failure, Reply};
 use crate::reply::{self, unanswered};
@@ -107,24 +108,25 @@ async fn run<C: Connection>(connection: &C, script: &Script, over: Over<'_>) -> 
     }
 }
 
-/// What a script works over: the keys, the token, and the TTL if it takes one.
+/// What a script works over: the keys, the token, and the TTL if it takes one. In place for a single key.
 struct Over<'a> {
-    keys: Vec<Cow<'a, [u8]>>,
-    count: String,
+    keys: SmallVec<[Cow<'a, [u8]>; 1]>,
+    count: Cow<'static, str>,
     token: &'a [u8],
     millis: Option<String>,
 }
 
 impl<'a> Over<'a> {
     fn new(prefix: &[u8], claim: &'a Claim, ttl: Option<Ttl>) -> Self {
-        let keys: Vec<_> = claim.resources().iter().map(|resource| key(prefix, resource)).collect();
-        let (count, millis) = (keys.len().to_string(), ttl.map(|ttl| ttl.as_millis().to_string()));
+        let keys: SmallVec<_> = claim.resources().iter().map(|resource| key(prefix, resource)).collect();
+        let count = if keys.len() == 1 { "1".into() } else { keys.len().to_string().into() };
+        let millis = ttl.map(|ttl| ttl.as_millis().to_string());
         Self { keys, count, token: claim.token().as_bytes(), millis }
     }
 
     /// The arguments of `EVAL` for a script's text, or of `EVALSHA` for its SHA-1.
-    fn args<'b>(&'b self, script: &'b str) -> Vec<&'b [u8]> {
-        let mut args: Vec<&[u8]> = Vec::with_capacity(self.keys.len() + 4);
+    fn args<'b>(&'b self, script: &'b str) -> SmallVec<[&'b [u8]; 5]> {
+        let mut args = SmallVec::with_capacity(self.keys.len() + 4);
         args.extend([script.as_bytes(), self.count.as_bytes()]);
         args.extend(self.keys.iter().map(|key| &**key));
         args.push(self.token);
