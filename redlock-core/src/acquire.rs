@@ -66,34 +66,36 @@ async fn everywhere(lease: Lease, ttl: Ttl, mut verdict: Verdict<Result<Guard, E
     let in_time = shared.now() < deadline || broken(Variant::ValidityUnchecked);
     if round.decision() == Decision::Won && in_time && !verdict.is_canceled() {
         lease.hold_until(deadline, ttl);
-        lease.keep_votes(&round.ballots);
+        let (mut stragglers, ballots) = round.into_parts();
+        lease.keep_votes(ballots);
         observe::attempted(&lease, Ok(()));
         // A guard that nobody takes is dropped, and so released.
         let _ = verdict.send(Ok(Guard::new(lease.clone())));
-        while let Some(index) = next_of_stragglers(&lease, &mut round).await {
-            lease.settle(index, round.ballots.outcome(index));
-            lease.keep_vote(index, &round.ballots);
+        while let Some((index, ending)) = next_of_stragglers(&lease, &mut stragglers).await {
+            let outcome = ending.into();
+            lease.settle(index, &outcome);
+            lease.keep_vote(index, outcome, stragglers.seen());
         }
     } else if !(broken(Variant::CancelledKept) && verdict.is_canceled()) {
-        undo(&lease, round, in_time, verdict).await;
+        undo(&lease, &mut round, in_time, verdict).await;
     }
 }
 
 /// The next vote on a lease that is held. It may be released meanwhile, and two releases a node timeout apart are taken to
 /// be behind whatever was sent before: so nothing may be sent after the limit then.
-async fn next_of_stragglers(lease: &Lease, round: &mut Round<'_>) -> Option<usize> {
+async fn next_of_stragglers(lease: &Lease, stragglers: &mut Calls<'_>) -> Option<(usize, Ending)> {
     poll_fn(|cx| {
         if lease.is_released() {
-            round.without_last_look();
+            stragglers.without_last_look();
         }
-        round.poll_next(cx)
+        stragglers.poll_next(cx)
     })
     .await
 }
 
 /// Releases a lost attempt on all nodes: on each as soon as the call of its write has ended, so that nothing is sent behind
 /// its undoing. Tells the cause meanwhile, once it is certain.
-async fn undo(lease: &Lease, mut round: Round<'_>, in_time: bool, verdict: Verdict<Result<Guard, Error>>) {
+async fn undo(lease: &Lease, round: &mut Round<'_>, in_time: bool, verdict: Verdict<Result<Guard, Error>>) {
     let shared = lease.shared();
     let mut undoing = Undoing::begin(lease);
     let mut releases = Calls::none(&*shared.runtime, shared.members.len());
@@ -107,11 +109,11 @@ async fn undo(lease: &Lease, mut round: Round<'_>, in_time: bool, verdict: Verdi
         observe::attempted(lease, Err(None));
     }
     loop {
-        if let Some(error) = verdict.as_ref().and_then(|_| error(lease, &round, in_time)) {
+        if let Some(error) = verdict.as_ref().and_then(|_| error(lease, round, in_time)) {
             observe::attempted(lease, Err(Some(&error)));
             let _ = verdict.take().map(|verdict| verdict.send(Err(error)));
         }
-        match next_of(&mut round, &mut releases).await {
+        match next_of(round, &mut releases).await {
             Some(Step::Voted(index)) => {
                 lease.settle(index, round.ballots.outcome(index));
                 undoing.again(index);
@@ -119,7 +121,9 @@ async fn undo(lease: &Lease, mut round: Round<'_>, in_time: bool, verdict: Verdi
                     releases.start(index, shared.settings.node_timeout, lease.release_on(index));
                 }
             }
-            Some(Step::Released(index, ending)) => undoing.answered(index, &ending.into(), sent),
+            Some(Step::Released(index, ending)) => {
+                undoing.answered(index, &ending.into(), sent, releases.seen());
+            }
             None => return,
         }
     }

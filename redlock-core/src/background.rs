@@ -12,7 +12,7 @@ use std::task::{Context, Poll};
 use futures_channel::oneshot;
 
 use crate::runtime::BoxFuture;
-use crate::shared::Shared;
+use crate::shared::{Shared, Ticket};
 
 /// Where the work puts its verdict. [`is_canceled`](oneshot::Sender::is_canceled) once nobody waits for it.
 pub(crate) type Verdict<T> = oneshot::Sender<T>;
@@ -21,7 +21,8 @@ pub(crate) type Verdict<T> = oneshot::Sender<T>;
 ///
 /// Dropped before or after the verdict, the rest of the work goes on in the background.
 pub(crate) struct Driven<T> {
-    work: Option<BoxFuture<()>>,
+    /// Outstanding as long as it is there.
+    work: Option<(BoxFuture<()>, Ticket)>,
     begun: bool,
     verdict: oneshot::Receiver<T>,
     shared: Arc<Shared>,
@@ -33,12 +34,8 @@ where
     F: Future<Output = ()> + Send + 'static,
 {
     let (sender, verdict) = oneshot::channel();
-    let (work, ticket) = (work(sender), shared.ticket());
-    let work = Box::pin(async move {
-        let _ticket = ticket;
-        work.await;
-    });
-    Driven { work: Some(work), begun: false, verdict, shared: Arc::clone(shared) }
+    let work: BoxFuture<()> = Box::pin(work(sender));
+    Driven { work: Some((work, shared.ticket())), begun: false, verdict, shared: Arc::clone(shared) }
 }
 
 impl<T> Driven<T> {
@@ -54,9 +51,9 @@ impl<T> Future for Driven<T> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
         self.begun = true;
         // Taken out meanwhile: work that panics is not polled again.
-        if let Some(mut work) = self.work.take() {
+        if let Some((mut work, ticket)) = self.work.take() {
             if work.as_mut().poll(cx).is_pending() {
-                self.work = Some(work);
+                self.work = Some((work, ticket));
             }
         }
         Pin::new(&mut self.verdict).poll(cx).map(|verdict| verdict.expect("work ends with a verdict"))
@@ -67,8 +64,11 @@ impl<T> Drop for Driven<T> {
     fn drop(&mut self) {
         if self.begun {
             self.verdict.close();
-            if let Some(work) = self.work.take() {
-                self.shared.runtime.spawn(work);
+            if let Some(outstanding) = self.work.take() {
+                self.shared.runtime.spawn(Box::pin(async move {
+                    let (work, _ticket) = outstanding;
+                    work.await;
+                }));
             }
         }
     }

@@ -9,6 +9,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use smallvec::SmallVec;
+
 use crate::clock::Instant;
 use crate::node::{NodeError, Vote};
 use crate::runtime::{BoxFuture, LONGEST_SLEEP, Runtime};
@@ -27,10 +29,13 @@ pub(crate) enum Ending<T = Vote> {
 
 pub(crate) struct Calls<'a, T = Vote> {
     runtime: &'a dyn Runtime,
-    slots: Vec<Slot<'a, T>>,
+    /// In place for as many nodes as most have.
+    slots: SmallVec<[Slot<'a, T>; 5]>,
     limit: Instant,
     timer: Option<BoxFuture<()>>,
     timed_out: bool,
+    /// When the endings that are told were seen.
+    seen: Instant,
     /// Whether calls may be polled once more after the limit.
     last_look: bool,
 }
@@ -62,13 +67,22 @@ impl<'a, T> Calls<'a, T> {
         calls: impl Iterator<Item = Call<'a, T>>,
     ) -> Self {
         let slots = calls.map(Slot::Pending).collect();
-        Self { runtime, slots, limit: start + limit, timer: None, timed_out: false, last_look: true }
+        Self {
+            runtime,
+            slots,
+            limit: start + limit,
+            timer: None,
+            timed_out: false,
+            seen: start,
+            last_look: true,
+        }
     }
 
     /// No calls yet; they are started one by one.
     pub(crate) fn none(runtime: &'a dyn Runtime, places: usize) -> Self {
         let slots = (0..places).map(|_| Slot::Told).collect();
-        Self { runtime, slots, limit: Instant::ORIGIN, timer: None, timed_out: false, last_look: true }
+        let never = Instant::ORIGIN;
+        Self { runtime, slots, limit: never, timer: None, timed_out: false, seen: never, last_look: true }
     }
 
     /// Starts a call in a place that has none. The time limit of all begins anew.
@@ -82,6 +96,12 @@ impl<'a, T> Calls<'a, T> {
     /// request then, and what was to undo it has come before.
     pub(crate) fn without_last_look(&mut self) {
         self.last_look = false;
+    }
+
+    /// When the ending that was told last was seen: it came no later. Endings that are seen together have one time, so that
+    /// the clock is read once for all of them.
+    pub(crate) fn seen(&self) -> Instant {
+        self.seen
     }
 
     /// The next call to end, by its position; `None` when all have. Safe to drop and ask again.
@@ -115,7 +135,7 @@ impl<'a, T> Calls<'a, T> {
                 ended = true;
             }
             match (ended, waiting) {
-                (true, _) => {}
+                (true, _) => self.seen = self.runtime.now(),
                 (false, false) => return Poll::Ready(None),
                 (false, true) => {
                     // One more look after the limit: an answer that is there counts as one.

@@ -186,7 +186,7 @@ impl Chasing {
         let calls = self.taken.iter().map(|chase| member.node.release(&chase.claim));
         let mut calls = Calls::new(&*shared.runtime, sent, limit, calls);
         while let Some((position, ending)) = calls.next().await {
-            let at = shared.now();
+            let at = calls.seen();
             next[position] = match ending {
                 Ending::Answered(vote) => {
                     answered = true;

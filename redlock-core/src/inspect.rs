@@ -128,7 +128,7 @@ async fn everywhere(shared: Arc<Shared>, resource: Resource, verdict: Verdict<Re
     let mut ballots = Ballots::new(start, shared.members.len());
     let mut verdict = Some(verdict);
     while let Some((index, ending)) = calls.next().await {
-        ballots.cast(index, ending.into(), Operation::Inspect, &shared);
+        ballots.cast(index, ending.into(), Operation::Inspect, calls.seen(), &shared);
         if let Some(result) = verdict.as_ref().and_then(|_| result(&resource, &ballots, &shared)) {
             // Whoever asked may have gone away.
             let _ = verdict.take().map(|verdict| verdict.send(result));

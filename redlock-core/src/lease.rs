@@ -24,7 +24,7 @@ use crate::detached::DetachedLease;
 use crate::error::{Error, ErrorKind};
 use crate::extend::{self, Extension};
 use crate::node::{NodeErrorKind, Refusal, Vote};
-use crate::observe;
+use crate::observe::{self, Operation};
 use crate::release::Released;
 use crate::report::{NodeReport, NodeReports, Outcome};
 use crate::resource::Resource;
@@ -332,14 +332,14 @@ impl Lease {
     }
 
     /// Keeps the votes of the acquisition, as they are now.
-    pub(crate) fn keep_votes(&self, ballots: &Ballots) {
-        locked(&self.0.state).ballots = Some(ballots.clone());
+    pub(crate) fn keep_votes(&self, ballots: Ballots) {
+        locked(&self.0.state).ballots = Some(ballots);
     }
 
-    /// Keeps a vote that arrived later.
-    pub(crate) fn keep_vote(&self, index: usize, ballots: &Ballots) {
+    /// Keeps a vote that was seen later.
+    pub(crate) fn keep_vote(&self, index: usize, outcome: Outcome, seen: Instant) {
         if let Some(kept) = &mut locked(&self.0.state).ballots {
-            kept.copy(index, ballots);
+            kept.cast(index, outcome, Operation::Acquire, seen, self.shared());
         }
     }
 

@@ -55,7 +55,7 @@ async fn run(mut undoing: Undoing, before: Released, verdict: Verdict<Result<Rel
         Round::new(shared, Question::Hold, Operation::Release, limit, |index, _| lease.release_on(index));
     let sent = round.ballots.start;
     while let Some(index) = round.next().await {
-        undoing.answered(index, round.ballots.outcome(index), sent);
+        undoing.answered(index, round.ballots.outcome(index), sent, round.ballots.seen(index));
         if let Some(result) = verdict.as_ref().and_then(|_| outcome(&lease, &round, before)) {
             lease.leave_queue();
             observe::released(&lease, result.as_ref().copied());
@@ -87,11 +87,11 @@ impl Undoing {
         self.open[index] = owed(self.lease.pursuit(index)).filter(|_| !broken(Variant::StragglerKept));
     }
 
-    /// The outcome of a release that was sent to a node, at `sent` or later.
-    pub(crate) fn answered(&mut self, index: usize, outcome: &Outcome, sent: Instant) {
+    /// The outcome of a release that was sent to a node, at `sent` or later, and seen at `at`.
+    pub(crate) fn answered(&mut self, index: usize, outcome: &Outcome, sent: Instant, at: Instant) {
         let shared = self.lease.shared();
         let Some(mut pursuit) = self.open[index].take() else { return };
-        let (at, connection) = (shared.now(), shared.members[index].node.connection());
+        let connection = shared.members[index].node.connection();
         let next = match outcome {
             Outcome::Granted => {
                 pursuit.answered(Answer { deleted: true, connection, sent, at }, shared.settings.node_timeout)

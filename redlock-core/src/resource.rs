@@ -77,6 +77,11 @@ impl Resources {
             None => Ok(Self(resources.into())),
         }
     }
+
+    /// What most claims are about.
+    fn single(resource: Resource) -> Self {
+        Self(Arc::new([resource]))
+    }
 }
 
 impl std::ops::Deref for Resources {
@@ -168,7 +173,7 @@ macro_rules! single {
     ($($name:ty),*) => {$(
         impl IntoResources for $name {
             fn into_resources(self) -> Result<Resources, Error> {
-                Resources::new([self.into_resource()?])
+                Ok(Resources::single(self.into_resource()?))
             }
         }
     )*};
@@ -177,7 +182,7 @@ single!(&str, &String, String, &[u8], &Vec<u8>, Vec<u8>, Resource, &Resource);
 
 impl<const N: usize> IntoResources for &[u8; N] {
     fn into_resources(self) -> Result<Resources, Error> {
-        Resources::new([self.into_resource()?])
+        Ok(Resources::single(self.into_resource()?))
     }
 }
 

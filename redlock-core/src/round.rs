@@ -72,14 +72,14 @@ impl<'a> Round<'a> {
         poll_fn(|cx| self.poll_next(cx)).await
     }
 
-    /// As of [`Calls::without_last_look`].
-    pub(crate) fn without_last_look(&mut self) {
-        self.calls.without_last_look();
+    /// The calls that have not ended, and the votes so far: for whoever keeps the votes from now on.
+    pub(crate) fn into_parts(self) -> (Calls<'a>, Ballots) {
+        (self.calls, self.ballots)
     }
 
     pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<usize>> {
         let Some((index, ending)) = ready!(self.calls.poll_next(cx)) else { return Poll::Ready(None) };
-        self.ballots.cast(index, ending.into(), self.operation, self.shared);
+        self.ballots.cast(index, ending.into(), self.operation, self.calls.seen(), self.shared);
         Poll::Ready(Some(index))
     }
 
@@ -147,8 +147,20 @@ impl Ballots {
         self.start + replied.map(|index| self.ballots[index].latency).min().unwrap_or_default()
     }
 
-    pub(crate) fn cast(&mut self, index: usize, outcome: Outcome, operation: Operation, shared: &Shared) {
-        let latency = shared.now().saturating_duration_since(self.start);
+    /// When the outcome of a node was seen.
+    pub(crate) fn seen(&self, index: usize) -> Instant {
+        self.start + self.ballots[index].latency
+    }
+
+    pub(crate) fn cast(
+        &mut self,
+        index: usize,
+        outcome: Outcome,
+        operation: Operation,
+        seen: Instant,
+        shared: &Shared,
+    ) {
+        let latency = seen.saturating_duration_since(self.start);
         observe::voted(operation, shared.members[index].node.label(), &outcome, latency);
         let server = match outcome {
             Outcome::Failed(_) | Outcome::TimedOut | Outcome::Pending => None,
@@ -156,12 +168,6 @@ impl Ballots {
         };
         self.aliases |= server.is_some() && self.ballots.iter().any(|other| other.server == server);
         self.ballots[index] = Ballot { outcome, latency, server };
-    }
-
-    /// Takes over one vote.
-    pub(crate) fn copy(&mut self, index: usize, from: &Self) {
-        self.aliases |= from.aliases;
-        self.ballots[index] = from.ballots[index].clone();
     }
 
     /// The votes so far. Nodes that are one server have one vote: the strongest of theirs.

@@ -13,6 +13,7 @@ use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use redlock_core::{Claim, Holding, NodeError, Resource, Ttl, Vote};
+use smallvec::{SmallVec, smallvec};
 
 use crate::connection::{Command, Connection, Failure, Reply};
 use crate::reply::{self, unanswered};
@@ -103,7 +104,7 @@ pub(crate) async fn inspect<C: Connection>(
     prefix: &[u8],
     resource: &Resource,
 ) -> Result<Option<Holding>, NodeError> {
-    let over = Over { keys: vec![key(prefix, resource)], count: "1".into(), token: None, millis: None };
+    let over = Over { keys: smallvec![key(prefix, resource)], count: "1".into(), token: None, millis: None };
     let reply = run(connection, &INSPECT, over).await;
     reply::holding(reply.map_err(|failure| unanswered(&failure))?, resource)
 }
@@ -120,24 +121,25 @@ async fn run<C: Connection>(connection: &C, script: &Script, over: Over<'_>) -> 
     }
 }
 
-/// What a script works over: the keys, and the token and the TTL if it takes one.
+/// What a script works over: the keys, and the token and the TTL if it takes one. In place for a single key.
 struct Over<'a> {
-    keys: Vec<Cow<'a, [u8]>>,
-    count: String,
+    keys: SmallVec<[Cow<'a, [u8]>; 1]>,
+    count: Cow<'static, str>,
     token: Option<&'a [u8]>,
     millis: Option<String>,
 }
 
 impl<'a> Over<'a> {
     fn new(prefix: &[u8], claim: &'a Claim, ttl: Option<Ttl>) -> Self {
-        let keys: Vec<_> = claim.resources().iter().map(|resource| key(prefix, resource)).collect();
-        let (count, millis) = (keys.len().to_string(), ttl.map(|ttl| ttl.as_millis().to_string()));
+        let keys: SmallVec<_> = claim.resources().iter().map(|resource| key(prefix, resource)).collect();
+        let count = if keys.len() == 1 { "1".into() } else { keys.len().to_string().into() };
+        let millis = ttl.map(|ttl| ttl.as_millis().to_string());
         Self { keys, count, token: Some(claim.token().as_bytes()), millis }
     }
 
     /// The arguments of `EVAL` for a script's text, or of `EVALSHA` for its SHA-1.
-    fn args<'b>(&'b self, script: &'b str) -> Vec<&'b [u8]> {
-        let mut args: Vec<&[u8]> = Vec::with_capacity(self.keys.len() + 4);
+    fn args<'b>(&'b self, script: &'b str) -> SmallVec<[&'b [u8]; 5]> {
+        let mut args = SmallVec::with_capacity(self.keys.len() + 4);
         args.extend([script.as_bytes(), self.count.as_bytes()]);
         args.extend(self.keys.iter().map(|key| &**key));
         args.extend(self.token);

@@ -6,7 +6,6 @@
 //! then has fewer late requests to carry out, and requests to it fail at once instead of running into their timeout.
 
 use std::fmt;
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -93,16 +92,10 @@ impl<C: Connector> Node<C> {
         self.0.options.runtime.now() > due
     }
 
-    /// Sends a request over `link`, and learns from what becomes of it.
-    async fn send<T>(
-        &self,
-        link: &Link<C::Connection>,
-        request: impl Future<Output = Result<T, NodeError>>,
-    ) -> Result<T, NodeError> {
-        let mut flight = Flight { node: &self.0, link, since: self.0.options.runtime.now(), over: false };
-        let outcome = request.await;
-        flight.land(&outcome);
-        outcome
+    /// A request is about to be sent over `link`. It is awaited where it is made, and not handed in here: a future that is
+    /// an argument of another takes up its room twice, and a client's futures are large.
+    fn depart<'a>(&'a self, link: &'a Link<C::Connection>) -> Flight<'a, C> {
+        Flight { node: &self.0, link, since: self.0.options.runtime.now(), over: false }
     }
 }
 
@@ -167,9 +160,9 @@ struct Flight<'a, C: Connector> {
 
 impl<C: Connector> Flight<'_, C> {
     /// What is learnt about the connection.
-    fn land<T>(&mut self, outcome: &Result<T, NodeError>) {
+    fn land<T>(mut self, outcome: Result<T, NodeError>) -> Result<T, NodeError> {
         self.over = true;
-        match outcome {
+        match &outcome {
             Err(error) if matches!(error.kind(), NodeErrorKind::Unavailable | NodeErrorKind::Unknown) => {
                 // A client that fails once is not asked again: what it would do next is anyone's guess.
                 let due = due(&self.node.options, Duration::ZERO);
@@ -177,6 +170,7 @@ impl<C: Connector> Flight<'_, C> {
             }
             _ => self.link.answered(),
         }
+        outcome
     }
 }
 
@@ -200,22 +194,26 @@ impl<C: Connector> LockNode for Node<C> {
 
     async fn acquire(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
         let (link, prefix) = (self.link().await?, &self.0.options.key_prefix);
-        self.send(&link, commands::acquire(&link.connection, prefix, claim, ttl, link.server.set_get)).await
+        let (flight, set_get) = (self.depart(&link), link.server.set_get);
+        flight.land(commands::acquire(&link.connection, prefix, claim, ttl, set_get).await)
     }
 
     async fn extend(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
         let (link, prefix) = (self.link().await?, &self.0.options.key_prefix);
-        self.send(&link, commands::extend(&link.connection, prefix, claim, ttl)).await
+        let flight = self.depart(&link);
+        flight.land(commands::extend(&link.connection, prefix, claim, ttl).await)
     }
 
     async fn release(&self, claim: &Claim) -> Result<Vote, NodeError> {
         let (link, prefix) = (self.link().await?, &self.0.options.key_prefix);
-        self.send(&link, commands::release(&link.connection, prefix, claim)).await
+        let flight = self.depart(&link);
+        flight.land(commands::release(&link.connection, prefix, claim).await)
     }
 
     async fn inspect(&self, resource: &Resource) -> Result<Option<Holding>, NodeError> {
         let (link, prefix) = (self.link().await?, &self.0.options.key_prefix);
-        self.send(&link, commands::inspect(&link.connection, prefix, resource)).await
+        let flight = self.depart(&link);
+        flight.land(commands::inspect(&link.connection, prefix, resource).await)
     }
 
     fn connection(&self) -> Option<ConnectionId> {

@@ -6,6 +6,7 @@
 mod bad_input;
 mod cancelled;
 mod contention;
+mod costs;
 mod extension;
 mod healthy;
 mod interop;

@@ -1,6 +1,6 @@
 //! The runtime that most adapters run on.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_channel::oneshot;
@@ -40,12 +40,17 @@ impl TokioRuntime {
     }
 }
 
+/// One moment on both clocks; on tokio's it is the later, so that it is never ahead by itself.
+#[allow(clippy::disallowed_methods)] // tokio's clock counts from here
+static ORIGIN: LazyLock<(Instant, std::time::Instant)> =
+    LazyLock::new(|| (boot_time(), std::time::Instant::now()));
+
 impl Runtime for TokioRuntime {
     #[allow(clippy::disallowed_methods)] // this is what others are told to ask
     fn now(&self) -> Instant {
-        let virtual_now = tokio::time::Instant::now().into_std();
-        let ahead = virtual_now.saturating_duration_since(std::time::Instant::now());
-        boot_time() + ahead
+        let (boot, origin) = *ORIGIN;
+        let virtual_time = tokio::time::Instant::now().into_std().saturating_duration_since(origin);
+        boot_time().max(boot + virtual_time)
     }
 
     /// Outside a tokio runtime there is no timer of tokio's: a thread of its own then sleeps.

@@ -1,0 +1,30 @@
+//! `rslock`, as its documentation has it.
+
+use rslock::{Lock, LockManager};
+
+use super::{Contender, TTL};
+
+#[derive(Clone)]
+pub(crate) struct Rslock(LockManager);
+
+impl Rslock {
+    pub(crate) fn new(urls: &[String]) -> Self {
+        Self(LockManager::new(urls.to_vec()))
+    }
+}
+
+impl Contender for Rslock {
+    type Held = Lock;
+
+    async fn acquire(&self, key: &str) -> Lock {
+        self.0.lock(key, TTL).await.expect("nobody else has it")
+    }
+
+    async fn release(&self, held: Lock) {
+        self.0.unlock(&held).await;
+    }
+
+    async fn extend(&self, held: &mut Lock) {
+        *held = self.0.extend(held, TTL).await.expect("a quorum has it");
+    }
+}

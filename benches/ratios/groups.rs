@@ -1,0 +1,20 @@
+//! What is measured: a file for each chapter of the table.
+
+pub(crate) mod core;
+pub(crate) mod faults;
+pub(crate) mod healthy;
+pub(crate) mod memory;
+pub(crate) mod resources;
+
+use redlock_testkit::RedisServer;
+
+/// The servers of a group, and their addresses.
+fn servers(count: usize) -> (Vec<RedisServer>, Vec<String>) {
+    let servers = RedisServer::start_many(count);
+    let urls = servers.iter().map(RedisServer::url).collect();
+    (servers, urls)
+}
+
+fn micros(time: f64) -> String {
+    format!("{time:.1} us")
+}

@@ -1,0 +1,154 @@
+//! What a lock costs, in numbers that do not depend on the machine: allocations, and requests to the nodes.
+//!
+//! The nodes answer at once, so that everything happens in the calling thread, whose allocations are counted. Each request
+//! takes one: the boxed future that an object-safe trait with async functions has to return. The rest is the core's.
+#![allow(clippy::unwrap_used, clippy::unnecessary_wraps)] // helpers of tests, not code that must go on
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use redlock_core::{Claim, LockNode, NodeError, Redlock, Refusal, Token, Ttl, Vote, async_trait};
+use redlock_testkit::{ThreadRuntime, block_on};
+
+const TTL: Duration = Duration::from_secs(10);
+
+/// Answers at once, always the same, without allocating; and counts.
+struct Instant {
+    label: String,
+    vote: Vote,
+    requests: [AtomicU64; 3],
+}
+
+const ACQUIRE: usize = 0;
+const EXTEND: usize = 1;
+const RELEASE: usize = 2;
+
+impl Instant {
+    fn answer(&self, operation: usize) -> Result<Vote, NodeError> {
+        self.requests[operation].fetch_add(1, Ordering::Relaxed);
+        Ok(self.vote.clone())
+    }
+}
+
+#[async_trait]
+impl LockNode for Instant {
+    fn label(&self) -> &str {
+        &self.label
+    }
+
+    async fn acquire(&self, _claim: &Claim, _ttl: Ttl) -> Result<Vote, NodeError> {
+        self.answer(ACQUIRE)
+    }
+
+    async fn extend(&self, _claim: &Claim, _ttl: Ttl) -> Result<Vote, NodeError> {
+        self.answer(EXTEND)
+    }
+
+    async fn release(&self, _claim: &Claim) -> Result<Vote, NodeError> {
+        self.answer(RELEASE)
+    }
+}
+
+struct World {
+    nodes: Vec<Arc<Instant>>,
+    redlock: Redlock,
+}
+
+impl World {
+    fn new(nodes: usize, vote: &Vote) -> Self {
+        let node = |number| Instant {
+            label: format!("instant-{number}"),
+            vote: vote.clone(),
+            requests: [const { AtomicU64::new(0) }; 3],
+        };
+        let nodes: Vec<_> = (0..nodes).map(|number| Arc::new(node(number))).collect();
+        let clones = nodes.iter().map(|node| Arc::clone(node) as Arc<dyn LockNode>);
+        let redlock = Redlock::builder(ThreadRuntime).nodes(clones).build().unwrap();
+        Self { nodes, redlock }
+    }
+
+    async fn cycle(&self) {
+        self.redlock.lock("invoice:42", TTL).await.unwrap().release().await.unwrap();
+    }
+
+    async fn refusal(&self) {
+        assert!(self.redlock.try_lock("invoice:42", TTL).await.unwrap().is_none());
+    }
+
+    /// Requests of each kind, which must be as many on every node.
+    fn requests(&self) -> [u64; 3] {
+        let of = |node: &Arc<Instant>| node.requests.each_ref().map(|count| count.load(Ordering::Relaxed));
+        let first = of(&self.nodes[0]);
+        assert!(self.nodes.iter().all(|node| of(node) == first), "on one node other than on the others");
+        first
+    }
+}
+
+fn granting(nodes: usize) -> World {
+    World::new(nodes, &Vote::Granted)
+}
+
+fn refusing(nodes: usize) -> World {
+    World::new(nodes, &Vote::Refused(Refusal::by(Token::from_bytes("somebody"))))
+}
+
+/// Allocations of one run, once what is made at first use has been made.
+fn allocations<F: Future>(run: impl Fn() -> F) -> u64 {
+    const RUNS: u64 = 10;
+    block_on(run());
+    let counted = allocation_counter::measure(|| {
+        block_on(async {
+            for _ in 0..RUNS {
+                run().await;
+            }
+        });
+    });
+    assert_eq!(0, counted.count_current, "something stays behind");
+    // The waker of `block_on` is a rest that falls away here.
+    counted.count_total / RUNS
+}
+
+#[test]
+fn a_cycle_is_one_acquire_and_one_release_per_node() {
+    let world = granting(5);
+    block_on(world.cycle());
+    assert_eq!([1, 0, 1], world.requests());
+}
+
+#[test]
+fn an_extension_is_one_request_per_node() {
+    let world = granting(5);
+    block_on(async {
+        let guard = world.redlock.lock("a", TTL).await.unwrap();
+        guard.extend(TTL).await.unwrap();
+        guard.release().await.unwrap();
+    });
+    assert_eq!([1, 1, 1], world.requests());
+}
+
+#[test]
+fn a_refusal_is_one_acquire_and_one_release_per_node() {
+    let world = refusing(5);
+    block_on(world.refusal());
+    assert_eq!([1, 0, 1], world.requests());
+}
+
+#[test]
+fn allocations_of_a_cycle() {
+    let counted = [1, 3, 5, 9].map(|nodes| {
+        let world = granting(nodes);
+        allocations(|| world.cycle())
+    });
+    assert_eq!([16, 20, 24, 34], counted, "at N = 1, 3, 5, 9");
+}
+
+#[test]
+fn allocations_of_a_refusal() {
+    let counted = [1, 3, 5, 9].map(|nodes| {
+        let world = refusing(nodes);
+        allocations(|| world.refusal())
+    });
+    assert_eq!([19, 25, 31, 45], counted, "at N = 1, 3, 5, 9");
+}
