@@ -223,7 +223,9 @@ async fn no_task_is_left_behind_the_last_guard_and_handle() {
         drop(guards.next().unwrap().leak());
         // Lost, its guard still there.
         let lost = guards.next().unwrap();
-        servers.iter().for_each(|server| drop(server.command(&["DEL", "3"])));
+        for server in &servers {
+            server.command(&["DEL", "3"]);
+        }
         lost.lost().await;
         // Dropped outside of the runtime.
         let outside = guards.next().unwrap();
