@@ -36,6 +36,7 @@ async fn an_async_closure() {
 #[tokio::test]
 async fn a_function_and_a_method() {
     async fn work(lease: Lease) -> bool {
+        tokio::task::yield_now().await;
         lease.is_held()
     }
     struct Job(u32);

@@ -1,10 +1,10 @@
-// A holder in a process of its own, for tests that stop it or hand a lease from one process to another. It says what
-// becomes of its lock on standard output, a line each, and does a step of its work for every line that it reads.
+// A holder in a process of its own, for tests that stop it or hand a lease from one process to another. It says what it
+// does and what becomes of its lock on standard output, a line each, and works when it reads a line.
 //
 // `hold run NODES RESOURCE TTL`: runs the work under the lock
 // `hold keep NODES RESOURCE TTL`: keeps the lock alive, and works until it is told of the loss
 // `hold detach NODES RESOURCE TTL`: locks, and gives the lease away as JSON
-// `hold resume NODES`: goes on with the lease that it reads, and extends it in each step
+// `hold resume NODES`: goes on with the lease that it reads, and extends it for every further line
 // `hold release NODES`: releases the lease that it reads
 //
 // NODES are URLs with commas between, TTL is in milliseconds.
@@ -37,14 +37,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
 }
 
 async fn run(redlock: &Redlock, resource: &str, ttl: u64) -> Result<(), Box<dyn Error>> {
-    let work = async |lease: Lease| {
-        println!("held");
-        let mut lines = input();
-        while lines.recv().await.is_some() {
-            step(&lease);
-        }
-    };
-    match redlock.run(resource, Duration::from_millis(ttl), work).await {
+    let ttl = Duration::from_millis(ttl);
+    match redlock.run(resource, ttl, async |lease| work(&lease, ttl / 2).await).await {
         Ok(()) => println!("done"),
         Err(error) => println!("lost: {error}"),
     }
@@ -52,23 +46,27 @@ async fn run(redlock: &Redlock, resource: &str, ttl: u64) -> Result<(), Box<dyn 
 }
 
 async fn keep(redlock: &Redlock, resource: &str, ttl: u64) -> Result<(), Box<dyn Error>> {
-    let request = redlock.lock(resource, Duration::from_millis(ttl)).keep_alive(KeepAlive::new());
-    let guard = request.await?;
+    let ttl = Duration::from_millis(ttl);
+    let guard = redlock.lock(resource, ttl).keep_alive(KeepAlive::new()).await?;
+    tokio::select! {
+        biased; // the loss first, where both are there
+        loss = guard.lost() => println!("lost: {loss}"),
+        () = work(&guard, ttl / 2) => println!("done"),
+    }
+    Ok(())
+}
+
+/// For every line that is read a step, and another after a while, which it says when it waits for it.
+async fn work(lease: &Lease, pause: Duration) {
+    let step = || println!("{}", if lease.is_held() { "step" } else { "step without the lock" });
     println!("held");
     let mut lines = input();
-    loop {
-        // As a service waits that has seen nothing of the pause: what happened first is looked at first.
-        tokio::select! {
-            biased;
-            loss = guard.lost() => {
-                println!("lost: {loss}");
-                return Ok(());
-            }
-            line = lines.recv() => match line {
-                Some(_) => step(&guard),
-                None => return Ok(()),
-            },
-        }
+    while lines.recv().await.is_some() {
+        step();
+        // On one thread: this runs once the work has been polled.
+        tokio::spawn(async { println!("waits") });
+        tokio::time::sleep(pause).await;
+        step();
     }
 }
 
@@ -96,10 +94,6 @@ async fn resume(redlock: &Redlock) -> Result<(), Box<dyn Error>> {
     }
     println!("released: {:?}", guard.release().await?);
     Ok(())
-}
-
-fn step(lease: &Lease) {
-    println!("{}", if lease.is_held() { "step" } else { "step without the lock" });
 }
 
 async fn read_lease(lines: &mut UnboundedReceiver<String>) -> Result<DetachedLease, Box<dyn Error>> {

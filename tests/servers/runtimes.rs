@@ -120,9 +120,12 @@ async fn paused_time_makes_no_hot_loop() {
 async fn waiting_in_paused_time_makes_no_hot_loop() {
     let runtime: Arc<dyn Runtime> = Arc::new(TokioRuntime::new());
     let nodes: Vec<_> = fake_nodes(5, runtime.clone());
-    let clones = nodes.iter().map(|node| Arc::new(node.clone()) as Arc<dyn LockNode>);
-    let redlock = Builder::new(runtime.clone()).nodes(clones).build().unwrap();
-    let guard = redlock.lock("a", TTL * 100).await.unwrap();
+    let redlock = || {
+        let clones = nodes.iter().map(|node| Arc::new(node.clone()) as Arc<dyn LockNode>);
+        Builder::new(runtime.clone()).nodes(clones).build().unwrap()
+    };
+    let (redlock, other) = (redlock(), redlock());
+    let guard = other.lock("a", TTL * 100).await.unwrap();
     let before = nodes[0].seen(Operation::Acquire);
     let waited = redlock.lock("a", TTL).wait(Duration::from_secs(60)).await;
     assert_eq!(ErrorKind::Contended, waited.unwrap_err().kind());
