@@ -139,6 +139,11 @@ mod tests {
             Some(Duration::from_millis(50)),
             backoff.after(Setback::Contended, end - Duration::from_millis(50), 0)
         );
+        assert_eq!(
+            Some(FLOOR),
+            backoff.after(Setback::Contended, end - FLOOR, 0),
+            "one more, at the very end"
+        );
         assert_eq!(None, backoff.after(Setback::Contended, end, 0));
     }
 

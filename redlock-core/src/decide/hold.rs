@@ -241,6 +241,32 @@ mod tests {
         assert_eq!(LeaseState::Lost(Loss::Expired), hold.state(at(9_700)), "it had expired before");
     }
 
+    #[test]
+    fn the_ttl_is_that_of_the_round_that_the_deadline_comes_from() {
+        let mut hold = held(9_898);
+        assert!(hold.grant(at(9_898), ttl(5_000), at(1)));
+        assert_eq!(Some(ttl(10_000)), hold.ttl(), "the deadline has not moved");
+        assert!(hold.grant(at(9_899), ttl(5_000), at(1)));
+        assert_eq!(Some(ttl(5_000)), hold.ttl());
+    }
+
+    #[test]
+    fn what_was_never_granted_cannot_have_expired() {
+        let mut hold = Hold::none();
+        assert_eq!(None, hold.over());
+        hold.end(Loss::Released, at(5));
+        assert_eq!(Some(&Loss::Released), hold.over());
+        assert_eq!(LeaseState::Lost(Loss::Released), hold.state(at(5)));
+    }
+
+    #[test]
+    fn a_loss_says_why() {
+        assert_eq!("its validity has passed", Loss::Expired.to_string());
+        assert_eq!("it was released", Loss::Released.to_string());
+        let gone = Loss::NotOurs { holder: None }.to_string();
+        assert_eq!("a quorum of nodes does not have it any more", gone);
+    }
+
     #[derive(Clone, Debug)]
     enum Event {
         Grant(u64),

@@ -220,6 +220,26 @@ mod tests {
     }
 
     #[test]
+    fn a_write_is_in_flight_until_its_call_has_ended() {
+        let mut trace = Trace::default();
+        assert!(!trace.is_in_flight() && !trace.pursue().is_written());
+        trace.begin(A);
+        trace.begin(A);
+        trace.settle(true);
+        assert!(trace.is_in_flight() && trace.pursue().is_written());
+        trace.lose();
+        assert!(!trace.is_in_flight());
+    }
+
+    #[test]
+    fn what_another_process_wrote_may_be_there_and_may_still_come() {
+        let foreign = || Trace::foreign().pursue();
+        assert_ne!(Next::Done, foreign().answered(answer(true, A, 0), TIMEOUT), "a refill may come behind");
+        assert_ne!(Next::Done, foreign().answered(answer(false, A, 0), TIMEOUT));
+        assert_eq!(Next::Again(at(0)), foreign().failed(at(0)));
+    }
+
+    #[test]
     fn a_new_write_after_all_are_settled_has_a_connection_of_its_own() {
         let mut trace = Trace::default();
         trace.begin(A);

@@ -63,10 +63,17 @@ mod tests {
     }
 
     #[test]
+    fn no_try_comes_at_the_end_itself() {
+        assert_eq!(None, again(at(0), at(1), 0));
+        assert_eq!(Some(at(1)), again(at(0), at(2), 0));
+    }
+
+    #[test]
     fn a_short_outage_costs_several_tries_not_the_lock() {
         // 10 s: renewed at 3.3 s, lost at 9.7 s.
         let mut tries = vec![at(3_300)];
         while let Some(next) = again(*tries.last().unwrap(), at(9_698), u64::MAX) {
+            assert!(next > *tries.last().unwrap(), "a hot loop");
             tries.push(next);
         }
         assert!(tries.iter().filter(|at_| **at_ < at(9_000)).count() >= 8, "{tries:?}");

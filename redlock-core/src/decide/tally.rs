@@ -208,6 +208,13 @@ mod tests {
     }
 
     #[test]
+    fn what_was_said_and_what_still_may_be() {
+        use Standing::{Failed, Granted, Pending, Refused};
+        let tally = Tally::of([Granted, Granted, Granted, Refused, Pending, Pending, Failed]);
+        assert_eq!((4, 5, 6), (tally.answered(), tally.may_grant(), tally.may_answer()));
+    }
+
+    #[test]
     fn a_claim_is_no_quorum_only_by_failures_alone() {
         use Standing::{Failed, Granted, Pending, Refused};
         let decide = |votes: [Standing; 5]| Tally::of(votes).decide(Question::Claim, 3);
