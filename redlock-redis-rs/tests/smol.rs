@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use redlock_redis_rs::{
-    Claim, IntoResources, LockNode, NodeErrorKind, Options, Token, Ttl, Vote, builder_with, node,
+    Claim, IntoResources, LockNode, NodeErrorKind, Options, Resource, Token, Ttl, Vote, builder_with, node,
 };
 use redlock_testkit::RedisServer;
 use smol::Timer;
@@ -71,4 +71,18 @@ fn a_lock_is_taken_and_released() {
         redlock.close().await;
     }));
     assert!(servers.iter().all(|server| server.keys().is_empty()));
+}
+
+#[test]
+fn a_change_is_told() {
+    let server = RedisServer::start();
+    let node = node(server.url(), &Options::smol()).unwrap();
+    let resource = Resource::new("a").unwrap();
+    smol::block_on(soon(async {
+        for change in ["SET a theirs", "DEL a", "FLUSHALL", "CLIENT KILL TYPE normal"] {
+            let watch = node.watch(&resource).await.unwrap();
+            server.command(&change.split(' ').collect::<Vec<_>>());
+            watch.changed.await;
+        }
+    }));
 }
