@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::adapter::IntoConnector;
 use redlock_testkit::RedisServer;
-use redlock_wire::{Command as Request, Connection, Connector, Reply, Sent};
+use redlock_wire::{Command as Request, Connection, Connector, Hub, Reply, Sent};
 
 /// A server for `localhost` and the loopback addresses, and its authority's certificate.
 struct Secure {
@@ -75,7 +75,7 @@ fn openssl(folder: &Path, args: &[&str]) {
 async fn a_certificate_of_an_unknown_authority_is_refused() {
     let secure = Secure::start("unknown");
     let connector = format!("rediss://:hunter2@localhost:{}", secure.port).into_connector().unwrap();
-    let Err(failure) = connector.connect().await else { panic!("it connects") };
+    let Err(failure) = connector.connect(&Hub::default()).await else { panic!("it connects") };
     assert_eq!(Sent::No, failure.sent);
     assert!(failure.message.to_lowercase().contains("certificate"), "{}", failure.message);
     assert!(!failure.message.contains("hunter2"), "{}", failure.message);
@@ -102,7 +102,7 @@ async fn connects_to_the_server_in_the_environment() {
     let port = std::env::var(PORT).expect("the port of a server with TLS");
     for host in ["localhost", "127.0.0.1", "[::1]"] {
         let connector = format!("rediss://{host}:{port}").into_connector().unwrap();
-        let connection = connector.connect().await.unwrap();
+        let connection = connector.connect(&Hub::default()).await.unwrap();
         let set = Request::SetIfAbsent { key: host.as_bytes(), value: b"v", millis: 60_000, get: false };
         assert_eq!(Reply::Bytes(b"OK".to_vec()), connection.call(set).await.unwrap());
     }

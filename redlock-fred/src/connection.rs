@@ -21,10 +21,16 @@ use fred::interfaces::{AuthInterface, ClientLike, KeysInterface};
 use fred::types::config::{Blocking, Config, ConnectionConfig, PerformanceConfig, TcpConfig};
 use fred::types::{ConnectHandle, CustomCommand, Expiration, RespVersion, SetOptions, Value};
 use futures_util::future::{BoxFuture, Either, FutureExt, Shared, poll_immediate, select};
-use redlock_wire::{Command, Failure, Reply};
+use redlock_wire::{Command, Failure, Hub, Reply};
 use tokio::task::AbortHandle;
 
+use crate::push::Pushes;
 use crate::reply;
+
+/// So many pushes may wait for the task that passes them on. What is lost of more completes all watches of the connection,
+/// which does no harm but costs an arm each. fred's 32 would be lost to one busy task; but fred makes nine channels of this
+/// size in advance: 0.5 MB a node, where 4096 would take 3.5 MB.
+const PUSHES: usize = 512;
 
 /// How to reach one server with fred.
 #[derive(Clone)]
@@ -52,7 +58,7 @@ impl Connector {
     ///
     /// Not in RESP3 from the start: there fred authenticates by an inline `HELLO`, which a password with a space or a
     /// quote in it breaks.
-    async fn open(&self) -> Result<Connection, Error> {
+    async fn open(&self, hub: &Hub) -> Result<Connection, Error> {
         let config = Config {
             version: RespVersion::RESP2,
             fail_fast: true,
@@ -69,14 +75,17 @@ impl Connector {
             tcp: TcpConfig { nodelay: Some(true), linger: Some(Duration::ZERO), ..TcpConfig::default() },
             ..ConnectionConfig::default()
         };
-        let performance =
-            PerformanceConfig { default_command_timeout: Duration::ZERO, ..PerformanceConfig::default() };
+        let performance = PerformanceConfig {
+            default_command_timeout: Duration::ZERO,
+            broadcast_channel_capacity: PUSHES,
+            ..PerformanceConfig::default()
+        };
         let client = Client::new(config, Some(performance), Some(connection), None);
 
         let mut connected = pin!(client.wait_for_connect());
         // Subscribes: what happened before its first poll would pass unseen.
         let _not_yet = poll_immediate(connected.as_mut()).await;
-        let connection = Connection::over(client.clone());
+        let connection = Connection::over(client.clone(), hub);
         match select(connected, connection.task.ended.clone()).await {
             Either::Left((connected, _)) => connected.map(|()| connection),
             Either::Right(((), _)) => Err(Error::new_canceled()),
@@ -87,10 +96,10 @@ impl Connector {
 impl redlock_wire::Connector for Connector {
     type Connection = Connection;
 
-    async fn connect(&self) -> Result<Connection, Failure> {
+    async fn connect(&self, hub: &Hub) -> Result<Connection, Failure> {
         let connected = async {
-            let connection = self.open().await?;
-            connection.switch_to_resp3().await?;
+            let mut connection = self.open(hub).await?;
+            connection.resp3 = connection.switch_to_resp3().await?;
             Ok(connection)
         };
         connected.await.map_err(|error| reply::not_connected(&error, self.config.password.as_deref()))
@@ -108,20 +117,23 @@ impl fmt::Debug for Connector {
 pub struct Connection {
     client: Client,
     task: Task,
+    resp3: bool,
+    _pushes: Pushes,
 }
 
 impl Connection {
     /// Starts fred's task.
-    fn over(client: Client) -> Self {
+    fn over(client: Client, hub: &Hub) -> Self {
+        let pushes = Pushes::of(&client, hub);
         let task = Task::new(client.connect());
-        Self { client, task }
+        Self { client, task, resp3: false, _pushes: pushes }
     }
 
-    /// Asks for RESP3, and stays with RESP2 where the server refuses.
-    async fn switch_to_resp3(&self) -> Result<(), Error> {
+    /// Asks for RESP3, and stays with RESP2 where the server refuses. Whether it has it.
+    async fn switch_to_resp3(&self) -> Result<bool, Error> {
         match select(pin!(self.client.hello(RespVersion::RESP3, None, None)), self.task.ended.clone()).await {
             Either::Left((Err(error), _)) if !reply::refuses_resp3(&error) => Err(error),
-            Either::Left(_) => Ok(()),
+            Either::Left((answer, _)) => Ok(answer.is_ok()),
             Either::Right(((), _)) => Err(Error::new_canceled()),
         }
     }
@@ -182,6 +194,10 @@ impl redlock_wire::Connection for Connection {
             [command] => self.call(*command).await.map(|reply| vec![reply]),
             commands => self.while_alive(pin!(self.send_all(commands))).await,
         }
+    }
+
+    fn pushes(&self) -> bool {
+        self.resp3
     }
 
     async fn lost(&self) {

@@ -15,6 +15,10 @@
 //! All of [`redlock_core`] is here too: one dependency is enough. Every node opens a connection of its own; a client that
 //! the application has already is not shared, since it may reconnect and replay, which is unsafe for a lock.
 //!
+//! To be woken when a lock becomes free, a node has the server tell it of changes: in RESP3, and where its user may
+//! `+client|tracking +client|caching` and `+pttl`. Otherwise waiters ask again from time to time; a warning says so once.
+//! fred does not tell of a `FLUSHALL`: those who wait then find out when they next ask.
+//!
 //! | feature | does |
 //! |---|---|
 //! | `tokio` (default) | [`builder`], on tokio |
@@ -28,6 +32,7 @@
 mod address;
 mod builder;
 mod connection;
+mod push;
 mod reply;
 mod tls;
 

@@ -10,7 +10,7 @@ use fred::types::config::{Config, ServerConfig};
 use futures_util::future::poll_immediate;
 use redlock_fred::{Connection, Connector, IntoConnector};
 use redlock_testkit::RedisServer;
-use redlock_wire::{Command, Connection as _, Connector as _, Failure, Reply, Sent};
+use redlock_wire::{Command, Connection as _, Connector as _, Failure, Hub, Reply, Sent};
 use scripted::{Answer, Scripted, greet};
 use tokio::runtime::Handle;
 
@@ -24,7 +24,7 @@ fn connector(port: u16) -> Connector {
 }
 
 async fn connect(port: u16) -> Connection {
-    connector(port).connect().await.unwrap()
+    connector(port).connect(&Hub::default()).await.unwrap()
 }
 
 fn set<'a>(key: &'a [u8], value: &'a [u8], get: bool) -> Command<'a> {
@@ -150,8 +150,8 @@ async fn a_dropped_attempt_to_connect_leaves_no_task() {
     let tasks = || Handle::current().metrics().num_alive_tasks();
     let before = tasks();
     {
-        let connector = connector(silent.port());
-        let mut attempt = std::pin::pin!(connector.connect());
+        let (connector, hub) = (connector(silent.port()), Hub::default());
+        let mut attempt = std::pin::pin!(connector.connect(&hub));
         soon(async {
             while silent.seen("PING") == 0 {
                 assert!(poll_immediate(attempt.as_mut()).await.is_none());
@@ -257,7 +257,7 @@ async fn authenticates_and_selects_the_database() {
         server: ServerConfig::new_centralized("127.0.0.1", server.port()),
         ..Config::default()
     };
-    let connection = config.into_connector().unwrap().connect().await.unwrap();
+    let connection = config.into_connector().unwrap().connect(&Hub::default()).await.unwrap();
     assert_eq!(bytes("ann"), connection.call(other("ACL", &[b"WHOAMI"])).await.unwrap());
     assert_eq!(bytes("OK"), connection.call(set(b"k", b"v", false)).await.unwrap());
     assert!(only_client(&server).await.contains(" db=3 "));
@@ -272,7 +272,7 @@ async fn a_failed_connect_says_why_and_not_the_password() {
             server: ServerConfig::new_centralized("127.0.0.1", server.port()),
             ..Config::default()
         };
-        let outcome = config.into_connector().unwrap().connect().await;
+        let outcome = config.into_connector().unwrap().connect(&Hub::default()).await;
         let Err(Failure { sent: Sent::No, message }) = outcome else { panic!("it connects") };
         assert!(!message.contains(password) && !message.contains('\n'), "{message}");
         message
@@ -282,7 +282,7 @@ async fn a_failed_connect_says_why_and_not_the_password() {
     assert!(refused(no_auth, "hunter2").await.contains("unknown command"));
 
     let port = RedisServer::start().port(); // the server is gone after this
-    let gone = connector(port).connect().await.err().unwrap();
+    let gone = connector(port).connect(&Hub::default()).await.err().unwrap();
     assert_eq!(Sent::No, gone.sent);
     assert!(gone.message.contains("Connection refused"), "{}", gone.message);
 }
@@ -291,7 +291,7 @@ async fn a_failed_connect_says_why_and_not_the_password() {
 async fn connects_over_ipv6() {
     let server = started_with(&["--bind", "127.0.0.1", "::1"]);
     let connector = format!("redis://[::1]:{}", server.port()).into_connector().unwrap();
-    let connection = connector.connect().await.unwrap();
+    let connection = connector.connect(&Hub::default()).await.unwrap();
     assert_eq!(bytes("OK"), connection.call(set(b"k", b"v", false)).await.unwrap());
 }
 
@@ -301,6 +301,24 @@ async fn connects_over_a_unix_socket() {
     let server = RedisServer::builder().unix_socket().start();
     let path = server.socket().unwrap();
     let connector = format!("unix://{}", path.display()).into_connector().unwrap();
-    let connection = connector.connect().await.unwrap();
+    let connection = connector.connect(&Hub::default()).await.unwrap();
     assert_eq!(bytes("OK"), connection.call(set(b"k", b"v", false)).await.unwrap());
+}
+
+/// fred keeps the push to itself that tells of it. Should it pass it on one day, this fails, and `push` has less to say.
+#[cfg(feature = "tokio")]
+#[tokio::test]
+async fn a_flush_is_not_told_and_takes_nothing_from_later_watches() {
+    use redlock_fred::{LockNode, Options, Resource, node};
+
+    let server = RedisServer::start();
+    let node = node(server.url(), &Options::tokio()).unwrap();
+    let watch = async |name| node.watch(&Resource::new(name).unwrap()).await.unwrap().changed;
+    server.command(&["SET", "a", "theirs"]);
+    let flushed = watch("a").await;
+    server.command(&["FLUSHALL"]);
+    let later = watch("a").await;
+    assert!(poll_immediate(flushed).await.is_none());
+    server.command(&["SET", "a", "theirs"]);
+    soon(later).await;
 }

@@ -18,9 +18,9 @@ use redis::aio::{MultiplexedConnection, SendError};
 use redis::{
     AsyncConnectionConfig, Client, Cmd, ConnectionInfo, Pipeline, ProtocolVersion, PushInfo, RedisError,
 };
-use redlock_wire::{Command, Failure, Reply};
+use redlock_wire::{Command, Failure, Hub, Reply};
 
-use crate::reply;
+use crate::{push, reply};
 
 /// So many commands may wait for the driver task. The client's 50 costs a fifth of the throughput at a thousand tasks.
 const BUFFER: usize = 1024;
@@ -47,17 +47,19 @@ impl Connector {
         &self.info
     }
 
-    async fn open(&self, protocol: ProtocolVersion) -> Result<Connection, RedisError> {
+    async fn open(&self, protocol: ProtocolVersion, hub: &Hub) -> Result<Connection, RedisError> {
         let loss = Arc::new(Loss::default());
         // The caller bounds the time, of connecting and of each command.
         let mut config = AsyncConnectionConfig::new()
             .set_connection_timeout(None)
             .set_response_timeout(None)
             .set_pipeline_buffer_size(BUFFER);
-        if protocol != ProtocolVersion::RESP2 {
-            let driver = Driver(Arc::clone(&loss));
-            config = config.set_push_sender(move |_: PushInfo| {
+        let pushes = protocol != ProtocolVersion::RESP2;
+        if pushes {
+            let (driver, hub) = (Driver(Arc::clone(&loss)), hub.clone());
+            config = config.set_push_sender(move |info: PushInfo| {
                 let Driver(_) = &driver;
+                push::tell(&hub, &info);
                 Ok::<(), SendError>(())
             });
         }
@@ -66,16 +68,16 @@ impl Connector {
         let login = self.info.redis_settings().clone().set_protocol(protocol);
         let client = Client::open(self.info.clone().set_tcp_settings(tcp).set_redis_settings(login))?;
         let client = client.get_multiplexed_async_connection_with_config(&config).await?;
-        Ok(Connection { client, loss })
+        Ok(Connection { client, loss, pushes })
     }
 }
 
 impl redlock_wire::Connector for Connector {
     type Connection = Connection;
 
-    async fn connect(&self) -> Result<Connection, Failure> {
-        let connection = match self.open(ProtocolVersion::RESP3).await {
-            Err(error) if reply::refuses_resp3(&error) => self.open(ProtocolVersion::RESP2).await,
+    async fn connect(&self, hub: &Hub) -> Result<Connection, Failure> {
+        let connection = match self.open(ProtocolVersion::RESP3, hub).await {
+            Err(error) if reply::refuses_resp3(&error) => self.open(ProtocolVersion::RESP2, hub).await,
             outcome => outcome,
         };
         connection.map_err(|error| reply::not_connected(&error))
@@ -93,6 +95,7 @@ impl fmt::Debug for Connector {
 pub struct Connection {
     client: MultiplexedConnection,
     loss: Arc<Loss>,
+    pushes: bool,
 }
 
 impl Connection {
@@ -137,6 +140,10 @@ impl redlock_wire::Connection for Connection {
             Ok(values) => Ok(values.into_iter().map(reply::of_value).collect()),
             Err(error) => Err(Failure::maybe_sent(&error.to_string())),
         })
+    }
+
+    fn pushes(&self) -> bool {
+        self.pushes
     }
 
     async fn lost(&self) {

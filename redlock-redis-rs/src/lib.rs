@@ -16,6 +16,9 @@
 //! All of [`redlock_core`] is here too: one dependency is enough. Every node opens a connection of its own; a connection
 //! that the application has already is not shared, since it may wait where a lock must not.
 //!
+//! To be woken when a lock becomes free, a node has the server tell it of changes: in RESP3, and where its user may
+//! `+client|tracking +client|caching` and `+pttl`. Otherwise waiters ask again from time to time; a warning says so once.
+//!
 //! | feature | does |
 //! |---|---|
 //! | `tokio` (default) | `builder`, on tokio |
@@ -33,6 +36,8 @@ mod address;
 mod builder;
 #[cfg(any(feature = "tokio", feature = "smol"))]
 mod connection;
+#[cfg(any(feature = "tokio", feature = "smol"))]
+mod push;
 #[cfg(any(feature = "tokio", feature = "smol"))]
 mod reply;
 #[cfg(any(feature = "tokio", feature = "smol"))]

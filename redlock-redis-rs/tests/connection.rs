@@ -10,9 +10,9 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use redlock_redis_rs::{Connection, Connector, IntoConnector};
+use redlock_redis_rs::{Connection, Connector, IntoConnector, LockNode, Options, Resource, node};
 use redlock_testkit::RedisServer;
-use redlock_wire::{Command, Connection as _, Connector as _, Reply, Sent};
+use redlock_wire::{Command, Connection as _, Connector as _, Hub, Reply, Sent};
 use scripted::{Answer, Scripted, greet};
 use tokio::runtime::Handle;
 
@@ -24,7 +24,7 @@ fn connector(port: u16) -> Connector {
 }
 
 async fn connect(port: u16) -> Connection {
-    connector(port).connect().await.unwrap()
+    connector(port).connect(&Hub::default()).await.unwrap()
 }
 
 fn set<'a>(key: &'a [u8], value: &'a [u8], get: bool) -> Command<'a> {
@@ -199,7 +199,7 @@ async fn speaks_resp3_and_falls_back_to_resp2_where_hello_is_refused() {
 async fn a_failed_connect_says_why_and_not_the_password() {
     let refused = |server: RedisServer, password: &'static str| async move {
         let url = format!("redis://:{password}@127.0.0.1:{}", server.port());
-        let failure = url.into_connector().unwrap().connect().await.expect_err("it connects");
+        let failure = url.into_connector().unwrap().connect(&Hub::default()).await.expect_err("it connects");
         assert_eq!(Sent::No, failure.sent);
         assert!(!failure.message.contains(password) && !failure.message.contains('\n'), "{failure:?}");
         failure.message
@@ -211,7 +211,7 @@ async fn a_failed_connect_says_why_and_not_the_password() {
 
     let server = RedisServer::start();
     server.kill();
-    let gone = connector(server.port()).connect().await.expect_err("it connects");
+    let gone = connector(server.port()).connect(&Hub::default()).await.expect_err("it connects");
     assert_eq!(Sent::No, gone.sent);
     assert!(gone.message.contains("refused"), "{}", gone.message);
 }
@@ -221,7 +221,7 @@ async fn logs_in_with_any_password() {
     let server = RedisServer::start();
     server.command(&["ACL", "SETUSER", "ann", "on", ">two words, a \" and a \r\n", "~*", "+@all"]);
     let url = format!("redis://ann:two%20words,%20a%20%22%20and%20a%20%0D%0A@127.0.0.1:{}/3", server.port());
-    let connection = url.into_connector().unwrap().connect().await.unwrap();
+    let connection = url.into_connector().unwrap().connect(&Hub::default()).await.unwrap();
     assert_eq!(bytes("ann"), connection.call(other("ACL", &[b"WHOAMI"])).await.unwrap());
 }
 
@@ -229,6 +229,20 @@ async fn logs_in_with_any_password() {
 async fn connects_over_ipv6() {
     let server = RedisServer::builder().arg("--bind").arg("127.0.0.1").arg("::1").start();
     let connector = format!("redis://[::1]:{}", server.port()).into_connector().unwrap();
-    let connection = connector.connect().await.unwrap();
+    let connection = connector.connect(&Hub::default()).await.unwrap();
     assert_eq!(bytes("OK"), connection.call(set(b"k", b"v", false)).await.unwrap());
+}
+
+#[tokio::test]
+async fn a_flush_completes_all_watches() {
+    let server = RedisServer::start();
+    let node = node(server.url(), &Options::tokio()).unwrap();
+    for flush in ["FLUSHALL", "FLUSHDB"] {
+        server.command(&["SET", "a", "theirs"]);
+        let watch = async |name| node.watch(&Resource::new(name).unwrap()).await.unwrap().changed;
+        let (taken, free) = (watch("a").await, watch("b").await);
+        server.command(&[flush]);
+        soon(taken).await;
+        soon(free).await;
+    }
 }

@@ -13,3 +13,5 @@ mod servers;
 #[cfg(any(feature = "tls-rustls", feature = "tls-native-tls"))]
 #[path = "../../tests/tls.rs"]
 mod tls;
+#[path = "../../tests/watch.rs"]
+mod watch;

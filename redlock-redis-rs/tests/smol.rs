@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use redlock_redis_rs::{
     BoxFuture, Claim, IntoResources, KeepAlive, Lease, LockNode, Loss, NodeErrorKind, Options, Released,
-    Runtime, SmolRuntime, Token, Ttl, Vote, builder_with, node,
+    Resource, Runtime, SmolRuntime, Token, Ttl, Vote, builder_with, node,
 };
 use redlock_testkit::RedisServer;
 use smol::Timer;
@@ -133,4 +133,18 @@ fn locks_are_kept_alive_and_no_task_is_left_behind() {
         }
     }));
     assert!(servers.iter().all(|server| server.keys().is_empty()));
+}
+
+#[test]
+fn a_change_is_told() {
+    let server = RedisServer::start();
+    let node = node(server.url(), &Options::smol()).unwrap();
+    let resource = Resource::new("a").unwrap();
+    smol::block_on(soon(async {
+        for change in ["SET a theirs", "DEL a", "FLUSHALL", "CLIENT KILL TYPE normal"] {
+            let watch = node.watch(&resource).await.unwrap();
+            server.command(&change.split(' ').collect::<Vec<_>>());
+            watch.changed.await;
+        }
+    }));
 }

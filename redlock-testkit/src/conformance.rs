@@ -121,6 +121,7 @@ mod many;
 mod names;
 mod release;
 mod stage;
+mod watch;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -225,6 +226,14 @@ macro_rules! __conformance_cases {
             inspect::inspect_changes_nothing
             inspect::inspect_of_what_is_no_lock_is_an_error
             inspect::capabilities_tell_whether_inspect_answers
+            watch::watch_tells_how_a_resource_stands
+            watch::watch_of_what_expired_tells_that_it_is_free
+            watch::watch_changes_nothing
+            watch::a_release_over_the_same_client_completes_a_watch
+            watch::a_release_by_another_client_completes_a_watch
+            watch::no_release_is_missed_while_a_watch_begins
+            watch::a_change_completes_all_watches_of_a_resource
+            watch::capabilities_tell_whether_watch_answers
             names::resource_names_are_binary_safe
             names::resources_are_not_joined
             names::the_longest_names_work

@@ -8,14 +8,20 @@
 //! Scripts are called by their SHA-1, and sent whole where the server has lost them. Not so the one that creates keys: it
 //! is always sent whole. Its second sending could overtake the release that undoes it, which then would answer, over the
 //! same connection, that nothing was there.
+//!
+//! A watch is `CLIENT CACHING YES` with `PTTL` right behind it, in one write. The server tracks the keys of the one
+//! command that follows `CACHING`, if that command only reads and did not fail; anything in between would take its place.
+//! `PTTL` alone tells whether the key is there and for how long, at one moment, for a key of any type; a script could tell
+//! no more, and one that the server has lost would use up the `CACHING`.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
-use redlock_core::{Claim, Holding, NodeError, Resource, Ttl, Vote};
+use redlock_core::{Claim, Holding, NodeError, Resource, Ttl, Vote, Watch};
 use smallvec::{SmallVec, smallvec};
 
 use crate::connection::{Command, Connection, Failure, Reply};
+use crate::push::Hub;
 use crate::reply::{self, unanswered};
 
 /// A Lua script, called by the SHA-1 of its text.
@@ -37,6 +43,9 @@ const ACQUIRE: &str = include_str!("scripts/acquire.lua");
 static EXTEND: Script = script!("scripts/extend.lua");
 static INSPECT: Script = script!("scripts/inspect.lua");
 static RELEASE: Script = script!("scripts/release.lua");
+
+/// Has the server track the keys that the next command reads.
+pub(crate) const CACHING: Command<'static> = Command::Other { name: "CLIENT", args: &[b"CACHING", b"YES"] };
 
 /// The texts of the scripts that are called by their SHA-1, for `SCRIPT LOAD`.
 pub(crate) fn scripts() -> [&'static str; 3] {
@@ -107,6 +116,21 @@ pub(crate) async fn inspect<C: Connection>(
     let over = Over { keys: smallvec![key(prefix, resource)], count: "1".into(), token: None, millis: None };
     let reply = run(connection, &INSPECT, over).await;
     reply::holding(reply.map_err(|failure| unanswered(&failure))?, resource)
+}
+
+/// Watches a resource, and reads how it stands.
+pub(crate) async fn watch<C: Connection>(
+    connection: &C,
+    hub: &Hub,
+    prefix: &[u8],
+    resource: &Resource,
+) -> Result<Watch, NodeError> {
+    let key = key(prefix, resource);
+    // Before the server is asked: its push may come with its reply.
+    let changed = hub.watch(&key);
+    let pair = [CACHING, Command::Other { name: "PTTL", args: &[&key] }];
+    let replies = connection.pipeline(&pair).await.map_err(|failure| unanswered(&failure))?;
+    Ok(Watch::new(reply::availability(&replies)?, changed))
 }
 
 /// Runs a script over the claim's keys; where the server does not know it (any more), sends it along.

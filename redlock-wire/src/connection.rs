@@ -6,6 +6,7 @@
 use std::fmt;
 use std::future::Future;
 
+use crate::push::Hub;
 use crate::reply::published;
 
 /// How to reach one server. Made without I/O; every call of [`connect`](Connector::connect) opens a new connection.
@@ -17,7 +18,9 @@ pub trait Connector: Send + Sync + 'static {
     ///
     /// The caller bounds the time, by dropping the future. A connection never reconnects by itself and never sends a
     /// command twice. The error's message goes into reports and logs: it must not contain a password.
-    fn connect(&self) -> impl Future<Output = Result<Self::Connection, Failure>> + Send;
+    ///
+    /// The connection tells the hub what its server pushes, where it [can](Connection::pushes).
+    fn connect(&self, hub: &Hub) -> impl Future<Output = Result<Self::Connection, Failure>> + Send;
 }
 
 /// One ordered connection. Dropping it closes it, and what it has not sent yet is never sent.
@@ -27,8 +30,11 @@ pub trait Connection: Send + Sync + 'static {
     /// No time limit of its own: the caller drops the future. An error reply of the server is an `Ok`.
     fn call(&self, command: Command<'_>) -> impl Future<Output = Result<Reply, Failure>> + Send;
 
-    /// Sends several commands in one write, and waits for all replies.
+    /// Sends several commands in one write, with nothing in between, and waits for all replies.
     fn pipeline(&self, commands: &[Command<'_>]) -> impl Future<Output = Result<Vec<Reply>, Failure>> + Send;
+
+    /// Whether the hub is told what the server pushes: in RESP3. If so, tracking is switched on for this connection.
+    fn pushes(&self) -> bool;
 
     /// Completes when the connection is lost, without any command having to fail first where the client can tell.
     fn lost(&self) -> impl Future<Output = ()> + Send;

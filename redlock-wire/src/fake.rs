@@ -8,6 +8,7 @@ use std::time::Duration;
 use event_listener::Event;
 
 use crate::connection::{Command, Connection, Connector, Failure, Reply};
+use crate::push::Hub;
 
 /// Far above what anything here takes; what runs into it hangs.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
@@ -22,6 +23,8 @@ struct Inner {
     /// Fires whenever anything here changes.
     changed: Event,
     calls: Mutex<Vec<&'static str>>,
+    /// Of the last connection.
+    hub: Mutex<Hub>,
     connects: AtomicUsize,
     open: AtomicUsize,
     /// Connections up to this number are lost.
@@ -39,12 +42,29 @@ pub(crate) struct Mood {
     pub(crate) info: Reply,
     pub(crate) set: Reply,
     pub(crate) get: Reply,
+    /// What `CLIENT` answers; `None` where the client has no RESP3.
+    pub(crate) client: Option<Reply>,
+    pub(crate) pttl: Reply,
+    /// A key of which the server pushes ahead of its reply to `PTTL`.
+    pub(crate) pushed: &'static [u8],
 }
 
 impl Default for Mood {
     fn default() -> Self {
         let info = Reply::Bytes(b"redis_version:7.0.15\r\nrun_id:fake\r\n".to_vec());
-        Self { accepts: Ok(true), answers: true, knows_scripts: true, info, set: Reply::Nil, get: Reply::Nil }
+        let client = Some(Reply::Bytes(b"OK".to_vec()));
+        let (set, get, pttl) = (Reply::Nil, Reply::Nil, Reply::Int(-2));
+        Self {
+            accepts: Ok(true),
+            answers: true,
+            knows_scripts: true,
+            info,
+            set,
+            get,
+            client,
+            pttl,
+            pushed: b"",
+        }
     }
 }
 
@@ -69,6 +89,11 @@ impl Fake {
     /// How many connections are open.
     pub(crate) fn open(&self) -> usize {
         self.0.open.load(Ordering::SeqCst)
+    }
+
+    /// The hub of the last connection: what it is told, the server pushes.
+    pub(crate) fn hub(&self) -> Hub {
+        self.0.hub.lock().unwrap().clone()
     }
 
     /// The names of the commands since the last look, without those of the handshake.
@@ -99,11 +124,12 @@ impl Fake {
 impl Connector for Fake {
     type Connection = FakeConnection;
 
-    async fn connect(&self) -> Result<FakeConnection, Failure> {
+    async fn connect(&self, hub: &Hub) -> Result<FakeConnection, Failure> {
         let number = self.0.connects.fetch_add(1, Ordering::SeqCst) + 1;
         self.0.changed.notify(usize::MAX);
         self.wait(|fake| fake.mood().accepts != Ok(false)).await;
         self.mood().accepts.map_err(Failure::not_sent)?;
+        *self.0.hub.lock().unwrap() = hub.clone();
         self.0.open.fetch_add(1, Ordering::SeqCst);
         self.0.changed.notify(usize::MAX);
         Ok(FakeConnection { fake: self.clone(), number })
@@ -130,10 +156,7 @@ impl FakeConnection {
 
 impl Connection for FakeConnection {
     async fn call(&self, command: Command<'_>) -> Result<Reply, Failure> {
-        let name = match command {
-            Command::SetIfAbsent { .. } => "SET",
-            Command::Other { name, .. } => name,
-        };
+        let name = command.name();
         if self.is_lost() {
             return Err(Failure::maybe_sent("cut"));
         }
@@ -151,12 +174,43 @@ impl Connection for FakeConnection {
     }
 
     async fn pipeline(&self, commands: &[Command<'_>]) -> Result<Vec<Reply>, Failure> {
-        let mut replies = vec![Reply::Bytes(b"sha".to_vec()); commands.len()];
-        replies[0] = self.fake.mood().info;
-        Ok(replies)
+        let names: Vec<_> = commands.iter().map(Command::name).collect();
+        let mood = self.fake.mood();
+        if !names.contains(&"INFO") {
+            if self.is_lost() {
+                return Err(Failure::maybe_sent("cut"));
+            }
+            self.fake.0.calls.lock().unwrap().extend(&names);
+            if !mood.answers {
+                return pending().await;
+            }
+        }
+        if names.contains(&"PTTL") {
+            self.fake.hub().changed(mood.pushed);
+        }
+        let reply = |name| match name {
+            "INFO" => mood.info.clone(),
+            "CLIENT" => mood.client.clone().expect("asked of those that have RESP3"),
+            "PTTL" => mood.pttl.clone(),
+            _ => Reply::Bytes(b"sha".to_vec()),
+        };
+        Ok(names.into_iter().map(reply).collect())
+    }
+
+    fn pushes(&self) -> bool {
+        self.fake.mood().client.is_some()
     }
 
     async fn lost(&self) {
         self.fake.wait(|_| self.is_lost()).await;
+    }
+}
+
+impl Command<'_> {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::SetIfAbsent { .. } => "SET",
+            Self::Other { name, .. } => name,
+        }
     }
 }

@@ -2,7 +2,7 @@
 //! connection healthy.
 //!
 //! Applications use an adapter (`redlock-redis-rs`, `redlock-fred`), not this crate. An adapter for another client brings
-//! a [`Connector`] and a [`Connection`], and has its nodes by [`Node::new`].
+//! a [`Connector`] and a [`Connection`], tells a [`Hub`] what the server pushes, and has its nodes by [`Node::new`].
 
 mod address;
 mod backoff;
@@ -13,6 +13,7 @@ mod fake;
 mod handshake;
 mod node;
 mod options;
+mod push;
 mod reply;
 mod slot;
 mod supervisor;
@@ -23,3 +24,4 @@ pub use crate::address::{Address, Endpoint};
 pub use crate::connection::{Command, Connection, Connector, Failure, Reply, Sent};
 pub use crate::node::Node;
 pub use crate::options::Options;
+pub use crate::push::Hub;

@@ -6,12 +6,12 @@
 //! then has fewer late requests to carry out, and requests to it fail at once instead of running into their timeout.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use redlock_core::{
     Capabilities, Claim, ConnectionId, Holding, Instant, LockNode, NodeError, NodeErrorKind, Resource,
-    ServerId, Ttl, Vote, async_trait,
+    ServerId, Ttl, Vote, Watch, async_trait,
 };
 
 use crate::commands;
@@ -42,6 +42,8 @@ pub(crate) struct Shared<C: Connector> {
     pub(crate) label: String,
     pub(crate) options: Options,
     pub(crate) slot: Slot<C::Connection>,
+    /// It was said that the server does not tell of changes.
+    pub(crate) no_pushes: Once,
 }
 
 impl<C: Connector> Node<C> {
@@ -52,7 +54,7 @@ impl<C: Connector> Node<C> {
     #[must_use]
     pub fn new(connector: C, label: String, options: &Options) -> Self {
         let (connector, options) = (Arc::new(connector), options.clone());
-        Self(Arc::new(Shared { connector, label, options, slot: Slot::new() }))
+        Self(Arc::new(Shared { connector, label, options, slot: Slot::new(), no_pushes: Once::new() }))
     }
 
     /// The connection to use, once the first connect has come to something.
@@ -216,6 +218,15 @@ impl<C: Connector> LockNode for Node<C> {
         flight.land(commands::inspect(&link.connection, prefix, resource).await)
     }
 
+    async fn watch(&self, resource: &Resource) -> Result<Watch, NodeError> {
+        let (link, prefix) = (self.link().await?, &self.0.options.key_prefix);
+        if link.server.pushes.is_err() {
+            return Err(NodeError::unsupported("watch"));
+        }
+        let flight = self.depart(&link);
+        flight.land(commands::watch(&link.connection, &link.hub, prefix, resource).await)
+    }
+
     fn connection(&self) -> Option<ConnectionId> {
         self.0.slot.look(|state| match state {
             State::Up(link) => Some(ConnectionId(link.generation)),
@@ -227,8 +238,11 @@ impl<C: Connector> LockNode for Node<C> {
         self.0.slot.server()
     }
 
+    /// Whether it can watch is known of a connection that stands, and hoped for until there is one.
     fn capabilities(&self) -> Capabilities {
-        Capabilities::default().with_inspect()
+        let can = Capabilities::default().with_inspect();
+        let refuses = |state: &State<_>| matches!(state, State::Up(link) if link.server.pushes.is_err());
+        if self.0.slot.look(refuses) { can } else { can.with_watch() }
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use redlock_core::{Claim, Holding, NodeError, Refusal, Resource, Token, Vote};
+use redlock_core::{Availability, Claim, Holding, NodeError, Refusal, Resource, Token, Vote};
 
 use crate::connection::{Failure, Reply, Sent};
 
@@ -87,6 +87,18 @@ pub(crate) fn holding(reply: Reply, resource: &Resource) -> Result<Option<Holdin
             _ => Err(surprise(&Reply::Array(parts))),
         },
         other => Err(surprise(&other)),
+    }
+}
+
+/// The replies to `CLIENT CACHING YES` and `PTTL`. If either failed, nothing is tracked.
+pub(crate) fn availability(replies: &[Reply]) -> Result<Availability, NodeError> {
+    match replies {
+        [Reply::Error(message), _] | [_, Reply::Error(message)] => Err(rejected(message)),
+        [_, Reply::Int(-2)] => Ok(Availability::Free),
+        [_, Reply::Int(left)] => {
+            Ok(Availability::Taken(u64::try_from(*left).ok().map(Duration::from_millis)))
+        }
+        _ => Err(surprise(&Reply::Array(replies.to_vec()))),
     }
 }
 
@@ -207,6 +219,21 @@ mod tests {
             assert_eq!(NodeErrorKind::Unknown, odd.kind());
             assert!(!odd.to_string().contains("hunter2"), "{odd}");
         }
+    }
+
+    #[test]
+    fn an_armed_watch_tells_whether_it_is_free_and_for_how_long_not() {
+        let outcome = |replies: &[Reply]| availability(replies).map_err(|error| error.kind());
+        let tracked = |left| outcome(&[bytes("OK"), Reply::Int(left)]);
+        assert_eq!(Ok(Availability::Free), tracked(-2));
+        assert_eq!(Ok(Availability::Taken(None)), tracked(-1), "it never expires");
+        assert_eq!(Ok(Availability::Taken(Some(Duration::ZERO))), tracked(0));
+        assert_eq!(Ok(Availability::Taken(Some(Duration::from_millis(70)))), tracked(70));
+        let rejected = Err(NodeErrorKind::Rejected);
+        assert_eq!(rejected, outcome(&[error("NOPERM no"), Reply::Int(70)]), "nothing would be heard");
+        assert_eq!(rejected, outcome(&[bytes("OK"), error("NOPERM no")]));
+        assert_eq!(Err(NodeErrorKind::Unknown), outcome(&[bytes("OK"), Reply::Nil]));
+        assert_eq!(Err(NodeErrorKind::Unknown), outcome(&[bytes("OK")]));
     }
 
     #[test]

@@ -12,6 +12,7 @@ use event_listener::{Event, EventListener};
 use redlock_core::{Instant, ServerId};
 
 use crate::handshake::Server;
+use crate::push::Hub;
 
 /// What a request finds.
 pub(crate) enum State<K> {
@@ -38,6 +39,7 @@ pub(crate) enum State<K> {
 pub(crate) struct Link<K> {
     pub(crate) generation: u64,
     pub(crate) connection: K,
+    pub(crate) hub: Hub,
     pub(crate) server: Server,
     /// Requests that were dropped without an answer, since the last answer.
     unanswered: AtomicU32,
@@ -52,6 +54,13 @@ impl<K> Link<K> {
     /// A request was given up. How many in a row that makes.
     pub(crate) fn given_up(&self) -> u32 {
         self.unanswered.fetch_add(1, Ordering::Relaxed) + 1
+    }
+}
+
+/// Of a connection that is closed nothing is heard: whoever watches must know.
+impl<K> Drop for Link<K> {
+    fn drop(&mut self) {
+        self.hub.close();
     }
 }
 
@@ -112,7 +121,7 @@ impl<K> Slot<K> {
     }
 
     /// The supervisor has connected. `None` when it was replaced.
-    pub(crate) fn up(&self, epoch: u64, connection: K, server: Server) -> Option<Arc<Link<K>>> {
+    pub(crate) fn up(&self, epoch: u64, connection: K, hub: Hub, server: Server) -> Option<Arc<Link<K>>> {
         let mut turn = self.turn();
         if turn.epoch != epoch {
             return None;
@@ -122,7 +131,7 @@ impl<K> Slot<K> {
             turn.server.clone_from(&server.id);
         }
         let unanswered = AtomicU32::new(0);
-        let link = Arc::new(Link { generation: turn.generation, connection, server, unanswered });
+        let link = Arc::new(Link { generation: turn.generation, connection, hub, server, unanswered });
         self.change(turn, State::Up(Arc::clone(&link)));
         Some(link)
     }
@@ -157,10 +166,14 @@ impl<K> Slot<K> {
         self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The one place that writes the state. The old one is dropped after the lock: a connection closes with it.
+    /// The one place that writes the state. The old one is dropped after the lock: a connection closes with it. Requests
+    /// in flight may keep it open, but what it hears does not count any more.
     fn change(&self, turn: MutexGuard<'_, Turn>, next: State<K>) {
         let old = self.state.swap(Arc::new(next));
         drop(turn);
+        if let State::Up(link) = &*old {
+            link.hub.close();
+        }
         drop(old);
         self.notify();
     }

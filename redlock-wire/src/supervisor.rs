@@ -18,6 +18,7 @@ use crate::connection::{Connection, Connector};
 use crate::handshake::{Server, greet};
 use crate::node::Shared;
 use crate::options::Options;
+use crate::push::Hub;
 use crate::reply::published;
 use crate::slot::Link;
 
@@ -55,9 +56,9 @@ impl<C: Connector> Supervisor<C> {
             let reason = match first(self.connect(), self.replaced()).await {
                 First::Right(()) => return,
                 First::Left(Err(reason)) => reason,
-                First::Left(Ok((connection, server))) => {
+                First::Left(Ok(opened)) => {
                     let since = self.options.runtime.now();
-                    let Some(link) = self.up(connection, server) else { return };
+                    let Some(link) = self.up(opened) else { return };
                     self.loss(&link).await;
                     if self.options.runtime.now() > since + STEADY {
                         backoff = Backoff::default();
@@ -76,12 +77,13 @@ impl<C: Connector> Supervisor<C> {
     }
 
     /// One attempt. The error says why it failed.
-    async fn connect(&self) -> Result<(C::Connection, Server), String> {
+    async fn connect(&self) -> Result<(C::Connection, Hub, Server), String> {
         let ready = async {
-            let connection = self.connector.connect().await;
+            let hub = Hub::default();
+            let connection = self.connector.connect(&hub).await;
             let connection = connection.map_err(|failure| published(&failure.message))?;
             let server = greet(&connection).await?;
-            Ok((connection, server))
+            Ok((connection, hub, server))
         };
         let timeout = self.options.connect_timeout;
         match first(ready, self.options.runtime.sleep(timeout)).await {
@@ -91,10 +93,20 @@ impl<C: Connector> Supervisor<C> {
     }
 
     /// Publishes a connection. `None` when nobody wants it.
-    fn up(&mut self, connection: C::Connection, server: Server) -> Option<Arc<Link<C::Connection>>> {
+    fn up(&mut self, opened: (C::Connection, Hub, Server)) -> Option<Arc<Link<C::Connection>>> {
         let node = self.node.upgrade()?;
-        let link = node.slot.up(self.epoch, connection, server)?;
+        let (connection, hub, server) = opened;
+        let link = node.slot.up(self.epoch, connection, hub, server)?;
         tracing::info!(node = node.label, "connected");
+        if let Err(reason) = &link.server.pushes {
+            node.no_pushes.call_once(|| {
+                tracing::warn!(
+                    node = node.label,
+                    reason,
+                    "waiting without being told of changes: tracking refused"
+                );
+            });
+        }
         self.reported = false;
         Some(link)
     }

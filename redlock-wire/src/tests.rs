@@ -1,5 +1,7 @@
 //! What a node does about its connection, tried on a server in memory.
 
+mod watch;
+
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
@@ -14,7 +16,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::time::{Instant as Now, timeout};
 
 use crate::connection::Reply;
-use crate::fake::{Fake, PATIENCE};
+use crate::fake::{Fake, Mood, PATIENCE};
 use crate::node::Node;
 use crate::options::Options;
 

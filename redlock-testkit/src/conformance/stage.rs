@@ -5,7 +5,7 @@
 //! after the answer ([`Stage::expires`]).
 
 use std::future::{Future, poll_fn};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -195,4 +195,14 @@ pub(super) async fn join_all<F: Future>(calls: impl IntoIterator<Item = F>) -> V
     })
     .await;
     running.into_iter().filter_map(|(_, answer)| answer).collect()
+}
+
+/// What is ready first; the other is dropped.
+pub(super) async fn first<T>(left: impl Future<Output = T>, right: impl Future<Output = T>) -> T {
+    let (mut left, mut right) = (pin!(left), pin!(right));
+    poll_fn(|context| match left.as_mut().poll(context) {
+        Poll::Pending => right.as_mut().poll(context),
+        ready @ Poll::Ready(_) => ready,
+    })
+    .await
 }

@@ -2,6 +2,7 @@
 //! and no case is without a node that it catches.
 
 mod node;
+mod watchers;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -13,6 +14,7 @@ use redlock_testkit::conformance::{self, Backend};
 
 use self::Flaw::*;
 use self::node::{Held, NO_LOCK, Node, lock};
+use self::watchers::Watchers;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Flaw {
@@ -57,6 +59,18 @@ enum Flaw {
     InspectTakesAnyType,
     InspectIsASecret,
     InspectIsClaimed,
+    // watch
+    WatchFindsNothing,
+    WatchTellsAnHour,
+    WatchFindsTheDead,
+    WatchTakes,
+    WatchRearms,
+    WatchMissesItsOwn,
+    WatchMissesOthers,
+    WatchArmsLate,
+    WatchTellsOne,
+    WatchIsASecret,
+    WatchIsClaimed,
     // names
     NamesEndAtNul,
     NamesAreText,
@@ -145,6 +159,17 @@ const CAUGHT: &[(Flaw, &str, &str)] = &[
     (InspectTakesAnyType, "inspect_of_what_is_no_lock_is_an_error", "of a key of another type is an error"),
     (InspectIsASecret, "capabilities_tell_whether_inspect_answers", "says so in its capabilities"),
     (InspectIsClaimed, "capabilities_tell_whether_inspect_answers", "says so in its capabilities"),
+    (WatchFindsNothing, "watch_tells_how_a_resource_stands", "that a resource is taken"),
+    (WatchTellsAnHour, "watch_tells_how_a_resource_stands", "the remaining time"),
+    (WatchFindsTheDead, "watch_of_what_expired_tells_that_it_is_free", "that a resource is free"),
+    (WatchTakes, "watch_changes_nothing", "watch changes nothing"),
+    (WatchRearms, "watch_changes_nothing", "watch changes nothing"),
+    (WatchMissesItsOwn, "a_release_over_the_same_client_completes_a_watch", "the client that watches"),
+    (WatchMissesOthers, "a_release_by_another_client_completes_a_watch", "another client"),
+    (WatchArmsLate, "no_release_is_missed_while_a_watch_begins", "while the watch began"),
+    (WatchTellsOne, "a_change_completes_all_watches_of_a_resource", "one of several"),
+    (WatchIsASecret, "capabilities_tell_whether_watch_answers", "says so in its capabilities"),
+    (WatchIsClaimed, "capabilities_tell_whether_watch_answers", "says so in its capabilities"),
     (NamesEndAtNul, "resource_names_are_binary_safe", "resources are binary-safe"),
     (NamesAreText, "resource_names_are_binary_safe", "resources are binary-safe"),
     (NamesAreTrimmed, "resource_names_are_binary_safe", "resources are binary-safe"),
@@ -203,7 +228,7 @@ fn without_a_flaw_nothing_is_caught() {
 
 /// What a case says about a flaw.
 fn failure(flaw: Flaw, case: &str) -> Option<String> {
-    let broken = Server { flaw, held: Arc::default() };
+    let broken = Server { flaw, held: Arc::default(), watchers: Arc::default() };
     let panic = catch_unwind(AssertUnwindSafe(|| conformance::run(&broken, case))).err()?;
     let formatted = panic.downcast_ref::<String>().map(String::as_str);
     let said = formatted.or_else(|| panic.downcast_ref::<&str>().copied());
@@ -213,6 +238,7 @@ fn failure(flaw: Flaw, case: &str) -> Option<String> {
 struct Server {
     flaw: Flaw,
     held: Arc<Mutex<Held>>,
+    watchers: Arc<Watchers>,
 }
 
 impl Backend for Server {
@@ -221,7 +247,8 @@ impl Backend for Server {
         let client = CLIENTS.fetch_add(1, Ordering::Relaxed);
         let held = if self.flaw == ClientsAreAlone { Arc::default() } else { self.held.clone() };
         let (busy, connection) = (AtomicUsize::new(0), AtomicU64::new(0));
-        Arc::new(Node { flaw: self.flaw, held, client, busy, connection })
+        let watchers = Arc::clone(&self.watchers);
+        Arc::new(Node { flaw: self.flaw, held, watchers, client, busy, connection })
     }
 
     async fn no_lock(&self) -> Option<Resource> {

@@ -8,11 +8,12 @@ use std::task::Poll;
 use std::time::Duration;
 
 use redlock_core::{
-    Capabilities, Claim, ConnectionId, Holding, Instant, IntoResources, LockNode, NodeError, Refusal,
-    Resource, ServerId, Token, Ttl, Vote, async_trait, boot_time,
+    Availability, Capabilities, Claim, ConnectionId, Holding, Instant, IntoResources, LockNode, NodeError,
+    Refusal, Resource, ServerId, Token, Ttl, Vote, Watch, async_trait, boot_time,
 };
 
 use super::Flaw::{self, *};
+use super::watchers::Watchers;
 
 pub(crate) type Held = HashMap<Vec<u8>, (Vec<u8>, Instant)>;
 
@@ -22,6 +23,7 @@ pub(crate) const NO_LOCK: &[u8] = b"[1, 2, 3]";
 pub(crate) struct Node {
     pub(crate) flaw: Flaw,
     pub(crate) held: Arc<Mutex<Held>>,
+    pub(crate) watchers: Arc<Watchers>,
     pub(crate) client: u64,
     pub(crate) busy: AtomicUsize,
     pub(crate) connection: AtomicU64,
@@ -151,6 +153,7 @@ impl LockNode for Node {
                 yield_now().await;
             }
         }
+        self.watchers.tell(self.client, self.flaw);
         Ok(if mine.is_empty() { no() } else { Vote::Granted })
     }
 
@@ -180,11 +183,43 @@ impl LockNode for Node {
         Ok(Some(Holding::of(Token::from_bytes(token)).expiring_in(told)))
     }
 
+    async fn watch(&self, resource: &Resource) -> Result<Watch, NodeError> {
+        self.enter().await?;
+        if self.flaw == WatchIsClaimed {
+            return Err(NodeError::unsupported("watch"));
+        }
+        let nobody = Claim::new(resource.into_resources().expect("one"), Token::from_bytes("somebody"));
+        let key = self.keys(&nobody).remove(0);
+        let joined = (self.flaw != WatchArmsLate).then(|| self.watchers.join(self.client));
+        let found = self.living().get(&key).map(|(_, deadline)| *deadline);
+        let later = boot_time() + Duration::from_secs(3600);
+        match self.flaw {
+            WatchArmsLate => yield_now().await,
+            WatchTakes if found.is_none() => drop(self.acquire(&nobody, Ttl::MAX).await),
+            WatchRearms if found.is_some() => {
+                self.living().entry(key).and_modify(|(_, deadline)| *deadline = later);
+            }
+            _ => {}
+        }
+        let joined = joined.unwrap_or_else(|| self.watchers.join(self.client));
+        let left = |deadline: Instant| deadline.saturating_duration_since(boot_time());
+        let availability = match found {
+            None if self.flaw == WatchFindsTheDead => Availability::Taken(None),
+            Some(_) if self.flaw == WatchTellsAnHour => Availability::Taken(Some(left(later))),
+            Some(deadline) if self.flaw != WatchFindsNothing => Availability::Taken(Some(left(deadline))),
+            _ => Availability::Free,
+        };
+        Ok(Watch::new(availability, async {
+            let _told_or_gone = joined.await;
+        }))
+    }
+
     fn capabilities(&self) -> Capabilities {
-        if self.flaw == InspectIsASecret {
-            Capabilities::default()
-        } else {
-            Capabilities::default().with_inspect()
+        let none = Capabilities::default();
+        match self.flaw {
+            InspectIsASecret => none.with_watch(),
+            WatchIsASecret => none.with_inspect(),
+            _ => none.with_inspect().with_watch(),
         }
     }
 

@@ -1,0 +1,175 @@
+//! "Begins to watch a resource, and says how it stands from then on: whatever changes it afterwards completes `changed`,
+//! whoever did it."
+//!
+//! `changed` may come without a cause, so no case wants it to stay away; and expiry may be told late or not at all, so no
+//! case waits for that either: the next watch knows. Of a backend that cannot watch, only the last case wants anything.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use redlock_core::{Availability, IntoResource, NodeErrorKind, Vote, Watch};
+
+use super::stage::{BROKEN, Stage, claim, first, granted, holds_true, hour, join_all, millis};
+
+const FREE: &str = "watch tells that a resource is free";
+const TAKEN: &str = "watch tells that a resource is taken";
+const TOLD: &str = "what frees a resource after its watch was begun completes changed";
+const NOTHING: &str = "watch changes nothing";
+
+/// Far above what a change takes to be told.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+async fn watch(stage: &Stage, resource: impl IntoResource) -> Watch {
+    let resource = resource.into_resource().expect("cases use valid names");
+    let answer = stage.node.watch(&resource).await;
+    answer
+        .unwrap_or_else(|error| panic!("watch of {resource:?} on a healthy server has no answer: {error:?}"))
+}
+
+async fn completes(stage: &Stage, watch: Watch, who: &str) {
+    let told = async {
+        watch.changed.await;
+        true
+    };
+    let silence = async {
+        stage.runtime.sleep(PATIENCE).await;
+        false
+    };
+    assert!(first(told, silence).await, "{BROKEN}{TOLD}\n  not within {PATIENCE:?}: {who}");
+}
+
+fn can_watch(stage: &Stage) -> bool {
+    stage.node.capabilities().watch
+}
+
+pub(crate) async fn watch_tells_how_a_resource_stands(stage: &Stage) {
+    if !can_watch(stage) {
+        return;
+    }
+    holds_true(watch(stage, "a").await.availability == Availability::Free, FREE);
+    let (alice, sent) = (claim("a", "alice"), stage.runtime.now());
+    stage.acquire(&alice, millis(60_000)).await;
+    let Availability::Taken(remaining) = watch(stage, "a").await.availability else {
+        panic!("{BROKEN}{TAKEN}")
+    };
+    if let Some(remaining) = remaining {
+        let passed = stage.runtime.now().saturating_duration_since(sent);
+        let (least, most) = (Duration::from_secs(59).saturating_sub(passed), Duration::from_secs(61));
+        assert!(
+            least <= remaining && remaining <= most,
+            "{BROKEN}watch tells the remaining time\n  {remaining:?} of 60 s, {passed:?} later"
+        );
+    }
+    holds_true(watch(stage, "b").await.availability == Availability::Free, FREE);
+    stage.release(&alice).await;
+    holds_true(watch(stage, "a").await.availability == Availability::Free, FREE);
+}
+
+pub(crate) async fn watch_of_what_expired_tells_that_it_is_free(stage: &Stage) {
+    if !can_watch(stage) {
+        return;
+    }
+    let ((), armed) =
+        stage.in_time(async |name, ttl| drop(stage.acquire(&claim(name, "alice"), ttl).await)).await;
+    stage.expires(&armed, "a resource expires after its ttl").await;
+    let watch = watch(stage, armed.resource.as_str()).await;
+    holds_true(watch.availability == Availability::Free, FREE);
+}
+
+pub(crate) async fn watch_changes_nothing(stage: &Stage) {
+    if !can_watch(stage) {
+        return;
+    }
+    watch(stage, "a").await;
+    granted(stage.acquire(&claim("a", "alice"), hour()).await, NOTHING);
+    watch(stage, "a").await;
+    holds_true(stage.holds("a", "alice").await, NOTHING);
+    let ((), armed) = stage
+        .in_time(async |name, ttl| {
+            stage.acquire(&claim(name, "alice"), ttl).await;
+            watch(stage, name).await;
+        })
+        .await;
+    stage.expires(&armed, NOTHING).await;
+}
+
+pub(crate) async fn a_release_over_the_same_client_completes_a_watch(stage: &Stage) {
+    if !can_watch(stage) {
+        return;
+    }
+    for name in ["a".as_bytes(), b"\x00\xff\r\n*"] {
+        let alice = claim(name, "alice");
+        stage.acquire(&alice, hour()).await;
+        let watch = watch(stage, name).await;
+        stage.release(&alice).await;
+        completes(stage, watch, "the client that watches has released it").await;
+    }
+}
+
+pub(crate) async fn a_release_by_another_client_completes_a_watch(stage: &Stage) {
+    if !can_watch(stage) {
+        return;
+    }
+    let alice = claim("a", "alice");
+    stage.acquire(&alice, hour()).await;
+    let watch = watch(stage, "a").await;
+    let released = stage.twin.release(&alice).await;
+    holds_true(matches!(released, Ok(Vote::Granted)), "clients of one server see the same locks");
+    completes(stage, watch, "another client has released it").await;
+}
+
+/// Either the watch finds it free, or it is told.
+pub(crate) async fn no_release_is_missed_while_a_watch_begins(stage: &Stage) {
+    if !can_watch(stage) {
+        return;
+    }
+    for round in 0..50 {
+        let (name, mut watching) = (format!("round-{round}"), None);
+        let alice = claim(name.as_str(), "alice");
+        stage.acquire(&alice, hour()).await;
+        let watches = async {
+            watching = Some(watch(stage, name.as_str()).await);
+        };
+        let releases = async { drop(stage.twin.release(&alice).await) };
+        let (watches, releases) = (Box::pin(watches), Box::pin(releases));
+        // Who is first takes turns.
+        let calls: [Pin<Box<dyn Future<Output = ()> + '_>>; 2] =
+            if round % 2 == 0 { [watches, releases] } else { [releases, watches] };
+        join_all(calls).await;
+        let watch = watching.expect("it was begun");
+        if watch.availability != Availability::Free {
+            completes(stage, watch, "it was released while the watch began").await;
+        }
+    }
+}
+
+pub(crate) async fn a_change_completes_all_watches_of_a_resource(stage: &Stage) {
+    if !can_watch(stage) {
+        return;
+    }
+    let alice = claim("a", "alice");
+    stage.acquire(&alice, hour()).await;
+    let mut watches = join_all((0..10).map(|_| watch(stage, "a"))).await;
+    // One that is dropped takes nothing from the others.
+    watches.truncate(9);
+    drop(watches.remove(0));
+    stage.release(&alice).await;
+    for watch in watches {
+        completes(stage, watch, "one of several watches of one resource").await;
+    }
+}
+
+pub(crate) async fn capabilities_tell_whether_watch_answers(stage: &Stage) {
+    for node in [&stage.node, &stage.twin] {
+        let resource = "a".into_resource().expect("cases use valid names");
+        let unsupported = match node.watch(&resource).await {
+            Ok(_) => false,
+            Err(error) => error.kind() == NodeErrorKind::Unsupported,
+        };
+        holds_true(
+            node.capabilities().watch != unsupported,
+            "a backend that can watch says so in its capabilities, and one that cannot is of the kind Unsupported",
+        );
+    }
+}

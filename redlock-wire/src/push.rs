@@ -1,0 +1,222 @@
+//! From what a server pushes to those who wait for it.
+//!
+//! A hub belongs to one connection and ends with it. Whoever watches a key joins the hub first and arms the watch on the
+//! server then, so no push comes before there is somebody to hear it. A push completes every watch of its key that has
+//! joined by then, and forgets the key, as the server itself does; nothing here arms a watch again, so a server that
+//! pushes without end (a full invalidation table) makes nobody loop.
+//!
+//! A key is kept as long as somebody watches it. The server cannot be told that nobody does any more: it may push once
+//! for a key without watches, and that is passed over.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+
+use event_listener::{Event, EventListener};
+
+/// Room for so many keys is kept when they are gone; what a burst took beyond that is given back.
+const SPARE: usize = 64;
+
+/// Where a connection tells what its server pushes: which keys have changed. Clones are the same.
+///
+/// Every method is quick and waits for nobody, so it may be called from the task that drives the connection.
+#[derive(Clone, Default)]
+pub struct Hub(Arc<Mutex<Keys>>);
+
+#[derive(Default)]
+struct Keys {
+    watched: HashMap<Arc<[u8]>, Watchers>,
+    /// The connection is not in use any more: nothing will be heard.
+    closed: bool,
+}
+
+/// Those who watch one key.
+struct Watchers {
+    changed: Arc<Event>,
+    count: usize,
+}
+
+impl Hub {
+    /// A key has changed.
+    pub fn changed(&self, key: &[u8]) {
+        let watchers = self.keys().watched.remove(key);
+        if let Some(watchers) = watchers {
+            watchers.changed.notify(usize::MAX);
+        }
+    }
+
+    /// Any key may have changed: all were deleted, or pushes were lost.
+    pub fn all_changed(&self) {
+        let watched = std::mem::take(&mut self.keys().watched);
+        for watchers in watched.into_values() {
+            watchers.changed.notify(usize::MAX);
+        }
+    }
+
+    /// Nothing will be heard any more: completes all watches, those to come too.
+    pub(crate) fn close(&self) {
+        self.keys().closed = true;
+        self.all_changed();
+    }
+
+    /// Joins those who watch a key. To be armed on the server only then.
+    pub(crate) fn watch(&self, key: &[u8]) -> Changed {
+        let mut keys = self.keys();
+        let key: Arc<[u8]> = key.into();
+        let watchers = keys
+            .watched
+            .entry(Arc::clone(&key))
+            .or_insert_with(|| Watchers { changed: Arc::default(), count: 0 });
+        watchers.count += 1;
+        let (event, listener) = (Arc::clone(&watchers.changed), watchers.changed.listen());
+        let closed = keys.closed;
+        drop(keys);
+        if closed {
+            self.all_changed();
+        }
+        Changed { hub: self.clone(), key, event, listener }
+    }
+
+    /// One that watches a key leaves. It may have been told and forgotten already, and the key be watched by others.
+    fn leave(&self, key: &[u8], event: &Arc<Event>) {
+        let mut keys = self.keys();
+        let Some(watchers) = keys.watched.get_mut(key) else { return };
+        if !Arc::ptr_eq(&watchers.changed, event) {
+            return;
+        }
+        watchers.count -= 1;
+        if watchers.count == 0 {
+            keys.watched.remove(key);
+            let used = keys.watched.len().max(SPARE);
+            // Rarely, so that it costs little: the next time after the number of keys has doubled and halved again.
+            if keys.watched.capacity() > 4 * used {
+                keys.watched.shrink_to(2 * used);
+            }
+        }
+    }
+
+    /// Nothing panics halfway through a change.
+    fn keys(&self) -> MutexGuard<'_, Keys> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How many keys are watched.
+impl fmt::Debug for Hub {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let keys = self.keys();
+        f.debug_struct("Hub").field("keys", &keys.watched.len()).field("closed", &keys.closed).finish()
+    }
+}
+
+/// Completes when the key has changed, or nothing more will be heard of it. Dropping it leaves the hub.
+pub(crate) struct Changed {
+    hub: Hub,
+    key: Arc<[u8]>,
+    event: Arc<Event>,
+    listener: EventListener,
+}
+
+impl Future for Changed {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        Pin::new(&mut self.listener).poll(context)
+    }
+}
+
+impl Drop for Changed {
+    fn drop(&mut self) {
+        self.hub.leave(&self.key, &self.event);
+    }
+}
+
+#[cfg(test)]
+impl Hub {
+    /// How many keys are watched.
+    pub(crate) fn len(&self) -> usize {
+        self.keys().watched.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::Waker;
+
+    use super::*;
+
+    fn is_told(changed: &mut Changed) -> bool {
+        pin!(changed).poll(&mut Context::from_waker(Waker::noop())).is_ready()
+    }
+
+    #[test]
+    fn a_change_is_told_to_all_who_watch_the_key_and_to_nobody_else() {
+        let hub = Hub::default();
+        let [mut one, mut two, mut other] = [b"a", b"a", b"b"].map(|key| hub.watch(key));
+        assert!(!is_told(&mut one) && !is_told(&mut two) && !is_told(&mut other));
+        hub.changed(b"c");
+        assert_eq!(2, hub.len());
+        hub.changed(b"a");
+        assert!(is_told(&mut one) && is_told(&mut two) && !is_told(&mut other));
+        assert_eq!(1, hub.len());
+        hub.all_changed();
+        assert!(is_told(&mut other));
+        assert_eq!(0, hub.len());
+    }
+
+    #[test]
+    fn one_that_was_told_takes_nothing_from_the_next() {
+        let hub = Hub::default();
+        let old = hub.watch(b"a");
+        hub.changed(b"a");
+        let mut new = hub.watch(b"a");
+        drop(old);
+        assert!(!is_told(&mut new));
+        hub.changed(b"a");
+        assert!(is_told(&mut new));
+    }
+
+    #[test]
+    fn what_leaves_takes_nothing_from_those_who_stay() {
+        let hub = Hub::default();
+        let (first, mut second) = (hub.watch(b"a"), hub.watch(b"a"));
+        drop(first);
+        assert_eq!(1, hub.len());
+        hub.changed(b"a");
+        assert!(is_told(&mut second));
+    }
+
+    #[test]
+    fn a_closed_hub_has_nothing_more_to_tell() {
+        let hub = Hub::default();
+        let mut before = hub.watch(b"a");
+        hub.close();
+        let mut after = hub.watch(b"a");
+        assert!(is_told(&mut before) && is_told(&mut after));
+        assert_eq!(0, hub.len());
+    }
+
+    #[test]
+    fn a_million_keys_that_come_and_go_leave_nothing() {
+        let hub = Hub::default();
+        let standing = hub.watch(b"standing");
+        for batch in 0..100_u32 {
+            let watches: Vec<_> =
+                (0..10_000_u32).map(|number| hub.watch(format!("{batch} {number}").as_bytes())).collect();
+            if batch % 2 == 0 {
+                hub.changed(format!("{batch} 7").as_bytes());
+            }
+            assert!(hub.len() >= 10_000);
+            drop(watches);
+            assert_eq!(1, hub.len());
+        }
+        let capacity = hub.keys().watched.capacity();
+        assert!(capacity <= 4 * SPARE, "{capacity}");
+        drop(standing);
+        assert_eq!((0, 1), (hub.len(), Arc::strong_count(&hub.0)));
+    }
+}

@@ -1,0 +1,139 @@
+//! Who is told of a change, and who when nothing more will be heard.
+
+use redlock_core::{Availability, Resource, Watch};
+
+use super::*;
+
+fn name(name: &str) -> Resource {
+    Resource::new(name).unwrap()
+}
+
+async fn watch(node: &Node<Fake>, resource: &str) -> Watch {
+    timeout(PATIENCE, node.watch(&name(resource))).await.expect("it hangs").unwrap()
+}
+
+async fn is_told(watch: Watch) -> bool {
+    at_once(watch.changed).await.is_some()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_is_armed_by_one_pair_and_completes_with_the_push() {
+    let (fake, node) = node();
+    let free = watch(&node, "a").await;
+    assert_eq!(["CLIENT", "PTTL"], fake.calls()[..]);
+    fake.is(|mood| mood.pttl = Reply::Int(70));
+    let taken = watch(&node, "a").await;
+    assert_eq!(Availability::Free, free.availability);
+    assert_eq!(Availability::Taken(Some(Duration::from_millis(70))), taken.availability);
+
+    let mut free = free.changed;
+    assert!(at_once(free.as_mut()).await.is_none());
+    fake.hub().changed(b"b");
+    assert!(at_once(free.as_mut()).await.is_none());
+    fake.calls();
+    fake.hub().changed(b"a");
+    assert!(at_once(free.as_mut()).await.is_some() && is_told(taken).await);
+    assert!(fake.calls().is_empty(), "it does not go on by itself");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_prefix_belongs_to_the_watched_key() {
+    let fake = Fake::default();
+    let options = Options::new(Arc::new(TokioRuntime::new())).key_prefix("lock:");
+    let node = Node::new(fake.clone(), "fake".into(), &options);
+    let watch = watch(&node, "a").await;
+    fake.hub().changed(b"lock:a");
+    assert!(is_told(watch).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_push_before_the_reply_is_not_missed() {
+    let (fake, node) = node();
+    lock(&node).await.unwrap();
+    fake.is(|mood| mood.answers = false);
+    assert!(timeout(NODE_TIMEOUT, node.watch(&name("a"))).await.is_err());
+    assert_eq!(0, fake.hub().len(), "given up, it is not waited for");
+
+    fake.is(|mood| (mood.answers, mood.pushed) = (true, b"a"));
+    assert!(is_told(watch(&node, "a").await).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_ends_a_connection_completes_its_watches() {
+    let ways: [fn(&Fake); 2] = [Fake::cut, |fake| fake.is(|mood| mood.answers = false)];
+    for (round, way) in ways.into_iter().enumerate() {
+        let (fake, node) = node();
+        let old = watch(&node, "a").await;
+        let hub = fake.hub();
+        way(&fake);
+        if round == 1 {
+            for _ in 0..3 {
+                give_up(&node).await;
+            }
+            fake.is(|mood| mood.answers = true);
+        }
+        timeout(PATIENCE, old.changed).await.expect("it hangs");
+        fake.until(|fake| fake.connects() == 2 && fake.open() == 1).await;
+        assert_eq!(0, hub.len());
+
+        let new = watch(&node, "a").await;
+        hub.changed(b"a");
+        hub.all_changed();
+        assert!(!is_told(new).await, "an old connection has no say");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_node_completes_its_watches() {
+    let (_, node) = node();
+    let watch = watch(&node, "a").await;
+    drop(node);
+    timeout(PATIENCE, watch.changed).await.expect("it hangs");
+}
+
+#[test]
+fn a_runtime_that_ends_completes_its_watches() {
+    let (_, node) = node();
+    let old = runtime().block_on(watch(&node, "a"));
+    runtime().block_on(async {
+        assert!(is_told(old).await);
+        assert!(!is_told(watch(&node, "a").await).await);
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropped_watches_leave_nothing() {
+    let (fake, node) = node();
+    for round in 0..1000 {
+        let watches = [watch(&node, "a").await, watch(&node, &round.to_string()).await];
+        assert_eq!(2, fake.hub().len());
+        drop(watches);
+        assert_eq!(0, fake.hub().len());
+    }
+    fake.is(|mood| mood.pttl = Reply::Error("NOPERM no".into()));
+    assert_eq!(NodeErrorKind::Rejected, node.watch(&name("a")).await.unwrap_err().kind());
+    assert_eq!(0, fake.hub().len());
+    assert!(node.connection().is_some(), "an error of the server is an answer");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_does_not_track_locks_all_the_same() {
+    for client in [None, Some(Reply::Error("NOPERM no".into()))] {
+        let (fake, node) = node();
+        assert!(node.capabilities().watch, "nothing is known yet");
+        fake.is(|mood| mood.client = client);
+        assert_eq!(Vote::Granted, lock(&node).await.unwrap());
+        fake.calls();
+        assert!(!node.capabilities().watch);
+        assert_eq!(NodeErrorKind::Unsupported, node.watch(&name("a")).await.unwrap_err().kind());
+        assert!(fake.calls().is_empty());
+
+        // Another connection, another answer.
+        fake.is(|mood| mood.client = Mood::default().client);
+        fake.cut();
+        fake.until(|fake| fake.connects() == 2 && fake.open() == 1).await;
+        settles(|| node.connection().is_some()).await;
+        assert!(node.capabilities().watch);
+        watch(&node, "a").await;
+    }
+}
