@@ -1,0 +1,148 @@
+//! A client: the real core, in a world with a clock of its own that only the script moves.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::{AbortHandle, abortable};
+use redlock_core::{Error, ErrorKind, Guard, Instant, Redlock, Released, Runtime, Token};
+use redlock_model::NODES;
+use redlock_testkit::sim::{Process, Simulation};
+
+use super::node::{Script, ScriptedNode};
+
+/// So long that nothing but the script ends a lease.
+pub(crate) const TTL: Duration = Duration::from_secs(10_000);
+
+/// Short against it, as it is in practice.
+pub(crate) const NODE_TIMEOUT: Duration = Duration::from_secs(100);
+
+type Slot<T> = Arc<Mutex<Option<T>>>;
+
+pub(crate) struct Program {
+    simulation: Simulation,
+    process: Process,
+    redlock: Redlock,
+    /// The tokens of its attempts, as the nodes have seen them.
+    pub(crate) tokens: Vec<Token>,
+    /// When the rounds of the current lease began.
+    pub(crate) rounds: Vec<Instant>,
+    attempt: Slot<Result<Option<Guard>, Error>>,
+    given_up: Option<AbortHandle>,
+    pub(crate) guard: Option<Guard>,
+    pub(crate) extension: Slot<Result<(), ErrorKind>>,
+    pub(crate) released: Slot<Result<Released, ErrorKind>>,
+}
+
+impl Program {
+    pub(crate) fn new(client: usize, seed: u64, script: &Arc<Mutex<Script>>) -> Self {
+        let simulation = Simulation::new(seed);
+        let process = simulation.process("client");
+        let node = |node| ScriptedNode {
+            script: Arc::clone(script),
+            clock: process.runtime(),
+            client,
+            node,
+            label: format!("n{node}"),
+        };
+        let redlock = (0..NODES)
+            .fold(Redlock::builder(process.clone()), |builder, number| builder.node(Arc::new(node(number))))
+            .node_timeout(NODE_TIMEOUT)
+            .clock_drift_factor(0.0)
+            .build()
+            .expect("nodes have labels of their own");
+        Self {
+            simulation,
+            process,
+            redlock,
+            tokens: Vec::new(),
+            rounds: Vec::new(),
+            attempt: Slot::default(),
+            given_up: None,
+            guard: None,
+            extension: Slot::default(),
+            released: Slot::default(),
+        }
+    }
+
+    pub(crate) fn now(&self) -> Instant {
+        self.process.now()
+    }
+
+    /// Runs what can run at this moment.
+    pub(crate) fn settle(&mut self) {
+        self.simulation.run_for(Duration::ZERO);
+    }
+
+    /// Lets time pass, in which the program runs.
+    pub(crate) fn wait(&mut self, duration: Duration) {
+        self.simulation.run_for(duration);
+    }
+
+    /// Lets time pass, in which the program is stopped.
+    pub(crate) fn stop_until(&mut self, until: Instant) {
+        self.process.pause();
+        let duration = until.saturating_duration_since(self.now());
+        self.simulation.run_for(duration);
+        self.process.resume();
+        self.settle();
+    }
+
+    pub(crate) fn ask(&mut self) {
+        self.rounds = vec![self.now()];
+        self.attempt = Slot::default();
+        let (attempt, handle) = abortable(self.redlock.try_lock("resource", TTL).into_future());
+        let slot = Arc::clone(&self.attempt);
+        self.given_up = Some(handle);
+        self.process.spawn(Box::pin(async move {
+            if let Ok(outcome) = attempt.await {
+                *filled(&slot) = Some(outcome);
+            }
+        }));
+        self.settle();
+    }
+
+    pub(crate) fn cancel(&mut self) {
+        self.given_up.take().expect("an attempt is open").abort();
+        self.settle();
+    }
+
+    /// The outcome of the attempt, if it is known: whether it was granted, or why not.
+    pub(crate) fn outcome(&mut self) -> Option<Result<(), ErrorKind>> {
+        let outcome = filled(&self.attempt).take()?;
+        Some(match outcome {
+            Ok(Some(guard)) => {
+                self.guard = Some(guard);
+                Ok(())
+            }
+            Ok(None) => Err(ErrorKind::Contended),
+            Err(error) => Err(error.kind()),
+        })
+    }
+
+    pub(crate) fn extend(&mut self) {
+        self.rounds.push(self.now());
+        self.extension = Slot::default();
+        let (lease, slot) =
+            (self.guard.as_ref().expect("a lease is extended").lease(), Arc::clone(&self.extension));
+        self.process.spawn(Box::pin(async move {
+            let outcome = lease.extend(TTL).await.map_err(|error| error.kind());
+            *filled(&slot) = Some(outcome);
+        }));
+        self.settle();
+    }
+
+    pub(crate) fn release(&mut self) {
+        self.released = Slot::default();
+        let (guard, slot) = (self.guard.take().expect("a lease is released"), Arc::clone(&self.released));
+        self.process.spawn(Box::pin(async move {
+            let outcome = guard.release().await.map_err(|error| error.kind());
+            *filled(&slot) = Some(outcome);
+        }));
+        self.settle();
+    }
+}
+
+/// What is in a slot.
+pub(crate) fn filled<T>(slot: &Mutex<Option<T>>) -> MutexGuard<'_, Option<T>> {
+    slot.lock().unwrap_or_else(PoisonError::into_inner)
+}
