@@ -126,6 +126,7 @@ impl Replay {
                 self.clients[client].was_valid = self.state.is_valid(client);
                 self.clients[client].has_expired = false;
                 self.clients[client].program.release();
+                self.answer_abandoned(client);
             }
             Step::Lapse { client } => self.lapse(client),
             Step::Carry(request) | Step::CarryTwice(request) => self.carry(request, next),
@@ -187,6 +188,19 @@ impl Replay {
             _ => Vote::Refused(redlock_core::Refusal::default()),
         };
         self.end(request, Ok(vote));
+    }
+
+    /// Carries out the extensions that nobody waits for any more. The model forgets them: nothing may follow.
+    fn answer_abandoned(&mut self, client: usize) {
+        let mut script = self.script();
+        for number in 0..script.calls.len() {
+            let call = &script.calls[number];
+            if call.client == client && call.operation == Operation::Extend && call.is_open() {
+                let (node, token) = (call.node, call.token.clone());
+                let vote = script.carry_out(node, Operation::Extend, &token);
+                script.calls[number].end(Ok(vote));
+            }
+        }
     }
 
     fn carry_out(&mut self, request: Request) -> Vote {
@@ -255,16 +269,18 @@ impl Replay {
         call.filter(|call| call.is_open()).map(look)
     }
 
-    /// Which tokens there are, and after which round each call was made.
+    /// Which tokens there are, and after which round each call was made. What has ended begins no write.
     fn note_calls(&mut self) {
         let mut script = locked(&self.script);
-        for call in &mut script.calls {
+        for call in script.calls.iter_mut().filter(|call| call.round.is_none()) {
             let program = &mut self.clients[call.client].program;
-            call.round.get_or_insert(program.rounds.len() - 1);
-            let tokens = &mut program.tokens;
-            if !tokens.contains(&call.token) {
-                tokens.push(call.token.clone());
+            call.round = Some(program.rounds.len() - 1);
+            if !program.tokens.contains(&call.token) {
+                program.tokens.push(call.token.clone());
             }
+            let attempt = program.tokens.iter().position(|token| *token == call.token);
+            let ended = attempt.is_some_and(|attempt| self.state.has_ended(call.client, attempt));
+            assert!(!ended || call.operation != Operation::Acquire, "a write after the end: {call:?}");
         }
         drop(script);
         let [a, b] = self.clients.each_ref().map(|client| &client.program.tokens);
