@@ -70,7 +70,7 @@ impl Trace {
 
     /// Of a claim that another process wrote, and perhaps has not settled.
     pub(crate) fn foreign() -> Self {
-        Self { written: true, unknown: 1, ..Self::default() }
+        Self { written: true, settled: true, unknown: 1, ..Self::default() }
     }
 
     fn unsettled(self) -> u32 {
