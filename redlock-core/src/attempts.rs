@@ -80,7 +80,7 @@ impl Attempts {
         if let Some(place) = &mut place {
             self.in_turn(place, patience.until).await?;
         }
-        let mut vigil = Vigil::new(presence, &self.resources);
+        let mut vigil = None;
         let mut backoff = Backoff::new(patience);
         let mut collisions = 0;
         let reused = broken(Variant::OneToken).then(|| self.token());
@@ -104,6 +104,7 @@ impl Attempts {
             }
             // Attempts are counted by delays: who counts them waits for each.
             let patient = patience.attempts.is_none();
+            let vigil = vigil.get_or_insert_with(|| Vigil::new(presence, &self.resources));
             match while_open(presence, vigil.wait(delay, patient, patience.until)).await {
                 Some(Wake::Free) => {
                     backoff.came_early();

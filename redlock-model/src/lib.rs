@@ -43,7 +43,8 @@
 //! - A request that a node rejects, or that was never sent: as if it were lost and never carried out, but for what is owed.
 //!
 //! Not bounded away but out of scope: more clients, nodes and resources, two extensions of one lease at once, nodes that
-//! lose keys (exclusion does not hold then), and several chases that wait for each other on one node.
+//! lose keys (exclusion does not hold then), what waits for its turn within a process, and several chases that wait for
+//! each other on one node.
 //!
 //! # Where fencing goes
 //!

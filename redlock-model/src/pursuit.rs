@@ -11,6 +11,8 @@ use crate::variant::Variant;
 pub(crate) struct Trace {
     /// The node said that our key is there.
     pub(crate) written: bool,
+    /// The outcome of an earlier write is known.
+    pub(crate) settled: bool,
     /// Writes whose calls are open.
     pub(crate) in_flight: u8,
     /// Writes whose calls have ended without an answer.
@@ -46,6 +48,7 @@ impl Trace {
     pub(crate) fn settle(&mut self, written: bool) {
         self.in_flight -= 1;
         self.written |= written;
+        self.settled = true;
         self.forget_connection();
     }
 
@@ -70,8 +73,11 @@ impl Trace {
         let unsettled = self.unsettled();
         let alone = match variant {
             Variant::StaleDeletionCounts => unsettled == 0 || (unsettled == 1 && deleted),
-            Variant::DeletionSettlesAll => unsettled == 0 || (!self.written && deleted),
-            _ => unsettled == 0 || (unsettled == 1 && !self.written && deleted),
+            Variant::DeletionSettlesAll => unsettled == 0 || (!self.settled && deleted),
+            Variant::RefusedWriteIsForgotten => {
+                unsettled == 0 || (unsettled == 1 && !self.written && deleted)
+            }
+            _ => unsettled == 0 || (unsettled == 1 && !self.settled && deleted),
         };
         let behind = match variant {
             Variant::UnsentCountsAsSent => self.on_connection,
@@ -93,7 +99,10 @@ impl Trace {
     /// 8 bits.
     pub(crate) fn bits(self) -> u64 {
         let counts = u64::from(self.in_flight) << 3 | u64::from(self.unknown);
-        counts << 2 | u64::from(self.written) << 1 | u64::from(self.on_connection)
+        counts << 3
+            | u64::from(self.settled) << 2
+            | u64::from(self.written) << 1
+            | u64::from(self.on_connection)
     }
 }
 

@@ -36,6 +36,7 @@ pub enum Variant {
     LastConnectionStandsForAll,
     StaleDeletionCounts,
     DeletionSettlesAll,
+    RefusedWriteIsForgotten,
     UnsentCountsAsSent,
     TraceReadAtTheAnswer,
     // Nodes.
@@ -177,6 +178,12 @@ pub const CATALOGUE: &[Broken] = {
             "a release that deletes one write's key ends the chase of two",
             NothingLeftBehind,
             faults(2, EXTENSION),
+        ),
+        broken(
+            RefusedWriteIsForgotten,
+            "a deletion ends the chase though an earlier write was refused, whose second copy was what it deleted",
+            NothingLeftBehind,
+            datagrams(EXTENSION),
         ),
         broken(
             UnsentCountsAsSent,

@@ -12,7 +12,7 @@ fn nothing_is_violated(scope: Scope, states: usize) {
 
 #[test]
 fn nothing_is_violated_by_locks_and_an_extension_over_streams() {
-    nothing_is_violated(SMALL, 343_666);
+    nothing_is_violated(SMALL, 359_360);
 }
 
 #[test]

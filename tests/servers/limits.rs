@@ -20,10 +20,14 @@ async fn retrying_without_delay_is_no_hot_loop() {
     // Two of them: tasks of one queue locally, and ask no node meanwhile.
     let (redlock, other) = (warm(&servers).await, warm(&servers).await);
     let guard = other.lock("a", TTL).await.unwrap();
-    let waiter = redlock.lock("a", TTL).retry_delay(Duration::ZERO).wait(Duration::from_secs(2));
-    let rate = commands_per_second(&servers[0], async { assert!(waiter.await.is_err()) }).await;
+    // Who counts attempts waits for each delay; others wait until a server tells of a change.
+    let waiter = || redlock.lock("a", TTL).retry_delay(Duration::ZERO).wait(Duration::from_secs(2));
+    let counting = async { assert!(waiter().attempts(1_000_000).await.is_err()) };
+    let rate = commands_per_second(&servers[0], counting).await;
     assert!(rate < NOT_HOT, "{rate} commands a second");
     assert!(rate > 20.0, "{rate} commands a second: was there any retry?");
+    let rate = commands_per_second(&servers[0], async { assert!(waiter().await.is_err()) }).await;
+    assert!(rate < 20.0, "{rate} commands a second, though nothing changes");
     drop(guard);
     redlock.close().await;
     nothing_left(&other, &servers).await;

@@ -26,6 +26,9 @@ use crate::node::ConnectionId;
 pub(crate) struct Trace {
     /// The node said that our key is there.
     written: bool,
+    /// The outcome of an earlier write is known. Where requests may arrive twice, a second copy of it can still have
+    /// created the key, also of one that was refused.
+    settled: bool,
     /// Writes whose calls have not ended. They may have been sent, or be sent any moment.
     in_flight: u32,
     /// Writes whose calls have ended without an answer: nothing is sent any more, and what was may be carried out.
@@ -46,6 +49,7 @@ impl Trace {
     pub(crate) fn settle(&mut self, written: bool) {
         self.in_flight = self.in_flight.saturating_sub(1);
         self.written |= written;
+        self.settled = true;
     }
 
     /// The call has ended, and what becomes of the write is unknown.
@@ -66,7 +70,7 @@ impl Trace {
 
     /// Of a claim that another process wrote, and perhaps has not settled.
     pub(crate) fn foreign() -> Self {
-        Self { written: true, unknown: 1, ..Self::default() }
+        Self { written: true, settled: true, unknown: 1, ..Self::default() }
     }
 
     fn unsettled(self) -> u32 {
@@ -105,9 +109,9 @@ pub(crate) struct Answer {
 impl Pursuit {
     /// A release was answered.
     pub(crate) fn answered(&mut self, answer: Answer, node_timeout: Duration) -> Next {
-        let Trace { written, in_flight, connection, .. } = self.trace;
+        let Trace { settled, in_flight, connection, .. } = self.trace;
         let unsettled = self.trace.unsettled();
-        let alone = unsettled == 0 || (unsettled == 1 && !written && answer.deleted);
+        let alone = unsettled == 0 || (unsettled == 1 && !settled && answer.deleted);
         let behind = in_flight == 0 && connection.is_some() && connection == answer.connection;
         match self.first_answer {
             _ if alone || behind || broken(Variant::ChaseEndsAtFirstAnswer) => Next::Done,
@@ -182,6 +186,15 @@ mod tests {
         trace.settle(true);
         trace.begin(A);
         assert_ne!(Next::Done, trace.pursue().answered(answer(true, B, 0), TIMEOUT));
+    }
+
+    #[test]
+    fn what_was_deleted_may_be_the_second_copy_of_a_write_that_was_refused() {
+        let mut trace = Trace::default();
+        trace.begin(None);
+        trace.settle(false);
+        trace.begin(None);
+        assert_ne!(Next::Done, trace.pursue().answered(answer(true, None, 0), TIMEOUT));
     }
 
     #[test]

@@ -21,7 +21,10 @@ type Slot<T> = Arc<Mutex<Option<T>>>;
 pub(crate) struct Program {
     simulation: Simulation,
     process: Process,
-    redlock: Redlock,
+    client: usize,
+    script: Arc<Mutex<Script>>,
+    /// Kept, since what is to be undone has a minute left after the last handle is gone.
+    redlocks: Vec<Redlock>,
     /// The tokens of its attempts, as the nodes have seen them.
     pub(crate) tokens: Vec<Token>,
     /// When the rounds of the current lease began.
@@ -37,23 +40,12 @@ impl Program {
     pub(crate) fn new(client: usize, seed: u64, script: &Arc<Mutex<Script>>) -> Self {
         let simulation = Simulation::new(seed);
         let process = simulation.process("client");
-        let node = |node| ScriptedNode {
-            script: Arc::clone(script),
-            clock: process.runtime(),
-            client,
-            node,
-            label: format!("n{node}"),
-        };
-        let redlock = (0..NODES)
-            .fold(Redlock::builder(process.clone()), |builder, number| builder.node(Arc::new(node(number))))
-            .node_timeout(NODE_TIMEOUT)
-            .clock_drift_factor(0.0)
-            .build()
-            .expect("nodes have labels of their own");
         Self {
             simulation,
             process,
-            redlock,
+            client,
+            script: Arc::clone(script),
+            redlocks: Vec::new(),
             tokens: Vec::new(),
             rounds: Vec::new(),
             attempt: Slot::default(),
@@ -62,6 +54,24 @@ impl Program {
             extension: Slot::default(),
             released: Slot::default(),
         }
+    }
+
+    /// A redlock of its own for every attempt: those of one would wait for each other in the process, and not be sent.
+    fn redlock(&self) -> Redlock {
+        let node = |node| ScriptedNode {
+            script: Arc::clone(&self.script),
+            clock: self.process.runtime(),
+            client: self.client,
+            node,
+            label: format!("n{node}"),
+        };
+        let builder = Redlock::builder(self.process.clone());
+        (0..NODES)
+            .fold(builder, |builder, number| builder.node(Arc::new(node(number))))
+            .node_timeout(NODE_TIMEOUT)
+            .clock_drift_factor(0.0)
+            .build()
+            .expect("nodes have labels of their own")
     }
 
     pub(crate) fn now(&self) -> Instant {
@@ -90,7 +100,9 @@ impl Program {
     pub(crate) fn ask(&mut self) {
         self.rounds = vec![self.now()];
         self.attempt = Slot::default();
-        let (attempt, handle) = abortable(self.redlock.try_lock("resource", TTL).into_future());
+        let redlock = self.redlock();
+        let (attempt, handle) = abortable(redlock.try_lock("resource", TTL).into_future());
+        self.redlocks.push(redlock);
         let slot = Arc::clone(&self.attempt);
         self.given_up = Some(handle);
         self.process.spawn(Box::pin(async move {

@@ -36,6 +36,9 @@ pub(crate) enum Ballot {
     Failed,
 }
 
+/// So long before its validity passes a lease is lost already, and cannot be extended any more.
+const MARGIN: Duration = Duration::from_millis(500);
+
 /// Within this, core sends a release that it owes: it may wait for another on the same node to time out, for the node
 /// timeout between two releases, and for the delay after a failure.
 const OWED_WITHIN: Duration = Duration::from_secs(3 * 100);
@@ -75,8 +78,8 @@ impl Replay {
                 let until = self.clients[request.client].program.now() + OWED_WITHIN;
                 let client = &self.clients[request.client];
                 let lapses = client.program.rounds.iter().any(|begun| {
-                    let (now, ends) = (client.program.now(), *begun + TTL);
-                    now < ends && ends <= until
+                    let ends = *begun + TTL;
+                    client.program.now() < ends && ends - 2 * MARGIN <= until
                 });
                 !lapses && self.open(request.client).all(|(_, begun)| begun + NODE_TIMEOUT > until)
             }
@@ -113,7 +116,7 @@ impl Replay {
                 // calls of an extension to end before the validity does.
                 let program = &mut self.clients[client].program;
                 if program.rounds.last() == Some(&program.now()) {
-                    program.wait(Duration::from_millis(10));
+                    program.wait(2 * MARGIN);
                 }
                 let guard = program.guard.as_ref().expect("a lease is extended");
                 let soon = guard.remaining().saturating_sub(NODE_TIMEOUT / 2);
