@@ -78,7 +78,10 @@ impl Attempts {
         let presence = &self.presence;
         let mut place = self.place();
         if let Some(place) = &mut place {
-            self.in_turn(place, patience.until).await?;
+            // Mostly nobody else wants it, and then there is nothing to wait for.
+            if !place.try_turn() {
+                self.in_turn(place, patience.until).await?;
+            }
         }
         let mut vigil = None;
         let mut backoff = Backoff::new(patience);

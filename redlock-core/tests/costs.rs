@@ -2,6 +2,7 @@
 //!
 //! The nodes answer at once, so that everything happens in the calling thread, whose allocations are counted. Each request
 //! takes one: the boxed future that an object-safe trait with async functions has to return. The rest is the core's.
+#![cfg(not(feature = "metrics"))] // which costs a label a vote; `scripts/test` runs this without it
 #![allow(clippy::unwrap_used, clippy::unnecessary_wraps)] // helpers of tests, not code that must go on
 
 use std::future::Future;
@@ -141,7 +142,7 @@ fn allocations_of_a_cycle() {
         let world = granting(nodes);
         allocations(|| world.cycle())
     });
-    assert_eq!([16, 20, 24, 34], counted, "at N = 1, 3, 5, 9");
+    assert_eq!([17, 21, 25, 35], counted, "at N = 1, 3, 5, 9");
 }
 
 #[test]
@@ -150,5 +151,5 @@ fn allocations_of_a_refusal() {
         let world = refusing(nodes);
         allocations(|| world.refusal())
     });
-    assert_eq!([19, 25, 31, 45], counted, "at N = 1, 3, 5, 9");
+    assert_eq!([23, 29, 35, 49], counted, "at N = 1, 3, 5, 9");
 }
