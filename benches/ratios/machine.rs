@@ -7,7 +7,7 @@ use std::process::Command;
 pub(crate) fn describe() -> String {
     let facts = [
         ("CPU", cpu()),
-        ("system", output("uname", &["-srm"])),
+        ("system", output("uname", &["-sm"])),
         ("server", output("redis-server", &["--version"])),
         ("compiler", output("rustc", &["--version"])),
         ("clients", clients()),
