@@ -68,7 +68,7 @@ fn bar<B: DrawingBackend>(
     ))?;
     area.draw(&Rectangle::new([(LEFT, y), (end, y + BAR)], color.mix(0.85).filled()))?;
     let value = ("sans-serif", 13).into_font().color(&BLACK).pos(Pos::new(HPos::Left, VPos::Center));
-    area.draw(&Text::new(format!("{ratio:.2}"), (end + 5, middle), value))?;
+    area.draw(&Text::new(format!("{ratio:.2}"), (x(LONGEST) + 12, middle), value))?;
     if let Some(Goal::AtMost(bound) | Goal::AtLeast(bound)) = row.goal {
         let mark = [(x(bound), y - 3), (x(bound), y + BAR + 3)];
         area.draw(&PathElement::new(mark, BLACK.stroke_width(2)))?;
