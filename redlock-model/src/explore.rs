@@ -12,14 +12,37 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::property::{PROPERTIES, Property};
-use crate::protocol::Protocol;
-use crate::state::{State, StateKey};
-use crate::step::Step;
+/// What can be explored: states, and the steps between them.
+pub trait Model: Copy + Sync {
+    /// Everything, at one moment.
+    type State: Copy + Send + Sync;
+    /// One thing that happens.
+    type Step: Copy + PartialEq + Send;
+    /// What must hold of a state.
+    type Property: Copy + Send + Sync + 'static;
+
+    /// All of them.
+    const PROPERTIES: &'static [Self::Property];
+
+    /// Where everything begins.
+    fn first(&self) -> Self::State;
+
+    /// Everything that can happen next.
+    fn steps(&self, state: &Self::State, steps: &mut Vec<Self::Step>);
+
+    /// What a step leads to.
+    fn next(&self, state: &Self::State, step: Self::Step) -> Self::State;
+
+    /// The state, packed: equal where no property and no future tells states apart.
+    fn key(&self, state: &Self::State) -> impl AsRef<[u64]>;
+
+    /// Whether a property holds.
+    fn holds(&self, property: Self::Property, state: &Self::State) -> bool;
+}
 
 /// What an exploration has found.
 #[derive(Clone, Debug)]
-pub struct Exploration {
+pub struct Exploration<P, S> {
     /// How many different states can be reached; where something was found, how many were seen until then.
     pub states: usize,
     /// How many transitions lead to them.
@@ -29,16 +52,16 @@ pub struct Exploration {
     /// How long it took.
     pub took: Duration,
     /// A shortest trace to a state in which something is violated.
-    pub violation: Option<Violation>,
+    pub violation: Option<Violation<P, S>>,
 }
 
 /// What is violated, and how one gets there.
 #[derive(Clone, Debug)]
-pub struct Violation {
+pub struct Violation<P, S> {
     /// What.
-    pub property: Property,
+    pub property: P,
     /// From the first state on.
-    pub trace: Vec<Step>,
+    pub trace: Vec<S>,
 }
 
 /// Looks at every state that can be reached, until a property is violated.
@@ -46,8 +69,8 @@ pub struct Violation {
 /// # Panics
 ///
 /// As [`explore_for`].
-pub fn explore(protocol: Protocol) -> Exploration {
-    explore_for(protocol, &PROPERTIES)
+pub fn explore<M: Model>(model: M) -> Exploration<M::Property, M::Step> {
+    explore_for(model, M::PROPERTIES)
 }
 
 /// Looks at every state that can be reached, until one of these properties is violated.
@@ -55,27 +78,27 @@ pub fn explore(protocol: Protocol) -> Exploration {
 /// # Panics
 ///
 /// When a step does.
-pub fn explore_for(protocol: Protocol, properties: &[Property]) -> Exploration {
+pub fn explore_for<M: Model>(model: M, properties: &[M::Property]) -> Exploration<M::Property, M::Step> {
     let begun = Instant::now();
     let seen = Seen::default();
-    let first = State::default();
-    seen.insert(fingerprint(&first.key()), 0);
+    let first = model.first();
+    seen.insert(fingerprint(&model.key(&first)), 0);
     let mut level = vec![first];
     let (mut transitions, mut depth) = (0, 0);
     while !level.is_empty() {
         let threads = thread::available_parallelism().map_or(1, usize::from);
         let size = level.len().div_ceil(threads);
-        let parts: Vec<Part> = thread::scope(|scope| {
+        let parts: Vec<Part<M>> = thread::scope(|scope| {
             let work: Vec<_> = level
                 .chunks(size)
-                .map(|chunk| scope.spawn(|| expand(protocol, properties, chunk, &seen)))
+                .map(|chunk| scope.spawn(|| expand(model, properties, chunk, &seen)))
                 .collect();
             work.into_iter().map(|part| part.join().expect("expanding does not panic")).collect()
         });
         transitions += parts.iter().map(|part| part.transitions).sum::<usize>();
         let violated = parts.iter().find_map(|part| part.violated);
         if let Some((property, state)) = violated {
-            let trace = seen.trace(protocol, &state);
+            let trace = seen.trace(model, &state);
             let violation = Some(Violation { property, trace });
             return Exploration {
                 states: seen.len(),
@@ -92,25 +115,25 @@ pub fn explore_for(protocol: Protocol, properties: &[Property]) -> Exploration {
 }
 
 /// What one thread finds behind its part of a level.
-struct Part {
-    next: Vec<State>,
+struct Part<M: Model> {
+    next: Vec<M::State>,
     transitions: usize,
-    violated: Option<(Property, State)>,
+    violated: Option<(M::Property, M::State)>,
 }
 
-fn expand(protocol: Protocol, properties: &[Property], states: &[State], seen: &Seen) -> Part {
+fn expand<M: Model>(model: M, properties: &[M::Property], states: &[M::State], seen: &Seen) -> Part<M> {
     let mut part = Part { next: Vec::new(), transitions: 0, violated: None };
     let mut steps = Vec::new();
     for state in states {
-        let from = fingerprint(&state.key());
-        protocol.steps(state, &mut steps);
+        let from = fingerprint(&model.key(state));
+        model.steps(state, &mut steps);
         part.transitions += steps.len();
         for step in steps.drain(..) {
-            let next = protocol.apply(state, step, &mut |_| {});
-            if !seen.insert(fingerprint(&next.key()), from) {
+            let next = model.next(state, step);
+            if !seen.insert(fingerprint(&model.key(&next)), from) {
                 continue;
             }
-            let violated = properties.iter().copied().find(|property| !property.holds(&next));
+            let violated = properties.iter().copied().find(|property| !model.holds(*property, &next));
             part.violated = part.violated.or(violated.map(|property| (property, next)));
             part.next.push(next);
         }
@@ -144,20 +167,19 @@ impl Seen {
     }
 
     /// The steps from the first state to this one, or to one that differs in the names of the nodes alone.
-    fn trace(&self, protocol: Protocol, last: &State) -> Vec<Step> {
-        let mut way = vec![fingerprint(&last.key())];
+    fn trace<M: Model>(&self, model: M, last: &M::State) -> Vec<M::Step> {
+        let mut way = vec![fingerprint(&model.key(last))];
         while let Some(from) = way.last().and_then(|state| self.shard(*state).get(state).copied()) {
             way.push(from);
         }
-        let (mut state, mut trace) = (State::default(), Vec::new());
+        let (mut state, mut trace) = (model.first(), Vec::new());
         // Last come the mark that nothing led to the first state, and that state itself.
         for wanted in way.iter().rev().skip(2) {
             let mut steps = Vec::new();
-            protocol.steps(&state, &mut steps);
-            let leads =
-                |step: &Step| fingerprint(&protocol.apply(&state, *step, &mut |_| {}).key()) == *wanted;
+            model.steps(&state, &mut steps);
+            let leads = |step: &M::Step| fingerprint(&model.key(&model.next(&state, *step))) == *wanted;
             let step = steps.into_iter().find(leads).expect("a step has led there");
-            state = protocol.apply(&state, step, &mut |_| {});
+            state = model.next(&state, step);
             trace.push(step);
         }
         trace
@@ -171,14 +193,14 @@ impl Seen {
 }
 
 /// Mixes a packed state into 64 bits, a multiplication of 64 by 64 bits for each word.
-fn fingerprint(key: &StateKey) -> u64 {
+fn fingerprint(key: &impl AsRef<[u64]>) -> u64 {
     let mix = |hash: u64, word: u64| {
         let product = u128::from(hash ^ word) * 0x9e37_79b9_7f4a_7c15;
         #[allow(clippy::cast_possible_truncation)] // both halves are used
         let (low, high) = (product as u64, (product >> 64) as u64);
         low ^ high
     };
-    key.iter().fold(0x243f_6a88_85a3_08d3, |hash, word| mix(hash, *word)).max(1)
+    key.as_ref().iter().fold(0x243f_6a88_85a3_08d3, |hash, word| mix(hash, *word)).max(1)
 }
 
 /// Fingerprints are hashes already.

@@ -64,7 +64,7 @@ mod step;
 mod variant;
 mod vote;
 
-pub use crate::explore::{Exploration, Violation, explore, explore_for};
+pub use crate::explore::{Exploration, Model, Violation, explore, explore_for};
 pub use crate::property::{PROPERTIES, Property};
 pub use crate::protocol::Protocol;
 pub use crate::scope::{ATTEMPTS, CLIENTS, EXTENSIONS, NODES, Scope, Transport};

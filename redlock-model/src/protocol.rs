@@ -1,6 +1,8 @@
 //! The protocol as a machine: which steps are possible in a state, and what each of them does.
 
 use crate::client::World;
+use crate::explore::Model;
+use crate::property::{PROPERTIES, Property};
 use crate::pursuit::Undo;
 use crate::scope::{ATTEMPTS, CLIENTS, EXTENSIONS, NODES, Scope, Transport};
 use crate::state::{Extension, Flight, Order, Phase, State};
@@ -161,5 +163,33 @@ impl Protocol {
                 || key.round < owner.lapsed
                 || self.variant == Variant::KeysExpireEarly
         })
+    }
+}
+
+impl Model for Protocol {
+    type State = State;
+    type Step = Step;
+    type Property = Property;
+
+    const PROPERTIES: &'static [Property] = &PROPERTIES;
+
+    fn first(&self) -> State {
+        State::default()
+    }
+
+    fn steps(&self, state: &State, steps: &mut Vec<Step>) {
+        Self::steps(self, state, steps);
+    }
+
+    fn next(&self, state: &State, step: Step) -> State {
+        self.apply(state, step, &mut |_| {})
+    }
+
+    fn key(&self, state: &State) -> impl AsRef<[u64]> {
+        state.key()
+    }
+
+    fn holds(&self, property: Property, state: &State) -> bool {
+        property.holds(state)
     }
 }
