@@ -46,14 +46,15 @@
 //! lose keys (exclusion does not hold then), what waits for its turn within a process, and several chases that wait for
 //! each other on one node.
 //!
-//! # Where fencing goes
+//! # Fencing
 //!
-//! A fenced lock is another protocol over the same messages: [`Asks`] gets a confirm, a key its counter, and the client a
-//! phase between asking and holding; explorer, scopes, properties and replay stay as they are.
+//! Fencing tokens have a model of their own, [`fence`], over the same explorer: what they promise does not depend on
+//! clocks, so less stands in a state, and more can be explored.
 
 mod call;
 mod client;
 mod explore;
+pub mod fence;
 mod node;
 mod property;
 mod protocol;

@@ -1,0 +1,106 @@
+//! What attempts make of what they hear: m, the grant, the extension. Who has heard enough decides at once.
+
+use crate::fence::property::Property;
+use crate::fence::protocol::Fencing;
+use crate::fence::state::{Attempt, Phase, Round, State};
+use crate::fence::variant::Variant;
+
+impl Fencing {
+    pub(crate) fn begin(state: &mut State, attempt: usize) {
+        let floor = state.newest();
+        state.attempts[attempt] = Attempt { phase: Phase::Asking, floor, ..Attempt::default() };
+    }
+
+    /// A node has granted.
+    pub(crate) fn answered(self, state: &mut State, attempt: usize, node: usize, counter: u8) {
+        let is = &mut state.attempts[attempt];
+        if is.phase == Phase::Granted {
+            return Self::follow(state, attempt, node, counter);
+        }
+        let bit = 1 << node;
+        is.highest = match counter.cmp(&is.token) {
+            _ if is.heard == 0 => bit,
+            std::cmp::Ordering::Less => is.highest,
+            std::cmp::Ordering::Equal => is.highest | bit,
+            std::cmp::Ordering::Greater => bit,
+        };
+        (is.token, is.heard) = (is.token.max(counter), is.heard | bit);
+        is.floor = is.floor.filter(|floor| *floor >= is.token);
+        if is.heard.count_ones() as usize == self.scope.quorum() {
+            let agreed = is.highest == is.heard;
+            if agreed || self.variant == Variant::NoWriteBack {
+                return self.grant(state, attempt);
+            }
+            is.phase = Phase::Confirming;
+            is.heard = if self.variant == Variant::EqualAnswersCount { is.highest } else { 0 };
+            is.highest = 0;
+        } else if is.highest != is.heard && self.variant != Variant::EqualAnswersCount {
+            // That they differ is all there is to know.
+            is.highest = 0;
+        }
+    }
+
+    /// A node counts.
+    pub(crate) fn counted(self, state: &mut State, attempt: usize, node: usize) {
+        let is = &mut state.attempts[attempt];
+        is.heard |= 1 << node;
+        let half = self.variant == Variant::HalfConfirms;
+        let enough = if half { self.scope.nodes / 2 } else { self.scope.quorum() };
+        if (is.heard.count_ones() as usize) < enough {
+            return;
+        }
+        match (is.phase, is.round) {
+            (Phase::Granted, Round::None) => is.heard &= !(1 << node),
+            (Phase::Granted, _) => Self::extended(state, attempt),
+            _ => self.grant(state, attempt),
+        }
+    }
+
+    pub(crate) fn extend(self, state: &mut State, attempt: usize) {
+        let newest = state.newest();
+        let is = &mut state.attempts[attempt];
+        is.round = if newest > Some(is.token) { Round::Behind } else { Round::InTime };
+        if self.variant != Variant::EarlierAnswersCount {
+            is.heard = 0;
+        }
+    }
+
+    fn extended(state: &mut State, attempt: usize) {
+        let newest = state.newest();
+        let is = &mut state.attempts[attempt];
+        if is.round == Round::Behind {
+            state.violated |= Property::NoLateExtension.bit();
+        }
+        if newest > Some(is.token) {
+            state.violated |= Property::NoExtensionOnceReturned.bit();
+        }
+        (is.round, is.heard) = (Round::None, 0);
+    }
+
+    /// The grant returns.
+    fn grant(self, state: &mut State, attempt: usize) {
+        let is = &mut state.attempts[attempt];
+        if is.floor.is_some_and(|floor| floor >= is.token) {
+            state.violated |= Property::Increasing.bit();
+        }
+        let keeps = self.variant == Variant::TokenFollowsLaterAnswers;
+        let heard = if keeps { is.heard } else { 0 };
+        *is = Attempt { phase: Phase::Granted, token: is.token, heard, ..Attempt::default() };
+        Self::compare(state, attempt);
+    }
+
+    /// The variant's token grows with an answer that comes later.
+    fn follow(state: &mut State, attempt: usize, node: usize, counter: u8) {
+        let is = &mut state.attempts[attempt];
+        (is.token, is.heard) = (is.token.max(counter), is.heard | 1 << node);
+        Self::compare(state, attempt);
+    }
+
+    fn compare(state: &mut State, attempt: usize) {
+        let token = state.attempts[attempt].token;
+        let same = |other: &Attempt| other.phase == Phase::Granted && other.token == token;
+        if state.attempts.iter().filter(|other| same(other)).count() > 1 {
+            state.violated |= Property::Unique.bit();
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! The fencing rule as a machine: which steps are possible in a state, and what each of them does.
+
+use crate::explore::Model;
+use crate::fence::property::{PROPERTIES, Property};
+use crate::fence::scope::{Counters, Extensions, MOST_ATTEMPTS, MOST_NODES, Scope};
+use crate::fence::state::{Node, Phase, Round, State};
+use crate::fence::step::Step;
+use crate::fence::variant::Variant;
+
+/// The rule, within bounds, sound or broken.
+#[derive(Clone, Copy, Debug)]
+pub struct Fencing {
+    /// The bounds.
+    pub scope: Scope,
+    /// How it is broken, if it is.
+    pub variant: Variant,
+}
+
+impl Fencing {
+    /// The sound rule.
+    ///
+    /// # Panics
+    ///
+    /// When the scope asks for more nodes, attempts or counters than there is room for.
+    pub fn new(scope: Scope) -> Self {
+        Self::broken(scope, Variant::Sound)
+    }
+
+    /// Another rule.
+    ///
+    /// # Panics
+    ///
+    /// As [`new`](Fencing::new), and when a rule that is not sound shall forget attempts.
+    pub fn broken(scope: Scope, variant: Variant) -> Self {
+        let counters = !matches!(scope.counters, Counters::UpTo(bound) if bound > 14);
+        assert!(
+            scope.nodes <= MOST_NODES && scope.attempts <= MOST_ATTEMPTS && counters,
+            "too large: {scope}"
+        );
+        let may_forget = variant == Variant::Sound && scope.counters == Counters::Any;
+        assert!(may_forget || !scope.forgets, "only the sound rule makes attempts harmless");
+        Self { scope, variant }
+    }
+
+    fn steps_of(self, state: &State, attempt: usize, steps: &mut Vec<Step>) {
+        let (is, owner) = (state.attempts[attempt], self.owner(attempt));
+        if is.phase == Phase::None {
+            return;
+        }
+        let late = self.variant == Variant::TokenFollowsLaterAnswers && is.phase == Phase::Granted;
+        for node in 0..self.scope.nodes {
+            let on = state.nodes[node];
+            let listens = (is.phase == Phase::Asking || late) && !is.has_heard(node);
+            if on.key.is_none() {
+                for counter in self.raised(state, on.counter) {
+                    steps.push(Step::Set { attempt, node, counter, heard: false });
+                    if listens {
+                        steps.push(Step::Set { attempt, node, counter, heard: true });
+                    }
+                }
+            } else if on.key == Some(owner) && self.variant == Variant::ReacquireRaises {
+                for counter in self.raised(state, on.counter) {
+                    steps.push(Step::Again { attempt, node, counter, heard: false });
+                    if listens {
+                        steps.push(Step::Again { attempt, node, counter, heard: true });
+                    }
+                }
+            } else if on.key == Some(owner) && listens {
+                steps.push(Step::Again { attempt, node, counter: on.counter, heard: true });
+            }
+            if is.is_decided() {
+                let after = self.confirmed(is, owner, on);
+                let new = self.listens_for_counts(state, attempt) && !is.has_heard(node);
+                if after.is_some_and(|after| after != on || new) {
+                    steps.push(Step::Confirm { attempt, node });
+                }
+            }
+            if self.scope.extensions != Extensions::None && self.refilled(is, owner, on).is_some() {
+                steps.push(Step::Refill { attempt, node });
+            }
+        }
+        if is.phase == Phase::Granted {
+            let behind = state.newest() > Some(is.token);
+            let may = match self.scope.extensions {
+                Extensions::None => false,
+                Extensions::Behind => is.round == Round::None && behind,
+                Extensions::Any => is.round == Round::None || (is.round == Round::InTime && behind),
+            };
+            if may {
+                steps.push(Step::Extend { attempt });
+            }
+        }
+    }
+
+    /// Whether a node that counts is heard: where it can, it is, since that only helps whoever hears it.
+    fn listens_for_counts(self, state: &State, attempt: usize) -> bool {
+        let is = state.attempts[attempt];
+        let always = self.variant == Variant::EarlierAnswersCount;
+        is.phase == Phase::Confirming || is.round != Round::None || always
+    }
+
+    fn carry(self, state: &mut State, step: Step) {
+        match step {
+            Step::Begin { attempt } => Self::begin(state, attempt),
+            Step::Set { attempt, node, counter, heard } | Step::Again { attempt, node, counter, heard } => {
+                state.nodes[node] = Node { key: Some(self.owner(attempt)), counter };
+                if heard {
+                    self.answered(state, attempt, node, counter);
+                }
+            }
+            Step::Confirm { attempt, node } => {
+                let (is, on) = (state.attempts[attempt], state.nodes[node]);
+                if let Some(after) = self.confirmed(is, self.owner(attempt), on) {
+                    state.nodes[node] = after;
+                    if self.listens_for_counts(state, attempt) {
+                        self.counted(state, attempt, node);
+                    }
+                }
+            }
+            Step::Extend { attempt } => self.extend(state, attempt),
+            Step::Refill { attempt, node } => {
+                let (is, on) = (state.attempts[attempt], state.nodes[node]);
+                state.nodes[node] = self.refilled(is, self.owner(attempt), on).unwrap_or(on);
+            }
+            Step::Vanish { node } => state.nodes[node] = self.vanished(state.nodes[node]),
+            Step::Pass { node } => state.nodes[node].counter += 1,
+        }
+    }
+}
+
+impl Model for Fencing {
+    type State = State;
+    type Step = Step;
+    type Property = Property;
+
+    const PROPERTIES: &'static [Property] = &PROPERTIES;
+
+    fn first(&self) -> State {
+        State::default()
+    }
+
+    fn steps(&self, state: &State, steps: &mut Vec<Step>) {
+        let begun = |attempt: &usize| state.attempts[*attempt].phase != Phase::None;
+        // Attempts are alike.
+        if let Some(attempt) = (0..self.scope.attempts).find(|attempt| !begun(attempt)) {
+            steps.push(Step::Begin { attempt });
+        }
+        for attempt in 0..self.scope.attempts {
+            self.steps_of(state, attempt, steps);
+        }
+        for (node, on) in state.nodes.iter().enumerate().take(self.scope.nodes) {
+            if on.key.is_some() {
+                steps.push(Step::Vanish { node });
+            } else if matches!(self.scope.counters, Counters::UpTo(bound) if on.counter < bound) {
+                steps.push(Step::Pass { node });
+            }
+        }
+    }
+
+    fn next(&self, state: &State, step: Step) -> State {
+        let mut next = *state;
+        self.carry(&mut next, step);
+        if self.scope.forgets {
+            self.forget(&mut next);
+        }
+        if self.scope.counters == Counters::Any {
+            self.rank(&mut next);
+        }
+        next
+    }
+
+    fn key(&self, state: &State) -> impl AsRef<[u64]> {
+        self.packed(state)
+    }
+
+    fn holds(&self, property: Property, state: &State) -> bool {
+        state.violated & property.bit() == 0
+    }
+}
