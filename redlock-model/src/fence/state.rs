@@ -83,3 +83,22 @@ impl State {
         granted.map(|attempt| attempt.token).max().max(self.forgotten)
     }
 }
+
+/// What can be seen of a state, for tests that compare it with something else.
+impl State {
+    /// Which attempt's key stands on a node, if one's does.
+    pub fn key_on(&self, node: usize) -> Option<usize> {
+        self.nodes[node].key.map(usize::from)
+    }
+
+    /// F on a node.
+    pub fn counter_on(&self, node: usize) -> u8 {
+        self.nodes[node].counter
+    }
+
+    /// The token that an attempt was granted, if it was.
+    pub fn granted(&self, attempt: usize) -> Option<u8> {
+        let is = self.attempts[attempt];
+        (is.phase == Phase::Granted).then_some(is.token)
+    }
+}

@@ -1,0 +1,88 @@
+//! A plain run, carried over to the model.
+
+use std::collections::BTreeMap;
+
+use redlock_model::Model;
+use redlock_model::fence::{Fencing, State, Step};
+
+use crate::world::{Asks, Event, Request, World};
+
+/// How many grants were carried over; nothing if the model has too little room for the run.
+///
+/// # Panics
+///
+/// When the model has no such run, or grants something else.
+pub(crate) fn carry_over(world: &World, model: Fencing) -> Option<usize> {
+    let names = decided(world, model.scope.nodes / 2 + 1);
+    let room = names.len() <= model.scope.attempts
+        && world.log.iter().all(|(_, nodes)| nodes.iter().all(|node| node.counter <= 14));
+    if !room {
+        return None;
+    }
+    let (mut state, mut grants) = (model.first(), 0);
+    for (number, (event, nodes)) in world.log.iter().enumerate() {
+        if let Some(step) = translate(*event, &names, &state, world, number) {
+            let mut steps = Vec::new();
+            model.steps(&state, &mut steps);
+            if steps.contains(&step) {
+                state = model.next(&state, step);
+            } else {
+                // A confirm that changes nothing and that nobody waits for is no step.
+                assert!(matches!(step, Step::Confirm { .. }), "line {number}: {step} is no step: {world:?}");
+            }
+        }
+        for (node, on) in nodes.iter().enumerate() {
+            let key = on.key.and_then(|attempt| names.get(&attempt).copied());
+            let same = (state.key_on(node), state.counter_on(node)) == (key, on.counter);
+            assert!(same, "line {number}: n{node} differs: {state:?}, {world:?}");
+        }
+        if let Event::Granted { attempt, token } = event {
+            assert_eq!(Some(*token), state.granted(names[attempt]), "line {number}: {world:?}");
+            grants += 1;
+        }
+    }
+    Some(grants)
+}
+
+/// The attempts that heard from a quorum, as the model calls them: in the order in which they began.
+fn decided(world: &World, quorum: usize) -> BTreeMap<usize, usize> {
+    let mut heard = BTreeMap::new();
+    for (event, _) in &world.log {
+        if let Event::Carried { request, heard: true } = event {
+            *heard.entry(request.attempt).or_insert(0) += 1;
+        }
+    }
+    let decided = heard.into_iter().filter(|(_, count)| *count == quorum).map(|(attempt, _)| attempt);
+    decided.enumerate().map(|(name, attempt)| (attempt, name)).collect()
+}
+
+fn translate(
+    event: Event,
+    names: &BTreeMap<usize, usize>,
+    state: &State,
+    world: &World,
+    number: usize,
+) -> Option<Step> {
+    match event {
+        Event::Begun(attempt) => names.get(&attempt).map(|attempt| Step::Begin { attempt: *attempt }),
+        Event::Granted { .. } => None,
+        Event::Passed(node) => Some(Step::Pass { node }),
+        // The key of an attempt that came to nothing is not in the model.
+        Event::Lost(node) => state.key_on(node).map(|_| Step::Vanish { node }),
+        Event::Carried { request: Request { attempt, node, asks, .. }, heard } => {
+            let counter = world.log[number].1[node].counter;
+            let raised = counter != state.counter_on(node);
+            match (names.get(&attempt).copied(), asks) {
+                (None, Asks::Acquire) => raised.then_some(Step::Pass { node }),
+                (None, _) => None,
+                (Some(attempt), Asks::Acquire) if raised => Some(Step::Set { attempt, node, counter, heard }),
+                (Some(attempt), Asks::Acquire) => {
+                    heard.then_some(Step::Again { attempt, node, counter, heard })
+                }
+                (Some(attempt), Asks::Confirm(_)) => Some(Step::Confirm { attempt, node }),
+                (Some(attempt), Asks::Refill) => Some(Step::Refill { attempt, node }),
+                (Some(_), Asks::Release) => Some(Step::Vanish { node }),
+            }
+        }
+    }
+}
