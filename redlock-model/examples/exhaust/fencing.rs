@@ -25,6 +25,7 @@ const SCOPES: &[Scope] = &[
     scope(3, 3, Extensions::Behind),
     any_number(scope(3, 2, Extensions::Behind)),
     any_number(scope(3, 3, Extensions::Behind)),
+    any_number(scope(3, 4, Extensions::Behind)),
     scope(4, 2, Extensions::None),
     scope(4, 2, Extensions::Behind),
     any_number(scope(4, 2, Extensions::Behind)),

@@ -7,8 +7,9 @@ impl Fencing {
     /// Makes room: forgets attempts that can do nothing any more.
     ///
     /// One that has its m can do nothing once every counter is beyond it: it counts nowhere, refills nothing, and what it
-    /// still sets is one more attempt that comes to nothing; its keys may as well have gone. Its token is remembered as
-    /// long as somebody could be granted the same without having begun after it: that would be found by I3.
+    /// still sets is one more attempt that comes to nothing; its keys may as well have gone. A grant is remembered for
+    /// longer, as what another could be granted once more: until nobody is left who has that m, or has none yet, has
+    /// heard of no more and began before the grant had returned. Who began after it is held to I3.
     pub(crate) fn forget(self, state: &mut State) {
         while let Some(attempt) = (0..self.scope.attempts).find(|attempt| self.is_spent(state, *attempt)) {
             let is = state.attempts[attempt];

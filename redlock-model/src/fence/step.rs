@@ -79,7 +79,7 @@ impl fmt::Display for Step {
                 write!(f, "n{node} is refilled with the key of {}", name(attempt))
             }
             Self::Vanish { node } => write!(f, "the key on n{node} goes"),
-            Self::Pass { node } => write!(f, "a key comes to nothing on n{node}"),
+            Self::Pass { node } => write!(f, "a stranger's key comes and goes on n{node}"),
         }
     }
 }
