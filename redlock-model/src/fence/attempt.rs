@@ -57,20 +57,33 @@ impl Fencing {
     }
 
     pub(crate) fn extend(self, state: &mut State, attempt: usize) {
-        let newest = state.newest();
+        let round = self.round(state, attempt);
         let is = &mut state.attempts[attempt];
-        is.round = if newest > Some(is.token) { Round::Behind } else { Round::InTime };
+        is.round = round;
         if self.variant != Variant::EarlierAnswersCount {
             is.heard = 0;
+        }
+    }
+
+    /// What a round is that begins now.
+    pub(crate) fn round(self, state: &State, attempt: usize) -> Round {
+        let token = state.attempts[attempt].token;
+        let passed = state.nodes[..self.scope.nodes].iter().filter(|node| node.counter <= token).count();
+        match () {
+            () if state.newest() > Some(token) => Round::Behind,
+            () if passed < self.scope.quorum() => Round::Hopeless,
+            () => Round::InTime,
         }
     }
 
     fn extended(state: &mut State, attempt: usize) {
         let newest = state.newest();
         let is = &mut state.attempts[attempt];
-        if is.round == Round::Behind {
-            state.violated |= Property::NoLateExtension.bit();
-        }
+        state.violated |= match is.round {
+            Round::Behind => Property::NoLateExtension.bit() | Property::NoHopelessExtension.bit(),
+            Round::Hopeless => Property::NoHopelessExtension.bit(),
+            Round::InTime | Round::None => 0,
+        };
         if newest > Some(is.token) {
             state.violated |= Property::NoExtensionOnceReturned.bit();
         }

@@ -11,13 +11,15 @@ pub enum Property {
     Increasing,
     /// I4: no round that extends succeeds if it began after a newer grant had returned.
     NoLateExtension,
+    /// The same, and more: nor does one that began when fewer than a quorum of nodes had F <= m, whoever raised the others.
+    NoHopelessExtension,
     /// Too strong, and not true: no round that extends succeeds once a newer grant has returned, whenever it began.
     NoExtensionOnceReturned,
 }
 
 /// Those that the rule promises.
-pub(crate) const PROPERTIES: [Property; 3] =
-    [Property::Unique, Property::Increasing, Property::NoLateExtension];
+pub(crate) const PROPERTIES: [Property; 4] =
+    [Property::Unique, Property::Increasing, Property::NoLateExtension, Property::NoHopelessExtension];
 
 impl Property {
     /// A bit of its own.
@@ -32,6 +34,7 @@ impl fmt::Display for Property {
             Self::Unique => "I2 unique",
             Self::Increasing => "I3 increasing",
             Self::NoLateExtension => "I4 no late extension",
+            Self::NoHopelessExtension => "I4 no hopeless extension",
             Self::NoExtensionOnceReturned => "no extension once a newer grant has returned",
         })
     }

@@ -80,11 +80,12 @@ impl Fencing {
             }
         }
         if is.phase == Phase::Granted {
-            let behind = state.newest() > Some(is.token);
+            // A round that has become another, if it began now, may be followed by that.
+            let now = self.round(state, attempt);
             let may = match self.scope.extensions {
                 Extensions::None => false,
-                Extensions::Behind => is.round == Round::None && behind,
-                Extensions::Any => is.round == Round::None || (is.round == Round::InTime && behind),
+                Extensions::Behind => is.round == Round::None && now == Round::Behind,
+                Extensions::Any => is.round != now,
             };
             if may {
                 steps.push(Step::Extend { attempt });

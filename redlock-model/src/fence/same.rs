@@ -63,7 +63,7 @@ impl Fencing {
             packed[index / 3] |= bits << (15 * (index % 3));
         }
         let forgotten = state.forgotten.map_or(NONE, |value| self.number(value));
-        packed[1] |= (forgotten << 4 | u64::from(state.violated)) << 45;
+        packed[1] |= (forgotten << 5 | u64::from(state.violated)) << 45;
         packed[2] = order.iter().fold(0, |bits, attempt| bits << 12 | self.bits(state.attempts[*attempt]));
         packed
     }

@@ -63,6 +63,8 @@ pub(crate) enum Round {
     InTime,
     /// It began after one had.
     Behind,
+    /// None had, but fewer than a quorum of nodes had F <= m when it began.
+    Hopeless,
 }
 
 impl Attempt {

@@ -65,7 +65,7 @@ const fn broken(variant: Variant, does: &'static str, violates: Property, scope:
 
 /// Every broken variant.
 pub const CATALOGUE: &[Broken] = {
-    use Property::{Increasing, NoExtensionOnceReturned, NoLateExtension, Unique};
+    use Property::{Increasing, NoExtensionOnceReturned, NoHopelessExtension, NoLateExtension, Unique};
     #[allow(clippy::enum_glob_use)] // every variant is in the list
     use Variant::*;
     &[
@@ -95,6 +95,12 @@ pub const CATALOGUE: &[Broken] = {
             EXTENSIONS,
         ),
         broken(
+            ExtensionChecksTheOwnerAlone,
+            "the same",
+            NoHopelessExtension,
+            Scope { extensions: Extensions::Any, ..GRANTS },
+        ),
+        broken(
             EarlierAnswersCount,
             "an extension counts nodes that confirmed before it began",
             NoLateExtension,
@@ -117,7 +123,7 @@ pub const CATALOGUE: &[Broken] = {
 
 /// Variants that violate nothing that is said of tokens, and why they are not the rule.
 pub const HARMLESS: &[(Variant, &str)] = &[
-    (Variant::EqualAnswersCount, "answers that equal m count as confirmed: one round for most"),
+    (Variant::EqualAnswersCount, "answers that equal m count as confirmed: fewer are left to confirm"),
     (
         Variant::ReacquireRaises,
         "a repeated acquire raises F under its own key: that node is lost to the lease",
