@@ -90,9 +90,13 @@ impl<K> Slot<K> {
         look(&self.state.load())
     }
 
-    /// The last server that was reached.
+    /// The last server that was reached. Asked for at every vote, so without the lock where there is a connection that knows.
     pub(crate) fn server(&self) -> Option<ServerId> {
-        self.turn().server.clone()
+        let connected = self.look(|state| match state {
+            State::Up(link) => link.server.id.clone(),
+            _ => None,
+        });
+        connected.or_else(|| self.turn().server.clone())
     }
 
     /// Fires at the next change, and when the node is dropped.
