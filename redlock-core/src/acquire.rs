@@ -52,7 +52,8 @@ async fn everywhere(lease: Lease, ttl: Ttl, mut verdict: Verdict<Result<Guard, E
     let shared = lease.shared();
     let mut undecided = Undecided(Some(lease.clone()));
     let limit = node_timeout(shared.settings.node_timeout, ttl);
-    let mut round = Round::new(shared, Question::Claim, Operation::Acquire, limit, |_, node| {
+    let start = lease.since();
+    let mut round = Round::since(start, shared, Question::Claim, Operation::Acquire, limit, |_, node| {
         node.acquire(lease.claim(), ttl)
     });
     broken::note_expiry(lease.claim(), round.ballots.start + ttl.as_duration());
@@ -63,9 +64,10 @@ async fn everywhere(lease: Lease, ttl: Ttl, mut verdict: Verdict<Result<Guard, E
     undecided.0 = None;
 
     let deadline = round.deadline(ttl);
-    let in_time = shared.now() < deadline || broken(Variant::ValidityUnchecked);
+    let now = shared.now();
+    let in_time = now < deadline || broken(Variant::ValidityUnchecked);
     if round.decision() == Decision::Won && in_time && !verdict.is_canceled() {
-        lease.hold_until(deadline, ttl);
+        lease.hold_until(deadline, ttl, now);
         let (mut stragglers, ballots) = round.into_parts();
         lease.keep_votes(ballots);
         observe::attempted(&lease, Ok(()));

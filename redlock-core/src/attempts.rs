@@ -41,7 +41,7 @@ impl Attempts {
     /// Makes one attempt, unless another task of this process has the lock or waits for it. `None`: it is taken.
     pub(crate) async fn once(&self) -> Result<Option<Guard>, Error> {
         let asked = self.presence.now();
-        let result = self.only_one().await;
+        let result = self.only_one(asked).await;
         let failure = match &result {
             Ok(Some(_)) => None,
             Ok(None) => Some(ErrorKind::Contended),
@@ -51,20 +51,19 @@ impl Attempts {
         result
     }
 
-    /// Makes attempts until one succeeds or the patience is over.
-    pub(crate) async fn until_taken(&self, patience: Patience) -> Result<Guard, Error> {
-        let asked = self.presence.now();
-        let result = self.one_after_another(patience).await;
+    /// Makes attempts until one succeeds or the patience is over, having been asked just now.
+    pub(crate) async fn until_taken(&self, asked: Instant, patience: Patience) -> Result<Guard, Error> {
+        let result = self.one_after_another(asked, patience).await;
         observe::waited(&self.presence, &self.resources, asked, result.as_ref().err().map(Error::kind));
         result
     }
 
-    async fn only_one(&self) -> Result<Option<Guard>, Error> {
+    async fn only_one(&self, asked: Instant) -> Result<Option<Guard>, Error> {
         let mut place = self.place();
         if self.presence.is_closed() {
             return Err(Error::closed());
         }
-        if place.as_mut().is_some_and(|place| !place.try_turn()) {
+        if place.as_mut().is_some_and(|place| !place.try_turn(asked)) {
             return Ok(None);
         }
         match self.make(self.token()).await {
@@ -74,12 +73,12 @@ impl Attempts {
         }
     }
 
-    async fn one_after_another(&self, patience: Patience) -> Result<Guard, Error> {
+    async fn one_after_another(&self, asked: Instant, patience: Patience) -> Result<Guard, Error> {
         let presence = &self.presence;
         let mut place = self.place();
         if let Some(place) = &mut place {
             // Mostly nobody else wants it, and then there is nothing to wait for.
-            if !place.try_turn() {
+            if !place.try_turn(asked) {
                 self.in_turn(place, patience.until).await?;
             }
         }

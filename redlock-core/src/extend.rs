@@ -122,7 +122,7 @@ fn outcome(lease: &Lease, round: &Round<'_>, extension: Extension) -> Option<Res
             let deadline = round.deadline(extension.ttl);
             let deadline = extension.not_beyond.map_or(deadline, |limit| deadline.min(limit));
             // Checked after the wait: what was lost meanwhile is not revived.
-            if lease.hold_until(deadline, extension.ttl) {
+            if lease.hold_until(deadline, extension.ttl, shared.now()) {
                 return Some(Ok(()));
             }
             (ErrorKind::Expired, format!("the lock on {resources} was lost before a quorum had extended it"))

@@ -231,8 +231,7 @@ impl Lease {
 
     /// A quorum granted: the lease is valid until `deadline`, or until the deadline it has, whichever is later. `false`
     /// when it was lost before.
-    pub(crate) fn hold_until(&self, deadline: Instant, ttl: Ttl) -> bool {
-        let now = self.shared().now();
+    pub(crate) fn hold_until(&self, deadline: Instant, ttl: Ttl, now: Instant) -> bool {
         let granted = locked(&self.0.state).hold.grant(deadline, ttl, now);
         self.0.changed.notify(usize::MAX);
         self.tell_queue();
@@ -371,11 +370,12 @@ impl Lease {
 
     /// What a release would say that is asked for now.
     pub(crate) fn standing(&self) -> Released {
-        let (_, ttl) = self.term();
-        match self.over() {
+        let now = self.shared().now();
+        let state = locked(&self.0.state);
+        match state.hold.over() {
             Some(Loss::NotOurs { .. }) => Released::Lost,
             // Of someone else's lease it is not known when it expires: the nodes say whether it has.
-            _ if self.is_held() || ttl.is_none() => Released::Held,
+            _ if !state.hold.remaining(now).is_zero() || state.hold.ttl().is_none() => Released::Held,
             _ => Released::Expired,
         }
     }

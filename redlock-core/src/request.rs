@@ -207,12 +207,13 @@ impl LockRequest {
     async fn acquire(self) -> Result<Guard, Error> {
         let Self { attempt, wait, attempts, retry_delay } = self;
         let attempt = attempt.check()?;
+        let asked = attempt.presence.now();
         let until = match wait {
-            Wait::For(wait) => Some(attempt.presence.now() + wait),
+            Wait::For(wait) => Some(asked + wait),
             Wait::Until(deadline) => Some(deadline),
             Wait::ForEver => None,
         };
-        attempt.until_taken(Patience { until, attempts, delay: retry_delay }).await
+        attempt.until_taken(asked, Patience { until, attempts, delay: retry_delay }).await
     }
 }
 

@@ -54,7 +54,18 @@ impl<'a> Round<'a> {
         limit: Duration,
         request: impl Fn(usize, &'a dyn LockNode) -> Call<'a>,
     ) -> Self {
-        let start = shared.now();
+        Self::since(shared.now(), shared, question, operation, limit, request)
+    }
+
+    /// The same; the clock has started already, at `start`.
+    pub(crate) fn since(
+        start: Instant,
+        shared: &'a Shared,
+        question: Question,
+        operation: Operation,
+        limit: Duration,
+        request: impl Fn(usize, &'a dyn LockNode) -> Call<'a>,
+    ) -> Self {
         let calls = shared.members.iter().enumerate().map(|(index, member)| request(index, &*member.node));
         let calls = Calls::new(&*shared.runtime, start, limit, calls);
         Self {

@@ -62,8 +62,7 @@ impl Place {
     }
 
     /// Takes the turn on all resources, if nobody else in this process has it or waits for it on any of them.
-    pub(crate) fn try_turn(&mut self) -> bool {
-        let now = self.shared.now();
+    pub(crate) fn try_turn(&mut self, now: Instant) -> bool {
         let mut queues = locked(&self.shared.queues.queues);
         let busy = |resource| queues.get(resource).is_some_and(|queue: &Queue<_>| !queue.is_idle(now));
         if self.resources.iter().any(busy) {

@@ -10,7 +10,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use redlock_core::{Claim, LockNode, NodeError, Redlock, Refusal, Token, Ttl, Vote, async_trait};
+use redlock_core::{
+    BoxFuture, Claim, LockNode, NodeError, Redlock, Refusal, Runtime, Token, Ttl, Vote, async_trait,
+    boot_time,
+};
 use redlock_testkit::{ThreadRuntime, block_on};
 
 const TTL: Duration = Duration::from_secs(10);
@@ -52,9 +55,29 @@ impl LockNode for Instant {
     }
 }
 
+/// Counts how often the clock is read.
+#[derive(Debug, Default)]
+struct Clock(Arc<AtomicU64>);
+
+impl Runtime for Clock {
+    fn now(&self) -> redlock_core::Instant {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        boot_time()
+    }
+
+    fn sleep(&self, duration: Duration) -> BoxFuture<()> {
+        ThreadRuntime.sleep(duration)
+    }
+
+    fn spawn(&self, future: BoxFuture<()>) {
+        ThreadRuntime.spawn(future);
+    }
+}
+
 struct World {
     nodes: Vec<Arc<Instant>>,
     redlock: Redlock,
+    clock: Arc<AtomicU64>,
 }
 
 impl World {
@@ -66,8 +89,10 @@ impl World {
         };
         let nodes: Vec<_> = (0..nodes).map(|number| Arc::new(node(number))).collect();
         let clones = nodes.iter().map(|node| Arc::clone(node) as Arc<dyn LockNode>);
-        let redlock = Redlock::builder(ThreadRuntime).nodes(clones).build().unwrap();
-        Self { nodes, redlock }
+        let runtime = Clock::default();
+        let clock = Arc::clone(&runtime.0);
+        let redlock = Redlock::builder(runtime).nodes(clones).build().unwrap();
+        Self { nodes, redlock, clock }
     }
 
     async fn cycle(&self) {
@@ -116,6 +141,18 @@ fn a_cycle_is_one_acquire_and_one_release_per_node() {
     let world = granting(5);
     block_on(world.cycle());
     assert_eq!([1, 0, 1], world.requests());
+}
+
+/// A reading takes as long as an allocation. When it was asked for; when the lock is asked of the nodes, and when they have
+/// answered; that there is validity left. When the release was asked for, is sent, and is answered, and that the lease has
+/// ended.
+#[test]
+fn a_cycle_reads_the_clock_eight_times() {
+    for nodes in [1, 5, 9] {
+        let world = granting(nodes);
+        block_on(world.cycle());
+        assert_eq!(8, world.clock.load(Ordering::Relaxed), "N = {nodes}");
+    }
 }
 
 #[test]
