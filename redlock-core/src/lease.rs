@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use event_listener::{Event, EventListener};
+use smallvec::{SmallVec, smallvec};
 
 use crate::acquire::node_timeout;
 use crate::broken::{Variant, broken};
@@ -64,7 +65,8 @@ struct State {
     keeper: u64,
     /// Whether the loss has been told to the log.
     loss_told: bool,
-    traces: Vec<Trace>,
+    /// In place for as many nodes as most have.
+    traces: SmallVec<[Trace; 5]>,
     /// The votes of the acquisition, stragglers included.
     ballots: Option<Ballots>,
 }
@@ -176,7 +178,7 @@ impl Lease {
 
     /// A lease that no node has granted yet.
     pub(crate) fn new(presence: Arc<Presence>, claim: Claim) -> Self {
-        let mut traces = vec![Trace::default(); presence.members.len()];
+        let mut traces: SmallVec<[Trace; 5]> = smallvec![Trace::default(); presence.members.len()];
         for (trace, member) in traces.iter_mut().zip(&presence.members) {
             trace.begin(member.node.connection());
         }
@@ -185,11 +187,11 @@ impl Lease {
 
     /// A lease that someone else wrote. Whether any node has it is not known.
     pub(crate) fn foreign(presence: Arc<Presence>, claim: Claim) -> Self {
-        let traces = vec![Trace::foreign(); presence.members.len()];
+        let traces = smallvec![Trace::foreign(); presence.members.len()];
         Self::with_traces(presence, claim, traces)
     }
 
-    fn with_traces(presence: Arc<Presence>, claim: Claim, traces: Vec<Trace>) -> Self {
+    fn with_traces(presence: Arc<Presence>, claim: Claim, traces: SmallVec<[Trace; 5]>) -> Self {
         let state =
             State { hold: Hold::none(), released: false, keeper: 0, loss_told: false, traces, ballots: None };
         let since = presence.now();
