@@ -2,6 +2,7 @@
 
 pub(crate) mod fred_by_hand;
 pub(crate) mod ours;
+mod polling;
 pub(crate) mod redis_by_hand;
 pub(crate) mod rslock;
 
@@ -11,7 +12,7 @@ use std::time::Duration;
 /// Long against everything that is measured: no lock expires meanwhile.
 pub(crate) const TTL: Duration = Duration::from_secs(30);
 
-/// A lock over several servers. Panics where it does not get the lock: nothing measured here is contended.
+/// A lock over several servers. Waits for it where it is contended, and panics where it does not get it.
 pub(crate) trait Contender: Clone + Send + Sync + 'static {
     type Held: Send + 'static;
 

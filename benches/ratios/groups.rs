@@ -3,13 +3,14 @@
 pub(crate) mod core;
 pub(crate) mod faults;
 pub(crate) mod healthy;
+pub(crate) mod keepalive;
 pub(crate) mod memory;
 pub(crate) mod resources;
 
 use redlock_testkit::RedisServer;
 
 /// The servers of a group, and their addresses.
-fn servers(count: usize) -> (Vec<RedisServer>, Vec<String>) {
+pub(crate) fn servers(count: usize) -> (Vec<RedisServer>, Vec<String>) {
     let servers = RedisServer::start_many(count);
     let urls = servers.iter().map(RedisServer::url).collect();
     (servers, urls)

@@ -1,4 +1,4 @@
-//! How fast it is, as ratios: `scripts/bench` runs this.
+//! How fast it is, as ratios, and how long who waits has to wait: `scripts/bench` runs this.
 //!
 //! Starts its own servers, measures everything in interleaved rounds, prints one table, and writes it with a chart into
 //! `docs/performance`. `--quick` measures less and writes nothing; as a test (without `--bench`) it only shows that it
@@ -13,20 +13,24 @@ mod lane;
 mod machine;
 mod report;
 mod round;
+mod waiting;
 
 use std::error::Error;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use crate::groups::{core, faults, healthy, memory, resources};
+use crate::groups::{core, faults, healthy, keepalive, memory, resources};
 use crate::lane::Flavor;
-use crate::report::Row;
+use crate::report::{Fact, Row};
 use crate::round::Effort;
 
 type Group = fn(Effort) -> Vec<Row>;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<String> = env::args().skip(1).collect();
+    if args.first().is_some_and(|role| role == "party") {
+        return waiting::party(&args[1..]);
+    }
     let has = |arg: &str| args.iter().any(|given| given == arg);
     let effort = match (has("--bench"), has("--quick")) {
         (true, false) => Effort::FULL,
@@ -37,6 +41,19 @@ fn main() -> Result<(), Box<dyn Error>> {
     let only = args.iter().position(|arg| arg == "--only").and_then(|flag| args.get(flag + 1));
 
     let machine = machine::describe();
+    let writes = has("--bench") && !has("--quick") && only.is_none();
+    if has("waiting") || !has("--bench") {
+        let groups = waiting::GROUPS.into_iter().filter(|(name, _)| only.is_none_or(|only| only == name));
+        let facts: Vec<Fact> = groups.flat_map(|(_, run)| run(effort)).collect();
+        let table = report::facts(&facts);
+        println!("{table}");
+        if writes {
+            fs::write(folder()?.join("waiting.md"), format!("{WAITING}\n{machine}{table}"))?;
+        }
+    }
+    if has("waiting") {
+        return Ok(());
+    }
     let groups: [(&str, Group); 6] = [
         ("core", core::run),
         ("memory", |_| memory::run()),
@@ -47,21 +64,36 @@ fn main() -> Result<(), Box<dyn Error>> {
     ];
     let groups = groups.into_iter().filter(|(name, _)| only.is_none_or(|only| only == name));
     let rows: Vec<Row> = groups.flat_map(|(_, run)| run(effort)).collect();
-    let table = report::markdown(&rows);
+    let kept = only.is_none_or(|only| only == "keepalive").then(|| keepalive::run(effort));
+    let table = report::markdown(&rows) + &report::facts(&kept.unwrap_or_default());
     println!("{table}");
-    if has("--bench") && !has("--quick") && only.is_none() {
+    if writes {
         write(&rows, &table, &machine)?;
     }
     Ok(())
 }
 
 fn write(rows: &[Row], table: &str, machine: &str) -> Result<(), Box<dyn Error>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/performance");
-    fs::create_dir_all(&folder)?;
+    let folder = folder()?;
     chart::draw(rows, &folder.join("ratios.svg"))?;
     fs::write(folder.join("README.md"), format!("{INTRODUCTION}\n{machine}\n![](ratios.svg)\n{table}"))?;
     Ok(())
 }
+
+fn folder() -> Result<PathBuf, Box<dyn Error>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/performance");
+    fs::create_dir_all(&folder)?;
+    Ok(folder)
+}
+
+const WAITING: &str = "\
+# Waiting
+
+Written by `scripts/bench waiting`, on five servers of its own. Processes are processes of the system, whose clocks are one.
+
+- *polling*: the same adapter on nodes that do not tell of changes, with the default delay of 200 ms.
+- *rslock*: as its documentation has it, with its default delay of 200 ms, trying for ever.
+";
 
 const INTRODUCTION: &str = "\
 # Performance

@@ -27,6 +27,16 @@ pub(crate) enum Goal {
     AtLeast(f64),
 }
 
+/// Something measured that stands for itself.
+pub(crate) struct Fact {
+    /// Which chapter of the table it stands in.
+    pub(crate) group: &'static str,
+    pub(crate) what: String,
+    pub(crate) measured: String,
+    /// In words, and whether it is met.
+    pub(crate) goal: Option<(String, bool)>,
+}
+
 impl Row {
     pub(crate) fn ratio(&self) -> f64 {
         median(self.ratios.iter().copied())
@@ -54,6 +64,24 @@ pub(crate) fn markdown(rows: &[Row]) -> String {
                 .expect("strings can be written to");
         }
         writeln!(text, "{}", line(row)).expect("strings can be written to");
+    }
+    text
+}
+
+/// All facts as a Markdown table, with a heading for each group.
+pub(crate) fn facts(facts: &[Fact]) -> String {
+    let mut text = String::new();
+    let mut before = "";
+    for Fact { group, what, measured, goal } in facts {
+        if *group != before {
+            before = group;
+            write!(text, "\n### {group}\n\n| | measured | goal |\n|---|---:|---|\n")
+                .expect("strings can be written to");
+        }
+        let goal = goal
+            .as_ref()
+            .map_or(String::new(), |(goal, met)| format!("{goal}{}", if *met { "" } else { " (missed)" }));
+        writeln!(text, "| {what} | {measured} | {goal} |").expect("strings can be written to");
     }
     text
 }

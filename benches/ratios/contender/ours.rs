@@ -1,7 +1,11 @@
 //! This library, over any nodes.
 
-use redlock_core::{Builder, Error, Guard, Redlock};
+use std::sync::Arc;
 
+use redlock_core::{Builder, Error, Guard, LockNode, Redlock, TokioRuntime};
+use redlock_redis_rs::Options;
+
+use super::polling::Polling;
 use super::{Contender, TTL};
 
 #[derive(Clone)]
@@ -14,6 +18,23 @@ impl Ours {
 
     pub(crate) fn fred(urls: &[String]) -> Self {
         Self::built(redlock_fred::builder(urls))
+    }
+
+    /// On nodes that tell of no changes.
+    pub(crate) fn redis_rs_polling(urls: &[String]) -> Self {
+        let options = Options::tokio();
+        Self::polling(urls.iter().map(|url| redlock_redis_rs::node(url, &options)))
+    }
+
+    /// On nodes that tell of no changes.
+    pub(crate) fn fred_polling(urls: &[String]) -> Self {
+        let options = Options::tokio();
+        Self::polling(urls.iter().map(|url| redlock_fred::node(url, &options)))
+    }
+
+    fn polling<N: LockNode>(nodes: impl Iterator<Item = Result<N, Error>>) -> Self {
+        let nodes = nodes.map(|node| Arc::new(Polling(node.expect("good addresses"))) as Arc<dyn LockNode>);
+        Self::built(Ok(Redlock::builder(TokioRuntime::new()).nodes(nodes)))
     }
 
     /// With a node timeout that no answer misses, however busy the machine: the clients driven by hand have none.
@@ -30,7 +51,7 @@ impl Contender for Ours {
     type Held = Guard;
 
     async fn acquire(&self, key: &str) -> Guard {
-        self.0.lock(key, TTL).await.expect("nobody else has it")
+        self.0.lock(key, TTL).wait_forever().await.expect("a quorum answers")
     }
 
     async fn release(&self, held: Guard) {

@@ -1,5 +1,7 @@
 //! `rslock`, as its documentation has it.
 
+use std::time::Duration;
+
 use rslock::{Lock, LockManager};
 
 use super::{Contender, TTL};
@@ -10,6 +12,13 @@ pub(crate) struct Rslock(LockManager);
 impl Rslock {
     pub(crate) fn new(urls: &[String]) -> Self {
         Self(LockManager::new(urls.to_vec()))
+    }
+
+    /// Tries for ever, with its own delay.
+    pub(crate) fn persistent(urls: &[String]) -> Self {
+        let mut manager = LockManager::new(urls.to_vec());
+        manager.set_retry(u32::MAX, Duration::from_millis(200));
+        Self(manager)
     }
 }
 

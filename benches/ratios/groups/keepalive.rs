@@ -1,0 +1,181 @@
+//! Very many locks that are kept alive at once: what one takes, what a renewal takes, and how late the latest is.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use redlock_benches::InstantNode;
+use redlock_core::{
+    Claim, ConnectionId, Guard, KeepAlive, LockNode, NodeError, Redlock, ServerId, TokioRuntime, Ttl, Vote,
+    async_trait, boot_time,
+};
+use redlock_redis_rs::Options;
+use rustix::time::ClockId;
+use tokio::runtime::Builder;
+
+use super::servers;
+use crate::lane::cpu_micros;
+use crate::report::Fact;
+use crate::round::Effort;
+
+const GROUP: &str = "Very many locks kept alive, five nodes";
+
+/// A renewal is due at the earliest when so much of the TTL has passed since the last: 1 % is drift, and 70 % are left.
+const EARLIEST: f64 = 0.29;
+
+/// Of the TTL.
+const GOAL: f64 = 0.10;
+
+/// So many are acquired at once.
+const AT_ONCE: usize = 64;
+
+pub(crate) fn run(effort: Effort) -> Vec<Fact> {
+    // In the smaller runs everything is: the TTL too.
+    let (share, ttl) = match effort.rounds {
+        rounds if rounds >= Effort::FULL.rounds => (1, Duration::from_secs(30)),
+        rounds if rounds >= Effort::QUICK.rounds => (10, Duration::from_secs(3)),
+        _ => (1000, Duration::from_secs(1)),
+    };
+    let (_servers, urls) = servers(5);
+    let options = Options::tokio();
+    let real = |url| redlock_redis_rs::node(url, &options).expect("a good address");
+    let mut facts = held("nodes that answer at once", InstantNode::granting(5), 100_000 / share, ttl);
+    facts.extend(held("servers", urls.iter().map(real).collect(), 10_000 / share, ttl));
+    facts
+}
+
+#[allow(clippy::cast_precision_loss)] // some millions
+fn held<N: LockNode>(on: &str, nodes: Vec<N>, locks: usize, ttl: Duration) -> Vec<Fact> {
+    let renewals = Arc::new(Renewals::new(locks));
+    let mut nodes = nodes.into_iter();
+    let first = nodes.next().map(|node| Timed { node, renewals: Arc::clone(&renewals) });
+    let first = first.map(|node| Arc::new(node) as Arc<dyn LockNode>);
+    let nodes = first.into_iter().chain(nodes.map(|node| Arc::new(node) as Arc<dyn LockNode>));
+    let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build().expect("good nodes");
+    let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+    // Connected by then.
+    runtime.block_on(async {
+        for _ in 0..10 {
+            let guard = redlock.lock("warm", ttl).await.expect("nobody has it");
+            guard.release().await.expect("a quorum answers");
+        }
+    });
+
+    let mut guards = Vec::with_capacity(locks);
+    let counted =
+        allocation_counter::measure(|| runtime.block_on(acquire(&redlock, ttl, locks, &mut guards)));
+    let bytes = counted.bytes_current as f64 / locks as f64;
+    let cpu = runtime.block_on(async {
+        let (cpu, before) = (cpu_micros(ClockId::ProcessCPUTime), renewals.count());
+        tokio::time::sleep(ttl).await;
+        (cpu_micros(ClockId::ProcessCPUTime) - cpu) / (renewals.count() - before) as f64
+    });
+    let lost = guards.iter().filter(|guard| !guard.is_held()).count();
+    let latest = renewals.longest().as_secs_f64() / ttl.as_secs_f64() - EARLIEST;
+    let count = renewals.count();
+    runtime.block_on(async {
+        drop(guards);
+        redlock.close().await;
+    });
+
+    let fact = |what: &str, measured, goal| Fact {
+        group: GROUP,
+        what: format!("{locks} locks on {on}: {what}"),
+        measured,
+        goal,
+    };
+    vec![
+        fact("memory of a lock", format!("{bytes:.0} bytes"), None),
+        fact("CPU of the client for a renewal", format!("{cpu:.1} us"), None),
+        fact(
+            "the latest renewal, as a share of the TTL",
+            format!("{:.1} % of {count}", 100.0 * latest),
+            Some((format!("at most {:.0} %", 100.0 * GOAL), latest <= GOAL)),
+        ),
+        fact("lost", lost.to_string(), Some(("none".to_owned(), lost == 0))),
+    ]
+}
+
+async fn acquire(redlock: &Redlock, ttl: Duration, locks: usize, guards: &mut Vec<Guard>) {
+    for first in (0..locks).step_by(AT_ONCE) {
+        let requests = (first..locks.min(first + AT_ONCE))
+            .map(|number| redlock.lock(name(number), ttl).keep_alive(KeepAlive::new()).into_future());
+        guards.extend(join_all(requests).await.into_iter().map(|guard| guard.expect("nobody has it")));
+    }
+}
+
+fn name(number: usize) -> String {
+    format!("kept-{number}")
+}
+
+/// When each lock was last acquired or renewed, and the longest time between two of these.
+struct Renewals {
+    last: Vec<AtomicU64>,
+    longest: AtomicU64,
+    count: AtomicU64,
+}
+
+impl Renewals {
+    fn new(locks: usize) -> Self {
+        let last = (0..locks).map(|_| AtomicU64::new(0)).collect();
+        Self { last, longest: AtomicU64::new(0), count: AtomicU64::new(0) }
+    }
+
+    /// A request is sent for a lock. Others than ours are not counted.
+    fn note(&self, claim: &Claim, renewal: bool) {
+        let name = claim.resources()[0].as_bytes().strip_prefix(b"kept-");
+        let number = name.and_then(|name| std::str::from_utf8(name).ok()?.parse::<usize>().ok());
+        let Some(last) = number.and_then(|number| self.last.get(number)) else { return };
+        let now = boot_time().saturating_duration_since(redlock_core::Instant::ORIGIN);
+        let now = u64::try_from(now.as_nanos()).expect("centuries");
+        let before = last.swap(now, Ordering::Relaxed);
+        if renewal {
+            self.longest.fetch_max(now - before, Ordering::Relaxed);
+            self.count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn longest(&self) -> Duration {
+        Duration::from_nanos(self.longest.load(Ordering::Relaxed))
+    }
+
+    fn count(&self) -> u64 {
+        self.count.load(Ordering::Relaxed)
+    }
+}
+
+/// A node that notes when it is asked.
+struct Timed<N> {
+    node: N,
+    renewals: Arc<Renewals>,
+}
+
+#[async_trait]
+impl<N: LockNode> LockNode for Timed<N> {
+    fn label(&self) -> &str {
+        self.node.label()
+    }
+
+    async fn acquire(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
+        self.renewals.note(claim, false);
+        self.node.acquire(claim, ttl).await
+    }
+
+    async fn extend(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
+        self.renewals.note(claim, true);
+        self.node.extend(claim, ttl).await
+    }
+
+    async fn release(&self, claim: &Claim) -> Result<Vote, NodeError> {
+        self.node.release(claim).await
+    }
+
+    fn connection(&self) -> Option<ConnectionId> {
+        self.node.connection()
+    }
+
+    fn server(&self) -> Option<ServerId> {
+        self.node.server()
+    }
+}

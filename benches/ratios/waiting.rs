@@ -1,0 +1,40 @@
+//! How long who waits has to wait: `scripts/bench waiting`.
+//!
+//! Processes of their own take turns, so what stands between a release and the next hold is what an application sees. Each
+//! is this very program, started once more as a [`party`](party::Party).
+
+mod crowd;
+mod foreign;
+mod keys;
+mod party;
+mod queue;
+mod turns;
+
+pub(crate) use self::party::run as party;
+
+use crate::report::Fact;
+use crate::round::Effort;
+
+type Group = fn(Effort) -> Vec<Fact>;
+
+/// All groups by name.
+pub(crate) const GROUPS: [(&str, Group); 5] = [
+    ("turns", turns::run),
+    ("foreign", foreign::run),
+    ("crowd", crowd::run),
+    ("queue", queue::run),
+    ("keys", keys::run),
+];
+
+/// Some seconds, by what is measured: the whole, a part of it, or a trace.
+fn scaled(effort: Effort, full: u64) -> u64 {
+    match effort.rounds {
+        rounds if rounds >= Effort::FULL.rounds => full,
+        rounds if rounds >= Effort::QUICK.rounds => (full / 10).max(1),
+        _ => (full / 100).max(1),
+    }
+}
+
+fn millis(nanos: f64) -> String {
+    format!("{:.2} ms", nanos / 1e6)
+}

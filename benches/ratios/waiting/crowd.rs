@@ -1,0 +1,106 @@
+//! Several processes with many tasks each, all wanting one lock all the time: how fast it goes round, how it is shared, and
+//! whether two ever held it at once.
+
+use std::time::Duration;
+
+use super::party::{Hold, Party, Way};
+use super::scaled;
+use crate::contender::ours::Ours;
+use crate::groups::servers;
+use crate::lane::{Flavor, lane};
+use crate::report::Fact;
+use crate::round::Effort;
+
+const PROCESSES: usize = 4;
+const TASKS: usize = 16;
+const HOLD: Duration = Duration::from_millis(1);
+
+/// What a single task could do that has the lock to itself.
+const GOAL: f64 = 0.60;
+
+/// So many handoffs without an overlap.
+const HANDOFFS: usize = 100_000;
+
+const GROUP: &str = "4 processes of 16 tasks on one key, holds of 1 ms";
+
+pub(crate) fn run(effort: Effort) -> Vec<Fact> {
+    let lasts = Duration::from_millis(scaled(effort, 30_000));
+    let mut facts = Vec::new();
+    for way in [Way::RedisRs, Way::Fred, Way::RedisRsPolling, Way::Rslock] {
+        let round = Round::of(way, lasts);
+        facts.push(round.fact(way));
+        facts.push(round.overlaps(way.name()));
+    }
+    // Handoffs that are as quick as they can be, until there are enough of them.
+    let target = usize::try_from(scaled(effort, HANDOFFS as u64)).expect("fewer than that");
+    let mut all = Round { holds: Vec::new(), lasted: 0.0, cycle: 0.0 };
+    while all.handoffs() < target {
+        all.holds.extend(Round::of(Way::RedisRs, lasts).holds);
+    }
+    facts.push(all.overlaps("redis-rs, all rounds"));
+    facts
+}
+
+/// What became of one round.
+struct Round {
+    /// By process.
+    holds: Vec<Vec<Hold>>,
+    /// Seconds.
+    lasted: f64,
+    /// Seconds of a cycle that nobody contends.
+    cycle: f64,
+}
+
+impl Round {
+    fn of(way: Way, lasts: Duration) -> Self {
+        let (_servers, urls) = servers(5);
+        let alone = lane(Flavor::CurrentThread, async { Ours::redis_rs(&urls) });
+        let cycle = alone.latency(400).cycle.p50 / 1e6;
+        drop(alone);
+        let mut parties: Vec<_> = (0..PROCESSES).map(|_| Party::start(way, &urls, TASKS, HOLD)).collect();
+        for party in &mut parties {
+            party.tell(&format!("hold {}", lasts.as_millis()));
+        }
+        let holds = parties.into_iter().map(Party::holds).collect();
+        Self { holds, lasted: lasts.as_secs_f64(), cycle }
+    }
+
+    fn handoffs(&self) -> usize {
+        self.holds.iter().map(Vec::len).sum()
+    }
+
+    #[allow(clippy::cast_precision_loss)] // some thousands
+    fn fact(&self, way: Way) -> Fact {
+        let handoffs = self.handoffs() as f64;
+        let held: f64 = self.holds.iter().flatten().map(|hold| (hold.until - hold.since) as f64 / 1e9).sum();
+        let best = 1.0 / (held / handoffs + self.cycle);
+        let rate = handoffs / self.lasted;
+        let mut shares: Vec<_> =
+            self.holds.iter().map(|holds| 100.0 * holds.len() as f64 / handoffs).collect();
+        shares.sort_unstable_by(f64::total_cmp);
+        let shares = shares.iter().map(|share| format!("{share:.0} %")).collect::<Vec<_>>().join(", ");
+        let ours = matches!(way, Way::RedisRs | Way::Fred);
+        Fact {
+            group: GROUP,
+            what: format!("{}: handoffs a second", way.name()),
+            measured: format!(
+                "{rate:.0}/s, {:.0} % of {best:.0}/s; processes: {shares}",
+                100.0 * rate / best
+            ),
+            goal: ours.then(|| (format!("at least {:.0} %", 100.0 * GOAL), rate / best >= GOAL)),
+        }
+    }
+
+    /// Two holds at one time.
+    fn overlaps(&self, who: &str) -> Fact {
+        let mut holds: Vec<_> = self.holds.iter().flatten().copied().collect();
+        holds.sort_unstable();
+        let overlaps = holds.windows(2).filter(|pair| pair[1].since < pair[0].until).count();
+        Fact {
+            group: GROUP,
+            what: format!("{who}: overlaps"),
+            measured: format!("{overlaps} in {} handoffs", holds.len()),
+            goal: Some(("none".to_owned(), overlaps == 0)),
+        }
+    }
+}

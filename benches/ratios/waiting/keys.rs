@@ -1,0 +1,138 @@
+//! Many keys over one connection to each server, and what stays behind of keys that have come and gone.
+
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use redlock_testkit::RedisServer;
+use tokio::runtime::Builder;
+use tokio::time::sleep;
+
+use super::queue::rss;
+use super::scaled;
+use crate::contender::Contender;
+use crate::contender::ours::Ours;
+use crate::groups::servers;
+use crate::report::Fact;
+use crate::round::Effort;
+
+const GROUP: &str = "Many keys over one connection to each server";
+
+/// So many are waited for at once.
+const AT_ONCE: u64 = 1_000;
+
+/// A process that keeps nothing of a key may still grow by what its allocator rounds.
+const GOAL: f64 = 8.0;
+
+pub(crate) fn run(effort: Effort) -> Vec<Fact> {
+    let mut facts = woken(effort);
+    facts.extend(gone(effort));
+    facts
+}
+
+/// All wait for somebody else, who lets go of all.
+fn woken(effort: Effort) -> Vec<Fact> {
+    let (servers, urls) = servers(5);
+    let keys = scaled(effort, AT_ONCE);
+    let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let ours = Ours::redis_rs(&urls);
+        ours.release(ours.acquire("warm").await).await;
+        let before = connections(&servers[0]);
+        for server in &servers {
+            take(server, 0, keys);
+        }
+        let waiters: Vec<_> = (0..keys)
+            .map(|number| {
+                let ours = ours.clone();
+                tokio::spawn(async move { ours.release(ours.acquire(&key(number)).await).await })
+            })
+            .collect();
+        sleep(Duration::from_millis(500)).await;
+        let more = connections(&servers[0]).saturating_sub(before);
+        let start = Instant::now();
+        for server in &servers {
+            let_go(server, 0, keys);
+        }
+        for waiter in join_all(waiters).await {
+            waiter.expect("it waits and holds, no more");
+        }
+        let lasted = start.elapsed().as_secs_f64() * 1e3;
+        vec![
+            Fact {
+                group: GROUP,
+                what: format!("connections to a server for {keys} more keys that are waited for"),
+                measured: more.to_string(),
+                goal: Some(("none".to_owned(), more == 0)),
+            },
+            Fact {
+                group: GROUP,
+                what: format!("from letting go of {keys} keys until each was held and released"),
+                measured: format!("{lasted:.0} ms"),
+                goal: None,
+            },
+        ]
+    })
+}
+
+/// Keys that somebody has, are waited for, deleted, locked and released; never the same twice.
+#[allow(clippy::cast_precision_loss)] // some megabytes
+fn gone(effort: Effort) -> Vec<Fact> {
+    let (servers, urls) = servers(1);
+    let (keys, at_once) = (scaled(effort, 1_000_000), scaled(effort, AT_ONCE));
+    let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let ours = Ours::redis_rs(&urls);
+        let (mut before, warm) = (0, keys / 10);
+        let mut next = 0;
+        while next < keys {
+            if before == 0 && next >= warm {
+                before = rss();
+            }
+            take(&servers[0], next, at_once);
+            let waiters: Vec<_> = (next..next + at_once)
+                .map(|number| {
+                    let ours = ours.clone();
+                    tokio::spawn(async move { ours.release(ours.acquire(&key(number)).await).await })
+                })
+                .collect();
+            // Watched by then, most of them.
+            sleep(Duration::from_millis(at_once / 20)).await;
+            let_go(&servers[0], next, at_once);
+            for waiter in waiters {
+                waiter.await.expect("it waits and holds, no more");
+            }
+            next += at_once;
+        }
+        let growth = rss().saturating_sub(before) as f64;
+        let a_key = growth / (keys - warm) as f64;
+        vec![Fact {
+            group: GROUP,
+            what: format!("growth of the process over {} keys, after the first {warm}", keys - warm),
+            measured: format!("{:.1} MiB, {a_key:.2} bytes a key", growth / 1_048_576.0),
+            goal: Some((format!("under {GOAL:.0} bytes a key"), a_key < GOAL)),
+        }]
+    })
+}
+
+fn key(number: u64) -> String {
+    format!("key-{number}")
+}
+
+fn take(server: &RedisServer, first: u64, count: u64) {
+    let script = "for i = ARGV[1], ARGV[1] + ARGV[2] - 1 do \
+                  redis.call('SET', string.format('key-%d', i), 'theirs', 'PX', 600000) end return 'OK'";
+    server.command(&["EVAL", script, "0", &first.to_string(), &count.to_string()]);
+}
+
+fn let_go(server: &RedisServer, first: u64, count: u64) {
+    let script = "for i = ARGV[1], ARGV[1] + ARGV[2] - 1 do \
+                  redis.call('DEL', string.format('key-%d', i)) end return 'OK'";
+    server.command(&["EVAL", script, "0", &first.to_string(), &count.to_string()]);
+}
+
+/// Connections that the server has, the one that asks included.
+fn connections(server: &RedisServer) -> u64 {
+    let clients = server.command(&["INFO", "clients"]);
+    let count = clients.lines().find_map(|line| line.strip_prefix("connected_clients:"));
+    count.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
+}
