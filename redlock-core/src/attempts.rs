@@ -11,11 +11,13 @@ use std::time::Duration;
 
 use crate::acquire;
 use crate::broken::{Variant, broken};
+use crate::claim::Claim;
 use crate::clock::Instant;
 use crate::decide::backoff::{Backoff, Patience, Setback, scatter};
 use crate::error::{Error, ErrorKind};
 use crate::guard::Guard;
 use crate::keepalive::KeepAlive;
+use crate::lease::Lease;
 use crate::observe;
 use crate::owner::Owner;
 use crate::report::NodeReports;
@@ -32,6 +34,7 @@ pub(crate) struct Attempts {
     pub(crate) presence: Arc<Presence>,
     pub(crate) resources: Resources,
     pub(crate) ttl: Ttl,
+    pub(crate) fenced: bool,
     /// Instead of the builder's.
     pub(crate) owner: Option<Owner>,
     pub(crate) keep_alive: Option<KeepAlive>,
@@ -167,7 +170,8 @@ impl Attempts {
     }
 
     async fn make(&self, token: Token) -> Result<Guard, Error> {
-        acquire::attempt(&self.presence, &self.resources, token, self.ttl).await
+        let claim = Claim::new(self.resources.clone(), token);
+        acquire::attempt(Lease::new(Arc::clone(&self.presence), claim, self.fenced), self.ttl).await
     }
 
     /// The lock was taken.

@@ -64,6 +64,8 @@ variants! {
     FailedExtensionUnlocks,
     /// extension revives a lease that has expired
     ExpiredRevived,
+    /// a fencing token is never written back to the nodes
+    TokenUnconfirmed,
 }
 
 #[cfg(not(redlock_broken))]

@@ -1,6 +1,7 @@
 //! The decisions, on values only: no I/O, no clock, no chance.
 
 pub(crate) mod backoff;
+pub(crate) mod fencing;
 pub(crate) mod hold;
 pub(crate) mod outlook;
 pub(crate) mod pursuit;

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::claim::Claim;
 use crate::error::Error;
+use crate::fencing::FencingToken;
 use crate::resource::{IntoResources, Resource};
 use crate::token::Token;
 use crate::ttl::Ttl;
@@ -16,7 +17,7 @@ use crate::ttl::Ttl;
 /// The longest token that is taken from elsewhere, in bytes: far above what any lock library writes.
 const LONGEST_TOKEN: usize = 1024;
 
-/// A lease without its holder: resources, token and TTL, to be resumed elsewhere. A secret.
+/// A lease without its holder: resources, token, TTL and fencing token, to be resumed elsewhere. A secret.
 ///
 /// It holds nothing, says nothing about whether the lock is still there, and does nothing when it is dropped: the keys
 /// are then left to their TTL. It may also be made of a resource and a token that another program used, to extend or
@@ -27,6 +28,7 @@ const LONGEST_TOKEN: usize = 1024;
 pub struct DetachedLease {
     pub(crate) claim: Claim,
     pub(crate) ttl: Ttl,
+    pub(crate) fencing_token: Option<FencingToken>,
 }
 
 impl DetachedLease {
@@ -54,7 +56,14 @@ impl DetachedLease {
             long => return Err(Error::invalid(format!("a token is {long} bytes long; the limit is 1024"))),
         }
         let claim = Claim::new(resources.into_resources()?, Token::from_bytes(token));
-        Ok(Self { claim, ttl: Ttl::new(ttl)? })
+        Ok(Self { claim, ttl: Ttl::new(ttl)?, fencing_token: None })
+    }
+
+    /// The same of a fenced lock that has this fencing token.
+    #[must_use]
+    pub fn with_fencing_token(mut self, fencing_token: FencingToken) -> Self {
+        self.fencing_token = Some(fencing_token);
+        self
     }
 
     /// What is locked: at least one resource, sorted.
@@ -71,6 +80,11 @@ impl DetachedLease {
     pub fn ttl(&self) -> Duration {
         self.ttl.as_duration()
     }
+
+    /// Of a fenced lock: its [fencing token](crate::Lease::fencing_token).
+    pub fn fencing_token(&self) -> Option<FencingToken> {
+        self.fencing_token
+    }
 }
 
 /// Shows the token's fingerprint, never the token.
@@ -80,6 +94,7 @@ impl fmt::Debug for DetachedLease {
             .field("resources", self.claim.all_resources())
             .field("token", self.token())
             .field("ttl", &self.ttl)
+            .field("fencing_token", &self.fencing_token)
             .finish()
     }
 }

@@ -32,6 +32,9 @@ pub enum ErrorKind {
     Expired,
     /// A quorum says that the lock is not ours any more.
     Lost,
+    /// The lock is ours, and can never be extended again: on so many nodes a newer claim has counted beyond its fencing
+    /// token. It stays valid until its deadline.
+    Superseded,
     /// What lies under a resource's key is no lock, on so many nodes that there is no quorum. Somebody uses the name for
     /// something else.
     WrongType,
@@ -69,6 +72,7 @@ impl Error {
         match self.0.kind {
             ErrorKind::Contended | ErrorKind::NoQuorum | ErrorKind::Expired => true,
             ErrorKind::Lost
+            | ErrorKind::Superseded
             | ErrorKind::WrongType
             | ErrorKind::Invalid
             | ErrorKind::Unsupported

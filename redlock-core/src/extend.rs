@@ -55,9 +55,9 @@ pub(crate) async fn extend(lease: &Lease, extension: Extension) -> Result<(), Er
 pub(crate) async fn everywhere(lease: Lease, extension: Extension, verdict: Verdict<Result<(), Error>>) {
     let Extension { ttl, limit, .. } = extension;
     let shared = lease.shared();
-    let mut round = Round::new(shared, Question::Hold, Operation::Extend, limit, |_, node| {
-        node.extend(lease.claim(), ttl)
-    });
+    let operation = if lease.is_fenced() { Operation::Confirm } else { Operation::Extend };
+    let mut round =
+        Round::new(shared, Question::Hold, operation, limit, |index, _| lease.extend_on(index, ttl));
     if broken(Variant::ExtensionOfFirstNodes) {
         round.quorum = quorum(lease.granted_at_first());
     }
@@ -71,9 +71,8 @@ pub(crate) async fn everywhere(lease: Lease, extension: Extension, verdict: Verd
                 let _ = verdict.take().map(|verdict| verdict.send(result));
             }
         }
-        if ended.or_next(&mut round).await.is_none() {
-            break;
-        }
+        let Some(index) = ended.or_next(&mut round).await else { break };
+        lease.note_counter(index, round.ballots.outcome(index));
     }
     if let Some(verdict) = verdict {
         let _ =
@@ -131,6 +130,13 @@ fn outcome(lease: &Lease, round: &Round<'_>, extension: Extension) -> Option<Res
             let votes = round.ballots.too_few_grant(shared);
             (ErrorKind::Lost, format!("the lock on {resources} is not ours any more: {votes}"))
         }
+        Decision::Lost(Some(Cause::Superseded)) => {
+            let votes = round.ballots.too_few_grant(shared);
+            let message = format!(
+                "the lock on {resources} can never be extended again, newer fencing tokens were seen: {votes}"
+            );
+            (ErrorKind::Superseded, message)
+        }
         Decision::Lost(Some(Cause::NoQuorum)) => {
             let votes = round.ballots.too_few_answer(shared);
             (ErrorKind::NoQuorum, format!("no quorum to extend {resources}: {votes}"))
@@ -140,6 +146,7 @@ fn outcome(lease: &Lease, round: &Round<'_>, extension: Extension) -> Option<Res
     match kind {
         ErrorKind::Lost => lease.lose(Loss::NotOurs { holder: error.holder() }),
         ErrorKind::NoQuorum => lease.doubt(Doubt::Unreachable),
+        ErrorKind::Superseded => lease.doubt(Doubt::Superseded),
         _ => {}
     }
     Some(Err(error))
@@ -149,12 +156,14 @@ fn outcome(lease: &Lease, round: &Round<'_>, extension: Extension) -> Option<Res
 async fn refill(lease: &Lease, nodes: Vec<usize>) {
     let shared = lease.shared();
     let Some(ttl) = lease.begin_refill(&nodes) else { return };
-    let calls = nodes.iter().map(|index| shared.members[*index].node.acquire(lease.claim(), ttl));
+    let calls = nodes.iter().map(|index| lease.refill_on(*index, ttl));
     let limit = node_timeout(shared.settings.node_timeout, ttl);
     let mut calls = Calls::new(&*shared.runtime, shared.now(), limit, calls);
     // The lease may be released meanwhile, and is never sent anything behind that after the limit.
     calls.without_last_look();
     while let Some((position, ending)) = calls.next().await {
-        lease.settle(nodes[position], &ending.into());
+        let outcome = ending.into();
+        lease.settle(nodes[position], &outcome);
+        lease.note_counter(nodes[position], &outcome);
     }
 }

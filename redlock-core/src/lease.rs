@@ -19,11 +19,13 @@ use crate::broken::{Variant, broken};
 use crate::calls::Call;
 use crate::claim::Claim;
 use crate::clock::Instant;
+use crate::decide::fencing::Fence;
 use crate::decide::hold::{Doubt, Hold, LeaseState, Loss};
 use crate::decide::pursuit::{Pursuit, Trace};
 use crate::detached::DetachedLease;
 use crate::error::{Error, ErrorKind};
 use crate::extend::{self, Extension};
+use crate::fencing::FencingToken;
 use crate::node::{NodeErrorKind, Refusal, Vote};
 use crate::observe::{self, Operation};
 use crate::release::Released;
@@ -48,6 +50,8 @@ pub struct Lease(Arc<Holding>);
 struct Holding {
     presence: Arc<Presence>,
     claim: Claim,
+    /// Whether it has a fencing token, or is to get one.
+    fenced: bool,
     /// Before the first request of its acquisition.
     since: Instant,
     state: Mutex<State>,
@@ -67,6 +71,8 @@ struct State {
     loss_told: bool,
     /// In place for as many nodes as most have.
     traces: SmallVec<[Trace; 5]>,
+    /// Of a fenced lease, once a quorum has granted it.
+    fence: Option<Fence>,
     /// The votes of the acquisition, stragglers included.
     ballots: Option<Ballots>,
 }
@@ -147,6 +153,23 @@ impl Lease {
         self.0.claim.token().fingerprint()
     }
 
+    /// The number that a [fenced](crate::LockRequest::fenced) lock has: greater than that of every earlier fenced lock on
+    /// any of its resources. `None` where the lock was not asked for with one. It does not change while the lock is held.
+    ///
+    /// Send it along with every write to what the lock protects, and have that refuse smaller numbers than it has seen.
+    pub fn fencing_token(&self) -> Option<FencingToken> {
+        locked(&self.0.state).fence.as_ref().map(Fence::token)
+    }
+
+    /// On how many nodes the lock can still be extended, as far as is known: all of them, and of a fenced lock those where no
+    /// newer claim has counted beyond its [token](Lease::fencing_token). When they are fewer than a quorum, extensions
+    /// fail with [`Superseded`](ErrorKind::Superseded), and the lock ends with its validity.
+    ///
+    /// It happens where nodes have lost the lock, or never had it, and others try to get it there meanwhile.
+    pub fn may_count(&self) -> usize {
+        locked(&self.0.state).fence.as_ref().map_or(self.shared().members.len(), Fence::may_count)
+    }
+
     /// What every node said when the lock was acquired, in the order in which the nodes were configured. Nodes that had
     /// not answered when a quorum had granted are pending, until they answer.
     pub fn votes(&self) -> Vec<NodeReport> {
@@ -177,26 +200,43 @@ impl Lease {
     }
 
     /// A lease that no node has granted yet.
-    pub(crate) fn new(presence: Arc<Presence>, claim: Claim) -> Self {
+    pub(crate) fn new(presence: Arc<Presence>, claim: Claim, fenced: bool) -> Self {
         let mut traces: SmallVec<[Trace; 5]> = smallvec![Trace::default(); presence.members.len()];
         for (trace, member) in traces.iter_mut().zip(&presence.members) {
             trace.begin(member.node.connection());
         }
-        Self::with_traces(presence, claim, traces)
+        Self::with_traces(presence, claim, fenced, traces)
     }
 
     /// A lease that someone else wrote. Whether any node has it is not known.
-    pub(crate) fn foreign(presence: Arc<Presence>, claim: Claim) -> Self {
+    pub(crate) fn foreign(presence: Arc<Presence>, detached: &DetachedLease) -> Self {
         let traces = smallvec![Trace::foreign(); presence.members.len()];
-        Self::with_traces(presence, claim, traces)
+        let (claim, token) = (detached.claim.clone(), detached.fencing_token);
+        let lease = Self::with_traces(presence, claim, token.is_some(), traces);
+        if let Some(token) = token {
+            lease.fence(token);
+        }
+        lease
     }
 
-    fn with_traces(presence: Arc<Presence>, claim: Claim, traces: SmallVec<[Trace; 5]>) -> Self {
-        let state =
-            State { hold: Hold::none(), released: false, keeper: 0, loss_told: false, traces, ballots: None };
+    fn with_traces(
+        presence: Arc<Presence>,
+        claim: Claim,
+        fenced: bool,
+        traces: SmallVec<[Trace; 5]>,
+    ) -> Self {
+        let state = State {
+            hold: Hold::none(),
+            released: false,
+            keeper: 0,
+            loss_told: false,
+            traces,
+            fence: None,
+            ballots: None,
+        };
         let since = presence.now();
         let (state, place) = (Mutex::new(state), Mutex::default());
-        Self(Arc::new(Holding { presence, claim, since, state, place, changed: Event::new() }))
+        Self(Arc::new(Holding { presence, claim, fenced, since, state, place, changed: Event::new() }))
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {
@@ -307,7 +347,7 @@ impl Lease {
     pub(crate) fn detached(&self) -> DetachedLease {
         let (_, ttl) = self.term();
         let ttl = ttl.expect("a guard's lease was granted with a TTL");
-        DetachedLease { claim: self.claim().clone(), ttl }
+        DetachedLease { claim: self.claim().clone(), ttl, fencing_token: self.fencing_token() }
     }
 
     /// From now on the keep-alive with this number is the one in force, and no other.
@@ -348,8 +388,8 @@ impl Lease {
     pub(crate) fn settle(&self, index: usize, outcome: &Outcome) {
         let trace = &mut locked(&self.0.state).traces[index];
         match outcome {
-            Outcome::Granted => trace.settle(true),
-            Outcome::Refused(_) => trace.settle(false),
+            Outcome::Granted | Outcome::Counted(_) => trace.settle(true),
+            Outcome::Refused(_) | Outcome::Superseded(_) => trace.settle(false),
             Outcome::Failed(error) if error.kind() != NodeErrorKind::Unknown => trace.settle(false),
             Outcome::Failed(_) | Outcome::TimedOut => trace.lose(),
             Outcome::Free | Outcome::Held(_) | Outcome::Pending => return,
@@ -393,6 +433,50 @@ impl Lease {
     /// What a release must achieve that is sent to a node now, after the end.
     pub(crate) fn pursuit(&self, index: usize) -> Pursuit {
         locked(&self.0.state).traces[index].pursue()
+    }
+
+    pub(crate) fn is_fenced(&self) -> bool {
+        self.0.fenced
+    }
+
+    /// A quorum granted: this is its fencing token.
+    pub(crate) fn fence(&self, token: FencingToken) {
+        let nodes = self.shared().members.len();
+        locked(&self.0.state).fence = Some(Fence::new(token, nodes));
+    }
+
+    /// A node has told its counter, if it has. Answers whether it is to be told the token, in order to count.
+    pub(crate) fn note_counter(&self, index: usize, outcome: &Outcome) -> bool {
+        let (Outcome::Counted(counter) | Outcome::Superseded(counter)) = outcome else { return false };
+        locked(&self.0.state).fence.as_mut().is_some_and(|fence| fence.counted(index, *counter))
+    }
+
+    /// The request that acquires it on one node.
+    pub(crate) fn acquire_on(&self, index: usize, ttl: Ttl) -> Call<'_> {
+        let node = &self.shared().members[index].node;
+        if self.is_fenced() {
+            node.acquire_fenced(self.claim(), ttl)
+        } else {
+            node.acquire(self.claim(), ttl)
+        }
+    }
+
+    /// The request that extends it on one node, and has the node count for it.
+    pub(crate) fn extend_on(&self, index: usize, ttl: Ttl) -> Call<'_> {
+        let node = &self.shared().members[index].node;
+        match self.fencing_token() {
+            Some(fence) => node.confirm(self.claim(), ttl, fence),
+            None => node.extend(self.claim(), ttl),
+        }
+    }
+
+    /// The request that gives it back to one node.
+    pub(crate) fn refill_on(&self, index: usize, ttl: Ttl) -> Call<'_> {
+        let node = &self.shared().members[index].node;
+        match self.fencing_token() {
+            Some(fence) => node.refill_fenced(self.claim(), ttl, fence),
+            None => node.acquire(self.claim(), ttl),
+        }
     }
 
     /// The request that releases it on one node.

@@ -12,8 +12,24 @@
 //! | [`release`](LockNode::release) | deletes what still holds the token, and only that | granted (something was deleted), or refused |
 //!
 //! Whatever else there is has a default and may be left out: [`inspect`](LockNode::inspect) says who has a resource,
-//! [`connection`](LockNode::connection) and [`server`](LockNode::server) let core be certain sooner and be right where
-//! two names are one server. [`capabilities`](LockNode::capabilities) says which operations there are.
+//! [`watch`](LockNode::watch) tells when it may be free, [`connection`](LockNode::connection) and
+//! [`server`](LockNode::server) let core be certain sooner and be right where two names are one server.
+//! [`capabilities`](LockNode::capabilities) says which operations there are.
+//!
+//! # Fencing
+//!
+//! A backend that keeps a counter for each resource, beside it and longer than it, can give out
+//! [fencing tokens](FencingToken). Then it has three more operations, each atomic as well:
+//!
+//! | operation | does | answers |
+//! |---|---|---|
+//! | [`acquire_fenced`](LockNode::acquire_fenced) | as `acquire`, and counts: the counters of all resources become the [next](FencingToken::next) of the greatest | counted, or refused |
+//! | [`confirm`](LockNode::confirm) | as `extend`, where no counter is greater than the token: then all become the token | granted, refused, or superseded |
+//! | [`refill_fenced`](LockNode::refill_fenced) | as `acquire`, where no counter is greater than the token: then all become the token | granted, refused, or superseded |
+//!
+//! `release` leaves the counters alone. `acquire` and `extend` do too: a plain lock and a fenced one exclude each other, and
+//! only fenced ones are ordered. Every check comes before the first change. A counter that nobody uses any more may be
+//! forgotten after a day.
 //!
 //! A node that says no *refuses*: that is an answer, [`Vote::Refused`]. A [`NodeError`] means that there is no answer,
 //! and its kind says what may have happened: see [`NodeErrorKind`]. Core takes care of everything else: timeouts,
@@ -92,6 +108,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::claim::Claim;
+use crate::fencing::FencingToken;
 use crate::resource::Resource;
 use crate::runtime::BoxFuture;
 use crate::token::Token;
@@ -122,6 +139,37 @@ pub trait LockNode: Send + Sync + 'static {
     /// Deletes each resource that still holds the token. Granted when at least one was deleted; refused when nothing of
     /// ours was there, also when there is something that is no lock at all.
     async fn release(&self, claim: &Claim) -> Result<Vote, NodeError>;
+
+    /// As [`acquire`](LockNode::acquire), and counts: where something was set, the counters of all resources become the
+    /// [next](FencingToken::next) of the greatest of them. Where all resources hold the token already nothing is
+    /// changed, the counters included: a request that arrives twice counts once. (A counter that is gone is counted anew.)
+    ///
+    /// Answers [`Counted`](Vote::Counted), with the counters as they are then, or refuses. At the end of all numbers it is
+    /// an error, and nothing is changed.
+    ///
+    /// A backend that can says so in its [capabilities](Capabilities::fencing), for this and the two operations that
+    /// follow.
+    async fn acquire_fenced(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
+        let _ = (claim, ttl);
+        Err(NodeError::unsupported("acquire with a fencing token"))
+    }
+
+    /// As [`extend`](LockNode::extend), where no counter of the resources is greater than `fence`: they become `fence`.
+    ///
+    /// Answers [`Granted`](Vote::Granted); refuses where a resource does not hold the token; and where all do, and a counter
+    /// is greater, answers [`Superseded`](Vote::Superseded) and changes nothing.
+    async fn confirm(&self, claim: &Claim, ttl: Ttl, fence: FencingToken) -> Result<Vote, NodeError> {
+        let _ = (claim, ttl, fence);
+        Err(NodeError::unsupported("confirm a fencing token"))
+    }
+
+    /// As [`acquire`](LockNode::acquire), where no counter of the resources is greater than `fence`: they become `fence`.
+    ///
+    /// Answers as [`confirm`](LockNode::confirm) does, but that what is absent is no reason to refuse.
+    async fn refill_fenced(&self, claim: &Claim, ttl: Ttl, fence: FencingToken) -> Result<Vote, NodeError> {
+        let _ = (claim, ttl, fence);
+        Err(NodeError::unsupported("refill with a fencing token"))
+    }
 
     /// Who has a resource here, without changing anything: the token and its remaining time, as they are at one and the
     /// same moment, or `None` where it is free. A key of another type is an error.
@@ -162,9 +210,6 @@ pub trait LockNode: Send + Sync + 'static {
 }
 
 /// What a node answers.
-///
-/// A vote that tells more than yes, such as the counter of a fenced lock, will be a variant of its own: `Granted` never
-/// means more than it does here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Vote {
@@ -172,6 +217,12 @@ pub enum Vote {
     Granted,
     /// No, and nothing was changed.
     Refused(Refusal),
+    /// Done, on every resource, and its counters are at this now: the yes of
+    /// [`acquire_fenced`](LockNode::acquire_fenced), and of nothing else.
+    Counted(FencingToken),
+    /// The resources are ours, and one has a counter greater than our token; nothing was changed. With this number a newer
+    /// claim has been here, so the node never counts for ours again.
+    Superseded(FencingToken),
 }
 
 /// What a node tells along with its no. Both facts are optional: a backend says what it can tell cheaply.
@@ -292,6 +343,8 @@ pub struct Capabilities {
     pub inspect: bool,
     /// Whether [`LockNode::watch`] answers. May change with the connection: asked before each use.
     pub watch: bool,
+    /// Whether [`LockNode::acquire_fenced`], [`LockNode::confirm`] and [`LockNode::refill_fenced`] answer.
+    pub fencing: bool,
 }
 
 impl Capabilities {
@@ -306,6 +359,13 @@ impl Capabilities {
     #[must_use]
     pub fn with_watch(mut self) -> Self {
         self.watch = true;
+        self
+    }
+
+    /// Adds the ability to give out [fencing tokens](LockNode::acquire_fenced).
+    #[must_use]
+    pub fn with_fencing(mut self) -> Self {
+        self.fencing = true;
         self
     }
 }

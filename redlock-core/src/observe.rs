@@ -36,6 +36,7 @@ pub(crate) mod name {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Operation {
     Acquire,
+    Confirm,
     Extend,
     Release,
     Inspect,
@@ -46,6 +47,7 @@ impl Operation {
     fn name(self) -> &'static str {
         match self {
             Self::Acquire => "acquire",
+            Self::Confirm => "confirm",
             Self::Extend => "extend",
             Self::Release => "release",
             Self::Inspect => "inspect",
@@ -104,6 +106,7 @@ pub(crate) fn attempted(lease: &Lease, result: Result<(), Option<&Error>>) {
         %resources,
         token = %lease.fingerprint(),
         outcome,
+        fencing_token = lease.fencing_token().map(tracing::field::display),
         holder = result.err().flatten().and_then(Error::holder).map(tracing::field::display),
         "attempted"
     );
@@ -190,8 +193,9 @@ pub fn describe_metrics() {
 
 fn vote(outcome: &Outcome) -> &'static str {
     match outcome {
-        Outcome::Granted => "granted",
+        Outcome::Granted | Outcome::Counted(_) => "granted",
         Outcome::Refused(_) => "refused",
+        Outcome::Superseded(_) => "superseded",
         Outcome::Free => "free",
         Outcome::Held(_) => "held",
         Outcome::Failed(_) => "failed",
@@ -206,6 +210,7 @@ fn kind(kind: ErrorKind) -> &'static str {
         ErrorKind::NoQuorum => "no_quorum",
         ErrorKind::Expired => "expired",
         ErrorKind::Lost => "lost",
+        ErrorKind::Superseded => "superseded",
         ErrorKind::WrongType => "wrong_type",
         ErrorKind::Invalid => "invalid",
         ErrorKind::Unsupported => "unsupported",

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::fencing::FencingToken;
 use crate::node::{Holding, NodeError, Refusal};
 use crate::token::Token;
 
@@ -24,6 +25,10 @@ pub enum Outcome {
     Granted,
     /// The node said no.
     Refused(Refusal),
+    /// The node said yes to a fenced lock, and its counter is at this number.
+    Counted(FencingToken),
+    /// The node has the lock, and a newer fenced one has counted there up to this number: it does not count any more.
+    Superseded(FencingToken),
     /// The node has nothing under the resource: what an inspection found.
     Free,
     /// The node has this under the resource: what an inspection found.
@@ -74,6 +79,8 @@ impl fmt::Display for NodeReport {
                 write!(f, "refused after {latency:.1?}, held by {holder}")?;
             }
             Outcome::Refused(_) => write!(f, "refused after {latency:.1?}")?,
+            Outcome::Counted(counter) => write!(f, "granted, with {counter}, after {latency:.1?}")?,
+            Outcome::Superseded(counter) => write!(f, "superseded by {counter} after {latency:.1?}")?,
             Outcome::Free => write!(f, "free after {latency:.1?}")?,
             Outcome::Held(Holding { token, remaining: Some(left) }) => {
                 write!(f, "held by {token} for {left:.1?} after {latency:.1?}")?;

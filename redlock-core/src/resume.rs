@@ -20,8 +20,11 @@ use crate::release::{self, Released};
 use crate::shared::Presence;
 
 pub(crate) async fn resume(presence: &Arc<Presence>, detached: &DetachedLease) -> Result<Guard, Error> {
+    if detached.fencing_token.is_some() {
+        presence.check_fencing()?;
+    }
     presence.resume_chases();
-    let lease = Lease::foreign(Arc::clone(presence), detached.claim.clone());
+    let lease = Lease::foreign(Arc::clone(presence), detached);
     let limit = node_timeout(presence.settings.node_timeout, detached.ttl);
     let extension = Extension { ttl: detached.ttl, limit, not_beyond: None };
     let span = observe::extension(&lease);
@@ -41,5 +44,5 @@ pub(crate) async fn resume(presence: &Arc<Presence>, detached: &DetachedLease) -
 
 pub(crate) async fn release(presence: &Arc<Presence>, detached: &DetachedLease) -> Result<Released, Error> {
     presence.resume_chases();
-    release::release(&Lease::foreign(Arc::clone(presence), detached.claim.clone())).await
+    release::release(&Lease::foreign(Arc::clone(presence), detached)).await
 }

@@ -11,7 +11,8 @@ use crate::clock::Instant;
 use crate::decide::sight::Sight;
 use crate::decide::tally::{Decision, Question, Standing, Tally};
 use crate::error::{Error, ErrorKind};
-use crate::node::{Holding, LockNode, NodeErrorKind, ServerId, Vote};
+use crate::fencing::FencingToken;
+use crate::node::{Holding, LockNode, NodeError, NodeErrorKind, ServerId, Vote};
 use crate::observe::{self, Operation};
 use crate::report::{self, NodeReport, NodeReports, Outcome};
 use crate::shared::Shared;
@@ -117,6 +118,8 @@ impl From<Ending> for Outcome {
         outcome(ending, |vote| match vote {
             Vote::Granted => Self::Granted,
             Vote::Refused(refusal) => Self::Refused(refusal),
+            Vote::Counted(counter) => Self::Counted(counter),
+            Vote::Superseded(counter) => Self::Superseded(counter),
         })
     }
 }
@@ -191,6 +194,22 @@ impl Ballots {
             let same = (voter..self.ballots.len()).filter(|index| self.first_of_server(*index) == voter);
             same.map(|index| self.ballots[index].standing()).max().unwrap_or(Standing::Failed)
         }))
+    }
+
+    /// The counters that were answered. Nodes that are one server have one: that of the first that answered one.
+    pub(crate) fn counters(&self) -> impl Iterator<Item = FencingToken> + Clone {
+        let counter = |index: usize| match self.outcome(index) {
+            Outcome::Counted(counter) => Some(*counter),
+            _ => None,
+        };
+        let same = |one: usize, other: usize| self.ballots[one].server == self.ballots[other].server;
+        let again = move |index| self.aliases && (0..index).any(|i| counter(i).is_some() && same(i, index));
+        (0..self.ballots.len()).filter(move |index| !again(*index)).filter_map(counter)
+    }
+
+    /// The answer of a node turned out to be none.
+    pub(crate) fn discard(&mut self, index: usize, error: NodeError) {
+        self.ballots[index].outcome = Outcome::Failed(error);
     }
 
     /// What each voter sees of a resource. Nodes that are one server have one sight: that of the first that answered.
@@ -285,7 +304,8 @@ impl Ballot {
 
     fn standing(&self) -> Standing {
         match self.outcome {
-            Outcome::Granted => Standing::Granted,
+            Outcome::Granted | Outcome::Counted(_) => Standing::Granted,
+            Outcome::Superseded(_) => Standing::Superseded,
             // What an inspection finds is an answer, and grants nothing.
             Outcome::Refused(_) | Outcome::Free | Outcome::Held(_) => Standing::Refused,
             Outcome::TimedOut if broken(Variant::TimeoutsAreRefusals) => Standing::Refused,

@@ -15,8 +15,10 @@ use crate::chase::Chaser;
 use crate::clock::Instant;
 use crate::decide::tally::quorum;
 use crate::decide::validity::DriftFactor;
+use crate::error::{Error, ErrorKind};
 use crate::node::LockNode;
 use crate::owner::Owner;
+use crate::report::NodeReports;
 use crate::runtime::Runtime;
 use crate::wait::Queues;
 
@@ -71,6 +73,17 @@ impl Shared {
 
     pub(crate) fn quorum(&self) -> usize {
         quorum(self.members.len())
+    }
+
+    /// Whether fencing tokens can be had: every node must give them out.
+    pub(crate) fn check_fencing(&self) -> Result<(), Error> {
+        match self.members.iter().enumerate().find(|(_, member)| !member.node.capabilities().fencing) {
+            None => Ok(()),
+            Some((index, member)) => {
+                let message = format!("node {index} ({}) gives out no fencing tokens", member.node.label());
+                Err(Error::new(ErrorKind::Unsupported, message, NodeReports::default()))
+            }
+        }
     }
 
     pub(crate) fn now(&self) -> Instant {

@@ -18,8 +18,8 @@ use std::time::Duration;
 use event_listener::Event;
 use futures_channel::oneshot;
 use redlock_core::{
-    Capabilities, Claim, ConnectionId, Holding, LockNode, NodeError, Refusal, Resource, Runtime, ServerId,
-    Ttl, Vote, Watch, async_trait,
+    Capabilities, Claim, ConnectionId, FencingToken, Holding, LockNode, NodeError, Refusal, Resource,
+    Runtime, ServerId, Ttl, Vote, Watch, async_trait,
 };
 
 pub use self::fake::{FakeNode, fake_nodes};
@@ -258,6 +258,18 @@ impl<N: LockNode> LockNode for Faulty<N> {
 
     async fn extend(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
         self.call(Request::Extend(claim.clone(), ttl)).await
+    }
+
+    async fn acquire_fenced(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
+        self.call(Request::AcquireFenced(claim.clone(), ttl)).await
+    }
+
+    async fn confirm(&self, claim: &Claim, ttl: Ttl, fence: FencingToken) -> Result<Vote, NodeError> {
+        self.call(Request::Confirm(claim.clone(), ttl, fence)).await
+    }
+
+    async fn refill_fenced(&self, claim: &Claim, ttl: Ttl, fence: FencingToken) -> Result<Vote, NodeError> {
+        self.call(Request::RefillFenced(claim.clone(), ttl, fence)).await
     }
 
     async fn release(&self, claim: &Claim) -> Result<Vote, NodeError> {

@@ -273,7 +273,7 @@ impl Said {
     /// What an answer says.
     pub(crate) fn of(answer: &Result<Vote, NodeError>) -> Self {
         match answer {
-            Ok(Vote::Granted) => Self::Granted,
+            Ok(Vote::Granted | Vote::Counted(_)) => Self::Granted,
             Ok(_) => Self::Refused,
             Err(_) => Self::Failed,
         }

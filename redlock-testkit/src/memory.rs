@@ -3,6 +3,7 @@
 //! Every operation takes effect at once, when its future is first polled: nothing is ever half done, and requests are
 //! carried out in the order in which they were sent. [`Faulty`](crate::Faulty) adds what networks do to that.
 
+mod counters;
 pub(crate) mod store;
 
 use std::fmt;
@@ -11,8 +12,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use redlock_core::{
-    Capabilities, Claim, ConnectionId, Holding, Instant, IntoResource, LockNode, NodeError, Resource,
-    Runtime, ServerId, Token, Ttl, Vote, Watch, async_trait, boot_time,
+    Capabilities, Claim, ConnectionId, FencingToken, Holding, Instant, IntoResource, LockNode, NodeError,
+    Resource, Runtime, ServerId, Token, Ttl, Vote, Watch, async_trait, boot_time,
 };
 
 use self::store::Store;
@@ -72,7 +73,18 @@ impl MemoryNode {
         self.len() == 0
     }
 
-    /// Loses all keys, as a server does that restarts without persistence.
+    /// The counter that fencing tokens of a resource come from; `None` where there is none.
+    pub fn counter(&self, resource: impl IntoResource) -> Option<FencingToken> {
+        self.store().counter(&name(resource), self.now())
+    }
+
+    /// Sets the counter of a resource, or loses it, as a server does that evicts keys.
+    pub fn set_counter(&self, resource: impl IntoResource, number: Option<FencingToken>) {
+        let now = self.now();
+        self.store().set_counter(&name(resource), number, now);
+    }
+
+    /// Loses all keys and counters, as a server does that restarts without persistence.
     pub fn clear(&self) {
         self.store().clear();
     }
@@ -130,6 +142,18 @@ impl LockNode for MemoryNode {
         Ok(self.store().release(claim, self.now()))
     }
 
+    async fn acquire_fenced(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
+        self.store().acquire_fenced(claim, ttl, self.now())
+    }
+
+    async fn confirm(&self, claim: &Claim, ttl: Ttl, fence: FencingToken) -> Result<Vote, NodeError> {
+        self.store().confirm(claim, ttl, fence, self.now())
+    }
+
+    async fn refill_fenced(&self, claim: &Claim, ttl: Ttl, fence: FencingToken) -> Result<Vote, NodeError> {
+        self.store().refill_fenced(claim, ttl, fence, self.now())
+    }
+
     async fn inspect(&self, resource: &Resource) -> Result<Option<Holding>, NodeError> {
         self.store().inspect(resource, self.now())
     }
@@ -141,7 +165,7 @@ impl LockNode for MemoryNode {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities::default().with_inspect().with_watch()
+        Capabilities::default().with_inspect().with_watch().with_fencing()
     }
 
     /// Always the same: within a process nothing is lost or overtaken.

@@ -5,9 +5,9 @@
 //! followed by one that only reads. In a script every check comes before the first write, because a script that fails
 //! halfway leaves its writes behind.
 //!
-//! Scripts are called by their SHA-1, and sent whole where the server has lost them. Not so the one that creates keys: it
-//! is always sent whole. Its second sending could overtake the release that undoes it, which then would answer, over the
-//! same connection, that nothing was there.
+//! Scripts are called by their SHA-1, and sent whole where the server does not know them. Those that create keys too: a
+//! release that goes between the two sendings finds nothing and deletes nothing, and is repeated, because the call of the
+//! acquire has not ended when it is sent.
 //!
 //! A watch is `CLIENT CACHING YES` with `PTTL` right behind it, in one write. The server tracks the keys of the one
 //! command that follows `CACHING`, if that command only reads and did not fail; anything in between would take its place.
@@ -26,20 +26,22 @@ use crate::reply::{self, unanswered};
 
 /// A Lua script, called by the SHA-1 of its text.
 pub(crate) struct Script {
-    text: &'static str,
-    sha: LazyLock<String>,
+    pub(crate) text: &'static str,
+    pub(crate) sha: LazyLock<String>,
 }
 
+/// A script whose text is that of some files, one behind the other.
 macro_rules! script {
-    ($path:literal) => {
+    ($($path:literal),+) => {
         Script {
-            text: include_str!($path),
-            sha: LazyLock::new(|| sha1_smol::Sha1::from(include_str!($path)).hexdigest()),
+            text: concat!($(include_str!($path)),+),
+            sha: std::sync::LazyLock::new(|| sha1_smol::Sha1::from(concat!($(include_str!($path)),+)).hexdigest()),
         }
     };
 }
+pub(crate) use script;
 
-const ACQUIRE: &str = include_str!("scripts/acquire.lua");
+static ACQUIRE: Script = script!("scripts/acquire.lua");
 static EXTEND: Script = script!("scripts/extend.lua");
 static INSPECT: Script = script!("scripts/inspect.lua");
 static RELEASE: Script = script!("scripts/release.lua");
@@ -48,8 +50,8 @@ static RELEASE: Script = script!("scripts/release.lua");
 pub(crate) const CACHING: Command<'static> = Command::Other { name: "CLIENT", args: &[b"CACHING", b"YES"] };
 
 /// The texts of the scripts that are called by their SHA-1, for `SCRIPT LOAD`.
-pub(crate) fn scripts() -> [&'static str; 3] {
-    [EXTEND.text, RELEASE.text, INSPECT.text]
+pub(crate) fn scripts() -> [&'static str; 4] {
+    [ACQUIRE.text, EXTEND.text, RELEASE.text, INSPECT.text]
 }
 
 /// Sets every resource to the token, or none. `set_get`: whether the server has `SET .. NX GET`.
@@ -61,8 +63,7 @@ pub(crate) async fn acquire<C: Connection>(
     set_get: bool,
 ) -> Result<Vote, NodeError> {
     let [resource] = claim.resources() else {
-        let over = Over::new(prefix, claim, Some(ttl));
-        let reply = connection.call(Command::Other { name: "EVAL", args: &over.args(ACQUIRE) }).await;
+        let reply = run(connection, &ACQUIRE, Over::claim_for(prefix, claim, ttl)).await;
         return reply::verdict(&reply.map_err(|failure| unanswered(&failure))?, claim);
     };
     let key = key(prefix, resource);
@@ -92,7 +93,7 @@ pub(crate) async fn extend<C: Connection>(
     claim: &Claim,
     ttl: Ttl,
 ) -> Result<Vote, NodeError> {
-    let reply = run(connection, &EXTEND, Over::new(prefix, claim, Some(ttl))).await;
+    let reply = run(connection, &EXTEND, Over::claim_for(prefix, claim, ttl)).await;
     reply::verdict(&reply.map_err(|failure| unanswered(&failure))?, claim)
 }
 
@@ -102,7 +103,7 @@ pub(crate) async fn release<C: Connection>(
     prefix: &[u8],
     claim: &Claim,
 ) -> Result<Vote, NodeError> {
-    let reply = run(connection, &RELEASE, Over::new(prefix, claim, None)).await;
+    let reply = run(connection, &RELEASE, Over::claim(prefix, claim)).await;
     reply::verdict(&reply.map_err(|failure| unanswered(&failure))?, claim)
 }
 
@@ -113,7 +114,7 @@ pub(crate) async fn inspect<C: Connection>(
     prefix: &[u8],
     resource: &Resource,
 ) -> Result<Option<Holding>, NodeError> {
-    let over = Over { keys: smallvec![key(prefix, resource)], count: "1".into(), token: None, millis: None };
+    let over = Over { keys: smallvec![key(prefix, resource)], args: SmallVec::new() };
     let reply = run(connection, &INSPECT, over).await;
     reply::holding(reply.map_err(|failure| unanswered(&failure))?, resource)
 }
@@ -134,45 +135,59 @@ pub(crate) async fn watch<C: Connection>(
 }
 
 /// Runs a script over the claim's keys; where the server does not know it (any more), sends it along.
-async fn run<C: Connection>(connection: &C, script: &Script, over: Over<'_>) -> Result<Reply, Failure> {
-    let args = over.args(&script.sha);
+pub(crate) async fn run<C: Connection>(
+    connection: &C,
+    script: &Script,
+    over: Over<'_>,
+) -> Result<Reply, Failure> {
+    let count = over.count();
+    let args = over.behind(&script.sha, &count);
     let reply = connection.call(Command::Other { name: "EVALSHA", args: &args }).await?;
     match reply {
         Reply::Error(message) if message.starts_with("NOSCRIPT") => {
-            connection.call(Command::Other { name: "EVAL", args: &over.args(script.text) }).await
+            let args = over.behind(script.text, &count);
+            connection.call(Command::Other { name: "EVAL", args: &args }).await
         }
         reply => Ok(reply),
     }
 }
 
-/// What a script works over: the keys, and the token and the TTL if it takes one. In place for a single key.
-struct Over<'a> {
-    keys: SmallVec<[Cow<'a, [u8]>; 1]>,
-    count: Cow<'static, str>,
-    token: Option<&'a [u8]>,
-    millis: Option<String>,
+/// What a script works over: its keys, and its other arguments. In place for a plain lock on one resource.
+pub(crate) struct Over<'a> {
+    pub(crate) keys: SmallVec<[Cow<'a, [u8]>; 1]>,
+    pub(crate) args: SmallVec<[Cow<'a, [u8]>; 2]>,
 }
 
 impl<'a> Over<'a> {
-    fn new(prefix: &[u8], claim: &'a Claim, ttl: Option<Ttl>) -> Self {
-        let keys: SmallVec<_> = claim.resources().iter().map(|resource| key(prefix, resource)).collect();
-        let count = if keys.len() == 1 { "1".into() } else { keys.len().to_string().into() };
-        let millis = ttl.map(|ttl| ttl.as_millis().to_string());
-        Self { keys, count, token: Some(claim.token().as_bytes()), millis }
+    /// The keys of a claim, and its token.
+    pub(crate) fn claim(prefix: &[u8], claim: &'a Claim) -> Self {
+        let keys = claim.resources().iter().map(|resource| key(prefix, resource)).collect();
+        let token = Cow::Borrowed(claim.token().as_bytes());
+        Self { keys, args: SmallVec::from_iter([token]) }
+    }
+
+    /// The same, and the TTL.
+    fn claim_for(prefix: &[u8], claim: &'a Claim, ttl: Ttl) -> Self {
+        let mut over = Self::claim(prefix, claim);
+        over.args.push(Cow::Owned(ttl.as_millis().to_string().into_bytes()));
+        over
+    }
+
+    /// The number of keys, as text.
+    fn count(&self) -> Cow<'static, str> {
+        if self.keys.len() == 1 { "1".into() } else { self.keys.len().to_string().into() }
     }
 
     /// The arguments of `EVAL` for a script's text, or of `EVALSHA` for its SHA-1.
-    fn args<'b>(&'b self, script: &'b str) -> SmallVec<[&'b [u8]; 5]> {
-        let mut args = SmallVec::with_capacity(self.keys.len() + 4);
-        args.extend([script.as_bytes(), self.count.as_bytes()]);
-        args.extend(self.keys.iter().map(|key| &**key));
-        args.extend(self.token);
-        args.extend(self.millis.as_ref().map(String::as_bytes));
-        args
+    fn behind<'b>(&'b self, script: &'b str, count: &'b str) -> SmallVec<[&'b [u8]; 5]> {
+        let mut all = SmallVec::with_capacity(self.keys.len() + self.args.len() + 2);
+        all.extend([script.as_bytes(), count.as_bytes()]);
+        all.extend(self.keys.iter().chain(&self.args).map(|part| &**part));
+        all
     }
 }
 
-fn key<'a>(prefix: &[u8], resource: &'a Resource) -> Cow<'a, [u8]> {
+pub(crate) fn key<'a>(prefix: &[u8], resource: &'a Resource) -> Cow<'a, [u8]> {
     if prefix.is_empty() {
         return Cow::Borrowed(resource.as_bytes());
     }

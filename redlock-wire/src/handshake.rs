@@ -28,9 +28,10 @@ pub(crate) struct Server {
 /// Asks the server. The error says why it is not ready.
 pub(crate) async fn greet<C: Connection>(connection: &C) -> Result<Server, String> {
     let load = |text| [b"LOAD".as_slice(), str::as_bytes(text)];
-    let [extend, release, inspect] = commands::scripts().map(load);
+    let [acquire, extend, release, inspect] = commands::scripts().map(load);
     let known = [
         Command::Other { name: "INFO", args: &[b"server"] },
+        Command::Other { name: "SCRIPT", args: &acquire },
         Command::Other { name: "SCRIPT", args: &extend },
         Command::Other { name: "SCRIPT", args: &release },
         Command::Other { name: "SCRIPT", args: &inspect },

@@ -10,6 +10,7 @@ mod commands;
 mod connection;
 #[cfg(test)]
 mod fake;
+mod fence;
 mod handshake;
 mod node;
 mod options;

@@ -10,12 +10,13 @@ use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use redlock_core::{
-    Capabilities, Claim, ConnectionId, Holding, Instant, LockNode, NodeError, NodeErrorKind, Resource,
-    ServerId, Ttl, Vote, Watch, async_trait,
+    Capabilities, Claim, ConnectionId, FencingToken, Holding, Instant, LockNode, NodeError, NodeErrorKind,
+    Resource, ServerId, Ttl, Vote, Watch, async_trait,
 };
 
 use crate::commands;
 use crate::connection::Connector;
+use crate::fence;
 use crate::options::Options;
 use crate::slot::{Link, Slot, State};
 use crate::supervisor::{due, supervise};
@@ -212,6 +213,24 @@ impl<C: Connector> LockNode for Node<C> {
         flight.land(commands::release(&link.connection, prefix, claim).await)
     }
 
+    async fn acquire_fenced(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
+        let link = self.link().await?;
+        let flight = self.depart(&link);
+        flight.land(fence::acquire(&link.connection, &self.0.options, claim, ttl).await)
+    }
+
+    async fn confirm(&self, claim: &Claim, ttl: Ttl, fence: FencingToken) -> Result<Vote, NodeError> {
+        let link = self.link().await?;
+        let flight = self.depart(&link);
+        flight.land(fence::confirm(&link.connection, &self.0.options, claim, ttl, fence).await)
+    }
+
+    async fn refill_fenced(&self, claim: &Claim, ttl: Ttl, fence: FencingToken) -> Result<Vote, NodeError> {
+        let link = self.link().await?;
+        let flight = self.depart(&link);
+        flight.land(fence::refill(&link.connection, &self.0.options, claim, ttl, fence).await)
+    }
+
     async fn inspect(&self, resource: &Resource) -> Result<Option<Holding>, NodeError> {
         let (link, prefix) = (self.link().await?, &self.0.options.key_prefix);
         let flight = self.depart(&link);
@@ -240,7 +259,7 @@ impl<C: Connector> LockNode for Node<C> {
 
     /// Whether it can watch is known of a connection that stands, and hoped for until there is one.
     fn capabilities(&self) -> Capabilities {
-        let can = Capabilities::default().with_inspect();
+        let can = Capabilities::default().with_inspect().with_fencing();
         let refuses = |state: &State<_>| matches!(state, State::Up(link) if link.server.pushes.is_err());
         if self.0.slot.look(refuses) { can } else { can.with_watch() }
     }

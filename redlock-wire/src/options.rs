@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use redlock_core::Runtime;
 
+use crate::fence;
+
 /// The runtime of a node, and its few settings. Made without I/O, anywhere; clones share the runtime.
 #[derive(Clone)]
 #[must_use = "options do nothing until nodes are made with them"]
@@ -13,6 +15,8 @@ pub struct Options {
     pub(crate) runtime: Arc<dyn Runtime>,
     pub(crate) key_prefix: Arc<[u8]>,
     pub(crate) connect_timeout: Duration,
+    pub(crate) fence_prefix: Arc<[u8]>,
+    pub(crate) fence_retention: Duration,
 }
 
 /// 300 ms: TCP, TLS and the handshake take some four round trips, so this is enough around the world; and with the
@@ -22,7 +26,13 @@ const CONNECT_TIMEOUT: Duration = Duration::from_millis(300);
 impl Options {
     /// Starts with a runtime, which the nodes' connections and tasks live in.
     pub fn new(runtime: Arc<dyn Runtime>) -> Self {
-        Self { runtime, key_prefix: [].into(), connect_timeout: CONNECT_TIMEOUT }
+        Self {
+            runtime,
+            key_prefix: [].into(),
+            connect_timeout: CONNECT_TIMEOUT,
+            fence_prefix: fence::PREFIX.into(),
+            fence_retention: fence::RETENTION,
+        }
     }
 
     /// Starts with tokio: whichever tokio runtime a node is first used in.
@@ -53,6 +63,25 @@ impl Options {
         self
     }
 
+    /// Puts `prefix` before the key of a resource to make the key of the counter that its fencing tokens come from.
+    /// `redlock:fence:` if not set; the counter of `invoice:42` is then `redlock:fence:{invoice:42}`. All programs that take
+    /// fenced locks must have the same, and it should hold no braces: they are what keeps a counter in the hash slot of
+    /// its resource.
+    pub fn fence_prefix(mut self, prefix: impl AsRef<[u8]>) -> Self {
+        self.fence_prefix = prefix.as_ref().into();
+        self
+    }
+
+    /// How long the counter of a resource is kept after the last fenced lock on it has expired. 24 h if not set; a minute at
+    /// least.
+    ///
+    /// It bounds what counters cost: some 150 bytes for each resource that was locked in that time. A counter that is gone
+    /// begins anew with the server's time, which is beyond every number it has given out.
+    pub fn fence_retention(mut self, retention: Duration) -> Self {
+        self.fence_retention = retention.max(Duration::from_secs(60));
+        self
+    }
+
     /// The runtime, for the builder of a `Redlock` over these nodes.
     pub fn runtime(&self) -> Arc<dyn Runtime> {
         Arc::clone(&self.runtime)
@@ -65,6 +94,8 @@ impl fmt::Debug for Options {
             .field("runtime", &self.runtime)
             .field("key_prefix", &self.key_prefix.escape_ascii().to_string())
             .field("connect_timeout", &self.connect_timeout)
+            .field("fence_prefix", &self.fence_prefix.escape_ascii().to_string())
+            .field("fence_retention", &self.fence_retention)
             .finish()
     }
 }

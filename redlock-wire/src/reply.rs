@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use redlock_core::{Availability, Claim, Holding, NodeError, Refusal, Resource, Token, Vote};
+use redlock_core::{Availability, Claim, FencingToken, Holding, NodeError, Refusal, Resource, Token, Vote};
 
 use crate::connection::{Failure, Reply, Sent};
 
@@ -47,7 +47,30 @@ pub(crate) fn get(reply: Reply, claim: &Claim) -> Result<Vote, NodeError> {
     }
 }
 
-/// What a script answers: a number of keys, or `{0, holder, remaining}`, or `{-1, position}` of a key of another type.
+/// What the script of a fenced acquire answers: the counter, as text, or else as below.
+pub(crate) fn counted(reply: &Reply, claim: &Claim) -> Result<Vote, NodeError> {
+    match reply {
+        Reply::Bytes(number) => fencing_token(number).map(Vote::Counted).ok_or_else(|| surprise(reply)),
+        // A grant that counts nothing.
+        Reply::Int(_) => Err(surprise(reply)),
+        _ => verdict(reply, claim),
+    }
+}
+
+/// What the scripts answer that count to a fencing token: a greater counter, as text, or else as below.
+pub(crate) fn confirmed(reply: &Reply, claim: &Claim) -> Result<Vote, NodeError> {
+    match reply {
+        Reply::Bytes(number) => fencing_token(number).map(Vote::Superseded).ok_or_else(|| surprise(reply)),
+        _ => verdict(reply, claim),
+    }
+}
+
+fn fencing_token(number: &[u8]) -> Option<FencingToken> {
+    std::str::from_utf8(number).ok()?.parse().ok().and_then(FencingToken::new)
+}
+
+/// What a script answers: a number of keys, or `{0, holder, remaining}`, or `{-1, position}` of a key of another type, or
+/// `{-2, position}` of a counter that is none.
 pub(crate) fn verdict(reply: &Reply, claim: &Claim) -> Result<Vote, NodeError> {
     match reply {
         Reply::Int(0) => Ok(Vote::Refused(Refusal::default())),
@@ -57,10 +80,15 @@ pub(crate) fn verdict(reply: &Reply, claim: &Claim) -> Result<Vote, NodeError> {
             [Reply::Int(0), Reply::Bytes(holder), Reply::Int(left)] => {
                 Ok(Vote::Refused(refusal(holder, *left)))
             }
-            [Reply::Int(-1), Reply::Int(position)] => {
+            [Reply::Int(what @ (-1 | -2)), Reply::Int(position)] => {
                 let index = usize::try_from(position - 1).ok();
                 match index.and_then(|index| claim.resources().get(index)) {
-                    Some(resource) => Err(NodeError::wrong_type(resource)),
+                    Some(resource) if *what == -1 => Err(NodeError::wrong_type(resource)),
+                    Some(resource) => {
+                        let message =
+                            format!("the key of the counter of {resource:?} holds no number below 2^53");
+                        Err(NodeError::rejected(message))
+                    }
                     None => Err(surprise(reply)),
                 }
             }
@@ -198,6 +226,27 @@ mod tests {
         }
         assert_eq!(Err(NodeErrorKind::Unknown), kind(outcome(Reply::Int(-1))));
         assert_eq!(Err(NodeErrorKind::Unknown), kind(outcome(Reply::Nil)));
+    }
+
+    #[test]
+    fn counters_are_told_as_text_and_grants_as_numbers() {
+        let token = |number| FencingToken::new(number).unwrap();
+        let told = |reply| kind(counted(&reply, &claim()));
+        let said = |reply| kind(confirmed(&reply, &claim()));
+        assert_eq!(Ok(Vote::Counted(token(42))), told(bytes("42")));
+        assert_eq!(Ok(Vote::Superseded(token(42))), said(bytes("42")));
+        assert_eq!(Ok(Vote::Granted), said(Reply::Int(1)));
+        assert_eq!(Ok(Vote::Refused(Refusal::default())), said(Reply::Int(0)));
+        let held = || Reply::Array(vec![Reply::Int(0), bytes("other"), Reply::Int(-1)]);
+        assert_eq!((Ok(refused_by("other")), Ok(refused_by("other"))), (told(held()), said(held())));
+        for odd in ["", "0", "-1", "1e3", "9007199254740992", "mine"] {
+            assert_eq!(Err(NodeErrorKind::Unknown), told(bytes(odd)));
+            assert_eq!(Err(NodeErrorKind::Unknown), said(bytes(odd)));
+        }
+        assert_eq!(Err(NodeErrorKind::Unknown), told(Reply::Int(1)), "it counted nothing");
+        let wrong = counted(&Reply::Array(vec![Reply::Int(-2), Reply::Int(2)]), &claim()).unwrap_err();
+        assert_eq!(NodeErrorKind::Rejected, wrong.kind());
+        assert!(wrong.to_string().contains("the counter of \"b\""), "{wrong}");
     }
 
     #[test]

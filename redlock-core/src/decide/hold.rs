@@ -69,6 +69,8 @@ pub(crate) enum Doubt {
     Unreachable,
     /// Who was to renew it has ended.
     Abandoned,
+    /// It can never be extended again.
+    Superseded,
 }
 
 /// What is known of one lease.

@@ -7,7 +7,8 @@
 //! every voter has answered or failed, and is made as soon as the pending votes cannot change it. What it is depends on
 //! the question. A claim that was lost is blamed on failures only if they alone exclude a quorum; otherwise someone else
 //! stands in the way. A lease is said to be gone only if refusals alone exclude a quorum of nodes that have it; as long
-//! as those that failed may have it, it is not known.
+//! as those that failed may have it, it is not known. A node that has it, and a newer fencing token, *supersedes* it: such
+//! a lease is not gone, but where they exclude a quorum of nodes that count for it, it can never be extended again.
 
 use crate::broken::{Variant, broken};
 
@@ -23,6 +24,8 @@ pub(crate) enum Standing {
     /// It did not answer and no longer can: an error, a timeout.
     Failed,
     Refused,
+    /// It has the claim, and does not count for it.
+    Superseded,
     Pending,
     Granted,
 }
@@ -32,6 +35,7 @@ pub(crate) enum Standing {
 pub(crate) struct Tally {
     granted: usize,
     refused: usize,
+    superseded: usize,
     failed: usize,
     pending: usize,
 }
@@ -59,6 +63,8 @@ pub(crate) enum Decision {
 pub(crate) enum Cause {
     /// The nodes say no.
     Refused,
+    /// The nodes have it, and count for a newer one.
+    Superseded,
     /// The nodes do not say.
     NoQuorum,
 }
@@ -70,6 +76,7 @@ impl Tally {
             match standing {
                 Standing::Failed => tally.failed += 1,
                 Standing::Refused => tally.refused += 1,
+                Standing::Superseded => tally.superseded += 1,
                 Standing::Pending => tally.pending += 1,
                 Standing::Granted => tally.granted += 1,
             }
@@ -78,30 +85,31 @@ impl Tally {
     }
 
     pub(crate) fn decide(self, question: Question, quorum: usize) -> Decision {
-        let Self { granted, refused, failed, pending } = self;
+        let Self { granted, refused, superseded, failed, pending } = self;
         if granted >= quorum {
             return Decision::Won;
         }
         if granted + pending >= quorum {
             return Decision::Open;
         }
-        // The cause by the votes at the end, if all pending ones turned out to be `more_refused` or else failures.
-        let cause = |more_refused: usize| {
-            let (refused, failed) = (refused + more_refused, failed + pending - more_refused);
-            let by_refusals = match question {
-                Question::Claim => granted + refused >= quorum,
-                Question::Hold => granted + failed < quorum,
-            };
-            if by_refusals { Cause::Refused } else { Cause::NoQuorum }
+        // The cause by the votes at the end.
+        let cause = |refused: usize, superseded: usize, failed: usize| match question {
+            Question::Claim if granted + refused + superseded >= quorum => Cause::Refused,
+            Question::Hold if granted + superseded + failed < quorum => Cause::Refused,
+            Question::Hold if granted + failed < quorum => Cause::Superseded,
+            _ => Cause::NoQuorum,
         };
-        // Both extremes; a pending vote that grants lies between them.
-        let (least, most) = (cause(0), cause(pending));
-        Decision::Lost((least == most).then_some(least))
+        // If all pending votes turned out the same: the extremes. A mixture, also with grants, lies between them.
+        let if_refused = cause(refused + pending, superseded, failed);
+        let if_superseded = cause(refused, superseded + pending, failed);
+        let if_failed = cause(refused, superseded, failed + pending);
+        let certain = if_refused == if_failed && if_superseded == if_failed;
+        Decision::Lost(certain.then_some(if_failed))
     }
 
-    /// How many voters said yes or no.
+    /// How many voters have answered.
     pub(crate) fn answered(self) -> usize {
-        self.granted + self.refused
+        self.granted + self.refused + self.superseded
     }
 
     /// How many voters have said yes or still may.
@@ -122,7 +130,12 @@ mod tests {
     use super::*;
 
     fn final_standing() -> impl Strategy<Value = Standing> {
-        prop_oneof![Just(Standing::Granted), Just(Standing::Refused), Just(Standing::Failed)]
+        prop_oneof![
+            Just(Standing::Granted),
+            Just(Standing::Refused),
+            Just(Standing::Superseded),
+            Just(Standing::Failed),
+        ]
     }
 
     /// The votes of a round, in the order in which they arrive: (voter, vote).
@@ -154,12 +167,13 @@ mod tests {
         let count = |wanted| arrivals.iter().filter(|(_, vote)| *vote == wanted).count();
         let (nodes, needed) = (arrivals.len(), arrivals.len() / 2 + 1);
         let excludes = |votes: usize| nodes - votes < needed;
-        let by_failures = excludes(count(Standing::Failed));
-        let by_refusals = excludes(count(Standing::Refused));
+        let (refused, superseded) = (count(Standing::Refused), count(Standing::Superseded));
         let cause = match question {
-            Question::Claim if by_failures => Cause::NoQuorum,
-            Question::Hold if !by_refusals => Cause::NoQuorum,
-            _ => Cause::Refused,
+            Question::Claim if excludes(count(Standing::Failed)) => Cause::NoQuorum,
+            Question::Claim => Cause::Refused,
+            Question::Hold if excludes(refused) => Cause::Refused,
+            Question::Hold if excludes(refused + superseded) => Cause::Superseded,
+            Question::Hold => Cause::NoQuorum,
         };
         if count(Standing::Granted) >= needed { Decision::Won } else { Decision::Lost(Some(cause)) }
     }
@@ -198,11 +212,14 @@ mod tests {
                 let rest = arrivals[cut..].iter().map(|(voter, _)| (*voter, vote));
                 at_the_end(question, &arrivals[..cut].iter().copied().chain(rest).collect::<Vec<_>>())
             };
-            let endings = [Standing::Granted, Standing::Refused, Standing::Failed].map(ending);
+            let endings =
+                [Standing::Granted, Standing::Refused, Standing::Superseded, Standing::Failed].map(ending);
             match early {
-                Decision::Open => prop_assert!(endings[0] == Decision::Won && endings[2] != Decision::Won),
-                Decision::Lost(None) => prop_assert_ne!(endings[1], endings[2]),
-                certain => prop_assert_eq!([certain; 3], endings),
+                Decision::Open => prop_assert!(endings[0] == Decision::Won && endings[3] != Decision::Won),
+                Decision::Lost(None) => {
+                    prop_assert!(endings[1] != endings[3] || endings[2] != endings[3]);
+                }
+                certain => prop_assert_eq!([certain; 4], endings),
             }
         }
     }
@@ -243,8 +260,24 @@ mod tests {
     }
 
     #[test]
+    fn a_lease_is_superseded_when_nodes_that_have_it_do_not_count() {
+        use Standing::{Failed, Granted, Pending, Refused, Superseded};
+        let decide = |votes: [Standing; 5]| Tally::of(votes).decide(Question::Hold, 3);
+        assert_eq!(
+            Decision::Lost(Some(Cause::Superseded)),
+            decide([Granted, Granted, Superseded, Superseded, Refused])
+        );
+        assert_eq!(Decision::Lost(None), decide([Granted, Failed, Superseded, Superseded, Pending]));
+        assert_eq!(
+            Decision::Lost(Some(Cause::NoQuorum)),
+            decide([Granted, Failed, Failed, Superseded, Superseded])
+        );
+        assert_eq!(Decision::Open, decide([Granted, Pending, Pending, Superseded, Superseded]));
+    }
+
+    #[test]
     fn a_grant_outweighs_what_the_same_server_said_elsewhere() {
-        use Standing::{Failed, Granted, Pending, Refused};
-        assert!(Granted > Pending && Pending > Refused && Refused > Failed);
+        use Standing::{Failed, Granted, Pending, Refused, Superseded};
+        assert!(Granted > Pending && Pending > Superseded && Superseded > Refused && Refused > Failed);
     }
 }

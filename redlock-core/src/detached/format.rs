@@ -11,6 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::DetachedLease;
 use crate::error::Error;
+use crate::fencing::FencingToken;
 use crate::resource::{Resource, Resources};
 
 /// The fields as they are written.
@@ -20,6 +21,8 @@ struct Fields {
     resources: Vec<String>,
     token: String,
     ttl_ms: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    fencing_token: Option<FencingToken>,
 }
 
 impl Serialize for DetachedLease {
@@ -28,6 +31,7 @@ impl Serialize for DetachedLease {
             resources: self.resources().iter().map(|resource| encode(resource.as_bytes())).collect(),
             token: encode(self.token().as_bytes()),
             ttl_ms: self.ttl.as_millis(),
+            fencing_token: self.fencing_token,
         }
         .serialize(serializer)
     }
@@ -45,7 +49,9 @@ impl Fields {
         let resource = |name: &String| Resource::new(decode(name).ok_or_else(|| wrong("a resource name"))?);
         let resources = self.resources.iter().map(resource).collect::<Result<Vec<_>, _>>()?;
         let token = decode(&self.token).ok_or_else(|| wrong("the token"))?;
-        DetachedLease::new(Resources::new(resources)?, token, Duration::from_millis(self.ttl_ms))
+        let lease =
+            DetachedLease::new(Resources::new(resources)?, token, Duration::from_millis(self.ttl_ms))?;
+        Ok(DetachedLease { fencing_token: self.fencing_token, ..lease })
     }
 }
 
@@ -98,6 +104,10 @@ mod tests {
         assert_eq!(lease, read(written).unwrap());
         let by_hand = r#"{"ttl_ms":10000,"token":"host-1#85d6","resources":["invoice:42","%00%ff /%22%25"]}"#;
         assert_eq!(lease, read(by_hand).unwrap());
+        let fenced = lease.with_fencing_token(FencingToken::new(1_799_999_996_919_809).unwrap());
+        let written = written.replace('}', r#","fencing_token":1799999996919809}"#);
+        assert_eq!(written, serde_json::to_string(&fenced).unwrap());
+        assert_eq!(fenced, read(&written).unwrap());
     }
 
     #[test]
@@ -113,7 +123,9 @@ mod tests {
             (with(r#"["a"]"#, "", "10000"), "token is empty"),
             (with(r#"["a"]"#, "t", "9"), "too short"),
             (with(r#"["a"]"#, "t", "18446744073709551615"), "too long"),
-            (with(r#"["a"]"#, "t", "10000,\"fencing_token\":7"), "unknown field"),
+            (with(r#"["a"]"#, "t", "10000,\"deadline\":7"), "unknown field"),
+            (with(r#"["a"]"#, "t", "10000,\"fencing_token\":0"), "0 is no fencing token"),
+            (with(r#"["a"]"#, "t", "10000,\"fencing_token\":\"7\""), "invalid type"),
             (read(r#"{"resources":["a"],"token":"t"}"#).unwrap_err(), "missing field"),
         ] {
             assert!(error.contains(said), "{error}");

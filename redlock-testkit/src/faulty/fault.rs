@@ -9,7 +9,8 @@ use redlock_core::NodeError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Operation {
-    /// [`LockNode::acquire`](redlock_core::LockNode::acquire).
+    /// [`LockNode::acquire`](redlock_core::LockNode::acquire), fenced or not, and
+    /// [`LockNode::refill_fenced`](redlock_core::LockNode::refill_fenced).
     Acquire,
     /// [`LockNode::extend`](redlock_core::LockNode::extend).
     Extend,
@@ -19,6 +20,8 @@ pub enum Operation {
     Inspect,
     /// [`LockNode::watch`](redlock_core::LockNode::watch).
     Watch,
+    /// [`LockNode::confirm`](redlock_core::LockNode::confirm).
+    Confirm,
 }
 
 /// Something that goes wrong with requests to a [`Faulty`](crate::Faulty) node: with all of them until it is cleared,

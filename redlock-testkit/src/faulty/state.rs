@@ -7,7 +7,8 @@ use std::collections::VecDeque;
 
 use futures_channel::oneshot;
 use redlock_core::{
-    Claim, ConnectionId, Holding, IntoResources, LockNode, NodeError, Refusal, Resource, Token, Ttl, Vote,
+    Claim, ConnectionId, FencingToken, Holding, IntoResources, LockNode, NodeError, Refusal, Resource, Token,
+    Ttl, Vote,
 };
 
 use super::fault::{Effect, Operation, Script};
@@ -19,6 +20,9 @@ pub(crate) type Answer = Result<Vote, NodeError>;
 pub(crate) enum Request {
     Acquire(Claim, Ttl),
     Extend(Claim, Ttl),
+    AcquireFenced(Claim, Ttl),
+    Confirm(Claim, Ttl, FencingToken),
+    RefillFenced(Claim, Ttl, FencingToken),
     Release(Claim),
     /// The token is nobody's.
     Inspect(Claim),
@@ -39,6 +43,9 @@ impl Request {
         match self {
             Self::Acquire(claim, _)
             | Self::Extend(claim, _)
+            | Self::AcquireFenced(claim, _)
+            | Self::Confirm(claim, ..)
+            | Self::RefillFenced(claim, ..)
             | Self::Release(claim)
             | Self::Inspect(claim)
             | Self::Watch(claim) => claim,
@@ -47,7 +54,8 @@ impl Request {
 
     pub(crate) fn operation(&self) -> Operation {
         match self {
-            Self::Acquire(..) => Operation::Acquire,
+            Self::Acquire(..) | Self::AcquireFenced(..) | Self::RefillFenced(..) => Operation::Acquire,
+            Self::Confirm(..) => Operation::Confirm,
             Self::Extend(..) => Operation::Extend,
             Self::Release(_) => Operation::Release,
             Self::Inspect(_) => Operation::Inspect,
@@ -55,10 +63,18 @@ impl Request {
         }
     }
 
+    /// Whether it may write new keys.
+    pub(crate) fn creates(&self) -> bool {
+        matches!(self, Self::Acquire(..) | Self::AcquireFenced(..) | Self::RefillFenced(..))
+    }
+
     pub(super) async fn apply(&self, node: &dyn LockNode) -> Answer {
         match self {
             Self::Acquire(claim, ttl) => node.acquire(claim, *ttl).await,
             Self::Extend(claim, ttl) => node.extend(claim, *ttl).await,
+            Self::AcquireFenced(claim, ttl) => node.acquire_fenced(claim, *ttl).await,
+            Self::Confirm(claim, ttl, fence) => node.confirm(claim, *ttl, *fence).await,
+            Self::RefillFenced(claim, ttl, fence) => node.refill_fenced(claim, *ttl, *fence).await,
             Self::Release(claim) => node.release(claim).await,
             Self::Inspect(claim) => node.inspect(&claim.resources()[0]).await.map(as_vote),
             Self::Watch(_) => Ok(Vote::Granted),
@@ -119,7 +135,7 @@ pub(super) struct State {
     pub(super) connections_lost: u64,
     connection: Option<(ConnectionId, u64)>,
     connections: u64,
-    seen: [u64; 5],
+    seen: [u64; 6],
 }
 
 impl State {

@@ -7,12 +7,17 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use event_listener::{Event, EventListener};
-use redlock_core::{Availability, Claim, Holding, Instant, NodeError, Refusal, Resource, Token, Ttl, Vote};
+use redlock_core::{
+    Availability, Claim, FencingToken, Holding, Instant, NodeError, Refusal, Resource, Token, Ttl, Vote,
+};
+
+use super::counters::Counters;
 
 #[derive(Default)]
 pub(crate) struct Store {
     entries: HashMap<Resource, Entry>,
     sweep_at: usize,
+    counters: Counters,
     /// What fires when a resource is changed by anything but time.
     watches: HashMap<Resource, Event>,
     forget_watches_at: usize,
@@ -31,40 +36,137 @@ enum Value {
 
 impl Store {
     pub(crate) fn acquire(&mut self, claim: &Claim, ttl: Ttl, now: Instant) -> Result<Vote, NodeError> {
+        if let Some(refusal) = self.refusal(claim, now)? {
+            return Ok(Vote::Refused(refusal));
+        }
+        self.fill(claim, ttl, now);
+        Ok(Vote::Granted)
+    }
+
+    pub(crate) fn acquire_fenced(
+        &mut self,
+        claim: &Claim,
+        ttl: Ttl,
+        now: Instant,
+    ) -> Result<Vote, NodeError> {
+        if let Some(refusal) = self.refusal(claim, now)? {
+            return Ok(Vote::Refused(refusal));
+        }
+        let resources = claim.resources();
+        let held = resources.iter().all(|resource| self.living(resource, now).is_some());
+        if let (Some(counter), true) = self.counters.greatest(resources, now) {
+            if held {
+                return Ok(Vote::Counted(counter));
+            }
+        }
+        let next = self.counters.next(resources, now)?;
+        self.fill(claim, ttl, now);
+        self.counters.set(resources, next, ttl, now);
+        Ok(Vote::Counted(next))
+    }
+
+    pub(crate) fn extend(&mut self, claim: &Claim, ttl: Ttl, now: Instant) -> Result<Vote, NodeError> {
+        if let Some(refusal) = self.missing(claim, now)? {
+            return Ok(Vote::Refused(refusal));
+        }
+        self.lengthen(claim, ttl, now);
+        Ok(Vote::Granted)
+    }
+
+    pub(crate) fn confirm(
+        &mut self,
+        claim: &Claim,
+        ttl: Ttl,
+        fence: FencingToken,
+        now: Instant,
+    ) -> Result<Vote, NodeError> {
+        if let Some(refusal) = self.missing(claim, now)? {
+            return Ok(Vote::Refused(refusal));
+        }
+        if let Some(newer) = self.newer(claim, fence, now) {
+            return Ok(Vote::Superseded(newer));
+        }
+        self.lengthen(claim, ttl, now);
+        self.counters.set(claim.resources(), fence, ttl, now);
+        Ok(Vote::Granted)
+    }
+
+    pub(crate) fn refill_fenced(
+        &mut self,
+        claim: &Claim,
+        ttl: Ttl,
+        fence: FencingToken,
+        now: Instant,
+    ) -> Result<Vote, NodeError> {
+        if let Some(refusal) = self.refusal(claim, now)? {
+            return Ok(Vote::Refused(refusal));
+        }
+        if let Some(newer) = self.newer(claim, fence, now) {
+            return Ok(Vote::Superseded(newer));
+        }
+        self.fill(claim, ttl, now);
+        self.counters.set(claim.resources(), fence, ttl, now);
+        Ok(Vote::Granted)
+    }
+
+    /// Why a claim cannot have what it is for: another has a part of it.
+    fn refusal(&self, claim: &Claim, now: Instant) -> Result<Option<Refusal>, NodeError> {
         for resource in claim.resources() {
             let Some(entry) = self.living(resource, now) else { continue };
             match &entry.value {
                 Value::Other => return Err(NodeError::wrong_type(resource)),
                 Value::Lock(token) if token == claim.token() => {}
-                Value::Lock(token) => return Ok(Vote::Refused(entry.refusal(token, now))),
+                Value::Lock(token) => return Ok(Some(entry.refusal(token, now))),
             }
         }
+        Ok(None)
+    }
+
+    /// Why a claim cannot be extended: a part of it is gone, or another's.
+    fn missing(&self, claim: &Claim, now: Instant) -> Result<Option<Refusal>, NodeError> {
+        for resource in claim.resources() {
+            let Some(entry) = self.living(resource, now) else { return Ok(Some(Refusal::default())) };
+            match &entry.value {
+                Value::Other => return Err(NodeError::wrong_type(resource)),
+                Value::Lock(token) if token == claim.token() => {}
+                Value::Lock(token) => return Ok(Some(entry.refusal(token, now))),
+            }
+        }
+        Ok(None)
+    }
+
+    /// The counter of a newer claim, if one has been here.
+    fn newer(&self, claim: &Claim, fence: FencingToken, now: Instant) -> Option<FencingToken> {
+        self.counters.greatest(claim.resources(), now).0.filter(|counter| *counter > fence)
+    }
+
+    fn fill(&mut self, claim: &Claim, ttl: Ttl, now: Instant) {
         for resource in claim.resources() {
             if self.living(resource, now).is_none() {
                 self.put(resource.clone(), claim.token().clone(), now + ttl.as_duration(), now);
             }
         }
-        Ok(Vote::Granted)
     }
 
-    pub(crate) fn extend(&mut self, claim: &Claim, ttl: Ttl, now: Instant) -> Result<Vote, NodeError> {
-        for resource in claim.resources() {
-            let Some(entry) = self.living(resource, now) else {
-                return Ok(Vote::Refused(Refusal::default()));
-            };
-            match &entry.value {
-                Value::Other => return Err(NodeError::wrong_type(resource)),
-                Value::Lock(token) if token == claim.token() => {}
-                Value::Lock(token) => return Ok(Vote::Refused(entry.refusal(token, now))),
-            }
-        }
+    fn lengthen(&mut self, claim: &Claim, ttl: Ttl, now: Instant) {
         let at_least = now + ttl.as_duration();
         for resource in claim.resources() {
-            let entry = self.entries.get_mut(resource).expect("every resource was found above");
+            let entry = self.entries.get_mut(resource).expect("every resource was found before");
             entry.expires = entry.expires.map(|expires| expires.max(at_least));
         }
         claim.resources().iter().for_each(|resource| self.changed(resource));
-        Ok(Vote::Granted)
+    }
+
+    pub(crate) fn counter(&self, resource: &Resource, now: Instant) -> Option<FencingToken> {
+        self.counters.of(resource, now)
+    }
+
+    /// Sets a counter, or loses it.
+    pub(crate) fn set_counter(&mut self, resource: &Resource, number: Option<FencingToken>, now: Instant) {
+        match number {
+            Some(number) => self.counters.set(std::slice::from_ref(resource), number, Ttl::MAX, now),
+            None => self.counters.remove(resource),
+        }
     }
 
     pub(crate) fn release(&mut self, claim: &Claim, now: Instant) -> Vote {
@@ -139,6 +241,7 @@ impl Store {
 
     pub(crate) fn clear(&mut self) {
         self.entries.clear();
+        self.counters.clear();
         for (_, event) in self.watches.drain() {
             event.notify(usize::MAX);
         }

@@ -14,8 +14,8 @@ use std::time::Duration;
 use event_listener::Event;
 use futures_channel::oneshot;
 use redlock_core::{
-    Capabilities, Claim, ConnectionId, Holding, Instant, LockNode, NodeError, NodeErrorKind, Resource,
-    Runtime, ServerId, Ttl, async_trait,
+    Capabilities, Claim, ConnectionId, FencingToken, Holding, Instant, LockNode, NodeError, NodeErrorKind,
+    Resource, Runtime, ServerId, Ttl, async_trait,
 };
 
 use super::link::Link;
@@ -275,6 +275,18 @@ impl LockNode for Remote {
         self.call(Request::Extend(claim.clone(), ttl)).await
     }
 
+    async fn acquire_fenced(&self, claim: &Claim, ttl: Ttl) -> Answer {
+        self.call(Request::AcquireFenced(claim.clone(), ttl)).await
+    }
+
+    async fn confirm(&self, claim: &Claim, ttl: Ttl, fence: FencingToken) -> Answer {
+        self.call(Request::Confirm(claim.clone(), ttl, fence)).await
+    }
+
+    async fn refill_fenced(&self, claim: &Claim, ttl: Ttl, fence: FencingToken) -> Answer {
+        self.call(Request::RefillFenced(claim.clone(), ttl, fence)).await
+    }
+
     async fn release(&self, claim: &Claim) -> Answer {
         self.call(Request::Release(claim.clone())).await
     }
@@ -284,7 +296,7 @@ impl LockNode for Remote {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities::default().with_inspect()
+        Capabilities::default().with_inspect().with_fencing()
     }
 
     fn connection(&self) -> Option<ConnectionId> {

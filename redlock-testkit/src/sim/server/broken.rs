@@ -29,7 +29,12 @@ fn planted(
 ) -> Option<Instant> {
     let (holder, soon) = (store.holder(resource, now), now + Duration::from_millis(1));
     let wrong = match request {
-        Request::Acquire(..) | Request::Inspect(_) | Request::Watch(_) => false,
+        Request::Acquire(..)
+        | Request::AcquireFenced(..)
+        | Request::Confirm(..)
+        | Request::RefillFenced(..)
+        | Request::Inspect(_)
+        | Request::Watch(_) => false,
         Request::Release(_) => broken(Variant::ReleaseComparesNothing) && holder.is_some(),
         Request::Extend(..) => {
             (broken(Variant::ExtensionRecreates) && holder.is_none())

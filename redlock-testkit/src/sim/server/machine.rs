@@ -56,13 +56,18 @@ impl Machine {
             // Simulated servers tell nobody of changes.
             Request::Watch(_) => Err(NodeError::unsupported("watch")),
             _ if self.read_only => Err(NodeError::rejected("READONLY You can't write against a replica")),
-            Request::Acquire(..) if self.out_of_memory => Err(NodeError::rejected("OOM command not allowed")),
+            _ if self.out_of_memory && request.creates() => {
+                Err(NodeError::rejected("OOM command not allowed"))
+            }
             Request::Acquire(claim, ttl) => self.store.acquire(claim, *ttl, shown),
             Request::Extend(claim, ttl) => self.store.extend(claim, *ttl, shown),
+            Request::AcquireFenced(claim, ttl) => self.store.acquire_fenced(claim, *ttl, shown),
+            Request::Confirm(claim, ttl, fence) => self.store.confirm(claim, *ttl, *fence, shown),
+            Request::RefillFenced(claim, ttl, fence) => self.store.refill_fenced(claim, *ttl, *fence, shown),
             Request::Release(claim) => Ok(self.store.release(claim, shown)),
         };
-        let writes = matches!(request, Request::Acquire(..) | Request::Extend(..));
-        let wrote = writes && matches!(answer, Ok(Vote::Granted));
+        let asks = matches!(request, Request::Release(_) | Request::Inspect(_) | Request::Watch(_));
+        let wrote = !asks && matches!(answer, Ok(Vote::Granted | Vote::Counted(_)));
         let until = if wrote { self.until(request, now) } else { None };
         Carried { answer, until }
     }

@@ -1,0 +1,427 @@
+//! Fencing tokens on fake nodes: one round where counters agree, a second where they differ, and who counts.
+#![allow(clippy::unwrap_used)] // a panic is how a test reports
+
+mod common;
+
+use std::time::Duration;
+
+use common::{MS, NODE_TIMEOUT, TTL, World, kind, with_five, with_nodes};
+use redlock_core::{
+    DetachedLease, ErrorKind, FencingToken, Guard, LeaseState, LockNode, Loss, Outcome, Released, Ttl, Vote,
+};
+use redlock_testkit::{Fault, Operation, block_on};
+
+fn token(number: u64) -> FencingToken {
+    FencingToken::new(number).unwrap()
+}
+
+fn fence(guard: &Guard) -> u64 {
+    guard.fencing_token().unwrap().as_u64()
+}
+
+impl World {
+    async fn fenced(&self) -> Guard {
+        let guard = self.redlock.lock("a", TTL).fenced().await.unwrap();
+        self.settle().await;
+        guard
+    }
+
+    fn counters(&self) -> Vec<Option<u64>> {
+        let counter = |node: &redlock_testkit::FakeNode| node.inner().counter("a").map(FencingToken::as_u64);
+        self.nodes.iter().map(counter).collect()
+    }
+
+    fn set_counters(&self, numbers: &[u64]) {
+        for (node, number) in self.nodes.iter().zip(numbers) {
+            node.inner().set_counter("a", FencingToken::new(*number));
+        }
+    }
+}
+
+#[test]
+fn tokens_grow_by_one_in_one_round_each() {
+    with_five(|world| async move {
+        let mut tokens = Vec::new();
+        for _ in 0..10 {
+            let guard = world.fenced().await;
+            assert_eq!(5, guard.may_count());
+            tokens.push(fence(&guard));
+            guard.release().await.unwrap();
+        }
+        assert_eq!((1..=10).collect::<Vec<_>>(), tokens, "the nodes' clocks stand near their origin");
+        assert_eq!(vec![0; 5], world.seen(Operation::Confirm), "no second round");
+        assert_eq!(vec![10; 5], world.seen(Operation::Acquire));
+        world.nothing_left().await;
+    });
+}
+
+#[test]
+fn counters_that_differ_cost_a_second_round_once() {
+    with_five(|world| async move {
+        world.set_counters(&[3, 9, 5, 0, 0]);
+        let guard = world.fenced().await;
+        assert_eq!(10, fence(&guard), "the greatest of the first three");
+        assert_eq!(vec![1; 5], world.seen(Operation::Confirm));
+        assert_eq!(vec![Some(10); 5], world.counters());
+        guard.release().await.unwrap();
+
+        let guard = world.fenced().await;
+        assert_eq!(11, fence(&guard));
+        assert_eq!(vec![1; 5], world.seen(Operation::Confirm), "they agree again");
+        guard.release().await.unwrap();
+        world.nothing_left().await;
+    });
+}
+
+#[test]
+fn a_node_that_answers_late_is_told_the_token() {
+    with_five(|world| async move {
+        world.set_counters(&[7, 7, 7, 2, 20]);
+        for late in [3, 4] {
+            world.nodes[late].inject(Fault::delay(50 * MS).once());
+        }
+        let guard = world.fenced().await;
+        assert_eq!((8, 5), (fence(&guard), guard.may_count()));
+        world.sleep(51 * MS).await;
+        assert_eq!(vec![0, 0, 0, 1, 0], world.seen(Operation::Confirm), "where it is of use");
+        assert_eq!(vec![Some(8), Some(8), Some(8), Some(8), Some(21)], world.counters());
+        assert_eq!(4, guard.may_count(), "one has counted beyond");
+        guard.release().await.unwrap();
+        world.nothing_left().await;
+    });
+}
+
+#[test]
+fn a_confirmation_starts_no_new_validity() {
+    with_five(|world| async move {
+        world.set_counters(&[3, 9, 5, 0, 0]);
+        for node in &world.nodes {
+            node.inject(Fault::delay(80 * MS));
+        }
+        let (guard, took) = world.time(world.redlock.lock("a", TTL).fenced()).await;
+        let guard = guard.unwrap();
+        assert_eq!(160 * MS, took);
+        assert_eq!(TTL - TTL / 100 - 2 * MS - took, guard.remaining());
+        for node in &world.nodes {
+            node.clear_faults();
+        }
+        guard.release().await.unwrap();
+        world.nothing_left().await;
+    });
+}
+
+#[test]
+fn validity_that_is_spent_by_the_confirmation_is_not_held() {
+    with_five(|world| async move {
+        world.set_counters(&[3, 9, 5, 0, 0]);
+        for node in &world.nodes {
+            node.inject(Fault::delay(24 * MS));
+        }
+        let error = world.redlock.try_lock("a", 50 * MS).fenced().await.unwrap_err();
+        assert_eq!(ErrorKind::Expired, error.kind());
+        world.nothing_left().await;
+    });
+}
+
+#[test]
+fn a_claim_whose_token_cannot_be_confirmed_is_undone_and_tried_again() {
+    with_five(|world| async move {
+        world.set_counters(&[3, 9, 5, 0, 0]);
+        for node in &world.nodes {
+            node.inject(Fault::reject().on(Operation::Confirm).once());
+        }
+        let error = world.redlock.try_lock("a", TTL).fenced().await.unwrap_err();
+        assert_eq!(ErrorKind::NoQuorum, error.kind());
+        world.sleep(NODE_TIMEOUT).await;
+        assert_eq!(0, world.keys());
+
+        let guard = world.fenced().await;
+        assert_eq!(11, fence(&guard));
+        guard.release().await.unwrap();
+        world.nothing_left().await;
+    });
+}
+
+#[test]
+fn an_attempt_that_is_dropped_while_it_confirms_leaves_nothing() {
+    with_five(|world| async move {
+        world.set_counters(&[3, 9, 5, 0, 0]);
+        for node in &world.nodes {
+            node.inject(Fault::hang().on(Operation::Confirm));
+        }
+        let request = world.redlock.try_lock("a", TTL).fenced().into_future();
+        world.spawn(async move {
+            let _ = futures_util::future::select(request, Box::pin(std::future::ready(()))).await;
+        });
+        world.settle().await;
+        assert_eq!(0, world.keys(), "released without waiting for the confirmation");
+        world.nothing_left().await;
+    });
+}
+
+#[test]
+fn an_extension_confirms_the_token() {
+    with_five(|world| async move {
+        let guard = world.fenced().await;
+        world.sleep(TTL / 2).await;
+        guard.extend(TTL).await.unwrap();
+        world.settle().await;
+        assert_eq!(vec![1; 5], world.seen(Operation::Confirm));
+        assert_eq!(vec![0; 5], world.seen(Operation::Extend), "never the one that does not look at counters");
+        assert!(guard.remaining() > TTL * 9 / 10);
+        assert_eq!(vec![Some(1); 5], world.counters());
+        guard.release().await.unwrap();
+        world.nothing_left().await;
+    });
+}
+
+#[test]
+fn a_node_that_lost_the_lock_is_refilled_and_counts_again() {
+    with_five(|world| async move {
+        let guard = world.fenced().await;
+        world.nodes[0].inner().clear();
+        guard.extend(TTL).await.unwrap();
+        world.settle().await;
+        assert_eq!(vec![Some(1); 5], world.counters());
+        assert_eq!(5, world.keys());
+        assert_eq!(5, guard.may_count());
+        guard.release().await.unwrap();
+        world.nothing_left().await;
+    });
+}
+
+/// Others try for the lock where it is free: their attempts fail, and their counters stay.
+#[test]
+fn failed_attempts_by_others_on_a_free_minority_leave_the_lease_fewer_nodes() {
+    with_five(|world| async move {
+        let guard = world.fenced().await;
+        for node in &world.nodes[..2] {
+            node.inner().clear();
+            node.inner().set_counter("a", FencingToken::new(1));
+        }
+        let stranger = world.stranger();
+        for _ in 0..3 {
+            assert!(stranger.try_lock("a", TTL).fenced().await.unwrap().is_none());
+            world.settle().await;
+        }
+        assert_eq!(vec![Some(4), Some(4), Some(1), Some(1), Some(1)], world.counters());
+
+        guard.extend(TTL).await.unwrap();
+        world.settle().await;
+        assert_eq!(3, guard.may_count(), "the two are not filled again, and never count");
+        assert_eq!(3, world.keys());
+
+        // And now one of the three loses it too.
+        world.nodes[2].inner().clear();
+        assert_eq!(ErrorKind::Lost, kind(guard.extend(TTL).await), "a quorum does not have it");
+        drop(guard);
+        stranger.close().await;
+        world.nothing_left().await;
+    });
+}
+
+#[test]
+fn a_lease_is_superseded_where_nodes_have_it_and_count_for_a_newer_one() {
+    with_five(|world| async move {
+        let guard = world.redlock.lock("a", TTL).fenced().await.unwrap();
+        guard.keep_alive(redlock_core::KeepAlive::new());
+        world.settle().await;
+        world.set_counters(&[9, 9, 9, 1, 1]);
+        let error = guard.extend(TTL).await.unwrap_err();
+        assert_eq!(ErrorKind::Superseded, error.kind());
+        assert!(!error.is_retryable());
+        assert!(error.to_string().contains("newer"), "{error}");
+        assert!(matches!(error.nodes()[0].outcome(), Outcome::Superseded(counter) if *counter == token(9)));
+        assert_eq!(2, guard.may_count());
+        assert!(guard.is_held(), "others are still kept out");
+        assert_eq!(LeaseState::Uncertain, guard.state());
+
+        assert_eq!(Loss::Expired, guard.lost().await);
+        assert!(guard.remaining() > Duration::ZERO, "told before the deadline");
+        assert_eq!(vec![Some(9), Some(9), Some(9), Some(1), Some(1)], world.counters());
+        assert_eq!(Released::Held, guard.release().await.unwrap());
+        world.nothing_left().await;
+    });
+}
+
+#[test]
+fn fenced_and_plain_locks_exclude_each_other_and_only_fenced_ones_are_ordered() {
+    with_five(|world| async move {
+        let other = world.stranger();
+        let plain = world.lock().await;
+        assert_eq!(None, plain.fencing_token());
+        assert_eq!(5, plain.may_count());
+        assert!(other.try_lock("a", TTL).fenced().await.unwrap().is_none());
+        plain.release().await.unwrap();
+
+        let fenced = other.lock("a", TTL).fenced().await.unwrap();
+        assert!(world.redlock.try_lock("a", TTL).await.unwrap().is_none());
+        let first = fence(&fenced);
+        fenced.release().await.unwrap();
+        world.lock().await.release().await.unwrap();
+        let guard = world.fenced().await;
+        assert_eq!(first + 1, fence(&guard), "a plain lock counts nothing");
+        guard.release().await.unwrap();
+        other.close().await;
+        world.nothing_left().await;
+    });
+}
+
+#[test]
+fn several_resources_have_one_token_that_is_greater_than_all_of_theirs() {
+    with_five(|world| async move {
+        for _ in 0..3 {
+            world.redlock.lock("b", TTL).fenced().await.unwrap().release().await.unwrap();
+        }
+        let both = world.redlock.lock(["a", "b"], TTL).fenced().await.unwrap();
+        assert_eq!(4, fence(&both));
+        both.release().await.unwrap();
+        let guard = world.fenced().await;
+        assert_eq!(5, fence(&guard), "the counter of each was raised");
+        guard.release().await.unwrap();
+        world.nothing_left().await;
+    });
+}
+
+#[test]
+fn a_counter_at_its_end_is_an_error_and_leaves_nothing() {
+    with_five(|world| async move {
+        world.set_counters(&[(1 << 53) - 2; 5]);
+        let last = world.fenced().await;
+        assert_eq!(FencingToken::MAX, last.fencing_token().unwrap());
+        last.extend(TTL).await.unwrap();
+        last.release().await.unwrap();
+
+        let error = world.redlock.try_lock("a", TTL).fenced().await.unwrap_err();
+        assert_eq!(ErrorKind::NoQuorum, error.kind());
+        let told = format!("{}", std::error::Error::source(&error).unwrap());
+        assert!(told.contains("fencing tokens have come to their end"), "{told}");
+        world.lock().await.release().await.unwrap();
+        world.nothing_left().await;
+    });
+}
+
+/// The server evicts a counter while the lock is held: the holder goes on, and writes it back.
+#[test]
+fn an_evicted_counter_is_written_back_by_its_holder() {
+    with_five(|world| async move {
+        world.set_counters(&[6; 5]);
+        let guard = world.fenced().await;
+        for node in &world.nodes[..3] {
+            node.inner().set_counter("a", None);
+        }
+        guard.extend(TTL).await.unwrap();
+        world.settle().await;
+        assert_eq!(vec![Some(7); 5], world.counters());
+        guard.release().await.unwrap();
+        world.nothing_left().await;
+    });
+}
+
+/// A reply is lost, and the transport sends the request once more, when the token is settled.
+#[test]
+fn a_replayed_acquire_counts_once() {
+    with_five(|world| async move {
+        let guard = world.fenced().await;
+        let claim = redlock_core::Claim::new(
+            redlock_core::IntoResources::into_resources("a").unwrap(),
+            world.nodes[0].inner().holder("a").unwrap(),
+        );
+        let again = world.nodes[0].acquire_fenced(&claim, Ttl::MIN).await.unwrap();
+        assert_eq!(Vote::Counted(token(1)), again);
+        assert_eq!(vec![Some(1); 5], world.counters());
+        guard.extend(TTL).await.unwrap();
+        assert_eq!(5, guard.may_count());
+        guard.release().await.unwrap();
+        world.nothing_left().await;
+    });
+}
+
+/// A straggler of an acquire is carried out when the node's time has gone on by a granule: its counter is beyond the token.
+#[test]
+fn a_straggler_across_a_granule_never_counts() {
+    with_nodes(3, |world| async move {
+        world.nodes[2].inject(Fault::apply_late(5_000 * MS).on(Operation::Acquire).once());
+        let guard = world.fenced().await;
+        assert_eq!((1, 3), (fence(&guard), guard.may_count()));
+        world.sleep(5_000 * MS).await;
+        assert_eq!(vec![Some(1), Some(1), Some(1 << 22)], world.counters());
+        guard.extend(TTL).await.unwrap();
+        world.settle().await;
+        assert_eq!(2, guard.may_count());
+        guard.release().await.unwrap();
+        let next = world.fenced().await;
+        assert_eq!(1 << 22, fence(&next), "the time of the two that answer first");
+        next.release().await.unwrap();
+        world.nothing_left().await;
+    });
+}
+
+#[test]
+fn a_fenced_lease_travels_with_its_token() {
+    with_five(|world| async move {
+        let guard = world.fenced().await;
+        let detached = guard.detach().await;
+        assert_eq!(Some(token(1)), detached.fencing_token());
+        let other = world.stranger();
+        let resumed = other.resume(&detached).await.unwrap();
+        assert_eq!(Some(token(1)), resumed.fencing_token());
+        world.settle().await;
+        assert_eq!(vec![1; 5], world.seen(Operation::Confirm), "resumed by a confirmation");
+
+        world.set_counters(&[2; 5]);
+        let error = other.resume(&detached).await.unwrap_err();
+        assert_eq!(ErrorKind::Superseded, error.kind());
+        resumed.release().await.unwrap();
+        other.close().await;
+        world.nothing_left().await;
+    });
+}
+
+#[test]
+fn a_lease_of_another_program_may_have_a_token() {
+    let lease = DetachedLease::new("a", "t", TTL).unwrap();
+    assert_eq!(None, lease.fencing_token());
+    assert_eq!(Some(token(7)), lease.with_fencing_token(token(7)).fencing_token());
+}
+
+/// A backend without counters.
+struct Plain(redlock_testkit::MemoryNode);
+
+#[redlock_core::async_trait]
+impl LockNode for Plain {
+    fn label(&self) -> &'static str {
+        "plain"
+    }
+
+    async fn acquire(&self, claim: &redlock_core::Claim, ttl: Ttl) -> Result<Vote, redlock_core::NodeError> {
+        self.0.acquire(claim, ttl).await
+    }
+
+    async fn extend(&self, claim: &redlock_core::Claim, ttl: Ttl) -> Result<Vote, redlock_core::NodeError> {
+        self.0.extend(claim, ttl).await
+    }
+
+    async fn release(&self, claim: &redlock_core::Claim) -> Result<Vote, redlock_core::NodeError> {
+        self.0.release(claim).await
+    }
+}
+
+#[test]
+fn a_backend_that_cannot_fence_is_sent_nothing() {
+    let node = redlock_testkit::MemoryNode::new("m");
+    let nodes = [
+        std::sync::Arc::new(node.clone()) as std::sync::Arc<dyn LockNode>,
+        std::sync::Arc::new(Plain(node.clone())),
+    ];
+    let redlock =
+        redlock_core::Redlock::builder(redlock_testkit::ThreadRuntime).nodes(nodes).build().unwrap();
+    let error = block_on(redlock.lock("a", TTL).fenced()).unwrap_err();
+    assert_eq!(ErrorKind::Unsupported, error.kind());
+    assert_eq!("node 1 (plain) gives out no fencing tokens", error.to_string());
+    let error = block_on(redlock.try_lock("a", TTL).fenced()).unwrap_err();
+    assert_eq!(ErrorKind::Unsupported, error.kind());
+    let detached = DetachedLease::new("a", "t", TTL).unwrap().with_fencing_token(token(1));
+    assert_eq!(ErrorKind::Unsupported, block_on(redlock.resume(&detached)).unwrap_err().kind());
+    assert!(node.is_empty() && node.counter("a").is_none());
+}

@@ -1,0 +1,55 @@
+//! The counters of one node, from which fencing tokens come: pure, on values and the time handed in.
+//!
+//! A counter outlives the locks on its resource: it is forgotten a day after its last use, and the time that a counter
+//! begins with is beyond it by then.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use redlock_core::{FencingToken, Instant, NodeError, Resource, Ttl};
+
+/// How long a counter is kept after the lock that used it last has expired.
+const RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
+
+#[derive(Default)]
+pub(crate) struct Counters {
+    numbers: HashMap<Resource, (FencingToken, Instant)>,
+    sweep_at: usize,
+}
+
+impl Counters {
+    pub(crate) fn of(&self, resource: &Resource, now: Instant) -> Option<FencingToken> {
+        self.numbers.get(resource).filter(|(_, expires)| now < *expires).map(|(number, _)| *number)
+    }
+
+    /// The greatest of the resources' counters, and whether all have one.
+    pub(crate) fn greatest(&self, resources: &[Resource], now: Instant) -> (Option<FencingToken>, bool) {
+        let counters = || resources.iter().map(|resource| self.of(resource, now));
+        (counters().flatten().max(), counters().all(|counter| counter.is_some()))
+    }
+
+    /// What the counters become when the node grants all the resources.
+    pub(crate) fn next(&self, resources: &[Resource], now: Instant) -> Result<FencingToken, NodeError> {
+        FencingToken::next(self.greatest(resources, now).0, now.elapsed_since_origin())
+            .ok_or_else(|| NodeError::rejected("the fencing tokens have come to their end"))
+    }
+
+    pub(crate) fn set(&mut self, resources: &[Resource], number: FencingToken, ttl: Ttl, now: Instant) {
+        if self.numbers.len() >= self.sweep_at {
+            self.numbers.retain(|_, (_, expires)| now < *expires);
+            self.sweep_at = (2 * self.numbers.len()).max(64);
+        }
+        let expires = now + ttl.as_duration() + RETENTION;
+        for resource in resources {
+            self.numbers.insert(resource.clone(), (number, expires));
+        }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.numbers.clear();
+    }
+
+    pub(crate) fn remove(&mut self, resource: &Resource) {
+        self.numbers.remove(resource);
+    }
+}

@@ -1,0 +1,124 @@
+//! Fenced locks on the wire: which keys the counters have, and which scripts count.
+//!
+//! The counter of a resource is a key of its own, which holds a decimal number: the prefix for counters, and the
+//! resource's key in braces, `redlock:fence:{invoice:42}`; so the two are in one hash slot, where there are such. A key with
+//! a closing brace cannot be put in braces and stands behind a colon instead, `redlock:fence::{invoice}:42`: if it has a
+//! hash tag, the two are in one slot again. No two keys have one counter: what follows the prefix tells the cases apart.
+//!
+//! Locking and counting is one script, and so one step. The text of each script begins with the same look at all keys.
+//! Unlike those of plain locks they are not loaded when a connection is made, but with their first use.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use redlock_core::{Claim, FencingToken, NodeError, Ttl, Vote};
+
+use crate::commands::{Over, Script, run, script};
+use crate::connection::Connection;
+use crate::options::Options;
+use crate::reply::{self, unanswered};
+
+static ACQUIRE: Script = script!("scripts/fence/look.lua", "scripts/fence/acquire.lua");
+static CONFIRM: Script = script!("scripts/fence/look.lua", "scripts/fence/confirm.lua");
+static REFILL: Script = script!("scripts/fence/look.lua", "scripts/fence/refill.lua");
+
+/// What the keys of counters begin with, unless it is chosen.
+pub(crate) const PREFIX: &[u8] = b"redlock:fence:";
+
+/// How long a counter is kept after the lock that used it last has expired, unless it is chosen: for longer than anybody is
+/// paused who still means to write. When it is gone, the time that the next one begins with is beyond it.
+pub(crate) const RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Sets every resource to the token, or none, and counts.
+pub(crate) async fn acquire<C: Connection>(
+    connection: &C,
+    options: &Options,
+    claim: &Claim,
+    ttl: Ttl,
+) -> Result<Vote, NodeError> {
+    let reply = run(connection, &ACQUIRE, over(options, claim, ttl, None)).await;
+    reply::counted(&reply.map_err(|failure| unanswered(&failure))?, claim)
+}
+
+/// Makes the TTL of every resource at least `ttl` and every counter `fence`, where all hold the token and no counter is
+/// greater.
+pub(crate) async fn confirm<C: Connection>(
+    connection: &C,
+    options: &Options,
+    claim: &Claim,
+    ttl: Ttl,
+    fence: FencingToken,
+) -> Result<Vote, NodeError> {
+    let reply = run(connection, &CONFIRM, over(options, claim, ttl, Some(fence))).await;
+    reply::confirmed(&reply.map_err(|failure| unanswered(&failure))?, claim)
+}
+
+/// Sets what is absent to the token and every counter to `fence`, where nothing is another's and no counter is greater.
+pub(crate) async fn refill<C: Connection>(
+    connection: &C,
+    options: &Options,
+    claim: &Claim,
+    ttl: Ttl,
+    fence: FencingToken,
+) -> Result<Vote, NodeError> {
+    let reply = run(connection, &REFILL, over(options, claim, ttl, Some(fence))).await;
+    reply::confirmed(&reply.map_err(|failure| unanswered(&failure))?, claim)
+}
+
+fn over<'a>(options: &Options, claim: &'a Claim, ttl: Ttl, fence: Option<FencingToken>) -> Over<'a> {
+    let mut over = Over::claim(&options.key_prefix, claim);
+    let counters = over.keys.iter().map(|key| Cow::Owned(counter(&options.fence_prefix, key)));
+    over.keys.extend(counters.collect::<Vec<_>>());
+    over.args.push(number(ttl.as_millis()));
+    let kept = options.fence_retention.as_millis().saturating_add(u128::from(ttl.as_millis()));
+    over.args.push(number(u64::try_from(kept).unwrap_or(LONGEST).min(LONGEST)));
+    over.args.extend(fence.map(|fence| number(fence.as_u64())));
+    over
+}
+
+/// In milliseconds: some 140 years, far from where servers overflow.
+const LONGEST: u64 = 1 << 42;
+
+fn number<'a>(number: u64) -> Cow<'a, [u8]> {
+    Cow::Owned(number.to_string().into_bytes())
+}
+
+/// The key of the counter that belongs to the key of a resource.
+fn counter(prefix: &[u8], key: &[u8]) -> Vec<u8> {
+    if key.contains(&b'}') { [prefix, b":", key].concat() } else { [prefix, b"{", key, b"}"].concat() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(key: &str) -> String {
+        String::from_utf8(counter(PREFIX, key.as_bytes())).unwrap()
+    }
+
+    #[test]
+    fn counters_are_named_after_their_keys() {
+        assert_eq!("redlock:fence:{invoice:42}", name("invoice:42"));
+        assert_eq!("redlock:fence::{invoice}:42", name("{invoice}:42"));
+        assert_eq!("redlock:fence:{a{b}", name("a{b"));
+    }
+
+    #[test]
+    fn no_two_keys_have_one_counter() {
+        let keys = ["a", "{a}", ":a", ":{a}", "{a", "a}", "{{a}}", "}", "{", "::{a}"];
+        let names: std::collections::HashSet<_> = keys.iter().map(|key| name(key)).collect();
+        assert_eq!(keys.len(), names.len());
+    }
+
+    #[test]
+    fn a_counter_is_in_the_slot_of_its_key() {
+        /// What decides about the slot: the first tag in braces that is not empty, or else everything.
+        fn tag(key: &str) -> &str {
+            let Some((_, rest)) = key.split_once('{') else { return key };
+            rest.split_once('}').map_or(key, |(tag, _)| if tag.is_empty() { key } else { tag })
+        }
+        for key in ["invoice:42", "{invoice}:42", "a{b", "x{y}z{w}"] {
+            assert_eq!(tag(key), tag(&name(key)), "{key}");
+        }
+    }
+}
