@@ -9,8 +9,10 @@
 //! begins afterwards asks a quorum too. One node is in both: it has dropped the older claim to grant the newer one, and has
 //! answered `m + 1` at least. For two claims under way at once: the node that counts for both counted for the older one
 //! before it granted the newer one; had it granted the newer one first, its counter would be greater than the older one's
-//! token, if that is the smaller, and it would not count. So two tokens are never the same, and an extension never succeeds
-//! once a newer token has been told.
+//! token, if that is the smaller, and it would not count. So two tokens are never the same. In the same way no extension
+//! succeeds that begins after a newer token has been told; one that is under way then may, by nodes that counted for it
+//! before. And a node that has lost the claim is given it back only by an extension, when a quorum has counted: one that
+//! could count while the token is being confirmed would count for two.
 //!
 //! All this holds as long as no counter is lost; no clock has a part in it. Where nothing fails the counters are the same
 //! on all nodes, all answer `m`, and no node has to be told: one round trip.
