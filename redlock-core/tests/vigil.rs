@@ -262,3 +262,20 @@ fn those_who_are_woken_together_do_not_collide_for_ever() {
         assert_eq!(80, held.load(Ordering::Relaxed), "seed {seed}: 80 holds of 1 ms");
     }
 }
+
+/// The holder renews, and every node takes a moment to say that nothing has become free.
+#[test]
+fn renewals_make_no_herd_also_when_the_nodes_take_their_time() {
+    with_watched(async |world, stranger| {
+        for (number, node) in (1_u32..).zip(&world.nodes) {
+            node.inject(Fault::delay(MS / 2 * number).on(Operation::Watch));
+        }
+        let guard = stranger.lock("a", TTL).keep_alive(KeepAlive::new()).await.unwrap();
+        let waiting = waiting(&world, 100 * TTL);
+        world.sleep(10 * TTL).await;
+        let attempts = world.seen(Operation::Acquire)[0];
+        assert!((15..=22).contains(&attempts), "{attempts} attempts: every 5 s, and one of the holder");
+        guard.release().await.unwrap();
+        assert!(waiting.await.is_ok());
+    });
+}

@@ -13,6 +13,8 @@ use crate::clock::Instant;
 pub(crate) enum View {
     /// Nothing: it is not watched, or does not answer.
     Unknown,
+    /// It was watched, has told of a change, and is being asked what it was: it will tell.
+    Asked,
     Free,
     /// Somebody has it, until then if it is not extended; `None` where that has no end.
     Taken(Option<Instant>),
@@ -37,6 +39,7 @@ impl View {
     pub(crate) fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::Unknown, _) | (_, Self::Unknown) => Self::Unknown,
+            (Self::Asked, _) | (_, Self::Asked) => Self::Asked,
             (Self::Free, view) | (view, Self::Free) => view,
             (Self::Taken(one), Self::Taken(other)) => {
                 Self::Taken(one.zip(other).map(|(one, other)| one.max(other)))
@@ -49,7 +52,7 @@ impl View {
         match self {
             Self::Free => Some(now),
             Self::Taken(until) => until.map(|until| until + GRANULE),
-            Self::Unknown => None,
+            Self::Asked | Self::Unknown => None,
         }
     }
 }
@@ -82,7 +85,7 @@ mod tests {
 
     #[test]
     fn a_quorum_must_be_free_now() {
-        use View::{Free, Unknown};
+        use View::{Asked, Free, Unknown};
         let forever = View::Taken(None);
         let cases = [
             // Never taken counts as free: two nodes more suffice.
@@ -100,6 +103,10 @@ mod tests {
             (vec![taken(500), taken(500), taken(500), Unknown, Unknown], Outlook::Watched(Some(at(502)))),
             (vec![taken(500), taken(500), Unknown, Unknown, Unknown], Outlook::Blind),
             (vec![Free, Free, Unknown, Unknown, Unknown], Outlook::Blind),
+            // Whoever extends is heard of by all nodes at once: while they are asked, nobody is blind.
+            (vec![Asked; 5], Outlook::Watched(None)),
+            (vec![Free, Free, Asked, Unknown, Unknown], Outlook::Watched(None)),
+            (vec![Free, Asked, Unknown, Unknown, Unknown], Outlook::Blind),
         ];
         for (views, expected) in cases {
             assert_eq!(expected, outlook(views.clone(), 3, at(100)), "{views:?}");
@@ -108,11 +115,12 @@ mod tests {
 
     #[test]
     fn a_claim_is_free_where_all_of_it_is() {
-        use View::{Free, Unknown};
+        use View::{Asked, Free, Unknown};
         assert_eq!(Free, Free.and(Free));
         assert_eq!(taken(5), Free.and(taken(5)));
         assert_eq!(taken(7), taken(5).and(taken(7)));
         assert_eq!(View::Taken(None), taken(5).and(View::Taken(None)));
         assert_eq!(Unknown, Unknown.and(taken(5)));
+        assert_eq!((Asked, Unknown), (Free.and(Asked), Asked.and(Unknown)));
     }
 }

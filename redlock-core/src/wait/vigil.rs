@@ -49,6 +49,8 @@ struct Post<'a> {
     node: &'a dyn LockNode,
     resource: &'a Resource,
     phase: Phase<'a>,
+    /// Whether the node watches it, or did so until it told of a change.
+    watched: bool,
     /// How long to leave the node alone when the next change is none either.
     gap: Duration,
 }
@@ -114,12 +116,13 @@ impl<'a> Vigil<'a> {
 
 impl<'a> Post<'a> {
     fn new(node: &'a dyn LockNode, resource: &'a Resource) -> Self {
-        Self { node, resource, phase: Phase::Due(Instant::ORIGIN), gap: Duration::ZERO }
+        Self { node, resource, phase: Phase::Due(Instant::ORIGIN), watched: false, gap: Duration::ZERO }
     }
 
     fn view(&self) -> View {
         match &self.phase {
             Phase::Stands(_, view, _) => *view,
+            Phase::Begins(..) if self.watched => View::Asked,
             Phase::Due(_) | Phase::Begins(..) => View::Unknown,
         }
     }
@@ -129,7 +132,7 @@ impl<'a> Post<'a> {
         match self.view() {
             View::Free => self.phase = Phase::Due(now),
             View::Taken(Some(until)) if until <= now => self.phase = Phase::Due(now),
-            View::Taken(_) | View::Unknown => {}
+            View::Taken(_) | View::Asked | View::Unknown => {}
         }
     }
 
@@ -142,10 +145,14 @@ impl<'a> Post<'a> {
                 Phase::Due(_) => Phase::Begins(now, self.node.watch(self.resource)),
                 Phase::Begins(since, watch) => match watch.as_mut().poll(cx) {
                     Poll::Ready(Ok(watch)) => {
+                        self.watched = true;
                         Phase::Stands(now, view(watch.availability, now), watch.changed)
                     }
                     Poll::Pending if now < *since + limit => return Some(*since + limit),
-                    Poll::Ready(Err(_)) | Poll::Pending => Phase::Due(now + LONGEST_GAP),
+                    Poll::Ready(Err(_)) | Poll::Pending => {
+                        self.watched = false;
+                        Phase::Due(now + LONGEST_GAP)
+                    }
                 },
                 Phase::Stands(since, _, changed) => match changed.as_mut().poll(cx) {
                     Poll::Pending => return None,
