@@ -274,8 +274,39 @@ fn renewals_make_no_herd_also_when_the_nodes_take_their_time() {
         let waiting = waiting(&world, 100 * TTL);
         world.sleep(10 * TTL).await;
         let attempts = world.seen(Operation::Acquire)[0];
-        assert!((15..=22).contains(&attempts), "{attempts} attempts: every 5 s, and one of the holder");
+        // Every 5 s, in case that the nodes tell nothing, and at every fourth renewal.
+        assert!((15..=27).contains(&attempts), "{attempts} attempts");
         guard.release().await.unwrap();
         assert!(waiting.await.is_ok());
     });
+}
+
+/// Who has just let go is the first to know that the lock is free.
+#[test]
+fn nobody_starves_behind_a_holder_that_locks_again_at_once() {
+    for (seed, hold) in [(0, 5), (1, 20), (2, 100), (3, 500)] {
+        let simulation = Simulation::new(seed).most_polls(3_000_000);
+        let process = simulation.process("client");
+        let node = |number| FakeNode::new(format!("fake-{number}"), process.runtime()).watching();
+        let nodes: Vec<_> = (0..5).map(node).collect();
+        for (number, node) in (10_u32..).zip(&nodes) {
+            node.inject(Fault::delay(MS / 100 * number));
+        }
+        let counts = [0; 3].map(|_| Arc::new(AtomicU32::new(0)));
+        for count in &counts {
+            let redlock = builder(&process, &nodes).build().unwrap();
+            let (held, timers) = (Arc::clone(count), process.clone());
+            process.spawn(Box::pin(async move {
+                loop {
+                    let guard = redlock.lock("a", TTL).wait_forever().await.unwrap();
+                    held.fetch_add(1, Ordering::Relaxed);
+                    timers.sleep(hold * MS).await;
+                    guard.release().await.unwrap();
+                }
+            }));
+        }
+        simulation.run_for(Duration::from_secs(60));
+        let counts = counts.map(|count| count.load(Ordering::Relaxed));
+        assert!(counts.iter().all(|held| *held >= 5), "holds of {hold} ms: {counts:?}");
+    }
 }

@@ -71,6 +71,41 @@ pub(crate) fn outlook(views: impl IntoIterator<Item = View>, quorum: usize, now:
     }
 }
 
+/// Whether to try at once when nodes tell of a change, instead of asking first whether it has made them free.
+///
+/// Mostly not: a change may be the holder's extension. But whoever asks first is always later than a holder that lets go
+/// and locks again at once, and would wait for ever behind it. So a waiter tries at every fourth change, with the same
+/// chance as everybody else.
+#[derive(Debug, Default)]
+pub(crate) struct Chances {
+    /// A quorum has told of a change, and has not said yet what it was.
+    open: bool,
+    changes: u32,
+}
+
+/// Often enough that nobody starves, and so rare that a holder that renews when a third of its TTL has passed makes whoever
+/// waits try once in more than a TTL.
+const EVERY: u32 = 4;
+
+impl Chances {
+    /// So many nodes may be free: they are, or have told of a change. Answers whether to try now.
+    pub(crate) fn see(&mut self, may_be_free: usize, quorum: usize) -> bool {
+        let opens = may_be_free >= quorum && !self.open;
+        self.open = may_be_free >= quorum;
+        self.changes += u32::from(opens);
+        let take = self.changes == EVERY;
+        if take {
+            self.changes = 0;
+        }
+        take
+    }
+
+    /// An attempt is made, for another reason.
+    pub(crate) fn tried(&mut self) {
+        self.changes = 0;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -111,6 +146,24 @@ mod tests {
         for (views, expected) in cases {
             assert_eq!(expected, outlook(views.clone(), 3, at(100)), "{views:?}");
         }
+    }
+
+    #[test]
+    fn every_fourth_chance_is_taken_without_asking() {
+        let mut chances = Chances::default();
+        let mut taken = Vec::new();
+        for change in 1..=24 {
+            assert!(!chances.see(2, 3), "too few");
+            if chances.see(3, 3) {
+                taken.push(change);
+            }
+            assert!(!chances.see(4, 3), "it is the same one");
+        }
+        assert_eq!(vec![4, 8, 12, 16, 20, 24], taken);
+        (0..3).for_each(|_| assert!(!chances.see(0, 3) && !chances.see(3, 3)));
+        chances.tried();
+        assert!((0..3).all(|_| !chances.see(0, 3) && !chances.see(3, 3)), "it was tried meanwhile");
+        assert!(!chances.see(0, 3) && chances.see(3, 3));
     }
 
     #[test]

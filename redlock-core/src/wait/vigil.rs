@@ -15,7 +15,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use crate::clock::Instant;
-use crate::decide::outlook::{Outlook, View, outlook};
+use crate::decide::outlook::{Chances, Outlook, View, outlook};
 use crate::node::{Availability, LockNode, NodeError, Watch};
 use crate::resource::Resource;
 use crate::runtime::{Alarm, BoxFuture};
@@ -42,6 +42,7 @@ pub(crate) struct Vigil<'a> {
     shared: &'a Shared,
     /// By node, then by resource.
     posts: Vec<Vec<Post<'a>>>,
+    chances: Chances,
 }
 
 /// The watch over one resource on one node.
@@ -51,6 +52,8 @@ struct Post<'a> {
     phase: Phase<'a>,
     /// Whether the node watches it, or did so until it told of a change.
     watched: bool,
+    /// Whether it has told of a change, and has not said yet what it was.
+    told: bool,
     /// How long to leave the node alone when the next change is none either.
     gap: Duration,
 }
@@ -71,7 +74,8 @@ impl<'a> Vigil<'a> {
     pub(crate) fn new(shared: &'a Shared, resources: &'a [Resource]) -> Self {
         let posts =
             |node: &'a dyn LockNode| resources.iter().map(|resource| Post::new(node, resource)).collect();
-        Self { shared, posts: shared.members.iter().map(|member| posts(&*member.node)).collect() }
+        let posts = shared.members.iter().map(|member| posts(&*member.node)).collect();
+        Self { shared, posts, chances: Chances::default() }
     }
 
     /// Waits until a quorum of nodes is free, or for `delay`; where a quorum is watched and `patient`, for longer than
@@ -94,10 +98,17 @@ impl<'a> Vigil<'a> {
         loop {
             let (now, limit) = (self.shared.now(), self.shared.settings.node_timeout);
             let next = self.posts.iter_mut().flatten().filter_map(|post| post.poll(cx, now, limit)).min();
+            let chance = self.posts.iter().filter(|posts| posts.iter().all(Post::may_be_free)).count();
+            if self.chances.see(chance, self.shared.quorum()) {
+                return Poll::Ready(Wake::Free);
+            }
             let views =
                 self.posts.iter().map(|posts| posts.iter().map(Post::view).fold(View::Free, View::and));
             let (longest, free_at) = match outlook(views, self.shared.quorum(), now) {
-                Outlook::Free => return Poll::Ready(Wake::Free),
+                Outlook::Free => {
+                    self.chances.tried();
+                    return Poll::Ready(Wake::Free);
+                }
                 Outlook::Watched(at) => (if patient { SAFETY } else { delay }, at),
                 Outlook::Blind => (delay, None),
             };
@@ -116,7 +127,14 @@ impl<'a> Vigil<'a> {
 
 impl<'a> Post<'a> {
     fn new(node: &'a dyn LockNode, resource: &'a Resource) -> Self {
-        Self { node, resource, phase: Phase::Due(Instant::ORIGIN), watched: false, gap: Duration::ZERO }
+        Self {
+            node,
+            resource,
+            phase: Phase::Due(Instant::ORIGIN),
+            watched: false,
+            told: false,
+            gap: Duration::ZERO,
+        }
     }
 
     fn view(&self) -> View {
@@ -125,6 +143,10 @@ impl<'a> Post<'a> {
             Phase::Begins(..) if self.watched => View::Asked,
             Phase::Due(_) | Phase::Begins(..) => View::Unknown,
         }
+    }
+
+    fn may_be_free(&self) -> bool {
+        self.told || self.view() == View::Free
     }
 
     /// It was believed to be free, and the attempt was refused.
@@ -145,12 +167,12 @@ impl<'a> Post<'a> {
                 Phase::Due(_) => Phase::Begins(now, self.node.watch(self.resource)),
                 Phase::Begins(since, watch) => match watch.as_mut().poll(cx) {
                     Poll::Ready(Ok(watch)) => {
-                        self.watched = true;
+                        (self.watched, self.told) = (true, false);
                         Phase::Stands(now, view(watch.availability, now), watch.changed)
                     }
                     Poll::Pending if now < *since + limit => return Some(*since + limit),
                     Poll::Ready(Err(_)) | Poll::Pending => {
-                        self.watched = false;
+                        (self.watched, self.told) = (false, false);
                         Phase::Due(now + LONGEST_GAP)
                     }
                 },
@@ -160,6 +182,7 @@ impl<'a> Post<'a> {
                         // One that stood for long has told of something.
                         let stood = now.saturating_duration_since(*since);
                         let gap = if stood > LONGEST_GAP { Duration::ZERO } else { self.gap };
+                        self.told = true;
                         self.gap = (gap * 2).clamp(SHORTEST_GAP, LONGEST_GAP);
                         Phase::Due(now + gap)
                     }
