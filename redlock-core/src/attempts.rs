@@ -82,7 +82,7 @@ impl Attempts {
         if let Some(place) = &mut place {
             // Mostly nobody else wants it, and then there is nothing to wait for.
             if !place.try_turn(asked) {
-                self.in_turn(place, patience.until).await?;
+                self.in_turn(place, patience).await?;
             }
         }
         let mut vigil = None;
@@ -90,6 +90,7 @@ impl Attempts {
         let mut collisions = 0;
         let reused = broken(Variant::OneToken).then(|| self.token());
         loop {
+            let began = presence.now();
             let token = reused.clone().unwrap_or_else(|| self.token());
             let error = match self.make(token).await {
                 Ok(guard) => return Ok(self.taken(guard, place)),
@@ -115,7 +116,9 @@ impl Attempts {
                     backoff.came_early();
                     // Nobody had it: the votes were split, and those who share them hear of the next chance together.
                     collisions = if error.is_split(presence.quorum()) { collisions + 1 } else { 0 };
-                    pause(presence, scatter(collisions, self.random())).await;
+                    let now = presence.now();
+                    let delay = scatter(collisions, now.saturating_duration_since(began), self.random());
+                    pause(presence, patience.bounded(delay, now)).await;
                 }
                 Some(Wake::Time) | None => collisions = 0,
             }
@@ -128,11 +131,11 @@ impl Attempts {
         shared.settings.local_queue.then(|| Place::new(Arc::clone(shared), self.resources.clone()))
     }
 
-    /// Waits for the turn among the tasks of this process, until `until` at the latest.
-    async fn in_turn(&self, place: &mut Place, until: Option<Instant>) -> Result<(), Error> {
+    /// Waits for the turn among the tasks of this process, no longer than the patience lasts.
+    async fn in_turn(&self, place: &mut Place, patience: Patience) -> Result<(), Error> {
         let presence = &self.presence;
         let mut end = pin!(async {
-            match until {
+            match patience.until {
                 Some(until) => sleep_until(&*presence.runtime, until).await,
                 None => pending().await,
             }
@@ -156,7 +159,7 @@ impl Attempts {
             }
             Some(true) => {
                 if place.owes_courtesy() {
-                    pause(presence, COURTESY).await;
+                    pause(presence, patience.bounded(COURTESY, presence.now())).await;
                 }
                 Ok(())
             }

@@ -206,3 +206,25 @@ fn a_request_dropped_in_the_queue_leaves_it() {
         assert!(world.redlock.try_lock("a", TTL).await.unwrap().is_some());
     });
 }
+
+#[test]
+fn no_attempt_begins_when_the_wait_is_over() {
+    with_five(async |world| {
+        // Every sixteenth in a row lets other processes try first, for longer than the last of these wants to wait.
+        let guard = world.redlock.lock("a", TTL).await.unwrap();
+        let log = Arc::default();
+        for name in 0..16 {
+            let wait = if name == 15 { 151 * MS } else { TTL };
+            contender(&world, name, &log, wait);
+            world.settle().await;
+        }
+        let asked = world.redlock.now();
+        guard.release().await.unwrap();
+        world.sleep(150 * MS + MS / 2).await;
+        let attempts = world.seen(Operation::Acquire)[0];
+        world.sleep(MS).await;
+        assert_eq!(attempts + 1, world.seen(Operation::Acquire)[0], "since {asked:?}: its last moment");
+        world.sleep(TTL).await;
+        assert_eq!(16, log.lock().unwrap().len());
+    });
+}

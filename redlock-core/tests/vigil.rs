@@ -10,7 +10,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use common::*;
-use redlock_core::{ErrorKind, Guard, KeepAlive, Redlock, Runtime, Token, Ttl};
+use redlock_core::{
+    Availability, Capabilities, Claim, ErrorKind, Guard, KeepAlive, LockNode, NodeError, Redlock, Refusal,
+    Resource, Runtime, Token, Ttl, Vote, Watch,
+};
 use redlock_testkit::sim::Simulation;
 use redlock_testkit::{FakeNode, Fault, Operation};
 
@@ -309,4 +312,53 @@ fn nobody_starves_behind_a_holder_that_locks_again_at_once() {
         let counts = counts.map(|count| count.load(Ordering::Relaxed));
         assert!(counts.iter().all(|held| *held >= 5), "holds of {hold} ms: {counts:?}");
     }
+}
+
+/// It says that the lock is free whenever it is asked, and refuses it whenever it is wanted.
+struct Liar {
+    label: String,
+    asked: Arc<AtomicU32>,
+}
+
+#[redlock_core::async_trait]
+impl LockNode for Liar {
+    fn label(&self) -> &str {
+        &self.label
+    }
+
+    async fn acquire(&self, _: &Claim, _: Ttl) -> Result<Vote, NodeError> {
+        assert!(self.asked.fetch_add(1, Ordering::Relaxed) < 10_000, "a hot loop");
+        Ok(Vote::Refused(Refusal::by(Token::from_bytes("somebody"))))
+    }
+
+    async fn extend(&self, _: &Claim, _: Ttl) -> Result<Vote, NodeError> {
+        Ok(Vote::Refused(Refusal::default()))
+    }
+
+    async fn release(&self, _: &Claim) -> Result<Vote, NodeError> {
+        Ok(Vote::Refused(Refusal::default()))
+    }
+
+    async fn watch(&self, _: &Resource) -> Result<Watch, NodeError> {
+        Ok(Watch::new(Availability::Free, std::future::pending()))
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::default().with_watch()
+    }
+}
+
+#[test]
+fn nodes_that_say_free_and_refuse_make_no_hot_loop() {
+    let simulation = Simulation::new(1).most_polls(1_000_000);
+    let process = simulation.process("client");
+    let asked = Arc::new(AtomicU32::new(0));
+    let node = |number| Liar { label: format!("liar-{number}"), asked: Arc::clone(&asked) };
+    let nodes = (0..3).map(|number| Arc::new(node(number)) as Arc<dyn LockNode>);
+    let redlock = Redlock::builder(process.clone()).nodes(nodes).build().unwrap();
+    let result = simulation.block_on(&process, async move {
+        redlock.lock("a", TTL).wait(Duration::from_secs(1)).await.map(drop)
+    });
+    assert_eq!(ErrorKind::Contended, result.unwrap_err().kind());
+    assert!(asked.load(Ordering::Relaxed) <= 3 * 1_001, "{asked:?}: at most one attempt a millisecond");
 }

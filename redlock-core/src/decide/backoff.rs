@@ -28,6 +28,13 @@ pub(crate) enum Setback {
     Unusable,
 }
 
+impl Patience {
+    /// So much of a delay that begins now as does not reach beyond the end.
+    pub(crate) fn bounded(&self, delay: Duration, now: Instant) -> Duration {
+        self.until.map_or(delay, |until| delay.min(until.saturating_duration_since(now)))
+    }
+}
+
 /// Counts the rounds of one request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Backoff {
@@ -61,7 +68,7 @@ impl Backoff {
             return None;
         }
         let delay = between_half_and_whole(self.patience.delay, random).max(FLOOR);
-        Some(left.map_or(delay, |left| delay.min(left)))
+        Some(self.patience.bounded(delay, now))
     }
 
     /// The attempt that is to come was brought about by the nodes, before the delay was over: it uses up none.
@@ -71,12 +78,14 @@ impl Backoff {
 }
 
 /// How long to wait before an attempt for which the nodes are free, when so many of them in a row have failed: others are
-/// told of the same moment, and whoever collides with them once need not do so again.
-pub(crate) fn scatter(failed: u32, random: u64) -> Duration {
-    match failed {
+/// told of the same moment, and whoever collides with them once need not do so again. The last attempt began so long ago;
+/// nodes that say free and refuse make no hot loop.
+pub(crate) fn scatter(failed: u32, since_last: Duration, random: u64) -> Duration {
+    let spread = match failed {
         0 => Duration::ZERO,
         _ => between_half_and_whole(FLOOR * (1 << failed.min(6)), random),
-    }
+    };
+    spread.max(FLOOR.saturating_sub(since_last))
 }
 
 /// Spreads `random` evenly over the upper half of `whole`.
@@ -145,6 +154,34 @@ mod tests {
             "one more, at the very end"
         );
         assert_eq!(None, backoff.after(Setback::Contended, end, 0));
+    }
+
+    #[test]
+    fn collisions_scatter_those_who_are_told_of_the_same_moment() {
+        let long_ago = Duration::from_secs(1);
+        assert_eq!(Duration::ZERO, scatter(0, long_ago, u64::MAX), "nobody to collide with");
+        let least = [1, 2, 3, 6, 7, 100].map(|failed| scatter(failed, long_ago, 0).as_millis());
+        assert_eq!([1, 2, 4, 32, 32, 32], least);
+        let most = [1, 2, 6, 100].map(|failed| scatter(failed, long_ago, u64::MAX).as_micros());
+        assert_eq!([1_999, 3_999, 63_999, 63_999], most);
+    }
+
+    #[test]
+    fn a_millisecond_lies_between_the_beginnings_of_two_attempts() {
+        let micros = Duration::from_micros;
+        assert_eq!(micros(700), scatter(0, micros(300), 0));
+        assert_eq!(Duration::ZERO, scatter(0, FLOOR, 0));
+        assert_eq!(micros(1_000), scatter(1, Duration::ZERO, 0), "scattered as far anyway");
+    }
+
+    #[test]
+    fn a_delay_ends_with_the_patience() {
+        let patience = patience(5);
+        let millis = Duration::from_millis;
+        assert_eq!(millis(2), patience.bounded(millis(3), START + millis(3)));
+        assert_eq!(millis(3), patience.bounded(millis(3), START));
+        assert_eq!(Duration::ZERO, patience.bounded(millis(3), START + millis(6)));
+        assert_eq!(millis(3), Patience { until: None, ..patience }.bounded(millis(3), START + millis(6)));
     }
 
     #[test]
