@@ -66,6 +66,18 @@ variants! {
     ExpiredRevived,
     /// a fencing token is never written back to the nodes
     TokenUnconfirmed,
+    /// who waits decides to sleep before the watch stands: what it says of the key is not looked at
+    SleepsBeforeArming,
+    /// a node whose connection is lost counts as free
+    LostIsFree,
+    /// whoever waits tries at every change, also when the holder extends
+    TriesAtEveryChange,
+    /// a node that tells of changes that are none is asked again at once
+    AskedWithoutEnd,
+    /// nodes are trusted to tell of every change: nothing is tried in case that they do not
+    NoSafetyPoll,
+    /// expiry is left to the nodes to tell
+    ExpiryLeftToNodes,
 }
 
 #[cfg(not(redlock_broken))]

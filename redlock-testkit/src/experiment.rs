@@ -27,7 +27,7 @@ pub use self::totals::Totals;
 use crate::history::{Place, Trouble, What};
 use crate::invariant::{Assumption, Rules, check};
 use crate::plan::{Faults, Plan, Scope};
-use crate::sim::{Clock, Direction, Network, Server, Simulation, Traffic, Transport};
+use crate::sim::{Clock, Direction, Network, Server, Simulation, Tidings, Traffic, Transport};
 
 /// What to run. Everything that is not set is drawn from the seed.
 #[derive(Clone, Debug)]
@@ -133,6 +133,9 @@ impl Experiment {
         let plan = self.plan.clone().unwrap_or_else(|| Plan::draw(&mut chance, &self.scope()));
         let transport = if chance.bool() { Transport::Streams } else { Transport::Datagrams };
         let network = Network::new(&simulation, transport);
+        if let Some(tidings) = self.tidings() {
+            network.set_tidings(tidings);
+        }
         let servers = self.start_servers(&network, &mut chance);
         let traffic = self.traffic(&mut chance);
         network.set_traffic(Direction::Requests, traffic);
@@ -161,6 +164,18 @@ impl Experiment {
         let violations = check(&history, &self.rules());
         let lasted = simulation.now().elapsed_since_origin();
         Report { experiment: self.clone(), plan, lasted, history, violations }
+    }
+
+    /// How servers tell of changes, in every other run. Drawn apart from everything else.
+    fn tidings(&self) -> Option<Tidings> {
+        let mut chance = fastrand::Rng::with_seed(self.seed ^ 0x7469_6469_6e67_7321);
+        let tidings = Tidings {
+            lost: chance.u32(..100),
+            spurious: chance.u32(..100),
+            late: chance.u32(..100),
+            late_by: LATE_BY,
+        };
+        chance.bool().then_some(if self.faults == Faults::None { Tidings::default() } else { tidings })
     }
 
     fn rules(&self) -> Rules {

@@ -36,6 +36,7 @@ mod executor;
 mod net;
 mod process;
 mod server;
+mod watch;
 
 use std::fmt;
 use std::future::Future;
@@ -45,7 +46,7 @@ use std::time::Duration;
 use redlock_core::Instant;
 
 use self::executor::{Step, World};
-pub use self::net::{Direction, Network, Traffic, Transport};
+pub use self::net::{Direction, Network, Tidings, Traffic, Transport};
 pub use self::process::{Clock, Process};
 pub use self::server::{Keeps, Server};
 

@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use crate::broken::{Variant, broken};
 use crate::clock::Instant;
 
 /// What is known of one node.
@@ -51,6 +52,7 @@ impl View {
     fn free_at(self, now: Instant) -> Option<Instant> {
         match self {
             Self::Free => Some(now),
+            Self::Taken(_) if broken(Variant::ExpiryLeftToNodes) => None,
             Self::Taken(until) => until.map(|until| until + GRANULE),
             Self::Asked | Self::Unknown => None,
         }
@@ -93,7 +95,7 @@ impl Chances {
         let opens = may_be_free >= quorum && !self.open;
         self.open = may_be_free >= quorum;
         self.changes += u32::from(opens);
-        let take = self.changes == EVERY;
+        let take = self.changes == EVERY || (opens && broken(Variant::TriesAtEveryChange));
         if take {
             self.changes = 0;
         }

@@ -9,11 +9,12 @@
 //! and was refused all the same is asked again; and a node that keeps telling of changes that are none (its table of
 //! watches is too small, say) is asked at growing intervals.
 
-use std::future::poll_fn;
+use std::future::{pending, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use crate::broken::{Variant, broken};
 use crate::clock::Instant;
 use crate::decide::outlook::{Chances, Outlook, View, outlook};
 use crate::node::{Availability, LockNode, NodeError, Watch};
@@ -109,6 +110,7 @@ impl<'a> Vigil<'a> {
                     self.chances.tried();
                     return Poll::Ready(Wake::Free);
                 }
+                Outlook::Watched(at) if patient && broken(Variant::NoSafetyPoll) => (Duration::MAX, at),
                 Outlook::Watched(at) => (if patient { SAFETY } else { delay }, at),
                 Outlook::Blind => (delay, None),
             };
@@ -166,6 +168,12 @@ impl<'a> Post<'a> {
                 Phase::Due(_) if !self.node.capabilities().watch => Phase::Due(now + LONGEST_GAP),
                 Phase::Due(_) => Phase::Begins(now, self.node.watch(self.resource)),
                 Phase::Begins(since, watch) => match watch.as_mut().poll(cx) {
+                    Poll::Ready(Ok(watch)) if broken(Variant::SleepsBeforeArming) => {
+                        Phase::Stands(now, View::Taken(None), watch.changed)
+                    }
+                    Poll::Ready(Err(_)) if broken(Variant::LostIsFree) => {
+                        Phase::Stands(now, View::Free, Box::pin(pending()))
+                    }
                     Poll::Ready(Ok(watch)) => {
                         (self.watched, self.told) = (true, false);
                         Phase::Stands(now, view(watch.availability, now), watch.changed)
@@ -181,7 +189,8 @@ impl<'a> Post<'a> {
                     Poll::Ready(()) => {
                         // One that stood for long has told of something.
                         let stood = now.saturating_duration_since(*since);
-                        let gap = if stood > LONGEST_GAP { Duration::ZERO } else { self.gap };
+                        let never = broken(Variant::AskedWithoutEnd);
+                        let gap = if never || stood > LONGEST_GAP { Duration::ZERO } else { self.gap };
                         self.told = true;
                         self.gap = (gap * 2).clamp(SHORTEST_GAP, LONGEST_GAP);
                         Phase::Due(now + gap)

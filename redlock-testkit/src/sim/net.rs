@@ -14,6 +14,7 @@
 mod link;
 mod remote;
 mod traffic;
+mod watch;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -24,6 +25,7 @@ use redlock_core::{Instant, LockNode, Runtime};
 
 use self::remote::Remote;
 pub use self::traffic::{Direction, Traffic};
+pub use self::watch::Tidings;
 use super::Simulation;
 use super::process::{Clock, Process};
 use super::server::Server;
@@ -64,6 +66,8 @@ struct State {
     servers: Vec<Server>,
     requests: Traffic,
     replies: Traffic,
+    /// How servers tell of changes; `None` where they do not.
+    tidings: Option<Tidings>,
     /// Numbers requests.
     calls: u64,
     /// Who gets nothing through to whom.
@@ -87,7 +91,8 @@ impl Network {
         // A stream of its own: a fate more or less does not change what clients draw.
         let chance = fastrand::Rng::with_seed(simulation.seed() ^ 0x006e_6574_776f_726b);
         let (requests, replies) = (Traffic::default(), Traffic::default());
-        let state = State { chance, servers: Vec::new(), requests, replies, calls: 0, cut: BTreeSet::new() };
+        let (servers, cut, tidings) = (Vec::new(), BTreeSet::new(), None);
+        let state = State { chance, servers, requests, replies, tidings, calls: 0, cut };
         Self(Arc::new(Shared { transport, world, recorder, state: Mutex::new(state) }))
     }
 
@@ -119,6 +124,11 @@ impl Network {
             Direction::Requests => state.requests = traffic,
             Direction::Replies => state.replies = traffic,
         }
+    }
+
+    /// How servers tell of changes from now on: [`LockNode::watch`]. They do not, unless this is called.
+    pub fn set_tidings(&self, tidings: Tidings) {
+        self.state().tidings = Some(tidings);
     }
 
     /// Lets nothing through from a client to a server, or back.

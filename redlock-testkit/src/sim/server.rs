@@ -13,12 +13,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use event_listener::{Event, EventListener};
 use futures_channel::oneshot;
 use redlock_core::{Instant, IntoResource, Runtime, Token};
 
 pub use self::machine::Keeps;
 use self::machine::Machine;
 use super::process::{Clock, Process};
+use super::watch::Armed;
 use crate::faulty::state::{Answer, Request};
 use crate::history::{self, Place, Recorder, Said, Trouble, What};
 use crate::memory::name;
@@ -33,6 +35,8 @@ struct Shared {
     world: Process,
     recorder: Recorder,
     state: Mutex<State>,
+    /// Fires when the server dies, and its connections with it.
+    died: Event,
 }
 
 struct State {
@@ -55,12 +59,16 @@ pub(super) struct Delivery {
     pub(super) travelled: Duration,
     /// Whether the other copy was carried out.
     pub(super) spent: Arc<AtomicBool>,
+    /// Where a watch is put that it has begun.
+    pub(super) armed: Armed,
 }
 
 /// What a server did with a request, and until when the key stands, in true time, where the request wrote it.
 struct Carried {
     answer: Answer,
     until: Option<Instant>,
+    /// What fires at the next change, where the request was to watch.
+    changed: Option<EventListener>,
 }
 
 /// What becomes of a request that arrives.
@@ -76,7 +84,7 @@ impl Server {
     pub(super) fn new(number: usize, clock: Clock, world: Process, recorder: Recorder) -> Self {
         let machine = Machine::new(clock);
         let state = State { machine, up: true, incarnation: 0, received: None, keeps: Keeps::All };
-        Self(Arc::new(Shared { number, world, recorder, state: Mutex::new(state) }))
+        Self(Arc::new(Shared { number, world, recorder, state: Mutex::new(state), died: Event::new() }))
     }
 
     /// Its number, from 0.
@@ -97,6 +105,7 @@ impl Server {
         }
         // Outside of the lock: whoever waits is woken.
         drop(received);
+        self.0.died.notify(usize::MAX);
     }
 
     /// Comes back from a crash, running, with what it has kept; does nothing where there was none.
@@ -227,6 +236,11 @@ impl Server {
         state.up.then_some(state.incarnation)
     }
 
+    /// Fires when it dies. Listen first, then look.
+    pub(super) fn listen_for_death(&self) -> EventListener {
+        self.0.died.listen()
+    }
+
     pub(super) fn receive(&self, delivery: &Delivery) -> Arrival {
         let mut state = self.state();
         if !state.up {
@@ -244,7 +258,8 @@ impl Server {
 
     /// Carries out, and writes it down in the same step: the history has the order in which things were done.
     fn carry_out(&self, machine: &mut Machine, delivery: &Delivery) -> Answer {
-        let Carried { answer, until } = machine.carry_out(&delivery.request, self.0.world.now());
+        let Carried { answer, until, changed } = machine.carry_out(&delivery.request, self.0.world.now());
+        delivery.armed.put(changed);
         let again = delivery.spent.swap(true, Ordering::Relaxed);
         let (request, said, travelled) = (delivery.shown, Said::of(&answer), delivery.travelled);
         self.0.recorder.record(What::Carried { request, said, until, travelled, again });

@@ -15,28 +15,30 @@ use event_listener::Event;
 use futures_channel::oneshot;
 use redlock_core::{
     Capabilities, Claim, ConnectionId, FencingToken, Holding, Instant, LockNode, NodeError, NodeErrorKind,
-    Resource, Runtime, ServerId, Ttl, async_trait,
+    Refusal, Resource, Runtime, ServerId, Ttl, Vote, Watch, async_trait,
 };
 
 use super::link::Link;
+use super::watch::Post;
 use super::{Direction, Network, Transport};
 use crate::faulty::state::{Answer, Request, as_found};
 use crate::history::{self, Place, Said, Trouble, What};
 use crate::sim::server::{Arrival, Delivery, Server};
+use crate::sim::watch::{Armed, as_availability};
 
 /// How long a client takes at most to notice that its connection is broken.
 const NOTICED_WITHIN: Duration = Duration::from_millis(500);
 
 pub(super) struct Remote(Arc<Shared>);
 
-struct Shared {
-    network: Network,
+pub(super) struct Shared {
+    pub(super) network: Network,
     client: usize,
-    server: Server,
+    pub(super) server: Server,
     label: String,
     link: Mutex<Link>,
     /// Fires when the client notices that its connection is broken.
-    broken: Event,
+    pub(super) broken: Event,
 }
 
 /// A request under way, or one of its two copies.
@@ -49,6 +51,8 @@ struct Parcel {
     incarnation: u64,
     twice: bool,
     reply: Arc<Reply>,
+    /// Who is to be told of changes, of a request to watch.
+    told: Option<Arc<Event>>,
 }
 
 /// Where the first answer goes.
@@ -72,7 +76,15 @@ impl Remote {
     }
 
     async fn call(&self, request: Request) -> Answer {
-        let (generation, answer) = self.0.send(request)?;
+        self.call_for(request, None).await.1
+    }
+
+    /// Answers on which connection as well.
+    async fn call_for(&self, request: Request, told: Option<Arc<Event>>) -> (u64, Answer) {
+        let (generation, answer) = match self.0.send(request, told) {
+            Ok(sent) => sent,
+            Err(error) => return (0, Err(error)),
+        };
         let mut answer = pin!(async {
             match answer.await {
                 Ok(answer) => answer,
@@ -83,10 +95,10 @@ impl Remote {
         loop {
             let broken = self.0.broken.listen();
             if self.0.link().generation() != generation {
-                return Err(NodeError::unknown("the connection was lost"));
+                return (generation, Err(NodeError::unknown("the connection was lost")));
             }
             if let Some(answer) = until(answer.as_mut(), broken).await {
-                return answer;
+                return (generation, answer);
             }
         }
     }
@@ -94,7 +106,11 @@ impl Remote {
 
 impl Shared {
     /// Sends a request. Answers on which connection, and where the answer will come.
-    fn send(self: &Arc<Self>, request: Request) -> Result<(u64, oneshot::Receiver<Answer>), NodeError> {
+    fn send(
+        self: &Arc<Self>,
+        request: Request,
+        told: Option<Arc<Event>>,
+    ) -> Result<(u64, oneshot::Receiver<Answer>), NodeError> {
         let Some(incarnation) = self.server.incarnation() else {
             return Err(NodeError::unavailable("connection refused"));
         };
@@ -127,7 +143,7 @@ impl Shared {
         let twice = fate.copies.len() > 1;
         let sent = self.network.0.world.now();
         let reply = Arc::new(reply);
-        let parcel = Parcel { request, shown, sent, generation, incarnation, twice, reply };
+        let parcel = Parcel { request, shown, sent, generation, incarnation, twice, reply, told };
         if fate.late {
             self.strikes(Trouble::Straggler);
         }
@@ -167,7 +183,8 @@ impl Shared {
         let travelled = world.now().saturating_duration_since(parcel.sent);
         let Parcel { request, shown, reply, .. } = &parcel;
         let (request, spent) = (request.clone(), Arc::clone(&reply.spent));
-        let delivery = Delivery { request, shown: *shown, travelled, spent };
+        let armed = Armed::default();
+        let delivery = Delivery { request, shown: *shown, travelled, spent, armed: armed.clone() };
         let answer = match self.server.receive(&delivery) {
             Arrival::Gone => return self.lose(parcel.generation),
             Arrival::Carried(answer) => answer,
@@ -176,6 +193,15 @@ impl Shared {
                 Err(oneshot::Canceled) => return self.lose(parcel.generation),
             },
         };
+        if let (Some(changed), Some(told)) = (armed.take(), &parcel.told) {
+            let remaining = match &answer {
+                Ok(Vote::Refused(Refusal { remaining, .. })) => *remaining,
+                _ => None,
+            };
+            let Parcel { generation, incarnation, .. } = parcel;
+            let post = Post { generation, incarnation, changed, remaining, told: Arc::clone(told) };
+            world.spawn(Box::pin(Arc::clone(&self).tell(post)));
+        }
         self.answer(parcel, answer).await;
     }
 
@@ -215,11 +241,15 @@ impl Shared {
     }
 
     /// A message is lost; on a stream that is the end of the connection.
-    fn lose(self: &Arc<Self>, generation: u64) {
+    pub(super) fn lose(self: &Arc<Self>, generation: u64) {
         self.strikes(Trouble::Loss);
-        if self.network.0.transport == Transport::Datagrams {
-            return;
+        if self.network.0.transport == Transport::Streams {
+            self.sever(generation);
         }
+    }
+
+    /// A connection breaks, and the client notices that soon.
+    pub(super) fn sever(self: &Arc<Self>, generation: u64) {
         let mut link = self.link();
         if link.generation() != generation || !link.sever() {
             return;
@@ -237,7 +267,7 @@ impl Shared {
         }));
     }
 
-    fn is_cut(&self, direction: Direction) -> bool {
+    pub(super) fn is_cut(&self, direction: Direction) -> bool {
         self.network.is_cut(self.client, self.server.number(), direction)
     }
 
@@ -246,13 +276,13 @@ impl Shared {
         self.network.recorder().record(What::Strikes(place, trouble));
     }
 
-    fn link(&self) -> MutexGuard<'_, Link> {
+    pub(super) fn link(&self) -> MutexGuard<'_, Link> {
         self.link.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The left one's output, or `None` if the right one is ready before.
-async fn until<T>(left: impl Future<Output = T>, right: impl Future<Output = ()>) -> Option<T> {
+pub(super) async fn until<T>(left: impl Future<Output = T>, right: impl Future<Output = ()>) -> Option<T> {
     let (mut left, mut right) = (pin!(left), pin!(right));
     poll_fn(|context| match left.as_mut().poll(context) {
         Poll::Ready(value) => Poll::Ready(Some(value)),
@@ -295,8 +325,22 @@ impl LockNode for Remote {
         self.call(Request::inspect(resource)).await.map(as_found)
     }
 
+    async fn watch(&self, resource: &Resource) -> Result<Watch, NodeError> {
+        if !self.capabilities().watch {
+            return Err(NodeError::unsupported("watch"));
+        }
+        let told = Arc::new(Event::new());
+        // Before the server is asked: it may tell before it answers.
+        let listener = told.listen();
+        let (generation, answer) = self.call_for(Request::watch(resource), Some(told)).await;
+        let changed = Arc::clone(&self.0).hears(generation, listener);
+        Ok(Watch::new(as_availability(&answer?), changed))
+    }
+
     fn capabilities(&self) -> Capabilities {
-        Capabilities::default().with_inspect().with_fencing()
+        let mut capabilities = Capabilities::default().with_inspect().with_fencing();
+        capabilities.watch = self.0.network.state().tidings.is_some();
+        capabilities
     }
 
     fn connection(&self) -> Option<ConnectionId> {

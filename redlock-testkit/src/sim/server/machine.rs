@@ -5,12 +5,14 @@
 
 use std::time::Duration;
 
+use event_listener::EventListener;
 use redlock_core::{Instant, NodeError, Resource, Token, Vote};
 
 use super::Carried;
 use crate::faulty::state::{Request, as_vote};
 use crate::memory::store::Store;
 use crate::sim::Clock;
+use crate::sim::watch;
 
 pub(super) struct Machine {
     store: Store,
@@ -51,10 +53,14 @@ impl Machine {
         if !self.read_only && !self.out_of_memory {
             super::broken::prepare(&mut self.store, request, shown);
         }
+        let mut changed: Option<EventListener> = None;
         let answer = match request {
             Request::Inspect(claim) => self.store.inspect(&claim.resources()[0], shown).map(as_vote),
-            // Simulated servers tell nobody of changes.
-            Request::Watch(_) => Err(NodeError::unsupported("watch")),
+            Request::Watch(claim) => {
+                let (availability, listener) = self.store.watch(&claim.resources()[0], shown);
+                changed = Some(listener);
+                Ok(watch::as_vote(availability))
+            }
             _ if self.read_only => Err(NodeError::rejected("READONLY You can't write against a replica")),
             _ if self.out_of_memory && request.creates() => {
                 Err(NodeError::rejected("OOM command not allowed"))
@@ -69,7 +75,7 @@ impl Machine {
         let asks = matches!(request, Request::Release(_) | Request::Inspect(_) | Request::Watch(_));
         let wrote = !asks && matches!(answer, Ok(Vote::Granted | Vote::Counted(_)));
         let until = if wrote { self.until(request, now) } else { None };
-        Carried { answer, until }
+        Carried { answer, until, changed }
     }
 
     /// Puts something that is no lock under a resource, as `RPUSH` would. Answers whether it could: not over a lock, and
