@@ -362,3 +362,18 @@ fn nodes_that_say_free_and_refuse_make_no_hot_loop() {
     assert_eq!(ErrorKind::Contended, result.unwrap_err().kind());
     assert!(asked.load(Ordering::Relaxed) <= 3 * 1_001, "{asked:?}: at most one attempt a millisecond");
 }
+
+/// A short TTL is renewed several times a second: these changes are none, but no reason to leave the nodes alone and poll.
+#[test]
+fn frequent_renewals_make_nobody_poll() {
+    with_watched(async |world, stranger| {
+        let guard = stranger.lock("a", TTL / 20).keep_alive(KeepAlive::new()).await.unwrap();
+        let waiting = waiting(&world, 100 * TTL);
+        world.sleep(TTL).await;
+        let attempts = world.seen(Operation::Acquire)[0];
+        assert!(attempts <= 5, "{attempts} attempts in {TTL:?}");
+        guard.release().await.unwrap();
+        world.settle().await;
+        assert!(waiting.await.is_ok());
+    });
+}

@@ -29,6 +29,10 @@ const SAFETY: Duration = Duration::from_secs(5);
 const SHORTEST_GAP: Duration = Duration::from_millis(1);
 const LONGEST_GAP: Duration = Duration::from_millis(200);
 
+/// A watch that stood for so long has told of something: of a holder that let go, or that extends, which it does when a third
+/// of its TTL has passed. The shortest TTL apart, nobody does either more often.
+const TELLING: Duration = Duration::from_millis(10);
+
 /// Why a wait is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wake {
@@ -187,10 +191,9 @@ impl<'a> Post<'a> {
                 Phase::Stands(since, _, changed) => match changed.as_mut().poll(cx) {
                     Poll::Pending => return None,
                     Poll::Ready(()) => {
-                        // One that stood for long has told of something.
                         let stood = now.saturating_duration_since(*since);
                         let never = broken(Variant::AskedWithoutEnd);
-                        let gap = if never || stood > LONGEST_GAP { Duration::ZERO } else { self.gap };
+                        let gap = if never || stood > TELLING { Duration::ZERO } else { self.gap };
                         self.told = true;
                         self.gap = (gap * 2).clamp(SHORTEST_GAP, LONGEST_GAP);
                         Phase::Due(now + gap)
