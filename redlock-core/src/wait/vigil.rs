@@ -29,8 +29,8 @@ const SAFETY: Duration = Duration::from_secs(5);
 const SHORTEST_GAP: Duration = Duration::from_millis(1);
 const LONGEST_GAP: Duration = Duration::from_millis(200);
 
-/// A watch that stood for so long has told of something: of a holder that let go, or that extends, which it does when a third
-/// of its TTL has passed. The shortest TTL apart, nobody does either more often.
+/// A change that comes after so long, and by which the time of the key has moved by so much, is none that a server made up:
+/// somebody let go, or extends, which a holder does when a third of its TTL has passed.
 const TELLING: Duration = Duration::from_millis(10);
 
 /// Why a wait is over.
@@ -59,8 +59,10 @@ struct Post<'a> {
     watched: bool,
     /// Whether it has told of a change, and has not said yet what it was.
     told: bool,
-    /// How long to leave the node alone when the next change is none either.
+    /// How long to leave the node alone when it tells of the next change soon.
     gap: Duration,
+    /// How it stood before it told of a change, and for how long.
+    before: Option<(View, Duration)>,
 }
 
 type Beginning<'a> = Pin<Box<dyn Future<Output = Result<Watch, NodeError>> + Send + 'a>>;
@@ -140,6 +142,7 @@ impl<'a> Post<'a> {
             watched: false,
             told: false,
             gap: Duration::ZERO,
+            before: None,
         }
     }
 
@@ -179,8 +182,15 @@ impl<'a> Post<'a> {
                         Phase::Stands(now, View::Free, Box::pin(pending()))
                     }
                     Poll::Ready(Ok(watch)) => {
+                        let view = view(watch.availability, now);
+                        self.gap = match self.before.take() {
+                            Some((before, stood)) if before.resembles(view, TELLING) || stood < TELLING => {
+                                (self.gap * 2).clamp(SHORTEST_GAP, LONGEST_GAP)
+                            }
+                            _ => Duration::ZERO,
+                        };
                         (self.watched, self.told) = (true, false);
-                        Phase::Stands(now, view(watch.availability, now), watch.changed)
+                        Phase::Stands(now, view, watch.changed)
                     }
                     Poll::Pending if now < *since + limit => return Some(*since + limit),
                     Poll::Ready(Err(_)) | Poll::Pending => {
@@ -188,14 +198,13 @@ impl<'a> Post<'a> {
                         Phase::Due(now + LONGEST_GAP)
                     }
                 },
-                Phase::Stands(since, _, changed) => match changed.as_mut().poll(cx) {
+                Phase::Stands(since, view, changed) => match changed.as_mut().poll(cx) {
                     Poll::Pending => return None,
                     Poll::Ready(()) => {
                         let stood = now.saturating_duration_since(*since);
                         let never = broken(Variant::AskedWithoutEnd);
-                        let gap = if never || stood > TELLING { Duration::ZERO } else { self.gap };
-                        self.told = true;
-                        self.gap = (gap * 2).clamp(SHORTEST_GAP, LONGEST_GAP);
+                        let gap = if never || stood > LONGEST_GAP { Duration::ZERO } else { self.gap };
+                        (self.told, self.before) = (true, Some((*view, stood)));
                         Phase::Due(now + gap)
                     }
                 },
