@@ -377,3 +377,58 @@ fn frequent_renewals_make_nobody_poll() {
         assert!(waiting.await.is_ok());
     });
 }
+
+/// An attempt is carried out after 2 ms and a watch 2 ms later. On each of three nodes the key is deleted before, with or
+/// after either: in every order.
+#[test]
+fn every_interleaving_of_a_release_with_the_attempt_and_the_watches_wakes_the_waiter() {
+    for order in 0..5_u32.pow(3) {
+        for seed in 0..4 {
+            watched(seed, 3, async move |world, _| {
+                for node in &world.nodes {
+                    node.inner().put("a", Token::from_bytes("legacy"), Ttl::MAX);
+                    node.inject(Fault::delay(2 * MS).on(Operation::Acquire));
+                    node.inject(Fault::delay(2 * MS).on(Operation::Watch));
+                }
+                for (turn, node) in (0..3).zip(world.nodes.clone()) {
+                    let there = world.clone();
+                    world.spawn(async move {
+                        there.sleep(MS * (order / 5_u32.pow(turn) % 5 + 1)).await;
+                        node.inner().clear();
+                    });
+                }
+                let (_, took) = waiting(&world, 10 * TTL).await.unwrap();
+                // The last key is gone after 5 ms. Asking, trying, and a collision with nobody: no delay is among them.
+                assert!(took <= 12 * MS, "order {order}, seed {seed}: {took:?}");
+            });
+        }
+    }
+}
+
+#[test]
+fn a_node_that_flaps_costs_nothing_and_hides_nothing() {
+    with_watched(async |world, stranger| {
+        let guard = stranger.lock("a", 100 * TTL).await.unwrap();
+        let waiting = waiting(&world, 10 * TTL);
+        let (there, attempts) = (world.clone(), world.seen(Operation::Acquire)[1]);
+        world.spawn(async move {
+            loop {
+                there.sleep(30 * MS).await;
+                there.nodes[0].crash();
+                there.sleep(30 * MS).await;
+                there.nodes[0].restart();
+            }
+        });
+        world.sleep(TTL).await;
+        let tried = world.seen(Operation::Acquire)[1] - attempts;
+        assert!(tried <= 4, "{tried} attempts in {TTL:?}");
+        let watches = world.seen(Operation::Watch)[0];
+        assert!(watches <= 200, "{watches} watches in {TTL:?}");
+        assert!(world.seen(Operation::Watch)[1] <= 4);
+        let before = world.redlock.now();
+        guard.release().await.unwrap();
+        assert!(waiting.await.is_ok());
+        let took = world.redlock.now().saturating_duration_since(before);
+        assert!(took < 10 * MS, "{took:?}");
+    });
+}

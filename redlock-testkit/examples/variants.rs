@@ -33,6 +33,9 @@ mod search {
     /// What is not caught within so many seeds is not caught. The core as it is shows nothing in any of them.
     const SEEDS: u64 = 1_000;
 
+    /// Runs about waiting are longer, and show more: so many.
+    const WAITING_SEEDS: u64 = 60;
+
     /// What is left behind shows when everybody has let go, at the end: so many short runs show more than few long ones.
     const LASTS: Duration = Duration::from_secs(6);
 
@@ -92,6 +95,10 @@ mod search {
             | Variant::ExtensionRecreates => Invariant::Leftovers,
             Variant::WaitsForAll => Invariant::Minority,
             Variant::TimeoutsAreRefusals => Invariant::Honesty,
+            Variant::SleepsBeforeArming | Variant::NoSafetyPoll | Variant::ExpiryLeftToNodes => {
+                Invariant::Waking
+            }
+            Variant::LostIsFree | Variant::TriesAtEveryChange | Variant::AskedWithoutEnd => Invariant::Thrift,
         }
     }
 
@@ -99,15 +106,26 @@ mod search {
     fn seeds_until_caught(variant: Variant) -> Option<u64> {
         choose(Some(variant));
         let caught = |report: Report| report.defects().any(|defect| defect.invariant == caught_by(variant));
-        (0..SEEDS).find(|seed| caught(run(*seed))).map(|seed| seed + 1)
+        match caught_by(variant) {
+            Invariant::Waking | Invariant::Fairness | Invariant::Thrift => {
+                (0..WAITING_SEEDS).find(|seed| caught(wait(*seed))).map(|seed| seed + 1)
+            }
+            _ => (0..SEEDS).find(|seed| caught(run(*seed))).map(|seed| seed + 1),
+        }
     }
 
     /// Shows the first violation of the core as it is, if there is one within the seeds.
     fn first_defect() -> Option<u64> {
         choose(None);
-        let report = (0..SEEDS).map(run).find(|report| report.defects().next().is_some())?;
+        let all = (0..SEEDS).map(run).chain((0..WAITING_SEEDS).map(wait));
+        let report = all.into_iter().find(|report| report.defects().next().is_some())?;
         eprintln!("the core as it is:\n{report}");
         Some(SEEDS)
+    }
+
+    /// Three and five servers, four seeds each: there are four kinds of servers.
+    fn wait(seed: u64) -> Report {
+        Experiment::new(seed).servers(if seed % 8 < 4 { 3 } else { 5 }).lasts(LASTS).waiting().run()
     }
 
     /// Three, four and five servers in turn.

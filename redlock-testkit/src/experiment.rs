@@ -15,6 +15,7 @@ mod client;
 mod conductor;
 mod report;
 mod totals;
+mod waiting;
 
 use std::time::Duration;
 
@@ -24,8 +25,8 @@ use self::client::Client;
 use self::conductor::Conductor;
 pub use self::report::Report;
 pub use self::totals::Totals;
-use crate::history::{Place, Trouble, What};
-use crate::invariant::{Assumption, Rules, check};
+use crate::history::{History, Place, Trouble, What};
+use crate::invariant::{Assumption, Rules, Violation, check, check_waiting};
 use crate::plan::{Faults, Plan, Scope};
 use crate::sim::{Clock, Direction, Network, Server, Simulation, Tidings, Traffic, Transport};
 
@@ -40,6 +41,7 @@ pub struct Experiment {
     faults: Faults,
     plan: Option<Plan>,
     drift_factor: f64,
+    waiting: bool,
 }
 
 /// Locks live for so long at most. Short, so that in a run of half a minute many expire.
@@ -70,6 +72,7 @@ impl Experiment {
             faults: Faults::Bounded,
             plan: None,
             drift_factor: 0.01,
+            waiting: false,
         }
     }
 
@@ -122,6 +125,14 @@ impl Experiment {
         self
     }
 
+    /// Is about waiting: the clients want one lock all the time and wait for it however long it takes, also for a minute
+    /// after the last fault, while one minority of servers after the other is gone for a moment.
+    #[must_use]
+    pub fn waiting(mut self) -> Self {
+        (self.waiting, self.resources) = (true, 1);
+        self
+    }
+
     /// Runs it. The same experiment gives the same report, to the byte.
     ///
     /// # Panics
@@ -150,6 +161,9 @@ impl Experiment {
         simulation.run_for(self.lasts);
         conducting.kill();
         conductor.calm();
+        if self.waiting {
+            waiting::contend(&simulation, &servers);
+        }
         clients.iter().for_each(Client::close);
         let patience = SETTLED_AFTER / 2;
         let deadline = simulation.now() + patience;
@@ -161,13 +175,17 @@ impl Experiment {
         self.judge(&simulation, &network);
 
         let history = network.recorder().history();
-        let violations = check(&history, &self.rules());
+        let mut violations = check(&history, &self.rules());
+        violations.extend(self.check_waiting(&history));
         let lasted = simulation.now().elapsed_since_origin();
         Report { experiment: self.clone(), plan, lasted, history, violations }
     }
 
     /// How servers tell of changes, in every other run. Drawn apart from everything else.
     fn tidings(&self) -> Option<Tidings> {
+        if self.waiting {
+            return Some(waiting::tidings(self.seed));
+        }
         let mut chance = fastrand::Rng::with_seed(self.seed ^ 0x7469_6469_6e67_7321);
         let tidings = Tidings {
             lost: chance.u32(..100),
@@ -176,6 +194,10 @@ impl Experiment {
             late_by: LATE_BY,
         };
         chance.bool().then_some(if self.faults == Faults::None { Tidings::default() } else { tidings })
+    }
+
+    fn check_waiting(&self, history: &History) -> Vec<Violation> {
+        if self.waiting { check_waiting(history, &waiting::expectations(self.seed)) } else { Vec::new() }
     }
 
     fn rules(&self) -> Rules {
@@ -221,8 +243,9 @@ impl Experiment {
         let clock = Clock { offset, drift_ppm: drift(chance) };
         let habits = client::Habits {
             resources: self.resources,
-            longest_ttl: LONGEST_TTL,
+            longest_ttl: if self.waiting { waiting::longest_ttl(self.seed) } else { LONGEST_TTL },
             node_timeout: NODE_TIMEOUT,
+            waits: self.waiting,
             drift_factor: self.drift_factor,
             careless: self.faults.breaks(Assumption::HoldersLook),
         };

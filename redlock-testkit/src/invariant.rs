@@ -8,6 +8,11 @@
 //! | I8 | what has ended leaves no key behind | [`Invariant::Leftovers`] |
 //! | I9 | nobody waits for a minority | [`Invariant::Minority`] |
 //! | | a failure never reads as contention | [`Invariant::Honesty`] |
+//! | | a lock that is free is taken by who waits for it | [`Invariant::Waking`] |
+//! | | whoever waits is served in the end | [`Invariant::Fairness`] |
+//! | | waiting costs little | [`Invariant::Thrift`] |
+//!
+//! The last three are those of runs about [waiting](crate::experiment::Experiment::waiting).
 //!
 //! I1 and I6 hold under assumptions: servers keep keys for their TTL, clocks keep within the drift factor. A violation
 //! says which [`Assumption`] was broken before it; one without a broken assumption is a defect of the lock.
@@ -22,9 +27,12 @@ pub(crate) mod prefix;
 #[cfg(test)]
 pub(crate) mod story;
 mod validity;
+mod waiting;
 
 use std::fmt;
 use std::time::Duration;
+
+pub use self::waiting::{Expectations, check as check_waiting};
 
 use crate::history::{History, TokenNumber, Trouble, What};
 
@@ -43,6 +51,12 @@ pub enum Invariant {
     Minority,
     /// A failure never reads as contention.
     Honesty,
+    /// A lock that is free is taken by who waits for it.
+    Waking,
+    /// Whoever waits is served in the end.
+    Fairness,
+    /// Waiting costs few requests.
+    Thrift,
 }
 
 /// What a lock with a time limit takes for granted.
@@ -145,6 +159,9 @@ impl fmt::Display for Invariant {
             Self::Leftovers => "I8 leftovers",
             Self::Minority => "I9 minority",
             Self::Honesty => "honesty",
+            Self::Waking => "waking",
+            Self::Fairness => "fairness",
+            Self::Thrift => "thrift",
         })
     }
 }

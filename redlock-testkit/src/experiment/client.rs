@@ -1,6 +1,7 @@
 //! A client: a machine with a clock, a program on it that may be stopped, killed and started again, and its redlock.
 
 mod program;
+mod waiter;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,6 +21,8 @@ pub(super) struct Habits {
     pub(super) longest_ttl: Duration,
     pub(super) node_timeout: Duration,
     pub(super) drift_factor: f64,
+    /// It wants one lock all the time, and waits for it.
+    pub(super) waits: bool,
     /// It acts some time after it has looked at its lease.
     pub(super) careless: bool,
 }

@@ -13,10 +13,10 @@ use crate::history::{TokenNumber, What};
 use crate::sim::Process;
 
 pub(super) struct Program {
-    client: Client,
-    process: Process,
-    redlock: Redlock,
-    chance: fastrand::Rng,
+    pub(super) client: Client,
+    pub(super) process: Process,
+    pub(super) redlock: Redlock,
+    pub(super) chance: fastrand::Rng,
 }
 
 /// The shortest TTL: long enough to be of use on the slowest network.
@@ -47,6 +47,9 @@ impl Program {
     }
 
     pub(super) async fn run(mut self) {
+        if self.client.0.habits.waits {
+            self.wait_all_day().await;
+        }
         while !self.client.is_closing() {
             self.idle(400).await;
             let resources = self.wanted();
@@ -154,7 +157,7 @@ impl Program {
         });
     }
 
-    async fn let_go(&mut self, guard: Guard, token: TokenNumber) {
+    pub(super) async fn let_go(&mut self, guard: Guard, token: TokenNumber) {
         let client = self.client.0.number;
         let waits = self.chance.bool();
         self.record(What::Releasing { client, token, waits });
@@ -167,11 +170,11 @@ impl Program {
     }
 
     /// The deadline of a lease in true time.
-    fn until(&self, guard: &Guard) -> Instant {
+    pub(super) fn until(&self, guard: &Guard) -> Instant {
         self.client.0.network.now() + self.client.0.clock.true_duration(guard.remaining())
     }
 
-    async fn idle(&mut self, most: u64) {
+    pub(super) async fn idle(&mut self, most: u64) {
         let duration = self.micros(0, most * 1_000);
         self.process.sleep(duration).await;
     }
@@ -186,7 +189,7 @@ impl Program {
         .await
     }
 
-    fn ttl(&mut self) -> Duration {
+    pub(super) fn ttl(&mut self) -> Duration {
         let longest = self.client.0.habits.longest_ttl;
         let range = u64::try_from(longest.saturating_sub(SHORTEST_TTL).as_millis()).unwrap_or(1);
         SHORTEST_TTL + self.millis(0, range)
@@ -200,7 +203,7 @@ impl Program {
         Duration::from_micros(self.chance.u64(least..most))
     }
 
-    fn record(&self, what: What) {
+    pub(super) fn record(&self, what: What) {
         self.client.0.network.recorder().record(what);
     }
 }
