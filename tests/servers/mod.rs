@@ -17,6 +17,7 @@ mod minority_down;
 mod processes;
 mod reconnect;
 mod runtimes;
+mod waiting;
 mod work;
 
 use std::path::{Path, PathBuf};
