@@ -193,7 +193,7 @@ fn with_a_majority_that_tells_nothing_it_is_a_plain_delay() {
     with_watched(async |world, stranger| {
         let guard = stranger.lock("a", 100 * TTL).await.unwrap();
         world.nodes[..3].iter().for_each(|node| {
-            node.inject(Fault::fail(redlock_core::NodeError::unsupported("watch")).on(Operation::Watch));
+            node.inject(Fault::fail(NodeError::unsupported("watch")).on(Operation::Watch));
         });
         let waiting = waiting(&world, 10 * TTL);
         world.sleep(TTL).await;

@@ -116,12 +116,12 @@ impl State {
                     standing.until = None;
                 }
             }
-            What::Releasing { token, .. } => {
-                if self.standing.as_ref().is_some_and(|standing| standing.token == token) {
-                    self.free = Some(at);
-                    let standing = self.standing.take().filter(|standing| standing.since >= settled);
-                    return standing.map_or_else(Vec::new, |standing| standing.costs(at, expected));
-                }
+            What::Releasing { token, .. }
+                if self.standing.as_ref().is_some_and(|standing| standing.token == token) =>
+            {
+                self.free = Some(at);
+                let standing = self.standing.take().filter(|standing| standing.since >= settled);
+                return standing.map_or_else(Vec::new, |standing| standing.costs(at, expected));
             }
             What::Sent(request) => {
                 if let Some(standing) = &mut self.standing {
