@@ -206,3 +206,50 @@ impl Standing {
         wrong
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::story::Story;
+    use super::*;
+
+    fn violations(story: Story) -> Vec<Invariant> {
+        let millis = Duration::from_millis;
+        let (settled_after, woken_within, served_within) = (millis(10), millis(100), millis(9_000));
+        let expected = Expectations { settled_after, woken_within, served_within, blind: false };
+        check(&story.history(), &expected).into_iter().map(|violation| violation.invariant).collect()
+    }
+
+    /// From 20 on client 0 holds, and client 1 asks at 30.
+    fn held(until: u64) -> Story {
+        Story::default().calm(5).asked(15, 0).granted(20, 0, 0, until).asked(30, 1)
+    }
+
+    #[test]
+    fn a_lock_that_is_free_is_taken() {
+        assert_eq!(0, violations(held(5_000).releasing(40, 0, 0).granted(140, 1, 1, 9_000)).len());
+        let late = held(5_000).releasing(40, 0, 0).granted(141, 1, 1, 9_000);
+        assert_eq!(vec![Invariant::Waking], violations(late));
+        assert_eq!(vec![Invariant::Waking], violations(held(40).granted(141, 1, 1, 9_000)), "it had expired");
+        let nobody = Story::default().calm(5).granted(20, 0, 0, 900).releasing(40, 0, 0).asked(200, 1);
+        assert_eq!(0, violations(nobody.granted(201, 1, 1, 9_000)).len(), "nobody waited before");
+        let dead = held(5_000).killed(35, 1).releasing(40, 0, 0).asked(400, 0).granted(401, 0, 1, 9_000);
+        assert_eq!(0, violations(dead).len(), "who waited is dead");
+    }
+
+    #[test]
+    fn whoever_waits_is_served() {
+        let served = |at| held(9_999).releasing(at - 1, 0, 0).granted(at, 1, 1, 20_000);
+        assert_eq!(0, violations(served(9_030)).len());
+        assert_eq!(vec![Invariant::Fairness], violations(served(9_031)));
+    }
+
+    #[test]
+    fn attempts_in_vain_are_few() {
+        let tries = |count: u32| {
+            let tried = (0..count).fold(held(9_999), |story, token| story.sent(2_000, 1, 0, 100 + token));
+            violations(tried.releasing(3_000, 0, 0).granted(3_001, 1, 1, 9_999))
+        };
+        // Four, and one for every second.
+        assert_eq!((0, vec![Invariant::Thrift]), (tries(6).len(), tries(7)));
+    }
+}
