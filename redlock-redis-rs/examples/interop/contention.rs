@@ -1,0 +1,79 @@
+//! Both sides at once, for a number of rounds, and a judge that is no part of either.
+//!
+//! Inside the lock a side creates a file that only one can create at a time, notes its mark in a log, sleeps a
+//! millisecond, and removes the file before it releases. A file that is there already is an overlap. Both go on until the
+//! log is full, so that the last round is as contended as the first.
+
+use std::error::Error;
+use std::fs::{File, OpenOptions, remove_file};
+use std::io::{ErrorKind, Write};
+use std::path::Path;
+use std::time::Duration;
+
+use redlock_redis_rs::{Redlock, Released};
+use tokio::time::sleep;
+
+use crate::peer::Peer;
+
+/// Long enough that no round outlasts it, short enough that keys which a client leaves behind hold nobody up for long.
+const TTL: Duration = Duration::from_secs(3);
+const RETRY_DELAY: Duration = Duration::from_millis(4);
+
+pub(crate) struct Outcome {
+    pub(crate) ours: usize,
+    pub(crate) theirs: usize,
+    /// How often the lock went from one side to the other.
+    pub(crate) changes: usize,
+    pub(crate) overlaps: usize,
+}
+
+/// We lock `our_name`, they lock `their_name`: only if it is the same one there is anything to exclude.
+pub(crate) async fn contend(
+    redlock: &Redlock,
+    our_name: &str,
+    theirs: &mut Peer,
+    their_name: &str,
+    rounds: usize,
+) -> Result<Outcome, Box<dyn Error>> {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().to_str().ok_or("the name of the temporary folder is no text")?;
+    let line = format!("contend {their_name} {} {path} t {rounds}", TTL.as_millis());
+    let (ours, theirs) = tokio::join!(alone(redlock, our_name, folder.path(), rounds), theirs.tell(&line));
+    let (mut overlaps, theirs) = (ours?, theirs?);
+    let (_, their_overlaps) = theirs.split_once(' ').ok_or("rounds and overlaps")?;
+    overlaps += their_overlaps.parse::<usize>()?;
+    let log = std::fs::read(folder.path().join("log"))?;
+    let ours = log.iter().filter(|mark| **mark == b'o').count();
+    let changes = log.windows(2).filter(|pair| pair[0] != pair[1]).count();
+    Ok(Outcome { ours, theirs: log.len() - ours, changes, overlaps })
+}
+
+/// Our rounds. How often we were not alone.
+async fn alone(redlock: &Redlock, name: &str, folder: &Path, rounds: usize) -> Result<usize, Box<dyn Error>> {
+    let (judge, log) = (folder.join("judge"), folder.join("log"));
+    let mut overlaps = 0;
+    loop {
+        let guard = redlock.lock(name, TTL).retry_delay(RETRY_DELAY).wait_forever().await?;
+        let alone = match File::create_new(&judge) {
+            Ok(_) => true,
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => false,
+            Err(error) => return Err(error.into()),
+        };
+        overlaps += usize::from(!alone);
+        let mut log = OpenOptions::new().create(true).append(true).open(&log)?;
+        log.write_all(b"o")?;
+        let last = log.metadata()?.len() >= rounds.try_into()?;
+        sleep(Duration::from_millis(1)).await;
+        if alone {
+            remove_file(&judge)?;
+        }
+        // A machine that stops for longer than the TTL would say otherwise, and the round prove nothing.
+        if guard.release().await? != Released::Held {
+            return Err("a round has outlasted its lock".into());
+        }
+        if last {
+            return Ok(overlaps);
+        }
+        sleep(Duration::from_millis(2)).await;
+    }
+}

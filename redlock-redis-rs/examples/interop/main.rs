@@ -1,0 +1,86 @@
+//! The other side of `scripts/interop`: locks against Redlock clients of other languages, on the same five servers, and
+//! prints what became of it.
+//!
+//! `interop [--rounds N] NAME PREFIX COMMAND... [-- NAME PREFIX COMMAND...]`: each client is a program that is told what
+//! to do line by line (`peer`), and writes its keys with the given prefix (`-` for none).
+#![allow(clippy::print_stdout)] // its report
+
+mod contention;
+mod exclusion;
+mod peer;
+
+use std::error::Error;
+
+use redlock_redis_rs::{Options, Redlock, builder_with};
+use redlock_testkit::RedisServer;
+
+use crate::contention::contend;
+use crate::exclusion::exclude;
+use crate::peer::Peer;
+
+const ROUNDS: usize = 1000;
+
+/// The judge is asked that often whether it sees two holders that do not exclude each other.
+const BROKEN_ROUNDS: usize = 50;
+
+/// Fewer by one side, and the rounds were hardly contended.
+const FEW: usize = ROUNDS / 20;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<_> = std::env::args().skip(1).collect();
+    let (rounds, clients) = match &arguments[..] {
+        [option, rounds, clients @ ..] if option == "--rounds" => (rounds.parse()?, clients),
+        clients => (ROUNDS, clients),
+    };
+    println!(
+        "| with | excludes us | excluded by us | deletes ours | ours deletes theirs | rounds (ours + theirs) | overlaps |"
+    );
+    println!("|---|---|---|---|---|---|---|");
+    let mut failed = Vec::new();
+    for client in clients.split(|argument| argument == "--") {
+        let [name, prefix, command @ ..] = client else { return Err("NAME PREFIX COMMAND...".into()) };
+        let prefix = if prefix == "-" { "" } else { prefix };
+        if let Err(error) = pair(name, prefix, command, rounds).await {
+            println!("| {name} | FAILED: {error} |");
+            failed.push(name.as_str());
+        }
+    }
+    if failed.is_empty() { Ok(()) } else { Err(failed.join(", ").into()) }
+}
+
+/// Everything with one client, on servers of its own.
+async fn pair(name: &str, prefix: &str, command: &[String], rounds: usize) -> Result<(), Box<dyn Error>> {
+    let servers = RedisServer::start_many(5);
+    let urls: Vec<_> = servers.iter().map(RedisServer::url).collect();
+    let redlock = ours(&urls, prefix)?;
+    let mut theirs = Peer::start(command, &urls).await?;
+
+    exclude(&redlock, &mut theirs, &servers).await?;
+
+    let unlocked = contend(&redlock, "one", &mut theirs, "another", BROKEN_ROUNDS).await?;
+    if unlocked.overlaps == 0 {
+        return Err("the judge sees no overlap of two holders of two different locks: it sees nothing".into());
+    }
+    let outcome = contend(&redlock, "contended", &mut theirs, "contended", rounds).await?;
+    if outcome.overlaps > 0 {
+        return Err(format!("{} overlaps in {rounds} rounds", outcome.overlaps).into());
+    }
+    if rounds >= ROUNDS && outcome.ours.min(outcome.theirs) < FEW {
+        return Err(format!(
+            "{} rounds of ours, {} of theirs: hardly contended",
+            outcome.ours, outcome.theirs
+        )
+        .into());
+    }
+    println!(
+        "| {name} | yes | yes | never | never | {} + {}, {} changes of hands | 0 |",
+        outcome.ours, outcome.theirs, outcome.changes
+    );
+    redlock.close().await;
+    Ok(())
+}
+
+fn ours(urls: &[String], prefix: &str) -> Result<Redlock, Box<dyn Error>> {
+    Ok(builder_with(urls, &Options::tokio().key_prefix(prefix))?.build()?)
+}

@@ -1,0 +1,59 @@
+//! A client of another language in a process of its own. It is told what to do, and answers, a line each:
+//!
+//! | line | answer |
+//! |---|---|
+//! | `lock NAME MILLIS` | `held` or `refused`, after one attempt |
+//! | `unlock` | `done`, also if the lock had expired |
+//! | `contend NAME MILLIS FOLDER MARK ROUNDS` | rounds and overlaps of its own |
+
+use std::error::Error;
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::time::timeout;
+
+/// Far above what anything here takes; what runs into it hangs.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+pub(crate) struct Peer {
+    input: ChildStdin,
+    output: Lines<BufReader<ChildStdout>>,
+    _process: Child,
+}
+
+impl Peer {
+    pub(crate) async fn start(command: &[String], urls: &[String]) -> Result<Self, Box<dyn Error>> {
+        let (program, arguments) = command.split_first().ok_or("a client without a command")?;
+        let mut process = Command::new(program)
+            .args(arguments)
+            .args(urls)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()?;
+        let input = process.stdin.take().ok_or("its input is piped")?;
+        let output = process.stdout.take().ok_or("its output is piped")?;
+        Ok(Self { input, output: BufReader::new(output).lines(), _process: process })
+    }
+
+    pub(crate) async fn tell(&mut self, line: &str) -> Result<String, Box<dyn Error>> {
+        self.input.write_all(format!("{line}\n").as_bytes()).await?;
+        let answer = timeout(PATIENCE, self.output.next_line()).await;
+        let answer = answer.map_err(|_| format!("it does not answer to {line:?}"))??;
+        answer.ok_or_else(|| format!("it has ended at {line:?}").into())
+    }
+
+    pub(crate) async fn lock(&mut self, name: &str, ttl: Duration) -> Result<bool, Box<dyn Error>> {
+        match &*self.tell(&format!("lock {name} {}", ttl.as_millis())).await? {
+            "held" => Ok(true),
+            "refused" => Ok(false),
+            other => Err(other.into()),
+        }
+    }
+
+    pub(crate) async fn unlock(&mut self) -> Result<(), Box<dyn Error>> {
+        self.tell("unlock").await.map(drop)
+    }
+}
