@@ -65,6 +65,24 @@
 //! costs nothing. A lost attempt, for whatever reason, is undone on all nodes in the background, and retried after a
 //! random delay. A write whose outcome is unknown is chased with releases until it cannot take effect any more.
 //!
+//! # Why it is safe
+//!
+//! 1. Two quorums of the same nodes share a node, and a node gives a resource to one token at a time. So two holders at
+//!    once need a node whose key of the first was gone while the first still relied on it.
+//! 2. The first relies on it until TTL - elapsed - drift after it had *begun* to ask, by a clock that counts suspension.
+//!    No node started to count the TTL before it was asked; so no key can be gone by then, unless a node lost it, or
+//!    counted the TTL faster than the drift allows.
+//! 3. An extension counts only nodes that still hold the token, a quorum of all; it begins a new validity as an
+//!    acquisition does, and one that fails leaves the old validity as it was.
+//! 4. Each attempt has a token of its own, and a release deletes nothing but its token: undoing one attempt, however late,
+//!    touches no other.
+//!
+//! What is assumed: nodes are independent of each other and keep keys until their TTL is over; the speed of clocks is right
+//! to within the drift factor, and the servers' clocks are not stepped; a holder looks at its lease before an effect.
+//! Nothing is assumed of messages: they may be lost, late, out of order or repeated. The repository checks this by
+//! simulation, and by exploring every interleaving in small scopes (`docs/exhaustive.md`); what each assumption means in
+//! operation stands in `docs/is-redlock-right.md` and `docs/running-the-nodes.md`.
+//!
 //! # Defaults
 //!
 //! | what | default | why |
@@ -76,6 +94,11 @@
 //! | rounds without a usable quorum | 3 in a row | beyond that it is an outage, not bad luck |
 //! | renewals of keep-alive | when two thirds of the TTL are left | late or failed ones can be made up for; [`KeepAlive`] |
 //! | loss is told before the deadline | TTL / 50, in 1 to 500 ms | time to be woken and to stop; [`Lease::state`] |
+//! | attempts | not counted: the time is | an attempt may take 1 ms or 200; [`attempts`](LockRequest::attempts) |
+//! | queue among the tasks of a process | on | a mutex is cheaper than a lock server, and it is fair; [`local_queue`](Builder::local_queue) |
+//! | look again while nodes are watched | 5 s, or when the key expires | in case a node tells nothing; rare enough to cost nothing |
+//! | owner's label | none | it goes to the servers, so it is asked for; [`owner`](Builder::owner) |
+//! | keep-alive | off for `lock`, on for `run` | a lock that nobody looks after must end; work in `run` is looked after |
 //! | TTL | none: explicit everywhere | it is the price of a crash, and only the caller knows it |
 //!
 //! # Features
@@ -84,6 +107,8 @@
 //! counts and times through the `metrics` facade. Features add items, and never change what others do.
 //!
 //! Spans and events go to `tracing` in any case; `docs/observability.md` in the repository has all names.
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod acquire;
 mod attempts;

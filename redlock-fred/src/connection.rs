@@ -231,15 +231,15 @@ impl Drop for Task {
     }
 }
 
-fn expiry(millis: u64) -> Expiration {
+pub(crate) fn expiry(millis: u64) -> Expiration {
     // A TTL is a few weeks at most, so the bound is never reached; the server would refuse a number as large as that.
     Expiration::PX(i64::try_from(millis).unwrap_or(i64::MAX))
 }
 
-fn custom(name: &'static str) -> CustomCommand {
+pub(crate) fn custom(name: &'static str) -> CustomCommand {
     CustomCommand::new_static(name, None::<u16>, false)
 }
 
-fn arguments(args: &[&[u8]]) -> Vec<Value> {
+pub(crate) fn arguments(args: &[&[u8]]) -> Vec<Value> {
     args.iter().map(|&arg| Value::from(arg)).collect()
 }

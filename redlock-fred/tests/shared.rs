@@ -8,6 +8,9 @@ mod conformance;
 mod node;
 #[path = "../../tests/scripted.rs"]
 mod scripted;
+#[cfg(any(feature = "tls-rustls", feature = "tls-native-tls"))]
+#[path = "../../tests/secure.rs"]
+mod secure;
 #[path = "../../tests/servers/mod.rs"]
 mod servers;
 #[cfg(any(feature = "tls-rustls", feature = "tls-native-tls"))]

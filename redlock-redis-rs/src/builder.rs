@@ -2,14 +2,19 @@
 
 use std::sync::Arc;
 
+use redis::aio::ConnectionLike;
 use redlock_core::{Builder, Error, LockNode};
 use redlock_wire::Options;
 
 use crate::address::IntoConnector;
 use crate::connection::Connector;
+use crate::shared::Shared;
 
 /// A Redis or Valkey server, reached with the redis client.
 pub type Node = redlock_wire::Node<Connector>;
+
+/// A Redis or Valkey server, reached over a connection of the application's.
+pub type SharedNode<C> = redlock_wire::Node<Shared<C>>;
 
 /// Starts a [`Redlock`](redlock_core::Redlock) over the servers at `addresses`, on tokio.
 ///
@@ -46,4 +51,30 @@ pub fn node(address: impl IntoConnector, options: &Options) -> Result<Node, Erro
     let connector = address.into_connector()?;
     let label = connector.label().to_owned();
     Ok(Node::new(connector, label, options))
+}
+
+/// A node over a connection that the application has already. `label` is what people know the server by; give a server the
+/// same label wherever it is listed: a `Redlock` takes no two nodes of one.
+///
+/// A connection of the node's own is better: see [`node`]. Over this one
+///
+/// - waiters poll, since nobody tells of changes: the server's pushes are the application's, and tracking is not switched
+///   on for a connection that others use;
+/// - a hung server is not disconnected, so it carries out whatever it had received when it wakes. It is undone then, as
+///   ever; and the requests of the application queue up in front of those of the lock, and the other way round;
+/// - the application's time limits, database and login count. The node needs what it has with a connection of its own:
+///   the [rights](crate#rights), and a reply within the node timeout;
+/// - it is known late that the connection was lost, and that the server is another one: when a request fails;
+/// - a [`MultiplexedConnection`](redis::aio::MultiplexedConnection) that was lost stays lost, and the node with it. A
+///   `ConnectionManager` reconnects; its `response_timeout` should be at least the node timeout.
+///
+/// Safety is the same: every request is sent once, and one whose outcome is unknown is chased until it has none any more,
+/// with two releases instead of one.
+///
+/// It is for one server: not for a cluster, nor for a connection whose server is chosen by sentinels.
+pub fn shared_node<C>(label: impl Into<String>, connection: C, options: &Options) -> SharedNode<C>
+where
+    C: ConnectionLike + Clone + Send + Sync + 'static,
+{
+    SharedNode::new(Shared::new(connection), label.into(), options)
 }

@@ -159,7 +159,7 @@ impl fmt::Debug for Connection {
 }
 
 /// Makes room first: a command that grows piece by piece allocates three times as often.
-fn packed(command: Command<'_>) -> Cmd {
+pub(crate) fn packed(command: Command<'_>) -> Cmd {
     match command {
         Command::SetIfAbsent { key, value, millis, get } => {
             let words = "SETNXPXGET".len() + 20; // the longest number of milliseconds

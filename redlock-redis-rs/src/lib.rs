@@ -13,11 +13,59 @@
 //! # }
 //! ```
 //!
-//! All of [`redlock_core`] is here too: one dependency is enough. Every node opens a connection of its own; a connection
-//! that the application has already is not shared, since it may wait where a lock must not.
+//! All of [`redlock_core`] is here too: one dependency is enough, and its front page is the guide to locking. Every node
+//! opens a connection of its own; one that the application has already can be lent to it, with drawbacks: [`shared_node`].
 //!
-//! To be woken when a lock becomes free, a node has the server tell it of changes: in RESP3, and where its user may
-//! `+client|tracking +client|caching` and `+pttl`. Otherwise waiters ask again from time to time; a warning says so once.
+//! # Connecting
+//!
+//! A node is named by a URL, or by a configuration of the client ([`IntoConnector`]):
+//!
+//! | URL | is |
+//! |---|---|
+//! | `redis://[[user]:password@]host[:port][/database]` | TCP; port 6379 and database 0 if not given |
+//! | `rediss://...` | the same over TLS |
+//! | `valkey://...`, `valkeys://...` | other names of the two |
+//! | `unix:///path[?db=1&user=...&pass=...]` | a Unix socket |
+//!
+//! `build()` connects to nothing. A node connects when it is first used, in a task of its own, and again whenever the
+//! connection is lost: after 10 ms, then after longer and longer pauses up to 200 ms, for ever. So a server that comes back
+//! votes again within a second, also without traffic; a password that is corrected on the server heals as well. A node
+//! that is known to be down answers at once and holds nobody up. After three requests in a row without an answer the
+//! connection is given up: what a hung server has not read by then it will not carry out.
+//!
+//! # TLS
+//!
+//! A `rediss://` URL checks the server's certificate against the authorities that the system trusts, over rustls with the
+//! feature `tls-rustls`, or over the platform's library with `tls-native-tls`. Without either it is refused when it is
+//! parsed. An authority of one's own, or a certificate of the client's, comes with a client that was built with
+//! it, in the place of a URL (`examples/tls.rs`).
+//!
+//! # Time limits
+//!
+//! | limit | default | why |
+//! |---|---|---|
+//! | one attempt to connect: TCP, TLS, login, handshake | 300 ms, [`Options::connect_timeout`] | some four round trips around the world |
+//! | one request | core's node timeout, 200 ms, [`Builder::node_timeout`] | none of the client's own: core drops a request that is late, and undoes it |
+//!
+//! # Rights
+//!
+//! What a node asks of its server; `docs/running-the-nodes.md` in the repository has the line for `ACL SETUSER`:
+//!
+//! | for | commands |
+//! |---|---|
+//! | locking | `SET`, `GET`, `EVAL`, `EVALSHA`, and in scripts `SET`, `GET`, `PTTL`, `PEXPIRE`, `DEL`; `TYPE` |
+//! | knowing the server; without it a refused attempt takes two commands | `INFO` |
+//! | short requests; without it scripts are sent whole | `SCRIPT LOAD` |
+//! | being woken; without it waiters poll | `CLIENT TRACKING`, `CLIENT CACHING`, `PTTL`, and RESP3 by `HELLO` |
+//!
+//! # Servers
+//!
+//! Redis from 6.2 and Valkey; tested with Redis 7.0 and Valkey 8.0. RESP3 where the server has it, and RESP2 otherwise.
+//! What RESP2 loses: nobody is told when a lock becomes free, so waiters ask again every 100 to 200 ms (a warning says so
+//! once), and a
+//! connection that is lost without traffic is noticed with the next request. Locking itself is the same.
+//!
+//! # Features
 //!
 //! | feature | does |
 //! |---|---|
@@ -30,6 +78,8 @@
 //!
 //! Nodes need one of the two runtimes: without `tokio` and `smol` only [`redlock_core`] is here.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 #[cfg(any(feature = "tokio", feature = "smol"))]
 mod address;
 #[cfg(any(feature = "tokio", feature = "smol"))]
@@ -41,6 +91,8 @@ mod push;
 #[cfg(any(feature = "tokio", feature = "smol"))]
 mod reply;
 #[cfg(any(feature = "tokio", feature = "smol"))]
+mod shared;
+#[cfg(any(feature = "tokio", feature = "smol"))]
 mod tls;
 
 pub use redlock_core::{self, *};
@@ -51,11 +103,18 @@ pub use crate::address::IntoConnector;
 #[cfg(feature = "tokio")]
 pub use crate::builder::builder;
 #[cfg(any(feature = "tokio", feature = "smol"))]
-pub use crate::builder::{Node, builder_with, node};
+pub use crate::builder::{Node, SharedNode, builder_with, node, shared_node};
 #[cfg(any(feature = "tokio", feature = "smol"))]
 pub use crate::connection::{Connection, Connector};
+#[cfg(any(feature = "tokio", feature = "smol"))]
+pub use crate::shared::Shared;
 
 /// The README's example is compiled with the doctests.
 #[cfg(all(doctest, feature = "tokio"))]
 #[doc = include_str!("../../README.md")]
 struct Readme;
+
+/// And so are the chapters.
+#[cfg(all(doctest, feature = "tokio"))]
+#[doc = include_str!("../../docs/recipes.md")]
+struct Recipes;

@@ -5,83 +5,27 @@
 //! keys. A case that fails names the sentence of the contract that is broken.
 //!
 //! ```
-//! use std::collections::HashMap;
-//! use std::sync::{Arc, Mutex};
+//! use std::sync::Arc;
 //!
-//! use redlock_core::{
-//!     Claim, Instant, LockNode, NodeError, Refusal, Resource, Token, Ttl, Vote, async_trait, boot_time,
-//! };
+//! use redlock_core::LockNode;
+//! use redlock_testkit::MemoryNode;
 //! use redlock_testkit::conformance::{self, Backend};
 //!
-//! /// Somebody's own backend.
-//! #[derive(Clone, Default)]
-//! struct InProcess(Arc<Mutex<HashMap<Resource, (Token, Instant)>>>);
+//! struct Mine(MemoryNode);
 //!
-//! impl InProcess {
-//!     /// Runs `operation` on the living entries.
-//!     fn with<T>(&self, operation: impl FnOnce(&mut HashMap<Resource, (Token, Instant)>) -> T) -> T {
-//!         let mut held = self.0.lock().unwrap();
-//!         held.retain(|_, (_, deadline)| *deadline > boot_time());
-//!         operation(&mut held)
-//!     }
-//! }
-//!
-//! #[async_trait]
-//! impl LockNode for InProcess {
-//!     fn label(&self) -> &str {
-//!         "in-process"
-//!     }
-//!
-//!     async fn acquire(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
-//!         self.with(|held| {
-//!             let taken = |resource| held.get(resource).is_some_and(|(token, _)| token != claim.token());
-//!             if claim.resources().iter().any(taken) {
-//!                 return Ok(Vote::Refused(Refusal::default()));
-//!             }
-//!             for resource in claim.resources() {
-//!                 let fresh = (claim.token().clone(), boot_time() + ttl.as_duration());
-//!                 held.entry(resource.clone()).or_insert(fresh);
-//!             }
-//!             Ok(Vote::Granted)
-//!         })
-//!     }
-//!
-//!     async fn extend(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
-//!         self.with(|held| {
-//!             let ours = |resource| held.get(resource).is_some_and(|(token, _)| token == claim.token());
-//!             if !claim.resources().iter().all(ours) {
-//!                 return Ok(Vote::Refused(Refusal::default()));
-//!             }
-//!             for resource in claim.resources() {
-//!                 let (_, deadline) = held.get_mut(resource).expect("checked above");
-//!                 *deadline = (*deadline).max(boot_time() + ttl.as_duration());
-//!             }
-//!             Ok(Vote::Granted)
-//!         })
-//!     }
-//!
-//!     async fn release(&self, claim: &Claim) -> Result<Vote, NodeError> {
-//!         self.with(|held| {
-//!             let before = held.len();
-//!             held.retain(|resource, (token, _)| token != claim.token() || !claim.resources().contains(resource));
-//!             Ok(if held.len() < before { Vote::Granted } else { Vote::Refused(Refusal::default()) })
-//!         })
-//!     }
-//! }
-//!
-//! impl Backend for InProcess {
+//! impl Backend for Mine {
 //!     async fn node(&self) -> Arc<dyn LockNode> {
-//!         Arc::new(self.clone())
+//!         self.0.clone().into()
 //!     }
 //! }
 //!
 //! // In a file under `tests`: a `#[test]` for each case.
-//! redlock_testkit::conformance!(InProcess::default());
+//! redlock_testkit::conformance!(Mine(MemoryNode::new("mine")));
 //!
 //! // With a test harness of your own.
 //! # fn main() {
 //! for case in conformance::cases() {
-//!     conformance::run(&InProcess::default(), case);
+//!     conformance::run(&Mine(MemoryNode::new("mine")), case);
 //! }
 //! # }
 //! ```

@@ -143,6 +143,12 @@
 //! | many at once | one of many is granted, all are answered, two clients exclude each other |
 //! | calls that are dropped | whole or nothing, and the node stays usable |
 //!
+//! A whole backend, and the suite on it (`examples/own_backend.rs`):
+//!
+//! ```
+#![doc = include_str!("../examples/own_backend.rs")]
+//! ```
+//!
 //! What a backend does not claim is not held against it:
 //!
 //! | left at its default | then there is no check that |
@@ -153,7 +159,7 @@
 //! | [`Backend::no_lock`](conformance::Backend::no_lock) | a key of another type is an error to acquire, and nothing to release |
 //!
 //! A backend that needs an async runtime around it says so in two more methods; the module
-//! [`conformance`](mod@conformance) shows that, and a whole backend of forty lines. A case that fails names the sentence
+//! [`conformance`](mod@conformance) shows that. A case that fails names the sentence
 //! that is broken.
 //!
 //! # Real servers
@@ -180,6 +186,8 @@
 //!
 //! A real server under a [`Faulty`] node is a real server whose replies are lost at a point of your choice.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 #[cfg(all(feature = "server", not(unix)))]
 compile_error!("the feature `server` of redlock-testkit starts, stops and kills processes as Unix does");
 
@@ -201,3 +209,8 @@ pub use crate::memory::MemoryNode;
 #[cfg(all(feature = "server", unix))]
 pub use crate::server::{Console, RedisServer, RedisServerBuilder, Reply};
 pub use crate::threads::{ThreadRuntime, block_on};
+
+/// The chapter's examples are compiled with the doctests.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/own-backend.md")]
+struct OwnBackend;

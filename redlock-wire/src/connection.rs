@@ -14,6 +14,9 @@ pub trait Connector: Send + Sync + 'static {
     /// What [`connect`](Connector::connect) opens.
     type Connection: Connection;
 
+    /// Whether any of its connections may hear [pushes](Connection::pushes).
+    const HEARS_PUSHES: bool = true;
+
     /// Opens one connection: authenticated, database selected, RESP3 where the server has it and RESP2 otherwise.
     ///
     /// The caller bounds the time, by dropping the future. A connection never reconnects by itself and never sends a
@@ -33,8 +36,15 @@ pub trait Connection: Send + Sync + 'static {
     /// Sends several commands in one write, with nothing in between, and waits for all replies.
     fn pipeline(&self, commands: &[Command<'_>]) -> impl Future<Output = Result<Vec<Reply>, Failure>> + Send;
 
-    /// Whether the hub is told what the server pushes: in RESP3. If so, tracking is switched on for this connection.
+    /// Whether the hub is told what the server pushes: in RESP3, over a connection of the node's own. If so, tracking is
+    /// switched on for this connection.
     fn pushes(&self) -> bool;
+
+    /// Whether it is one socket for as long as it lives, so that what is sent later arrives later. A client that reconnects
+    /// by itself answers `false`; a release must then be answered twice where once would do.
+    fn keeps_order(&self) -> bool {
+        true
+    }
 
     /// Completes when the connection is lost, without any command having to fail first where the client can tell.
     fn lost(&self) -> impl Future<Output = ()> + Send;

@@ -42,6 +42,8 @@ pub(crate) struct Mood {
     pub(crate) info: Reply,
     pub(crate) set: Reply,
     pub(crate) get: Reply,
+    /// Whether it is one socket for as long as it lives.
+    pub(crate) keeps_order: bool,
     /// What `CLIENT` answers; `None` where the client has no RESP3.
     pub(crate) client: Option<Reply>,
     pub(crate) pttl: Reply,
@@ -61,6 +63,7 @@ impl Default for Mood {
             info,
             set,
             get,
+            keeps_order: true,
             client,
             pttl,
             pushed: b"",
@@ -199,6 +202,10 @@ impl Connection for FakeConnection {
 
     fn pushes(&self) -> bool {
         self.fake.mood().client.is_some()
+    }
+
+    fn keeps_order(&self) -> bool {
+        self.fake.mood().keeps_order
     }
 
     async fn lost(&self) {

@@ -64,7 +64,7 @@ fn understand(known: &[Reply], tracking: &[Reply]) -> Result<Server, String> {
 /// Whether the server tracks keys for this connection; the error says why not.
 fn permitted(tracking: &[Reply]) -> Result<(), String> {
     if tracking.is_empty() {
-        return Err("it speaks RESP2".to_owned());
+        return Err("its connection hears no pushes: it speaks RESP2, or is shared".to_owned());
     }
     tracking.iter().try_for_each(|reply| match reply {
         Reply::Bytes(ok) if ok == b"OK" => Ok(()),

@@ -4,6 +4,8 @@
 //! Applications use an adapter (`redlock-redis-rs`, `redlock-fred`), not this crate. An adapter for another client brings
 //! a [`Connector`] and a [`Connection`], tells a [`Hub`] what the server pushes, and has its nodes by [`Node::new`].
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod address;
 mod backoff;
 mod commands;

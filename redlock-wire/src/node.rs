@@ -15,7 +15,7 @@ use redlock_core::{
 };
 
 use crate::commands;
-use crate::connection::Connector;
+use crate::connection::{Connection as _, Connector};
 use crate::fence;
 use crate::options::Options;
 use crate::slot::{Link, Slot, State};
@@ -248,7 +248,7 @@ impl<C: Connector> LockNode for Node<C> {
 
     fn connection(&self) -> Option<ConnectionId> {
         self.0.slot.look(|state| match state {
-            State::Up(link) => Some(ConnectionId(link.generation)),
+            State::Up(link) if link.connection.keeps_order() => Some(ConnectionId(link.generation)),
             _ => None,
         })
     }
@@ -261,13 +261,13 @@ impl<C: Connector> LockNode for Node<C> {
     fn capabilities(&self) -> Capabilities {
         let can = Capabilities::default().with_inspect().with_fencing();
         let refuses = |state: &State<_>| matches!(state, State::Up(link) if link.server.pushes.is_err());
-        if self.0.slot.look(refuses) { can } else { can.with_watch() }
+        if !C::HEARS_PUSHES || self.0.slot.look(refuses) { can } else { can.with_watch() }
     }
 }
 
 impl<C: Connector> fmt::Debug for Node<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let connected = self.connection().is_some();
+        let connected = self.0.slot.look(|state| matches!(state, State::Up(_)));
         f.debug_struct("Node").field("label", &self.0.label).field("connected", &connected).finish()
     }
 }

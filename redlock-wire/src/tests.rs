@@ -363,3 +363,15 @@ async fn without_a_runtime_a_request_fails_at_once() {
         assert!(unavailable(outcome).contains("no runtime"));
     }
 }
+
+#[tokio::test]
+async fn a_connection_that_keeps_no_order_has_no_identity() {
+    let (fake, node) = node();
+    fake.is(|mood| {
+        mood.keeps_order = false;
+        mood.set = Reply::Nil;
+    });
+    assert_eq!(Ok(Vote::Granted), lock(&node).await.map_err(|error| error.kind()));
+    assert_eq!(None, node.connection());
+    assert!(format!("{node:?}").contains("connected: true"));
+}

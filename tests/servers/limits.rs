@@ -94,3 +94,34 @@ async fn ttls_near_the_minimum_work() {
     assert!(held > 0, "not one lock of 200");
     nothing_left(&redlock, &servers).await;
 }
+
+/// As `docs/running-the-nodes.md` has it: what a user may do at least.
+#[tokio::test]
+async fn the_documented_rights_are_enough() {
+    let chapter = include_str!("../../docs/running-the-nodes.md");
+    let rule = chapter.lines().find_map(|line| line.strip_prefix("ACL SETUSER locks on >PASSWORD ")).unwrap();
+    let servers = five();
+    for server in &servers {
+        let words: Vec<_> = "ACL SETUSER locks on >secret".split(' ').chain(rule.split(' ')).collect();
+        server.command(&words);
+    }
+    let urls = servers.iter().map(|server| server.url().replace("//", "//locks:secret@"));
+    let options = Options::tokio().key_prefix("lock:");
+    let redlock = crate::adapter::builder_with(urls, &options).unwrap().build().unwrap();
+    all_up(&redlock).await;
+    let guard = redlock.lock("a", TTL).await.unwrap();
+    granted_by_all(&guard).await;
+    let refused = redlock.lock("a", TTL).wait(Duration::from_millis(50)).await.unwrap_err();
+    assert_eq!(ErrorKind::Contended, refused.kind());
+    guard.extend(TTL).await.unwrap();
+    assert!(redlock.inspect("a").await.unwrap().is_held_by(&guard));
+    guard.release().await.unwrap();
+    let both = redlock.lock(["a", "b"], TTL).await.unwrap();
+    granted_by_all(&both).await;
+    both.release().await.unwrap();
+    redlock.close().await;
+    for server in &servers {
+        let denied = server.command(&["ACL", "LOG"]);
+        assert_eq!("", denied, "nothing was asked for in vain");
+    }
+}

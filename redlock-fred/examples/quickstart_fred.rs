@@ -52,7 +52,7 @@ fn nodes(arguments: &[String]) -> Result<Vec<Arc<dyn LockNode>>, Box<dyn std::er
             let real = |url| Ok(Arc::new(redlock_fred::node(url, &options)?) as Arc<dyn LockNode>);
             urls.split(',').map(real).collect()
         }
-        _ => Err("usage: quickstart [--nodes redis://host1,redis://host2,...]".into()),
+        _ => Err("usage: quickstart_fred [--nodes redis://host1,redis://host2,...]".into()),
     }
 }
 

@@ -1,0 +1,21 @@
+//! The examples, run.
+#![cfg(all(feature = "metrics", feature = "tokio"))]
+#![allow(clippy::unwrap_used)] // a panic is how a test reports
+
+use std::path::Path;
+use std::process::Command;
+
+#[test]
+fn observe() {
+    let tests = std::env::current_exe().unwrap();
+    let target = tests.parent().and_then(Path::parent).unwrap();
+    let program = target.join("examples/observe").with_extension(std::env::consts::EXE_EXTENSION);
+    assert!(program.exists(), "{} is missing: build it with `cargo build --examples`", program.display());
+    let output = Command::new(program).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}");
+    for part in ["renewed", "lock lost", "host-1:4242#", "redlock_attempts_total", "redlock_losses_total"] {
+        assert!(said.contains(part), "{part} is missing:\n{said}");
+    }
+    assert!(!said.contains("Token("), "{said}");
+}

@@ -1,0 +1,39 @@
+//! Bring your own client: the application has one of fred's for each server already, and the locks share it.
+//!
+//! `REDLOCK_NODES` are the servers, URLs with commas between; without it one on this machine.
+#![allow(clippy::print_stdout)] // an example shows what it does
+
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fred::prelude::{Builder, ClientLike, Config, KeysInterface, ReconnectPolicy};
+use redlock_fred::{LockNode, Options, Redlock, TokioRuntime, shared_node};
+
+const TTL: Duration = Duration::from_secs(5);
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let urls = std::env::var("REDLOCK_NODES").unwrap_or_else(|_| "redis://127.0.0.1".to_owned());
+    let options = Options::tokio();
+    let (mut nodes, mut clients) = (Vec::new(), Vec::new());
+    for url in urls.split(',') {
+        let mut builder = Builder::from_config(Config::from_url(url)?);
+        let client = builder.set_policy(ReconnectPolicy::new_exponential(0, 10, 1000, 2)).build()?;
+        client.init().await?;
+        let () = client.set("visits", 1, None, None, false).await?;
+        nodes.push(Arc::new(shared_node(url, &client, &options)) as Arc<dyn LockNode>);
+        clients.push(client);
+    }
+    let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
+
+    let guard = redlock.lock("a", TTL).await?;
+    println!("locked over {} clients of the application's", clients.len());
+    for client in &clients {
+        let () = client.incr("visits").await?;
+        let () = client.del("visits").await?;
+    }
+    guard.release().await?;
+    redlock.close().await;
+    Ok(())
+}

@@ -1,0 +1,184 @@
+//! A node over a client that the application has already.
+#![cfg(feature = "tokio")]
+#![allow(clippy::unwrap_used)] // a panic is how a test reports
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fred::clients::Client;
+use fred::interfaces::{ClientLike, KeysInterface};
+use fred::types::RespVersion;
+use fred::types::config::{Config, ReconnectPolicy, ServerConfig};
+use redlock_fred::{
+    Claim, ErrorKind, IntoResources, LockNode, NodeErrorKind, Options, Redlock, Released, Resource, Runtime,
+    Token, TokioRuntime, Ttl, Vote, shared_node,
+};
+use redlock_testkit::RedisServer;
+use redlock_testkit::conformance::Backend;
+use tokio::time::{sleep, timeout};
+
+/// Far above what anything here takes; what runs into it hangs.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+const TTL: Duration = Duration::from_secs(10);
+
+/// As an application has it: with a policy to reconnect, and all the replays that fred has by default.
+async fn client(server: &RedisServer, version: RespVersion) -> Client {
+    let config = Config {
+        server: ServerConfig::new_centralized("127.0.0.1", server.port()),
+        version,
+        ..Config::default()
+    };
+    let client = Client::new(config, None, None, Some(ReconnectPolicy::new_constant(0, 20)));
+    client.init().await.unwrap();
+    client
+}
+
+fn lent(server: &RedisServer, client: &Client) -> Arc<dyn LockNode> {
+    Arc::new(shared_node(format!("127.0.0.1:{}", server.port()), client, &Options::tokio()))
+}
+
+/// The suite, with a server of its own for each case.
+macro_rules! conforms {
+    ($name:ident, $version:expr) => {
+        mod $name {
+            use super::*;
+
+            struct Lent(RedisServer, tokio::runtime::Runtime);
+
+            impl Lent {
+                fn start() -> Self {
+                    let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+                    Self(RedisServer::start(), tokio)
+                }
+            }
+
+            impl Backend for Lent {
+                async fn node(&self) -> Arc<dyn LockNode> {
+                    lent(&self.0, &client(&self.0, $version).await)
+                }
+
+                async fn no_lock(&self) -> Option<Resource> {
+                    self.0.command(&["LPUSH", "a list", "x"]);
+                    Some(Resource::new("a list").unwrap())
+                }
+
+                fn block_on(&self, case: impl Future<Output = ()>) {
+                    self.1.block_on(case);
+                }
+
+                fn runtime(&self) -> Arc<dyn Runtime> {
+                    Arc::new(TokioRuntime::new())
+                }
+            }
+
+            redlock_testkit::conformance!(Lent::start());
+        }
+    };
+}
+conforms!(in_resp2, RespVersion::RESP2);
+conforms!(in_resp3, RespVersion::RESP3);
+
+fn claim() -> Claim {
+    Claim::new("a".into_resources().unwrap(), Token::from_bytes("mine"))
+}
+
+async fn votes(node: &dyn LockNode) -> bool {
+    matches!(
+        timeout(Duration::from_millis(100), node.acquire(&claim(), Ttl::new(TTL).unwrap())).await,
+        Ok(Ok(Vote::Granted))
+    )
+}
+
+async fn until(is_so: impl AsyncFn() -> bool) {
+    let wait = async {
+        while !is_so().await {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(PATIENCE, wait).await.expect("it hangs");
+}
+
+#[tokio::test]
+async fn the_application_and_the_locks_share_a_client() {
+    let servers = RedisServer::start_many(3);
+    let (mut nodes, mut clients) = (Vec::new(), Vec::new());
+    for server in &servers {
+        let client = client(server, RespVersion::RESP2).await;
+        nodes.push(lent(server, &client));
+        clients.push(client);
+    }
+    let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build().unwrap();
+    let guard = redlock.lock("a", TTL).await.unwrap();
+    assert!(redlock.try_lock("a", TTL).await.unwrap().is_none());
+    let (): () = clients[0].set("mine", 1, None, None, false).await.unwrap();
+    assert_eq!(Released::Held, guard.release().await.unwrap());
+    redlock.close().await;
+    assert_eq!(["mine"], servers[0].keys()[..]);
+    for server in &servers {
+        let clients = server.command(&["CLIENT", "LIST"]);
+        assert_eq!(1, clients.lines().filter(|line| !line.contains("cmd=client")).count(), "{clients}");
+        let tracking = clients.lines().find(|line| !line.contains("cmd=client")).unwrap();
+        assert!(tracking.contains("flags=N "), "tracking is the application's to switch on: {tracking}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_reconnects_brings_the_node_back_and_replays_nothing() {
+    let server = RedisServer::start();
+    let client = client(&server, RespVersion::RESP2).await;
+    let node = lent(&server, &client);
+    assert!(votes(&*node).await);
+    server.kill();
+    until(async || {
+        let outcome = timeout(PATIENCE, node.release(&claim())).await.expect("it hangs");
+        outcome.is_err_and(|error| error.kind() == NodeErrorKind::Unavailable)
+    })
+    .await;
+    server.restart();
+    until(async || client.is_connected()).await;
+    assert_eq!((0, 0), (server.commandstats("set"), server.commandstats("eval")), "none of ours was kept");
+    until(async || votes(&*node).await).await;
+    assert_eq!(None, node.connection(), "it may be another socket at any time");
+}
+
+#[tokio::test]
+async fn what_is_in_flight_when_the_server_dies_is_not_sent_again() {
+    let server = RedisServer::start();
+    let client = client(&server, RespVersion::RESP2).await;
+    let node = lent(&server, &client);
+    assert!(votes(&*node).await);
+    server.pause();
+    let mine = claim();
+    let (outcome, ()) = tokio::join!(timeout(PATIENCE, node.acquire(&mine, Ttl::new(TTL).unwrap())), async {
+        sleep(Duration::from_millis(50)).await; // after this it is in flight
+        server.restart();
+    });
+    assert_eq!(NodeErrorKind::Unknown, outcome.expect("it hangs").unwrap_err().kind());
+    until(async || client.is_connected()).await;
+    assert_eq!(0, server.commandstats("set"));
+    assert!(server.keys().is_empty());
+}
+
+#[tokio::test]
+async fn what_a_hung_server_carries_out_late_is_undone() {
+    let servers = RedisServer::start_many(3);
+    let mut nodes = Vec::new();
+    for server in &servers {
+        nodes.push(lent(server, &client(server, RespVersion::RESP2).await));
+    }
+    let redlock = Redlock::builder(TokioRuntime::new())
+        .nodes(nodes)
+        .node_timeout(Duration::from_millis(100))
+        .build()
+        .unwrap();
+    redlock.lock("a", TTL).await.unwrap().release().await.unwrap();
+    servers[1..].iter().for_each(RedisServer::pause);
+    for _ in 0..5 {
+        let kind = redlock.lock("a", TTL).wait(Duration::ZERO).await.unwrap_err().kind();
+        assert_eq!(ErrorKind::NoQuorum, kind);
+    }
+    servers[1..].iter().for_each(RedisServer::resume);
+    timeout(PATIENCE, redlock.close()).await.expect("what hung is not undone");
+    assert!(servers.iter().all(|server| server.keys().is_empty()));
+}

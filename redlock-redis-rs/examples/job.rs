@@ -1,0 +1,75 @@
+//! A nightly job that every machine starts and one runs: its lock is kept alive for as long as the job takes, and the job
+//! stops when the lock is lost.
+#![allow(clippy::print_stdout)] // an example shows what it does
+
+mod nodes;
+
+use std::time::Duration;
+
+use redlock_redis_rs::{Error, ErrorKind, KeepAlive, Lease, Redlock};
+use tokio::time::sleep;
+
+/// For how long a machine that dies keeps the others from starting. The job may take longer.
+const TTL: Duration = Duration::from_secs(3);
+
+/// What is certainly too long for the job.
+const LIMIT: Duration = Duration::from_secs(60);
+
+#[tokio::main]
+async fn main() -> Result<(), Error> {
+    let nodes = nodes::Nodes::find()?;
+    let mut machines = Vec::new();
+    for machine in 1..=4 {
+        machines.push(tokio::spawn(nightly(machine, nodes.redlock()?)));
+    }
+    let mut runs = 0;
+    for machine in machines {
+        runs += usize::from(machine.await.expect("it does not panic")?);
+    }
+    assert_eq!(1, runs);
+    overrun(&nodes.redlock()?).await
+}
+
+/// Whether this machine has run the job.
+async fn nightly(machine: u32, redlock: Redlock) -> Result<bool, Error> {
+    let keep_alive = KeepAlive::new().max_hold(LIMIT);
+    let Some(guard) = redlock.try_lock("nightly", TTL).keep_alive(keep_alive).await? else {
+        println!("machine {machine}: another one runs it");
+        return Ok(false);
+    };
+    let finished = tokio::select! {
+        biased; // the loss first: no step of the job without the lock
+        loss = guard.lost() => {
+            println!("machine {machine}: stopped, {loss}");
+            false
+        }
+        () = job(guard.lease()) => {
+            println!("machine {machine}: done");
+            true
+        }
+    };
+    guard.release().await?;
+    Ok(finished)
+}
+
+async fn job(lease: Lease) {
+    for step in 1..=3 {
+        assert!(lease.is_held(), "step {step}");
+        sleep(Duration::from_millis(200)).await;
+    }
+}
+
+/// The same in one call: `run` keeps the lock alive, stops the work at the loss, and releases.
+async fn overrun(redlock: &Redlock) -> Result<(), Error> {
+    let short = KeepAlive::new().max_hold(Duration::from_millis(600));
+    let endless = async |_lease| loop {
+        sleep(Duration::from_millis(10)).await;
+    };
+    let outcome: Result<(), Error> =
+        redlock.lock("overrun", Duration::from_millis(300)).keep_alive(short).run(endless).await;
+    let error = outcome.expect_err("it never ends by itself");
+    assert_eq!(ErrorKind::Lost, error.kind());
+    println!("a job that does not end: {error}");
+    redlock.close().await;
+    Ok(())
+}

@@ -1,0 +1,26 @@
+//! Where the examples lock: on the servers in `REDLOCK_NODES`, URLs with commas between, or on five embedded fake ones.
+
+use std::sync::Arc;
+
+use redlock_redis_rs::{Error, LockNode, Options, Redlock, TokioRuntime, node};
+use redlock_testkit::MemoryNode;
+
+pub(crate) struct Nodes(Vec<Arc<dyn LockNode>>);
+
+impl Nodes {
+    pub(crate) fn find() -> Result<Self, Error> {
+        let Ok(urls) = std::env::var("REDLOCK_NODES") else {
+            return Ok(Self(
+                (1..=5).map(|number| MemoryNode::new(format!("fake-{number}")).into()).collect(),
+            ));
+        };
+        let options = Options::tokio();
+        let node = |url: &str| Ok(Arc::new(node(url.trim(), &options)?) as Arc<dyn LockNode>);
+        Ok(Self(urls.split(',').map(node).collect::<Result<_, Error>>()?))
+    }
+
+    /// Another one at each call, as another machine has it.
+    pub(crate) fn redlock(&self) -> Result<Redlock, Error> {
+        Redlock::builder(TokioRuntime::new()).nodes(self.0.clone()).build()
+    }
+}

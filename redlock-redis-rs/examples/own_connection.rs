@@ -1,0 +1,40 @@
+//! Bring your own connection: the application has one to each server already, and the locks share it.
+//!
+//! `REDLOCK_NODES` are the servers, URLs with commas between; without it one on this machine.
+#![allow(clippy::print_stdout)] // an example shows what it does
+
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::{AsyncTypedCommands, Client};
+use redlock_redis_rs::{LockNode, Options, Redlock, TokioRuntime, shared_node};
+
+const TTL: Duration = Duration::from_secs(5);
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let urls = std::env::var("REDLOCK_NODES").unwrap_or_else(|_| "redis://127.0.0.1".to_owned());
+    let options = Options::tokio();
+    let (mut nodes, mut connections) = (Vec::new(), Vec::new());
+    for url in urls.split(',') {
+        let client = Client::open(url)?;
+        // One that reconnects by itself; a `MultiplexedConnection` that is lost stays lost.
+        let mut connection = client.get_connection_manager().await?;
+        connection.set("visits", 1).await?;
+        let label = client.get_connection_info().addr().to_string();
+        nodes.push(Arc::new(shared_node(label, connection.clone(), &options)) as Arc<dyn LockNode>);
+        connections.push(connection);
+    }
+    let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
+
+    let guard = redlock.lock("a", TTL).await?;
+    println!("locked over {} connections of the application's", connections.len());
+    for connection in &mut connections {
+        connection.incr("visits", 1).await?;
+        connection.del("visits").await?;
+    }
+    guard.release().await?;
+    redlock.close().await;
+    Ok(())
+}

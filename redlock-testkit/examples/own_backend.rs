@@ -1,0 +1,81 @@
+//! A backend of one's own, over a map in this process: all that a `LockNode` needs. The suite proves it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use redlock_core::{Claim, Instant, LockNode, NodeError, Refusal, Resource, Token, Ttl, Vote};
+use redlock_core::{async_trait, boot_time};
+
+/// One independent lock server. Clones are clients of the same one.
+#[derive(Clone, Default)]
+struct InProcess(Arc<Mutex<HashMap<Resource, (Token, Instant)>>>);
+
+impl InProcess {
+    /// What is held, without what has expired.
+    fn held(&self) -> MutexGuard<'_, HashMap<Resource, (Token, Instant)>> {
+        let mut held = self.0.lock().expect("nothing panics while it has the map");
+        held.retain(|_, (_, deadline)| *deadline > boot_time());
+        held
+    }
+}
+
+#[async_trait]
+impl LockNode for InProcess {
+    fn label(&self) -> &str {
+        "in-process"
+    }
+
+    async fn acquire(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
+        let mut held = self.held();
+        let theirs = |resource| held.get(resource).is_some_and(|(token, _)| token != claim.token());
+        if claim.resources().iter().any(theirs) {
+            return Ok(Vote::Refused(Refusal::default()));
+        }
+        for resource in claim.resources() {
+            held.entry(resource.clone()).or_insert((claim.token().clone(), boot_time() + ttl.as_duration()));
+        }
+        Ok(Vote::Granted)
+    }
+
+    async fn extend(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
+        let mut held = self.held();
+        let ours = |resource| held.get(resource).is_some_and(|(token, _)| token == claim.token());
+        if !claim.resources().iter().all(ours) {
+            return Ok(Vote::Refused(Refusal::default()));
+        }
+        for (_, deadline) in claim.resources().iter().filter_map(|resource| held.get_mut(resource)) {
+            *deadline = (*deadline).max(boot_time() + ttl.as_duration());
+        }
+        Ok(Vote::Granted)
+    }
+
+    async fn release(&self, claim: &Claim) -> Result<Vote, NodeError> {
+        let mut held = self.held();
+        let before = held.len();
+        held.retain(|resource, (token, _)| token != claim.token() || !claim.resources().contains(resource));
+        Ok(if held.len() < before { Vote::Granted } else { Vote::Refused(Refusal::default()) })
+    }
+}
+
+/// Each call makes another client of the server.
+impl redlock_testkit::conformance::Backend for InProcess {
+    async fn node(&self) -> Arc<dyn LockNode> {
+        Arc::new(self.clone())
+    }
+}
+
+/// Every case of the suite, as `redlock_testkit::conformance!(InProcess::default());` makes tests of them.
+fn main() {
+    for case in redlock_testkit::conformance::cases() {
+        redlock_testkit::conformance::run(&InProcess::default(), case);
+    }
+}
+
+#[cfg(test)]
+redlock_testkit::conformance!(InProcess::default());
+
+#[test]
+fn a_backend_is_short() {
+    let (backend, _) = include_str!("own_backend.rs").split_once("/// Each call makes").unwrap();
+    assert!(backend.lines().count() < 60, "{}", backend.lines().count());
+}
