@@ -43,9 +43,8 @@ impl LockNode for InProcess {
         if !claim.resources().iter().all(ours) {
             return Ok(Vote::Refused(Refusal::default()));
         }
-        for (_, deadline) in claim.resources().iter().filter_map(|resource| held.get_mut(resource)) {
-            *deadline = (*deadline).max(boot_time() + ttl.as_duration());
-        }
+        let claimed = held.iter_mut().filter(|(resource, _)| claim.resources().contains(resource));
+        claimed.for_each(|(_, (_, deadline))| *deadline = (*deadline).max(boot_time() + ttl.as_duration()));
         Ok(Vote::Granted)
     }
 
