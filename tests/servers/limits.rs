@@ -121,7 +121,11 @@ async fn the_documented_rights_are_enough() {
     both.release().await.unwrap();
     redlock.close().await;
     for server in &servers {
-        let denied = server.command(&["ACL", "LOG"]);
-        assert_eq!("", denied, "nothing was asked for in vain");
+        let log = server.command(&["ACL", "LOG"]);
+        let denied = log.lines().zip(log.lines().skip(1)).filter(|(field, _)| *field == "object");
+        // By which a client tells its name, from 7.2 on: servers before that know no such right.
+        let denied: Vec<_> =
+            denied.map(|(_, object)| object).filter(|object| *object != "client|setinfo").collect();
+        assert!(denied.is_empty(), "asked for in vain: {denied:?}");
     }
 }
