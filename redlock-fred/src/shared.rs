@@ -73,7 +73,7 @@ impl redlock_wire::Connection for Shared {
 
     /// It does not tell.
     async fn lost(&self) {
-        pending().await
+        pending::<()>().await;
     }
 }
 

@@ -66,7 +66,7 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> redlock_wire::Connection
 
     /// It does not tell.
     async fn lost(&self) {
-        pending().await
+        pending::<()>().await;
     }
 }
 
