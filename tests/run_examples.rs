@@ -1,4 +1,5 @@
 //! The examples do what they say, on embedded fake nodes and on real servers, and leave nothing behind.
+#![allow(clippy::unwrap_used)] // a panic is how a test reports
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,4 +1,5 @@
 //! A real server that speaks TLS, with a certificate of its own authority.
+#![allow(clippy::unwrap_used)] // a panic is how a test reports
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};

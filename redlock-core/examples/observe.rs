@@ -1,6 +1,7 @@
 //! What operators see: events through `tracing`, counters and histograms through `metrics`. `docs/observability.md` has
 //! all names. The nodes are fake ones; a real service differs in where the output goes.
 #![allow(clippy::print_stdout)] // an example shows what it does
+#![allow(clippy::disallowed_methods)] // an application asks its runtime itself
 
 use std::time::Duration;
 

@@ -21,7 +21,7 @@ impl InProcess {
 
 #[async_trait]
 impl LockNode for InProcess {
-    fn label(&self) -> &str {
+    fn label(&self) -> &'static str {
         "in-process"
     }
 

@@ -54,7 +54,7 @@ async fn pair(name: &str, prefix: &str, command: &[String], rounds: usize) -> Re
     let servers = RedisServer::start_many(5);
     let urls: Vec<_> = servers.iter().map(RedisServer::url).collect();
     let redlock = ours(&urls, prefix)?;
-    let mut theirs = Peer::start(command, &urls).await?;
+    let mut theirs = Peer::start(command, &urls)?;
 
     exclude(&redlock, &mut theirs, &servers).await?;
 

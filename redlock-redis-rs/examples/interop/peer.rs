@@ -24,7 +24,7 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    pub(crate) async fn start(command: &[String], urls: &[String]) -> Result<Self, Box<dyn Error>> {
+    pub(crate) fn start(command: &[String], urls: &[String]) -> Result<Self, Box<dyn Error>> {
         let (program, arguments) = command.split_first().ok_or("a client without a command")?;
         let mut process = Command::new(program)
             .args(arguments)
