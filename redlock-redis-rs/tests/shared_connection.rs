@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::aio::ConnectionLike;
+use redis::aio::{ConnectionLike, ConnectionManagerConfig};
 use redis::{AsyncConnectionConfig, Client, cmd};
 use redlock_redis_rs::{
     Claim, ErrorKind, IntoResources, LockNode, NodeErrorKind, Options, Redlock, Released, Resource, Runtime,
@@ -24,15 +24,17 @@ fn client(server: &RedisServer) -> Client {
     Client::open(server.url()).unwrap()
 }
 
-/// In RESP2, which the client has by default.
+/// In RESP2, which the client has by default. Without the client's own limit of 500 ms, which a busy machine exceeds.
 async fn multiplexed(server: &RedisServer) -> Arc<dyn LockNode> {
-    lent(server, client(server).get_multiplexed_async_connection().await.unwrap())
+    let config = AsyncConnectionConfig::new().set_response_timeout(None);
+    lent(server, client(server).get_multiplexed_async_connection_with_config(&config).await.unwrap())
 }
 
-/// In RESP3.
+/// In RESP3, and without the limit.
 async fn managed(server: &RedisServer) -> Arc<dyn LockNode> {
     let client = Client::open(format!("{}/?protocol=resp3", server.url())).unwrap();
-    lent(server, client.get_connection_manager().await.unwrap())
+    let config = ConnectionManagerConfig::new().set_response_timeout(None);
+    lent(server, client.get_connection_manager_with_config(config).await.unwrap())
 }
 
 fn lent(
