@@ -19,34 +19,34 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a server that came back may take to vote again.
 const HEALED: Duration = Duration::from_secs(1);
 
-fn claim(resources: impl IntoResources, token: &str) -> Claim {
+pub(crate) fn claim(resources: impl IntoResources, token: &str) -> Claim {
     Claim::new(resources.into_resources().unwrap(), Token::from_bytes(token))
 }
 
-fn ttl(millis: u64) -> Ttl {
+pub(crate) fn ttl(millis: u64) -> Ttl {
     Ttl::new(Duration::from_millis(millis)).unwrap()
 }
 
-fn minute() -> Ttl {
+pub(crate) fn minute() -> Ttl {
     ttl(60_000)
 }
 
-fn node_of(server: &RedisServer) -> Node {
+pub(crate) fn node_of(server: &RedisServer) -> Node {
     node(server.url(), &Options::tokio()).unwrap()
 }
 
-const GRANTED: Result<Vote, NodeErrorKind> = Ok(Vote::Granted);
+pub(crate) const GRANTED: Result<Vote, NodeErrorKind> = Ok(Vote::Granted);
 
-fn refused_by(token: &str) -> Vote {
+pub(crate) fn refused_by(token: &str) -> Vote {
     Vote::Refused(Refusal::by(Token::from_bytes(token)))
 }
 
-fn nothing_there() -> Vote {
+pub(crate) fn nothing_there() -> Vote {
     Vote::Refused(Refusal::default())
 }
 
 /// The outcome with the kind of its error, without the time that a refusal tells: that is never the same twice.
-fn of(outcome: Result<Vote, NodeError>) -> Result<Vote, NodeErrorKind> {
+pub(crate) fn of(outcome: Result<Vote, NodeError>) -> Result<Vote, NodeErrorKind> {
     match outcome {
         Ok(Vote::Refused(mut refusal)) => {
             refusal.remaining = None;
@@ -80,7 +80,7 @@ async fn until_it_votes(node: &Node) -> Duration {
     start.elapsed()
 }
 
-fn pttl(server: &RedisServer, key: &str) -> i64 {
+pub(crate) fn pttl(server: &RedisServer, key: &str) -> i64 {
     server.command(&["PTTL", key]).parse().unwrap()
 }
 

@@ -4,6 +4,8 @@ use redlock_fred as adapter;
 
 #[path = "../../tests/conformance.rs"]
 mod conformance;
+#[path = "../../tests/counters.rs"]
+mod counters;
 #[path = "../../tests/node.rs"]
 mod node;
 #[path = "../../tests/scripted.rs"]

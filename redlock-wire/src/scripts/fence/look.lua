@@ -4,7 +4,7 @@
 -- Answer, instead of what the script says: {0, token, PTTL}: held by another; {-1, position}: another type;
 -- {-2, position}: a counter that is no counter.
 local count = #KEYS / 2
-local absent, short, counter, uncounted = {}, {}, 0, false
+local absent, short, counts, counter, uncounted = {}, {}, {}, 0, false
 for position = 1, count do
     local held = redis.pcall('GET', KEYS[position])
     if not held then
@@ -28,12 +28,19 @@ for position = 1, count do
     else
         local number = string.find(kept, '^%d+$') and tonumber(kept)
         if not number or number >= 2^53 then return {-2, position} end
+        counts[position] = kept
         if number > counter then counter = number end
     end
 end
 local function fill()
     for _, key in ipairs(absent) do redis.call('SET', key, ARGV[1], 'PX', ARGV[2]) end
 end
+-- A counter that is at the number already only lives on: that takes no memory, which the server may have run out of.
 local function count_to(number)
-    for position = 1, count do redis.call('SET', KEYS[count + position], number, 'PX', ARGV[3]) end
+    for position = 1, count do
+        if counts[position] == number then redis.call('PEXPIRE', KEYS[count + position], ARGV[3]) end
+    end
+    for position = 1, count do
+        if counts[position] ~= number then redis.call('SET', KEYS[count + position], number, 'PX', ARGV[3]) end
+    end
 end
