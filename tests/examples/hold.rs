@@ -3,16 +3,21 @@
 //
 // `hold run NODES RESOURCE TTL`: runs the work under the lock
 // `hold keep NODES RESOURCE TTL`: keeps the lock alive, and works until it is told of the loss
+// `hold write NODES RESOURCE TTL STORE SCRIPT VALUE`: takes a fenced lock, and for every line that it reads writes to what
+// the lock protects, a value in the server on that port, without looking at its lease again
 // `hold detach NODES RESOURCE TTL`: locks, and gives the lease away as JSON
+// `hold detach-fenced NODES RESOURCE TTL`: the same of a fenced lock
 // `hold resume NODES`: goes on with the lease that it reads, and extends it for every further line
 // `hold release NODES`: releases the lease that it reads
 //
 // NODES are URLs with commas between, TTL is in milliseconds.
 
 use std::error::Error;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
 use std::time::Duration;
 
-use adapter::{DetachedLease, KeepAlive, Lease, Redlock};
+use adapter::{DetachedLease, Guard, KeepAlive, Lease, Redlock};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 #[tokio::main(flavor = "current_thread")]
@@ -24,7 +29,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
     match (*how, lock) {
         ("run", [resource, ttl]) => run(&redlock, resource, ttl.parse()?).await?,
         ("keep", [resource, ttl]) => keep(&redlock, resource, ttl.parse()?).await?,
-        ("detach", [resource, ttl]) => detach(&redlock, resource, ttl.parse()?).await?,
+        ("write", [resource, ttl, store @ ..]) => write(&redlock, resource, ttl.parse()?, store).await?,
+        ("detach", [resource, ttl]) => detach(redlock.lock(*resource, millis(ttl)?).await?).await?,
+        ("detach-fenced", [resource, ttl]) => {
+            detach(redlock.lock(*resource, millis(ttl)?).fenced().await?).await?;
+        }
         ("resume", []) => resume(&redlock).await?,
         ("release", []) => {
             let lease = read_lease(&mut input()).await?;
@@ -70,10 +79,39 @@ async fn work(lease: &Lease, pause: Duration) {
     }
 }
 
-async fn detach(redlock: &Redlock, resource: &str, ttl: u64) -> Result<(), Box<dyn Error>> {
-    let guard = redlock.lock(resource, Duration::from_millis(ttl)).await?;
+/// Writes with the fencing token, through a script of the resource's own that says whether it takes it.
+async fn write(redlock: &Redlock, resource: &str, ttl: u64, store: &[&str]) -> Result<(), Box<dyn Error>> {
+    let [port, script, value] = store else { return Err("where to write, by what script, and what?".into()) };
+    let guard = redlock.lock(resource, Duration::from_millis(ttl)).fenced().await?;
+    let token = guard.fencing_token().ok_or("a fenced lock without a token")?.to_string();
+    println!("held with {token}");
+    let mut lines = input();
+    while lines.recv().await.is_some() {
+        let taken = ask(port, &["EVAL", script, "1", resource, &token, value])?;
+        println!("{}", if taken == ":1" { "written" } else { "refused" });
+    }
+    Ok(())
+}
+
+/// One command to a server, and the first line of its answer. By hand, because adapters show nothing of their clients.
+fn ask(port: &str, words: &[&str]) -> Result<String, Box<dyn Error>> {
+    let mut connection = TcpStream::connect(format!("127.0.0.1:{port}"))?;
+    let words = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len()));
+    let command = format!("*{}\r\n{}", words.len(), words.collect::<String>());
+    connection.write_all(command.as_bytes())?;
+    let mut answer = String::new();
+    BufReader::new(connection).read_line(&mut answer)?;
+    Ok(answer.trim_end().to_owned())
+}
+
+/// Gives the lease away.
+async fn detach(guard: Guard) -> Result<(), Box<dyn Error>> {
     println!("{}", serde_json::to_string(&guard.detach().await)?);
     Ok(())
+}
+
+fn millis(text: &str) -> Result<Duration, Box<dyn Error>> {
+    Ok(Duration::from_millis(text.parse()?))
 }
 
 async fn resume(redlock: &Redlock) -> Result<(), Box<dyn Error>> {
@@ -87,7 +125,10 @@ async fn resume(redlock: &Redlock) -> Result<(), Box<dyn Error>> {
             return Ok(());
         }
     };
-    println!("held");
+    match guard.fencing_token() {
+        Some(token) => println!("held with {token}"),
+        None => println!("held"),
+    }
     while lines.recv().await.is_some() {
         guard.extend(lease.ttl()).await?;
         println!("extended");

@@ -8,6 +8,8 @@ mod cancelled;
 mod contention;
 mod costs;
 mod extension;
+mod fencing;
+mod grants;
 mod healthy;
 mod interop;
 mod keepalive;
@@ -17,6 +19,7 @@ mod minority_down;
 mod processes;
 mod reconnect;
 mod runtimes;
+mod stale;
 mod waiting;
 mod work;
 

@@ -13,14 +13,14 @@ use crate::adapter::{DetachedLease, KeepAlive, Released};
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The example `hold`. Dropped, it is killed.
-struct Holder {
+pub(super) struct Holder {
     child: Child,
     input: Option<ChildStdin>,
     lines: Receiver<String>,
 }
 
 impl Holder {
-    fn start(servers: &[RedisServer], how: &str, lock: &[&str]) -> Self {
+    pub(super) fn start(servers: &[RedisServer], how: &str, lock: &[&str]) -> Self {
         let nodes: Vec<_> = servers.iter().map(RedisServer::url).collect();
         let mut command = Command::new(example("hold"));
         command.arg(how).arg(nodes.join(",")).args(lock).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -34,31 +34,31 @@ impl Holder {
         Self { child, input, lines }
     }
 
-    fn says(&self) -> String {
+    pub(super) fn says(&self) -> String {
         self.lines.recv_timeout(PATIENCE).unwrap()
     }
 
     /// Gives it a line to read.
-    fn tell(&mut self, line: &str) {
+    pub(super) fn tell(&mut self, line: &str) {
         writeln!(self.input.as_mut().unwrap(), "{line}").unwrap();
     }
 
-    fn nothing_more_to_read(&mut self) {
+    pub(super) fn nothing_more_to_read(&mut self) {
         self.input = None;
     }
 
     /// Stops it with `SIGSTOP`; when this returns it does nothing any more.
-    fn stop(&self) {
+    pub(super) fn stop(&self) {
         kill_process(self.pid(), Signal::STOP).unwrap();
         waitid(WaitId::Pid(self.pid()), WaitIdOptions::STOPPED).unwrap();
     }
 
-    fn go_on(&self) {
+    pub(super) fn go_on(&self) {
         kill_process(self.pid(), Signal::CONT).unwrap();
     }
 
     /// Waits for its end, after which it has nothing more to say.
-    fn ends(&mut self) {
+    pub(super) fn ends(&mut self) {
         assert_eq!(Err(RecvTimeoutError::Disconnected), self.lines.recv_timeout(PATIENCE));
         assert!(self.child.wait().unwrap().success());
     }
@@ -78,7 +78,10 @@ impl Drop for Holder {
 
 /// What one adapter's process gives away, as text.
 fn detached(servers: &[RedisServer], ttl: &str) -> String {
-    let mut holder = Holder::start(servers, "detach", &["a", ttl]);
+    given_away(Holder::start(servers, "detach", &["a", ttl]))
+}
+
+fn given_away(mut holder: Holder) -> String {
     let lease = holder.says();
     holder.ends();
     lease
@@ -166,6 +169,28 @@ async fn a_lease_goes_from_process_to_process() {
     guard.keep_alive(KeepAlive::new());
     assert_eq!(Released::Held, guard.release().await.unwrap());
     nothing_left(&redlock, &servers).await;
+}
+
+#[tokio::test]
+async fn a_fencing_token_goes_with_its_lease_from_process_to_process() {
+    let servers = five();
+    let lease = given_away(Holder::start(&servers, "detach-fenced", &["a", "60000"]));
+    let detached: DetachedLease = serde_json::from_str(&lease).unwrap();
+    let token = detached.fencing_token().unwrap();
+    assert!(lease.contains(&format!("\"fencing_token\":{token}}}")), "{lease}");
+
+    let mut holder = Holder::start(&servers, "resume", &[]);
+    holder.tell(&lease);
+    assert_eq!(format!("held with {token}"), holder.says());
+    holder.tell("");
+    assert_eq!("extended", holder.says());
+    holder.nothing_more_to_read();
+    assert_eq!("released: Held", holder.says());
+    holder.ends();
+
+    let next = given_away(Holder::start(&servers, "detach-fenced", &["a", "60000"]));
+    let next: DetachedLease = serde_json::from_str(&next).unwrap();
+    assert!(next.fencing_token() > Some(token), "{next:?}");
 }
 
 #[tokio::test]

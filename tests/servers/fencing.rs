@@ -1,0 +1,243 @@
+//! Fenced locks on real servers: what they cost, and what is left of a lease where servers lose keys or counters.
+
+use super::*;
+use crate::adapter::{DetachedLease, FencingToken, LeaseState, NodeErrorKind, NodeReport, Released};
+
+const COUNTER: &str = "redlock:fence:{a}";
+
+fn fence(guard: &Guard) -> u64 {
+    guard.fencing_token().unwrap().as_u64()
+}
+
+/// A number beyond all times of the servers: from here on counters grow by one.
+fn ahead(server: &RedisServer) -> u64 {
+    let time = server.command(&["TIME"]);
+    (time.lines().next().unwrap().parse::<u64>().unwrap() + 86_400) * 1_000_000
+}
+
+fn set_counters<'a>(
+    servers: impl IntoIterator<Item = &'a RedisServer>,
+    numbers: impl IntoIterator<Item = u64>,
+) {
+    for (server, number) in servers.into_iter().zip(numbers) {
+        server.command(&["SET", COUNTER, &number.to_string()]);
+    }
+}
+
+fn counters(servers: &[RedisServer]) -> Vec<String> {
+    servers.iter().map(|server| server.command(&["GET", COUNTER])).collect()
+}
+
+/// A fenced lock of which nothing is on its way any more.
+async fn fenced_by_all(redlock: &Redlock) -> Guard {
+    let guard = redlock.lock("a", TTL).fenced().await.unwrap();
+    let all = async || guard.votes().iter().all(|node| matches!(node.outcome(), Outcome::Counted(_)));
+    eventually("all nodes grant", Duration::from_secs(5), all).await;
+    guard
+}
+
+fn scripts(servers: &[RedisServer]) -> Vec<u64> {
+    servers.iter().map(|server| server.commandstats("evalsha") + server.commandstats("eval")).collect()
+}
+
+fn growth(before: &[u64], servers: &[RedisServer]) -> Vec<u64> {
+    scripts(servers).iter().zip(before).map(|(after, before)| after - before).collect()
+}
+
+#[tokio::test]
+async fn a_steady_fenced_cycle_is_two_scripts_on_each_server() {
+    let servers = five();
+    let redlock = warm(&servers).await;
+    let start = ahead(&servers[0]);
+    set_counters(&servers, [start; 5]);
+    fenced_by_all(&redlock).await.release().await.unwrap(); // the servers know the script from now on
+    let before = scripts(&servers);
+    for cycle in 2..=11 {
+        let guard = fenced_by_all(&redlock).await;
+        assert_eq!((start + cycle, 5), (fence(&guard), guard.may_count()));
+        assert_eq!(Released::Held, guard.release().await.unwrap());
+    }
+    redlock.close().await;
+    assert_eq!(vec![20; 5], growth(&before, &servers));
+    assert_eq!(vec![(start + 11).to_string(); 5], counters(&servers));
+}
+
+#[tokio::test]
+async fn counters_that_differ_cost_one_more_script_once() {
+    let servers = five();
+    let redlock = warm(&servers).await;
+    // Without the other two it takes all three: the greatest counter is in every quorum.
+    servers[3..].iter().for_each(RedisServer::kill);
+    let start = ahead(&servers[0]);
+    set_counters(&servers[..3], [start + 5, start + 2, start]);
+    let cycle = async |token: u64| {
+        let before = scripts(&servers[..3]);
+        let guard = redlock.lock("a", TTL).fenced().await.unwrap();
+        assert_eq!(token, fence(&guard));
+        assert_eq!(vec![token.to_string(); 3], counters(&servers[..3]));
+        guard.release().await.unwrap();
+        growth(&before, &servers[..3])
+    };
+    cycle(start + 6).await; // the servers know the scripts from now on
+    assert_eq!(vec![2; 3], cycle(start + 7).await);
+    set_counters(&servers[..3], [start + 20, start + 8, start + 8]);
+    assert_eq!(vec![3; 3], cycle(start + 21).await);
+    assert_eq!(vec![2; 3], cycle(start + 22).await);
+}
+
+#[tokio::test]
+async fn tokens_grow_when_the_servers_forget_their_scripts() {
+    let servers = five();
+    let redlock = warm(&servers).await;
+    let mut last = 0;
+    for _ in 0..5 {
+        servers.iter().for_each(|server| drop(server.command(&["SCRIPT", "FLUSH"])));
+        let guard = redlock.lock("a", TTL).fenced().await.unwrap();
+        assert!(fence(&guard) > last);
+        last = fence(&guard);
+        servers.iter().for_each(|server| drop(server.command(&["SCRIPT", "FLUSH"])));
+        guard.extend(TTL).await.unwrap();
+        assert_eq!(Released::Held, guard.release().await.unwrap());
+    }
+}
+
+#[tokio::test]
+async fn several_resources_have_one_token() {
+    let servers = five();
+    let redlock = warm(&servers).await;
+    let start = ahead(&servers[0]);
+    set_counters(&servers, [start; 5]);
+    let both = redlock.lock(["b", "a"], TTL).fenced().await.unwrap();
+    assert_eq!(start + 1, fence(&both), "beyond that of either");
+    assert!(redlock.try_lock("b", TTL).fenced().await.unwrap().is_none());
+    both.release().await.unwrap();
+    for (resource, token) in [("b", start + 2), ("a", start + 2)] {
+        let guard = redlock.lock(resource, TTL).fenced().await.unwrap();
+        assert_eq!(token, fence(&guard), "the counter of each was raised");
+        guard.release().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn fenced_and_plain_locks_exclude_each_other() {
+    let servers = five();
+    let (redlock, other) = (warm(&servers).await, warm(&servers).await);
+    let plain = redlock.lock("a", TTL).await.unwrap();
+    assert_eq!(None, plain.fencing_token());
+    assert!(other.try_lock("a", TTL).fenced().await.unwrap().is_none());
+    plain.release().await.unwrap();
+    let fenced = fenced_by_all(&other).await;
+    assert!(redlock.try_lock("a", TTL).await.unwrap().is_none());
+    fenced.release().await.unwrap();
+    redlock.lock("a", TTL).await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_is_no_counter_is_told_by_the_error() {
+    let servers = five();
+    let redlock = warm(&servers).await;
+    for server in &servers[..3] {
+        server.command(&["RPUSH", COUNTER, "one"]);
+    }
+    let error = redlock.lock("a", TTL).fenced().await.unwrap_err();
+    assert_eq!(ErrorKind::NoQuorum, error.kind());
+    let nodes = std::error::Error::source(&error).unwrap().to_string();
+    assert!(nodes.contains("the counter of \"a\""), "{nodes}");
+    for node in &error.nodes()[..3] {
+        let Outcome::Failed(error) = node.outcome() else { panic!("{node}") };
+        assert_eq!(NodeErrorKind::Rejected, error.kind());
+    }
+    // A minority of them costs nothing.
+    servers[0].command(&["DEL", COUNTER]);
+    redlock.lock("a", TTL).fenced().await.unwrap().release().await.unwrap();
+    redlock.close().await;
+    assert!(servers.iter().all(|server| server.keys() == [COUNTER]), "only counters are left");
+}
+
+#[tokio::test]
+async fn an_evicted_counter_is_written_back_by_the_holder() {
+    let servers = five();
+    let redlock = warm(&servers).await;
+    let guard = fenced_by_all(&redlock).await;
+    let token = fence(&guard);
+    servers.iter().for_each(|server| drop(server.command(&["DEL", COUNTER])));
+    guard.extend(TTL).await.unwrap();
+    let back = async || counters(&servers) == vec![token.to_string(); 5];
+    eventually("all have it", Duration::from_secs(5), back).await;
+    assert_eq!((token, 5), (fence(&guard), guard.may_count()));
+}
+
+#[tokio::test]
+async fn a_minority_that_lost_everything_counts_again_unless_others_have_counted_there() {
+    let servers = five();
+    let (redlock, other) = (warm(&servers).await, warm(&servers).await);
+    let guard = fenced_by_all(&redlock).await;
+    let token = fence(&guard);
+    servers[..2].iter().for_each(|server| drop(server.command(&["FLUSHALL"])));
+    guard.extend(TTL).await.unwrap();
+    let back = async || counters(&servers) == vec![token.to_string(); 5];
+    eventually("they are refilled", Duration::from_secs(5), back).await;
+    assert_eq!((5, 10), (guard.may_count(), keys(&servers).len()));
+
+    servers[..2].iter().for_each(|server| drop(server.command(&["FLUSHALL"])));
+    set_counters(&servers[..2], [token; 2]);
+    assert!(other.try_lock("a", TTL).fenced().await.unwrap().is_none(), "a majority is held");
+    other.close().await;
+    guard.extend(TTL).await.unwrap();
+    eventually("two are superseded", Duration::from_secs(5), async || guard.may_count() == 3).await;
+    assert_eq!(LeaseState::Held, guard.state());
+    let beyond = counters(&servers)[..2].iter().all(|counter| counter.parse::<u64>().unwrap() > token);
+    assert!(beyond, "the attempt that failed has counted there");
+}
+
+#[tokio::test]
+async fn a_majority_that_lost_everything_loses_the_lock() {
+    let servers = five();
+    let redlock = warm(&servers).await;
+    let guard = fenced_by_all(&redlock).await;
+    servers[..3].iter().for_each(|server| drop(server.command(&["FLUSHALL"])));
+    assert_eq!(ErrorKind::Lost, guard.extend(TTL).await.unwrap_err().kind());
+    assert!(!guard.is_held());
+    assert_eq!(4, keys(&servers).len(), "without a quorum nothing is refilled");
+}
+
+#[tokio::test]
+async fn a_lease_that_was_superseded_is_held_and_never_extended() {
+    let servers = five();
+    let redlock = warm(&servers).await;
+    let guard = fenced_by_all(&redlock).await;
+    set_counters(&servers[..3], [fence(&guard) + 1; 3]);
+    let error = guard.extend(TTL).await.unwrap_err();
+    assert_eq!((ErrorKind::Superseded, false), (error.kind(), error.is_retryable()));
+    assert!(error.to_string().contains("newer fencing tokens were seen"), "{error}");
+    let newer = FencingToken::new(fence(&guard) + 1).unwrap();
+    let superseded = |node: &&NodeReport| matches!(node.outcome(), Outcome::Superseded(by) if *by == newer);
+    assert_eq!(3, error.nodes().iter().filter(superseded).count());
+    assert_eq!((2, LeaseState::Uncertain), (guard.may_count(), guard.state()));
+    assert!(guard.is_held(), "others are still kept out");
+    let again = guard.extend(TTL).await.unwrap_err();
+    assert_eq!(ErrorKind::Superseded, again.kind());
+    assert_eq!(Released::Held, guard.release().await.unwrap());
+
+    let next = fenced_by_all(&redlock).await;
+    assert!(next.fencing_token().unwrap() > newer, "{next:?}");
+}
+
+#[tokio::test]
+async fn a_fenced_lease_is_resumed_with_its_token() {
+    let servers = five();
+    let (redlock, other) = (warm(&servers).await, warm(&servers).await);
+    let guard = fenced_by_all(&redlock).await;
+    let token = fence(&guard);
+    let lease = serde_json::to_string(&guard.detach().await).unwrap();
+    assert!(lease.contains(&format!("\"fencing_token\":{token}")), "{lease}");
+    let lease: DetachedLease = serde_json::from_str(&lease).unwrap();
+    let resumed = other.resume(&lease).await.unwrap();
+    assert_eq!(token, fence(&resumed));
+    drop(resumed.detach().await);
+
+    // A newer one has counted on a majority: it is not resumed any more.
+    set_counters(&servers[..3], [token + 1; 3]);
+    assert_eq!(ErrorKind::Superseded, other.resume(&lease).await.unwrap_err().kind());
+    assert_eq!(Released::Held, other.release(&lease).await.unwrap());
+}
