@@ -39,7 +39,7 @@ pub(crate) struct Extension {
 pub(crate) async fn extend(lease: &Lease, extension: Extension) -> Result<(), Error> {
     match lease.look().state {
         LeaseState::Lost(_) if broken(Variant::ExpiredRevived) && lease.over().is_none() => {}
-        LeaseState::Lost(Loss::Expired | Loss::Unreachable) => {
+        LeaseState::Lost(Loss::Expired | Loss::Unreachable | Loss::Superseded) => {
             return Err(lease.error(ErrorKind::Expired, "has expired"));
         }
         LeaseState::Lost(loss) => {

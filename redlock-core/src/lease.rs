@@ -187,7 +187,8 @@ impl Lease {
     ///
     /// [`Invalid`](ErrorKind::Invalid) for a TTL out of bounds; [`Expired`](ErrorKind::Expired) when the lease was lost
     /// with time, since a loss is final (see [`state`](Lease::state)); [`Lost`](ErrorKind::Lost) when a quorum does not
-    /// hold the lock, or it was released; [`NoQuorum`](ErrorKind::NoQuorum) when too few nodes answered. A failed
+    /// hold the lock, or it was released; [`Superseded`](ErrorKind::Superseded) when a fenced lock can never be extended again
+    /// (see [`may_count`](Lease::may_count)); [`NoQuorum`](ErrorKind::NoQuorum) when too few nodes answered. A failed
     /// extension takes nothing away: the old deadline stands, unless a quorum says that the lock is not ours.
     ///
     /// # Cancel safety
@@ -489,7 +490,7 @@ impl Lease {
 
     /// How many nodes granted the acquisition.
     pub(crate) fn granted_at_first(&self) -> usize {
-        let granted = |node: &&NodeReport| matches!(node.outcome(), Outcome::Granted);
+        let granted = |node: &&NodeReport| matches!(node.outcome(), Outcome::Granted | Outcome::Counted(_));
         self.votes().iter().filter(granted).count()
     }
 

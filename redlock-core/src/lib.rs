@@ -8,7 +8,8 @@
 //! A lock with a time limit is no fence. At most one valid holder exists at a time **if** no node loses a key within its
 //! TTL, and no clock steps or runs beyond the drift factor. And a holder that is paused past its validity (a stopped
 //! process, a suspended machine) may go on as if it still held the lock: ask [`Lease::remaining`] before an effect, and
-//! where doing something twice would be a catastrophe, let the resource itself check.
+//! where doing something twice would be a catastrophe, let the resource itself check, with a
+//! [fencing token](LockRequest::fenced).
 //!
 //! # The words
 //!
@@ -57,6 +58,12 @@
 //! [`Lease::lost`] tells the loss, with its reason, before the validity has passed. For that nothing has to run but the
 //! task that waits: not the renewals, not the nodes. A lock goes to another process with [`Guard::detach`] and
 //! [`Redlock::resume`].
+//!
+//! # Fencing
+//!
+//! A [fenced](LockRequest::fenced) lock has a [`FencingToken`]: a number that grows with every grant. A resource that refuses
+//! smaller numbers than it has seen cannot be written by a holder that comes too late. `docs/fencing.md` in the repository
+//! has the rule by which independent nodes agree on such numbers, its conditions, and how a resource checks.
 //!
 //! # How it decides
 //!

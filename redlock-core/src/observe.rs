@@ -223,6 +223,7 @@ fn reason(loss: &Loss) -> &'static str {
     match loss {
         Loss::Expired => "expired",
         Loss::Unreachable => "unreachable",
+        Loss::Superseded => "superseded",
         Loss::NotOurs { .. } => "not_ours",
         Loss::Released => "released",
         Loss::Detached => "detached",

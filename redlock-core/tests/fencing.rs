@@ -236,8 +236,9 @@ fn a_lease_is_superseded_where_nodes_have_it_and_count_for_a_newer_one() {
         assert!(guard.is_held(), "others are still kept out");
         assert_eq!(LeaseState::Uncertain, guard.state());
 
-        assert_eq!(Loss::Expired, guard.lost().await);
+        assert_eq!(Loss::Superseded, guard.lost().await);
         assert!(guard.remaining() > Duration::ZERO, "told before the deadline");
+        assert_eq!(ErrorKind::Expired, kind(guard.extend(TTL).await), "a loss is final");
         assert_eq!(vec![Some(9), Some(9), Some(9), Some(1), Some(1)], world.counters());
         assert_eq!(Released::Held, guard.release().await.unwrap());
         world.nothing_left().await;

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::{MS, TTL, World, stranger, with_five};
-use redlock_core::{KeepAlive, Released, Ttl};
+use redlock_core::{FencingToken, KeepAlive, Released, Ttl};
 use redlock_testkit::{Fault, Operation};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -132,6 +132,26 @@ fn an_attempt_tells_its_votes_and_its_end() {
             told[3].fields
         );
         assert_eq!(" resources=\"a\" outcome=\"granted\" waited=0ns", told[5].fields);
+    });
+}
+
+#[test]
+fn a_fencing_token_is_told_and_so_is_the_round_that_confirms_it() {
+    recorded(async |world, recording| {
+        world.nodes[0].inner().set_counter("a", FencingToken::new(41));
+        let guard = world.redlock.lock("a", TTL).fenced().await.unwrap();
+        world.settle().await;
+        let told = recording.told();
+        let attempted = told.iter().find(|told| told.message == "attempted").unwrap();
+        assert!(attempted.fields.ends_with(" outcome=\"granted\" fencing_token=42"), "{attempted:?}");
+        let confirmed = told.iter().filter(|told| told.fields.contains("operation=\"confirm\""));
+        assert_eq!(3, confirmed.clone().count(), "by the votes that decided");
+        assert!(confirmed.clone().all(|vote| vote.spans == attempted.spans), "{told:?}");
+
+        world.nodes.iter().for_each(|node| node.inner().set_counter("a", FencingToken::new(43)));
+        guard.extend(TTL).await.unwrap_err();
+        let told = recording.of("vote");
+        assert!(told.iter().any(|vote| vote.fields.contains("outcome=\"superseded\"")), "{told:?}");
     });
 }
 

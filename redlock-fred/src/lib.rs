@@ -47,6 +47,12 @@
 //! | one attempt to connect: TCP, TLS, login, handshake | 300 ms, [`Options::connect_timeout`] | some four round trips around the world |
 //! | one request | core's node timeout, 200 ms, [`Builder::node_timeout`] | none of the client's own: core drops a request that is late, and undoes it |
 //!
+//! # Fencing
+//!
+//! [Fenced](LockRequest::fenced) locks have a counter beside each resource, a key such as `redlock:fence:{invoice:42}` that is
+//! kept for a day; [`Options::fence_prefix`] and [`Options::fence_retention`] change that. `docs/fencing.md` in the repository
+//! has the whole.
+//!
 //! # Rights
 //!
 //! What a node asks of its server; `docs/running-the-nodes.md` in the repository has the line for `ACL SETUSER`:
@@ -55,6 +61,7 @@
 //! |---|---|
 //! | locking | `SET`, `GET`, `EVAL`, `EVALSHA`, and in scripts `SET`, `GET`, `PTTL`, `PEXPIRE`, `DEL`; `TYPE` |
 //! | knowing the server; without it a refused attempt takes two commands | `INFO` |
+//! | fenced locks | `TIME`, in scripts; and the keys of the counters, `redlock:fence:*` |
 //! | short requests; without it scripts are sent whole | `SCRIPT LOAD` |
 //! | being woken; without it waiters poll | `CLIENT TRACKING`, `CLIENT CACHING`, `PTTL`, and RESP3 by `HELLO` |
 //!

@@ -75,7 +75,7 @@ impl Options {
     /// How long the counter of a resource is kept after the last fenced lock on it has expired. 24 h if not set; a minute at
     /// least.
     ///
-    /// It bounds what counters cost: some 150 bytes for each resource that was locked in that time. A counter that is gone
+    /// It bounds what counters cost: some 160 bytes for each resource that was locked in that time. A counter that is gone
     /// begins anew with the server's time, which is beyond every number it has given out.
     pub fn fence_retention(mut self, retention: Duration) -> Self {
         self.fence_retention = retention.max(Duration::from_secs(60));

@@ -23,7 +23,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let (nodes, grants): (_, u32) = (option("--nodes")?, option("--grants")?.parse()?);
     let mut file = OpenOptions::new().append(true).create(true).open(option("--file")?)?;
-    let (redlock, nodes) = counting(nodes.split(','))?;
+    let options = Options::tokio();
+    let nodes = counting(nodes.split(','), &options)?;
+    let clones = nodes.iter().map(|node| Arc::new(node.clone()) as Arc<dyn LockNode>);
+    let redlock = Builder::new(options.runtime()).nodes(clones).build()?;
     let (mut one_round, mut late, mut failed) = (0, 0, 0);
     for _ in 0..grants {
         let (guard, rounds) = loop {
@@ -55,18 +58,13 @@ async fn lock(redlock: &Redlock) -> Result<Guard, adapter::Error> {
     redlock.lock("numbered", TTL).fenced().wait_forever().await
 }
 
-/// With nodes that count what they are asked.
+/// Nodes that count what they are asked.
 fn counting<'a>(
     urls: impl Iterator<Item = &'a str>,
-) -> Result<(Redlock, Vec<Faulty<Node>>), Box<dyn std::error::Error>> {
-    let options = Options::tokio();
-    let runtime = options.runtime();
-    let mut nodes = Vec::new();
-    for url in urls {
-        nodes.push(Faulty::wrap(adapter::node(url, &options)?, Arc::clone(&runtime)).ordered().watching());
-    }
-    let clones = nodes.iter().map(|node| Arc::new(node.clone()) as Arc<dyn LockNode>);
-    Ok((Builder::new(runtime).nodes(clones).build()?, nodes))
+    options: &Options,
+) -> Result<Vec<Faulty<Node>>, adapter::Error> {
+    let wrap = |node| Faulty::wrap(node, options.runtime()).ordered().watching();
+    urls.map(|url| adapter::node(url, options).map(wrap)).collect()
 }
 
 /// How often any node was asked to confirm a token: nobody is, in an acquisition of one round.

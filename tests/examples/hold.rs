@@ -87,8 +87,8 @@ async fn write(redlock: &Redlock, resource: &str, ttl: u64, store: &[&str]) -> R
     println!("held with {token}");
     let mut lines = input();
     while lines.recv().await.is_some() {
-        let taken = ask(port, &["EVAL", script, "1", resource, &token, value])?;
-        println!("{}", if taken == ":1" { "written" } else { "refused" });
+        let answer = ask(port, &["EVAL", script, "1", resource, &token, value])?;
+        println!("{}", if answer == ":1" { "written" } else { "refused" });
     }
     Ok(())
 }

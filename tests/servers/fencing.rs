@@ -15,6 +15,12 @@ fn ahead(server: &RedisServer) -> u64 {
     (time.lines().next().unwrap().parse::<u64>().unwrap() + 86_400) * 1_000_000
 }
 
+fn to_all(servers: &[RedisServer], command: &[&str]) {
+    for server in servers {
+        server.command(command);
+    }
+}
+
 fn set_counters<'a>(
     servers: impl IntoIterator<Item = &'a RedisServer>,
     numbers: impl IntoIterator<Item = u64>,
@@ -91,11 +97,11 @@ async fn tokens_grow_when_the_servers_forget_their_scripts() {
     let redlock = warm(&servers).await;
     let mut last = 0;
     for _ in 0..5 {
-        servers.iter().for_each(|server| drop(server.command(&["SCRIPT", "FLUSH"])));
+        to_all(&servers, &["SCRIPT", "FLUSH"]);
         let guard = redlock.lock("a", TTL).fenced().await.unwrap();
         assert!(fence(&guard) > last);
         last = fence(&guard);
-        servers.iter().for_each(|server| drop(server.command(&["SCRIPT", "FLUSH"])));
+        to_all(&servers, &["SCRIPT", "FLUSH"]);
         guard.extend(TTL).await.unwrap();
         assert_eq!(Released::Held, guard.release().await.unwrap());
     }
@@ -126,7 +132,7 @@ async fn fenced_and_plain_locks_exclude_each_other() {
     assert_eq!(None, plain.fencing_token());
     assert!(other.try_lock("a", TTL).fenced().await.unwrap().is_none());
     plain.release().await.unwrap();
-    let fenced = fenced_by_all(&other).await;
+    let fenced = other.lock("a", TTL).fenced().await.unwrap();
     assert!(redlock.try_lock("a", TTL).await.unwrap().is_none());
     fenced.release().await.unwrap();
     redlock.lock("a", TTL).await.unwrap().release().await.unwrap();
@@ -160,7 +166,7 @@ async fn an_evicted_counter_is_written_back_by_the_holder() {
     let redlock = warm(&servers).await;
     let guard = fenced_by_all(&redlock).await;
     let token = fence(&guard);
-    servers.iter().for_each(|server| drop(server.command(&["DEL", COUNTER])));
+    to_all(&servers, &["DEL", COUNTER]);
     guard.extend(TTL).await.unwrap();
     let back = async || counters(&servers) == vec![token.to_string(); 5];
     eventually("all have it", Duration::from_secs(5), back).await;
@@ -173,13 +179,13 @@ async fn a_minority_that_lost_everything_counts_again_unless_others_have_counted
     let (redlock, other) = (warm(&servers).await, warm(&servers).await);
     let guard = fenced_by_all(&redlock).await;
     let token = fence(&guard);
-    servers[..2].iter().for_each(|server| drop(server.command(&["FLUSHALL"])));
+    to_all(&servers[..2], &["FLUSHALL"]);
     guard.extend(TTL).await.unwrap();
     let back = async || counters(&servers) == vec![token.to_string(); 5];
     eventually("they are refilled", Duration::from_secs(5), back).await;
     assert_eq!((5, 10), (guard.may_count(), keys(&servers).len()));
 
-    servers[..2].iter().for_each(|server| drop(server.command(&["FLUSHALL"])));
+    to_all(&servers[..2], &["FLUSHALL"]);
     set_counters(&servers[..2], [token; 2]);
     assert!(other.try_lock("a", TTL).fenced().await.unwrap().is_none(), "a majority is held");
     other.close().await;
@@ -195,7 +201,7 @@ async fn a_majority_that_lost_everything_loses_the_lock() {
     let servers = five();
     let redlock = warm(&servers).await;
     let guard = fenced_by_all(&redlock).await;
-    servers[..3].iter().for_each(|server| drop(server.command(&["FLUSHALL"])));
+    to_all(&servers[..3], &["FLUSHALL"]);
     assert_eq!(ErrorKind::Lost, guard.extend(TTL).await.unwrap_err().kind());
     assert!(!guard.is_held());
     assert_eq!(4, keys(&servers).len(), "without a quorum nothing is refilled");

@@ -35,6 +35,8 @@ pub enum Loss {
     Expired,
     /// The validity has passed, and too few nodes answered when it was to be extended.
     Unreachable,
+    /// The validity has passed, and it could not be extended: nodes that have the lock count for newer claims.
+    Superseded,
     /// A quorum of nodes says that the lock is not ours: they have lost it, or someone deleted it.
     NotOurs {
         /// Whose it is, where the nodes could tell.
@@ -52,6 +54,7 @@ impl fmt::Display for Loss {
         match self {
             Self::Expired => f.write_str("its validity has passed"),
             Self::Unreachable => f.write_str("too few nodes answered until its validity had passed"),
+            Self::Superseded => f.write_str("its validity has passed, and newer fencing tokens were seen"),
             Self::NotOurs { holder: None } => f.write_str("a quorum of nodes does not have it any more"),
             Self::NotOurs { holder: Some(holder) } => {
                 write!(f, "a quorum of nodes does not have it any more, it is held by {holder}")
@@ -100,6 +103,7 @@ impl Hold {
         match (&self.over, self.doubt) {
             (Some(loss), _) => LeaseState::Lost(loss.clone()),
             (None, Some(Doubt::Unreachable)) if now >= self.ends() => LeaseState::Lost(Loss::Unreachable),
+            (None, Some(Doubt::Superseded)) if now >= self.ends() => LeaseState::Lost(Loss::Superseded),
             (None, _) if now >= self.ends() => LeaseState::Lost(Loss::Expired),
             (None, Some(_)) => LeaseState::Uncertain,
             (None, None) => LeaseState::Held,
