@@ -46,16 +46,21 @@ impl Run {
         Self { directory, processes, grants }
     }
 
-    fn is_over(&mut self) -> bool {
-        self.processes.iter_mut().all(|process| process.try_wait().unwrap().is_some())
+    fn granted(&self) -> u64 {
+        fs::metadata(file(&self.directory)).map_or(0, |file| file.len()) / LINE
     }
 
-    /// Waits for so many more grants, or for the last: then the processes wait for nodes that are away, to leave nothing.
+    /// Whether all is granted, or can never be. What the processes do afterwards is to wait for nodes that are away, so that
+    /// they leave nothing.
+    fn is_over(&mut self) -> bool {
+        let ended = |process: &mut Child| process.try_wait().unwrap().is_some();
+        self.granted() >= u64::from(PROCESSES * self.grants) || self.processes.iter_mut().all(ended)
+    }
+
+    /// Waits for so many more grants, or for the last.
     fn until_granted(&mut self, more: u64) {
-        let start = Instant::now();
-        let granted = |run: &Self| fs::metadata(file(&run.directory)).map_or(0, |file| file.len()) / LINE;
-        let enough = (granted(self) + more).min(u64::from(PROCESSES * self.grants));
-        while !self.is_over() && granted(self) < enough {
+        let (start, enough) = (Instant::now(), self.granted() + more);
+        while !self.is_over() && self.granted() < enough {
             assert!(start.elapsed() < PATIENCE, "nothing is granted any more");
             std::thread::sleep(Duration::from_millis(5)); // nothing else tells
         }
