@@ -1,5 +1,6 @@
 //! What is measured: something that locks and releases, whichever crate does it.
 
+pub(crate) mod fenced;
 pub(crate) mod fred_by_hand;
 pub(crate) mod ours;
 mod polling;

@@ -2,6 +2,7 @@
 
 pub(crate) mod core;
 pub(crate) mod faults;
+pub(crate) mod fenced;
 pub(crate) mod healthy;
 pub(crate) mod keepalive;
 pub(crate) mod memory;

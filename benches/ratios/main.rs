@@ -19,7 +19,7 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use crate::groups::{core, faults, healthy, keepalive, memory, resources};
+use crate::groups::{core, faults, fenced, healthy, keepalive, memory, resources};
 use crate::lane::Flavor;
 use crate::report::{Fact, Row};
 use crate::round::Effort;
@@ -54,11 +54,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     if has("waiting") {
         return Ok(());
     }
-    let groups: [(&str, Group); 6] = [
+    let groups: [(&str, Group); 7] = [
         ("core", core::run),
         ("memory", |_| memory::run()),
         ("healthy", |effort| healthy::run(effort, Flavor::CurrentThread)),
         ("threads", |effort| healthy::run(effort, Flavor::MultiThread)),
+        ("fenced", fenced::run),
         ("faults", faults::run),
         ("resources", resources::run),
     ];

@@ -1,0 +1,24 @@
+//! This library, with fencing tokens.
+
+use redlock_core::{Guard, Redlock};
+
+use super::{Contender, TTL};
+
+#[derive(Clone)]
+pub(crate) struct Fenced(pub(crate) Redlock);
+
+impl Contender for Fenced {
+    type Held = Guard;
+
+    async fn acquire(&self, key: &str) -> Guard {
+        self.0.lock(key, TTL).fenced().wait_forever().await.expect("a quorum answers")
+    }
+
+    async fn release(&self, held: Guard) {
+        held.release().await.expect("a quorum answers");
+    }
+
+    async fn extend(&self, held: &mut Guard) {
+        held.extend(TTL).await.expect("a quorum has it");
+    }
+}

@@ -1,0 +1,49 @@
+//! Five servers that work: what a fencing token costs, each adapter against itself.
+
+use std::time::Duration;
+
+use super::{micros, servers};
+use crate::contender::fenced::Fenced;
+use crate::contender::ours::Ours;
+use crate::lane::{Flavor, Lane, lane};
+use crate::report::Row;
+use crate::round::{Effort, Slice, interleaved, median, ratios};
+
+/// Positions of the lanes: fenced, then plain.
+const PAIRS: [(usize, &str); 2] = [(0, "redis-rs"), (2, "fred")];
+
+pub(crate) fn run(effort: Effort) -> Vec<Row> {
+    let (_servers, urls) = servers(5);
+    let flavor = Flavor::CurrentThread;
+    let lanes = [
+        lane(flavor, async { Fenced(Ours::patient(redlock_redis_rs::builder(&urls)).0) }),
+        lane(flavor, async { Ours::patient(redlock_redis_rs::builder(&urls)) }),
+        lane(flavor, async { Fenced(Ours::patient(redlock_fred::builder(&urls)).0) }),
+        lane(flavor, async { Ours::patient(redlock_fred::builder(&urls)) }),
+    ];
+    let cycles = measure(effort, &lanes, |lane| lane.latency(effort.cycles).cycle.p50);
+    let mut rows = rows("cycle p50, 1 task", &cycles, micros);
+    let lasts = Duration::from_millis(effort.slice_millis);
+    let rates = measure(effort, &lanes, |lane| lane.throughput(64, lasts).rate);
+    rows.extend(self::rows("cycles a second, 64 tasks", &rates, |rate| format!("{rate:.0}/s")));
+    rows
+}
+
+fn measure(effort: Effort, lanes: &[Box<dyn Lane>], figure: impl Fn(&dyn Lane) -> f64) -> Vec<Vec<f64>> {
+    let figure = &figure;
+    let slices = lanes.iter().map(|lane| Box::new(move || figure(&**lane)) as Slice<'_, f64>);
+    interleaved(effort.rounds, slices.collect())
+}
+
+fn rows(what: &str, figures: &[Vec<f64>], unit: impl Fn(f64) -> String) -> Vec<Row> {
+    let row = |(fenced, name): (usize, &str)| Row {
+        group: "Fencing tokens, current-thread runtime",
+        what: format!("{name}, fenced: {what}"),
+        against: "plain".to_owned(),
+        figure: unit(median(figures[fenced].iter().copied())),
+        ratios: ratios(&figures[fenced], &figures[fenced + 1], |figure| *figure),
+        goal: None,
+        charted: true,
+    };
+    PAIRS.map(row).into()
+}
