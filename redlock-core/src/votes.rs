@@ -27,6 +27,8 @@ pub(crate) struct Votes<'a> {
     limit: Duration,
     claim: Round<'a>,
     confirmation: Option<Round<'a>>,
+    /// Who has granted when the confirmation was under way, with a counter below the token.
+    late: Vec<usize>,
 }
 
 /// What a node has voted on.
@@ -43,7 +45,7 @@ impl<'a> Votes<'a> {
         let claim = Round::since(start, shared, Question::Claim, Operation::Acquire, limit, |index, _| {
             lease.acquire_on(index, ttl)
         });
-        Self { lease, ttl, limit, claim, confirmation: None }
+        Self { lease, ttl, limit, claim, confirmation: None, late: Vec::new() }
     }
 
     /// The next vote; `None` when there is none left. Safe to drop and ask again.
@@ -58,7 +60,11 @@ impl<'a> Votes<'a> {
                 );
             }
             self.lease.settle(index, ballots.outcome(index));
-            self.number();
+            if self.confirmation.is_none() {
+                self.number();
+            } else if self.lease.note_counter(index, ballots.outcome(index)) {
+                self.late.push(index);
+            }
             return Poll::Ready(Some(Voted::OnClaim(index)));
         }
         let Some(confirmation) = &mut self.confirmation else { return claim.map(|_| None) };
@@ -101,16 +107,19 @@ impl<'a> Votes<'a> {
 
     /// The lease is won: its votes are kept there, and those that are still to come are seen to.
     pub(crate) fn into_stragglers(self) -> Stragglers<'a> {
-        let Self { lease, ttl, limit, claim, confirmation } = self;
+        let Self { lease, ttl, limit, claim, confirmation, late } = self;
         let (claims, ballots) = claim.into_parts();
         lease.keep_votes(ballots);
-        Stragglers {
-            lease,
-            ttl,
-            limit,
-            claims,
-            confirmations: confirmation.map(|round| round.into_parts().0),
+        let (confirmations, told) = confirmation.map(Round::into_parts).unzip();
+        let mut stragglers = Stragglers { lease, ttl, limit, claims, confirmations, late: Vec::new() };
+        for index in late {
+            match told.as_ref().map(|told| told.outcome(index)) {
+                Some(Outcome::Granted | Outcome::Superseded(_)) => {}
+                Some(Outcome::Pending) => stragglers.late.push(index),
+                _ => stragglers.confirm(index),
+            }
         }
+        stragglers
     }
 
     /// Once a quorum has granted a fenced claim: gives it its token, and asks for what is missing.
@@ -144,12 +153,25 @@ pub(crate) struct Stragglers<'a> {
     claims: Calls<'a>,
     /// Of a fenced lease that needed any.
     confirmations: Option<Calls<'a>>,
+    /// Whose confirmation is still under way, and may have come before the claim.
+    late: Vec<usize>,
 }
 
-impl Stragglers<'_> {
+impl<'a> Stragglers<'a> {
     /// Sees to all that are still to come. A node that grants late and counts for less is told the token.
     pub(crate) async fn finish(mut self) {
         while poll_fn(|cx| self.poll_next(cx)).await.is_some() {}
+    }
+
+    /// Tells a node the token, unless the lease is over.
+    fn confirm(&mut self, index: usize) {
+        if self.lease.over().is_some() {
+            return;
+        }
+        let (lease, nodes): (&'a Lease, _) = (self.lease, self.lease.shared().members.len());
+        let runtime = &*lease.shared().runtime;
+        let confirmations = self.confirmations.get_or_insert_with(|| Calls::none(runtime, nodes));
+        confirmations.start(index, self.limit, lease.extend_on(index, self.ttl));
     }
 
     /// The lease may be released meanwhile, and two releases a node timeout apart are taken to be behind whatever was sent
@@ -162,11 +184,8 @@ impl Stragglers<'_> {
         if let Poll::Ready(Some((index, ending))) = claim {
             let outcome: Outcome = ending.into();
             self.lease.settle(index, &outcome);
-            if self.lease.note_counter(index, &outcome) && self.lease.over().is_none() {
-                let nodes = self.lease.shared().members.len();
-                let runtime = &*self.lease.shared().runtime;
-                let confirmations = self.confirmations.get_or_insert_with(|| Calls::none(runtime, nodes));
-                confirmations.start(index, self.limit, self.lease.extend_on(index, self.ttl));
+            if self.lease.note_counter(index, &outcome) {
+                self.confirm(index);
             }
             self.lease.keep_vote(index, outcome, self.claims.seen());
             return Poll::Ready(Some(()));
@@ -174,7 +193,13 @@ impl Stragglers<'_> {
         let Some(confirmations) = &mut self.confirmations else { return claim.map(|_| None) };
         match confirmations.poll_next(cx) {
             Poll::Ready(Some((index, ending))) => {
-                self.lease.note_counter(index, &ending.into());
+                let outcome = ending.into();
+                self.lease.note_counter(index, &outcome);
+                let is_late = self.late.contains(&index);
+                self.late.retain(|late| *late != index);
+                if is_late && matches!(outcome, Outcome::Refused(_)) {
+                    self.confirm(index);
+                }
                 Poll::Ready(Some(()))
             }
             Poll::Ready(None) => claim.map(|_| None),

@@ -91,6 +91,26 @@ fn a_node_that_answers_late_is_told_the_token() {
     });
 }
 
+/// Its confirmation comes before its acquire is carried out, and finds nothing.
+#[test]
+fn a_node_that_answers_while_the_token_is_confirmed_is_told_it_too() {
+    with_five(|world| async move {
+        world.set_counters(&[3, 9, 5, 0, 20]);
+        for late in [3, 4] {
+            world.nodes[late].inject(Fault::delay(50 * MS).on(Operation::Acquire).once());
+        }
+        for node in &world.nodes[..3] {
+            node.inject(Fault::delay(80 * MS).on(Operation::Confirm).once());
+        }
+        let guard = world.fenced().await;
+        assert_eq!((10, 4), (fence(&guard), guard.may_count()), "one has counted beyond");
+        assert_eq!(vec![Some(10), Some(10), Some(10), Some(10), Some(21)], world.counters());
+        assert_eq!(vec![1, 1, 1, 2, 1], world.seen(Operation::Confirm));
+        guard.release().await.unwrap();
+        world.nothing_left().await;
+    });
+}
+
 #[test]
 fn a_confirmation_starts_no_new_validity() {
     with_five(|world| async move {
