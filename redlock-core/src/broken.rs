@@ -78,6 +78,18 @@ variants! {
     NoSafetyPoll,
     /// expiry is left to the nodes to tell
     ExpiryLeftToNodes,
+    /// a fencing token is written back to nodes that did not grant, and they count
+    ConfirmAnywhere,
+    /// a confirmation does not look at the counter
+    ConfirmIgnoresCounter,
+    /// extension of a fenced lock is a plain one, which looks at no counter
+    FencedExtensionIsPlain,
+    /// extension of a fenced lock acquires it again
+    FencedExtensionAcquires,
+    /// a confirmation gives the lock back to a node that has lost it, which counts
+    ConfirmRefills,
+    /// an acquire that arrives twice counts twice
+    AcquireCountsTwice,
 }
 
 #[cfg(not(redlock_broken))]

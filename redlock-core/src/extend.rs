@@ -56,8 +56,13 @@ pub(crate) async fn everywhere(lease: Lease, extension: Extension, verdict: Verd
     let Extension { ttl, limit, .. } = extension;
     let shared = lease.shared();
     let operation = if lease.is_fenced() { Operation::Confirm } else { Operation::Extend };
-    let mut round =
-        Round::new(shared, Question::Hold, operation, limit, |index, _| lease.extend_on(index, ttl));
+    let mut round = Round::new(shared, Question::Hold, operation, limit, |index, node| match () {
+        () if lease.is_fenced() && broken(Variant::FencedExtensionIsPlain) => node.extend(lease.claim(), ttl),
+        () if lease.is_fenced() && broken(Variant::FencedExtensionAcquires) => {
+            node.acquire(lease.claim(), ttl)
+        }
+        () => lease.extend_on(index, ttl),
+    });
     if broken(Variant::ExtensionOfFirstNodes) {
         round.quorum = quorum(lease.granted_at_first());
     }

@@ -339,6 +339,24 @@ fn an_evicted_counter_is_written_back_by_its_holder() {
     });
 }
 
+/// A server evicts a counter that nobody uses just then: the others have it, and it gets it back.
+#[test]
+fn an_evicted_counter_of_a_minority_costs_a_second_round_and_no_order() {
+    with_nodes(3, |world| async move {
+        for round in 0..6 {
+            let guard = world.fenced().await;
+            assert_eq!(round + 1, fence(&guard));
+            guard.release().await.unwrap();
+            world.settle().await;
+            let evicting = &world.nodes[usize::try_from(round % 3).unwrap()];
+            evicting.inner().set_counter("a", None);
+        }
+        assert!(world.seen(Operation::Confirm).iter().all(|told| *told > 0), "who had lost it was told");
+        assert_eq!(vec![Some(6), Some(6), None], world.counters());
+        world.nothing_left().await;
+    });
+}
+
 /// A reply is lost, and the transport sends the request once more, when the token is settled.
 #[test]
 fn a_replayed_acquire_counts_once() {

@@ -1,6 +1,6 @@
 //! Breaks locks for a living: runs many seeds, or shows one.
 //!
-//! `simulate [--seeds N] [--nodes N] [--clients N] [--faults KIND] [--seed N [--svg FILE]]`; `scripts/simulate` builds and
+//! `simulate [--seeds N] [--nodes N] [--clients N] [--faults KIND] [--locks WHICH] [--seed N [--svg FILE]]`; `scripts/simulate` builds and
 //! runs it.
 #![allow(clippy::print_stdout, clippy::print_stderr)] // a command talks to people
 
@@ -24,9 +24,12 @@ fn main() -> ExitCode {
         Err(wrong) => {
             let kinds = Faults::ALL.map(|(name, _)| name).join(", ");
             eprintln!(
-                "{wrong}\n\nscripts/simulate [--seeds N] [--nodes N] [--clients N] [--faults KIND] [--seed N [--svg FILE]]"
+                "{wrong}\n\nscripts/simulate [--seeds N] [--nodes N] [--clients N] [--faults KIND] [--locks WHICH] [--seed N [--svg FILE]]"
             );
             eprintln!("kinds of faults: {kinds}");
+            eprintln!(
+                "locks: plain, or mixed, with and without fencing tokens; mixed if the faults are about these"
+            );
             ExitCode::from(2)
         }
     }
@@ -39,13 +42,21 @@ struct Options {
     nodes: Vec<usize>,
     clients: usize,
     faults: Faults,
+    fenced: Option<bool>,
 }
 
 impl Options {
     fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Self, String> {
         let faults = Faults::Bounded;
-        let mut options =
-            Self { seeds: 1_000, seed: None, svg: None, nodes: vec![3, 4, 5], clients: 3, faults };
+        let mut options = Self {
+            seeds: 1_000,
+            seed: None,
+            svg: None,
+            nodes: vec![3, 4, 5],
+            clients: 3,
+            faults,
+            fenced: None,
+        };
         while let Some(name) = arguments.next() {
             let value = arguments.next().ok_or(format!("{name} needs a value"))?;
             match name.as_str() {
@@ -56,6 +67,13 @@ impl Options {
                 "--clients" => options.clients = number(&name, &value)?,
                 "--faults" => {
                     options.faults = Faults::named(&value).ok_or(format!("no faults are called {value}"))?;
+                }
+                "--locks" => {
+                    options.fenced = match value.as_str() {
+                        "plain" => Some(false),
+                        "mixed" => Some(true),
+                        _ => return Err(format!("no locks are called {value}")),
+                    };
                 }
                 _ => return Err(format!("there is no {name}")),
             }
@@ -72,8 +90,11 @@ impl Options {
     fn run(&self) -> ExitCode {
         let mut defects = 0;
         for nodes in &self.nodes {
-            let experiment =
-                |seed| Experiment::new(seed).servers(*nodes).clients(self.clients).faults(self.faults);
+            let experiment = |seed| {
+                let experiment =
+                    Experiment::new(seed).servers(*nodes).clients(self.clients).faults(self.faults);
+                self.fenced.map_or(experiment.clone(), |fenced| experiment.fenced(fenced))
+            };
             defects += match self.seed {
                 Some(seed) => {
                     let report = experiment(seed).run();

@@ -19,6 +19,7 @@ fn main() -> ExitCode {
 
 #[cfg(redlock_broken)]
 mod search {
+    use std::collections::BTreeSet;
     use std::fs;
     use std::process::ExitCode;
     use std::sync::Mutex;
@@ -29,6 +30,7 @@ mod search {
     use redlock_core::broken::{Variant, choose};
     use redlock_testkit::experiment::{Experiment, Report};
     use redlock_testkit::invariant::Invariant;
+    use redlock_testkit::plan::{Faults, Incident, Plan};
 
     /// What is not caught within so many seeds is not caught. The core as it is shows nothing in any of them.
     const SEEDS: u64 = 1_000;
@@ -38,6 +40,9 @@ mod search {
 
     /// What is left behind shows when everybody has let go, at the end: so many short runs show more than few long ones.
     const LASTS: Duration = Duration::from_secs(6);
+
+    /// A newer claim has to come between: it takes longer until what is wrong with fencing tokens shows.
+    const FENCED_LASTS: Duration = Duration::from_secs(12);
 
     const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/variants.md");
 
@@ -99,43 +104,101 @@ mod search {
                 Invariant::Waking
             }
             Variant::LostIsFree | Variant::TriesAtEveryChange | Variant::AskedWithoutEnd => Invariant::Thrift,
+            Variant::TokenUnconfirmed | Variant::ConfirmAnywhere | Variant::ConfirmRefills => {
+                Invariant::Unique
+            }
+            Variant::ConfirmIgnoresCounter
+            | Variant::FencedExtensionIsPlain
+            | Variant::FencedExtensionAcquires => Invariant::Supersession,
+            Variant::AcquireCountsTwice => Invariant::Counting,
         }
     }
 
     /// How many seeds it takes until the invariant that a variant breaks is seen to be broken.
     fn seeds_until_caught(variant: Variant) -> Option<u64> {
         choose(Some(variant));
-        let caught = |report: Report| report.defects().any(|defect| defect.invariant == caught_by(variant));
-        match caught_by(variant) {
-            Invariant::Waking | Invariant::Fairness | Invariant::Thrift => {
-                (0..WAITING_SEEDS).find(|seed| caught(wait(*seed))).map(|seed| seed + 1)
-            }
-            _ => (0..SEEDS).find(|seed| caught(run(*seed))).map(|seed| seed + 1),
+        let (wanted, mut others) = (caught_by(variant), BTreeSet::new());
+        let caught = |report: Report| {
+            others.extend(report.defects().map(|defect| defect.invariant));
+            report.defects().any(|defect| defect.invariant == wanted)
+        };
+        let kind = Kind::of(wanted);
+        let seeds = (0..kind.seeds()).map(|seed| kind.run(seed)).position(caught);
+        if seeds.is_none() {
+            eprintln!("{variant:?} breaks {others:?}");
         }
+        seeds.and_then(|seeds| u64::try_from(seeds + 1).ok())
     }
 
     /// Shows the first violation of the core as it is, if there is one within the seeds.
     fn first_defect() -> Option<u64> {
         choose(None);
-        let all = (0..SEEDS).map(run).chain((0..WAITING_SEEDS).map(wait));
-        let report = all.into_iter().find(|report| report.defects().next().is_some())?;
+        let kinds = [Kind::Plain, Kind::Fenced, Kind::Waiting].into_iter();
+        let mut reports = kinds.flat_map(|kind| (0..kind.seeds()).map(move |seed| kind.run(seed)));
+        let report = reports.find(|report| report.defects().next().is_some())?;
         eprintln!("the core as it is:\n{report}");
         Some(SEEDS)
     }
 
-    /// Three and five servers, four seeds each: there are four kinds of servers.
-    fn wait(seed: u64) -> Report {
-        Experiment::new(seed).servers(if seed % 8 < 4 { 3 } else { 5 }).lasts(LASTS).waiting().run()
+    /// What the runs are about in which a variant shows.
+    #[derive(Clone, Copy)]
+    enum Kind {
+        Plain,
+        Fenced,
+        Waiting,
     }
 
-    /// Three, four and five servers in turn.
-    fn run(seed: u64) -> Report {
-        let servers = match seed % 3 {
-            0 => 3,
-            1 => 4,
-            _ => 5,
-        };
-        Experiment::new(seed).servers(servers).lasts(LASTS).run()
+    impl Kind {
+        fn of(invariant: Invariant) -> Self {
+            use Invariant::{Counting, Fairness, Order, Resource, Supersession, Thrift, Unique, Waking};
+            match invariant {
+                Unique | Order | Supersession | Resource | Counting => Self::Fenced,
+                Waking | Fairness | Thrift => Self::Waiting,
+                _ => Self::Plain,
+            }
+        }
+
+        fn seeds(self) -> u64 {
+            match self {
+                Self::Plain | Self::Fenced => SEEDS,
+                Self::Waiting => WAITING_SEEDS,
+            }
+        }
+
+        fn run(self, seed: u64) -> Report {
+            let experiment = Experiment::new(seed).lasts(LASTS);
+            match self {
+                // Three, four and five servers in turn.
+                Self::Plain => experiment.servers([3, 4, 5][(seed % 3) as usize]).run(),
+                // Three and five servers, four seeds each: there are four kinds of servers.
+                Self::Waiting => experiment.servers(if seed % 8 < 4 { 3 } else { 5 }).waiting().run(),
+                Self::Fenced => {
+                    let clients = if seed % 2 == 0 { 5 } else { 3 };
+                    let experiment = experiment.servers(3).clients(clients).resources(1);
+                    let experiment = experiment.faults(Faults::Fencing).lasts(FENCED_LASTS);
+                    let experiment = experiment.plan(evictions(seed));
+                    // Where counters do not jump with the time they are close to each other, as they are in quiet times.
+                    if seed / 4 % 4 < 3 { experiment.counters_without_time().run() } else { experiment.run() }
+                }
+            }
+        }
+    }
+
+    /// One of three servers after the other loses its locks, in every other run in a storm: whatever a newer claim depends
+    /// on happens far more often than where locks are kept for most of the time.
+    fn evictions(seed: u64) -> Plan {
+        let mut chance = fastrand::Rng::with_seed(seed);
+        let mut plan = Plan::new();
+        if seed / 2 % 2 == 0 {
+            plan = plan.at(Duration::ZERO, Incident::Storm { lasts: FENCED_LASTS });
+        }
+        let longest = if seed % 2 == 0 { 120 } else { 400 };
+        let mut when = Duration::ZERO;
+        while when < FENCED_LASTS {
+            when += Duration::from_millis(chance.u64(10..longest));
+            plan = plan.at(when, Incident::Evict { server: chance.usize(..3) });
+        }
+        plan
     }
 
     fn write(table: &str) {

@@ -60,6 +60,7 @@ mod acquire;
 mod calls;
 mod expiry;
 mod extend;
+mod fencing;
 mod inspect;
 mod many;
 mod names;
@@ -178,6 +179,29 @@ macro_rules! __conformance_cases {
             watch::no_release_is_missed_while_a_watch_begins
             watch::a_change_completes_all_watches_of_a_resource
             watch::capabilities_tell_whether_watch_answers
+            fencing::a_fenced_acquire_takes_what_is_free
+            fencing::a_counter_grows_by_one_or_goes_to_the_time
+            fencing::a_refused_fenced_acquire_changes_nothing
+            fencing::a_fenced_acquire_with_the_same_token_counts_once
+            fencing::a_fenced_acquire_again_leaves_the_time_alone
+            fencing::a_fenced_acquire_fills_in_what_is_absent_and_counts
+            fencing::several_resources_count_beyond_the_greatest
+            fencing::every_resource_has_a_counter_of_its_own
+            fencing::a_counter_outlives_its_lock
+            fencing::plain_locks_leave_counters_alone
+            fencing::plain_and_fenced_locks_exclude_each_other
+            fencing::confirm_raises_the_counters
+            fencing::confirm_lengthens_and_never_shortens
+            fencing::confirm_refuses_what_is_gone_or_anothers
+            fencing::a_superseded_confirm_changes_nothing
+            fencing::refill_takes_what_is_absent_and_raises_the_counters
+            fencing::refill_refuses_what_is_anothers
+            fencing::a_superseded_refill_changes_nothing
+            fencing::counters_end_with_an_error
+            fencing::one_of_many_fenced_claims_at_once_counts
+            fencing::two_clients_count_on_one_server
+            fencing::what_is_no_lock_is_an_error_to_fenced_operations
+            fencing::capabilities_tell_whether_fencing_answers
             names::resource_names_are_binary_safe
             names::resources_are_not_joined
             names::the_longest_names_work

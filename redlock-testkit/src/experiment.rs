@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use redlock_core::{ErrorKind, Redlock, Runtime};
 
-use self::client::Client;
+use self::client::{Client, Protected};
 use self::conductor::Conductor;
 pub use self::report::Report;
 pub use self::totals::Totals;
@@ -42,6 +42,10 @@ pub struct Experiment {
     plan: Option<Plan>,
     drift_factor: f64,
     waiting: bool,
+    /// Instead of what the faults are about.
+    fenced: Option<bool>,
+    timeless: bool,
+    reads_first: bool,
 }
 
 /// Locks live for so long at most. Short, so that in a run of half a minute many expire.
@@ -73,6 +77,9 @@ impl Experiment {
             plan: None,
             drift_factor: 0.01,
             waiting: false,
+            fenced: None,
+            timeless: false,
+            reads_first: false,
         }
     }
 
@@ -133,6 +140,29 @@ impl Experiment {
         self
     }
 
+    /// Whether clients take locks with fencing tokens too, and write to what these protect. Where it is not set they do if
+    /// the [faults](Faults::is_about_fencing) are about that.
+    #[must_use]
+    pub fn fenced(mut self, fenced: bool) -> Self {
+        self.fenced = Some(fenced);
+        self
+    }
+
+    /// Has servers that lose counters begin again with 1, whatever their clocks show: they may never lose any then.
+    #[must_use]
+    pub fn counters_without_time(mut self) -> Self {
+        self.timeless = true;
+        self
+    }
+
+    /// Has holders read what their locks protect without writing their fencing token there first: what they replace may
+    /// be what they have not seen.
+    #[must_use]
+    pub fn reading_first(mut self) -> Self {
+        self.reads_first = true;
+        self
+    }
+
     /// Runs it. The same experiment gives the same report, to the byte.
     ///
     /// # Panics
@@ -151,8 +181,11 @@ impl Experiment {
         let traffic = self.traffic(&mut chance);
         network.set_traffic(Direction::Requests, traffic);
         network.set_traffic(Direction::Replies, traffic);
-        let clients: Vec<_> =
-            (0..self.clients).map(|number| self.client(number, &simulation, &network, &mut chance)).collect();
+        let protected = self.takes_fenced().then(|| {
+            Protected::new(simulation.process("resources"), network.recorder().clone(), self.resources)
+        });
+        let client = |number| self.client(number, &simulation, &network, &mut chance, protected.clone());
+        let clients: Vec<_> = (0..self.clients).map(client).collect();
         let conductor =
             Conductor::new(network.clone(), servers.clone(), clients.clone(), self.resources, traffic);
 
@@ -209,17 +242,35 @@ impl Experiment {
         Scope { servers, clients, resources, lasts, longest_ttl: LONGEST_TTL, faults }
     }
 
+    fn takes_fenced(&self) -> bool {
+        self.fenced.unwrap_or(self.faults.is_about_fencing())
+    }
+
     fn start_servers(&self, network: &Network, chance: &mut fastrand::Rng) -> Vec<Server> {
-        let start = |number| {
+        let mut start = |number| {
             let wild = self.faults.breaks(Assumption::ClocksRunEvenly);
             let drift_ppm = if wild { chance.i32(-300_000..=300_000) } else { drift(chance) };
             if wild {
                 let place = Place::Server(number);
                 network.recorder().record(What::Strikes(place, Trouble::Drift(drift_ppm)));
             }
-            network.server(Clock { drift_ppm, ..Clock::default() })
+            let server = network.server(Clock { drift_ppm, offset: self.skew(chance) });
+            if self.timeless {
+                server.count_without_time();
+            }
+            server
         };
-        (0..self.servers).map(start).collect()
+        (0..self.servers).map(&mut start).collect()
+    }
+
+    /// By how much the clock of a server is ahead from the beginning.
+    fn skew(&self, chance: &mut fastrand::Rng) -> Duration {
+        match self.faults {
+            // No fencing token depends on it.
+            Faults::Fencing => Duration::from_millis(chance.u64(..100_000)),
+            _ if self.faults.is_about_fencing() => Duration::from_millis(chance.u64(..500)),
+            _ => Duration::ZERO,
+        }
     }
 
     fn traffic(&self, chance: &mut fastrand::Rng) -> Traffic {
@@ -238,6 +289,7 @@ impl Experiment {
         simulation: &Simulation,
         network: &Network,
         chance: &mut fastrand::Rng,
+        protected: Option<Protected>,
     ) -> Client {
         let offset = Duration::from_millis(chance.u64(..100_000));
         let clock = Clock { offset, drift_ppm: drift(chance) };
@@ -248,8 +300,9 @@ impl Experiment {
             waits: self.waiting,
             drift_factor: self.drift_factor,
             careless: self.faults.breaks(Assumption::HoldersLook),
+            reads_first: self.reads_first,
         };
-        Client::new(simulation, network.clone(), number, clock, chance.u64(..), habits)
+        Client::new(simulation, network.clone(), number, clock, chance.u64(..), habits, protected)
     }
 
     /// Asks once for each resource when nobody else does.
@@ -266,12 +319,14 @@ impl Experiment {
                     resources: vec![resource],
                     ttl: LONGEST_TTL,
                     once: true,
+                    fenced: false,
                 });
                 let why = match redlock.try_lock(client::name(resource), LONGEST_TTL).await {
                     Ok(Some(guard)) => {
                         let token = recorder.number_of(&guard.fingerprint());
                         let until = me.now() + guard.remaining();
-                        recorder.record(What::Granted { client, resources: vec![resource], token, until });
+                        let (resources, fence) = (vec![resource], guard.fencing_token());
+                        recorder.record(What::Granted { client, resources, token, until, fence });
                         recorder.record(What::Releasing { client, token, waits: false });
                         continue;
                     }

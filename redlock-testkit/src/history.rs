@@ -11,7 +11,7 @@ pub(crate) mod show;
 
 use std::time::Duration;
 
-use redlock_core::{ErrorKind, Instant, NodeError, Released, Vote};
+use redlock_core::{ErrorKind, FencingToken, Instant, NodeError, Released, Vote};
 
 pub use self::recorder::Recorder;
 use crate::Operation;
@@ -38,8 +38,12 @@ pub struct TokenNumber(pub u32);
 pub enum Said {
     /// Yes.
     Granted,
+    /// Yes, and the counters are at this now.
+    Counted(FencingToken),
     /// No.
     Refused,
+    /// No: it is ours, and a counter is at this, beyond our fencing token.
+    Superseded(FencingToken),
     /// An error, and nothing was changed; or an error of the transport.
     Failed,
 }
@@ -79,8 +83,12 @@ pub enum Trouble {
     Crash,
     /// The server is stopped: it receives, and carries out when it resumes.
     Hang,
-    /// All keys are deleted at once.
+    /// All keys are deleted at once, those of counters too.
     Flush,
+    /// All locks are deleted at once; the counters are kept.
+    Eviction,
+    /// The counters of fencing tokens are lost. Since when the server has answered nobody: zero if it still does.
+    Amnesia(Duration),
     /// The server refuses what needs memory.
     OutOfMemory,
     /// The server refuses every write.
@@ -124,6 +132,8 @@ pub enum What {
         ttl: Duration,
         /// Whether it makes a single attempt.
         once: bool,
+        /// Whether with a fencing token.
+        fenced: bool,
     },
     /// It has the lock.
     Granted {
@@ -135,6 +145,8 @@ pub enum What {
         token: TokenNumber,
         /// Until when by its own clock, in true time.
         until: Instant,
+        /// With which fencing token, if it asked for one.
+        fence: Option<FencingToken>,
     },
     /// It does not have it: an error, or nothing when it gave up by itself.
     NotGranted {
@@ -192,6 +204,22 @@ pub enum What {
         client: usize,
         /// Under which lock.
         token: TokenNumber,
+    },
+    /// What the holder has sent arrives at the resource that the lock protects, which checks its fencing token.
+    Wrote {
+        /// Which client.
+        client: usize,
+        /// To which of the resources.
+        resource: usize,
+        /// Under which lock.
+        token: TokenNumber,
+        /// With which fencing token.
+        fence: FencingToken,
+        /// How many writes the holder had seen there when it decided what to write; `None` where it writes nothing but
+        /// its fencing token.
+        seen: Option<u64>,
+        /// Whether the resource took it: it has seen no greater fencing token.
+        taken: bool,
     },
     /// The holder lets go: from here on the lease is not valid.
     Releasing {
@@ -273,10 +301,17 @@ impl Said {
     /// What an answer says.
     pub(crate) fn of(answer: &Result<Vote, NodeError>) -> Self {
         match answer {
-            Ok(Vote::Granted | Vote::Counted(_)) => Self::Granted,
+            Ok(Vote::Granted) => Self::Granted,
+            Ok(Vote::Counted(counter)) => Self::Counted(*counter),
+            Ok(Vote::Superseded(counter)) => Self::Superseded(*counter),
             Ok(_) => Self::Refused,
             Err(_) => Self::Failed,
         }
+    }
+
+    /// Whether it is a yes.
+    pub fn is_yes(self) -> bool {
+        matches!(self, Self::Granted | Self::Counted(_))
     }
 }
 
@@ -305,6 +340,20 @@ impl History {
     pub fn grants(&self) -> usize {
         self.0.iter().filter(|event| matches!(event.what, What::Granted { .. })).count()
     }
+
+    /// How often of them with a fencing token.
+    pub fn fenced_grants(&self) -> usize {
+        self.0.iter().filter(|event| matches!(event.what, What::Granted { fence: Some(_), .. })).count()
+    }
+
+    /// How many writes with a fencing token were taken, and refused, by the resources that they were for.
+    pub fn writes(&self) -> (usize, usize) {
+        let count = |wanted| {
+            let written = |what: &What| matches!(what, What::Wrote { taken, .. } if *taken == wanted);
+            self.0.iter().filter(|event| written(&event.what)).count()
+        };
+        (count(true), count(false))
+    }
 }
 
 impl What {
@@ -318,6 +367,7 @@ impl What {
             | Self::KeepsAlive { token, .. }
             | Self::Noticed { token, .. }
             | Self::Acted { token, .. }
+            | Self::Wrote { token, .. }
             | Self::Releasing { token, .. }
             | Self::Released { token, .. }
             | Self::Sent(Request { token, .. })

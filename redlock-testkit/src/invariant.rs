@@ -3,6 +3,10 @@
 //! | | invariant | where |
 //! |---|---|---|
 //! | I1 | a resource has at most one valid holder | [`Invariant::Exclusion`] |
+//! | I2 | no two claims of a resource have one fencing token | [`Invariant::Unique`] |
+//! | I3 | a grant that was told before another began has the smaller fencing token | [`Invariant::Order`] |
+//! | I4 | no fenced lease is extended once a newer one was granted | [`Invariant::Supersession`] |
+//! | I5 | a resource that checks fencing tokens never goes backward | [`Invariant::Resource`] |
 //! | I6 | validity ends before the key does, on every server that was counted | [`Invariant::Validity`] |
 //! | I7 | once nothing goes wrong any more and TTLs have passed, a lock is granted | [`Invariant::Liveness`] |
 //! | I8 | what has ended leaves no key behind | [`Invariant::Leftovers`] |
@@ -11,19 +15,24 @@
 //! | | a lock that is free is taken by who waits for it | [`Invariant::Waking`] |
 //! | | whoever waits is served in the end | [`Invariant::Fairness`] |
 //! | | waiting costs little | [`Invariant::Thrift`] |
+//! | | a request that arrives twice counts once | [`Invariant::Counting`] |
 //!
-//! The last three are those of runs about [waiting](crate::experiment::Experiment::waiting).
+//! Waking, fairness and thrift are of runs about [waiting](crate::experiment::Experiment::waiting).
 //!
-//! I1 and I6 hold under assumptions: servers keep keys for their TTL, clocks keep within the drift factor. A violation
+//! I2 to I5 hold as long as the counters are kept, whatever happens to locks and clocks, and I5 if holders write their fencing
+//! token before they first read. I1 and I6 hold under assumptions: servers keep keys for their TTL, clocks keep within the drift factor. A violation
 //! says which [`Assumption`] was broken before it; one without a broken assumption is a defect of the lock.
 
+mod counting;
 mod exclusion;
+mod fencing;
 pub(crate) mod holds;
 mod honesty;
 mod leftovers;
 mod liveness;
 mod minority;
 pub(crate) mod prefix;
+mod resource;
 #[cfg(test)]
 pub(crate) mod story;
 mod validity;
@@ -41,6 +50,14 @@ use crate::history::{History, TokenNumber, Trouble, What};
 pub enum Invariant {
     /// I1.
     Exclusion,
+    /// I2.
+    Unique,
+    /// I3.
+    Order,
+    /// I4.
+    Supersession,
+    /// I5.
+    Resource,
     /// I6.
     Validity,
     /// I7.
@@ -57,7 +74,13 @@ pub enum Invariant {
     Fairness,
     /// Waiting costs few requests.
     Thrift,
+    /// A request that arrives twice counts once.
+    Counting,
 }
+
+/// How long a server that has lost its counters must have stayed out before it is back, in simulated worlds: the step of the
+/// time that counters begin with (4.2 s), and more than the clocks of servers differ there, if nobody sets them.
+pub const STAYS_OUT: Duration = Duration::from_secs(6);
 
 /// What a lock with a time limit takes for granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -70,6 +93,10 @@ pub enum Assumption {
     ClocksRunEvenly,
     /// A holder that is stopped looks at its lease before it goes on.
     HoldersLook,
+    /// No server loses the counters that fencing tokens come from, unless it stays out for [long enough](STAYS_OUT).
+    CountersAreKept,
+    /// A holder writes its fencing token to the resource before it first reads there.
+    TokensComeFirst,
     /// No request is carried out when its sender can no longer know of it: more than a node timeout after it was sent,
     /// or for the second time.
     RequestsArriveSoon,
@@ -105,6 +132,9 @@ pub struct Violation {
 /// Checks all invariants. Violations come in the order of the events that show them.
 pub fn check(history: &History, rules: &Rules) -> Vec<Violation> {
     let mut violations = exclusion::check(history);
+    violations.extend(fencing::check(history, rules));
+    violations.extend(resource::check(history));
+    violations.extend(counting::check(history));
     violations.extend(validity::check(history, rules));
     violations.extend(liveness::check(history, rules));
     violations.extend(leftovers::check(history, rules));
@@ -140,6 +170,12 @@ fn excuse(history: &History, token: TokenNumber, event: usize) -> Option<Assumpt
     broken
 }
 
+/// Whether a server has come back too early without its counters, up to an event: what explains any fencing token.
+fn forgotten(history: &History, event: usize) -> Option<Assumption> {
+    let early = |what: &What| matches!(what, What::Strikes(_, Trouble::Amnesia(away)) if *away < STAYS_OUT);
+    history.0[..=event].iter().any(|event| early(&event.what)).then_some(Assumption::CountersAreKept)
+}
+
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.invariant, self.what)?;
@@ -154,6 +190,10 @@ impl fmt::Display for Invariant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Exclusion => "I1 exclusion",
+            Self::Unique => "I2 unique tokens",
+            Self::Order => "I3 growing tokens",
+            Self::Supersession => "I4 supersession",
+            Self::Resource => "I5 resource",
             Self::Validity => "I6 validity",
             Self::Liveness => "I7 liveness",
             Self::Leftovers => "I8 leftovers",
@@ -162,6 +202,7 @@ impl fmt::Display for Invariant {
             Self::Waking => "waking",
             Self::Fairness => "fairness",
             Self::Thrift => "thrift",
+            Self::Counting => "counting",
         })
     }
 }
@@ -173,6 +214,8 @@ impl fmt::Display for Assumption {
             Self::ClocksAreNotSet => "clocks are not set",
             Self::ClocksRunEvenly => "clocks run evenly",
             Self::HoldersLook => "holders look before they act",
+            Self::CountersAreKept => "servers keep their counters",
+            Self::TokensComeFirst => "holders write their token before they read",
             Self::RequestsArriveSoon => "requests arrive soon",
         })
     }

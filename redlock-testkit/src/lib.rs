@@ -101,6 +101,41 @@
 //!
 #![doc = include_str!("../docs/long-pause.svg")]
 //!
+//! ## Fencing tokens
+//!
+//! A lock with a [fencing token](redlock_core::LockRequest::fenced) promises less about time and more about order: tokens
+//! grow with every grant, and a resource that checks them refuses who comes too late. [`MemoryNode`] gives them out; a test
+//! looks at its [`counter`](MemoryNode::counter), and [sets or loses](MemoryNode::set_counter) it.
+//!
+//! An experiment about them ([`Faults::Fencing`](plan::Faults::Fencing), `scripts/simulate --faults fencing`) has its clients
+//! take locks with and without, and write to resources that check tokens, while servers lose locks at any time and clocks
+//! are set. Locks overlap there, and the report says so with the assumption that was broken. Their tokens may not suffer:
+//! they stay unique (I2) and grow (I3), an older lease is not extended once a newer one was granted (I4), and no resource
+//! goes backward (I5).
+//!
+//! ```
+//! use redlock_testkit::experiment::Experiment;
+//! use redlock_testkit::invariant::Invariant;
+//! use redlock_testkit::plan::Faults;
+//!
+//! let report = Experiment::new(7).servers(3).faults(Faults::Fencing).run();
+//! assert!(report.history.fenced_grants() > 0);
+//! assert!(report.violations.iter().all(|violation| violation.invariant != Invariant::Order), "{report}");
+//! ```
+//!
+//! What tokens do take for granted is that the counters are kept, or that a server that has lost them stays out for long
+//! enough:
+//!
+//! | faults | servers | so that I2 to I5 |
+//! |---|---|---|
+//! | [`Fencing`](plan::Faults::Fencing) | lose locks, and keep counters; clocks are wrong and are set | hold |
+//! | [`LateRestarts`](plan::Faults::LateRestarts) | lose counters, and stay out for [six seconds](invariant::STAYS_OUT) | hold |
+//! | [`Breaking(CountersAreKept)`](plan::Faults::Breaking) | lose counters, and are back at once | break, and the report names that |
+//! | the second with [`counters_without_time`](experiment::Experiment::counters_without_time) | count up from 1 again | break |
+//!
+//! And I5 takes for granted that a holder writes its token before it first reads: with
+//! [`reading_first`](experiment::Experiment::reading_first) updates are lost, tokens in perfect order.
+//!
 //! # Proving a backend
 //!
 //! A backend is a [`LockNode`](redlock_core::LockNode): three operations, whose contract the trait's docs state. The
@@ -142,6 +177,7 @@
 //! | expiry | keys go when their TTL is over, the longest TTL is no short one |
 //! | many at once | one of many is granted, all are answered, two clients exclude each other |
 //! | calls that are dropped | whole or nothing, and the node stays usable |
+//! | fencing | a grant counts by one or goes to the time; a refusal or a second copy counts nothing; what is superseded changes nothing; plain locks and releases leave counters alone |
 //!
 //! A whole backend, and the suite on it (`examples/own_backend.rs`):
 //!
@@ -154,6 +190,7 @@
 //! | left at its default | then there is no check that |
 //! |---|---|
 //! | [`LockNode::connection`](redlock_core::LockNode::connection) | requests keep their order; core then releases twice where once would do |
+//! | [`Capabilities::fencing`](redlock_core::Capabilities::fencing) | it counts; locks with fencing tokens then send it nothing |
 //! | [`LockNode::server`](redlock_core::LockNode::server) | two clients know that they talk to one server |
 //! | the holder in a [`Refusal`](redlock_core::Refusal) | it is the right one |
 //! | [`Backend::no_lock`](conformance::Backend::no_lock) | a key of another type is an error to acquire, and nothing to release |

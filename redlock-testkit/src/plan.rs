@@ -48,6 +48,16 @@ pub enum Incident {
         /// Which.
         server: usize,
     },
+    /// A server loses its locks at once, and keeps its counters.
+    Evict {
+        /// Which.
+        server: usize,
+    },
+    /// A server loses its counters at once, and keeps its locks.
+    Forget {
+        /// Which.
+        server: usize,
+    },
     /// A server has no memory for a while.
     OutOfMemory {
         /// Which.
@@ -125,7 +135,13 @@ pub enum Faults {
     /// Everything that keeps the assumptions of a lock: no violation may be found.
     #[default]
     Bounded,
-    /// That, and what breaks an assumption: violations are expected.
+    /// That, and with fencing tokens: locks that are lost, clocks that are set and never were right. Locks may overlap;
+    /// their fencing tokens and what checks them may not suffer.
+    Fencing,
+    /// The same, but for clocks: those differ by a bit. Servers also lose the counters that fencing tokens come from, and
+    /// stay out for long enough.
+    LateRestarts,
+    /// That of `Bounded`, and what breaks an assumption: violations are expected.
     Breaking(Assumption),
 }
 
@@ -153,7 +169,7 @@ impl Incident {
     /// How long it lasts; `None` where it is over at once.
     pub fn lasts(&self) -> Option<Duration> {
         match *self {
-            Self::Flush { .. } | Self::Step { .. } => None,
+            Self::Flush { .. } | Self::Evict { .. } | Self::Forget { .. } | Self::Step { .. } => None,
             Self::Crash { lasts, .. }
             | Self::Hang { lasts, .. }
             | Self::OutOfMemory { lasts, .. }
@@ -170,9 +186,12 @@ impl Incident {
 
 impl Faults {
     /// Every setting, under the name that it has on a command line.
-    pub const ALL: [(&'static str, Self); 6] = [
+    pub const ALL: [(&'static str, Self); 9] = [
         ("none", Self::None),
         ("bounded", Self::Bounded),
+        ("fencing", Self::Fencing),
+        ("late-restarts", Self::LateRestarts),
+        ("counter-loss", Self::Breaking(Assumption::CountersAreKept)),
         ("data-loss", Self::Breaking(Assumption::DataIsKept)),
         ("clock-steps", Self::Breaking(Assumption::ClocksAreNotSet)),
         ("clock-drift", Self::Breaking(Assumption::ClocksRunEvenly)),
@@ -182,6 +201,11 @@ impl Faults {
     /// The setting of that name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().find(|(other, _)| *other == name).map(|(_, faults)| *faults)
+    }
+
+    /// Whether it is about fencing tokens: clients take locks with and without them then.
+    pub fn is_about_fencing(self) -> bool {
+        matches!(self, Self::Fencing | Self::LateRestarts | Self::Breaking(Assumption::CountersAreKept))
     }
 
     /// Whether an assumption is broken on purpose.
@@ -211,6 +235,8 @@ impl fmt::Display for Incident {
             }
             Self::Hang { server, lasts } => write!(f, "n{server} hangs for {lasts:?}"),
             Self::Flush { server } => write!(f, "n{server} is flushed"),
+            Self::Evict { server } => write!(f, "n{server} loses its locks"),
+            Self::Forget { server } => write!(f, "n{server} loses its counters"),
             Self::OutOfMemory { server, lasts } => write!(f, "n{server} is out of memory for {lasts:?}"),
             Self::ReadOnly { server, lasts } => write!(f, "n{server} is read-only for {lasts:?}"),
             Self::WrongType { server, resource, lasts } => {

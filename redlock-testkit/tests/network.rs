@@ -238,3 +238,49 @@ fn the_real_core_locks_over_it_and_the_history_tells() {
     assert!(text.contains("c0-n1 Acquire #0 (2) is carried out: yes until"), "{text}");
     assert!(text.contains("n0 ! hang"), "{text}");
 }
+
+/// The counter that the next fenced claim is answered.
+fn counts(world: &World, token: &str) -> u64 {
+    let (node, claim) = (world.node(0), claim(token));
+    world.run(async move {
+        let Vote::Counted(counter) = node.acquire_fenced(&claim, ttl(SECOND)).await.unwrap() else {
+            panic!("{claim:?} is not granted");
+        };
+        node.release(&claim).await.unwrap();
+        counter.as_u64()
+    })
+}
+
+#[test]
+fn counters_are_lost_with_everything_or_alone() {
+    fn crash(server: &Server, keeps: Keeps) {
+        server.crash(keeps);
+        server.restart();
+    }
+    type Loss = (&'static str, fn(&Server), bool);
+    let losses: [Loss; 6] = [
+        ("part", |server| crash(server, Keeps::Part), false),
+        ("counters", |server| crash(server, Keeps::Counters), false),
+        ("nothing", |server| crash(server, Keeps::Nothing), true),
+        ("evicted", Server::evict, false),
+        ("forgot", Server::forget, true),
+        ("flushed", Server::flush, true),
+    ];
+    for (name, lose, forgets) in losses {
+        let world = world(1, 1, Transport::Streams);
+        let (server, first) = (&world.servers[0], counts(&world, "x"));
+        lose(server);
+        let second = counts(&world, "y");
+        assert_eq!(
+            first + u64::from(!forgets),
+            second,
+            "{name}: it begins again with the same step of the time"
+        );
+        let noted = world.network.recorder().history();
+        let noted = noted.troubles().iter().any(|(trouble, _)| *trouble == "lost counters");
+        assert_eq!(forgets, noted, "{name}");
+        server.count_without_time();
+        server.forget();
+        assert_eq!(1, counts(&world, "z"), "{name}");
+    }
+}

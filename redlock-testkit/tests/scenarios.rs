@@ -72,12 +72,12 @@ impl Client {
     /// One attempt at the resource.
     async fn take(&self, ttl: Duration) -> Result<(Guard, TokenNumber), ErrorKind> {
         let (client, resources) = (self.number, vec![0]);
-        self.record(What::Asked { client, resources: resources.clone(), ttl, once: true });
+        self.record(What::Asked { client, resources: resources.clone(), ttl, once: true, fenced: false });
         let why = match self.redlock.try_lock("a", ttl).await {
             Ok(Some(guard)) => {
                 let token = self.network.recorder().number_of(&guard.fingerprint());
                 let until = self.network.now() + guard.remaining();
-                self.record(What::Granted { client, resources, token, until });
+                self.record(What::Granted { client, resources, token, until, fence: None });
                 return Ok((guard, token));
             }
             Ok(None) => ErrorKind::Contended,

@@ -1,7 +1,9 @@
 //! A client: a machine with a clock, a program on it that may be stopped, killed and started again, and its redlock.
 
 mod program;
+mod protected;
 mod waiter;
+mod writer;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,6 +13,7 @@ use redlock_core::Runtime;
 
 use self::program::Program;
 pub(super) use self::program::name;
+pub(super) use self::protected::Protected;
 use crate::history::{Place, Trouble, What};
 use crate::sim::{Clock, Network, Process, Simulation};
 
@@ -25,6 +28,8 @@ pub(super) struct Habits {
     pub(super) waits: bool,
     /// It acts some time after it has looked at its lease.
     pub(super) careless: bool,
+    /// It reads what its lock protects before it writes its fencing token there.
+    pub(super) reads_first: bool,
 }
 
 #[derive(Clone)]
@@ -35,6 +40,8 @@ struct Shared {
     clock: Clock,
     network: Network,
     habits: Habits,
+    /// Where it takes locks with fencing tokens too: what these protect.
+    protected: Option<Protected>,
     state: Mutex<State>,
 }
 
@@ -57,11 +64,12 @@ impl Client {
         clock: Clock,
         seed: u64,
         habits: Habits,
+        protected: Option<Protected>,
     ) -> Self {
         let process = simulation.process_with_clock(&format!("c{number}"), clock);
         let chance = fastrand::Rng::with_seed(seed);
         let state = State { chance, process, alive: false, stopped: Vec::new(), closing: false };
-        Self(Arc::new(Shared { number, clock, network, habits, state: Mutex::new(state) }))
+        Self(Arc::new(Shared { number, clock, network, habits, protected, state: Mutex::new(state) }))
     }
 
     /// Starts its program.

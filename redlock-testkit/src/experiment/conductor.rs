@@ -89,6 +89,8 @@ impl Conductor {
             }
             Incident::Hang { server, .. } => servers[*server].hang(),
             Incident::Flush { server } => servers[*server].flush(),
+            Incident::Evict { server } => servers[*server].evict(),
+            Incident::Forget { server } => servers[*server].forget(),
             Incident::OutOfMemory { server, .. } => servers[*server].out_of_memory(true),
             Incident::ReadOnly { server, .. } => servers[*server].read_only(true),
             Incident::WrongType { server, resource, .. } => {
@@ -128,7 +130,10 @@ impl Conductor {
             }
             Incident::Pause { client, .. } | Incident::Suspend { client, .. } => clients[*client].resume(),
             Incident::Kill { client, .. } => clients[*client].start_again(),
-            Incident::Flush { .. } | Incident::Step { .. } => {}
+            Incident::Flush { .. }
+            | Incident::Evict { .. }
+            | Incident::Forget { .. }
+            | Incident::Step { .. } => {}
         }
     }
 

@@ -36,7 +36,13 @@ impl Report {
     pub fn replay(&self) -> String {
         let Experiment { seed, servers, clients, faults, .. } = self.experiment;
         let faults = if faults == Faults::Bounded { String::new() } else { format!(" --faults {faults}") };
-        format!("scripts/simulate --nodes {servers} --clients {clients}{faults} --seed {seed}")
+        let usual = self.experiment.faults.is_about_fencing();
+        let locks = match self.experiment.takes_fenced() {
+            fenced if fenced == usual => "",
+            true => " --locks mixed",
+            false => " --locks plain",
+        };
+        format!("scripts/simulate --nodes {servers} --clients {clients}{faults}{locks} --seed {seed}")
     }
 
     /// What the run was checked against.

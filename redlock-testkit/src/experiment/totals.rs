@@ -21,6 +21,12 @@ pub struct Totals {
     pub grants: usize,
     /// How often of them it has several resources at once.
     pub grants_of_several: usize,
+    /// How often it has a fencing token.
+    pub fenced_grants: usize,
+    /// How many writes with a fencing token were taken by what the locks protect.
+    pub writes_taken: usize,
+    /// How many it has refused: they came too late.
+    pub writes_refused: usize,
     /// How often each thing went wrong.
     pub troubles: BTreeMap<&'static str, usize>,
     /// How many violations there were, by what was broken before; `None` for defects.
@@ -35,6 +41,10 @@ impl Totals {
         self.events += report.history.0.len();
         self.grants += report.history.grants();
         self.grants_of_several += report.history.grants_of_several();
+        self.fenced_grants += report.history.fenced_grants();
+        let (taken, refused) = report.history.writes();
+        self.writes_taken += taken;
+        self.writes_refused += refused;
         for (trouble, count) in report.history.troubles() {
             *self.troubles.entry(trouble).or_default() += count;
         }
@@ -50,6 +60,9 @@ impl Totals {
         self.events += other.events;
         self.grants += other.grants;
         self.grants_of_several += other.grants_of_several;
+        self.fenced_grants += other.fenced_grants;
+        self.writes_taken += other.writes_taken;
+        self.writes_refused += other.writes_refused;
         for (trouble, count) in &other.troubles {
             *self.troubles.entry(trouble).or_default() += count;
         }
@@ -76,6 +89,11 @@ impl fmt::Display for Totals {
         writeln!(f, "{runs} runs, {hours} h {minutes} min of simulated time, {events} events")?;
         writeln!(f, "{grants:>10} locks granted")?;
         writeln!(f, "{:>10} of them of several resources at once", self.grants_of_several)?;
+        if self.fenced_grants > 0 {
+            writeln!(f, "{:>10} of them with a fencing token", self.fenced_grants)?;
+            writeln!(f, "{:>10} writes that a resource took, by their fencing token", self.writes_taken)?;
+            writeln!(f, "{:>10} writes that it refused", self.writes_refused)?;
+        }
         for name in Trouble::NAMES {
             writeln!(f, "{:>10} {name}", self.troubles.get(name).copied().unwrap_or(0))?;
         }

@@ -38,12 +38,14 @@ pub(crate) fn names(resources: &[usize]) -> String {
 impl fmt::Display for What {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Asked { client, resources, ttl, once } => {
+            Self::Asked { client, resources, ttl, once, fenced } => {
                 let how = if *once { "tries" } else { "asks for" };
-                write!(f, "c{client} {how} {} for {}", names(resources), millis(*ttl))
+                let fenced = if *fenced { ", fenced" } else { "" };
+                write!(f, "c{client} {how} {} for {}{fenced}", names(resources), millis(*ttl))
             }
-            Self::Granted { client, resources, token, until } => {
-                write!(f, "c{client} has {} as {token} until {}", names(resources), time(*until))
+            Self::Granted { client, resources, token, until, fence } => {
+                write!(f, "c{client} has {} as {token} until {}", names(resources), time(*until))?;
+                fence.map_or(Ok(()), |fence| write!(f, ", fencing token {fence}"))
             }
             Self::NotGranted { client, why: Some(why) } => write!(f, "c{client} has no lock: {why:?}"),
             Self::NotGranted { client, why: None } => write!(f, "c{client} gives up asking"),
@@ -64,6 +66,12 @@ impl fmt::Display for What {
                 write!(f, "c{client} sees that it has {token} until {}", time(*until))
             }
             Self::Acted { client, token } => write!(f, "c{client} acts under {token}"),
+            Self::Wrote { client, resource, token, fence, seen, taken } => {
+                let what =
+                    seen.map_or("its fencing token".into(), |seen| format!("what follows {seen} with"));
+                let taken = if *taken { "takes" } else { "refuses" };
+                write!(f, "r{resource} {taken} {what} {fence} of c{client}, under {token}")
+            }
             Self::Releasing { client, token, waits } => {
                 write!(f, "c{client} {} {token}", if *waits { "releases" } else { "drops" })
             }
@@ -104,11 +112,13 @@ impl fmt::Display for Request {
 
 impl fmt::Display for Said {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Granted => "yes",
-            Self::Refused => "no",
-            Self::Failed => "error",
-        })
+        match self {
+            Self::Granted => f.write_str("yes"),
+            Self::Counted(counter) => write!(f, "yes, {counter}"),
+            Self::Refused => f.write_str("no"),
+            Self::Superseded(counter) => write!(f, "superseded by {counter}"),
+            Self::Failed => f.write_str("error"),
+        }
     }
 }
 
@@ -132,10 +142,12 @@ impl fmt::Display for Place {
 
 impl Trouble {
     /// What all of them are called.
-    pub const NAMES: [&'static str; 17] = [
+    pub const NAMES: [&'static str; 19] = [
         "crash",
         "hang",
         "flush",
+        "lost locks",
+        "lost counters",
         "out of memory",
         "read-only",
         "clock step",
@@ -152,12 +164,19 @@ impl Trouble {
         "disconnect",
     ];
 
+    /// Whether it is over as soon as it has begun.
+    pub(crate) fn is_momentary(self) -> bool {
+        matches!(self, Self::Flush | Self::Eviction | Self::Amnesia(_) | Self::Step(_))
+    }
+
     /// What it is called.
     pub fn name(self) -> &'static str {
         match self {
             Self::Crash => "crash",
             Self::Hang => "hang",
             Self::Flush => "flush",
+            Self::Eviction => "lost locks",
+            Self::Amnesia(_) => "lost counters",
             Self::OutOfMemory => "out of memory",
             Self::ReadOnly => "read-only",
             Self::Step(_) => "clock step",
@@ -181,6 +200,7 @@ impl fmt::Display for Trouble {
         match self {
             Self::Step(by) => write!(f, "clock step of {by} ms"),
             Self::Drift(ppm) => write!(f, "clock drift of {ppm} ppm"),
+            Self::Amnesia(away) => write!(f, "lost counters after {away:?} away"),
             _ => f.write_str(self.name()),
         }
     }

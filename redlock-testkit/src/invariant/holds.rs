@@ -27,7 +27,7 @@ pub(crate) fn holds(history: &History) -> Vec<Hold> {
     let mut latest: HashMap<TokenNumber, Range<usize>> = HashMap::new();
     for (event, entry) in history.0.iter().enumerate() {
         match &entry.what {
-            What::Granted { client, resources, token, until } => {
+            What::Granted { client, resources, token, until, .. } => {
                 let (client, token, from, until) = (*client, *token, entry.at, *until);
                 latest.insert(token, holds.len()..holds.len() + resources.len());
                 let hold = |resource: &usize| Hold { client, resource: *resource, token, from, until, event };

@@ -2,10 +2,13 @@
 //!
 //! A client that is told that somebody else has the lock has heard a quorum of servers, whatever they said. Anything less
 //! is an outage, and whoever mistakes one for the other waits politely for a lock that nobody holds.
+//!
+//! Or it has it itself, as other tasks of its process see it: until a quorum has answered its release, or cannot any more,
+//! it is kept in its own queue, and asks no server.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use redlock_core::ErrorKind;
+use redlock_core::{ErrorKind, Instant};
 
 use super::{Invariant, Rules, Violation};
 use crate::Operation;
@@ -16,6 +19,20 @@ use crate::history::{History, Request, Said, TokenNumber, What};
 struct Attempt {
     token: Option<TokenNumber>,
     heard: BTreeSet<usize>,
+    /// Which locks it lets go of, since when, and who has answered that.
+    releases: BTreeMap<TokenNumber, (Instant, BTreeSet<usize>)>,
+}
+
+impl Attempt {
+    /// Whether it still lets go of a lock.
+    fn is_releasing(&self, now: Instant, rules: &Rules) -> bool {
+        // By a clock that may be slow.
+        let limit = rules.node_timeout + rules.node_timeout / 50;
+        let under_way = |(since, answered): &(Instant, BTreeSet<usize>)| {
+            answered.len() < rules.quorum() && now <= *since + limit
+        };
+        self.releases.values().any(under_way)
+    }
 }
 
 pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
@@ -27,20 +44,33 @@ pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
                 let attempt = attempts.entry(client).or_default();
                 // A refill has the token of an older attempt; only what a client asked for last is of interest.
                 if attempt.token.is_none_or(|latest| latest < token) {
-                    *attempt = Attempt { token: Some(token), heard: BTreeSet::new() };
+                    attempt.token = Some(token);
+                    attempt.heard.clear();
                 }
             }
-            What::Received { request, said: Said::Granted | Said::Refused }
-                if request.operation == Operation::Acquire =>
+            What::Received { request, said }
+                if request.operation == Operation::Acquire && said != Said::Failed =>
             {
                 let attempt = attempts.entry(request.client).or_default();
                 if attempt.token == Some(request.token) {
                     attempt.heard.insert(request.server);
                 }
             }
+            What::Releasing { client, token, .. } => {
+                attempts.entry(client).or_default().releases.insert(token, (entry.at, BTreeSet::new()));
+            }
+            What::Received {
+                request: Request { client, server, operation: Operation::Release, token, .. },
+                said,
+            } if said != Said::Failed => {
+                let attempt = attempts.entry(client).or_default();
+                if let Some((_, answered)) = attempt.releases.get_mut(&token) {
+                    answered.insert(server);
+                }
+            }
             What::NotGranted { client, why: Some(ErrorKind::Contended) } => {
                 let attempt = attempts.entry(client).or_default();
-                if attempt.heard.len() < rules.quorum() {
+                if attempt.heard.len() < rules.quorum() && !attempt.is_releasing(entry.at, rules) {
                     let heard = attempt.heard.len();
                     let what = format!("c{client} is told of contention after {heard} answers, no quorum");
                     let (invariant, tokens) = (Invariant::Honesty, attempt.token.into_iter().collect());
@@ -61,8 +91,24 @@ mod tests {
     use super::*;
 
     fn violations(story: Story) -> usize {
-        let rules = Rules { servers: 3, node_timeout: Duration::ZERO, settled_after: Duration::ZERO };
+        let node_timeout = Duration::from_millis(200);
+        let rules = Rules { servers: 3, node_timeout, settled_after: Duration::ZERO };
         check(&story.history(), &rules).len()
+    }
+
+    #[test]
+    fn a_client_that_lets_go_is_kept_in_its_own_queue_until_a_quorum_has_answered() {
+        let drops = || Story::default().sent(0, 0, 0, 0).granted(1, 0, 0, 99).releasing(10, 0, 0);
+        assert_eq!(0, violations(drops().contended(200, 0)));
+        assert_eq!(1, violations(drops().contended(215, 0)), "a round ends");
+        assert_eq!(1, violations(drops().contended(20, 1)), "another client");
+        let one = || drops().hears_release(12, 0, 0, 0);
+        assert_eq!(0, violations(one().contended(20, 0)));
+        assert_eq!(
+            1,
+            violations(one().hears_release(12, 0, 1, 0).contended(20, 0)),
+            "it is out of the queue"
+        );
     }
 
     #[test]

@@ -3,11 +3,14 @@
 //! A client that has heard yes from a quorum is told so at that very moment: in simulated time code takes none, so any
 //! delay is a wait for somebody. And whatever the servers do, one round ends within the node timeout. A client that is
 //! stopped meanwhile has no say in when it is told.
+//!
+//! A fenced lock takes a second round where the counters that the first one answers differ: then the client is told when a
+//! quorum has confirmed its fencing token, at the latest.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use redlock_core::Instant;
+use redlock_core::{FencingToken, Instant};
 
 use super::{Invariant, Rules, Violation};
 use crate::Operation;
@@ -22,8 +25,17 @@ struct Client {
     yes: BTreeMap<(TokenNumber, bool), BTreeSet<usize>>,
     /// When a quorum had said yes, to an extension or not.
     won: BTreeMap<(TokenNumber, bool), Instant>,
+    /// The counters that were answered to its fenced claims.
+    counters: BTreeMap<TokenNumber, BTreeMap<usize, FencingToken>>,
+    /// Who has confirmed the fencing tokens of claims that were not granted yet.
+    confirmed: BTreeMap<TokenNumber, BTreeSet<usize>>,
+    /// When the extension began, and of what.
+    extends: Option<(Instant, TokenNumber)>,
+    /// What was granted.
+    granted: BTreeSet<TokenNumber>,
     /// When it was stopped or went on, the last time.
     stopped: Option<Instant>,
+    is_stopped: bool,
 }
 
 pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
@@ -61,12 +73,14 @@ impl Client {
     /// Answers what is wrong.
     fn apply(&mut self, what: &What, at: Instant, rules: &Rules) -> Option<(String, Option<TokenNumber>)> {
         match *what {
-            What::Asked { once, ttl, .. } => {
-                self.round = once.then(|| (at, rules.node_timeout.min(ttl / 2)));
+            What::Asked { once, ttl, fenced, .. } => {
+                let rounds = if fenced { 2 } else { 1 };
+                self.round = once.then(|| (at, rounds * rules.node_timeout.min(ttl / 2)));
                 None
             }
             What::Extending { token, ttl, .. } => {
                 self.extending.clear();
+                self.extends = Some((at, token));
                 self.yes.remove(&(token, true));
                 self.won.remove(&(token, true));
                 self.round = Some((at, rules.node_timeout.min(ttl / 2)));
@@ -80,19 +94,55 @@ impl Client {
                 self.extending.insert(call);
                 None
             }
+            // A confirmation of a straggler may be under way too; those of an extension are sent as it begins.
+            What::Sent(Request { operation: Operation::Confirm, call, token, .. })
+                if self.extends == Some((at, token)) && self.granted.contains(&token) =>
+            {
+                self.extending.insert(call);
+                None
+            }
+            What::Received {
+                request: Request { server, operation: Operation::Acquire, token, .. },
+                said: Said::Counted(counter),
+            } => {
+                let counters = self.counters.entry(token).or_default();
+                counters.insert(server, counter);
+                let equal = counters.values().all(|other| *other == counter);
+                // Answers that come while it is stopped it sees at once, in whichever order.
+                if self.is_stopped && !equal {
+                    self.won.remove(&(token, false));
+                }
+                if counters.len() == rules.quorum() && equal {
+                    self.won.entry((token, false)).or_insert(at);
+                }
+                None
+            }
+            What::Received {
+                request: Request { server, operation: Operation::Confirm, token, .. },
+                said: Said::Granted,
+            } if !self.granted.contains(&token) => {
+                let confirmed = self.confirmed.entry(token).or_default();
+                if confirmed.insert(server) && confirmed.len() == rules.quorum() {
+                    self.won.entry((token, false)).or_insert(at);
+                }
+                None
+            }
             // An extension that was given up goes on; its answers do not count for the next one.
             What::Received {
                 request: Request { server, operation, token, call, .. },
                 said: Said::Granted,
             } if operation == Operation::Acquire || self.extending.contains(&call) => {
-                let round = (token, operation == Operation::Extend);
+                let round = (token, matches!(operation, Operation::Extend | Operation::Confirm));
                 let yes = self.yes.entry(round).or_default();
                 if yes.insert(server) && yes.len() == rules.quorum() {
                     self.won.insert(round, at);
                 }
                 None
             }
-            What::Granted { token, .. } => self.told(at, (token, false)).or(self.ended(at, Some(token))),
+            What::Granted { token, .. } => {
+                self.granted.insert(token);
+                self.told(at, (token, false)).or(self.ended(at, Some(token)))
+            }
             What::Extended { token, .. } => self.told(at, (token, true)).or(self.ended(at, Some(token))),
             What::NotExtended { token, .. } | What::Released { token, .. } => self.ended(at, Some(token)),
             What::NotGranted { .. } => self.ended(at, None),
@@ -102,6 +152,7 @@ impl Client {
             }
             What::Strikes(..) | What::Passes(..) => {
                 self.stopped = Some(at);
+                self.is_stopped = matches!(what, What::Strikes(..));
                 None
             }
             _ => None,
@@ -147,6 +198,27 @@ mod tests {
         assert_eq!(1, violations(won().received(8, 0, 2, 0).granted(8, 0, 0, 99)), "waited for the third");
         let stopped = |place| Story::default().paused(6, place).received(7, 0, 1, 0).resumed(50, place);
         assert_eq!(0, violations(stopped(0).received(5, 0, 0, 0).granted(50, 0, 0, 99)));
+    }
+
+    #[test]
+    fn a_fenced_claim_is_told_when_its_token_is_settled() {
+        let equal = || Story::default().hears_counter(5, 0, 0, 0, 9).hears_counter(7, 0, 1, 0, 9);
+        assert_eq!(0, violations(equal().fenced(7, 0, 0, 9)));
+        assert_eq!(1, violations(equal().fenced(8, 0, 0, 9)));
+        let differ = || Story::default().hears_counter(5, 0, 0, 0, 9).hears_counter(7, 0, 1, 0, 8);
+        let confirmed = || differ().hears_confirmed(9, 0, 0, 0).hears_confirmed(10, 0, 2, 0);
+        assert_eq!(0, violations(confirmed().fenced(10, 0, 0, 9)));
+        assert_eq!(1, violations(confirmed().fenced(11, 0, 0, 9)));
+        let third = |story: Story| story.hears_counter(8, 0, 2, 0, 10).hears_confirmed(60, 0, 0, 0);
+        let confirmed = |story| third(story).hears_confirmed(60, 0, 1, 0).fenced(60, 0, 0, 10);
+        assert_eq!(1, violations(confirmed(equal())), "the third came too late to matter");
+        let stopped = equal().paused(6, 0).resumed(50, 0);
+        assert_eq!(0, violations(confirmed(stopped)), "it has seen all three at once");
+        let tries = || Story::default().tries_fenced(0, 0, 1_000);
+        assert_eq!(
+            (0, 1),
+            (violations(tries().not_granted(400, 0)), violations(tries().not_granted(420, 0)))
+        );
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Violation;
 use crate::Operation;
 use crate::history::claims::{Claimed, claims};
-use crate::history::{Event, History, Place, Request, Said, TokenNumber, Trouble, What};
+use crate::history::{Event, History, Place, Request, TokenNumber, Trouble, What};
 
 impl Violation {
     /// The shortest prefix of the history that shows this violation, without what has nothing to do with it: what came
@@ -59,7 +59,7 @@ impl Involved {
         let mut lasting: Vec<&Event> = Vec::new();
         for event in before.iter().filter(|event| self.tells(&event.what)) {
             match event.what {
-                What::Strikes(_, Trouble::Flush | Trouble::Step(_)) => {}
+                What::Strikes(_, trouble) if trouble.is_momentary() => {}
                 What::Strikes(..) => lasting.push(event),
                 What::Passes(place, trouble) => lasting.retain(|begun| {
                     !matches!(begun.what, What::Strikes(at, other) if at == place && other.name() == trouble.name())
@@ -92,12 +92,13 @@ impl Involved {
 fn matters(what: &What) -> bool {
     match what {
         What::Carried { request: Request { operation, .. }, said, until, .. } => {
-            until.is_some() || (*operation == Operation::Release && *said == Said::Granted)
+            until.is_some() || (*operation == Operation::Release && said.is_yes())
         }
         What::Granted { .. }
         | What::Extended { .. }
         | What::Noticed { .. }
         | What::Releasing { .. }
+        | What::Wrote { .. }
         | What::Moved { .. }
         | What::Lost { .. }
         | What::Stands { .. } => true,

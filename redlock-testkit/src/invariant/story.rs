@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redlock_core::{ErrorKind, Instant, Released};
+use redlock_core::{ErrorKind, FencingToken, Instant, Released};
 
 use crate::Operation;
 use crate::history::{Event, History, Place, Request, Said, TokenNumber, Trouble, What};
@@ -16,6 +16,10 @@ fn at(millis: u64) -> Instant {
 
 fn request(client: usize, server: usize, operation: Operation, token: u32) -> Request {
     Request { client, server, operation, token: TokenNumber(token), call: 0 }
+}
+
+fn counted(counter: u64) -> Said {
+    Said::Counted(FencingToken::new(counter).expect("stories have valid ones"))
 }
 
 impl Story {
@@ -32,17 +36,105 @@ impl Story {
 
     pub(crate) fn asked(self, when: u64, client: usize) -> Self {
         let ttl = Duration::from_secs(1);
-        self.then(when, What::Asked { client, resources: vec![0], ttl, once: false })
+        self.then(when, What::Asked { client, resources: vec![0], ttl, once: false, fenced: false })
     }
 
     pub(crate) fn tries(self, when: u64, client: usize, ttl: u64) -> Self {
         let ttl = Duration::from_millis(ttl);
-        self.then(when, What::Asked { client, resources: vec![0], ttl, once: true })
+        self.then(when, What::Asked { client, resources: vec![0], ttl, once: true, fenced: false })
     }
 
     pub(crate) fn granted(self, when: u64, client: usize, token: u32, until: u64) -> Self {
-        let (token, until) = (TokenNumber(token), at(until));
-        self.then(when, What::Granted { client, resources: vec![0], token, until })
+        self.granted_several(when, client, &[0], token, until)
+    }
+
+    /// With a fencing token; valid for long.
+    pub(crate) fn fenced(self, when: u64, client: usize, token: u32, fence: u64) -> Self {
+        self.fenced_several(when, client, &[0], token, fence)
+    }
+
+    pub(crate) fn fenced_several(
+        self,
+        when: u64,
+        client: usize,
+        resources: &[usize],
+        token: u32,
+        fence: u64,
+    ) -> Self {
+        let (token, resources, until) = (TokenNumber(token), resources.to_vec(), at(1_000_000));
+        self.then(when, What::Granted { client, resources, token, until, fence: FencingToken::new(fence) })
+    }
+
+    pub(crate) fn tries_fenced(self, when: u64, client: usize, ttl: u64) -> Self {
+        let ttl = Duration::from_millis(ttl);
+        self.then(when, What::Asked { client, resources: vec![0], ttl, once: true, fenced: true })
+    }
+
+    /// The holder's fencing token arrives at the resource.
+    pub(crate) fn announced(self, when: u64, token: u32, fence: u64) -> Self {
+        self.write(when, token, fence, None, true)
+    }
+
+    pub(crate) fn wrote(self, when: u64, token: u32, fence: u64, seen: u64) -> Self {
+        self.write(when, token, fence, Some(seen), true)
+    }
+
+    pub(crate) fn refused_write(self, when: u64, token: u32, fence: u64, seen: u64) -> Self {
+        self.write(when, token, fence, Some(seen), false)
+    }
+
+    fn write(self, when: u64, token: u32, number: u64, seen: Option<u64>, is_taken: bool) -> Self {
+        let (client, resource, token) = (0, 0, TokenNumber(token));
+        let fence = FencingToken::new(number).expect("stories have valid ones");
+        self.then(when, What::Wrote { client, resource, token, fence, seen, taken: is_taken })
+    }
+
+    pub(crate) fn forgot(self, when: u64, server: usize, away: u64) -> Self {
+        let trouble = Trouble::Amnesia(Duration::from_millis(away));
+        self.then(when, What::Strikes(Place::Server(server), trouble))
+    }
+
+    /// A server carries out a fenced acquire.
+    pub(crate) fn counted(
+        self,
+        when: u64,
+        client: usize,
+        server: usize,
+        token: u32,
+        counter: u64,
+        until: u64,
+    ) -> Self {
+        let (request, said) = (request(client, server, Operation::Acquire, token), counted(counter));
+        let (until, travelled) = (Some(at(until)), Duration::from_millis(1));
+        self.then(when, What::Carried { request, said, until, travelled, again: false })
+    }
+
+    /// A server carries out a confirmation.
+    pub(crate) fn confirmed(self, when: u64, client: usize, server: usize, token: u32, until: u64) -> Self {
+        self.carry(when, request(client, server, Operation::Confirm, token), Some(at(until)), false)
+    }
+
+    /// The client hears what a server has counted.
+    pub(crate) fn hears_counter(
+        self,
+        when: u64,
+        client: usize,
+        server: usize,
+        token: u32,
+        counter: u64,
+    ) -> Self {
+        let (request, said) = (request(client, server, Operation::Acquire, token), counted(counter));
+        self.then(when, What::Received { request, said })
+    }
+
+    pub(crate) fn hears_release(self, when: u64, client: usize, server: usize, token: u32) -> Self {
+        let request = request(client, server, Operation::Release, token);
+        self.then(when, What::Received { request, said: Said::Granted })
+    }
+
+    pub(crate) fn hears_confirmed(self, when: u64, client: usize, server: usize, token: u32) -> Self {
+        let request = request(client, server, Operation::Confirm, token);
+        self.then(when, What::Received { request, said: Said::Granted })
     }
 
     pub(crate) fn granted_several(
@@ -54,7 +146,7 @@ impl Story {
         until: u64,
     ) -> Self {
         let (token, until, resources) = (TokenNumber(token), at(until), resources.to_vec());
-        self.then(when, What::Granted { client, resources, token, until })
+        self.then(when, What::Granted { client, resources, token, until, fence: None })
     }
 
     pub(crate) fn not_granted(self, when: u64, client: usize) -> Self {

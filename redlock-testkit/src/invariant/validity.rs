@@ -89,9 +89,15 @@ fn revived(entry: &Event, event: usize, leases: &BTreeMap<TokenNumber, Lease>) -
 fn apply(what: &What, now: Instant, leases: &mut BTreeMap<TokenNumber, Lease>) -> Option<TokenNumber> {
     match *what {
         What::Received {
-            request: Request { server, operation: Operation::Acquire | Operation::Extend, token, .. },
-            said: Said::Granted,
-        } => {
+            request:
+                Request {
+                    server,
+                    operation: Operation::Acquire | Operation::Extend | Operation::Confirm,
+                    token,
+                    ..
+                },
+            said,
+        } if said.is_yes() => {
             leases.entry(token).or_default().yes.insert(server);
             None
         }

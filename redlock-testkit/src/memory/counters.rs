@@ -15,6 +15,8 @@ const RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
 pub(crate) struct Counters {
     numbers: HashMap<Resource, (FencingToken, Instant)>,
     sweep_at: usize,
+    /// Whether what is counted anew begins with 1, whatever the time.
+    pub(crate) timeless: bool,
 }
 
 impl Counters {
@@ -30,7 +32,8 @@ impl Counters {
 
     /// What the counters become when the node grants all the resources.
     pub(crate) fn next(&self, resources: &[Resource], now: Instant) -> Result<FencingToken, NodeError> {
-        FencingToken::next(self.greatest(resources, now).0, now.elapsed_since_origin())
+        let time = if self.timeless { Duration::ZERO } else { now.elapsed_since_origin() };
+        FencingToken::next(self.greatest(resources, now).0, time)
             .ok_or_else(|| NodeError::rejected("the fencing tokens have come to their end"))
     }
 
@@ -45,8 +48,11 @@ impl Counters {
         }
     }
 
-    pub(crate) fn clear(&mut self) {
+    /// Answers whether there was any.
+    pub(crate) fn clear(&mut self) -> bool {
+        let any = !self.numbers.is_empty();
         self.numbers.clear();
+        any
     }
 
     pub(crate) fn remove(&mut self, resource: &Resource) {

@@ -17,7 +17,7 @@ use super::counters::Counters;
 pub(crate) struct Store {
     entries: HashMap<Resource, Entry>,
     sweep_at: usize,
-    counters: Counters,
+    pub(crate) counters: Counters,
     /// What fires when a resource is changed by anything but time.
     watches: HashMap<Resource, Event>,
     forget_watches_at: usize,

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::{Faults, Incident, Plan};
-use crate::invariant::Assumption;
+use crate::invariant::{Assumption, STAYS_OUT};
 use crate::sim::{Direction, Keeps};
 
 /// What a plan is drawn for.
@@ -32,6 +32,8 @@ enum Kind {
     CrashWithoutData,
     Hang,
     Flush,
+    Evict,
+    Forget,
     OutOfMemory,
     ReadOnly,
     WrongType,
@@ -90,6 +92,16 @@ impl Scope {
         match self.faults {
             Faults::Breaking(Assumption::DataIsKept) => kinds.extend([(20, Kind::Flush)]),
             Faults::Breaking(Assumption::ClocksAreNotSet) => kinds.extend([(20, Kind::Step)]),
+            Faults::Fencing => kinds.extend([(12, Kind::Evict), (6, Kind::Step)]),
+            Faults::LateRestarts => kinds.extend([(12, Kind::Evict), (12, Kind::CrashWithoutData)]),
+            Faults::Breaking(Assumption::CountersAreKept) => {
+                kinds.extend([
+                    (8, Kind::Evict),
+                    (12, Kind::Forget),
+                    (4, Kind::Flush),
+                    (4, Kind::CrashWithoutData),
+                ]);
+            }
             Faults::Breaking(Assumption::HoldersLook) => {
                 kinds.extend([(15, Kind::Pause), (15, Kind::Suspend)]);
             }
@@ -106,11 +118,22 @@ impl Scope {
             Kind::CrashWithoutData => {
                 let (away, more) = (2 * self.longest_ttl, up_to(1_000));
                 let keeps = if chance.bool() { Keeps::Nothing } else { Keeps::Part };
-                let soon = self.faults.breaks(Assumption::DataIsKept);
-                Incident::Crash { server, keeps, lasts: if soon { more } else { away + more } }
+                let soon = matches!(
+                    self.faults,
+                    Faults::Fencing | Faults::Breaking(Assumption::DataIsKept | Assumption::CountersAreKept)
+                );
+                match self.faults {
+                    Faults::Fencing if keeps == Keeps::Nothing => {
+                        Incident::Crash { server, keeps: Keeps::Counters, lasts: more }
+                    }
+                    Faults::LateRestarts => Incident::Crash { server, keeps, lasts: STAYS_OUT + more },
+                    _ => Incident::Crash { server, keeps, lasts: if soon { more } else { away + more } },
+                }
             }
             Kind::Hang => Incident::Hang { server, lasts: up_to(6_000) },
             Kind::Flush => Incident::Flush { server },
+            Kind::Evict => Incident::Evict { server },
+            Kind::Forget => Incident::Forget { server },
             Kind::OutOfMemory => Incident::OutOfMemory { server, lasts: up_to(3_000) },
             Kind::ReadOnly => Incident::ReadOnly { server, lasts: up_to(3_000) },
             Kind::WrongType => {
@@ -168,6 +191,21 @@ mod tests {
                 _ => {}
             }
         }
+    }
+
+    #[test]
+    fn counters_are_lost_only_where_they_may() {
+        let forgets = |incident: &Incident| match incident {
+            Incident::Flush { .. } | Incident::Forget { .. } => true,
+            Incident::Crash { keeps: Keeps::Nothing, lasts, .. } => *lasts < STAYS_OUT,
+            _ => false,
+        };
+        let any = |faults| plans(faults).flat_map(|plan| plan.0).any(|(_, incident)| forgets(&incident));
+        assert!(!any(Faults::Fencing) && !any(Faults::LateRestarts) && !any(Faults::Bounded));
+        assert!(any(Faults::Breaking(Assumption::CountersAreKept)));
+        let out =
+            |(_, incident): (_, Incident)| matches!(incident, Incident::Crash { keeps: Keeps::Nothing, .. });
+        assert!(plans(Faults::LateRestarts).flat_map(|plan| plan.0).any(out));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 #[cfg(redlock_broken)]
 mod broken;
+mod loss;
 mod machine;
 
 use std::fmt;
@@ -47,6 +48,8 @@ struct State {
     /// What was received while the server was stopped; `None` while it runs.
     received: Option<Vec<Received>>,
     keeps: Keeps,
+    /// Since when it is down.
+    crashed: Instant,
 }
 
 type Received = (Delivery, oneshot::Sender<Answer>);
@@ -83,7 +86,14 @@ pub(super) enum Arrival {
 impl Server {
     pub(super) fn new(number: usize, clock: Clock, world: Process, recorder: Recorder) -> Self {
         let machine = Machine::new(clock);
-        let state = State { machine, up: true, incarnation: 0, received: None, keeps: Keeps::All };
+        let state = State {
+            machine,
+            up: true,
+            incarnation: 0,
+            received: None,
+            keeps: Keeps::All,
+            crashed: Instant::ORIGIN,
+        };
         Self(Arc::new(Shared { number, world, recorder, state: Mutex::new(state), died: Event::new() }))
     }
 
@@ -98,6 +108,7 @@ impl Server {
         let mut state = self.state();
         state.up = false;
         state.keeps = keeps;
+        state.crashed = self.0.world.now();
         let received = state.received.take();
         drop(state);
         if received.is_some() {
@@ -117,10 +128,15 @@ impl Server {
         }
         let keeps = mem::take(&mut state.keeps);
         let lost = state.machine.lose_all_but(&keeps, now);
+        let forgot = keeps == Keeps::Nothing && state.machine.lose_counters();
+        let away = now.saturating_duration_since(state.crashed);
         state.up = true;
         state.incarnation += 1;
         drop(state);
         self.passes(Trouble::Crash);
+        if forgot {
+            self.strikes(Trouble::Amnesia(away));
+        }
         self.record_loss(&lost);
     }
 
@@ -142,14 +158,6 @@ impl Server {
             // The network waits for every answer, whether or not the client still does.
             drop(reply.send(answer));
         }
-    }
-
-    /// Loses all keys at once, as by FLUSHALL.
-    pub fn flush(&self) {
-        self.strikes(Trouble::Flush);
-        let now = self.0.world.now();
-        let lost = self.state().machine.lose_all_but(&Keeps::Nothing, now);
-        self.record_loss(&lost);
     }
 
     /// Has no memory for new keys, or has again. What exists can be extended and released meanwhile.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use redlock_core::Instant;
+use redlock_core::{FencingToken, Instant};
 
 use super::Timeline;
 use super::keys::keys;
@@ -23,8 +23,8 @@ pub(super) struct Bar {
     pub(super) span: Span,
     pub(super) resource: usize,
     pub(super) client: usize,
-    #[cfg_attr(not(feature = "svg"), allow(dead_code))] // a terminal has no room for it
     pub(super) token: TokenNumber,
+    pub(super) fence: Option<FencingToken>,
 }
 
 /// Something that a client did under a lease.
@@ -100,19 +100,22 @@ impl<'a> Scene<'a> {
 
     fn draw_bars(&mut self, timeline: &Timeline<'_>, claims: &BTreeMap<TokenNumber, Claimed>) {
         let of_interest = |token| timeline.about.as_ref().is_none_or(|about| about.tokens.contains(&token));
+        let fences = fences(timeline.history);
         let mut bars = Vec::new();
         for hold in
             holds::holds(timeline.history).into_iter().filter(|hold| timeline.shows_resource(hold.resource))
         {
             let holds::Hold { client, resource, token, from, until, .. } = hold;
-            let bar = Bar { span: Span { from, until }, resource, client, token };
+            let fence = fences.get(&token).copied();
+            let bar = Bar { span: Span { from, until }, resource, client, token, fence };
             bars.push((Place::Client(client), bar));
         }
         for key in keys(timeline.history).into_iter().filter(|key| of_interest(key.token)) {
             let Some(Claimed { client, resources }) = claims.get(&key.token) else { continue };
             let span = Span { from: key.from, until: key.until };
             for resource in resources.iter().filter(|resource| timeline.shows_resource(**resource)) {
-                let bar = Bar { span, resource: *resource, client: *client, token: key.token };
+                let (client, token, fence) = (*client, key.token, fences.get(&key.token).copied());
+                let bar = Bar { span, resource: *resource, client, token, fence };
                 bars.push((Place::Server(key.server), bar));
             }
         }
@@ -178,6 +181,15 @@ fn is_drawn(trouble: Trouble) -> bool {
     !matches!(trouble, Drift(_) | Loss | Duplicate | Straggler | Disconnect)
 }
 
+/// The fencing token of each lease that has one.
+fn fences(history: &History) -> BTreeMap<TokenNumber, FencingToken> {
+    let fence = |what: &What| match *what {
+        What::Granted { token, fence: Some(fence), .. } => Some((token, fence)),
+        _ => None,
+    };
+    history.0.iter().filter_map(|event| fence(&event.what)).collect()
+}
+
 /// When what went wrong where.
 fn troubles(history: &History) -> Vec<(Place, Trouble, Span)> {
     let last = super::end(history);
@@ -185,7 +197,7 @@ fn troubles(history: &History) -> Vec<(Place, Trouble, Span)> {
     let mut spans = Vec::new();
     for event in &history.0 {
         match event.what {
-            What::Strikes(place, trouble @ (Trouble::Flush | Trouble::Step(_))) => {
+            What::Strikes(place, trouble) if trouble.is_momentary() => {
                 spans.push((place, trouble, Span { from: event.at, until: event.at }));
             }
             What::Strikes(place, trouble) if is_drawn(trouble) => {

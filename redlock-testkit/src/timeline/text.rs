@@ -1,5 +1,6 @@
 //! The picture for a terminal: one character for a stretch of time.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use redlock_core::Instant;
@@ -37,10 +38,23 @@ pub(super) fn draw(scene: &Scene<'_>, columns: usize) -> String {
         (seconds(scene.window.from, scene.is_about), seconds(scene.window.until, scene.is_about));
     line(&mut text, &format!("        {from}{:>width$}", until, width = ruler.columns - from.len()));
     if scene.is_about {
+        if let Some(fences) = fences(scene) {
+            line(&mut text, &fences);
+        }
         line(&mut text, DETAILS);
     }
     line(&mut text, LEGEND);
     text
+}
+
+/// The fencing tokens of the leases in a picture, in one line.
+fn fences(scene: &Scene<'_>) -> Option<String> {
+    let bars = scene.lanes.values().flat_map(|lane| &lane.bars);
+    let known = bars.filter_map(|bar| bar.fence.map(|fence| (bar.token, bar.client, fence)));
+    let fences: BTreeSet<_> = known.collect();
+    let told = fences.iter().map(|(token, client, fence)| format!("{token} of c{client} {fence}"));
+    let told: Vec<_> = told.collect();
+    (!told.is_empty()).then(|| format!("fencing tokens: {}", told.join(", ")))
 }
 
 fn marks(place: Place, lane: &Lane, ruler: &Ruler, details: bool) -> String {
@@ -71,7 +85,7 @@ fn mark(trouble: Trouble) -> char {
         Trouble::OutOfMemory => 'm',
         Trouble::ReadOnly => 'r',
         Trouble::WrongType => 't',
-        Trouble::Flush | Trouble::Step(_) => '!',
+        Trouble::Flush | Trouble::Eviction | Trouble::Amnesia(_) | Trouble::Step(_) => '!',
         Trouble::Partition => '/',
         Trouble::Storm => '~',
         Trouble::Pause => 'z',

@@ -9,6 +9,7 @@ use std::time::Duration;
 use redlock_core::{Error, Guard, Instant, KeepAlive, Redlock, Runtime};
 
 use super::Client;
+use super::writer::Writer;
 use crate::history::{TokenNumber, What};
 use crate::sim::Process;
 
@@ -53,8 +54,8 @@ impl Program {
         while !self.client.is_closing() {
             self.idle(400).await;
             let resources = self.wanted();
-            if let Some((guard, token)) = self.ask(resources).await {
-                self.hold(&guard, token).await;
+            if let Some((guard, token)) = self.ask(resources.clone()).await {
+                self.hold(&guard, token, &resources).await;
                 self.let_go(guard, token).await;
             }
         }
@@ -76,11 +77,14 @@ impl Program {
     async fn ask(&mut self, resources: Vec<usize>) -> Option<(Guard, TokenNumber)> {
         let (client, ttl) = (self.client.0.number, self.ttl());
         let way = self.chance.u32(..10);
-        self.record(What::Asked { client, resources: resources.clone(), ttl, once: way < 4 });
+        // With and without in turn: they exclude each other.
+        let fenced = self.client.0.protected.is_some() && self.chance.u32(..4) > 0;
+        self.record(What::Asked { client, resources: resources.clone(), ttl, once: way < 4, fenced });
         let names: Vec<_> = resources.iter().map(|resource| name(*resource)).collect();
-        let request = self.redlock.lock(names.clone(), ttl);
+        let (once, request) = (self.redlock.try_lock(names.clone(), ttl), self.redlock.lock(names, ttl));
+        let (once, request) = if fenced { (once.fenced(), request.fenced()) } else { (once, request) };
         let answer = match way {
-            ..4 => Some(self.redlock.try_lock(names, ttl).await),
+            ..4 => Some(once.await),
             4..8 => {
                 let wait = self.millis(0, 1_500);
                 Some(request.wait(wait).await.map(Some))
@@ -109,13 +113,15 @@ impl Program {
         };
         let token = self.client.0.network.recorder().number_of(&guard.fingerprint());
         let until = self.until(&guard);
-        self.record(What::Granted { client, resources, token, until });
+        let fence = guard.fencing_token();
+        self.record(What::Granted { client, resources, token, until, fence });
         Some((guard, token))
     }
 
-    async fn hold(&mut self, guard: &Guard, token: TokenNumber) {
+    async fn hold(&mut self, guard: &Guard, token: TokenNumber, resources: &[usize]) {
         let client = self.client.0.number;
         let mut known = self.until(guard);
+        let mut writer = Writer::new(self, token, guard.fencing_token());
         let kept = self.chance.u32(..4) == 0;
         if kept {
             self.record(What::KeepsAlive { client, token });
@@ -133,6 +139,10 @@ impl Program {
                     self.idle(200).await;
                 }
                 self.record(What::Acted { client, token });
+                if let Some(writer) = &mut writer {
+                    let resource = resources[self.chance.usize(..resources.len())];
+                    writer.change(resource, &mut self.chance).await;
+                }
             }
             if !kept && self.chance.bool() {
                 self.extend(guard, token).await;
@@ -179,14 +189,8 @@ impl Program {
         self.process.sleep(duration).await;
     }
 
-    /// The output of a future that is dropped when the time is over.
     async fn within<T>(&self, time: Duration, work: impl Future<Output = T>) -> Option<T> {
-        let (mut work, mut timer) = (pin!(work), self.process.sleep(time));
-        poll_fn(|context| match work.as_mut().poll(context) {
-            Poll::Ready(value) => Poll::Ready(Some(value)),
-            Poll::Pending => timer.as_mut().poll(context).map(|()| None),
-        })
-        .await
+        within(&self.process, time, work).await
     }
 
     pub(super) fn ttl(&mut self) -> Duration {
@@ -200,10 +204,31 @@ impl Program {
     }
 
     fn micros(&mut self, least: u64, most: u64) -> Duration {
-        Duration::from_micros(self.chance.u64(least..most))
+        micros(&mut self.chance, least, most)
     }
 
     pub(super) fn record(&self, what: What) {
         self.client.0.network.recorder().record(what);
     }
+}
+
+/// The output of a future that is dropped when the time is over.
+pub(super) fn within<T, F: Future<Output = T>>(
+    process: &Process,
+    time: Duration,
+    work: F,
+) -> impl Future<Output = Option<T>> + use<T, F> {
+    let mut timer = process.sleep(time);
+    async move {
+        let mut work = pin!(work);
+        poll_fn(|context| match work.as_mut().poll(context) {
+            Poll::Ready(value) => Poll::Ready(Some(value)),
+            Poll::Pending => timer.as_mut().poll(context).map(|()| None),
+        })
+        .await
+    }
+}
+
+pub(super) fn micros(chance: &mut fastrand::Rng, least: u64, most: u64) -> Duration {
+    Duration::from_micros(chance.u64(least..most))
 }

@@ -23,7 +23,7 @@ impl Program {
 
     async fn wait_once(&mut self) {
         let (client, ttl, resources) = (self.client.0.number, self.ttl(), vec![0]);
-        self.record(What::Asked { client, resources: resources.clone(), ttl, once: false });
+        self.record(What::Asked { client, resources: resources.clone(), ttl, once: false, fenced: false });
         let guard = match self.redlock.lock(name(0), ttl).wait_forever().await {
             Ok(guard) => guard,
             Err(error) => {
@@ -34,7 +34,7 @@ impl Program {
         };
         let token = self.client.0.network.recorder().number_of(&guard.fingerprint());
         let until = self.until(&guard);
-        self.record(What::Granted { client, resources, token, until });
+        self.record(What::Granted { client, resources, token, until, fence: None });
         match self.chance.u32(..8) {
             0 => {
                 // Until it has expired, and a little longer.

@@ -32,8 +32,11 @@ pub enum Keeps {
     #[default]
     All,
     /// The second lock, the fourth and so on, in the order of the resources: it syncs now and then, and was killed in
-    /// between. Of a claim of several resources a part may be left, which nobody ever wrote in this form.
+    /// between. Of a claim of several resources a part may be left, which nobody ever wrote in this form. And the counters
+    /// of fencing tokens.
     Part,
+    /// No lock, and the counters of fencing tokens.
+    Counters,
     /// Nothing: it has no persistence.
     Nothing,
 }
@@ -52,6 +55,13 @@ impl Machine {
         #[cfg(redlock_broken)]
         if !self.read_only && !self.out_of_memory {
             super::broken::prepare(&mut self.store, request, shown);
+        }
+        #[cfg(redlock_broken)]
+        if !self.read_only && !self.out_of_memory {
+            if let Some(answer) = super::broken::answer(&mut self.store, request, shown) {
+                let until = answer.as_ref().ok().and_then(|_| self.until(request, now));
+                return Carried { answer, until, changed: None };
+            }
         }
         let mut changed: Option<EventListener> = None;
         let answer = match request {
@@ -99,7 +109,7 @@ impl Machine {
         let lost = |turn: usize| match keeps {
             Keeps::All => false,
             Keeps::Part => turn % 2 == 0,
-            Keeps::Nothing => true,
+            Keeps::Counters | Keeps::Nothing => true,
         };
         let locks = self.store.locks(shown).into_iter().enumerate();
         let lost: Vec<_> = locks
@@ -111,6 +121,16 @@ impl Machine {
             token
         };
         lost.into_iter().map(forget).collect()
+    }
+
+    /// Loses the counters of fencing tokens. Answers whether there was any.
+    pub(super) fn lose_counters(&mut self) -> bool {
+        self.store.counters.clear()
+    }
+
+    /// Counts without the time from now on.
+    pub(super) fn count_without_time(&mut self) {
+        self.store.counters.timeless = true;
     }
 
     /// Sets the clock. Answers until when each lock stands from now on; where it is dead, until now.

@@ -126,7 +126,8 @@ fn draw_bar(place: Place, bar: &Bar, layout: &Layout, top: f64, violated: &BTree
         bars
     };
     let what = if is_key { "key of " } else { "" };
-    let about = format!("{what}c{}: r{} {}, {}", bar.client, bar.resource, bar.token, when(bar.span));
+    let fence = bar.fence.map_or(String::new(), |fence| format!(", fencing token {fence}"));
+    let about = format!("{what}c{}: r{} {}{fence}, {}", bar.client, bar.resource, bar.token, when(bar.span));
     let group = Group::new().add(bars).add(title(about));
     let colour = if is_key { paint::INK } else { paint::on_client(bar.client) };
     let texts = [format!("r{} {}", bar.resource, bar.token), format!("r{}", bar.resource)];

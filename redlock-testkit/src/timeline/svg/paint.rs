@@ -53,7 +53,7 @@ pub(super) fn trouble(trouble: Trouble) -> &'static str {
     match trouble {
         Trouble::Crash | Trouble::Kill => "#3e4c59",
         Trouble::Hang | Trouble::Pause | Trouble::Suspension => "#7b8794",
-        Trouble::Flush | Trouble::Step(_) => ALARM,
+        Trouble::Flush | Trouble::Eviction | Trouble::Amnesia(_) | Trouble::Step(_) => ALARM,
         _ => "#b7791f",
     }
 }

@@ -1,0 +1,512 @@
+//! "As `acquire`, and counts": the operations of fenced locks, and what leaves their counters alone.
+//!
+//! The contract has no operation that only looks at a counter. An acquire with the token that a resource holds already
+//! answers it and changes nothing: one case proves that, the others use it. A counter grows by one, or goes to the node's
+//! time, whichever is more; a case accepts both, since it may run while the time passes from one step to the next.
+//!
+//! Of a backend that cannot fence, only the last case wants anything.
+
+use redlock_core::{FencingToken, IntoResources, NodeError, NodeErrorKind, Ttl, Vote};
+
+use super::stage::{BROKEN, Stage, claim, granted, holds_true, hour, join_all, refused};
+
+const COUNTED: &str = "acquire_fenced that is granted answers Counted";
+const SETS: &str = "acquire_fenced sets every resource of the claim to its token, if each is absent";
+const NEXT: &str = "acquire_fenced that sets anything makes the counters the next of the greatest of them";
+const AGAIN: &str =
+    "acquire_fenced with the token that all resources hold already changes no counter, and answers it";
+const LEFT: &str = "acquire_fenced leaves a resource that holds the token already as it is";
+const REFUSED: &str = "acquire_fenced refuses what holds another token";
+const REFUSED_COUNTS: &str = "a fenced operation that is refused changes nothing, no counter either";
+const CONFIRM_GRANTED: &str =
+    "confirm is granted where every resource holds the token and no counter is greater than fence";
+const CONFIRM_COUNTS: &str = "confirm makes the counters of all resources fence";
+const CONFIRM_LENGTHENS: &str =
+    "confirm makes the time to live of every resource at least ttl, and never shortens it";
+const CONFIRM_REFUSES: &str = "confirm refuses where a resource does not hold the token";
+const SUPERSEDED: &str = "where a counter is greater than fence the answer is Superseded, with that counter";
+const SUPERSEDED_CHANGES: &str = "an operation that is superseded changes nothing";
+const REFILL_GRANTED: &str = "refill_fenced is granted where each resource is absent or holds the token and no counter is greater than fence";
+const REFILL_SETS: &str = "refill_fenced sets what is absent to the token";
+const REFILL_COUNTS: &str = "refill_fenced makes the counters of all resources fence";
+const REFILL_REFUSES: &str = "refill_fenced refuses what holds another token";
+
+/// The steps of the time that counters may go to.
+const GRANULE: u64 = 1 << 22;
+
+fn cannot_fence(stage: &Stage) -> bool {
+    !stage.node.capabilities().fencing
+}
+
+fn token(number: u64) -> FencingToken {
+    FencingToken::new(number).expect("cases count with valid numbers")
+}
+
+#[track_caller]
+fn answer(operation: &str, answer: Result<Vote, NodeError>) -> Vote {
+    answer.unwrap_or_else(|error| panic!("{operation} on a healthy server has no answer: {error:?}"))
+}
+
+async fn acquire(stage: &Stage, resources: impl IntoResources, owner: &str, ttl: Ttl) -> Vote {
+    answer("acquire_fenced", stage.node.acquire_fenced(&claim(resources, owner), ttl).await)
+}
+
+async fn confirm(stage: &Stage, resources: impl IntoResources, owner: &str, ttl: Ttl, fence: u64) -> Vote {
+    answer("confirm", stage.node.confirm(&claim(resources, owner), ttl, token(fence)).await)
+}
+
+async fn refill(stage: &Stage, resources: impl IntoResources, owner: &str, ttl: Ttl, fence: u64) -> Vote {
+    answer("refill_fenced", stage.node.refill_fenced(&claim(resources, owner), ttl, token(fence)).await)
+}
+
+/// What was counted; 0, which no counter is, where it was not.
+fn counted(vote: &Vote) -> u64 {
+    if let Vote::Counted(counter) = vote { counter.as_u64() } else { 0 }
+}
+
+/// The counter after a fenced acquire that must be granted.
+async fn take(stage: &Stage, resources: impl IntoResources, owner: &str) -> u64 {
+    let counter = counted(&acquire(stage, resources, owner, hour()).await);
+    holds_true(counter > 0, COUNTED);
+    counter
+}
+
+async fn leave(stage: &Stage, resources: impl IntoResources, owner: &str) {
+    granted(
+        stage.release(&claim(resources, owner)).await,
+        "release deletes each resource that still holds the token",
+    );
+}
+
+/// What the next claim counts.
+async fn take_and_leave(stage: &Stage, resource: &str) -> u64 {
+    let counter = take(stage, resource, "somebody").await;
+    leave(stage, resource, "somebody").await;
+    counter
+}
+
+#[track_caller]
+fn follows(counter: u64, before: u64, sentence: &str) {
+    let time = counter > before && counter % GRANULE == 0;
+    assert!(counter == before + 1 || time, "{BROKEN}{sentence}\n  {counter} came after {before}");
+}
+
+#[track_caller]
+#[allow(clippy::needless_pass_by_value)] // reads as a sentence at each call
+fn superseded(vote: Vote, by: u64) {
+    assert!(
+        vote == Vote::Superseded(token(by)),
+        "{BROKEN}{SUPERSEDED}\n  the counter is {by}, the answer {vote:?}"
+    );
+}
+
+pub(crate) async fn a_fenced_acquire_takes_what_is_free(stage: &Stage) {
+    if cannot_fence(stage) {
+        return;
+    }
+    take(stage, "a", "alice").await;
+    holds_true(stage.holds("a", "alice").await, SETS);
+    take(stage, ["b", "c", "d"], "alice").await;
+    for resource in ["b", "c", "d"] {
+        holds_true(stage.holds(resource, "alice").await, SETS);
+    }
+    let (vote, armed) = stage.in_time(async |name, ttl| acquire(stage, name, "alice", ttl).await).await;
+    holds_true(counted(&vote) > 0, COUNTED);
+    stage.expires(&armed, "a resource of a fenced claim expires after its ttl").await;
+}
+
+pub(crate) async fn a_counter_grows_by_one_or_goes_to_the_time(stage: &Stage) {
+    if cannot_fence(stage) {
+        return;
+    }
+    let mut latest = take_and_leave(stage, "a").await;
+    holds_true(
+        latest == 1 || latest % GRANULE == 0,
+        "a counter begins with 1, or with the time in whole steps",
+    );
+    for _ in 0..5 {
+        let counter = take_and_leave(stage, "a").await;
+        follows(counter, latest, NEXT);
+        latest = counter;
+    }
+}
+
+pub(crate) async fn a_refused_fenced_acquire_changes_nothing(stage: &Stage) {
+    if cannot_fence(stage) {
+        return;
+    }
+    let ((votes, before, after), armed) = stage
+        .in_time(async |resource, ttl| {
+            let before = counted(&acquire(stage, resource, "alice", ttl).await);
+            let alone = acquire(stage, resource, "bob", hour()).await;
+            let with_another = acquire(stage, ["free", resource], "bob", hour()).await;
+            let after = counted(&acquire(stage, resource, "alice", ttl).await);
+            ([alone, with_another], before, after)
+        })
+        .await;
+    for vote in votes {
+        refused(vote, REFUSED);
+    }
+    holds_true(before == after, REFUSED_COUNTS);
+    holds_true(stage.is_free("free").await, REFUSED_COUNTS);
+    let first = take_and_leave(stage, "free").await;
+    holds_true(first == 1 || first % GRANULE == 0, REFUSED_COUNTS);
+    stage.expires(&armed, REFUSED_COUNTS).await;
+}
+
+pub(crate) async fn a_fenced_acquire_with_the_same_token_counts_once(stage: &Stage) {
+    if cannot_fence(stage) {
+        return;
+    }
+    for resources in [vec!["a"], vec!["b", "c"]] {
+        let counter = take(stage, resources.clone(), "alice").await;
+        for _ in 0..3 {
+            holds_true(take(stage, resources.clone(), "alice").await == counter, AGAIN);
+        }
+        granted(confirm(stage, resources.clone(), "alice", hour(), counter + 5).await, CONFIRM_GRANTED);
+        holds_true(take(stage, resources.clone(), "alice").await == counter + 5, AGAIN);
+        leave(stage, resources.clone(), "alice").await;
+        follows(take(stage, resources, "bob").await, counter + 5, NEXT);
+    }
+}
+
+pub(crate) async fn a_fenced_acquire_again_leaves_the_time_alone(stage: &Stage) {
+    if cannot_fence(stage) {
+        return;
+    }
+    let (_, armed) = stage
+        .in_time(async |resource, ttl| {
+            acquire(stage, resource, "alice", ttl).await;
+            acquire(stage, resource, "alice", hour()).await
+        })
+        .await;
+    stage.expires(&armed, LEFT).await;
+}
+
+pub(crate) async fn a_fenced_acquire_fills_in_what_is_absent_and_counts(stage: &Stage) {
+    if cannot_fence(stage) {
+        return;
+    }
+    let before = take(stage, "a", "alice").await;
+    let counter = take(stage, ["a", "b"], "alice").await;
+    follows(counter, before, NEXT);
+    holds_true(stage.holds("b", "alice").await, SETS);
+    holds_true(take(stage, "a", "alice").await == counter, NEXT);
+}
+
+pub(crate) async fn several_resources_count_beyond_the_greatest(stage: &Stage) {
+    if cannot_fence(stage) {
+        return;
+    }
+    let mut greatest = 0;
+    for _ in 0..4 {
+        greatest = take_and_leave(stage, "b").await;
+    }
+    let all = take(stage, ["a", "b", "c"], "alice").await;
+    follows(all, greatest, NEXT);
+    leave(stage, ["a", "b", "c"], "alice").await;
+    for resource in ["a", "b", "c"] {
+        follows(take_and_leave(stage, resource).await, all, NEXT);
+    }
+}
+
+pub(crate) async fn every_resource_has_a_counter_of_its_own(stage: &Stage) {
+    if cannot_fence(stage) {
+        return;
+    }
+    let names = ["a", "A", "b", "{a}", "a}", ":a", "a:", "*"];
+    let mut latest = Vec::new();
+    for name in names {
+        latest.push(take_and_leave(stage, name).await);
+    }
+    for (name, before) in names.into_iter().zip(latest) {
+        follows(take_and_leave(stage, name).await, before, "every resource has a counter of its own");
+    }
+}
+
+pub(crate) async fn a_counter_outlives_its_lock(stage: &Stage) {
+    if cannot_fence(stage) {
+        return;
+    }
+    let mut latest = 0;
+    for _ in 0..3 {
+        latest = take_and_leave(stage, "a").await;
+    }
+    follows(take_and_leave(stage, "a").await, latest, "release leaves the counters alone");
+    let (counter, armed) = stage
+        .in_time(async |resource, ttl| {
+            for _ in 0..3 {
+                take_and_leave(stage, resource).await;
+            }
+            counted(&acquire(stage, resource, "alice", ttl).await)
+        })
+        .await;
+    stage.expires(&armed, "a resource of a fenced claim expires after its ttl").await;
+    let next = take_and_leave(stage, &armed.resource).await;
+    follows(next, counter, "a counter is kept when its lock expires");
+}
+
+pub(crate) async fn plain_locks_leave_counters_alone(stage: &Stage) {
+    if cannot_fence(stage) {
+        return;
+    }
+    let mut latest = 0;
+    for _ in 0..3 {
+        latest = take_and_leave(stage, "a").await;
+    }
+    let alice = claim("a", "alice");
+    granted(stage.acquire(&alice, hour()).await, "acquire sets what is free");
+    granted(stage.extend(&alice, hour()).await, "extend is granted where the resource holds the token");
+    leave(stage, "a", "alice").await;
+    follows(take_and_leave(stage, "a").await, latest, "acquire and extend leave the counters alone");
+}
+
+pub(crate) async fn plain_and_fenced_locks_exclude_each_other(stage: &Stage) {
+    if cannot_fence(stage) {
+        return;
+    }
+    let sentence = "a plain lock and a fenced one exclude each other";
+    stage.acquire(&claim("plain", "alice"), hour()).await;
+    refused(acquire(stage, "plain", "bob", hour()).await, sentence);
+    refused(refill(stage, "plain", "bob", hour(), 7).await, sentence);
+    take(stage, "fenced", "alice").await;
+    refused(stage.acquire(&claim("fenced", "bob"), hour()).await, sentence);
+    granted(stage.extend(&claim("fenced", "alice"), hour()).await, sentence);
+}
+
+pub(crate) async fn confirm_raises_the_counters(stage: &Stage) {
+    if cannot_fence(stage) {
+        return;
+    }
+    for resources in [vec!["a"], vec!["b", "c"]] {
+        let counter = take(stage, resources.clone(), "alice").await;
+        for fence in [counter, counter + 3, counter + 3] {
+            granted(confirm(stage, resources.clone(), "alice", hour(), fence).await, CONFIRM_GRANTED);
+            for resource in &resources {
+                holds_true(take(stage, *resource, "alice").await == fence, CONFIRM_COUNTS);
+            }
+        }
+    }
+}
+
+pub(crate) async fn confirm_lengthens_and_never_shortens(stage: &Stage) {
+    if cannot_fence(stage) {
+        return;
+    }
+    let ((vote, ttl), armed) = stage
+        .in_time(async |resource, ttl| {
+            let counter = counted(&acquire(stage, resource, "alice", ttl).await);
+            (confirm(stage, resource, "alice", hour(), counter).await, ttl)
+        })
+        .await;
+    granted(vote, CONFIRM_GRANTED);
+    let counter = take(stage, "long", "alice").await;
+    granted(confirm(stage, "long", "alice", Ttl::MIN, counter).await, CONFIRM_GRANTED);
+    stage.pause(ttl.as_millis() + 30).await;
+    holds_true(stage.holds(armed.resource.as_str(), "alice").await, CONFIRM_LENGTHENS);
+    holds_true(stage.holds("long", "alice").await, CONFIRM_LENGTHENS);
+    leave(stage, armed.resource.as_str(), "alice").await;
+
+    let (_, armed) = stage
+        .in_time(async |resource, ttl| {
+            let counter = counted(&acquire(stage, resource, "alice", ttl).await);
+            confirm(stage, resource, "alice", ttl, counter).await
+        })
+        .await;
+    stage.expires(&armed, "a resource that was confirmed expires after that ttl").await;
+}
+
+pub(crate) async fn confirm_refuses_what_is_gone_or_anothers(stage: &Stage) {
+    if cannot_fence(stage) {
+        return;
+    }
+    let mine = take(stage, "mine", "alice").await;
+    let theirs = take(stage, "theirs", "bob").await;
+    let fence = mine.max(theirs) + 9;
+    for resources in [vec!["gone"], vec!["theirs"], vec!["mine", "gone"], vec!["mine", "theirs"]] {
+        refused(confirm(stage, resources, "alice", hour(), fence).await, CONFIRM_REFUSES);
+    }
+    holds_true(take(stage, "mine", "alice").await == mine, REFUSED_COUNTS);
+    holds_true(take(stage, "theirs", "bob").await == theirs, REFUSED_COUNTS);
+    holds_true(stage.is_free("gone").await, "confirm never creates a resource");
+    let first = take_and_leave(stage, "gone").await;
+    holds_true(first == 1 || first % GRANULE == 0, REFUSED_COUNTS);
+}
+
+pub(crate) async fn a_superseded_confirm_changes_nothing(stage: &Stage) {
+    if cannot_fence(stage) {
+        return;
+    }
+    let ((votes, counters), armed) = stage
+        .in_time(async |resource, ttl| {
+            take_and_leave(stage, resource).await;
+            let before = counted(&acquire(stage, resource, "alice", ttl).await);
+            let low = counted(&acquire(stage, "low", "alice", hour()).await);
+            // The counter of one of two is greater.
+            let both = confirm(stage, [resource, "low"], "alice", hour(), before - 1).await;
+            let alone = confirm(stage, resource, "alice", hour(), before - 1).await;
+            let after = counted(&acquire(stage, resource, "alice", ttl).await);
+            let low_after = counted(&acquire(stage, "low", "alice", ttl).await);
+            ([both, alone], [before, after, low, low_after])
+        })
+        .await;
+    let [before, after, low, low_after] = counters;
+    let greatest = before.max(low);
+    let [both, alone] = votes;
+    superseded(both, greatest);
+    superseded(alone, before);
+    holds_true(before == after && low == low_after, SUPERSEDED_CHANGES);
+    stage.expires(&armed, SUPERSEDED_CHANGES).await;
+}
+
+pub(crate) async fn refill_takes_what_is_absent_and_raises_the_counters(stage: &Stage) {
+    if cannot_fence(stage) {
+        return;
+    }
+    let greatest = take_and_leave(stage, "b").await.max(take(stage, "c", "alice").await);
+    for fence in [greatest, greatest + 4] {
+        granted(refill(stage, ["a", "b", "c"], "alice", hour(), fence).await, REFILL_GRANTED);
+        for resource in ["a", "b", "c"] {
+            holds_true(stage.holds(resource, "alice").await, REFILL_SETS);
+            holds_true(take(stage, resource, "alice").await == fence, REFILL_COUNTS);
+        }
+        leave(stage, ["a", "b"], "alice").await;
+    }
+    let ((), armed) = stage
+        .in_time(async |resource, ttl| {
+            granted(refill(stage, resource, "alice", ttl, 1).await, REFILL_GRANTED);
+            granted(refill(stage, resource, "alice", hour(), 1).await, REFILL_GRANTED);
+        })
+        .await;
+    stage.expires(&armed, "refill_fenced leaves a resource that holds the token already as it is").await;
+}
+
+pub(crate) async fn refill_refuses_what_is_anothers(stage: &Stage) {
+    if cannot_fence(stage) {
+        return;
+    }
+    let theirs = take(stage, "theirs", "bob").await;
+    for resources in [vec!["theirs"], vec!["free", "theirs"]] {
+        refused(refill(stage, resources, "alice", hour(), theirs + 9).await, REFILL_REFUSES);
+    }
+    holds_true(stage.holds("theirs", "bob").await, REFUSED_COUNTS);
+    holds_true(stage.is_free("free").await, REFUSED_COUNTS);
+    holds_true(take(stage, "theirs", "bob").await == theirs, REFUSED_COUNTS);
+}
+
+pub(crate) async fn a_superseded_refill_changes_nothing(stage: &Stage) {
+    if cannot_fence(stage) {
+        return;
+    }
+    take_and_leave(stage, "a").await;
+    let greater = take_and_leave(stage, "a").await;
+    superseded(refill(stage, "a", "alice", hour(), greater - 1).await, greater);
+    let low = token(greater - 1);
+    let both =
+        answer("refill_fenced", stage.node.refill_fenced(&claim(["a", "never"], "alice"), hour(), low).await);
+    superseded(both, greater);
+    for resource in ["a", "never"] {
+        holds_true(stage.is_free(resource).await, SUPERSEDED_CHANGES);
+    }
+    follows(take_and_leave(stage, "a").await, greater, SUPERSEDED_CHANGES);
+    let mine = take(stage, "a", "alice").await;
+    superseded(refill(stage, "a", "alice", hour(), mine - 1).await, mine);
+}
+
+pub(crate) async fn counters_end_with_an_error(stage: &Stage) {
+    if cannot_fence(stage) {
+        return;
+    }
+    take(stage, "a", "alice").await;
+    granted(confirm(stage, "a", "alice", hour(), FencingToken::MAX.as_u64()).await, CONFIRM_GRANTED);
+    let max = FencingToken::MAX.as_u64();
+    holds_true(take(stage, "a", "alice").await == max, AGAIN);
+    leave(stage, "a", "alice").await;
+    for resources in [vec!["a"], vec!["b", "a"]] {
+        let answer = stage.node.acquire_fenced(&claim(resources, "bob"), hour()).await;
+        holds_true(answer.is_err(), "at the end of all numbers acquire_fenced is an error");
+    }
+    for resource in ["a", "b"] {
+        holds_true(stage.is_free(resource).await, "at the end of all numbers nothing is changed");
+    }
+    let first = take_and_leave(stage, "b").await;
+    holds_true(first == 1 || first % GRANULE == 0, "at the end of all numbers nothing is changed");
+}
+
+pub(crate) async fn one_of_many_fenced_claims_at_once_counts(stage: &Stage) {
+    if cannot_fence(stage) {
+        return;
+    }
+    let mut latest = None;
+    for _ in 0..10 {
+        let contend = |contender: usize| async move {
+            let node = if contender % 2 == 0 { &stage.node } else { &stage.twin };
+            let theirs = claim(["a", "b"], format!("token-{contender}"));
+            (contender, answer("acquire_fenced", node.acquire_fenced(&theirs, hour()).await))
+        };
+        let votes = join_all((0..16).map(contend)).await;
+        let winners: Vec<_> = votes.iter().filter(|(_, vote)| counted(vote) > 0).collect();
+        let [(winner, vote)] = winners[..] else {
+            panic!(
+                "{BROKEN}acquire_fenced is atomic on its node\n  {} of 16 were granted at once",
+                winners.len()
+            );
+        };
+        if let Some(before) = latest.replace(counted(vote)) {
+            follows(counted(vote), before, "acquire_fenced is atomic on its node");
+        }
+        leave(stage, ["a", "b"], &format!("token-{winner}")).await;
+    }
+}
+
+pub(crate) async fn two_clients_count_on_one_server(stage: &Stage) {
+    if cannot_fence(stage) {
+        return;
+    }
+    let mut latest = take_and_leave(stage, "a").await;
+    let theirs = claim("a", "bob");
+    for _ in 0..3 {
+        let vote = answer("acquire_fenced", stage.twin.acquire_fenced(&theirs, hour()).await);
+        follows(counted(&vote), latest, "clients of one server count on the same counters");
+        answer("release", stage.twin.release(&theirs).await);
+        latest = counted(&vote);
+        let counter = take_and_leave(stage, "a").await;
+        follows(counter, latest, "clients of one server count on the same counters");
+        latest = counter;
+    }
+}
+
+/// Only where the backend can be given a key that is no lock.
+pub(crate) async fn what_is_no_lock_is_an_error_to_fenced_operations(stage: &Stage) {
+    let Some(no_lock) = stage.no_lock.as_ref().filter(|_| !cannot_fence(stage)) else { return };
+    let theirs = claim(no_lock, "alice");
+    let (node, one) = (&stage.node, token(1));
+    let answers =
+        [node.acquire_fenced(&theirs, hour()).await, node.refill_fenced(&theirs, hour(), one).await];
+    for answer in answers {
+        let wrong = answer.is_err_and(|error| error.kind() == NodeErrorKind::WrongType);
+        holds_true(wrong, "a key of another type is an error of the kind WrongType to fenced operations");
+    }
+    // Neither is anybody's.
+    let confirmed = node.confirm(&theirs, hour(), one).await;
+    holds_true(!matches!(confirmed, Ok(Vote::Granted)), CONFIRM_REFUSES);
+}
+
+pub(crate) async fn capabilities_tell_whether_fencing_answers(stage: &Stage) {
+    for node in [&stage.node, &stage.twin] {
+        let theirs = claim("a", "alice");
+        let one = token(1);
+        let answers = [
+            node.acquire_fenced(&theirs, hour()).await,
+            node.confirm(&theirs, hour(), one).await,
+            node.refill_fenced(&theirs, hour(), one).await,
+        ];
+        for answer in answers {
+            let unsupported = answer.is_err_and(|error| error.kind() == NodeErrorKind::Unsupported);
+            holds_true(
+                node.capabilities().fencing != unsupported,
+                "a backend that can fence says so in its capabilities, and one that cannot is of the kind Unsupported",
+            );
+        }
+    }
+}

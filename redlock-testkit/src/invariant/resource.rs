@@ -1,0 +1,103 @@
+//! I5: a resource that checks fencing tokens never goes backward.
+//!
+//! What it takes from one holder after it has taken something from another comes from the newer of the two: nobody comes
+//! back. And a write replaces nothing that its holder had not seen, unless that was its own: because a holder writes its
+//! fencing token before it first reads, nobody older can write between its read and its write. A holder that reads first may
+//! overwrite what came in between, and the resource cannot know.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use redlock_core::FencingToken;
+
+use super::{Assumption, Invariant, Violation, forgotten};
+use crate::history::{History, TokenNumber, What};
+
+#[derive(Default)]
+struct Resource {
+    latest: Option<(TokenNumber, FencingToken)>,
+    /// Those from whom it has taken anything, and then something from another.
+    past: BTreeSet<TokenNumber>,
+    /// Those that have written their fencing token first.
+    announced: BTreeSet<TokenNumber>,
+    /// Whose its writes are, in order.
+    writes: Vec<TokenNumber>,
+}
+
+pub(super) fn check(history: &History) -> Vec<Violation> {
+    let mut resources: BTreeMap<usize, Resource> = BTreeMap::new();
+    let mut violations = Vec::new();
+    for (event, entry) in history.0.iter().enumerate() {
+        let What::Wrote { client, resource, token, fence, seen, taken: true } = entry.what else { continue };
+        let state = resources.entry(resource).or_default();
+        let Some((other, wrong)) = state.take(token, fence, seen) else { continue };
+        let first = (!state.announced.contains(&token)).then_some(Assumption::TokensComeFirst);
+        violations.push(Violation {
+            invariant: Invariant::Resource,
+            broken: forgotten(history, event).or(first),
+            what: format!("r{resource} takes a write of c{client} under {token}, {wrong} {other}"),
+            tokens: vec![other, token],
+            event,
+        });
+    }
+    violations
+}
+
+impl Resource {
+    /// Answers what is wrong with it, and with regard to whom.
+    fn take(
+        &mut self,
+        token: TokenNumber,
+        fence: FencingToken,
+        seen: Option<u64>,
+    ) -> Option<(TokenNumber, &'static str)> {
+        let before = self.latest.replace((token, fence)).filter(|(other, _)| *other != token);
+        if let Some((other, _)) = before {
+            self.past.insert(other);
+        }
+        let unseen = seen.map_or(0, |seen| usize::try_from(seen).unwrap_or(usize::MAX));
+        let unseen =
+            self.writes.iter().skip(unseen).find(|other| seen.is_some() && **other != token).copied();
+        match seen {
+            Some(_) => self.writes.push(token),
+            None => drop(self.announced.insert(token)),
+        }
+        match before {
+            Some((other, _)) if self.past.contains(&token) => Some((other, "who was there before")),
+            Some((other, greater)) if fence < greater => Some((other, "which is older than")),
+            _ => unseen.map(|other| (other, "who had not seen what came from")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::story::Story;
+    use super::*;
+
+    fn broken(story: Story) -> Vec<Option<Assumption>> {
+        check(&story.history()).into_iter().map(|violation| violation.broken).collect()
+    }
+
+    /// Holder 0 has announced itself with the token 5 and written once.
+    fn first() -> Story {
+        Story::default().announced(1, 0, 5).wrote(2, 0, 5, 0)
+    }
+
+    #[test]
+    fn one_after_the_other_is_fine_and_nobody_comes_back() {
+        let second = || first().announced(3, 1, 6).wrote(4, 1, 6, 1);
+        assert_eq!(0, broken(second().wrote(5, 1, 6, 2)).len());
+        assert_eq!(0, broken(second().refused_write(5, 0, 5, 1)).len(), "the resource has refused it");
+        assert_eq!(vec![None], broken(second().wrote(5, 0, 5, 2)), "a resource that does not check");
+        let twins = first().announced(3, 1, 5).wrote(4, 0, 5, 1);
+        assert_eq!(vec![None], broken(twins), "two holders with one fencing token");
+    }
+
+    #[test]
+    fn what_was_not_seen_is_not_replaced() {
+        assert_eq!(vec![None], broken(first().announced(3, 1, 6).wrote(4, 1, 6, 0)));
+        assert_eq!(0, broken(first().wrote(4, 0, 5, 0)).len(), "what is its own");
+        let unannounced = first().wrote(4, 1, 6, 0);
+        assert_eq!(vec![Some(Assumption::TokensComeFirst)], broken(unannounced));
+    }
+}
