@@ -1,0 +1,123 @@
+//! What a lease has on each node: what may lie there of it, whether the node counts for it, and the requests it makes.
+
+use super::Lease;
+use crate::broken::{Variant, broken};
+use crate::calls::Call;
+use crate::clock::Instant;
+use crate::decide::fencing::Fence;
+use crate::decide::pursuit::Pursuit;
+use crate::fencing::FencingToken;
+use crate::node::{NodeErrorKind, Refusal, Vote};
+use crate::observe::Operation;
+use crate::report::{NodeReport, Outcome};
+use crate::round::Ballots;
+use crate::shared::locked;
+use crate::ttl::Ttl;
+
+impl Lease {
+    /// Whether a write may still be sent.
+    pub(crate) fn is_written(&self) -> bool {
+        locked(&self.0.state).traces.iter().any(|trace| trace.is_in_flight())
+    }
+
+    /// Keeps the votes of the acquisition, as they are now.
+    pub(crate) fn keep_votes(&self, ballots: Ballots) {
+        locked(&self.0.state).ballots = Some(ballots);
+    }
+
+    /// Keeps a vote that was seen later.
+    pub(crate) fn keep_vote(&self, index: usize, outcome: Outcome, seen: Instant) {
+        if let Some(kept) = &mut locked(&self.0.state).ballots {
+            kept.cast(index, outcome, Operation::Acquire, seen, self.shared());
+        }
+    }
+
+    /// The outcome of a write that was begun on a node has become known, or has become unknowable.
+    pub(crate) fn settle(&self, index: usize, outcome: &Outcome) {
+        let trace = &mut locked(&self.0.state).traces[index];
+        match outcome {
+            Outcome::Granted | Outcome::Counted(_) => trace.settle(true),
+            Outcome::Refused(_) | Outcome::Superseded(_) => trace.settle(false),
+            Outcome::Failed(error) if error.kind() != NodeErrorKind::Unknown => trace.settle(false),
+            Outcome::Failed(_) | Outcome::TimedOut => trace.lose(),
+            Outcome::Free | Outcome::Held(_) | Outcome::Pending => return,
+        }
+        self.0.changed.notify(usize::MAX);
+    }
+
+    /// Begins to write to nodes that have lost the claim, and says with which TTL: the one that the deadline comes from,
+    /// so that the new keys outlive it as the others do. Not once the lease is over.
+    pub(crate) fn begin_refill(&self, nodes: &[usize]) -> Option<Ttl> {
+        let mut state = locked(&self.0.state);
+        if state.hold.is_lost(self.shared().now()) {
+            return None;
+        }
+        for index in nodes {
+            state.traces[*index].begin(self.shared().members[*index].node.connection());
+        }
+        state.hold.ttl()
+    }
+
+    /// What a release must achieve that is sent to a node now, after the end.
+    pub(crate) fn pursuit(&self, index: usize) -> Pursuit {
+        locked(&self.0.state).traces[index].pursue()
+    }
+
+    pub(crate) fn is_fenced(&self) -> bool {
+        self.0.fenced
+    }
+
+    /// A quorum granted: this is its fencing token.
+    pub(crate) fn fence(&self, token: FencingToken) {
+        let nodes = self.shared().members.len();
+        locked(&self.0.state).fence = Some(Fence::new(token, nodes));
+    }
+
+    /// A node has told its counter, if it has. Answers whether it is to be told the token, in order to count.
+    pub(crate) fn note_counter(&self, index: usize, outcome: &Outcome) -> bool {
+        let (Outcome::Counted(counter) | Outcome::Superseded(counter)) = outcome else { return false };
+        locked(&self.0.state).fence.as_mut().is_some_and(|fence| fence.counted(index, *counter))
+    }
+
+    /// The request that acquires it on one node.
+    pub(crate) fn acquire_on(&self, index: usize, ttl: Ttl) -> Call<'_> {
+        let node = &self.shared().members[index].node;
+        if self.is_fenced() {
+            node.acquire_fenced(self.claim(), ttl)
+        } else {
+            node.acquire(self.claim(), ttl)
+        }
+    }
+
+    /// The request that extends it on one node, and has the node count for it.
+    pub(crate) fn extend_on(&self, index: usize, ttl: Ttl) -> Call<'_> {
+        let node = &self.shared().members[index].node;
+        match self.fencing_token() {
+            Some(fence) => node.confirm(self.claim(), ttl, fence),
+            None => node.extend(self.claim(), ttl),
+        }
+    }
+
+    /// The request that gives it back to one node.
+    pub(crate) fn refill_on(&self, index: usize, ttl: Ttl) -> Call<'_> {
+        let node = &self.shared().members[index].node;
+        match self.fencing_token() {
+            Some(fence) => node.refill_fenced(self.claim(), ttl, fence),
+            None => node.acquire(self.claim(), ttl),
+        }
+    }
+
+    /// The request that releases it on one node.
+    pub(crate) fn release_on(&self, index: usize) -> Call<'_> {
+        if broken(Variant::ReleaseOnGrantingNodes) && !self.pursuit(index).is_written() {
+            return Box::pin(async { Ok(Vote::Refused(Refusal::default())) });
+        }
+        self.shared().members[index].node.release(self.claim())
+    }
+
+    /// How many nodes granted the acquisition.
+    pub(crate) fn granted_at_first(&self) -> usize {
+        let granted = |node: &&NodeReport| matches!(node.outcome(), Outcome::Granted | Outcome::Counted(_));
+        self.votes().iter().filter(granted).count()
+    }
+}
