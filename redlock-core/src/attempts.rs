@@ -79,10 +79,13 @@ impl Attempts {
     async fn one_after_another(&self, asked: Instant, patience: Patience) -> Result<Guard, Error> {
         let presence = &self.presence;
         let mut place = self.place();
+        // The clock was read just now, unless there was somebody to wait for.
+        let mut just_now = Some(asked);
         if let Some(place) = &mut place {
             // Mostly nobody else wants it, and then there is nothing to wait for.
             if !place.try_turn(asked) {
                 self.in_turn(place, patience).await?;
+                just_now = None;
             }
         }
         let mut vigil = None;
@@ -90,7 +93,7 @@ impl Attempts {
         let mut collisions = 0;
         let reused = broken(Variant::OneToken).then(|| self.token());
         loop {
-            let began = presence.now();
+            let began = just_now.take().unwrap_or_else(|| presence.now());
             let token = reused.clone().unwrap_or_else(|| self.token());
             let error = match self.make(token).await {
                 Ok(guard) => return Ok(self.taken(guard, place)),
