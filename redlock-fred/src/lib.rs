@@ -59,7 +59,7 @@
 //!
 //! | for | commands |
 //! |---|---|
-//! | locking | `SET`, `GET`, `EVAL`, `EVALSHA`, and in scripts `SET`, `GET`, `PTTL`, `PEXPIRE`, `DEL`; `TYPE` |
+//! | locking | `SET`, `GET`, `EVAL`, `EVALSHA`, and in scripts `SET`, `GET`, `PTTL`, `PEXPIRE`, `DEL` |
 //! | knowing the server; without it a refused attempt takes two commands | `INFO` |
 //! | fenced locks | `TIME`, in scripts; and the keys of the counters, `redlock:fence:*` |
 //! | short requests; without it scripts are sent whole | `SCRIPT LOAD` |

@@ -59,7 +59,7 @@
 //!
 //! | for | commands |
 //! |---|---|
-//! | locking | `SET`, `GET`, `EVAL`, `EVALSHA`, and in scripts `SET`, `GET`, `PTTL`, `PEXPIRE`, `DEL`; `TYPE` |
+//! | locking | `SET`, `GET`, `EVAL`, `EVALSHA`, and in scripts `SET`, `GET`, `PTTL`, `PEXPIRE`, `DEL` |
 //! | knowing the server; without it a refused attempt takes two commands | `INFO` |
 //! | fenced locks | `TIME`, in scripts; and the keys of the counters, `redlock:fence:*` |
 //! | short requests; without it scripts are sent whole | `SCRIPT LOAD` |
@@ -69,8 +69,7 @@
 //!
 //! Redis from 6.2 and Valkey; tested with Redis 7.0 and Valkey 8.0. RESP3 where the server has it, and RESP2 otherwise.
 //! What RESP2 loses: nobody is told when a lock becomes free, so waiters ask again every 100 to 200 ms (a warning says so
-//! once), and a
-//! connection that is lost without traffic is noticed with the next request. Locking itself is the same.
+//! once), and a connection that is lost without traffic is noticed with the next request. Locking itself is the same.
 //!
 //! # Features
 //!
