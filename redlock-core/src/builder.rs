@@ -71,8 +71,12 @@ impl Builder {
         self
     }
 
-    /// The longest delay between two attempts at a lock that someone else has; each is random between half of it and the
-    /// whole, and at least 1 ms. 200 ms if not set.
+    /// The longest delay between two attempts, after nodes that failed, or at a lock that someone else has where too few
+    /// nodes can [tell](crate::LockNode::watch) when it may be free. Each is random between half of it and the whole, and
+    /// at least 1 ms. 200 ms if not set.
+    ///
+    /// While a quorum of nodes tells, an attempt is made when they do, when the key expires by what they said, or after 5 s;
+    /// after the delay, where [attempts](crate::LockRequest::attempts) are counted.
     pub fn retry_delay(mut self, delay: Duration) -> Self {
         self.retry_delay = delay;
         self
@@ -89,7 +93,10 @@ impl Builder {
     }
 
     /// How far the clocks of nodes and clients may run apart, as a share of the TTL: 0.01 if not set, which is 20 times
-    /// what clocks disciplined by NTP are off. 2 ms are added in any case.
+    /// what clocks disciplined by NTP are off. From 0 to less than 1. 2 ms are added in any case, since servers count whole
+    /// milliseconds: the rule is that of the [article], "Safety arguments".
+    ///
+    /// [article]: https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/
     pub fn clock_drift_factor(mut self, factor: f64) -> Self {
         self.drift_factor = factor;
         self
@@ -111,7 +118,7 @@ impl Builder {
     /// # Errors
     ///
     /// [`Invalid`](crate::ErrorKind::Invalid) without nodes, with two nodes of the same label (one server listed twice),
-    /// or with a setting out of its bounds.
+    /// or with a node timeout, a clock drift factor or an owner's label out of its bounds.
     pub fn build(self) -> Result<Redlock, Error> {
         if self.nodes.is_empty() {
             return Err(Error::invalid("no nodes were given; a lock needs at least one"));

@@ -50,6 +50,9 @@ impl Sub<Duration> for Instant {
 }
 
 /// Reads the machine's clock that counts suspension; what a [`Runtime`](crate::Runtime) on real time answers.
+///
+/// That is `CLOCK_BOOTTIME` on Linux and Android; `CLOCK_MONOTONIC` on other Unix systems, which counts suspension on Apple's
+/// and does not on some BSDs; elsewhere [`std::time::Instant`], which counts it on Windows.
 #[cfg(unix)]
 pub fn boot_time() -> Instant {
     use rustix::time::{ClockId, clock_gettime};
@@ -65,6 +68,9 @@ pub fn boot_time() -> Instant {
 }
 
 /// Reads the machine's clock that counts suspension; what a [`Runtime`](crate::Runtime) on real time answers.
+///
+/// That is `CLOCK_BOOTTIME` on Linux and Android; `CLOCK_MONOTONIC` on other Unix systems, which counts suspension on Apple's
+/// and does not on some BSDs; elsewhere [`std::time::Instant`], which counts it on Windows.
 #[cfg(not(unix))]
 pub fn boot_time() -> Instant {
     use std::sync::OnceLock;

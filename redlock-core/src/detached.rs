@@ -59,7 +59,8 @@ impl DetachedLease {
         Ok(Self { claim, ttl: Ttl::new(ttl)?, fencing_token: None })
     }
 
-    /// The same of a fenced lock that has this fencing token.
+    /// The same of a fenced lock that has this fencing token. Resumed without it, a fenced lock is extended as a plain one,
+    /// whatever newer claims have counted.
     #[must_use]
     pub fn with_fencing_token(mut self, fencing_token: FencingToken) -> Self {
         self.fencing_token = Some(fencing_token);

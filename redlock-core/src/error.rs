@@ -24,13 +24,15 @@ struct Inner {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// Enough nodes answered, and someone else has the lock.
+    /// Enough nodes answered, and someone else has the lock; or another task of this process has it, or has waited for it
+    /// longer, and no node was asked.
     Contended,
     /// Too few nodes answered to say anything: errors and timeouts alone exclude a quorum.
     NoQuorum,
-    /// The validity was spent: by the time a quorum had granted, or before an extension was asked for.
+    /// The validity was spent: by the time a quorum had granted, or before an extension was asked for or had succeeded.
     Expired,
-    /// A quorum says that the lock is not ours any more.
+    /// A quorum says that the lock is not ours any more; it was released or detached before it could be extended; or the
+    /// work of [`run`](crate::Redlock::run) was stopped, whatever the [loss](crate::Loss).
     Lost,
     /// The lock is ours, and can never be extended again: on so many nodes a newer claim has counted beyond its fencing
     /// token. It stays valid until its deadline.
@@ -40,7 +42,8 @@ pub enum ErrorKind {
     WrongType,
     /// The configuration or an argument is wrong. Nothing was sent.
     Invalid,
-    /// A backend cannot do what was asked. Nothing was sent.
+    /// A backend cannot do what was asked: count for [fenced](crate::LockRequest::fenced) locks, or be
+    /// [inspected](crate::Redlock::inspect). Nothing was sent.
     Unsupported,
     /// The [`Redlock`](crate::Redlock) was closed. Nothing was sent.
     Closed,
@@ -92,7 +95,8 @@ impl Error {
         report::holder(self.nodes().iter().map(NodeReport::outcome)).map(Token::fingerprint)
     }
 
-    /// For how long the one in the way holds the lock if it is not extended, where a node could tell: the longest.
+    /// For how long the one in the way holds the lock if it is not extended, where a node could tell: the longest, as of
+    /// that node's answer.
     pub fn remaining(&self) -> Option<Duration> {
         self.refusals().filter_map(|refusal| refusal.remaining).max()
     }

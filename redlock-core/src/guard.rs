@@ -47,8 +47,9 @@ impl Guard {
     /// Keeps the lock alive from now on, in a task of its own: renews it until it is released, dropped, leaked, detached or
     /// lost, or a limit of the settings is reached. Replaces the keep-alive that there was.
     ///
-    /// Renewals that fail are repeated while validity is left. How it goes is in the lease's [`state`](Lease::state), and
-    /// [`lost`](Lease::lost) tells the end of it.
+    /// Renewals for which too few nodes answered are repeated while validity is left. It ends with one that cannot succeed
+    /// any more: the lock is lost, or [superseded](crate::ErrorKind::Superseded). How it goes is in the lease's
+    /// [`state`](Lease::state), and [`lost`](Lease::lost) tells the end of it.
     pub fn keep_alive(&self, settings: KeepAlive) {
         keepalive::keep_alive(&self.lease, settings);
     }

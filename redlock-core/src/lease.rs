@@ -176,8 +176,8 @@ impl Lease {
         ballots.map(|ballots| ballots.reports(self.shared())).unwrap_or_default()
     }
 
-    /// Makes the lock valid for `ttl` from now, less drift, if a quorum of all nodes still holds it. Never shortens it:
-    /// the deadline afterwards is the later of the old and the new.
+    /// Makes the lock valid for `ttl` (10 ms to 24 days) from now, less drift, if a quorum of all nodes still holds it, and of
+    /// a fenced lock counts for it. Never shortens it: the deadline afterwards is the later of the old and the new.
     ///
     /// Returns at the first moment when the outcome is certain, within the node timeout in any case. Afterwards, nodes
     /// that have lost the lock's keys, or never had them, get them back in the background.
@@ -186,7 +186,7 @@ impl Lease {
     ///
     /// [`Invalid`](ErrorKind::Invalid) for a TTL out of bounds; [`Expired`](ErrorKind::Expired) when the lease was lost
     /// with time, since a loss is final (see [`state`](Lease::state)); [`Lost`](ErrorKind::Lost) when a quorum does not
-    /// hold the lock, or it was released; [`Superseded`](ErrorKind::Superseded) when a fenced lock can never be extended again
+    /// hold the lock, or it was released or detached; [`Superseded`](ErrorKind::Superseded) when a fenced lock can never be extended again
     /// (see [`may_count`](Lease::may_count)); [`NoQuorum`](ErrorKind::NoQuorum) when too few nodes answered. A failed
     /// extension takes nothing away: the old deadline stands, unless a quorum says that the lock is not ours.
     ///

@@ -69,8 +69,8 @@
 //!
 //! An attempt asks all nodes at once, with a fresh token, and is decided at the first moment when it can be: won as soon
 //! as a quorum granted and validity is left; lost as soon as a quorum has become impossible. A slow, hung or dead minority
-//! costs nothing. A lost attempt, for whatever reason, is undone on all nodes in the background, and retried after a
-//! random delay. A write whose outcome is unknown is chased with releases until it cannot take effect any more.
+//! costs nothing. A lost attempt, for whatever reason, is undone on all nodes in the background, and retried when
+//! nodes tell that the lock may be free, or after a random delay. A write whose outcome is unknown is chased with releases until it cannot take effect any more.
 //!
 //! # Why it is safe
 //!
@@ -95,7 +95,7 @@
 //! | what | default | why |
 //! |---|---|---|
 //! | wait for someone else | 10 s | a critical section or two; [`wait`](LockRequest::wait) |
-//! | retry delay | random, 100 to 200 ms | as the reference; [`retry_delay`](LockRequest::retry_delay) |
+//! | retry delay, where nodes do not tell | random, 100 to 200 ms | as the reference; [`retry_delay`](LockRequest::retry_delay) |
 //! | node timeout | 200 ms, at most half of the TTL | two round trips around the world; [`node_timeout`](Builder::node_timeout) |
 //! | clock drift | 1 % of the TTL + 2 ms | as the reference, 20 times NTP's; [`clock_drift_factor`](Builder::clock_drift_factor) |
 //! | rounds without a usable quorum | 3 in a row | beyond that it is an outage, not bad luck |

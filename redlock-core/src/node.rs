@@ -116,6 +116,11 @@ use crate::ttl::Ttl;
 
 /// One independent lock server; the [module docs](self) are the recipe for a backend of your own.
 ///
+/// # Errors
+///
+/// Every operation fails with a [`NodeError`], whose [kind](NodeErrorKind) says what may have happened. Those that have a
+/// default are [`Unsupported`](NodeErrorKind::Unsupported) by default.
+///
 /// # Cancel safety
 ///
 /// Every operation may be dropped at any await. Whether the request is then carried out is unknown; it must be carried
@@ -220,7 +225,7 @@ pub enum Vote {
     /// Done, on every resource, and its counters are at this now: the yes of
     /// [`acquire_fenced`](LockNode::acquire_fenced), and of nothing else.
     Counted(FencingToken),
-    /// The resources are ours, and one has a counter greater than our token; nothing was changed. With this number a newer
+    /// The resources are ours, and one has a counter greater than our fencing token; nothing was changed. With this number a newer
     /// claim has been here, so the node never counts for ours again.
     Superseded(FencingToken),
 }

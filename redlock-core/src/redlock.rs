@@ -39,13 +39,14 @@ impl Redlock {
 
     /// Locks a resource, or several all or none: [`LockRequest`], to be awaited. Waits up to 10 s by default.
     ///
-    /// `ttl` is how long the lock is held when nothing more is heard of its holder: 10 ms to 24 days. Less drift, and
-    /// less the time that acquiring took, it is how long the guard may be relied on.
+    /// `ttl` is how long the lock is held when nothing more is heard of its holder: 10 ms to 24 days, as of
+    /// [`Ttl`](crate::Ttl). Less drift, and less the time that acquiring took, it is how long the guard may be relied on.
     pub fn lock(&self, resources: impl IntoResources, ttl: Duration) -> LockRequest {
         LockRequest::new(self.0.clone(), resources.into_resources(), ttl)
     }
 
-    /// Makes a single attempt, and answers `None` when someone else has the lock: [`TryLockRequest`], to be awaited.
+    /// Makes a single attempt, and answers `None` when someone else has the lock: [`TryLockRequest`], to be awaited. `ttl`
+    /// is as of [`lock`](Redlock::lock).
     pub fn try_lock(&self, resources: impl IntoResources, ttl: Duration) -> TryLockRequest {
         TryLockRequest::new(self.0.clone(), resources.into_resources(), ttl)
     }
@@ -82,7 +83,10 @@ impl Redlock {
     ///
     /// [`Lost`](crate::ErrorKind::Lost) when a quorum does not have it any more; [`NoQuorum`](crate::ErrorKind::NoQuorum) when too few
     /// nodes answered, which may be tried again; [`Expired`](crate::ErrorKind::Expired) when they were so slow that nothing of
-    /// the TTL is left; [`Closed`](crate::ErrorKind::Closed) after [`close`](Redlock::close). Nothing is released then.
+    /// the TTL is left; [`Closed`](crate::ErrorKind::Closed) after [`close`](Redlock::close). Of a lease with a
+    /// [fencing token](DetachedLease::fencing_token) also [`Superseded`](crate::ErrorKind::Superseded) when newer claims have
+    /// counted beyond it on so many nodes that it can never be extended again, and
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) when a node gives out no fencing tokens. Nothing is released then.
     ///
     /// # Cancel safety
     ///
@@ -93,7 +97,8 @@ impl Redlock {
 
     /// Releases a lock that was detached, or that another program took, without resuming it.
     ///
-    /// Answers [`Held`](Released::Held), or [`Lost`](Released::Lost) when a quorum of nodes did not have it any more.
+    /// Answers [`Held`](Released::Held), or [`Lost`](Released::Lost) when a quorum of nodes did not have it any more. Works
+    /// after [`close`](Redlock::close) too.
     ///
     /// # Errors
     ///
@@ -136,7 +141,7 @@ impl Redlock {
     }
 
     /// Refuses new locks from now on, here and on all clones, and waits for what is outstanding: rounds under way, and
-    /// whatever is still to be undone on any node. Guards that are still held may be released afterwards.
+    /// whatever is still to be undone on any node. Guards that are still held may be extended and released afterwards.
     ///
     /// A node that is down for good is waited for without limit, and so is one that rejects every release (its access
     /// rules forbid scripts, say), and work in a runtime that exists and is not driven any more: bound the wait with your

@@ -34,12 +34,14 @@ const DEFAULT_WAIT: Duration = Duration::from_secs(10);
 /// [`Contended`](crate::ErrorKind::Contended) when the time, or the number of attempts, is up;
 /// [`NoQuorum`](crate::ErrorKind::NoQuorum) when too few nodes answer; [`Expired`](crate::ErrorKind::Expired) when nodes are so slow
 /// that nothing of the TTL is left; [`WrongType`](crate::ErrorKind::WrongType) when a name is used for something else;
-/// [`Invalid`](crate::ErrorKind::Invalid) for a bad argument;
+/// [`Invalid`](crate::ErrorKind::Invalid) for a bad name, TTL or owner's label;
+/// [`Unsupported`](crate::ErrorKind::Unsupported) when it is to be [fenced](LockRequest::fenced) and a node cannot;
 /// [`Closed`](crate::ErrorKind::Closed) after [`close`](crate::Redlock::close).
 ///
 /// # Cancel safety
 ///
-/// Dropped at any await, whatever was sent is undone on all nodes in the background.
+/// Dropped at any await, whatever was sent is undone on all nodes in the background. Nothing is sent before the first
+/// poll.
 #[must_use = "a request does nothing until it is awaited"]
 pub struct LockRequest {
     attempt: Attempt,
@@ -56,7 +58,8 @@ pub struct LockRequest {
 ///
 /// # Cancel safety
 ///
-/// Dropped at any await, whatever was sent is undone on all nodes in the background.
+/// Dropped at any await, whatever was sent is undone on all nodes in the background. Nothing is sent before the first
+/// poll.
 #[must_use = "a request does nothing until it is awaited"]
 pub struct TryLockRequest {
     attempt: Attempt,
@@ -124,25 +127,30 @@ impl LockRequest {
     }
 
     /// Waits until `deadline`, a time on [`Redlock::now`](crate::Redlock::now)'s clock: one deadline for several steps.
+    /// One that has passed is one attempt.
     pub fn wait_until(mut self, deadline: Instant) -> Self {
         self.wait = Wait::Until(deadline);
         self
     }
 
-    /// Waits however long someone else has the lock.
+    /// Waits however long someone else has the lock. Three rounds in a row without a usable quorum end the request all the
+    /// same.
     pub fn wait_forever(mut self) -> Self {
         self.wait = Wait::ForEver;
         self
     }
 
-    /// Makes at most so many attempts, and at least one. Not bounded if not set: the time is.
+    /// Ends after so many attempts, at least one, [a delay](LockRequest::retry_delay) apart, if the [wait](LockRequest::wait)
+    /// is not over before. Attempts that nodes bring about before a delay is over, by telling that the lock may be free,
+    /// come on top and use up none. Not bounded if not set: the time is.
     pub fn attempts(mut self, attempts: u32) -> Self {
         self.attempts = Some(attempts);
         self
     }
 
-    /// The longest delay between two attempts; each is random between half of it and the whole, and at least 1 ms. The
-    /// [builder's](crate::Builder::retry_delay) if not set.
+    /// The longest delay between two attempts where nodes do not tell when to try, as of
+    /// [`Builder::retry_delay`](crate::Builder::retry_delay), which counts if this is not set. Each is random between half
+    /// of it and the whole, and at least 1 ms.
     pub fn retry_delay(mut self, delay: Duration) -> Self {
         self.retry_delay = delay;
         self
@@ -188,7 +196,8 @@ impl LockRequest {
     }
 
     /// Who locks, for people, such as the request that is being served: a label as of
-    /// [`Builder::owner`](crate::Builder::owner), which counts if this is not set.
+    /// [`Builder::owner`](crate::Builder::owner), which counts if this is not set. One that is no label is
+    /// [`Invalid`](crate::ErrorKind::Invalid) when the request is awaited.
     pub fn owner(mut self, label: impl AsRef<str>) -> Self {
         self.attempt.owner = Some(Owner::new(label.as_ref()));
         self
@@ -227,7 +236,7 @@ impl LockRequest {
     /// # Errors
     ///
     /// As of the request, and then `work` was not called; or [`Lost`](crate::ErrorKind::Lost), with the reason, when the lock was
-    /// lost before the work had finished: it was dropped then.
+    /// lost before the work had finished, whatever the [loss](crate::Loss): it was dropped then.
     ///
     /// # Cancel safety
     ///

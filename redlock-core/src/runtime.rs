@@ -72,6 +72,10 @@ pub trait Runtime: Send + Sync + fmt::Debug + 'static {
 
     /// Fills `bytes` with random ones; from the operating system, unless a simulation replaces it. Tokens are made of
     /// them, so they must not be guessable.
+    ///
+    /// # Panics
+    ///
+    /// By default, when the operating system has no random numbers.
     fn fill_random(&self, bytes: &mut [u8]) {
         fill_from_os(bytes);
     }

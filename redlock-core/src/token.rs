@@ -11,6 +11,11 @@ use crate::owner::{Owner, SEPARATOR};
 use crate::runtime::Runtime;
 
 /// The value under the keys of a lock, different for every attempt. A secret; clones share it.
+///
+/// Where this crate makes it, it is 160 random bits in hexadecimal, as many as the [article] that introduced Redlock takes,
+/// behind the label of the [owner](crate::Builder::owner) and a `#` if there is one.
+///
+/// [article]: https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Token(Arc<[u8]>);
 

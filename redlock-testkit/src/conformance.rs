@@ -80,10 +80,18 @@ use crate::threads::ThreadRuntime;
 /// One server without any keys, for one case, and how to run what talks to it. Dropped when the case is over.
 pub trait Backend {
     /// A client of the server. Each call makes another: cases use two, which must exclude each other.
+    ///
+    /// # Cancel safety
+    ///
+    /// Need not be: it is never dropped before it completes.
     fn node(&self) -> impl Future<Output = Arc<dyn LockNode>>;
 
     /// Puts something that is no lock under a key of the server, and names it. `None`, the default, where there can be
     /// no such thing.
+    ///
+    /// # Cancel safety
+    ///
+    /// As of [`node`](Backend::node).
     fn no_lock(&self) -> impl Future<Output = Option<Resource>> {
         async { None }
     }

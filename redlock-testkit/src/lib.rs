@@ -222,6 +222,10 @@
 //! ```
 //!
 //! A real server under a [`Faulty`] node is a real server whose replies are lost at a point of your choice.
+//!
+//! # Features
+//!
+//! `server` adds real servers, on Unix only; `svg` adds timelines as SVG files. None is on by default.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

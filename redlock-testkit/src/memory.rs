@@ -54,11 +54,19 @@ impl MemoryNode {
     }
 
     /// Whose token is under a resource; `None` where there is none, or something that is no lock.
+    ///
+    /// # Panics
+    ///
+    /// When the name is no valid one.
     pub fn holder(&self, resource: impl IntoResource) -> Option<Token> {
         self.store().holder(&name(resource), self.now()).cloned()
     }
 
     /// How long the key of a resource will stand; `None` where there is none, or one that never expires.
+    ///
+    /// # Panics
+    ///
+    /// When the name is no valid one.
     pub fn remaining(&self, resource: impl IntoResource) -> Option<Duration> {
         self.store().remaining(&name(resource), self.now())
     }
@@ -74,11 +82,19 @@ impl MemoryNode {
     }
 
     /// The counter that fencing tokens of a resource come from; `None` where there is none.
+    ///
+    /// # Panics
+    ///
+    /// When the name is no valid one.
     pub fn counter(&self, resource: impl IntoResource) -> Option<FencingToken> {
         self.store().counter(&name(resource), self.now())
     }
 
     /// Sets the counter of a resource, or loses it, as a server does that evicts keys.
+    ///
+    /// # Panics
+    ///
+    /// When the name is no valid one.
     pub fn set_counter(&self, resource: impl IntoResource, number: Option<FencingToken>) {
         let now = self.now();
         self.store().set_counter(&name(resource), number, now);

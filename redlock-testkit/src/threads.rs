@@ -12,7 +12,8 @@ use std::time::Duration;
 use futures_channel::oneshot;
 use redlock_core::{BoxFuture, Instant, Runtime, boot_time};
 
-/// [`Runtime`] on plain threads and the machine's clock.
+/// [`Runtime`] on plain threads and the machine's clock: one for each task and each timer. It panics where the system has
+/// no thread left, so it is for tests.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ThreadRuntime;
 

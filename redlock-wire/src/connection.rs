@@ -23,6 +23,14 @@ pub trait Connector: Send + Sync + 'static {
     /// command twice. The error's message goes into reports and logs: it must not contain a password.
     ///
     /// The connection tells the hub what its server pushes, where it [can](Connection::pushes).
+    ///
+    /// # Errors
+    ///
+    /// A [`Failure`] when there is no connection, for whatever reason; another attempt is made later.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped at any await, it must leave no connection and no task behind.
     fn connect(&self, hub: &Hub) -> impl Future<Output = Result<Self::Connection, Failure>> + Send;
 }
 
@@ -31,9 +39,19 @@ pub trait Connection: Send + Sync + 'static {
     /// Sends one command behind everything sent before on this connection, and waits for its reply.
     ///
     /// No time limit of its own: the caller drops the future. An error reply of the server is an `Ok`.
+    ///
+    /// # Errors
+    ///
+    /// A [`Failure`] when there is no reply: it says whether the command may have been [sent](Sent).
+    ///
+    /// # Cancel safety
+    ///
+    /// May be dropped at any await. The command is then sent once or never, and the connection stays usable.
     fn call(&self, command: Command<'_>) -> impl Future<Output = Result<Reply, Failure>> + Send;
 
     /// Sends several commands in one write, with nothing in between, and waits for all replies.
+    ///
+    /// Errors and cancel safety are those of [`call`](Connection::call), where a part of the commands may have been sent.
     fn pipeline(&self, commands: &[Command<'_>]) -> impl Future<Output = Result<Vec<Reply>, Failure>> + Send;
 
     /// Whether the hub is told what the server pushes: in RESP3, over a connection of the node's own. If so, tracking is
@@ -47,6 +65,10 @@ pub trait Connection: Send + Sync + 'static {
     }
 
     /// Completes when the connection is lost, without any command having to fail first where the client can tell.
+    ///
+    /// # Cancel safety
+    ///
+    /// May be dropped at any time and called again: it changes nothing.
     fn lost(&self) -> impl Future<Output = ()> + Send;
 }
 

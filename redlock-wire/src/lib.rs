@@ -3,6 +3,10 @@
 //!
 //! Applications use an adapter (`redlock-redis-rs`, `redlock-fred`), not this crate. An adapter for another client brings
 //! a [`Connector`] and a [`Connection`], tells a [`Hub`] what the server pushes, and has its nodes by [`Node::new`].
+//!
+//! # Features
+//!
+//! `tokio` and `smol` add `Options::tokio` and `Options::smol`, over core's ready-made runtimes.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

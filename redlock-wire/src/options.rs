@@ -55,7 +55,7 @@ impl Options {
     }
 
     /// How long one attempt to connect may take: TCP, TLS, authentication and handshake together. 300 ms if not set,
-    /// enough around the world; 1 ms at least.
+    /// enough around the world; 1 ms at least, and what is less counts as that.
     ///
     /// It delays nobody: a request waits for a first connection no longer than the node timeout, and for no later one.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
@@ -73,10 +73,11 @@ impl Options {
     }
 
     /// How long the counter of a resource is kept after the last fenced lock on it has expired. 24 h if not set; a minute at
-    /// least.
+    /// least, and what is less counts as that. It has to be longer than anybody is paused who still means to write.
     ///
     /// It bounds what counters cost: some 160 bytes for each resource that was locked in that time. A counter that is gone
-    /// begins anew with the server's time, which is beyond every number it has given out.
+    /// begins anew with the server's time, which is beyond every number it has given out, unless clocks
+    /// differ, or were set back, by more than that time.
     pub fn fence_retention(mut self, retention: Duration) -> Self {
         self.fence_retention = retention.max(Duration::from_secs(60));
         self

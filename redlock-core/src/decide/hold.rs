@@ -21,17 +21,19 @@ pub enum LeaseState {
     /// The lock is held.
     Held,
     /// The lock is held, and the last extension failed, or nobody is left to renew it. A later extension that succeeds
-    /// makes it [`Held`](LeaseState::Held) again; otherwise it will be lost.
+    /// makes it [`Held`](LeaseState::Held) again; otherwise it will be lost. After one that was
+    /// [superseded](crate::ErrorKind::Superseded) none succeeds.
     Uncertain,
     /// The lock is not held any more, or will not be in a moment. Final.
     Lost(Loss),
 }
 
-/// Why a lock is not held any more.
+/// Why a lock is not held any more. A loss with time is told a margin before the validity has passed: see
+/// [`Lease::state`](crate::Lease::state).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Loss {
-    /// The validity has passed, and nobody tried to extend it.
+    /// The validity has passed, and nobody extended it: there was no keep-alive, it had reached a limit, or its task was gone.
     Expired,
     /// The validity has passed, and too few nodes answered when it was to be extended.
     Unreachable,
