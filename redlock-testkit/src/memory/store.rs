@@ -122,17 +122,11 @@ impl Store {
         Ok(None)
     }
 
-    /// Why a claim cannot be extended: a part of it is gone, or another's.
+    /// Why a claim cannot be extended: a part of it is another's, or gone.
     fn missing(&self, claim: &Claim, now: Instant) -> Result<Option<Refusal>, NodeError> {
-        for resource in claim.resources() {
-            let Some(entry) = self.living(resource, now) else { return Ok(Some(Refusal::default())) };
-            match &entry.value {
-                Value::Other => return Err(NodeError::wrong_type(resource)),
-                Value::Lock(token) if token == claim.token() => {}
-                Value::Lock(token) => return Ok(Some(entry.refusal(token, now))),
-            }
-        }
-        Ok(None)
+        let gone = |resource| self.living(resource, now).is_none();
+        let refusal = self.refusal(claim, now)?;
+        Ok(refusal.or_else(|| claim.resources().iter().any(gone).then(Refusal::default)))
     }
 
     /// The counter of a newer claim, if one has been here.
