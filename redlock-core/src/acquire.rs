@@ -21,7 +21,7 @@ use crate::lease::Lease;
 use crate::observe;
 use crate::release::Undoing;
 use crate::ttl::Ttl;
-use crate::votes::{Voted, Votes};
+use crate::votes::{Stragglers, Voted, Votes};
 
 /// Makes one attempt at a lease that no other attempt is for.
 pub(crate) async fn attempt(lease: Lease, ttl: Ttl) -> Result<Guard, Error> {
@@ -38,63 +38,110 @@ pub(crate) async fn attempt(lease: Lease, ttl: Ttl) -> Result<Guard, Error> {
 
 /// Asks all nodes, tells the verdict as soon as it is certain, and sees to every node that answers later.
 async fn everywhere(lease: Lease, ttl: Ttl, mut verdict: Verdict<Result<Guard, Error>>) {
-    let shared = lease.shared();
-    let mut undecided = Undecided(Some(lease.clone()));
-    let mut votes = Votes::new(&lease, ttl, node_timeout(shared.settings.node_timeout, ttl));
+    let votes = decided(&lease, ttl, &mut verdict).await;
+    let mut rest = conclude(&lease, ttl, votes, verdict);
+    rest.finish().await;
+}
+
+/// Asks all nodes, until the votes decide or nobody waits for them any more.
+async fn decided<'a, T>(lease: &'a Lease, ttl: Ttl, verdict: &mut Verdict<T>) -> Votes<'a> {
+    let mut undecided = Undecided(Some(lease));
+    let mut votes = Votes::new(lease, ttl, node_timeout(lease.shared().settings.node_timeout, ttl));
     broken::note_expiry(lease.claim(), votes.start() + ttl.as_duration());
     while votes.decision() == Decision::Open {
-        if next_while_awaited(&mut votes, &mut verdict).await.is_none() {
+        if next_while_awaited(&mut votes, verdict).await.is_none() {
             break;
         }
     }
     undecided.0 = None;
+    votes
+}
 
-    let (deadline, now) = (votes.deadline(), shared.now());
+/// What is left to do once an attempt is decided.
+enum Rest<'a> {
+    Won(Stragglers<'a>),
+    Lost(Lost<'a>),
+    Nothing,
+}
+
+impl Rest<'_> {
+    async fn finish(&mut self) {
+        match self {
+            Self::Won(stragglers) => stragglers.finish().await,
+            // In a place of its own: an attempt that is won has no room for it.
+            Self::Lost(lost) => Box::pin(lost.undo()).await,
+            Self::Nothing => {}
+        }
+    }
+}
+
+/// Tells the verdict of an attempt that was won.
+fn conclude<'a>(
+    lease: &'a Lease,
+    ttl: Ttl,
+    votes: Votes<'a>,
+    verdict: Verdict<Result<Guard, Error>>,
+) -> Rest<'a> {
+    let (deadline, now) = (votes.deadline(), lease.shared().now());
     let in_time = now < deadline || broken(Variant::ValidityUnchecked);
     if votes.decision() == Decision::Won && in_time && !verdict.is_canceled() {
         lease.hold_until(deadline, ttl, now);
         let stragglers = votes.into_stragglers();
-        observe::attempted(&lease, Ok(()));
+        observe::attempted(lease, Ok(()));
         // A guard that nobody takes is dropped, and so released.
         let _ = verdict.send(Ok(Guard::new(lease.clone())));
-        stragglers.finish().await;
-    } else if !(broken(Variant::CancelledKept) && verdict.is_canceled()) {
-        undo(&lease, &mut votes, in_time, verdict).await;
+        Rest::Won(stragglers)
+    } else if broken(Variant::CancelledKept) && verdict.is_canceled() {
+        Rest::Nothing
+    } else {
+        Rest::Lost(Lost { lease, votes, in_time, verdict: Some(verdict) })
     }
 }
 
-/// Releases a lost attempt on all nodes: on each as soon as the call of its write has ended, so that nothing is sent behind
-/// its undoing. Tells the cause meanwhile, once it is certain.
-async fn undo(lease: &Lease, votes: &mut Votes<'_>, in_time: bool, verdict: Verdict<Result<Guard, Error>>) {
-    let shared = lease.shared();
-    let mut undoing = Undoing::begin(lease);
-    let mut releases = Calls::none(&*shared.runtime, shared.members.len());
-    let sent = shared.now();
-    for index in (0..shared.members.len()).filter(|index| !votes.is_pending(*index)) {
-        releases.start(index, shared.settings.node_timeout, lease.release_on(index));
-    }
-    // Nobody waits for a reason that nobody asks for any more.
-    let mut verdict = Some(verdict).filter(|verdict| !verdict.is_canceled());
-    if verdict.is_none() {
-        observe::attempted(lease, Err(None));
-    }
-    loop {
-        if let Some(error) = verdict.as_ref().and_then(|_| error(lease, votes, in_time)) {
-            observe::attempted(lease, Err(Some(&error)));
-            let _ = verdict.take().map(|verdict| verdict.send(Err(error)));
+/// An attempt that was lost.
+struct Lost<'a> {
+    lease: &'a Lease,
+    votes: Votes<'a>,
+    in_time: bool,
+    /// Until the cause is told.
+    verdict: Option<Verdict<Result<Guard, Error>>>,
+}
+
+impl Lost<'_> {
+    /// Releases it on all nodes: on each as soon as the call of its write has ended, so that nothing is sent behind its
+    /// undoing. Tells the cause meanwhile, once it is certain.
+    async fn undo(&mut self) {
+        let Self { lease, votes, in_time, verdict } = self;
+        let shared = lease.shared();
+        let mut undoing = Undoing::begin(lease);
+        let mut releases = Calls::none(&*shared.runtime, shared.members.len());
+        let sent = shared.now();
+        for index in (0..shared.members.len()).filter(|index| !votes.is_pending(*index)) {
+            releases.start(index, shared.settings.node_timeout, lease.release_on(index));
         }
-        match next_of(votes, &mut releases).await {
-            Some(Step::Voted(Voted::OnToken)) => {}
-            Some(Step::Voted(Voted::OnClaim(index))) => {
-                undoing.again(index);
-                if !broken(Variant::StragglerKept) {
-                    releases.start(index, shared.settings.node_timeout, lease.release_on(index));
+        // Nobody waits for a reason that nobody asks for any more.
+        verdict.take_if(|verdict| verdict.is_canceled());
+        if verdict.is_none() {
+            observe::attempted(lease, Err(None));
+        }
+        loop {
+            if let Some(error) = verdict.as_ref().and_then(|_| error(lease, votes, *in_time)) {
+                observe::attempted(lease, Err(Some(&error)));
+                let _ = verdict.take().map(|verdict| verdict.send(Err(error)));
+            }
+            match next_of(votes, &mut releases).await {
+                Some(Step::Voted(Voted::OnToken)) => {}
+                Some(Step::Voted(Voted::OnClaim(index))) => {
+                    undoing.again(index);
+                    if !broken(Variant::StragglerKept) {
+                        releases.start(index, shared.settings.node_timeout, lease.release_on(index));
+                    }
                 }
+                Some(Step::Released(index, ending)) => {
+                    undoing.answered(index, &ending.into(), sent, releases.seen());
+                }
+                None => return,
             }
-            Some(Step::Released(index, ending)) => {
-                undoing.answered(index, &ending.into(), sent, releases.seen());
-            }
-            None => return,
         }
     }
 }
@@ -121,11 +168,11 @@ async fn next_of(votes: &mut Votes<'_>, releases: &mut Calls<'_>) -> Option<Step
 }
 
 /// An attempt whose round is open. Dropped then, because its runtime has ended, it is left to the chases.
-struct Undecided(Option<Lease>);
+struct Undecided<'a>(Option<&'a Lease>);
 
-impl Drop for Undecided {
+impl Drop for Undecided<'_> {
     fn drop(&mut self) {
-        if let Some(lease) = &self.0 {
+        if let Some(lease) = self.0 {
             drop(Undoing::begin(lease));
         }
     }

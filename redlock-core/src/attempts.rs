@@ -55,7 +55,7 @@ impl Attempts {
     }
 
     /// Makes attempts until one succeeds or the patience is over, having been asked just now.
-    pub(crate) async fn until_taken(&self, asked: Instant, patience: Patience) -> Result<Guard, Error> {
+    pub(crate) async fn until_taken(&self, asked: Instant, patience: &Patience) -> Result<Guard, Error> {
         let result = self.one_after_another(asked, patience).await;
         observe::waited(&self.presence, &self.resources, asked, result.as_ref().err().map(Error::kind));
         result
@@ -76,7 +76,7 @@ impl Attempts {
         }
     }
 
-    async fn one_after_another(&self, asked: Instant, patience: Patience) -> Result<Guard, Error> {
+    async fn one_after_another(&self, asked: Instant, patience: &Patience) -> Result<Guard, Error> {
         let presence = &self.presence;
         let mut place = self.place();
         // The clock was read just now, unless there was somebody to wait for.
@@ -89,7 +89,7 @@ impl Attempts {
             }
         }
         let mut vigil = None;
-        let mut backoff = Backoff::new(patience);
+        let mut backoff = Backoff::new(*patience);
         let mut collisions = 0;
         let reused = broken(Variant::OneToken).then(|| self.token());
         loop {
@@ -135,7 +135,7 @@ impl Attempts {
     }
 
     /// Waits for the turn among the tasks of this process, no longer than the patience lasts.
-    async fn in_turn(&self, place: &mut Place, patience: Patience) -> Result<(), Error> {
+    async fn in_turn(&self, place: &mut Place, patience: &Patience) -> Result<(), Error> {
         let presence = &self.presence;
         let mut end = pin!(async {
             match patience.until {

@@ -259,7 +259,7 @@ impl LockRequest {
             Wait::Until(deadline) => Some(deadline),
             Wait::ForEver => None,
         };
-        attempt.until_taken(asked, Patience { until, attempts, delay: retry_delay }).await
+        attempt.until_taken(asked, &Patience { until, attempts, delay: retry_delay }).await
     }
 }
 

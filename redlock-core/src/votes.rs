@@ -26,7 +26,8 @@ pub(crate) struct Votes<'a> {
     /// How long a node may take, in either round.
     limit: Duration,
     claim: Round<'a>,
-    confirmation: Option<Round<'a>>,
+    /// Apart, since most locks have none and every attempt would carry room for it.
+    confirmation: Option<Box<Round<'a>>>,
     /// Who has granted when the confirmation was under way, with a counter below the token.
     late: Vec<usize>,
 }
@@ -84,7 +85,7 @@ impl<'a> Votes<'a> {
 
     /// The round whose votes decide.
     pub(crate) fn deciding(&self) -> &Round<'a> {
-        self.confirmation.as_ref().unwrap_or(&self.claim)
+        self.confirmation.as_deref().unwrap_or(&self.claim)
     }
 
     pub(crate) fn is_confirmation(&self) -> bool {
@@ -110,7 +111,8 @@ impl<'a> Votes<'a> {
         let Self { lease, ttl, limit, claim, confirmation, late } = self;
         let (claims, ballots) = claim.into_parts();
         lease.keep_votes(ballots);
-        let (confirmations, told) = confirmation.map(Round::into_parts).unzip();
+        let (confirmations, told) = confirmation.map(|round| round.into_parts()).unzip();
+        let confirmations = confirmations.map(Box::new);
         let mut stragglers = Stragglers { lease, ttl, limit, claims, confirmations, late: Vec::new() };
         for index in late {
             match told.as_ref().map(|told| told.outcome(index)) {
@@ -140,7 +142,7 @@ impl<'a> Votes<'a> {
             let round = Round::new(shared, Question::Claim, Operation::Confirm, self.limit, |index, _| {
                 lease.extend_on(index, self.ttl)
             });
-            self.confirmation = Some(round);
+            self.confirmation = Some(Box::new(round));
         }
     }
 }
@@ -152,14 +154,14 @@ pub(crate) struct Stragglers<'a> {
     limit: Duration,
     claims: Calls<'a>,
     /// Of a fenced lease that needed any.
-    confirmations: Option<Calls<'a>>,
+    confirmations: Option<Box<Calls<'a>>>,
     /// Whose confirmation is still under way, and may have come before the claim.
     late: Vec<usize>,
 }
 
 impl<'a> Stragglers<'a> {
     /// Sees to all that are still to come. A node that grants late and counts for less is told the token.
-    pub(crate) async fn finish(mut self) {
+    pub(crate) async fn finish(&mut self) {
         while poll_fn(|cx| self.poll_next(cx)).await.is_some() {}
     }
 
@@ -170,7 +172,7 @@ impl<'a> Stragglers<'a> {
         }
         let (lease, nodes): (&'a Lease, _) = (self.lease, self.lease.shared().members.len());
         let runtime = &*lease.shared().runtime;
-        let confirmations = self.confirmations.get_or_insert_with(|| Calls::none(runtime, nodes));
+        let confirmations = self.confirmations.get_or_insert_with(|| Box::new(Calls::none(runtime, nodes)));
         confirmations.start(index, self.limit, lease.extend_on(index, self.ttl));
     }
 
