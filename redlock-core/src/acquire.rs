@@ -82,7 +82,8 @@ fn conclude<'a>(
     votes: Votes<'a>,
     verdict: Verdict<Result<Guard, Error>>,
 ) -> Rest<'a> {
-    let (deadline, now) = (votes.deadline(), lease.shared().now());
+    // Seen within this very poll, if there was a vote to win by.
+    let (deadline, now) = (votes.deadline(), votes.seen());
     let in_time = now < deadline || broken(Variant::ValidityUnchecked);
     if votes.decision() == Decision::Won && in_time && !verdict.is_canceled() {
         lease.hold_until(deadline, ttl, now);
@@ -113,9 +114,9 @@ impl Lost<'_> {
     async fn undo(&mut self) {
         let Self { lease, votes, in_time, verdict } = self;
         let shared = lease.shared();
-        let mut undoing = Undoing::begin(lease);
-        let mut releases = Calls::none(&*shared.runtime, shared.members.len());
         let sent = shared.now();
+        let mut undoing = Undoing::begin(lease, sent);
+        let mut releases = Calls::none(&*shared.runtime, shared.members.len());
         for index in (0..shared.members.len()).filter(|index| !votes.is_pending(*index)) {
             releases.start(index, shared.settings.node_timeout, lease.release_on(index));
         }
@@ -173,7 +174,7 @@ struct Undecided<'a>(Option<&'a Lease>);
 impl Drop for Undecided<'_> {
     fn drop(&mut self) {
         if let Some(lease) = self.0 {
-            drop(Undoing::begin(lease));
+            drop(Undoing::begin(lease, lease.shared().now()));
         }
     }
 }

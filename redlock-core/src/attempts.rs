@@ -69,7 +69,7 @@ impl Attempts {
         if place.as_mut().is_some_and(|place| !place.try_turn(asked)) {
             return Ok(None);
         }
-        match self.make(self.token()).await {
+        match self.make(self.token(), asked).await {
             Ok(guard) => Ok(Some(self.taken(guard, place))),
             Err(error) if error.kind() == ErrorKind::Contended => Ok(None),
             Err(error) => Err(error),
@@ -95,7 +95,7 @@ impl Attempts {
         loop {
             let began = just_now.take().unwrap_or_else(|| presence.now());
             let token = reused.clone().unwrap_or_else(|| self.token());
-            let error = match self.make(token).await {
+            let error = match self.make(token, began).await {
                 Ok(guard) => return Ok(self.taken(guard, place)),
                 Err(error) => error,
             };
@@ -175,9 +175,10 @@ impl Attempts {
         Token::random(&*self.presence.runtime, owner)
     }
 
-    async fn make(&self, token: Token) -> Result<Guard, Error> {
+    /// Makes one attempt. Its clock has started at `since`.
+    async fn make(&self, token: Token, since: Instant) -> Result<Guard, Error> {
         let claim = Claim::new(self.resources.clone(), token);
-        acquire::attempt(Lease::new(Arc::clone(&self.presence), claim, self.fenced), self.ttl).await
+        acquire::attempt(Lease::new(Arc::clone(&self.presence), claim, self.fenced, since), self.ttl).await
     }
 
     /// The lock was taken.

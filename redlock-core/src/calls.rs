@@ -36,6 +36,8 @@ pub(crate) struct Calls<'a, T = Vote> {
     timed_out: bool,
     /// When the endings that are told were seen.
     seen: Instant,
+    /// When the clock was read last.
+    read: Instant,
     /// Whether calls may be polled once more after the limit.
     last_look: bool,
 }
@@ -74,6 +76,7 @@ impl<'a, T> Calls<'a, T> {
             timer: None,
             timed_out: false,
             seen: start,
+            read: start,
             last_look: true,
         }
     }
@@ -82,13 +85,23 @@ impl<'a, T> Calls<'a, T> {
     pub(crate) fn none(runtime: &'a dyn Runtime, places: usize) -> Self {
         let slots = (0..places).map(|_| Slot::Told).collect();
         let never = Instant::ORIGIN;
-        Self { runtime, slots, limit: never, timer: None, timed_out: false, seen: never, last_look: true }
+        Self {
+            runtime,
+            slots,
+            limit: never,
+            timer: None,
+            timed_out: false,
+            seen: never,
+            read: never,
+            last_look: true,
+        }
     }
 
     /// Starts a call in a place that has none. The time limit of all begins anew.
     pub(crate) fn start(&mut self, place: usize, limit: Duration, call: Call<'a, T>) {
         self.slots[place] = Slot::Pending(call);
-        self.limit = self.runtime.now() + limit;
+        self.read = self.runtime.now();
+        self.limit = self.read + limit;
         self.timed_out = false;
     }
 
@@ -135,7 +148,10 @@ impl<'a, T> Calls<'a, T> {
                 ended = true;
             }
             match (ended, waiting) {
-                (true, _) => self.seen = self.runtime.now(),
+                (true, _) => {
+                    self.read = self.runtime.now();
+                    self.seen = self.read;
+                }
                 (false, false) => return Poll::Ready(None),
                 (false, true) => {
                     // One more look after the limit: an answer that is there counts as one.
@@ -146,13 +162,15 @@ impl<'a, T> Calls<'a, T> {
         }
     }
 
-    /// Ready once the limit has passed by the clock; the timer is only a reason to look at it.
+    /// Ready once the limit has passed by the clock; the timer is only a reason to look at it, and no worse a reason for
+    /// being made by the last reading.
     fn poll_limit(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             if let Some(timer) = &mut self.timer {
                 ready!(timer.as_mut().poll(cx));
+                self.read = self.runtime.now();
             }
-            let left = self.limit.saturating_duration_since(self.runtime.now());
+            let left = self.limit.saturating_duration_since(self.read);
             if left.is_zero() {
                 return Poll::Ready(());
             }

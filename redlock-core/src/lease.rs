@@ -199,20 +199,21 @@ impl Lease {
         extend::extend(self, Extension { ttl, limit, not_beyond: None }).await
     }
 
-    /// A lease that no node has granted yet.
-    pub(crate) fn new(presence: Arc<Presence>, claim: Claim, fenced: bool) -> Self {
+    /// A lease that no node has granted yet. Its clock has started at `since`: nothing was sent before.
+    pub(crate) fn new(presence: Arc<Presence>, claim: Claim, fenced: bool, since: Instant) -> Self {
         let mut traces: SmallVec<[Trace; 5]> = smallvec![Trace::default(); presence.members.len()];
         for (trace, member) in traces.iter_mut().zip(&presence.members) {
             trace.begin(member.node.connection());
         }
-        Self::with_traces(presence, claim, fenced, traces)
+        Self::with_traces(presence, claim, fenced, since, traces)
     }
 
     /// A lease that someone else wrote. Whether any node has it is not known.
     pub(crate) fn foreign(presence: Arc<Presence>, detached: &DetachedLease) -> Self {
         let traces = smallvec![Trace::foreign(); presence.members.len()];
         let (claim, token) = (detached.claim.clone(), detached.fencing_token);
-        let lease = Self::with_traces(presence, claim, token.is_some(), traces);
+        let since = presence.now();
+        let lease = Self::with_traces(presence, claim, token.is_some(), since, traces);
         if let Some(token) = token {
             lease.fence(token);
         }
@@ -223,6 +224,7 @@ impl Lease {
         presence: Arc<Presence>,
         claim: Claim,
         fenced: bool,
+        since: Instant,
         traces: SmallVec<[Trace; 5]>,
     ) -> Self {
         let state = State {
@@ -234,7 +236,6 @@ impl Lease {
             fence: None,
             ballots: None,
         };
-        let since = presence.now();
         let (state, place) = (Mutex::new(state), Mutex::default());
         Self(Arc::new(Holding { presence, claim, fenced, since, state, place, changed: Event::new() }))
     }
@@ -307,7 +308,11 @@ impl Lease {
 
     /// It is over, for another reason than the time.
     pub(crate) fn lose(&self, loss: Loss) {
-        let (now, released) = (self.shared().now(), loss == Loss::Released);
+        self.lose_at(loss, self.shared().now());
+    }
+
+    fn lose_at(&self, loss: Loss, now: Instant) {
+        let released = loss == Loss::Released;
         let mut state = locked(&self.0.state);
         let was_granted = state.hold.over().is_none() && state.hold.ttl().is_some();
         let until = now.min(state.hold.deadline());
@@ -367,9 +372,8 @@ impl Lease {
         state.keeper == keeper && !state.hold.is_lost(now)
     }
 
-    /// What a release would say that is asked for now.
-    pub(crate) fn standing(&self) -> Released {
-        let now = self.shared().now();
+    /// What a release would say that is asked for `now`.
+    pub(crate) fn standing(&self, now: Instant) -> Released {
         let state = locked(&self.0.state);
         match state.hold.over() {
             Some(Loss::NotOurs { .. }) => Released::Lost,
@@ -379,9 +383,9 @@ impl Lease {
         }
     }
 
-    /// Ends the lease: from now on no write begins. Answers what releases must achieve that are sent now.
-    pub(crate) fn end(&self) -> Vec<Pursuit> {
-        self.lose(Loss::Released);
+    /// Ends the lease: from `now` on no write begins. Answers what releases must achieve that are sent then.
+    pub(crate) fn end(&self, now: Instant) -> Vec<Pursuit> {
+        self.lose_at(Loss::Released, now);
         let mut state = locked(&self.0.state);
         state.released = true;
         state.traces.iter().map(|trace| trace.pursue()).collect()

@@ -40,8 +40,9 @@ pub(crate) fn in_background(lease: &Lease) {
 
 /// Ends the lease and deletes the claim on all nodes, also where nothing of it is known to be.
 fn everywhere(lease: &Lease) -> Driven<Result<Released, Error>> {
-    let before = lease.standing();
-    let undoing = Undoing::begin(lease);
+    let now = lease.shared().now();
+    let before = lease.standing(now);
+    let undoing = Undoing::begin(lease, now);
     let span = observe::release(lease);
     drive(lease.shared(), |verdict| run(undoing, before, verdict).instrument(span))
 }
@@ -73,12 +74,12 @@ pub(crate) struct Undoing {
 }
 
 impl Undoing {
-    /// Ends the lease.
+    /// Ends the lease, `now`.
     ///
     /// What may be on the nodes is taken before the first release is sent: what becomes known later may have happened
     /// behind it.
-    pub(crate) fn begin(lease: &Lease) -> Self {
-        let open = lease.end().into_iter().map(owed).collect();
+    pub(crate) fn begin(lease: &Lease, now: Instant) -> Self {
+        let open = lease.end(now).into_iter().map(owed).collect();
         Self { lease: lease.clone(), open }
     }
 

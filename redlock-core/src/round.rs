@@ -95,6 +95,11 @@ impl<'a> Round<'a> {
         Poll::Ready(Some(index))
     }
 
+    /// When the last vote was seen.
+    pub(crate) fn seen(&self) -> Instant {
+        self.calls.seen()
+    }
+
     pub(crate) fn decision(&self) -> Decision {
         if broken(Variant::WaitsForAll) && self.ballots.is_open() {
             return Decision::Open;

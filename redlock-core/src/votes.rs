@@ -101,6 +101,11 @@ impl<'a> Votes<'a> {
         self.claim.ballots.start
     }
 
+    /// When the last vote was seen of those that decide.
+    pub(crate) fn seen(&self) -> Instant {
+        self.deciding().seen()
+    }
+
     /// Until when the lease is valid, if it was won.
     pub(crate) fn deadline(&self) -> Instant {
         self.claim.deadline(self.ttl)
