@@ -19,11 +19,12 @@ use fred::clients::Client;
 use fred::error::Error;
 use fred::interfaces::{AuthInterface, ClientLike, KeysInterface};
 use fred::types::config::{Blocking, Config, ConnectionConfig, PerformanceConfig, TcpConfig};
-use fred::types::{ConnectHandle, CustomCommand, Expiration, RespVersion, SetOptions, Value};
+use fred::types::{ConnectHandle, RespVersion, SetOptions, Value};
 use futures_util::future::{BoxFuture, Either, FutureExt, Shared, poll_immediate, select};
-use redlock_wire::{Command, Failure, Hub, Reply};
+use redlock_wire::{Command, Failure, Hub, Last, Reply};
 use tokio::task::AbortHandle;
 
+use crate::command::{Packed, last, pack, send};
 use crate::push::Pushes;
 use crate::reply;
 
@@ -138,29 +139,14 @@ impl Connection {
         }
     }
 
-    async fn send(&self, command: Command<'_>) -> Result<Reply, Failure> {
-        match command {
-            // Not as a custom command, which fred would flush by itself: this way many acquires share one write.
-            Command::SetIfAbsent { key, value, millis, get } => {
-                let reply =
-                    self.client.set(key, value, Some(expiry(millis)), Some(SetOptions::NX), get).await;
-                reply::of_value(reply)
-            }
-            Command::Other { name, args } => {
-                let reply = self.client.custom_raw(custom(name), arguments(args)).await;
-                reply.map(reply::of_frame).map_err(|error| reply::failure(&error))
-            }
-        }
-    }
-
     async fn send_all(&self, commands: &[Command<'_>]) -> Result<Vec<Reply>, Failure> {
         let pipeline = self.client.pipeline();
         for command in commands {
-            let queued: Result<Value, _> = match *command {
-                Command::SetIfAbsent { key, value, millis, get } => {
-                    pipeline.set(key, value, Some(expiry(millis)), Some(SetOptions::NX), get).await
+            let queued: Result<Value, _> = match pack(*command) {
+                Packed::Set { key, value, expiry, get } => {
+                    pipeline.set(key, value, Some(expiry), Some(SetOptions::NX), get).await
                 }
-                Command::Other { name, args } => pipeline.custom(custom(name), arguments(args)).await,
+                Packed::Custom { command, args } => pipeline.custom(command, args).await,
             };
             queued.map_err(|error| reply::failure(&error))?;
         }
@@ -183,15 +169,25 @@ impl Connection {
 }
 
 impl redlock_wire::Connection for Connection {
-    async fn call(&self, command: Command<'_>) -> Result<Reply, Failure> {
-        self.while_alive(pin!(self.send(command))).await
+    type Packed = Packed;
+
+    fn pack(command: Command<'_>) -> Packed {
+        pack(command)
+    }
+
+    fn last<T>(look: impl FnOnce(&mut Last<Packed>) -> T) -> T {
+        last(look)
+    }
+
+    async fn call(&self, command: Packed) -> Result<Reply, Failure> {
+        self.while_alive(pin!(send(&self.client, command))).await
     }
 
     async fn pipeline(&self, commands: &[Command<'_>]) -> Result<Vec<Reply>, Failure> {
         match commands {
             [] => Ok(Vec::new()),
             // fred reports a failed pipeline as one error, which for a single command looks like the server's reply.
-            [command] => self.call(*command).await.map(|reply| vec![reply]),
+            [command] => self.call(pack(*command)).await.map(|reply| vec![reply]),
             commands => self.while_alive(pin!(self.send_all(commands))).await,
         }
     }
@@ -229,17 +225,4 @@ impl Drop for Task {
     fn drop(&mut self) {
         self.abort.abort();
     }
-}
-
-pub(crate) fn expiry(millis: u64) -> Expiration {
-    // A TTL is a few weeks at most, so the bound is never reached; the server would refuse a number as large as that.
-    Expiration::PX(i64::try_from(millis).unwrap_or(i64::MAX))
-}
-
-pub(crate) fn custom(name: &'static str) -> CustomCommand {
-    CustomCommand::new_static(name, None::<u16>, false)
-}
-
-pub(crate) fn arguments(args: &[&[u8]]) -> Vec<Value> {
-    args.iter().map(|&arg| Value::from(arg)).collect()
 }

@@ -89,6 +89,7 @@
 
 mod address;
 mod builder;
+mod command;
 mod connection;
 mod push;
 mod reply;

@@ -10,13 +10,11 @@ use std::fmt;
 use std::future::pending;
 
 use fred::clients::{Client, WithOptions};
-use fred::interfaces::{ClientLike, KeysInterface};
-use fred::types::SetOptions;
+use fred::interfaces::ClientLike;
 use fred::types::config::Options;
-use redlock_wire::{Command, Failure, Hub, Reply};
+use redlock_wire::{Command, Failure, Hub, Last, Reply};
 
-use crate::connection::{arguments, custom, expiry};
-use crate::reply;
+use crate::command::{Packed, last, pack, send};
 
 /// A client of the application's, lent to a node.
 #[derive(Clone)]
@@ -41,24 +39,25 @@ impl redlock_wire::Connector for Shared {
 }
 
 impl redlock_wire::Connection for Shared {
-    async fn call(&self, command: Command<'_>) -> Result<Reply, Failure> {
-        match command {
-            Command::SetIfAbsent { key, value, millis, get } => {
-                let reply = self.0.set(key, value, Some(expiry(millis)), Some(SetOptions::NX), get).await;
-                reply::of_value(reply)
-            }
-            Command::Other { name, args } => {
-                let reply = self.0.custom_raw(custom(name), arguments(args)).await;
-                reply.map(reply::of_frame).map_err(|error| reply::failure(&error))
-            }
-        }
+    type Packed = Packed;
+
+    fn pack(command: Command<'_>) -> Packed {
+        pack(command)
+    }
+
+    fn last<T>(look: impl FnOnce(&mut Last<Packed>) -> T) -> T {
+        last(look)
+    }
+
+    async fn call(&self, command: Packed) -> Result<Reply, Failure> {
+        send(&self.0, command).await
     }
 
     /// One by one, each with the options: nothing here depends on being sent at once.
     async fn pipeline(&self, commands: &[Command<'_>]) -> Result<Vec<Reply>, Failure> {
         let mut replies = Vec::with_capacity(commands.len());
         for command in commands {
-            replies.push(self.call(*command).await?);
+            replies.push(self.call(pack(*command)).await?);
         }
         Ok(replies)
     }

@@ -35,6 +35,13 @@ fn other<'a>(name: &'static str, args: &'a [&'a [u8]]) -> Command<'a> {
     Command::Other { name, args }
 }
 
+fn call<'a>(
+    connection: &'a Connection,
+    command: Command<'_>,
+) -> impl Future<Output = Result<Reply, Failure>> + use<'a> {
+    connection.call(Connection::pack(command))
+}
+
 fn bytes(text: impl AsRef<[u8]>) -> Reply {
     Reply::Bytes(text.as_ref().to_vec())
 }
@@ -75,12 +82,14 @@ async fn set_if_absent_and_its_answers() {
     let connection = connect(server.port()).await;
     let (key, token) = (b"\x00\xff\r\n key", b"\xfe\x00token");
 
-    assert_eq!(bytes("OK"), connection.call(set(key, token, false)).await.unwrap());
-    assert_eq!(Reply::Nil, connection.call(set(key, b"else", false)).await.unwrap());
-    assert_eq!(bytes(token), connection.call(set(key, b"else", true)).await.unwrap());
-    assert_eq!(Reply::Nil, connection.call(set(b"fresh", token, true)).await.unwrap());
-    assert_eq!(bytes(token), connection.call(other("GET", &[b"fresh"])).await.unwrap());
-    let Reply::Int(left) = connection.call(other("PTTL", &[key])).await.unwrap() else { panic!("no number") };
+    assert_eq!(bytes("OK"), call(&connection, set(key, token, false)).await.unwrap());
+    assert_eq!(Reply::Nil, call(&connection, set(key, b"else", false)).await.unwrap());
+    assert_eq!(bytes(token), call(&connection, set(key, b"else", true)).await.unwrap());
+    assert_eq!(Reply::Nil, call(&connection, set(b"fresh", token, true)).await.unwrap());
+    assert_eq!(bytes(token), call(&connection, other("GET", &[b"fresh"])).await.unwrap());
+    let Reply::Int(left) = call(&connection, other("PTTL", &[key])).await.unwrap() else {
+        panic!("no number")
+    };
     assert!((50_000..=60_000).contains(&left), "{left} ms");
 }
 
@@ -88,7 +97,8 @@ async fn set_if_absent_and_its_answers() {
 async fn replies_of_every_shape() {
     let server = RedisServer::start();
     let connection = connect(server.port()).await;
-    let eval = async |script: &str| connection.call(other("EVAL", &[script.as_bytes(), b"0"])).await.unwrap();
+    let eval =
+        async |script: &str| call(&connection, other("EVAL", &[script.as_bytes(), b"0"])).await.unwrap();
 
     let nested =
         Reply::Array(vec![Reply::Int(-1), bytes("a"), Reply::Nil, Reply::Array(vec![bytes("QUEUED")])]);
@@ -110,8 +120,8 @@ async fn errors_of_the_server_keep_their_text() {
         let connection = connect(server.port()).await;
         let expected = Reply::Error(text);
 
-        assert_eq!(expected, connection.call(set(b"k", b"v", true)).await.unwrap());
-        assert_eq!(expected, connection.call(other("EVALSHA", &[b"sha", b"0"])).await.unwrap());
+        assert_eq!(expected, call(&connection, set(b"k", b"v", true)).await.unwrap());
+        assert_eq!(expected, call(&connection, other("EVALSHA", &[b"sha", b"0"])).await.unwrap());
         let several = [set(b"k", b"v", true), other("GET", &[b"k"])];
         assert_eq!(vec![expected.clone(), expected], connection.pipeline(&several).await.unwrap());
     }
@@ -138,7 +148,7 @@ async fn a_dropped_connection_leaves_neither_task_nor_socket() {
     let before = tasks();
     for _ in 0..100 {
         let connection = connect(server.port()).await;
-        connection.call(set(b"k", b"v", false)).await.unwrap();
+        call(&connection, set(b"k", b"v", false)).await.unwrap();
     }
     until(|| tasks() == before).await;
     until(|| clients(&server).is_empty()).await;
@@ -169,7 +179,7 @@ async fn a_lost_connection_fails_what_is_in_flight_and_is_over() {
     let server = RedisServer::start();
     let connection = connect(server.port()).await;
     server.pause();
-    let in_flight = connection.call(set(b"k", b"v", false));
+    let in_flight = call(&connection, set(b"k", b"v", false));
     let (outcome, ()) = soon(async {
         tokio::join!(Box::pin(in_flight), async {
             tokio::task::yield_now().await; // after this it is in flight
@@ -182,7 +192,7 @@ async fn a_lost_connection_fails_what_is_in_flight_and_is_over() {
 
     server.restart();
     for attempt in [set(b"k", b"v", false), other("GET", &[b"k"])] {
-        assert_eq!(Sent::No, soon(connection.call(attempt)).await.unwrap_err().sent);
+        assert_eq!(Sent::No, soon(call(&connection, attempt)).await.unwrap_err().sent);
         assert_eq!(Sent::No, soon(connection.pipeline(&[attempt, attempt])).await.unwrap_err().sent);
     }
     until(|| clients(&server).is_empty()).await;
@@ -206,10 +216,10 @@ async fn a_dropped_call_does_not_disturb_those_after_it() {
     let server = RedisServer::start();
     let connection = connect(server.port()).await;
     for round in 0..100 {
-        let dropped = connection.call(other("ECHO", &[b"dropped"]));
+        let dropped = call(&connection, other("ECHO", &[b"dropped"]));
         assert!(poll_immediate(dropped).await.is_none());
         let text = format!("{round}");
-        assert_eq!(bytes(&text), connection.call(other("ECHO", &[text.as_bytes()])).await.unwrap());
+        assert_eq!(bytes(&text), call(&connection, other("ECHO", &[text.as_bytes()])).await.unwrap());
     }
 }
 
@@ -218,7 +228,7 @@ async fn a_cluster_that_is_down_leaves_everything_in_flight_open() {
     let down = "-CLUSTERDOWN Hash slot not served\r\n";
     let server = Scripted::start(move |command| greet(command).unwrap_or(Answer::Say(down))).await;
     let connection = connect(server.port()).await;
-    assert_eq!(Sent::Maybe, soon(connection.call(set(b"k", b"v", false))).await.unwrap_err().sent);
+    assert_eq!(Sent::Maybe, soon(call(&connection, set(b"k", b"v", false))).await.unwrap_err().sent);
     soon(connection.lost()).await;
 }
 
@@ -232,8 +242,8 @@ async fn speaks_resp3_and_falls_back_to_resp2_where_hello_is_refused() {
     let old = started_with(&["--rename-command", "HELLO", ""]);
     let connection = connect(old.port()).await;
     assert!(only_client(&old).await.contains(" resp=2"));
-    assert_eq!(bytes("OK"), connection.call(set(b"k", b"v", false)).await.unwrap());
-    assert_eq!(Reply::Nil, connection.call(other("GET", &[b"none"])).await.unwrap());
+    assert_eq!(bytes("OK"), call(&connection, set(b"k", b"v", false)).await.unwrap());
+    assert_eq!(Reply::Nil, call(&connection, other("GET", &[b"none"])).await.unwrap());
 
     let refusing = Scripted::start(|command| match command.split(' ').next() {
         Some("HELLO") => Answer::Say("-ERR unknown command 'HELLO'\r\n"),
@@ -242,7 +252,7 @@ async fn speaks_resp3_and_falls_back_to_resp2_where_hello_is_refused() {
     })
     .await;
     let connection = connect(refusing.port()).await;
-    assert_eq!(bytes("OK"), connection.call(set(b"k", b"v", false)).await.unwrap());
+    assert_eq!(bytes("OK"), call(&connection, set(b"k", b"v", false)).await.unwrap());
 }
 
 #[tokio::test]
@@ -258,8 +268,8 @@ async fn authenticates_and_selects_the_database() {
         ..Config::default()
     };
     let connection = config.into_connector().unwrap().connect(&Hub::default()).await.unwrap();
-    assert_eq!(bytes("ann"), connection.call(other("ACL", &[b"WHOAMI"])).await.unwrap());
-    assert_eq!(bytes("OK"), connection.call(set(b"k", b"v", false)).await.unwrap());
+    assert_eq!(bytes("ann"), call(&connection, other("ACL", &[b"WHOAMI"])).await.unwrap());
+    assert_eq!(bytes("OK"), call(&connection, set(b"k", b"v", false)).await.unwrap());
     assert!(only_client(&server).await.contains(" db=3 "));
     assert_eq!("0", server.command(&["EXISTS", "k"]), "that is database 0");
 }
@@ -292,7 +302,7 @@ async fn connects_over_ipv6() {
     let server = started_with(&["--bind", "127.0.0.1", "::1"]);
     let connector = format!("redis://[::1]:{}", server.port()).into_connector().unwrap();
     let connection = connector.connect(&Hub::default()).await.unwrap();
-    assert_eq!(bytes("OK"), connection.call(set(b"k", b"v", false)).await.unwrap());
+    assert_eq!(bytes("OK"), call(&connection, set(b"k", b"v", false)).await.unwrap());
 }
 
 #[cfg(unix)]
@@ -302,7 +312,7 @@ async fn connects_over_a_unix_socket() {
     let path = server.socket().unwrap();
     let connector = format!("unix://{}", path.display()).into_connector().unwrap();
     let connection = connector.connect(&Hub::default()).await.unwrap();
-    assert_eq!(bytes("OK"), connection.call(set(b"k", b"v", false)).await.unwrap());
+    assert_eq!(bytes("OK"), call(&connection, set(b"k", b"v", false)).await.unwrap());
 }
 
 /// fred keeps the push to itself that tells of it. Should it pass it on one day, this fails, and `push` has less to say.

@@ -18,8 +18,9 @@ use redis::aio::{MultiplexedConnection, SendError};
 use redis::{
     AsyncConnectionConfig, Client, Cmd, ConnectionInfo, Pipeline, ProtocolVersion, PushInfo, RedisError,
 };
-use redlock_wire::{Command, Failure, Hub, Reply};
+use redlock_wire::{Command, Failure, Hub, Last, Reply};
 
+use crate::command::{last, pack};
 use crate::{push, reply};
 
 /// So many commands may wait for the driver task. The client's 50 costs a fifth of the throughput at a thousand tasks.
@@ -113,11 +114,21 @@ impl Connection {
 }
 
 impl redlock_wire::Connection for Connection {
-    async fn call(&self, command: Command<'_>) -> Result<Reply, Failure> {
+    type Packed = Arc<Cmd>;
+
+    fn pack(command: Command<'_>) -> Arc<Cmd> {
+        Arc::new(pack(command))
+    }
+
+    fn last<T>(look: impl FnOnce(&mut Last<Arc<Cmd>>) -> T) -> T {
+        last(look)
+    }
+
+    async fn call(&self, command: Arc<Cmd>) -> Result<Reply, Failure> {
         if let Some(refusal) = self.refused() {
             return refusal;
         }
-        let outcome = self.client.clone().send_packed_command(&packed(command)).await;
+        let outcome = self.client.clone().send_packed_command(&command).await;
         self.concluded(match outcome {
             Ok(value) => Ok(reply::of_value(value)),
             Err(error) => reply::of_error(&error),
@@ -133,7 +144,7 @@ impl redlock_wire::Connection for Connection {
         }
         let mut pipeline = Pipeline::with_capacity(commands.len());
         for command in commands {
-            pipeline.add_command(packed(*command));
+            pipeline.add_command(pack(*command));
         }
         let outcome = self.client.clone().send_packed_commands(&pipeline, 0, commands.len()).await;
         self.concluded(match outcome {
@@ -155,30 +166,6 @@ impl redlock_wire::Connection for Connection {
 impl fmt::Debug for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Connection").field("lost", &self.loss.has_happened()).finish_non_exhaustive()
-    }
-}
-
-/// Makes room first: a command that grows piece by piece allocates three times as often.
-pub(crate) fn packed(command: Command<'_>) -> Cmd {
-    match command {
-        Command::SetIfAbsent { key, value, millis, get } => {
-            let words = "SETNXPXGET".len() + 20; // the longest number of milliseconds
-            let mut packed = Cmd::with_capacity(7, words + key.len() + value.len());
-            packed.arg("SET").arg(key).arg(value).arg("NX").arg("PX").arg(millis);
-            if get {
-                packed.arg("GET");
-            }
-            packed
-        }
-        Command::Other { name, args } => {
-            let bytes = name.len() + args.iter().map(|arg| arg.len()).sum::<usize>();
-            let mut packed = Cmd::with_capacity(args.len() + 1, bytes);
-            packed.arg(name);
-            for arg in args {
-                packed.arg(*arg);
-            }
-            packed
-        }
     }
 }
 

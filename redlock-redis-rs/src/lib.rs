@@ -91,6 +91,8 @@ mod address;
 #[cfg(any(feature = "tokio", feature = "smol"))]
 mod builder;
 #[cfg(any(feature = "tokio", feature = "smol"))]
+mod command;
+#[cfg(any(feature = "tokio", feature = "smol"))]
 mod connection;
 #[cfg(any(feature = "tokio", feature = "smol"))]
 mod push;

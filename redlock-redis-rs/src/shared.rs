@@ -7,12 +7,13 @@
 
 use std::fmt;
 use std::future::pending;
+use std::sync::Arc;
 
-use redis::Pipeline;
 use redis::aio::ConnectionLike;
-use redlock_wire::{Command, Failure, Hub, Reply};
+use redis::{Cmd, Pipeline};
+use redlock_wire::{Command, Failure, Hub, Last, Reply};
 
-use crate::connection::packed;
+use crate::command::{last, pack};
 use crate::reply;
 
 /// A connection of the application's, lent to a node: a [`MultiplexedConnection`](redis::aio::MultiplexedConnection), a
@@ -38,8 +39,18 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> redlock_wire::Connector 
 }
 
 impl<C: ConnectionLike + Clone + Send + Sync + 'static> redlock_wire::Connection for Shared<C> {
-    async fn call(&self, command: Command<'_>) -> Result<Reply, Failure> {
-        match self.0.clone().req_packed_command(&packed(command)).await {
+    type Packed = Arc<Cmd>;
+
+    fn pack(command: Command<'_>) -> Arc<Cmd> {
+        Arc::new(pack(command))
+    }
+
+    fn last<T>(look: impl FnOnce(&mut Last<Arc<Cmd>>) -> T) -> T {
+        last(look)
+    }
+
+    async fn call(&self, command: Arc<Cmd>) -> Result<Reply, Failure> {
+        match self.0.clone().req_packed_command(&command).await {
             Ok(value) => Ok(reply::of_value(value)),
             Err(error) => reply::of_error(&error),
         }
@@ -48,7 +59,7 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> redlock_wire::Connection
     async fn pipeline(&self, commands: &[Command<'_>]) -> Result<Vec<Reply>, Failure> {
         let mut pipeline = Pipeline::with_capacity(commands.len());
         for command in commands {
-            pipeline.add_command(packed(*command));
+            pipeline.add_command(pack(*command));
         }
         match self.0.clone().req_packed_commands(&pipeline, 0, commands.len()).await {
             Ok(values) => Ok(values.into_iter().map(reply::of_value).collect()),

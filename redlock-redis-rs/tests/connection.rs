@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use redlock_redis_rs::{Connection, Connector, IntoConnector, LockNode, Options, Resource, node};
 use redlock_testkit::RedisServer;
-use redlock_wire::{Command, Connection as _, Connector as _, Hub, Reply, Sent};
+use redlock_wire::{Command, Connection as _, Connector as _, Failure, Hub, Reply, Sent};
 use scripted::{Answer, Scripted, greet};
 use tokio::runtime::Handle;
 
@@ -33,6 +33,13 @@ fn set<'a>(key: &'a [u8], value: &'a [u8], get: bool) -> Command<'a> {
 
 fn other<'a>(name: &'static str, args: &'a [&'a [u8]]) -> Command<'a> {
     Command::Other { name, args }
+}
+
+fn call<'a>(
+    connection: &'a Connection,
+    command: Command<'_>,
+) -> impl Future<Output = Result<Reply, Failure>> + use<'a> {
+    connection.call(Connection::pack(command))
 }
 
 fn bytes(text: impl AsRef<[u8]>) -> Reply {
@@ -69,12 +76,14 @@ async fn set_if_absent_and_its_answers() {
     let connection = connect(server.port()).await;
     let (key, token) = (b"\x00\xff\r\n key", b"\xfe\x00token");
 
-    assert_eq!(bytes("OK"), connection.call(set(key, token, false)).await.unwrap());
-    assert_eq!(Reply::Nil, connection.call(set(key, b"else", false)).await.unwrap());
-    assert_eq!(bytes(token), connection.call(set(key, b"else", true)).await.unwrap());
-    assert_eq!(Reply::Nil, connection.call(set(b"fresh", token, true)).await.unwrap());
-    assert_eq!(bytes(token), connection.call(other("GET", &[b"fresh"])).await.unwrap());
-    let Reply::Int(left) = connection.call(other("PTTL", &[key])).await.unwrap() else { panic!("no number") };
+    assert_eq!(bytes("OK"), call(&connection, set(key, token, false)).await.unwrap());
+    assert_eq!(Reply::Nil, call(&connection, set(key, b"else", false)).await.unwrap());
+    assert_eq!(bytes(token), call(&connection, set(key, b"else", true)).await.unwrap());
+    assert_eq!(Reply::Nil, call(&connection, set(b"fresh", token, true)).await.unwrap());
+    assert_eq!(bytes(token), call(&connection, other("GET", &[b"fresh"])).await.unwrap());
+    let Reply::Int(left) = call(&connection, other("PTTL", &[key])).await.unwrap() else {
+        panic!("no number")
+    };
     assert!((50_000..=60_000).contains(&left), "{left} ms");
 }
 
@@ -99,7 +108,7 @@ async fn a_dropped_connection_leaves_neither_task_nor_socket() {
     let before = tasks();
     for _ in 0..100 {
         let connection = connect(server.port()).await;
-        connection.call(set(b"k", b"v", false)).await.unwrap();
+        call(&connection, set(b"k", b"v", false)).await.unwrap();
         assert!(tasks() > before);
     }
     until(|| tasks() == before).await;
@@ -112,7 +121,7 @@ async fn a_lost_connection_fails_what_is_in_flight_and_is_over() {
     let connection = connect(server.port()).await;
     server.pause();
     let (outcome, ()) = soon(async {
-        tokio::join!(connection.call(set(b"k", b"v", false)), async {
+        tokio::join!(call(&connection, set(b"k", b"v", false)), async {
             tokio::task::yield_now().await; // after this it is in flight
             server.kill();
             connection.lost().await;
@@ -123,7 +132,7 @@ async fn a_lost_connection_fails_what_is_in_flight_and_is_over() {
 
     server.restart();
     for attempt in [set(b"k", b"v", false), other("GET", &[b"k"])] {
-        assert_eq!(Sent::No, soon(connection.call(attempt)).await.unwrap_err().sent);
+        assert_eq!(Sent::No, soon(call(&connection, attempt)).await.unwrap_err().sent);
         assert_eq!(Sent::No, soon(connection.pipeline(&[attempt, attempt])).await.unwrap_err().sent);
     }
     // It never connects again; the last look from outside may take a moment to be gone.
@@ -137,7 +146,7 @@ fn a_connection_is_lost_with_its_runtime() {
     let connection = runtime().block_on(connect(server.port()));
     runtime().block_on(async {
         soon(connection.lost()).await;
-        assert_eq!(Sent::No, connection.call(set(b"k", b"v", false)).await.unwrap_err().sent);
+        assert_eq!(Sent::No, call(&connection, set(b"k", b"v", false)).await.unwrap_err().sent);
     });
 }
 
@@ -158,7 +167,7 @@ async fn a_command_whose_reply_is_lost_is_never_sent_again() {
 async fn nonsense_from_the_server_is_the_end_of_the_connection() {
     let server = Scripted::start(|command| greet(command).unwrap_or(Answer::Say("?!\r\n"))).await;
     let connection = connect(server.port()).await;
-    assert_eq!(Sent::Maybe, soon(connection.call(set(b"k", b"v", true))).await.unwrap_err().sent);
+    assert_eq!(Sent::Maybe, soon(call(&connection, set(b"k", b"v", true))).await.unwrap_err().sent);
     soon(connection.lost()).await;
 }
 
@@ -167,9 +176,9 @@ async fn a_dropped_call_does_not_disturb_those_after_it() {
     let server = RedisServer::start();
     let connection = connect(server.port()).await;
     for round in 0..100 {
-        assert!(!begin(connection.call(other("ECHO", &[b"dropped"]))).await);
+        assert!(!begin(call(&connection, other("ECHO", &[b"dropped"]))).await);
         let text = format!("{round}");
-        assert_eq!(bytes(&text), connection.call(other("ECHO", &[text.as_bytes()])).await.unwrap());
+        assert_eq!(bytes(&text), call(&connection, other("ECHO", &[text.as_bytes()])).await.unwrap());
     }
 }
 
@@ -188,10 +197,10 @@ async fn speaks_resp3_and_falls_back_to_resp2_where_hello_is_refused() {
     let old = RedisServer::builder().arg("--rename-command").arg("HELLO").arg("").start();
     let connection = connect(old.port()).await;
     assert_eq!("2", proto(&old));
-    assert_eq!(bytes("OK"), connection.call(set(b"k", b"v", false)).await.unwrap());
-    assert_eq!(Reply::Nil, connection.call(other("GET", &[b"none"])).await.unwrap());
+    assert_eq!(bytes("OK"), call(&connection, set(b"k", b"v", false)).await.unwrap());
+    assert_eq!(Reply::Nil, call(&connection, other("GET", &[b"none"])).await.unwrap());
     old.kill();
-    assert_eq!(Sent::Maybe, soon(connection.call(other("GET", &[b"k"]))).await.unwrap_err().sent);
+    assert_eq!(Sent::Maybe, soon(call(&connection, other("GET", &[b"k"]))).await.unwrap_err().sent);
     soon(connection.lost()).await;
 }
 
@@ -222,7 +231,7 @@ async fn logs_in_with_any_password() {
     server.command(&["ACL", "SETUSER", "ann", "on", ">two words, a \" and a \r\n", "~*", "+@all"]);
     let url = format!("redis://ann:two%20words,%20a%20%22%20and%20a%20%0D%0A@127.0.0.1:{}/3", server.port());
     let connection = url.into_connector().unwrap().connect(&Hub::default()).await.unwrap();
-    assert_eq!(bytes("ann"), connection.call(other("ACL", &[b"WHOAMI"])).await.unwrap());
+    assert_eq!(bytes("ann"), call(&connection, other("ACL", &[b"WHOAMI"])).await.unwrap());
 }
 
 #[tokio::test]
@@ -230,7 +239,7 @@ async fn connects_over_ipv6() {
     let server = RedisServer::builder().arg("--bind").arg("127.0.0.1").arg("::1").start();
     let connector = format!("redis://[::1]:{}", server.port()).into_connector().unwrap();
     let connection = connector.connect(&Hub::default()).await.unwrap();
-    assert_eq!(bytes("OK"), connection.call(set(b"k", b"v", false)).await.unwrap());
+    assert_eq!(bytes("OK"), call(&connection, set(b"k", b"v", false)).await.unwrap());
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@
 use std::fmt;
 use std::future::Future;
 
+use crate::asked::Last;
 use crate::push::Hub;
 use crate::reply::published;
 
@@ -36,6 +37,16 @@ pub trait Connector: Send + Sync + 'static {
 
 /// One ordered connection. Dropping it closes it, and what it has not sent yet is never sent.
 pub trait Connection: Send + Sync + 'static {
+    /// A command as the client sends it. Clones are cheap.
+    type Packed: Clone + Send + Sync + 'static;
+
+    /// Makes of a command what the client sends.
+    fn pack(command: Command<'_>) -> Self::Packed;
+
+    /// Looks at what this thread has packed last, which it keeps for the other nodes of a round: in a `thread_local!` that
+    /// begins with [`Last::none`]. It is not called again within `look`.
+    fn last<T>(look: impl FnOnce(&mut Last<Self::Packed>) -> T) -> T;
+
     /// Sends one command behind everything sent before on this connection, and waits for its reply.
     ///
     /// No time limit of its own: the caller drops the future. An error reply of the server is an `Ok`.
@@ -47,7 +58,7 @@ pub trait Connection: Send + Sync + 'static {
     /// # Cancel safety
     ///
     /// May be dropped at any await. The command is then sent once or never, and the connection stays usable.
-    fn call(&self, command: Command<'_>) -> impl Future<Output = Result<Reply, Failure>> + Send;
+    fn call(&self, command: Self::Packed) -> impl Future<Output = Result<Reply, Failure>> + Send;
 
     /// Sends several commands in one write, with nothing in between, and waits for all replies.
     ///

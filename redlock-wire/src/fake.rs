@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use event_listener::Event;
 
+use crate::asked::Last;
 use crate::connection::{Command, Connection, Connector, Failure, Reply};
 use crate::push::Hub;
 
@@ -158,8 +159,18 @@ impl FakeConnection {
 }
 
 impl Connection for FakeConnection {
-    async fn call(&self, command: Command<'_>) -> Result<Reply, Failure> {
-        let name = command.name();
+    /// Its name.
+    type Packed = &'static str;
+
+    fn pack(command: Command<'_>) -> &'static str {
+        command.name()
+    }
+
+    fn last<T>(look: impl FnOnce(&mut Last<&'static str>) -> T) -> T {
+        look(&mut Last::none())
+    }
+
+    async fn call(&self, name: &'static str) -> Result<Reply, Failure> {
         if self.is_lost() {
             return Err(Failure::maybe_sent("cut"));
         }

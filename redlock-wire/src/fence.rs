@@ -11,16 +11,14 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use redlock_core::{Claim, FencingToken, NodeError, Ttl, Vote};
+use redlock_core::Ttl;
 
-use crate::commands::{Over, Script, run, script};
-use crate::connection::Connection;
-use crate::options::Options;
-use crate::reply::{self, unanswered};
+use crate::asked::Asked;
+use crate::script::{Over, Script, number, script};
 
-static ACQUIRE: Script = script!("scripts/fence/look.lua", "scripts/fence/acquire.lua");
-static CONFIRM: Script = script!("scripts/fence/look.lua", "scripts/fence/confirm.lua");
-static REFILL: Script = script!("scripts/fence/look.lua", "scripts/fence/refill.lua");
+pub(crate) static ACQUIRE: Script = script!("scripts/fence/look.lua", "scripts/fence/acquire.lua");
+pub(crate) static CONFIRM: Script = script!("scripts/fence/look.lua", "scripts/fence/confirm.lua");
+pub(crate) static REFILL: Script = script!("scripts/fence/look.lua", "scripts/fence/refill.lua");
 
 /// What the keys of counters begin with, unless it is chosen.
 pub(crate) const PREFIX: &[u8] = b"redlock:fence:";
@@ -29,59 +27,24 @@ pub(crate) const PREFIX: &[u8] = b"redlock:fence:";
 /// paused who still means to write. When it is gone, the time that the next one begins with is beyond it.
 pub(crate) const RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Sets every resource to the token, or none, and counts.
-pub(crate) async fn acquire<C: Connection>(
-    connection: &C,
-    options: &Options,
-    claim: &Claim,
-    ttl: Ttl,
-) -> Result<Vote, NodeError> {
-    let reply = run(connection, &ACQUIRE, over(options, claim, ttl, None)).await;
-    reply::counted(&reply.map_err(|failure| unanswered(&failure))?, claim)
-}
-
-/// Makes the TTL of every resource at least `ttl` and every counter `fence`, where all hold the token and no counter is
-/// greater.
-pub(crate) async fn confirm<C: Connection>(
-    connection: &C,
-    options: &Options,
-    claim: &Claim,
-    ttl: Ttl,
-    fence: FencingToken,
-) -> Result<Vote, NodeError> {
-    let reply = run(connection, &CONFIRM, over(options, claim, ttl, Some(fence))).await;
-    reply::confirmed(&reply.map_err(|failure| unanswered(&failure))?, claim)
-}
-
-/// Sets what is absent to the token and every counter to `fence`, where nothing is another's and no counter is greater.
-pub(crate) async fn refill<C: Connection>(
-    connection: &C,
-    options: &Options,
-    claim: &Claim,
-    ttl: Ttl,
-    fence: FencingToken,
-) -> Result<Vote, NodeError> {
-    let reply = run(connection, &REFILL, over(options, claim, ttl, Some(fence))).await;
-    reply::confirmed(&reply.map_err(|failure| unanswered(&failure))?, claim)
-}
-
-fn over<'a>(options: &Options, claim: &'a Claim, ttl: Ttl, fence: Option<FencingToken>) -> Over<'a> {
-    let mut over = Over::claim(&options.key_prefix, claim);
+/// The keys of a claim and of its counters; its token, its TTL, how long the counters are kept, and its fencing token.
+pub(crate) fn over<'a>(asked: &Asked<'a>) -> Over<'a> {
+    let Asked { claim, ttl, fence, options, .. } = *asked;
+    let mut over = Over::claim(&options.key_prefix, claim, ttl);
     let counters = over.keys.iter().map(|key| Cow::Owned(counter(&options.fence_prefix, key)));
     over.keys.extend(counters.collect::<Vec<_>>());
-    over.args.push(number(ttl.as_millis()));
-    let kept = options.fence_retention.as_millis().saturating_add(u128::from(ttl.as_millis()));
-    over.args.push(number(u64::try_from(kept).unwrap_or(LONGEST).min(LONGEST)));
+    let kept = ttl.map_or(0, Ttl::as_millis).saturating_add(millis(options.fence_retention));
+    over.args.push(number(kept.min(LONGEST)));
     over.args.extend(fence.map(|fence| number(fence.as_u64())));
     over
 }
 
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// In milliseconds: some 140 years, far from where servers overflow.
 const LONGEST: u64 = 1 << 42;
-
-fn number<'a>(number: u64) -> Cow<'a, [u8]> {
-    Cow::Owned(number.to_string().into_bytes())
-}
 
 /// The key of the counter that belongs to the key of a resource.
 fn counter(prefix: &[u8], key: &[u8]) -> Vec<u8> {

@@ -11,6 +11,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod address;
+mod asked;
 mod backoff;
 mod commands;
 mod connection;
@@ -22,12 +23,14 @@ mod node;
 mod options;
 mod push;
 mod reply;
+mod script;
 mod slot;
 mod supervisor;
 #[cfg(test)]
 mod tests;
 
 pub use crate::address::{Address, Endpoint};
+pub use crate::asked::Last;
 pub use crate::connection::{Command, Connection, Connector, Failure, Reply, Sent};
 pub use crate::node::Node;
 pub use crate::options::Options;

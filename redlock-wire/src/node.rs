@@ -14,9 +14,9 @@ use redlock_core::{
     Resource, ServerId, Ttl, Vote, Watch, async_trait,
 };
 
+use crate::asked::{Asked, Verb};
 use crate::commands;
 use crate::connection::{Connection as _, Connector};
-use crate::fence;
 use crate::options::Options;
 use crate::slot::{Link, Slot, State};
 use crate::supervisor::{due, supervise};
@@ -25,7 +25,9 @@ use crate::supervisor::{due, supervise};
 /// that a server which hangs carries out when it wakes.
 const BREAKING: u32 = 3;
 
-/// A request that was dropped sooner says nothing about the server. No node timeout is shorter.
+/// A request that was dropped sooner says nothing about the server. No node timeout is shorter. The first of those in a row
+/// counts all the same: for how long it waited is not known, because a request to a server that answers does without a look
+/// at the clock, which costs more than it seems (a twentieth of what a lock costs).
 const TELLING: Duration = Duration::from_millis(1);
 
 /// One independent Redis or Valkey server, over any client.
@@ -95,10 +97,37 @@ impl<C: Connector> Node<C> {
         self.0.options.runtime.now() > due
     }
 
+    /// Asks the server about a claim.
+    ///
+    /// A future like this is made for every node of a round, and what it carries is paid for each time: what is rarely
+    /// needed has a place of its own.
+    async fn ask(&self, asked: &Asked<'_>) -> Result<Vote, NodeError> {
+        let link = self.link().await?;
+        let flight = self.depart(&link);
+        let set_get = link.server.set_get;
+        let reply = link.connection.call(asked.packed::<C::Connection>(set_get)).await;
+        let outcome = match asked.again::<C::Connection>(&reply, set_get) {
+            None => asked.vote(reply, set_get, false),
+            Some(then) => asked.vote(Box::pin(link.connection.call(then)).await, set_get, true),
+        };
+        flight.land(outcome)
+    }
+
+    fn asked<'a>(
+        &'a self,
+        verb: Verb,
+        claim: &'a Claim,
+        ttl: Option<Ttl>,
+        fence: Option<FencingToken>,
+    ) -> Asked<'a> {
+        Asked { verb, claim, ttl, fence, options: &self.0.options }
+    }
+
     /// A request is about to be sent over `link`. It is awaited where it is made, and not handed in here: a future that is
     /// an argument of another takes up its room twice, and a client's futures are large.
     fn depart<'a>(&'a self, link: &'a Link<C::Connection>) -> Flight<'a, C> {
-        Flight { node: &self.0, link, since: self.0.options.runtime.now(), over: false }
+        let since = link.is_doubted().then(|| self.0.options.runtime.now());
+        Flight { node: &self.0, link, since, over: false }
     }
 }
 
@@ -157,7 +186,8 @@ impl<C: Connector> Drop for Shared<C> {
 struct Flight<'a, C: Connector> {
     node: &'a Arc<Shared<C>>,
     link: &'a Link<C::Connection>,
-    since: Instant,
+    /// Of a link that is doubted.
+    since: Option<Instant>,
     over: bool,
 }
 
@@ -182,7 +212,8 @@ impl<C: Connector> Drop for Flight<'_, C> {
         if self.over {
             return;
         }
-        let waited = self.node.options.runtime.now().saturating_duration_since(self.since);
+        let Some(since) = self.since else { return self.link.doubt() };
+        let waited = self.node.options.runtime.now().saturating_duration_since(since);
         if waited >= TELLING && self.link.given_up() >= BREAKING {
             self.node.break_off(self.link.generation);
         }
@@ -196,54 +227,42 @@ impl<C: Connector> LockNode for Node<C> {
     }
 
     async fn acquire(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
-        let (link, prefix) = (self.link().await?, &self.0.options.key_prefix);
-        let (flight, set_get) = (self.depart(&link), link.server.set_get);
-        flight.land(commands::acquire(&link.connection, prefix, claim, ttl, set_get).await)
+        self.ask(&self.asked(Verb::Acquire, claim, Some(ttl), None)).await
     }
 
     async fn extend(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
-        let (link, prefix) = (self.link().await?, &self.0.options.key_prefix);
-        let flight = self.depart(&link);
-        flight.land(commands::extend(&link.connection, prefix, claim, ttl).await)
+        self.ask(&self.asked(Verb::Extend, claim, Some(ttl), None)).await
     }
 
     async fn release(&self, claim: &Claim) -> Result<Vote, NodeError> {
-        let (link, prefix) = (self.link().await?, &self.0.options.key_prefix);
-        let flight = self.depart(&link);
-        flight.land(commands::release(&link.connection, prefix, claim).await)
+        self.ask(&self.asked(Verb::Release, claim, None, None)).await
     }
 
     async fn acquire_fenced(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
-        let link = self.link().await?;
-        let flight = self.depart(&link);
-        flight.land(fence::acquire(&link.connection, &self.0.options, claim, ttl).await)
+        self.ask(&self.asked(Verb::AcquireFenced, claim, Some(ttl), None)).await
     }
 
     async fn confirm(&self, claim: &Claim, ttl: Ttl, fence: FencingToken) -> Result<Vote, NodeError> {
-        let link = self.link().await?;
-        let flight = self.depart(&link);
-        flight.land(fence::confirm(&link.connection, &self.0.options, claim, ttl, fence).await)
+        self.ask(&self.asked(Verb::Confirm, claim, Some(ttl), Some(fence))).await
     }
 
     async fn refill_fenced(&self, claim: &Claim, ttl: Ttl, fence: FencingToken) -> Result<Vote, NodeError> {
-        let link = self.link().await?;
-        let flight = self.depart(&link);
-        flight.land(fence::refill(&link.connection, &self.0.options, claim, ttl, fence).await)
+        self.ask(&self.asked(Verb::Refill, claim, Some(ttl), Some(fence))).await
     }
 
     async fn inspect(&self, resource: &Resource) -> Result<Option<Holding>, NodeError> {
-        let (link, prefix) = (self.link().await?, &self.0.options.key_prefix);
+        let (link, options) = (self.link().await?, &self.0.options);
         let flight = self.depart(&link);
-        flight.land(commands::inspect(&link.connection, prefix, resource).await)
+        flight.land(commands::inspect(&link.connection, options, resource).await)
     }
 
     async fn watch(&self, resource: &Resource) -> Result<Watch, NodeError> {
-        let (link, prefix) = (self.link().await?, &self.0.options.key_prefix);
+        let (link, options) = (self.link().await?, &self.0.options);
         if link.server.pushes.is_err() {
             return Err(NodeError::unsupported("watch"));
         }
         let flight = self.depart(&link);
-        flight.land(commands::watch(&link.connection, &link.hub, prefix, resource).await)
+        flight.land(commands::watch(&link.connection, &link.hub, options, resource).await)
     }
 
     fn connection(&self) -> Option<ConnectionId> {

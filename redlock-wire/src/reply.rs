@@ -23,13 +23,13 @@ pub(crate) fn set_get(reply: Reply, claim: &Claim) -> Result<Vote, NodeError> {
     if reply == Reply::Nil { Ok(Vote::Granted) } else { get(reply, claim) }
 }
 
-/// The reply to `SET .. NX PX`; `None` when something was there before.
-pub(crate) fn set(reply: Reply) -> Option<Result<Vote, NodeError>> {
+/// The reply to `SET .. NX PX`: nil when something was there before.
+pub(crate) fn set(reply: &Reply) -> Result<Vote, NodeError> {
     match reply {
-        Reply::Nil => None,
-        Reply::Bytes(ok) if ok == b"OK" => Some(Ok(Vote::Granted)),
-        Reply::Error(message) => Some(Err(rejected(&message))),
-        other => Some(Err(surprise(&other))),
+        Reply::Nil => Ok(Vote::Refused(Refusal::default())),
+        Reply::Bytes(ok) if ok == b"OK" => Ok(Vote::Granted),
+        Reply::Error(message) => Err(rejected(message)),
+        other => Err(surprise(other)),
     }
 }
 
@@ -197,10 +197,10 @@ mod tests {
 
     #[test]
     fn set_without_get_looks_again_only_when_nothing_was_set() {
-        assert!(set(Reply::Nil).is_none());
-        assert_eq!(Ok(Vote::Granted), kind(set(bytes("OK")).unwrap()));
-        assert_eq!(Err(NodeErrorKind::Rejected), kind(set(error("OOM command not allowed")).unwrap()));
-        assert_eq!(Err(NodeErrorKind::Unknown), kind(set(bytes("QUEUED")).unwrap()));
+        assert_eq!(Ok(Vote::Refused(Refusal::default())), kind(set(&Reply::Nil)));
+        assert_eq!(Ok(Vote::Granted), kind(set(&bytes("OK"))));
+        assert_eq!(Err(NodeErrorKind::Rejected), kind(set(&error("OOM command not allowed"))));
+        assert_eq!(Err(NodeErrorKind::Unknown), kind(set(&bytes("QUEUED"))));
         assert_eq!(Ok(Vote::Refused(Refusal::default())), kind(get(Reply::Nil, &claim())));
         assert_eq!(Ok(Vote::Granted), kind(get(bytes("mine"), &claim())));
         assert_eq!(Ok(refused_by("other")), kind(get(bytes("other"), &claim())));

@@ -51,6 +51,16 @@ impl<K> Link<K> {
         self.unanswered.store(0, Ordering::Relaxed);
     }
 
+    /// Whether the last request that came to something was given up.
+    pub(crate) fn is_doubted(&self) -> bool {
+        self.unanswered.load(Ordering::Relaxed) > 0
+    }
+
+    /// A request was given up while there was no doubt: however many they are, they make one.
+    pub(crate) fn doubt(&self) {
+        self.unanswered.fetch_max(1, Ordering::Relaxed);
+    }
+
     /// A request was given up. How many in a row that makes.
     pub(crate) fn given_up(&self) -> u32 {
         self.unanswered.fetch_add(1, Ordering::Relaxed) + 1

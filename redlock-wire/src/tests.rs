@@ -214,6 +214,23 @@ async fn requests_given_up_at_once_do_not_count() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn requests_given_up_together_make_one() {
+    let (fake, node) = node();
+    lock(&node).await.unwrap();
+    fake.is(|mood| mood.answers = false);
+    let claims: Vec<_> = (0..10).map(|number| claim(number.to_string().as_str())).collect();
+    for connection in [Some(ConnectionId(1)), None] {
+        let mut together: Vec<_> = claims.iter().map(|claim| node.acquire(claim, ttl())).collect();
+        for request in &mut together {
+            assert!(at_once(request).await.is_none());
+        }
+        tokio::time::advance(Duration::from_millis(1)).await;
+        drop(together);
+        assert_eq!(connection, node.connection());
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_script_that_the_server_has_lost_is_sent_along() {
     let (fake, node) = node();
     lock(&node).await.unwrap();

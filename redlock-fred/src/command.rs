@@ -1,0 +1,68 @@
+//! A command as fred takes it.
+
+use std::cell::RefCell;
+
+use fred::interfaces::KeysInterface;
+use fred::types::{CustomCommand, Expiration, Key, SetOptions, Value};
+use redlock_wire::{Command, Failure, Last, Reply};
+
+use crate::reply;
+
+/// A command as fred takes it. Clones share what it is made of.
+#[derive(Clone)]
+pub enum Packed {
+    /// Not as a custom command, which fred would flush by itself: this way many acquires share one write.
+    Set {
+        /// The key.
+        key: Key,
+        /// The value.
+        value: Value,
+        /// The time to live.
+        expiry: Expiration,
+        /// Whether to ask for what is there instead.
+        get: bool,
+    },
+    /// Any other command.
+    Custom {
+        /// Its name.
+        command: CustomCommand,
+        /// Its arguments.
+        args: Vec<Value>,
+    },
+}
+
+thread_local! {
+    static LAST: RefCell<Last<Packed>> = const { RefCell::new(Last::none()) };
+}
+
+pub(crate) fn pack(command: Command<'_>) -> Packed {
+    match command {
+        Command::SetIfAbsent { key, value, millis, get } => {
+            // A TTL is a few weeks at most, so the bound is never reached; the server would refuse a number as large as that.
+            let expiry = Expiration::PX(i64::try_from(millis).unwrap_or(i64::MAX));
+            Packed::Set { key: key.into(), value: value.into(), expiry, get }
+        }
+        Command::Other { name, args } => Packed::Custom {
+            command: CustomCommand::new_static(name, None::<u16>, false),
+            args: args.iter().map(|&arg| Value::from(arg)).collect(),
+        },
+    }
+}
+
+/// Looks at what this thread has packed last.
+pub(crate) fn last<T>(look: impl FnOnce(&mut Last<Packed>) -> T) -> T {
+    LAST.with_borrow_mut(look)
+}
+
+/// Sends a command over a client and waits for its reply.
+pub(crate) async fn send(client: &impl KeysInterface, command: Packed) -> Result<Reply, Failure> {
+    match command {
+        Packed::Set { key, value, expiry, get } => {
+            reply::of_value(client.set(key, value, Some(expiry), Some(SetOptions::NX), get).await)
+        }
+        Packed::Custom { command, args } => {
+            let reply = client.custom_raw(command, args).await;
+            reply.map(reply::of_frame).map_err(|error| reply::failure(&error))
+        }
+    }
+}

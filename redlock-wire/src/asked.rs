@@ -1,0 +1,267 @@
+//! What is asked of every node of a round: the same of each, one right behind the other and from one thread.
+//!
+//! So a thread keeps what was asked last as its client sends it, and it is made once for all nodes, without anybody having
+//! to hand it around.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redlock_core::{Claim, FencingToken, NodeError, Resource, Ttl, Vote};
+
+use crate::connection::{Command, Connection, Failure, Reply};
+use crate::options::Options;
+use crate::reply::{self, unanswered};
+use crate::script::{Over, Script, is_unknown, key};
+use crate::{commands, fence};
+
+/// What may be asked about a claim.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verb {
+    /// Sets every resource to the token, or none.
+    Acquire,
+    /// Makes the TTL of every resource at least this long, where all hold the token.
+    Extend,
+    /// Deletes what holds the token.
+    Release,
+    /// Sets every resource to the token, or none, and counts.
+    AcquireFenced,
+    /// Makes the TTL of every resource at least this long and every counter the fencing token, where all hold the token
+    /// and no counter is greater.
+    Confirm,
+    /// Sets what is absent to the token and every counter to the fencing token, where nothing is another's and no counter
+    /// is greater.
+    Refill,
+}
+
+/// What is asked about a claim.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    pub(crate) verb: Verb,
+    pub(crate) claim: &'a Claim,
+    /// None where nothing is set.
+    pub(crate) ttl: Option<Ttl>,
+    pub(crate) fence: Option<FencingToken>,
+    pub(crate) options: &'a Options,
+}
+
+impl<'a> Asked<'a> {
+    /// As the client sends it. `set_get`: whether the server has `SET .. NX GET`.
+    pub(crate) fn packed<C: Connection>(&self, set_get: bool) -> C::Packed {
+        C::last(|last| last.or_pack(self, set_get, || self.pack::<C>(set_get)))
+    }
+
+    fn pack<C: Connection>(&self, set_get: bool) -> C::Packed {
+        match self.set() {
+            Some(resource) => C::pack(Command::SetIfAbsent {
+                key: &key(&self.options.key_prefix, resource),
+                value: self.claim.token().as_bytes(),
+                millis: self.ttl.map_or(0, Ttl::as_millis),
+                get: set_get,
+            }),
+            None => self.over().call::<C>("EVALSHA", &self.script().sha),
+        }
+    }
+
+    /// What is asked then, where the reply was not enough.
+    pub(crate) fn again<C: Connection>(
+        &self,
+        reply: &Result<Reply, Failure>,
+        set_get: bool,
+    ) -> Option<C::Packed> {
+        match (self.set(), reply) {
+            // Nothing was set. Who is in the way, and is it ourselves?
+            (Some(resource), Ok(Reply::Nil)) if !set_get => {
+                let key = key(&self.options.key_prefix, resource);
+                Some(C::pack(Command::Other { name: "GET", args: &[&key] }))
+            }
+            (None, reply) if is_unknown(reply) => Some(self.over().call::<C>("EVAL", self.script().text)),
+            _ => None,
+        }
+    }
+
+    /// What the reply means; `again`: to what was asked then.
+    pub(crate) fn vote(
+        &self,
+        reply: Result<Reply, Failure>,
+        set_get: bool,
+        again: bool,
+    ) -> Result<Vote, NodeError> {
+        let (reply, claim) = (reply.map_err(|failure| unanswered(&failure))?, self.claim);
+        match self.verb {
+            Verb::Acquire if self.set().is_some() => match () {
+                () if set_get => reply::set_get(reply, claim),
+                () if again => reply::get(reply, claim),
+                () => reply::set(&reply),
+            },
+            Verb::Acquire | Verb::Extend | Verb::Release => reply::verdict(&reply, claim),
+            Verb::AcquireFenced => reply::counted(&reply, claim),
+            Verb::Confirm | Verb::Refill => reply::confirmed(&reply, claim),
+        }
+    }
+
+    /// What is set by a command and not by a script: a single resource.
+    fn set(&self) -> Option<&'a Resource> {
+        match self.claim.resources() {
+            [resource] if self.verb == Verb::Acquire => Some(resource),
+            _ => None,
+        }
+    }
+
+    fn script(&self) -> &'static Script {
+        match self.verb {
+            Verb::Acquire => &commands::ACQUIRE,
+            Verb::Extend => &commands::EXTEND,
+            Verb::Release => &commands::RELEASE,
+            Verb::AcquireFenced => &fence::ACQUIRE,
+            Verb::Confirm => &fence::CONFIRM,
+            Verb::Refill => &fence::REFILL,
+        }
+    }
+
+    fn over(&self) -> Over<'a> {
+        match self.verb {
+            Verb::Acquire | Verb::Extend | Verb::Release => {
+                Over::claim(&self.options.key_prefix, self.claim, self.ttl)
+            }
+            Verb::AcquireFenced | Verb::Confirm | Verb::Refill => fence::over(self),
+        }
+    }
+}
+
+/// What a thread has asked last, as its client sends it.
+pub struct Last<P>(Option<Kept<P>>);
+
+struct Kept<P> {
+    verb: Verb,
+    set_get: bool,
+    claim: Claim,
+    ttl: Option<Ttl>,
+    fence: Option<FencingToken>,
+    key_prefix: Arc<[u8]>,
+    fence_prefix: Arc<[u8]>,
+    fence_retention: Duration,
+    packed: P,
+}
+
+impl<P: Clone> Last<P> {
+    /// Nothing was asked yet.
+    #[must_use]
+    pub const fn none() -> Self {
+        Self(None)
+    }
+
+    fn or_pack(&mut self, asked: &Asked<'_>, set_get: bool, pack: impl FnOnce() -> P) -> P {
+        match &self.0 {
+            Some(kept) if kept.is(asked, set_get) => kept.packed.clone(),
+            _ => {
+                let packed = pack();
+                self.0 = Some(Kept::of(asked, set_get, packed.clone()));
+                packed
+            }
+        }
+    }
+}
+
+impl<P> Kept<P> {
+    fn of(asked: &Asked<'_>, set_get: bool, packed: P) -> Self {
+        let Asked { verb, claim, ttl, fence, options } = *asked;
+        Self {
+            verb,
+            set_get,
+            claim: claim.clone(),
+            ttl,
+            fence,
+            key_prefix: Arc::clone(&options.key_prefix),
+            fence_prefix: Arc::clone(&options.fence_prefix),
+            fence_retention: options.fence_retention,
+            packed,
+        }
+    }
+
+    fn is(&self, asked: &Asked<'_>, set_get: bool) -> bool {
+        let Asked { verb, claim, ttl, fence, options } = *asked;
+        self.verb == verb
+            && self.set_get == set_get
+            && self.claim == *claim
+            && self.ttl == ttl
+            && self.fence == fence
+            && self.key_prefix == options.key_prefix
+            && self.fence_prefix == options.fence_prefix
+            && self.fence_retention == options.fence_retention
+    }
+}
+
+/// Shows nothing of what was asked: it holds a token.
+impl<P> std::fmt::Debug for Last<P> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Last").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use redlock_core::{Resources, Token, TokioRuntime};
+
+    use super::*;
+
+    fn claim(resources: &[&str], token: &str) -> Claim {
+        let resources = resources.iter().map(|name| Resource::new(name).unwrap());
+        Claim::new(Resources::new(resources).unwrap(), Token::from_bytes(token))
+    }
+
+    fn ttl(seconds: u64) -> Option<Ttl> {
+        Some(Ttl::new(Duration::from_secs(seconds)).unwrap())
+    }
+
+    /// How often each was packed, when each is asked of five nodes in turn.
+    fn packed(asked: &[(Asked<'_>, bool)]) -> Vec<usize> {
+        let last = RefCell::new(Last::none());
+        let count = |(asked, set_get): &(Asked<'_>, bool)| {
+            let mut times = 0;
+            for _ in 0..5 {
+                last.borrow_mut().or_pack(asked, *set_get, || times += 1);
+            }
+            times
+        };
+        asked.iter().map(count).collect()
+    }
+
+    #[test]
+    fn whatever_is_asked_of_all_nodes_is_packed_once() {
+        let (one, again, other) = (claim(&["a"], "1"), claim(&["a"], "1"), claim(&["a"], "2"));
+        let (elsewhere, several) = (claim(&["b"], "1"), claim(&["a", "b"], "1"));
+        let options = Options::new(Arc::new(TokioRuntime::new()));
+        let prefixed = options.clone().key_prefix("p:");
+        let counting = options.clone().fence_prefix("f:");
+        let keeping = options.clone().fence_retention(Duration::from_secs(9));
+        let first = Asked { verb: Verb::Acquire, claim: &one, ttl: ttl(1), fence: None, options: &options };
+        let fence = FencingToken::new(7);
+        let all = [
+            (first, true),
+            (first, false),
+            (Asked { verb: Verb::Extend, ..first }, false),
+            (Asked { claim: &other, ..first }, false),
+            (Asked { claim: &elsewhere, ..first }, false),
+            (Asked { claim: &several, ..first }, false),
+            (Asked { ttl: ttl(2), ..first }, false),
+            (Asked { ttl: None, ..first }, false),
+            (Asked { fence, ..first }, false),
+            (Asked { options: &prefixed, ..first }, false),
+            (Asked { options: &counting, ..first }, false),
+            (Asked { options: &keeping, ..first }, false),
+        ];
+        assert_eq!(vec![1; all.len()], packed(&all));
+        for one in all {
+            for other in all {
+                let same = one.0.verb == other.0.verb && std::ptr::eq(one.0.options, other.0.options);
+                let same = same
+                    && (one.0.claim, one.0.ttl, one.0.fence, one.1)
+                        == (other.0.claim, other.0.ttl, other.0.fence, other.1);
+                assert_eq!(vec![1, usize::from(!same)], packed(&[one, other]));
+            }
+        }
+        assert_eq!(vec![1, 0], packed(&[(first, true), (Asked { claim: &again, ..first }, true)]));
+    }
+}

@@ -1,0 +1,67 @@
+//! Scripts, and how they are called: by the SHA-1 of their text, or whole where the server does not know them (any more).
+
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
+use redlock_core::{Claim, Resource, Ttl};
+use smallvec::SmallVec;
+
+use crate::connection::{Command, Connection, Failure, Reply};
+
+/// A Lua script, called by the SHA-1 of its text.
+pub(crate) struct Script {
+    pub(crate) text: &'static str,
+    pub(crate) sha: LazyLock<String>,
+}
+
+/// A script whose text is that of some files, one behind the other.
+macro_rules! script {
+    ($($path:literal),+) => {
+        Script {
+            text: concat!($(include_str!($path)),+),
+            sha: std::sync::LazyLock::new(|| sha1_smol::Sha1::from(concat!($(include_str!($path)),+)).hexdigest()),
+        }
+    };
+}
+pub(crate) use script;
+
+/// Whether the server does not know the script that was called.
+pub(crate) fn is_unknown(reply: &Result<Reply, Failure>) -> bool {
+    matches!(reply, Ok(Reply::Error(message)) if message.starts_with("NOSCRIPT"))
+}
+
+/// What a script works over: its keys, and its other arguments. In place for a plain lock on one resource.
+pub(crate) struct Over<'a> {
+    pub(crate) keys: SmallVec<[Cow<'a, [u8]>; 1]>,
+    pub(crate) args: SmallVec<[Cow<'a, [u8]>; 2]>,
+}
+
+impl<'a> Over<'a> {
+    /// The keys of a claim; its token, and the TTL if there is one.
+    pub(crate) fn claim(prefix: &[u8], claim: &'a Claim, ttl: Option<Ttl>) -> Self {
+        let keys = claim.resources().iter().map(|resource| key(prefix, resource)).collect();
+        let mut args = SmallVec::from_iter([Cow::Borrowed(claim.token().as_bytes())]);
+        args.extend(ttl.map(|ttl| number(ttl.as_millis())));
+        Self { keys, args }
+    }
+
+    /// `EVAL` of a script's text, or `EVALSHA` of its SHA-1.
+    pub(crate) fn call<C: Connection>(&self, name: &'static str, script: &str) -> C::Packed {
+        let count = self.keys.len().to_string();
+        let mut args = SmallVec::<[&[u8]; 5]>::new();
+        args.extend([script.as_bytes(), count.as_bytes()]);
+        args.extend(self.keys.iter().chain(&self.args).map(|part| &**part));
+        C::pack(Command::Other { name, args: &args })
+    }
+}
+
+pub(crate) fn number<'a>(number: u64) -> Cow<'a, [u8]> {
+    Cow::Owned(number.to_string().into_bytes())
+}
+
+pub(crate) fn key<'a>(prefix: &[u8], resource: &'a Resource) -> Cow<'a, [u8]> {
+    if prefix.is_empty() {
+        return Cow::Borrowed(resource.as_bytes());
+    }
+    Cow::Owned([prefix, resource.as_bytes()].concat())
+}
