@@ -119,8 +119,3 @@ pub use crate::shared::Shared;
 #[cfg(all(doctest, feature = "tokio"))]
 #[doc = include_str!("../../README.md")]
 struct Readme;
-
-/// And so are the chapters.
-#[cfg(all(doctest, feature = "tokio"))]
-#[doc = include_str!("../../docs/recipes.md")]
-struct Recipes;
