@@ -67,7 +67,7 @@
 //!
 //! # Servers
 //!
-//! Redis from 6.2 and Valkey; tested with Redis 7.0 and Valkey 8.0. RESP3 where the server has it, and RESP2 otherwise.
+//! Redis from 6.2 and Valkey; tested with Redis 7.0, Valkey 7.2 and 8.0. RESP3 where the server has it, otherwise RESP2.
 //! What RESP2 loses: nobody is told when a lock becomes free, so waiters ask again every 100 to 200 ms (a warning says so
 //! once). Locking itself is the same.
 //!

@@ -2,9 +2,9 @@
 //!
 //! What stands in the way of a lock, and what is done about it: fred replays commands after a reconnect, so each goes out
 //! with a single attempt, and none into the queue of a client that is not connected; the client may be another socket at
-//! the next command, so it [keeps no order](redlock_wire::Connection::keeps_order); it hears no pushes of ours, since those
-//! belong to the application. fred does not take back a command whose caller has gone; but it sends in order, so a release
-//! that is asked for later is sent later.
+//! the next command, so it [keeps no order](redlock_wire::Connection::keeps_order); it hears no pushes, since nobody could
+//! [rely on them](crate::shared_node#being-woken). fred does not take back a command whose caller has gone; but it sends in
+//! order, so a release that is asked for later is sent later.
 
 use std::fmt;
 use std::future::pending;

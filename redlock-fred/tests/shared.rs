@@ -4,6 +4,8 @@ use redlock_fred as adapter;
 
 #[path = "../../tests/conformance.rs"]
 mod conformance;
+#[path = "../../tests/connect.rs"]
+mod connect;
 #[path = "../../tests/counters.rs"]
 mod counters;
 #[path = "../../tests/node.rs"]

@@ -58,8 +58,8 @@ pub fn node(address: impl IntoConnector, options: &Options) -> Result<Node, Erro
 ///
 /// A connection of the node's own is better: see [`node`]. Over this one
 ///
-/// - waiters poll, since nobody tells of changes: the server's pushes are the application's, and tracking is not switched
-///   on for a connection that others use;
+/// - waiters ask again every 100 to 200 ms, as of [`Builder::retry_delay`], since nobody tells of changes: `CLIENT TRACKING` is
+///   not switched on for a connection that others use, and cannot be asked for ([below](#being-woken));
 /// - a hung server is not disconnected, so it carries out whatever it had received when it wakes. It is undone then, as
 ///   ever; and the requests of the application queue up in front of those of the lock, and the other way round;
 /// - the application's time limits, database and login count. The node needs what it has with a connection of its own:
@@ -72,6 +72,17 @@ pub fn node(address: impl IntoConnector, options: &Options) -> Result<Node, Erro
 /// with two releases instead of one.
 ///
 /// It is for one server: not for a cluster, nor for a connection whose server is chosen by sentinels.
+///
+/// # Being woken
+///
+/// A watch that ends in silence is worse than none: who relies on it asks again after 5 s, and who has none after a fifth of
+/// a second. Of a lent connection nobody here could tell. What its server pushes goes to the one push sender that the
+/// application has made it with, if it has; in RESP2 the server says OK to tracking and pushes nothing; a connection that was
+/// replaced by another one tracks nothing any more; and it has one mode of tracking, which the application may have chosen, or
+/// may change at any time.
+///
+/// Where waiters are to be woken give the lock a connection of its own: one more for each server, by [`node`] or
+/// [`builder`](crate::builder()), beside that of the application.
 pub fn shared_node<C>(label: impl Into<String>, connection: C, options: &Options) -> SharedNode<C>
 where
     C: ConnectionLike + Clone + Send + Sync + 'static,

@@ -1,9 +1,9 @@
 //! A node over a connection that the application has already.
 //!
 //! What stands in the way of a lock, and what is done about it: the connection may be another socket at the next command,
-//! so it [keeps no order](redlock_wire::Connection::keeps_order); it hears no pushes of ours, since those belong to the
-//! application; and that it is lost is found out by the next command. Nothing is sent late all the same: a command that
-//! waits for a reconnect waits in the future of the call, which core drops when its time is over.
+//! so it [keeps no order](redlock_wire::Connection::keeps_order); it hears no pushes, since nobody could [rely on
+//! them](crate::shared_node#being-woken); and that it is lost is found out by the next command. Nothing is sent late all the
+//! same: a command that waits for a reconnect waits in the future of the call, which core drops when its time is over.
 
 use std::fmt;
 use std::future::pending;

@@ -30,7 +30,11 @@ use crate::invariant::{Assumption, Rules, Violation, check, check_waiting};
 use crate::plan::{Faults, Plan, Scope};
 use crate::sim::{Clock, Direction, Network, Server, Simulation, Tidings, Traffic, Transport};
 
-/// What to run. Everything that is not set is drawn from the seed.
+/// What to run: how many of what, and what may go wrong. When and where it does, what clients do and what clocks show is
+/// drawn from the seed, and so is everything else that nothing here sets.
+///
+/// A run takes as long as things go wrong, then up to 20 s for clients to come to their end, and 40 s in which everything
+/// expires: all of it simulated.
 #[derive(Clone, Debug)]
 pub struct Experiment {
     seed: u64,
@@ -65,7 +69,8 @@ const SETTLED_AFTER: Duration = Duration::from_secs(40);
 const DRIFT_PPM: i32 = 4_900;
 
 impl Experiment {
-    /// Three clients on five servers that want two resources for twenty seconds, with faults within the bounds.
+    /// Three clients on five servers that want two resources for twenty seconds, with faults within the bounds
+    /// ([`Faults::Bounded`]), and a drift factor of 0.01, as core has it.
     pub fn new(seed: u64) -> Self {
         Self {
             seed,
@@ -83,49 +88,59 @@ impl Experiment {
         }
     }
 
-    /// How many servers there are; at least one.
+    /// How many servers there are: 5 if not set. At least one, and 0 counts as that. An even number is as good as one less,
+    /// as with real ones.
     #[must_use]
     pub fn servers(mut self, servers: usize) -> Self {
         self.servers = servers.max(1);
         self
     }
 
-    /// How many clients contend; at least one.
+    /// How many clients contend: 3 if not set. At least one, and 0 counts as that. The judge, who asks for each lock at the
+    /// end, is one more.
     #[must_use]
     pub fn clients(mut self, clients: usize) -> Self {
         self.clients = clients.max(1);
         self
     }
 
-    /// How many resources they contend for; at least one.
+    /// How many resources they contend for, one or several at a time: 2 if not set. At least one, and 0 counts as that. In a
+    /// run about [waiting](Experiment::waiting) it is one.
     #[must_use]
     pub fn resources(mut self, resources: usize) -> Self {
         self.resources = resources.max(1);
         self
     }
 
-    /// For how long things go wrong.
+    /// For how long things go wrong, in simulated time: 20 s if not set. What is planned for later does not happen, and what
+    /// has not ended by then ends.
     #[must_use]
     pub fn lasts(mut self, lasts: Duration) -> Self {
         self.lasts = lasts;
         self
     }
 
-    /// What may go wrong.
+    /// What may go wrong: [`Faults::Bounded`] if not set, with which nothing may be violated. It decides what is drawn: the
+    /// incidents, unless there is a [plan](Experiment::plan), and in any case how messages fare and what clocks show.
     #[must_use]
     pub fn faults(mut self, faults: Faults) -> Self {
         self.faults = faults;
         self
     }
 
-    /// What goes wrong, instead of what would be drawn.
+    /// What goes wrong when, instead of what would be drawn: an incident every second and a half. Messages are lost, repeated
+    /// and late all the same, as of [`faults`](Experiment::faults); with [`Faults::None`] nothing but the plan goes wrong.
+    ///
+    /// It must name servers and clients that there are, counted from 0: see [`run`](Experiment::run).
     #[must_use]
     pub fn plan(mut self, plan: Plan) -> Self {
         self.plan = Some(plan);
         self
     }
 
-    /// What the clients allow for clocks that run apart, instead of 0.01: with less, locks may overlap.
+    /// What the clients allow for clocks that run apart, as a share of the TTL: 0.01 if not set, as core has it. From 0 to
+    /// less than 1: see [`run`](Experiment::run). Clocks here run up to 0.0098 apart, unless the faults are about clocks that
+    /// do not run evenly: with less than that locks may overlap.
     #[must_use]
     pub fn clock_drift_factor(mut self, factor: f64) -> Self {
         self.drift_factor = factor;
@@ -133,7 +148,11 @@ impl Experiment {
     }
 
     /// Is about waiting: the clients want one lock all the time and wait for it however long it takes, also for a minute
-    /// after the last fault, while one minority of servers after the other is gone for a moment.
+    /// after the last fault, while one minority of servers after the other is gone for a moment. Off if not set: then they
+    /// come and go, and wait as chance has it.
+    ///
+    /// Takes 85 s more of simulated time. There is one resource then, and its locks have no fencing tokens, whatever else is
+    /// set. Servers tell of all changes, of few, of too many, or late, by the seed.
     #[must_use]
     pub fn waiting(mut self) -> Self {
         (self.waiting, self.resources) = (true, 1);
@@ -141,14 +160,15 @@ impl Experiment {
     }
 
     /// Whether clients take locks with fencing tokens too, and write to what these protect. Where it is not set they do if
-    /// the [faults](Faults::is_about_fencing) are about that.
+    /// the [faults](Faults::is_about_fencing) are about that, and do not if they are not.
     #[must_use]
     pub fn fenced(mut self, fenced: bool) -> Self {
         self.fenced = Some(fenced);
         self
     }
 
-    /// Has servers that lose counters begin again with 1, whatever their clocks show: they may never lose any then.
+    /// Has servers that lose counters begin again with 1, whatever their clocks show: they may never lose any then. Off if
+    /// not set: they go on from their clocks. It changes nothing where no lock is [fenced](Experiment::fenced).
     #[must_use]
     pub fn counters_without_time(mut self) -> Self {
         self.timeless = true;
@@ -156,7 +176,8 @@ impl Experiment {
     }
 
     /// Has holders read what their locks protect without writing their fencing token there first: what they replace may
-    /// be what they have not seen.
+    /// be what they have not seen. Off if not set: they write it first. It changes nothing where no lock is
+    /// [fenced](Experiment::fenced).
     #[must_use]
     pub fn reading_first(mut self) -> Self {
         self.reads_first = true;
@@ -167,7 +188,8 @@ impl Experiment {
     ///
     /// # Panics
     ///
-    /// When the clock drift factor is none, or when code under test runs hot: with the seed.
+    /// When the clock drift factor is not from 0 to less than 1; when the plan names a server or a client that there is not;
+    /// or when code under test runs hot, and then with the seed.
     pub fn run(&self) -> Report {
         let simulation = Simulation::new(self.seed);
         let mut chance = fastrand::Rng::with_seed(self.seed);

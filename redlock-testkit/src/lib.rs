@@ -1,30 +1,66 @@
 //! For tests of locks: of services that take them, and of servers that give them.
 //!
-//! | to | there is |
-//! |---|---|
-//! | run code that locks, without any server | [`MemoryNode`] |
-//! | see what it does when nodes hang, die, refuse or lose messages | [`FakeNode`], [`Fault`] |
-//! | do that to any node, a real one too | [`Faulty`] |
-//! | let hours of it pass in no time, and replay a run from a seed | [`sim`] |
-//! | have servers and a network in it that do their worst | [`sim::Network`] |
-//! | run the lock in thousands of such worlds, and check what must hold | [`experiment`], [`invariant`] |
-//! | see what happened in one of them | [`timeline`]; as a picture, with feature `svg` |
-//! | do it to real servers: kill, pause, restart | `RedisServer`, with feature `server` |
-//! | prove a backend of your own | [`conformance!`] |
-//! | do without an async runtime | [`ThreadRuntime`], [`block_on`] |
+//! | to | there is | in |
+//! |---|---|---|
+//! | run code that locks, without any server | [`MemoryNode`] | [Fake nodes](#fake-nodes) |
+//! | see what it does when nodes hang, die, refuse or lose messages | [`FakeNode`], [`Fault`] | [Faults by a script](#faults-by-a-script) |
+//! | do that to any node, a real one too | [`Faulty`] | the same |
+//! | let hours of it pass in no time, and replay a run from a seed | [`sim`] | [Simulated time](#simulated-time) |
+//! | test a service with all of that | `examples/billing.rs` | [A whole service](#a-whole-service) |
+//! | run the lock in thousands of worlds in which servers and networks do their worst, and check what must hold | [`sim::Network`], [`experiment`], [`invariant`] | [A world in which everything goes wrong](#a-world-in-which-everything-goes-wrong) |
+//! | see what happened in one of them | [`timeline`]; as a picture, with feature `svg` | the same |
+//! | prove a backend of your own | [`conformance!`] | [Proving a backend](#proving-a-backend) |
+//! | do things to real servers: kill, pause, restart | `RedisServer`, with feature `server` | [Real servers](#real-servers) |
+//! | do without an async runtime | [`ThreadRuntime`], [`block_on`] | the next example |
 //!
-//! # Testing your service
+//! # Fake nodes
 //!
-//! A service holds a [`Redlock`](redlock_core::Redlock), which has no type parameters: what a test hands in instead of
-//! real nodes is up to the test. Nodes are handles, so the test keeps clones, looks at what the service did, and does
-//! something to them.
-//!
-//! This one runs on several machines and charges each invoice once. Its tests hang a majority of the lock servers, take
-//! the lock away while it charges, stop a machine for longer than the lock lives, and kill one; all of them together take
-//! some milliseconds. In the kit it is `examples/billing.rs`; copy it.
+//! A [`MemoryNode`] is a lock server in memory, and a handle: its clones are clients of the same server. The code under test
+//! gets some, and the test keeps others, to look at what was locked, and to be somebody else:
 //!
 //! ```
-#![doc = include_str!("../examples/billing.rs")]
+//! use std::time::Duration;
+//!
+//! use redlock_core::{Redlock, Token, Ttl};
+//! use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+//!
+//! let nodes = ["one", "two", "three"].map(MemoryNode::new);
+//! let redlock = Redlock::builder(ThreadRuntime).nodes(nodes.iter().cloned().map(Into::into)).build()?;
+//! let ttl = Duration::from_secs(10);
+//!
+//! let guard = block_on(redlock.lock("invoice:42", ttl))?;
+//! assert!(nodes.iter().filter(|node| node.holder("invoice:42").is_some()).count() >= 2, "a quorum");
+//! block_on(guard.release())?;
+//!
+//! nodes.iter().for_each(|node| node.put("invoice:42", Token::from_bytes("somebody else"), Ttl::MAX));
+//! assert!(block_on(redlock.try_lock("invoice:42", ttl))?.is_none());
+//! # Ok::<(), redlock_core::Error>(())
+//! ```
+//!
+//! # Faults by a script
+//!
+//! A [`FakeNode`] is a [`MemoryNode`] behind a [`Faulty`], which does to requests what networks and machines do; it stands in
+//! front of any other node as well. A [`Fault`] strikes all requests from then on, those of one operation, or so many:
+//!
+//! ```
+//! use std::sync::Arc;
+//! use std::time::Duration;
+//!
+//! use redlock_core::{ErrorKind, Redlock};
+//! use redlock_testkit::{Fault, Operation, ThreadRuntime, block_on, fake_nodes};
+//!
+//! let nodes = fake_nodes(3, Arc::new(ThreadRuntime));
+//! let redlock = Redlock::builder(ThreadRuntime).nodes(nodes.iter().cloned().map(Into::into)).build()?;
+//! let ttl = Duration::from_secs(10);
+//!
+//! nodes[0].crash(); // a minority: the lock works without it
+//! let guard = block_on(redlock.lock("invoice:42", ttl))?;
+//!
+//! nodes[1].inject(Fault::disconnect().on(Operation::Extend).once()); // and a majority, once
+//! assert_eq!(ErrorKind::NoQuorum, block_on(guard.extend(ttl)).unwrap_err().kind());
+//! assert!(guard.is_held(), "a failed extension takes nothing away");
+//! block_on(guard.extend(ttl))?;
+//! # Ok::<(), redlock_core::Error>(())
 //! ```
 //!
 //! What there is to break:
@@ -37,10 +73,6 @@
 //! | somebody else has the lock | [`MemoryNode::put`] |
 //! | a machine is stopped, suspended, or dies | [`pause`](sim::Process::pause), [`suspend`](sim::Process::suspend), [`kill`](sim::Process::kill) |
 //! | clocks run apart | [`sim::Clock`] |
-//!
-//! The simulated runtime is for code that takes time from a [`Runtime`](redlock_core::Runtime), as everything in
-//! `redlock-core` does. Code that calls tokio is tested on `TokioRuntime`, with the same nodes:
-//! `#[tokio::test(start_paused = true)]` makes hours of waiting take no time, and keys expire by the same clock.
 //!
 //! ## At a point of your choice
 //!
@@ -77,7 +109,55 @@
 //! # }
 //! ```
 //!
-//! ## A world in which everything goes wrong
+//! # Simulated time
+//!
+//! A [`Simulation`](sim::Simulation) runs code whose time stands still while there is something to do, and jumps where there
+//! is not; which of several ready tasks comes first, and every random byte, is drawn from a seed. So hours pass in
+//! milliseconds, and what happened once happens again:
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use redlock_core::{KeepAlive, Redlock, Runtime};
+//! use redlock_testkit::{Fault, fake_nodes, sim::Simulation};
+//!
+//! let simulation = Simulation::new(42);
+//! let service = simulation.process("service");
+//! let nodes = fake_nodes(3, service.runtime());
+//! let redlock = Redlock::builder(service.clone()).nodes(nodes.iter().cloned().map(Into::into)).build()?;
+//!
+//! simulation.block_on(&service.clone(), async move {
+//!     let guard = redlock.lock("nightly", Duration::from_secs(30)).keep_alive(KeepAlive::new()).await?;
+//!     service.sleep(Duration::from_secs(8 * 3600)).await;
+//!     assert!(guard.is_held(), "it was kept alive all night");
+//!
+//!     nodes[..2].iter().for_each(|node| node.inject(Fault::hang()));
+//!     let _why = guard.lost().await;
+//!     assert!(!guard.remaining().is_zero(), "told before it is too late");
+//!     Ok::<(), redlock_core::Error>(())
+//! })?;
+//! # Ok::<(), redlock_core::Error>(())
+//! ```
+//!
+//! The simulated runtime is for code that takes time from a [`Runtime`](redlock_core::Runtime), as everything in
+//! `redlock-core` does. Code that calls tokio is tested on `TokioRuntime`, with the same nodes:
+//! `#[tokio::test(start_paused = true)]` makes hours of waiting take no time, and keys expire by the same clock.
+//!
+//! # A whole service
+//!
+//! A service holds a [`Redlock`](redlock_core::Redlock), which has no type parameters: what a test hands in instead of
+//! real nodes is up to the test. Nodes are handles, so the test keeps clones, looks at what the service did, and does
+//! something to them.
+//!
+//! This one runs on several machines and charges each invoice once. Its tests hang a majority of the lock servers, take
+//! the lock away while it charges, stop a machine for longer than the lock lives, and kill one; all of them together take
+//! some milliseconds. In the kit it is `examples/billing.rs`; copy it.
+//!
+//! ```
+#![doc = include_str!("../examples/billing.rs")]
+//! ```
+//!
+//! # A world in which everything goes wrong
 //!
 //! [`sim::Network`] has servers with clocks of their own that crash, hang and lose data, and a network that loses, delays
 //! and repeats messages. An [`Experiment`](experiment::Experiment) sends clients there and breaks things by a
@@ -205,11 +285,11 @@
 //! on a free port of the loopback interface and with a directory of its own; killed, paused, restarted, looked into from
 //! outside, and gone with the value that owns them. A test that needs a server fails without one: it is not skipped.
 //!
-#![cfg_attr(all(feature = "server", unix), doc = "```no_run")]
+#![cfg_attr(all(feature = "server", unix), doc = "```")]
 #![cfg_attr(not(all(feature = "server", unix)), doc = "```ignore")]
 //! use redlock_testkit::RedisServer;
 //!
-//! let servers = RedisServer::start_many(5);
+//! let servers = RedisServer::start_many(3);
 //! let urls: Vec<String> = servers.iter().map(RedisServer::url).collect();
 //! // ... let redlock = redlock_redis_rs::builder(urls)?.build()?; ...
 //!
@@ -218,7 +298,8 @@
 //! // ... what still works? ...
 //! servers[1].resume();
 //! servers[0].restart();
-//! assert_eq!(0, servers[2].keys().len(), "nothing is left behind");
+//! assert_eq!("PONG", servers[0].command(&["PING"]));
+//! assert!(servers.iter().all(|server| server.keys().is_empty()), "nothing is left behind");
 //! ```
 //!
 //! A real server under a [`Faulty`] node is a real server whose replies are lost at a point of your choice.

@@ -38,7 +38,7 @@ pub struct Timeline<'a> {
     about: Option<Involved>,
 }
 
-/// Draws a history with a line of so many columns, from its beginning until shortly after the last fault.
+/// Draws a history from its beginning until shortly after the last fault: [`Timeline::text`], with as many `columns`.
 pub fn draw(history: &History, violations: &[Violation], columns: usize) -> String {
     Timeline::new(history, violations).text(columns)
 }
@@ -47,7 +47,8 @@ pub fn draw(history: &History, violations: &[Violation], columns: usize) -> Stri
 const MARGIN: u32 = 15;
 
 impl<'a> Timeline<'a> {
-    /// Everything, from the beginning until shortly after the last fault.
+    /// Everything, from the beginning until a second after the last fault, or to the end where it comes sooner. Of the
+    /// violations those are shown that are in that time.
     pub fn new(history: &'a History, violations: &'a [Violation]) -> Self {
         let calm = history.0.iter().find(|event| event.what == What::Calm).map(|event| event.at);
         let last = end(history);
@@ -68,19 +69,29 @@ impl<'a> Timeline<'a> {
         Self { history, violations: vec![violation], from, until, title, about: Some(involved) }
     }
 
-    /// What stands above the picture.
+    /// What stands above the picture: one line of text. Nothing if not set.
     #[must_use]
     pub fn title(mut self, title: impl Into<String>) -> Self {
         self.title = title.into();
         self
     }
 
-    /// For a terminal, with a line of so many columns for each lane.
+    /// For a terminal: a line for each lane, what was violated, the time, and the [legend](LEGEND).
+    ///
+    /// The whole time takes `columns` characters; at least 10, and less counts as that. With the names in front a line is 8
+    /// longer, and the legend takes some 110, however few they are. There is no upper bound.
+    ///
+    /// A column is one stretch of time, and shows one thing: what went wrong rather than what was held, what a client did
+    /// rather than either, and of several things of a kind the last. What is shorter than a column fills one all the same, so
+    /// two things that touch may have been apart. A resource or a client is shown by the last digit of its number. Keys
+    /// on servers, and what clients ask and do, are shown in the picture of [one violation](Timeline::about) alone.
     pub fn text(&self, columns: usize) -> String {
         text::draw(&self.scene(), columns)
     }
 
-    /// As an SVG document. The same history gives the same document, to the byte.
+    /// As an SVG document, 1,200 units wide however long the time is, and as high as its lanes need. What would be narrower
+    /// than 2 units is drawn that wide, and positions are told to a tenth of a unit. The same history gives the same
+    /// document, to the byte.
     #[cfg(feature = "svg")]
     pub fn svg(&self) -> String {
         svg::draw(&self.scene())

@@ -1,0 +1,96 @@
+//! A web service whose requests lock: an invoice is charged by one request at a time, on however many machines it runs.
+//!
+//! `cargo run -p redlock-examples --example web_service`
+#![allow(clippy::print_stdout)] // it tells the story
+
+use std::error::Error;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::{Path, State};
+use axum::{Router, http::StatusCode, routing::post};
+use redlock_examples::{Nodes, post_to};
+use redlock_redis_rs::{ErrorKind, Redlock};
+use tokio::sync::{Semaphore, watch};
+use tokio::{net::TcpListener, task::JoinSet, time::timeout};
+
+/// It charges when it has a permit.
+struct Bank(Semaphore);
+
+impl Bank {
+    async fn charge(&self, _invoice: u64) {
+        self.0.acquire().await.expect("it is not closed").forget();
+    }
+}
+
+#[derive(Clone)]
+struct App {
+    redlock: Redlock,
+    bank: Arc<Bank>,
+}
+
+async fn charge(State(app): State<App>, Path(invoice): Path<u64>) -> StatusCode {
+    let work = async move |_lease| app.bank.charge(invoice).await;
+    let lock = app.redlock.lock(format!("invoice:{invoice}"), Duration::from_secs(5));
+    match lock.wait(Duration::from_millis(200)).run(work).await {
+        Ok(()) => StatusCode::NO_CONTENT,
+        Err(error) if error.kind() == ErrorKind::Contended => StatusCode::CONFLICT,
+        Err(_) => StatusCode::SERVICE_UNAVAILABLE,
+    }
+}
+
+/// Until `stop`: then requests that are under way come to their end, and what they locked is released everywhere.
+async fn serve(
+    listener: TcpListener,
+    app: App,
+    stop: impl Future<Output = ()> + Send + 'static,
+) -> io::Result<()> {
+    let redlock = app.redlock.clone();
+    let router = Router::new().route("/invoices/{invoice}/charge", post(charge)).with_state(app);
+    axum::serve(listener, router).with_graceful_shutdown(stop).await?;
+    // Only a node that is down can make this wait; what is owed to it then ends with its TTL.
+    let closing = timeout(Duration::from_secs(5), redlock.close()).await;
+    closing.map_err(|_| io::Error::other("some keys stay until they expire"))
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let (nodes, bank) = (Nodes::new(), Arc::new(Bank(Semaphore::new(0))));
+    let (mut machines, mut requests) = (JoinSet::new(), JoinSet::new());
+    let (stop, stopped) = watch::channel(());
+    for _ in 0..2 {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        requests.spawn(post_to(listener.local_addr()?, "/invoices/42/charge"));
+        let (app, mut stopped) = (App { redlock: nodes.program()?, bank: bank.clone() }, stopped.clone());
+        machines.spawn(serve(listener, app, async move { drop(stopped.changed().await) }));
+    }
+
+    // One of the two has the lock while the bank takes its time.
+    let answer = timeout(Duration::from_secs(10), requests.join_next());
+    let refused = answer.await?.ok_or("there are two")???;
+    println!("the other one: {refused}");
+    assert_eq!("HTTP/1.1 409 Conflict", refused);
+
+    // Its machine is to stop, and lets it come to its end.
+    drop(stop);
+    bank.0.add_permits(1);
+    let charged = requests.join_next().await.ok_or("there are two")???;
+    println!("the one that has the lock: {charged}");
+    assert_eq!("HTTP/1.1 204 No Content", charged);
+    machines.join_all().await.into_iter().collect::<Result<(), _>>()?;
+    assert!(nodes.are_empty(), "nothing is left behind");
+    Ok(())
+}
+
+#[test]
+fn one_request_charges_and_the_other_is_told_so() {
+    main().expect("every step is as it is told");
+}
+
+#[test]
+fn the_recipe_is_this_code() {
+    let (before, _) = include_str!("web_service.rs").split_once("\n#[tokio::main").expect("it has a main");
+    let (_, shown) = before.split_once("#[derive(Clone)]").expect("it has a state");
+    assert!(include_str!("../../docs/recipes.md").contains(shown), "docs/recipes.md shows something else");
+}
