@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::poll_fn;
+use std::iter;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -145,8 +146,8 @@ fn outcome<T>(ending: Ending<T>, of: impl FnOnce(T) -> Outcome) -> Outcome {
 
 impl Ballots {
     pub(crate) fn new(start: Instant, nodes: usize) -> Self {
-        let pending = Ballot { outcome: Outcome::Pending, latency: Duration::ZERO, server: None };
-        Self { start, ballots: vec![pending; nodes], aliases: false }
+        let pending = || Ballot { outcome: Outcome::Pending, latency: Duration::ZERO, server: None };
+        Self { start, ballots: iter::repeat_with(pending).take(nodes).collect(), aliases: false }
     }
 
     pub(crate) fn outcome(&self, index: usize) -> &Outcome {

@@ -211,8 +211,8 @@ mod tests {
         Claim::new(Resources::new(resources).unwrap(), Token::from_bytes(token))
     }
 
-    fn ttl(seconds: u64) -> Option<Ttl> {
-        Some(Ttl::new(Duration::from_secs(seconds)).unwrap())
+    fn ttl(seconds: u64) -> Ttl {
+        Ttl::new(Duration::from_secs(seconds)).unwrap()
     }
 
     /// How often each was packed, when each is asked of five nodes in turn.
@@ -236,7 +236,8 @@ mod tests {
         let prefixed = options.clone().key_prefix("p:");
         let counting = options.clone().fence_prefix("f:");
         let keeping = options.clone().fence_retention(Duration::from_secs(9));
-        let first = Asked { verb: Verb::Acquire, claim: &one, ttl: ttl(1), fence: None, options: &options };
+        let first =
+            Asked { verb: Verb::Acquire, claim: &one, ttl: Some(ttl(1)), fence: None, options: &options };
         let fence = FencingToken::new(7);
         let all = [
             (first, true),
@@ -245,7 +246,7 @@ mod tests {
             (Asked { claim: &other, ..first }, false),
             (Asked { claim: &elsewhere, ..first }, false),
             (Asked { claim: &several, ..first }, false),
-            (Asked { ttl: ttl(2), ..first }, false),
+            (Asked { ttl: Some(ttl(2)), ..first }, false),
             (Asked { ttl: None, ..first }, false),
             (Asked { fence, ..first }, false),
             (Asked { options: &prefixed, ..first }, false),
