@@ -3,10 +3,11 @@
 //! So a thread keeps what was asked last as its client sends it, and it is made once for all nodes, without anybody having
 //! to hand it around.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redlock_core::{Claim, FencingToken, NodeError, Resource, Ttl, Vote};
+use redlock_core::{Claim, FencingToken, NodeError, Ttl, Vote};
 
 use crate::connection::{Command, Connection, Failure, Reply};
 use crate::options::Options;
@@ -17,6 +18,8 @@ use crate::{commands, fence};
 /// What may be asked about a claim.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verb {
+    /// Sets a single resource to the token, if there is none. A command and no script.
+    Set,
     /// Sets every resource to the token, or none.
     Acquire,
     /// Makes the TTL of every resource at least this long, where all hold the token.
@@ -51,14 +54,14 @@ impl<'a> Asked<'a> {
     }
 
     fn pack<C: Connection>(&self, set_get: bool) -> C::Packed {
-        match self.set() {
-            Some(resource) => C::pack(Command::SetIfAbsent {
-                key: &key(&self.options.key_prefix, resource),
+        match self.verb {
+            Verb::Set => C::pack(Command::SetIfAbsent {
+                key: &self.key(),
                 value: self.claim.token().as_bytes(),
                 millis: self.ttl.map_or(0, Ttl::as_millis),
                 get: set_get,
             }),
-            None => self.over().call::<C>("EVALSHA", &self.script().sha),
+            _ => self.over().call::<C>("EVALSHA", &self.script().sha),
         }
     }
 
@@ -68,13 +71,13 @@ impl<'a> Asked<'a> {
         reply: &Result<Reply, Failure>,
         set_get: bool,
     ) -> Option<C::Packed> {
-        match (self.set(), reply) {
+        match (self.verb, reply) {
             // Nothing was set. Who is in the way, and is it ourselves?
-            (Some(resource), Ok(Reply::Nil)) if !set_get => {
-                let key = key(&self.options.key_prefix, resource);
-                Some(C::pack(Command::Other { name: "GET", args: &[&key] }))
+            (Verb::Set, Ok(Reply::Nil)) if !set_get => {
+                Some(C::pack(Command::Other { name: "GET", args: &[&self.key()] }))
             }
-            (None, reply) if is_unknown(reply) => Some(self.over().call::<C>("EVAL", self.script().text)),
+            (Verb::Set, _) => None,
+            (_, reply) if is_unknown(reply) => Some(self.over().call::<C>("EVAL", self.script().text)),
             _ => None,
         }
     }
@@ -88,28 +91,24 @@ impl<'a> Asked<'a> {
     ) -> Result<Vote, NodeError> {
         let (reply, claim) = (reply.map_err(|failure| unanswered(&failure))?, self.claim);
         match self.verb {
-            Verb::Acquire if self.set().is_some() => match () {
-                () if set_get => reply::set_get(reply, claim),
-                () if again => reply::get(reply, claim),
-                () => reply::set(&reply),
-            },
+            Verb::Set if set_get => reply::set_get(reply, claim),
+            Verb::Set if again => reply::get(reply, claim),
+            Verb::Set => reply::set(&reply),
             Verb::Acquire | Verb::Extend | Verb::Release => reply::verdict(&reply, claim),
             Verb::AcquireFenced => reply::counted(&reply, claim),
             Verb::Confirm | Verb::Refill => reply::confirmed(&reply, claim),
         }
     }
 
-    /// What is set by a command and not by a script: a single resource.
-    fn set(&self) -> Option<&'a Resource> {
-        match self.claim.resources() {
-            [resource] if self.verb == Verb::Acquire => Some(resource),
-            _ => None,
-        }
+    /// The key of a claim of one resource.
+    fn key(&self) -> Cow<'a, [u8]> {
+        key(&self.options.key_prefix, &self.claim.resources()[0]) // a claim has at least one
     }
 
     fn script(&self) -> &'static Script {
         match self.verb {
-            Verb::Acquire => &commands::ACQUIRE,
+            // A single resource may be set by it as well.
+            Verb::Set | Verb::Acquire => &commands::ACQUIRE,
             Verb::Extend => &commands::EXTEND,
             Verb::Release => &commands::RELEASE,
             Verb::AcquireFenced => &fence::ACQUIRE,
@@ -120,7 +119,7 @@ impl<'a> Asked<'a> {
 
     fn over(&self) -> Over<'a> {
         match self.verb {
-            Verb::Acquire | Verb::Extend | Verb::Release => {
+            Verb::Set | Verb::Acquire | Verb::Extend | Verb::Release => {
                 Over::claim(&self.options.key_prefix, self.claim, self.ttl)
             }
             Verb::AcquireFenced | Verb::Confirm | Verb::Refill => fence::over(self),
@@ -236,8 +235,7 @@ mod tests {
         let prefixed = options.clone().key_prefix("p:");
         let counting = options.clone().fence_prefix("f:");
         let keeping = options.clone().fence_retention(Duration::from_secs(9));
-        let first =
-            Asked { verb: Verb::Acquire, claim: &one, ttl: Some(ttl(1)), fence: None, options: &options };
+        let first = Asked { verb: Verb::Set, claim: &one, ttl: Some(ttl(1)), fence: None, options: &options };
         let fence = FencingToken::new(7);
         let all = [
             (first, true),

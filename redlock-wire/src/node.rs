@@ -227,7 +227,8 @@ impl<C: Connector> LockNode for Node<C> {
     }
 
     async fn acquire(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
-        self.ask(&self.asked(Verb::Acquire, claim, Some(ttl), None)).await
+        let verb = if claim.resources().len() == 1 { Verb::Set } else { Verb::Acquire };
+        self.ask(&self.asked(verb, claim, Some(ttl), None)).await
     }
 
     async fn extend(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {

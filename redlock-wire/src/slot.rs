@@ -48,7 +48,10 @@ pub(crate) struct Link<K> {
 impl<K> Link<K> {
     /// The connection works.
     pub(crate) fn answered(&self) {
-        self.unanswered.store(0, Ordering::Relaxed);
+        // Looked at first: what is written is fetched anew by every other thread.
+        if self.is_doubted() {
+            self.unanswered.store(0, Ordering::Relaxed);
+        }
     }
 
     /// Whether the last request that came to something was given up.
