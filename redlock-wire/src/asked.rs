@@ -201,7 +201,7 @@ impl<P> std::fmt::Debug for Last<P> {
 mod tests {
     use std::cell::RefCell;
 
-    use redlock_core::{Resources, Token, TokioRuntime};
+    use redlock_core::{Resource, Resources, Token, TokioRuntime};
 
     use super::*;
 
