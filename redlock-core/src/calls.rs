@@ -169,6 +169,8 @@ impl<'a, T> Calls<'a, T> {
         loop {
             if let Some(timer) = &mut self.timer {
                 ready!(timer.as_mut().poll(cx));
+                // Not to be polled again: a call that is started later has the limit begin anew.
+                self.timer = None;
                 self.read = self.runtime.now();
             }
             let left = self.limit.saturating_duration_since(self.read);
@@ -176,6 +178,45 @@ impl<'a, T> Calls<'a, T> {
                 return Poll::Ready(());
             }
             self.timer = Some(self.runtime.sleep(left.min(LONGEST_SLEEP)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+    use std::sync::Mutex;
+
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    /// Time passes only by sleeping, and then at once.
+    #[derive(Debug, Default)]
+    struct Asleep(Mutex<Duration>);
+
+    impl Runtime for Asleep {
+        fn now(&self) -> Instant {
+            Instant::since_origin(*self.0.lock().unwrap())
+        }
+
+        fn sleep(&self, duration: Duration) -> BoxFuture<()> {
+            *self.0.lock().unwrap() += duration;
+            // Like any `async` block it panics when it is polled once it has completed.
+            Box::pin(async {})
+        }
+
+        fn spawn(&self, _: BoxFuture<()>) {}
+    }
+
+    #[test]
+    fn a_call_that_is_started_after_the_limit_has_a_limit_of_its_own() {
+        let runtime = Asleep::default();
+        let mut calls = Calls::<()>::none(&runtime, 1);
+        for millis in [50, 100] {
+            calls.start(0, Duration::from_millis(50), Box::pin(pending()));
+            assert!(matches!(calls.next().now_or_never(), Some(Some((0, Ending::TimedOut)))));
+            assert_eq!(Instant::since_origin(Duration::from_millis(millis)), calls.seen());
         }
     }
 }
