@@ -51,6 +51,10 @@ pub(crate) fn pack(command: Command<'_>) -> Packed {
 
 /// Looks at what this thread has packed last.
 pub(crate) fn last<T>(look: impl FnOnce(&mut Last<Packed>) -> T) -> T {
+    // Destructors of a thread's own values may still release a lock when this one is gone.
+    if LAST.try_with(|_| ()).is_err() {
+        return look(&mut Last::none());
+    }
     LAST.with_borrow_mut(look)
 }
 
@@ -64,5 +68,38 @@ pub(crate) async fn send(client: &impl KeysInterface, command: Packed) -> Result
             let reply = client.custom_raw(command, args).await;
             reply.map(reply::of_frame).map_err(|error| reply::failure(&error))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Sender, channel};
+    use std::thread;
+
+    use super::*;
+
+    /// Asks when its thread ends.
+    struct Late(Sender<()>);
+
+    impl Drop for Late {
+        fn drop(&mut self) {
+            last(|_| self.0.send(()).unwrap());
+        }
+    }
+
+    thread_local! {
+        static LATE: RefCell<Option<Late>> = const { RefCell::new(None) };
+    }
+
+    #[test]
+    fn a_thread_that_ends_may_still_ask() {
+        let (sender, asked) = channel();
+        let thread = thread::spawn(|| {
+            // What was made first goes last.
+            LATE.set(Some(Late(sender)));
+            last(|_| ());
+        });
+        thread.join().unwrap();
+        asked.recv().unwrap();
     }
 }

@@ -44,7 +44,8 @@ pub trait Connection: Send + Sync + 'static {
     fn pack(command: Command<'_>) -> Self::Packed;
 
     /// Looks at what this thread has packed last, which it keeps for the other nodes of a round: in a `thread_local!` that
-    /// begins with [`Last::none`]. It is not called again within `look`.
+    /// begins with [`Last::none`], and once the thread has none any more with a [`Last::none`] for this look. It is not called
+    /// again within `look`.
     fn last<T>(look: impl FnOnce(&mut Last<Self::Packed>) -> T) -> T;
 
     /// Sends one command behind everything sent before on this connection, and waits for its reply.
