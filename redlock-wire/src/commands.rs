@@ -1,4 +1,4 @@
-//! The wire format: which commands an operation is made of.
+//! The wire format: which commands an operation is made of. Those about a claim are put together in [`asked`](crate::asked).
 //!
 //! A key is the resource's bytes, behind a prefix if there is one; its value is the token, a plain string with an expiry.
 //! Every operation is atomic on the server: it is one command, or one script, or a command that has changed nothing
@@ -25,7 +25,7 @@ use crate::script::{Over, Script, is_unknown, key, script};
 
 pub(crate) static ACQUIRE: Script = script!("scripts/acquire.lua");
 pub(crate) static EXTEND: Script = script!("scripts/extend.lua");
-pub(crate) static INSPECT: Script = script!("scripts/inspect.lua");
+static INSPECT: Script = script!("scripts/inspect.lua");
 pub(crate) static RELEASE: Script = script!("scripts/release.lua");
 
 /// Has the server track the keys that the next command reads.

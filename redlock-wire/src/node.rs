@@ -3,7 +3,9 @@
 //! A request uses the connection that stands, and never repeats itself: what a lost reply means is for core to decide.
 //! While the first connect is under way it waits (core bounds that by dropping it); a node known to be down answers at
 //! once. A connection on which three requests in a row were given up unanswered is given up itself: a server that hangs
-//! then has fewer late requests to carry out, and requests to it fail at once instead of running into their timeout.
+//! then has fewer late requests to carry out, and requests to it fail at once instead of running into their timeout. All
+//! that were under way when the first of them was given up count as one, so that takes longer than a node timeout however
+//! many ask.
 
 use std::fmt;
 use std::sync::{Arc, Once};
