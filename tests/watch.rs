@@ -190,7 +190,7 @@ async fn a_hung_server_that_is_given_up_completes_its_watches() {
     server.pause();
     for _ in 0..3 {
         assert!(is_pending(&mut changed).await);
-        assert!(timeout(Duration::from_millis(50), node.watch(&name("a"))).await.is_err());
+        assert!(timeout(Duration::from_millis(110), node.watch(&name("a"))).await.is_err());
     }
     soon(changed).await;
 }

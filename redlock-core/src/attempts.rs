@@ -51,6 +51,10 @@ impl Attempts {
             Err(error) => Some(error.kind()),
         };
         observe::waited(&self.presence, &self.resources, asked, failure);
+        if failure.is_some() {
+            // It may not have waited for anything. Whoever tries again at once lets the others run, the holder among them.
+            let_others_run().await;
+        }
         result
     }
 
@@ -195,6 +199,18 @@ impl Attempts {
     fn random(&self) -> u64 {
         random(&*self.presence.runtime)
     }
+}
+
+async fn let_others_run() {
+    let mut turns = 0..1;
+    poll_fn(|cx| match turns.next() {
+        Some(_) => {
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        }
+        None => Poll::Ready(()),
+    })
+    .await;
 }
 
 /// Waits for `delay`, or until there is no point in waiting any more.

@@ -228,3 +228,17 @@ fn no_attempt_begins_when_the_wait_is_over() {
         assert_eq!(16, log.lock().unwrap().len());
     });
 }
+
+#[test]
+fn who_tries_in_a_loop_lets_the_holder_run() {
+    with_five(async |world| {
+        let guard = world.redlock.lock("a", TTL).await.unwrap();
+        world.spawn(async move { drop(guard) });
+        for _ in 0..10_000 {
+            if world.redlock.try_lock("a", TTL).await.unwrap().is_some() {
+                return;
+            }
+        }
+        panic!("nobody else had a turn");
+    });
+}

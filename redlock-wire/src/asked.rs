@@ -130,6 +130,9 @@ impl<'a> Asked<'a> {
 /// What a thread has asked last, as its client sends it.
 pub struct Last<P>(Option<Kept<P>>);
 
+/// So many bytes of names, since what is kept stays with the thread until it asks again.
+const KEPT: usize = 64 * 1024;
+
 struct Kept<P> {
     verb: Verb,
     set_get: bool,
@@ -154,7 +157,8 @@ impl<P: Clone> Last<P> {
             Some(kept) if kept.is(asked, set_get) => kept.packed.clone(),
             _ => {
                 let packed = pack();
-                self.0 = Some(Kept::of(asked, set_get, packed.clone()));
+                let names = asked.claim.resources().iter().map(|resource| resource.as_bytes().len());
+                self.0 = (names.sum::<usize>() <= KEPT).then(|| Kept::of(asked, set_get, packed.clone()));
                 packed
             }
         }
@@ -262,5 +266,18 @@ mod tests {
             }
         }
         assert_eq!(vec![1, 0], packed(&[(first, true), (Asked { claim: &again, ..first }, true)]));
+    }
+
+    #[test]
+    fn what_is_very_long_is_not_kept() {
+        let names = |count: usize| -> Vec<_> { (0..count).map(|n| format!("{n:01024}")).collect() };
+        let options = Options::new(Arc::new(TokioRuntime::new()));
+        for (count, times) in [(64, 1), (65, 5)] {
+            let names = names(count);
+            let claim = claim(&names.iter().map(String::as_str).collect::<Vec<_>>(), "1");
+            let asked =
+                Asked { verb: Verb::Release, claim: &claim, ttl: None, fence: None, options: &options };
+            assert_eq!(vec![times], packed(&[(asked, false)]));
+        }
     }
 }

@@ -4,8 +4,8 @@
 //! While the first connect is under way it waits (core bounds that by dropping it); a node known to be down answers at
 //! once. A connection on which three requests in a row were given up unanswered is given up itself: a server that hangs
 //! then has fewer late requests to carry out, and requests to it fail at once instead of running into their timeout. All
-//! that were under way when the first of them was given up count as one, so that takes longer than a node timeout however
-//! many ask.
+//! that were under way when the first of them was given up count as one, and some time must pass: who was kept from
+//! reading the answers, by a busy machine or a thread that was blocked, gives up many at once, and reads them then.
 
 use std::fmt;
 use std::sync::{Arc, Once};
@@ -26,6 +26,10 @@ use crate::supervisor::{due, supervise};
 /// So many requests in a row without an answer end a connection. One may be a lost packet; and each one more is a request
 /// that a server which hangs carries out when it wakes.
 const BREAKING: u32 = 3;
+
+/// For so long there must have been no answer since the first of them was given up: longer than a busy machine lets a process
+/// wait for its turn, and no longer than three node timeouts in a row take as they are by default.
+const SILENCE: Duration = Duration::from_millis(200);
 
 /// A request that was dropped sooner says nothing about the server. No node timeout is shorter. The first of those in a row
 /// counts all the same: for how long it waited is not known, because a request to a server that answers does without a look
@@ -214,9 +218,13 @@ impl<C: Connector> Drop for Flight<'_, C> {
         if self.over {
             return;
         }
-        let Some(since) = self.since else { return self.link.doubt() };
-        let waited = self.node.options.runtime.now().saturating_duration_since(since);
-        if waited >= TELLING && self.link.given_up() >= BREAKING {
+        let now = self.node.options.runtime.now();
+        let Some(since) = self.since else { return self.link.doubt(now) };
+        if now.saturating_duration_since(since) < TELLING {
+            return;
+        }
+        let (unanswered, silent) = self.link.given_up(now);
+        if unanswered >= BREAKING && silent >= SILENCE {
             self.node.break_off(self.link.generation);
         }
     }

@@ -6,6 +6,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use event_listener::{Event, EventListener};
@@ -43,6 +44,8 @@ pub(crate) struct Link<K> {
     pub(crate) server: Server,
     /// Requests that were dropped without an answer, since the last answer.
     unanswered: AtomicU32,
+    /// When the first of them was given up.
+    doubted_at: Mutex<Instant>,
 }
 
 impl<K> Link<K> {
@@ -59,14 +62,22 @@ impl<K> Link<K> {
         self.unanswered.load(Ordering::Relaxed) > 0
     }
 
-    /// A request was given up while there was no doubt: however many they are, they make one.
-    pub(crate) fn doubt(&self) {
-        self.unanswered.fetch_max(1, Ordering::Relaxed);
+    /// A request was given up, `now`, while there was no doubt: however many they are, they make one.
+    pub(crate) fn doubt(&self, now: Instant) {
+        let mut doubted_at = self.doubted_at();
+        if self.unanswered.fetch_max(1, Ordering::Relaxed) == 0 {
+            *doubted_at = now;
+        }
     }
 
-    /// A request was given up. How many in a row that makes.
-    pub(crate) fn given_up(&self) -> u32 {
-        self.unanswered.fetch_add(1, Ordering::Relaxed) + 1
+    /// A request was given up, `now`. How many in a row that makes, and for how long they have been.
+    pub(crate) fn given_up(&self, now: Instant) -> (u32, Duration) {
+        let silent = now.saturating_duration_since(*self.doubted_at());
+        (self.unanswered.fetch_add(1, Ordering::Relaxed) + 1, silent)
+    }
+
+    fn doubted_at(&self) -> MutexGuard<'_, Instant> {
+        self.doubted_at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -147,8 +158,9 @@ impl<K> Slot<K> {
         if server.id.is_some() {
             turn.server.clone_from(&server.id);
         }
-        let unanswered = AtomicU32::new(0);
-        let link = Arc::new(Link { generation: turn.generation, connection, hub, server, unanswered });
+        let (unanswered, doubted_at) = (AtomicU32::new(0), Mutex::new(Instant::ORIGIN));
+        let link =
+            Arc::new(Link { generation: turn.generation, connection, hub, server, unanswered, doubted_at });
         self.change(turn, State::Up(Arc::clone(&link)));
         Some(link)
     }

@@ -1,0 +1,186 @@
+//! Many tasks at once, and many requests that nobody waits for any more: the servers answer, and no connection is given up.
+
+use std::future::poll_fn;
+use std::task::Poll;
+
+use super::*;
+
+fn nodes(servers: &[RedisServer]) -> Vec<Arc<Node>> {
+    servers
+        .iter()
+        .map(|server| Arc::new(crate::adapter::node(server.url(), &Options::tokio()).unwrap()))
+        .collect()
+}
+
+fn over(nodes: &[Arc<Node>], node_timeout: Duration) -> Redlock {
+    let nodes = nodes.iter().map(|node| Arc::clone(node) as Arc<dyn LockNode>);
+    Builder::new(Arc::new(TokioRuntime::new())).nodes(nodes).node_timeout(node_timeout).build().unwrap()
+}
+
+fn clients(servers: &[RedisServer]) -> Vec<usize> {
+    servers.iter().map(|server| server.command(&["CLIENT", "LIST"]).lines().count() - 1).collect()
+}
+
+async fn once<T>(future: &mut (impl Future<Output = T> + Unpin)) {
+    poll_fn(|cx| {
+        let _ = std::pin::Pin::new(&mut *future).poll(cx);
+        Poll::Ready(())
+    })
+    .await;
+}
+
+/// Each goes to five servers, and fred takes none of them back.
+const REQUESTS: usize = 500;
+
+/// Many requests are dropped after one poll, by one task or by several, alone or many at once.
+async fn dropped_early(tasks: usize, at_once: usize, pause: Duration) {
+    let servers = five();
+    let nodes = nodes(&servers);
+    let redlock = over(&nodes, NODE_TIMEOUT);
+    all_up(&redlock).await;
+    let connections = || nodes.iter().map(|node| node.connection()).collect::<Vec<_>>();
+    let (before, clients_before) = (connections(), clients(&servers));
+    let work = |redlock: Redlock, number: usize| async move {
+        for round in 0..REQUESTS / tasks / at_once {
+            let name = |which: usize| format!("{number}/{round}/{which}");
+            let mut inspections: Vec<_> = (0..at_once).map(|_| Box::pin(redlock.inspect("a"))).collect();
+            let mut locks: Vec<_> =
+                (0..at_once).map(|which| redlock.lock(name(which), TTL).into_future()).collect();
+            for inspection in &mut inspections {
+                once(inspection).await;
+            }
+            for lock in &mut locks {
+                once(lock).await;
+            }
+            if !pause.is_zero() {
+                std::thread::sleep(pause);
+            }
+            drop((inspections, locks));
+            if round % 7 == 0 {
+                tokio::task::yield_now().await;
+            }
+        }
+    };
+    let all: Vec<_> = (0..tasks).map(|number| tokio::spawn(work(redlock.clone(), number))).collect();
+    for task in all {
+        task.await.unwrap();
+    }
+    assert_eq!(before, connections(), "{tasks} tasks, {at_once} at once, {pause:?}");
+    // fred takes nothing back: a slow machine has a while to carry all of it out.
+    let works = async || redlock.try_lock("a", TTL).await.is_ok_and(|guard| guard.is_some());
+    eventually("a lock is taken", Duration::from_secs(10), works).await;
+    assert_eq!((before, clients_before), (connections(), clients(&servers)));
+    nothing_left(&redlock, &servers).await;
+}
+
+#[tokio::test]
+async fn requests_dropped_at_once_one_by_one_break_nothing() {
+    dropped_early(1, 1, Duration::ZERO).await;
+}
+
+#[tokio::test]
+async fn requests_dropped_at_once_many_at_a_time_break_nothing() {
+    dropped_early(1, 64, Duration::ZERO).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn requests_dropped_at_once_by_many_threads_break_nothing() {
+    dropped_early(16, 8, Duration::ZERO).await;
+}
+
+#[tokio::test]
+async fn requests_dropped_by_a_thread_that_is_kept_busy_break_nothing() {
+    dropped_early(1, 16, Duration::from_millis(2)).await;
+}
+
+#[tokio::test]
+async fn a_stalled_thread_says_nothing_about_the_server() {
+    let server = RedisServer::start();
+    let node = crate::adapter::node(server.url(), &Options::tokio()).unwrap();
+    let resource = crate::adapter::Resource::new("a").unwrap();
+    node.inspect(&resource).await.unwrap();
+    let before = node.connection();
+    once(&mut node.inspect(&resource)).await;
+    let mut several: Vec<_> = (0..4).map(|_| node.inspect(&resource)).collect();
+    for one in &mut several {
+        once(one).await;
+    }
+    std::thread::sleep(Duration::from_millis(5));
+    drop(several);
+    assert_eq!(before, node.connection());
+}
+
+#[tokio::test]
+async fn a_hot_loop_of_attempts_does_not_keep_the_runtime_from_connecting() {
+    let servers = five();
+    let redlock = warm(&servers).await;
+    servers[..3].iter().for_each(RedisServer::kill);
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let deadline = Instant::now() + Duration::from_secs(3);
+    let timer = tokio::spawn(async { tokio::time::sleep(Duration::from_millis(1)).await });
+    let mut tries = 0;
+    while Instant::now() < deadline && !timer.is_finished() {
+        assert!(redlock.try_lock("a", TTL).await.is_err());
+        tries += 1;
+    }
+    assert!(timer.is_finished(), "{tries} attempts without a turn for anybody else");
+}
+
+/// Two programs that want the same few resources: whoever waits drops what it has asked sooner than it is answered.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn contention_breaks_no_connection() {
+    let servers = five();
+    let sides = [nodes(&servers), nodes(&servers)];
+    let redlocks = [over(&sides[0], NODE_TIMEOUT), over(&sides[1], NODE_TIMEOUT)];
+    for redlock in &redlocks {
+        all_up(redlock).await;
+    }
+    let connections = || sides.iter().flatten().map(|node| node.connection()).collect::<Vec<_>>();
+    let before = connections();
+    let cycle = |redlock: Redlock, number: usize| async move {
+        for cycle in 0..30 {
+            let name = format!("{}", (number + cycle) % 4);
+            let request = redlock.lock(name, TTL).wait(Duration::from_secs(30));
+            let guard = request.retry_delay(Duration::from_millis(5)).await.unwrap();
+            guard.extend(TTL).await.unwrap();
+            guard.release().await.unwrap();
+        }
+    };
+    let all: Vec<_> =
+        (0..16).map(|number| tokio::spawn(cycle(redlocks[number % 2].clone(), number))).collect();
+    for task in all {
+        task.await.unwrap();
+    }
+    assert_eq!(before, connections());
+}
+
+/// An extension ends with its lease, and what it has not heard yet from the slower servers is dropped.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn locks_that_are_released_right_after_an_extension_break_no_connection() {
+    let servers = five();
+    let nodes = nodes(&servers);
+    let redlock = over(&nodes, NODE_TIMEOUT);
+    all_up(&redlock).await;
+    let connections = || nodes.iter().map(|node| node.connection()).collect::<Vec<_>>();
+    let before = connections();
+    let cycle = |redlock: Redlock, number: usize| async move {
+        let mut failed = 0;
+        for cycle in 0..30 {
+            match redlock.lock(format!("{number}/{cycle}"), TTL).await {
+                Ok(guard) => {
+                    failed += usize::from(guard.extend(TTL).await.is_err());
+                    failed += usize::from(guard.release().await.is_err());
+                }
+                Err(_) => failed += 1,
+            }
+        }
+        failed
+    };
+    let all: Vec<_> = (0..64).map(|number| tokio::spawn(cycle(redlock.clone(), number))).collect();
+    let mut failed = 0;
+    for task in all {
+        failed += task.await.unwrap();
+    }
+    assert_eq!((0, before), (failed, connections()));
+    nothing_left(&redlock, &servers).await;
+}
