@@ -163,8 +163,8 @@ impl<'a, T> Calls<'a, T> {
         }
     }
 
-    /// Ready once the limit has passed by the clock; the timer is only a reason to look at it, and no worse a reason for
-    /// being made by the last reading.
+    /// Ready once the limit has passed by the clock; the timer is only a reason to look at it. It is made by the last reading,
+    /// which was in this poll or right before it: a pause in between makes a time limit late, never early.
     fn poll_limit(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             if let Some(timer) = &mut self.timer {

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn set_without_get_looks_again_only_when_nothing_was_set() {
+    fn set_without_get_says_whether_it_was_set_and_get_by_whom() {
         assert_eq!(Ok(Vote::Refused(Refusal::default())), kind(set(&Reply::Nil)));
         assert_eq!(Ok(Vote::Granted), kind(set(&bytes("OK"))));
         assert_eq!(Err(NodeErrorKind::Rejected), kind(set(&error("OOM command not allowed"))));
