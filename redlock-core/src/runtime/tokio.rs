@@ -4,7 +4,7 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_channel::oneshot;
-use tokio::runtime::Handle;
+use tokio::runtime::{Builder, Handle};
 use tokio::time::sleep;
 
 use super::{BoxFuture, Runtime, fill_from_os};
@@ -40,17 +40,55 @@ impl TokioRuntime {
     }
 }
 
-/// One moment on both clocks; on tokio's it is the later, so that it is never ahead by itself.
+/// One moment on both clocks; on tokio's it is the later, so that it is never ahead by itself. None where tokio's cannot be
+/// paused, as in any program that is no test: then it need not be read, and a reading takes longer than an allocation.
 #[allow(clippy::disallowed_methods)] // tokio's clock counts from here
-static ORIGIN: LazyLock<(Instant, std::time::Instant)> =
-    LazyLock::new(|| (boot_time(), std::time::Instant::now()));
+static ORIGIN: LazyLock<Option<(Instant, std::time::Instant)>> =
+    LazyLock::new(|| can_pause().then(|| (boot_time(), std::time::Instant::now())));
+
+/// Whether tokio was compiled with its feature `test-util`. Its builder has a method then, which goes before that of a trait.
+fn can_pause() -> bool {
+    Builder::new_current_thread().start_paused(false).is_tokios()
+}
+
+/// Called where tokio's builder has no such method.
+#[allow(dead_code)] // it depends on tokio's features
+trait WithoutTestUtil {
+    fn start_paused(&mut self, _: bool) -> Missing {
+        Missing
+    }
+}
+
+impl WithoutTestUtil for Builder {}
+
+struct Missing;
+
+trait Method {
+    fn is_tokios(&self) -> bool;
+}
+
+impl Method for Builder {
+    fn is_tokios(&self) -> bool {
+        true
+    }
+}
+
+impl Method for Missing {
+    fn is_tokios(&self) -> bool {
+        false
+    }
+}
 
 impl Runtime for TokioRuntime {
     #[allow(clippy::disallowed_methods)] // this is what others are told to ask
     fn now(&self) -> Instant {
-        let (boot, origin) = *ORIGIN;
-        let virtual_time = tokio::time::Instant::now().into_std().saturating_duration_since(origin);
-        boot_time().max(boot + virtual_time)
+        match *ORIGIN {
+            None => boot_time(),
+            Some((boot, origin)) => {
+                let paused = tokio::time::Instant::now().into_std().saturating_duration_since(origin);
+                boot_time().max(boot + paused)
+            }
+        }
     }
 
     /// Outside a tokio runtime there is no timer of tokio's: a thread of its own then sleeps.
