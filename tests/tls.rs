@@ -40,8 +40,15 @@ async fn connects_to_the_server_in_the_environment() {
         let connector = format!("rediss://{host}:{port}").into_connector().unwrap();
         let connection = connector.connect(&Hub::default()).await.unwrap();
         let set = Request::SetIfAbsent { key: host.as_bytes(), value: b"v", millis: 60_000, get: false };
-        assert_eq!(vec![Reply::Bytes(b"OK".to_vec())], connection.pipeline(&[set]).await.unwrap());
+        assert_eq!(
+            vec![Reply::Bytes(b"OK".to_vec())],
+            connection.pipeline(vec![packed(&connection, set)]).await.unwrap()
+        );
     }
+}
+
+fn packed<C: Connection>(_: &C, command: Request<'_>) -> C::Packed {
+    C::pack(command)
 }
 
 const PORT: &str = "REDLOCK_TLS_PORT";

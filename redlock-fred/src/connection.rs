@@ -139,10 +139,10 @@ impl Connection {
         }
     }
 
-    async fn send_all(&self, commands: &[Command<'_>]) -> Result<Vec<Reply>, Failure> {
-        let pipeline = self.client.pipeline();
-        for command in commands {
-            let queued: Result<Value, _> = match pack(*command) {
+    async fn send_all(&self, requests: Vec<Packed>) -> Result<Vec<Reply>, Failure> {
+        let (pipeline, count) = (self.client.pipeline(), requests.len());
+        for request in requests {
+            let queued: Result<Value, _> = match request {
                 Packed::Set { key, value, expiry, get } => {
                     pipeline.set(key, value, Some(expiry), Some(SetOptions::NX), get).await
                 }
@@ -150,7 +150,7 @@ impl Connection {
             };
             queued.map_err(|error| reply::failure(&error))?;
         }
-        reply::of_pipeline(pipeline.try_all().await, commands.len())
+        reply::of_pipeline(pipeline.try_all().await, count)
     }
 
     /// Waits for `answer` as long as fred's task lives. By reference: fred's futures are some 5 KB each.
@@ -183,12 +183,14 @@ impl redlock_wire::Connection for Connection {
         self.while_alive(pin!(send(&self.client, command))).await
     }
 
-    async fn pipeline(&self, commands: &[Command<'_>]) -> Result<Vec<Reply>, Failure> {
-        match commands {
-            [] => Ok(Vec::new()),
-            // fred reports a failed pipeline as one error, which for a single command looks like the server's reply.
-            [command] => self.call(pack(*command)).await.map(|reply| vec![reply]),
-            commands => self.while_alive(pin!(self.send_all(commands))).await,
+    async fn pipeline(&self, mut requests: Vec<Packed>) -> Result<Vec<Reply>, Failure> {
+        if requests.len() > 1 {
+            return self.while_alive(pin!(self.send_all(requests))).await;
+        }
+        // fred reports a failed pipeline as one error, which for a single command looks like the server's reply.
+        match requests.pop() {
+            Some(request) => self.call(request).await.map(|reply| vec![reply]),
+            None => Ok(Vec::new()),
         }
     }
 

@@ -54,10 +54,10 @@ impl redlock_wire::Connection for Shared {
     }
 
     /// One by one, each with the options: nothing here depends on being sent at once.
-    async fn pipeline(&self, commands: &[Command<'_>]) -> Result<Vec<Reply>, Failure> {
-        let mut replies = Vec::with_capacity(commands.len());
-        for command in commands {
-            replies.push(self.call(pack(*command)).await?);
+    async fn pipeline(&self, requests: Vec<Packed>) -> Result<Vec<Reply>, Failure> {
+        let mut replies = Vec::with_capacity(requests.len());
+        for request in requests {
+            replies.push(self.call(request).await?);
         }
         Ok(replies)
     }

@@ -19,6 +19,7 @@ use redis::{
     AsyncConnectionConfig, Client, Cmd, ConnectionInfo, Pipeline, ProtocolVersion, PushInfo, RedisError,
 };
 use redlock_wire::{Command, Failure, Hub, Last, Reply};
+use tokio::task::unconstrained;
 
 use crate::command::{last, pack};
 use crate::{push, reply};
@@ -116,6 +117,8 @@ impl Connection {
 impl redlock_wire::Connection for Connection {
     type Packed = Arc<Cmd>;
 
+    const BATCHES: bool = true;
+
     fn pack(command: Command<'_>) -> Arc<Cmd> {
         Arc::new(pack(command))
     }
@@ -124,29 +127,35 @@ impl redlock_wire::Connection for Connection {
         last(look)
     }
 
-    async fn call(&self, command: Arc<Cmd>) -> Result<Reply, Failure> {
-        if let Some(refusal) = self.refused() {
-            return refusal;
-        }
-        let outcome = self.client.clone().send_packed_command(&command).await;
-        self.concluded(match outcome {
-            Ok(value) => Ok(reply::of_value(value)),
-            Err(error) => reply::of_error(&error),
+    /// In a place of its own: where many are sent, they go in pipelines, and would carry around room for it.
+    fn call(&self, command: Arc<Cmd>) -> impl Future<Output = Result<Reply, Failure>> + Send {
+        Box::pin(async move {
+            if let Some(refusal) = self.refused() {
+                return refusal;
+            }
+            let outcome = self.client.clone().send_packed_command(&command).await;
+            self.concluded(match outcome {
+                Ok(value) => Ok(reply::of_value(value)),
+                Err(error) => reply::of_error(&error),
+            })
         })
     }
 
-    async fn pipeline(&self, commands: &[Command<'_>]) -> Result<Vec<Reply>, Failure> {
+    async fn pipeline(&self, requests: Vec<Arc<Cmd>>) -> Result<Vec<Reply>, Failure> {
         if let Some(refusal) = self.refused() {
             return refusal;
         }
-        if commands.is_empty() {
+        if requests.is_empty() {
             return Ok(Vec::new());
         }
-        let mut pipeline = Pipeline::with_capacity(commands.len());
-        for command in commands {
-            pipeline.add_command(pack(*command));
+        let count = requests.len();
+        let mut pipeline = Pipeline::with_capacity(count);
+        for request in requests {
+            pipeline.add_command(Arc::unwrap_or_clone(request));
         }
-        let outcome = self.client.clone().send_packed_commands(&pipeline, 0, commands.len()).await;
+        let mut client = self.client.clone();
+        // Where tokio's budget for the task is spent, the client would not even queue for its channel, and be overtaken.
+        let outcome = unconstrained(client.send_packed_commands(&pipeline, 0, count)).await;
         self.concluded(match outcome {
             Ok(values) => Ok(values.into_iter().map(reply::of_value).collect()),
             Err(error) => Err(Failure::maybe_sent(&error.to_string())),

@@ -56,12 +56,13 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> redlock_wire::Connection
         }
     }
 
-    async fn pipeline(&self, commands: &[Command<'_>]) -> Result<Vec<Reply>, Failure> {
-        let mut pipeline = Pipeline::with_capacity(commands.len());
-        for command in commands {
-            pipeline.add_command(pack(*command));
+    async fn pipeline(&self, requests: Vec<Arc<Cmd>>) -> Result<Vec<Reply>, Failure> {
+        let count = requests.len();
+        let mut pipeline = Pipeline::with_capacity(count);
+        for request in requests {
+            pipeline.add_command(Arc::unwrap_or_clone(request));
         }
-        match self.0.clone().req_packed_commands(&pipeline, 0, commands.len()).await {
+        match self.0.clone().req_packed_commands(&pipeline, 0, count).await {
             Ok(values) => Ok(values.into_iter().map(reply::of_value).collect()),
             Err(error) => Err(Failure::maybe_sent(&error.to_string())),
         }

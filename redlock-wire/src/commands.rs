@@ -63,6 +63,7 @@ pub(crate) async fn watch<C: Connection>(
     // Before the server is asked: its push may come with its reply.
     let changed = hub.watch(&key);
     let pair = [CACHING, Command::Other { name: "PTTL", args: &[&key] }];
-    let replies = connection.pipeline(&pair).await.map_err(|failure| unanswered(&failure))?;
+    let replies =
+        connection.pipeline(pair.map(C::pack).into()).await.map_err(|failure| unanswered(&failure))?;
     Ok(Watch::new(reply::availability(&replies)?, changed))
 }

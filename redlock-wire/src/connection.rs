@@ -40,6 +40,12 @@ pub trait Connection: Send + Sync + 'static {
     /// A command as the client sends it. Clones are cheap.
     type Packed: Clone + Send + Sync + 'static;
 
+    /// Whether several requests cost less in one pipeline than each by itself. Those of many tasks are then sent together,
+    /// behind one another: the connection must [keep the order](Connection::keeps_order), and a
+    /// [`pipeline`](Connection::pipeline) have its place in it from its first poll on. A runtime that makes busy tasks wait for
+    /// their turn inside of the client (tokio's budget) must not come between.
+    const BATCHES: bool = false;
+
     /// Makes of a command what the client sends.
     fn pack(command: Command<'_>) -> Self::Packed;
 
@@ -61,10 +67,14 @@ pub trait Connection: Send + Sync + 'static {
     /// May be dropped at any await. The command is then sent once or never, and the connection stays usable.
     fn call(&self, command: Self::Packed) -> impl Future<Output = Result<Reply, Failure>> + Send;
 
-    /// Sends several commands in one write, with nothing in between, and waits for all replies.
+    /// Sends several commands in one write, with nothing in between and behind everything sent before, and waits for all
+    /// replies: as many, and in the same order. An error reply of the server stands for its command alone.
     ///
     /// Errors and cancel safety are those of [`call`](Connection::call), where a part of the commands may have been sent.
-    fn pipeline(&self, commands: &[Command<'_>]) -> impl Future<Output = Result<Vec<Reply>, Failure>> + Send;
+    fn pipeline(
+        &self,
+        requests: Vec<Self::Packed>,
+    ) -> impl Future<Output = Result<Vec<Reply>, Failure>> + Send;
 
     /// Whether the hub is told what the server pushes: in RESP3, over a connection of the node's own. If so, tracking is
     /// switched on for this connection.

@@ -187,8 +187,7 @@ impl Connection for FakeConnection {
         })
     }
 
-    async fn pipeline(&self, commands: &[Command<'_>]) -> Result<Vec<Reply>, Failure> {
-        let names: Vec<_> = commands.iter().map(Command::name).collect();
+    async fn pipeline(&self, names: Vec<&'static str>) -> Result<Vec<Reply>, Failure> {
         let mood = self.fake.mood();
         if !names.contains(&"INFO") {
             if self.is_lost() {

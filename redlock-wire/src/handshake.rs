@@ -42,7 +42,10 @@ pub(crate) async fn greet<C: Connection>(connection: &C) -> Result<Server, Strin
         commands::CACHING,
     ];
     let questions = if connection.pushes() { [&known[..], &tracking].concat() } else { known.to_vec() };
-    let replies = connection.pipeline(&questions).await.map_err(|failure| published(&failure.message))?;
+    let replies = connection
+        .pipeline(questions.into_iter().map(C::pack).collect())
+        .await
+        .map_err(|failure| published(&failure.message))?;
     let (known, tracking) = replies.split_at(known.len().min(replies.len()));
     understand(known, tracking)
 }

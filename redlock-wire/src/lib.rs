@@ -21,6 +21,7 @@ mod fence;
 mod handshake;
 mod node;
 mod options;
+mod outbox;
 mod push;
 mod reply;
 mod script;

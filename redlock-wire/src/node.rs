@@ -18,7 +18,7 @@ use redlock_core::{
 
 use crate::asked::{Asked, Verb};
 use crate::commands;
-use crate::connection::{Connection as _, Connector};
+use crate::connection::{Connection, Connector};
 use crate::options::Options;
 use crate::slot::{Link, Slot, State};
 use crate::supervisor::{due, supervise};
@@ -111,10 +111,10 @@ impl<C: Connector> Node<C> {
         let link = self.link().await?;
         let flight = self.depart(&link);
         let set_get = link.server.set_get;
-        let reply = link.connection.call(asked.packed::<C::Connection>(set_get)).await;
+        let reply = link.call(asked.packed::<C::Connection>(set_get)).await;
         let outcome = match asked.again::<C::Connection>(&reply, set_get) {
             None => asked.vote(reply, set_get, false),
-            Some(then) => asked.vote(Box::pin(link.connection.call(then)).await, set_get, true),
+            Some(then) => asked.vote(Box::pin(link.call(then)).await, set_get, true),
         };
         flight.land(outcome)
     }
@@ -138,7 +138,7 @@ impl<C: Connector> Node<C> {
 }
 
 /// What a request finds when it looks for a connection.
-enum Found<K> {
+enum Found<K: Connection> {
     Link(Arc<Link<K>>),
     Error(NodeError),
     /// Nobody who would connect.

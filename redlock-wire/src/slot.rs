@@ -12,11 +12,13 @@ use arc_swap::ArcSwap;
 use event_listener::{Event, EventListener};
 use redlock_core::{Instant, ServerId};
 
+use crate::connection::{Connection, Failure, Reply};
 use crate::handshake::Server;
+use crate::outbox::Outbox;
 use crate::push::Hub;
 
 /// What a request finds.
-pub(crate) enum State<K> {
+pub(crate) enum State<K: Connection> {
     /// There is no supervisor: nothing was asked yet, or its runtime has ended.
     Idle,
     /// The first connect is under way.
@@ -37,18 +39,24 @@ pub(crate) enum State<K> {
 
 /// A connection that is ready for use. The connection closes when the last clone of its `Arc` is gone: the slot's, the
 /// supervisor's, and those of the requests in flight.
-pub(crate) struct Link<K> {
+pub(crate) struct Link<K: Connection> {
     pub(crate) generation: u64,
     pub(crate) connection: K,
     pub(crate) hub: Hub,
     pub(crate) server: Server,
+    pub(crate) outbox: Outbox<K::Packed>,
     /// Requests that were dropped without an answer, since the last answer.
     unanswered: AtomicU32,
     /// When the first of them was given up.
     doubted_at: Mutex<Instant>,
 }
 
-impl<K> Link<K> {
+impl<K: Connection> Link<K> {
+    /// Sends a request behind all that were sent before.
+    pub(crate) async fn call(&self, request: K::Packed) -> Result<Reply, Failure> {
+        self.outbox.call(&self.connection, request).await
+    }
+
     /// The connection works.
     pub(crate) fn answered(&self) {
         // Looked at first: what is written is fetched anew by every other thread.
@@ -82,13 +90,13 @@ impl<K> Link<K> {
 }
 
 /// Of a connection that is closed nothing is heard: whoever watches must know.
-impl<K> Drop for Link<K> {
+impl<K: Connection> Drop for Link<K> {
     fn drop(&mut self) {
         self.hub.close();
     }
 }
 
-pub(crate) struct Slot<K> {
+pub(crate) struct Slot<K: Connection> {
     state: ArcSwap<State<K>>,
     turn: Mutex<Turn>,
     changed: Event,
@@ -104,7 +112,7 @@ struct Turn {
     server: Option<ServerId>,
 }
 
-impl<K> Slot<K> {
+impl<K: Connection> Slot<K> {
     pub(crate) fn new() -> Self {
         Self { state: ArcSwap::from_pointee(State::Idle), turn: Mutex::default(), changed: Event::new() }
     }
@@ -159,8 +167,15 @@ impl<K> Slot<K> {
             turn.server.clone_from(&server.id);
         }
         let (unanswered, doubted_at) = (AtomicU32::new(0), Mutex::new(Instant::ORIGIN));
-        let link =
-            Arc::new(Link { generation: turn.generation, connection, hub, server, unanswered, doubted_at });
+        let link = Arc::new(Link {
+            generation: turn.generation,
+            connection,
+            hub,
+            server,
+            outbox: Outbox::default(),
+            unanswered,
+            doubted_at,
+        });
         self.change(turn, State::Up(Arc::clone(&link)));
         Some(link)
     }
@@ -208,7 +223,7 @@ impl<K> Slot<K> {
     }
 }
 
-impl<K> State<K> {
+impl<K: Connection> State<K> {
     /// Whether the connection of this generation is in use.
     pub(crate) fn is_up(&self, generation: u64) -> bool {
         matches!(self, Self::Up(link) if link.generation == generation)

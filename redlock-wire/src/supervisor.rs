@@ -125,10 +125,11 @@ impl<C: Connector> Supervisor<C> {
         true
     }
 
-    /// Completes when the connection is lost, or not the node's any more.
+    /// Sends what is put into the connection's outbox, until the connection is lost, or not the node's any more.
     async fn loss(&self, link: &Link<C::Connection>) {
         let displaced = self.until(|node| !node.slot.look(|state| state.is_up(link.generation)));
-        first(link.connection.lost(), displaced).await;
+        let over = first(link.connection.lost(), displaced);
+        first(over, link.outbox.drive(&link.connection)).await;
     }
 
     /// Completes when this supervisor was replaced, or the node dropped.

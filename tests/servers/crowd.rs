@@ -184,3 +184,70 @@ async fn locks_that_are_released_right_after_an_extension_break_no_connection() 
     assert_eq!((0, before), (failed, connections()));
     nothing_left(&redlock, &servers).await;
 }
+
+/// Two hundred tasks, a quarter of whose locks are dropped somewhere on their way, over servers that hang for a moment, die
+/// and come back, and forget their scripts.
+async fn many_tasks_over_servers_in_trouble() {
+    let servers = Arc::new(five());
+    let redlock = warm(&servers).await;
+    let before = clients(&servers);
+    let trouble = {
+        let servers = Arc::clone(&servers);
+        std::thread::spawn(move || {
+            for server in servers.iter() {
+                server.pause();
+                std::thread::sleep(Duration::from_millis(100));
+                server.resume();
+                server.command(&["SCRIPT", "FLUSH"]);
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            servers[0].kill();
+            std::thread::sleep(Duration::from_millis(100));
+            servers[0].restart();
+        })
+    };
+    let trouble = Arc::new(trouble);
+    let work = |redlock: Redlock, number: usize| {
+        let trouble = Arc::clone(&trouble);
+        async move {
+            let mut cycle = 0;
+            while !trouble.is_finished() {
+                cycle += 1;
+                let lock = async {
+                    match redlock.try_lock(format!("{number}/{cycle}"), TTL).await {
+                        // One server at most is in trouble, and where five share two cores a majority may still be late.
+                        Err(error) => assert_eq!(ErrorKind::NoQuorum, error.kind(), "{error}"),
+                        Ok(guard) => drop(guard.expect("nobody else has it").release().await),
+                    }
+                };
+                if matches!((number + cycle) % 4, 0) {
+                    let wait = Duration::from_micros((number * 37 + cycle * 113) as u64 % 5_000);
+                    let _ = tokio::time::timeout(wait, lock).await;
+                } else {
+                    lock.await;
+                }
+                tokio::task::yield_now().await;
+            }
+        }
+    };
+    let all: Vec<_> = (0..200).map(|number| tokio::spawn(work(redlock.clone(), number))).collect();
+    for task in all {
+        task.await.unwrap();
+    }
+    let healed = async || redlock.health().await.up() == servers.len();
+    eventually("all servers are up", Duration::from_secs(10), healed).await;
+    drop(redlock.lock("a", TTL).await.unwrap());
+    nothing_left(&redlock, &servers).await;
+    let gone = async || clients(&servers) == before;
+    eventually("no connection is left over", Duration::from_secs(10), gone).await;
+}
+
+#[tokio::test]
+async fn many_tasks_on_one_thread_leave_nothing_on_servers_in_trouble() {
+    many_tasks_over_servers_in_trouble().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn many_tasks_on_several_threads_leave_nothing_on_servers_in_trouble() {
+    many_tasks_over_servers_in_trouble().await;
+}

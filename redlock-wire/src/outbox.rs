@@ -1,0 +1,166 @@
+//! Requests that meet on one connection, sent as one.
+//!
+//! What a client does for a request (a future of a kilobyte, two channels) costs more than the request itself. So once a few
+//! are under way on a connection, further ones are put into its outbox, and whoever drives it hands all that have come
+//! together to the client as one pipeline. A task that is on its own notices nothing: its requests go by themselves, at
+//! once.
+//!
+//! Invariants:
+//! - The order is kept. A request goes by itself only while nothing that came before it is still on its way to the client.
+//! - A request that is dropped in here is never sent. Once no request of a pipeline is waited for any more, the pipeline is
+//!   dropped too, and the client may still keep it back.
+//! - No request waits for a driver that is gone. What it has not handed to the client was not sent.
+
+mod batch;
+#[cfg(test)]
+mod tests;
+
+use std::future::poll_fn;
+use std::mem;
+use std::pin::pin;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use futures_util::future::poll_immediate;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+
+use self::batch::{Answer, Batch};
+use crate::connection::{Connection, Failure, Reply};
+
+/// So many requests at once go by themselves: those of a task that acquires while a release of its own is not over, and a
+/// few of others. More would be to nobody's advantage.
+const ALONE: usize = 4;
+
+/// What has not been handed to the client of one connection yet.
+pub(crate) struct Outbox<P>(Mutex<State<P>>);
+
+struct State<P> {
+    /// Requests that have not ended, in here or at the client.
+    under_way: usize,
+    waiting: Vec<Batch<P>>,
+    /// Batches that the driver has taken, and not handed to the client yet.
+    taken: usize,
+    /// To be woken when there is something to take.
+    driver: Option<Waker>,
+    /// Nobody drives it any more.
+    closed: bool,
+}
+
+impl<P> Default for Outbox<P> {
+    fn default() -> Self {
+        let state = State { under_way: 0, waiting: Vec::new(), taken: 0, driver: None, closed: false };
+        Self(Mutex::new(state))
+    }
+}
+
+impl<P> Outbox<P> {
+    /// Sends a request behind all that were sent before, by itself or with others.
+    ///
+    /// Errors and cancel safety are those of [`Connection::call`].
+    pub(crate) async fn call<C: Connection<Packed = P>>(
+        &self,
+        connection: &C,
+        request: P,
+    ) -> Result<Reply, Failure> {
+        if !C::BATCHES {
+            return connection.call(request).await;
+        }
+        let found = self.put(request);
+        let _under_way = UnderWay(self);
+        match found {
+            Found::Alone(request) => connection.call(request).await,
+            Found::Answer(answer) => answer.await,
+        }
+    }
+
+    fn put(&self, request: P) -> Found<P> {
+        let mut state = self.state();
+        state.under_way += 1;
+        let is_first = state.waiting.is_empty() && state.taken == 0;
+        if state.closed || is_first && state.under_way <= ALONE {
+            return Found::Alone(request);
+        }
+        if state.waiting.last().is_none_or(Batch::is_full) {
+            state.waiting.push(Batch::default());
+        }
+        let last = state.waiting.len() - 1;
+        let answer = state.waiting[last].push(request);
+        let driver = state.driver.take();
+        drop(state);
+        if let Some(driver) = driver {
+            driver.wake();
+        }
+        Found::Answer(answer)
+    }
+
+    /// Hands what is put in to the client, for as long as it is polled. It has no end.
+    pub(crate) async fn drive<C: Connection<Packed = P>>(&self, connection: &C) {
+        let _closing = Closing(self);
+        let mut sent = FuturesUnordered::new();
+        poll_fn(|cx| {
+            // They are polled first in the order in which they are pushed.
+            sent.extend(self.take(cx).into_iter().map(|batch| self.send(connection, batch)));
+            while let Poll::Ready(Some(())) = sent.poll_next_unpin(cx) {}
+            Poll::Pending::<()>
+        })
+        .await;
+    }
+
+    fn take(&self, cx: &Context<'_>) -> Vec<Batch<P>> {
+        let mut state = self.state();
+        let before = state.driver.replace(cx.waker().clone());
+        state.taken += state.waiting.len();
+        let waiting = mem::take(&mut state.waiting);
+        drop(state);
+        drop(before);
+        waiting
+    }
+
+    async fn send<C: Connection<Packed = P>>(&self, connection: &C, batch: Batch<P>) {
+        let (requests, sent) = batch.seal();
+        let nothing_left = requests.is_empty();
+        let mut outcome = pin!(connection.pipeline(requests));
+        // With its first poll it is in the client's queue, or waits for a place there: so it is ahead of what comes later.
+        let at_once =
+            if nothing_left { Some(Ok(Vec::new())) } else { poll_immediate(outcome.as_mut()).await };
+        self.state().taken -= 1;
+        match at_once {
+            Some(outcome) => sent.tell(outcome),
+            None => sent.tell_when_there(outcome).await,
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State<P>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How a request goes.
+enum Found<P> {
+    Alone(P),
+    Answer(Answer),
+}
+
+/// A request that has not ended.
+struct UnderWay<'a, P>(&'a Outbox<P>);
+
+impl<P> Drop for UnderWay<'_, P> {
+    fn drop(&mut self) {
+        self.0.state().under_way -= 1;
+    }
+}
+
+/// Closes the outbox when its driver is dropped.
+struct Closing<'a, P>(&'a Outbox<P>);
+
+impl<P> Drop for Closing<'_, P> {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.closed = true;
+        let left = (mem::take(&mut state.waiting), state.driver.take());
+        drop(state);
+        drop(left);
+    }
+}
+
+const LOST: &str = "the connection is lost";

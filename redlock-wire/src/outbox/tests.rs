@@ -1,0 +1,316 @@
+//! The outbox over a client that notes what it is given.
+
+use std::future::{Future, poll_fn};
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
+
+use event_listener::Event;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use tokio::task::{JoinHandle, yield_now};
+
+use super::batch::FULL;
+use super::{ALONE, Outbox};
+use crate::asked::Last;
+use crate::connection::{Command, Connection, Failure, Reply, Sent};
+
+/// A client and an outbox before it. Clones are the same.
+#[derive(Clone, Default)]
+struct World(Arc<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    outbox: Outbox<i64>,
+    /// What was sent, by the numbers of the requests; a pipeline is one of several.
+    sent: Mutex<Vec<Vec<i64>>>,
+    outcome: Mutex<Outcome>,
+    changed: Event,
+    /// How many pipelines the client has in its hands.
+    pipelines: Mutex<usize>,
+    /// Another request is made, and given up, while a pipeline is being handed over.
+    meddles: Mutex<bool>,
+}
+
+#[derive(Clone, Copy, Default)]
+enum Outcome {
+    #[default]
+    None,
+    /// Its own number for each request.
+    Replies,
+    /// One reply less.
+    TooFew,
+    Lost,
+    /// None, and the client wants to be polled all the time.
+    Restless,
+}
+
+type Call = BoxFuture<'static, Result<Reply, Sent>>;
+
+impl World {
+    /// A request, begun.
+    fn call(&self, number: i64) -> Call {
+        let world = self.clone();
+        let mut call = async move {
+            let outcome = world.0.outbox.call(&world, number).await;
+            outcome.map_err(|failure| failure.sent)
+        }
+        .boxed();
+        assert!((&mut call).now_or_never().is_none());
+        call
+    }
+
+    fn calls(&self, numbers: impl IntoIterator<Item = i64>) -> Vec<Call> {
+        numbers.into_iter().map(|number| self.call(number)).collect()
+    }
+
+    /// As many as go by themselves, begun.
+    fn few(&self) -> Vec<Call> {
+        let calls = self.calls([0; ALONE]);
+        assert_eq!(vec![vec![0]; ALONE], self.sent());
+        calls
+    }
+
+    /// Drives the outbox until it is aborted.
+    async fn drive(&self) -> JoinHandle<()> {
+        let world = self.clone();
+        let driver = tokio::spawn(async move { world.0.outbox.drive(&world).await });
+        yield_now().await;
+        driver
+    }
+
+    async fn is(&self, outcome: Outcome) {
+        *self.0.outcome.lock().unwrap() = outcome;
+        self.0.changed.notify(usize::MAX);
+        yield_now().await;
+    }
+
+    /// What was sent since the last look.
+    fn sent(&self) -> Vec<Vec<i64>> {
+        std::mem::take(&mut self.0.sent.lock().unwrap())
+    }
+
+    fn pipelines(&self) -> usize {
+        *self.0.pipelines.lock().unwrap()
+    }
+
+    async fn outcome(&self, requests: &[i64]) -> Result<Vec<Reply>, Failure> {
+        self.0.sent.lock().unwrap().push(requests.to_vec());
+        let replies = requests.iter().map(|number| Reply::Int(*number));
+        loop {
+            let changed = self.0.changed.listen();
+            let outcome = *self.0.outcome.lock().unwrap();
+            match outcome {
+                Outcome::None => {}
+                Outcome::Replies => return Ok(replies.collect()),
+                Outcome::TooFew => return Ok(replies.skip(1).collect()),
+                Outcome::Lost => return Err(Failure::maybe_sent("cut")),
+                Outcome::Restless => restless().await,
+            }
+            changed.await;
+        }
+    }
+}
+
+impl Connection for World {
+    type Packed = i64;
+
+    const BATCHES: bool = true;
+
+    fn pack(_: Command<'_>) -> i64 {
+        unreachable!("requests are numbers")
+    }
+
+    fn last<T>(look: impl FnOnce(&mut Last<i64>) -> T) -> T {
+        look(&mut Last::none())
+    }
+
+    async fn call(&self, request: i64) -> Result<Reply, Failure> {
+        self.outcome(&[request]).await.map(|mut replies| replies.remove(0))
+    }
+
+    async fn pipeline(&self, requests: Vec<i64>) -> Result<Vec<Reply>, Failure> {
+        if std::mem::take(&mut *self.0.meddles.lock().unwrap()) {
+            drop(self.call(-1));
+        }
+        *self.0.pipelines.lock().unwrap() += 1;
+        let _in_hand = InHand(self);
+        self.outcome(&requests).await
+    }
+
+    fn pushes(&self) -> bool {
+        false
+    }
+
+    async fn lost(&self) {}
+}
+
+/// Asks to be polled again at each poll.
+async fn restless() {
+    poll_fn(|cx| {
+        cx.waker().wake_by_ref();
+        Poll::<()>::Pending
+    })
+    .await;
+}
+
+/// A pipeline that the client has.
+struct InHand<'a>(&'a World);
+
+impl Drop for InHand<'_> {
+    fn drop(&mut self) {
+        *self.0.0.pipelines.lock().unwrap() -= 1;
+    }
+}
+
+/// The outcomes of calls that have one by now.
+fn ended(calls: Vec<impl Future<Output = Result<Reply, Sent>>>) -> Vec<Result<Reply, Sent>> {
+    calls.into_iter().map(|call| call.now_or_never().expect("it has ended")).collect()
+}
+
+fn replies(numbers: impl IntoIterator<Item = i64>) -> Vec<Result<Reply, Sent>> {
+    numbers.into_iter().map(|number| Ok(Reply::Int(number))).collect()
+}
+
+#[tokio::test]
+async fn few_go_by_themselves_and_more_as_one_in_their_order() {
+    let world = World::default();
+    let _few = world.few();
+    let full = i64::try_from(FULL).unwrap();
+    let calls = world.calls(1..full + 3);
+    assert!(world.sent().is_empty(), "nobody drives it yet");
+
+    world.drive().await;
+    assert_eq!(vec![(1..=full).collect(), vec![full + 1, full + 2]], world.sent());
+    world.is(Outcome::Replies).await;
+    assert_eq!(replies(1..full + 3), ended(calls));
+}
+
+#[tokio::test]
+async fn the_driver_is_woken_by_what_comes_later() {
+    let world = World::default();
+    let _few = world.few();
+    world.drive().await;
+    for number in 1..3 {
+        let _call = world.call(number);
+        yield_now().await;
+        assert_eq!(vec![vec![number]], world.sent());
+    }
+}
+
+#[tokio::test]
+async fn nothing_overtakes_what_waits() {
+    let world = World::default();
+    let few = world.few();
+    let _waits = world.call(1);
+    drop(few);
+    let _later = world.call(2);
+    assert!(world.sent().is_empty(), "there is one before it");
+
+    world.drive().await;
+    assert_eq!(vec![vec![1, 2]], world.sent());
+}
+
+#[tokio::test]
+async fn nothing_overtakes_what_is_being_handed_over() {
+    let world = World::default();
+    let few = world.few();
+    let _waits = world.call(1);
+    drop(few);
+    *world.0.meddles.lock().unwrap() = true;
+    world.drive().await;
+    assert_eq!(vec![vec![1]], world.sent());
+
+    // Now it is.
+    let _alone = world.call(2);
+    assert_eq!(vec![vec![2]], world.sent());
+}
+
+#[tokio::test]
+async fn those_that_have_ended_make_room() {
+    let world = World::default();
+    world.drive().await;
+    for _ in 0..3 {
+        world.is(Outcome::None).await;
+        let mut calls = world.few();
+        calls.extend(world.calls(1..3));
+        world.is(Outcome::Replies).await;
+        yield_now().await;
+        assert_eq!([vec![Ok(Reply::Int(0)); ALONE], replies(1..3)].concat(), ended(calls));
+        assert_eq!(vec![vec![1, 2]], world.sent());
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_is_dropped_in_time_is_not_sent() {
+    let world = World::default();
+    let _few = world.few();
+    let mut calls = world.calls(1..6);
+    drop(calls.remove(2));
+    drop(calls.remove(0));
+    world.drive().await;
+    assert_eq!(vec![vec![2, 4, 5]], world.sent());
+
+    drop(calls.remove(1));
+    world.is(Outcome::Replies).await;
+    assert_eq!(replies([2, 5]), ended(calls));
+}
+
+#[tokio::test]
+async fn a_pipeline_is_given_up_with_the_last_of_its_requests() {
+    let world = World::default();
+    let _few = world.few();
+    let (one, other) = (world.call(1), world.call(2));
+    world.drive().await;
+    drop(one);
+    yield_now().await;
+    assert_eq!(1, world.pipelines());
+    drop(other);
+    yield_now().await;
+    assert_eq!(0, world.pipelines());
+}
+
+#[tokio::test]
+async fn what_fails_fails_for_each() {
+    for outcome in [Outcome::Lost, Outcome::TooFew] {
+        let world = World::default();
+        let _few = world.few();
+        let calls = world.calls(1..4);
+        world.drive().await;
+        world.is(outcome).await;
+        assert_eq!(vec![Err(Sent::Maybe); 3], ended(calls));
+    }
+}
+
+#[tokio::test]
+async fn nobody_waits_for_a_driver_that_is_gone() {
+    let world = World::default();
+    let _few = world.few();
+    let sent = world.calls(1..3);
+    let driver = world.drive().await;
+    assert_eq!(vec![vec![1, 2]], world.sent());
+    let waiting = world.calls(3..5);
+    driver.abort();
+    yield_now().await;
+    assert_eq!(vec![Err(Sent::Maybe); 2], ended(sent));
+    assert_eq!(vec![Err(Sent::No); 2], ended(waiting));
+
+    let _alone = world.call(5);
+    assert_eq!(vec![vec![5]], world.sent(), "it finds out for itself");
+}
+
+/// A driver that is busy with what it has sent may be gone before it has turned to the rest.
+#[tokio::test]
+async fn nobody_waits_for_what_a_driver_has_taken_and_not_sent() {
+    let world = World::default();
+    *world.0.outcome.lock().unwrap() = Outcome::Restless;
+    let few = i64::try_from(ALONE).unwrap();
+    let calls = world.calls(0..few + 4 * i64::try_from(FULL).unwrap());
+    assert!(Box::pin(world.0.outbox.drive(&world)).now_or_never().is_none());
+    let sent = world.sent()[ALONE..].concat().len();
+    assert!(sent < 4 * FULL, "it has turned to everything");
+
+    let outcomes = ended(calls.into_iter().skip(ALONE).collect());
+    let (maybe, no) = outcomes.split_at(sent);
+    assert_eq!(vec![Err(Sent::Maybe); sent], maybe);
+    assert_eq!(vec![Err(Sent::No); 4 * FULL - sent], no);
+}
