@@ -2,8 +2,7 @@
 //!
 //! What a client does for a request (a future of a kilobyte, two channels) costs more than the request itself. So once a few
 //! are under way on a connection, further ones are put into its outbox, and whoever drives it hands all that have come
-//! together to the client as one pipeline. A task that is on its own notices nothing: its requests go by themselves, at
-//! once.
+//! together to the client as one pipeline. The requests of a task that is on its own go by themselves, at once.
 //!
 //! Invariants:
 //! - The order is kept. A request goes by itself only while nothing that came before it is still on its way to the client.
@@ -117,7 +116,7 @@ impl<P> Outbox<P> {
     }
 
     async fn send<C: Connection<Packed = P>>(&self, connection: &C, batch: Batch<P>) {
-        let (requests, sent) = batch.seal();
+        let (requests, sealed) = batch.seal();
         let nothing_left = requests.is_empty();
         let mut outcome = pin!(connection.pipeline(requests));
         // With its first poll it is in the client's queue, or waits for a place there: so it is ahead of what comes later.
@@ -125,8 +124,8 @@ impl<P> Outbox<P> {
             if nothing_left { Some(Ok(Vec::new())) } else { poll_immediate(outcome.as_mut()).await };
         self.state().taken -= 1;
         match at_once {
-            Some(outcome) => sent.tell(outcome),
-            None => sent.tell_when_there(outcome).await,
+            Some(outcome) => sealed.tell(outcome),
+            None => sealed.tell_when_there(outcome).await,
         }
     }
 

@@ -20,7 +20,7 @@ pub(super) struct Batch<P> {
 }
 
 /// A batch that goes. Dropped, its requests are taken to be sent and to have no reply.
-pub(super) struct Sent {
+pub(super) struct Sealed {
     /// Those of its requests, until they are answered.
     places: Vec<usize>,
     board: Arc<Board>,
@@ -75,26 +75,27 @@ impl<P> Batch<P> {
     }
 
     /// What is to be sent: the requests that are still waited for.
-    pub(super) fn seal(mut self) -> (Vec<P>, Sent) {
+    pub(super) fn seal(mut self) -> (Vec<P>, Sealed) {
         let (requests, board) = (mem::take(&mut self.requests), Arc::clone(&self.board));
         let places = board.places();
         let open = requests.into_iter().enumerate().filter(|(place, _)| places.is_open(*place));
         let (open, requests) = open.unzip();
         drop(places);
-        (requests, Sent { places: open, board })
+        (requests, Sealed { places: open, board })
     }
 }
 
 impl<P> Drop for Batch<P> {
     fn drop(&mut self) {
         if !self.requests.is_empty() {
-            let sent = Sent { places: (0..self.requests.len()).collect(), board: Arc::clone(&self.board) };
-            sent.tell(Err(Failure::not_sent(LOST)));
+            let sealed =
+                Sealed { places: (0..self.requests.len()).collect(), board: Arc::clone(&self.board) };
+            sealed.tell(Err(Failure::not_sent(LOST)));
         }
     }
 }
 
-impl Sent {
+impl Sealed {
     /// Waits for the outcome as long as anybody waits for a part of it.
     pub(super) async fn tell_when_there(
         self,
@@ -135,7 +136,7 @@ impl Sent {
     }
 }
 
-impl Drop for Sent {
+impl Drop for Sealed {
     fn drop(&mut self) {
         if !self.places.is_empty() {
             self.fail(&Failure::maybe_sent(LOST));
