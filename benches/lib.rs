@@ -71,6 +71,6 @@ impl LockNode for InstantNode {
     }
 
     fn server(&self) -> Option<ServerId> {
-        Some(self.server.clone())
+        Some(self.server)
     }
 }

@@ -37,14 +37,14 @@ pub(crate) async fn attempt(lease: Lease, ttl: Ttl) -> Result<Guard, Error> {
 }
 
 /// Asks all nodes, tells the verdict as soon as it is certain, and sees to every node that answers later.
-async fn everywhere(lease: Lease, ttl: Ttl, mut verdict: Verdict<Result<Guard, Error>>) {
-    let votes = decided(&lease, ttl, &mut verdict).await;
+async fn everywhere(lease: Lease, ttl: Ttl, verdict: Verdict<Result<Guard, Error>>) {
+    let votes = decided(&lease, ttl, &verdict).await;
     let mut rest = conclude(&lease, ttl, votes, verdict);
     rest.finish().await;
 }
 
 /// Asks all nodes, until the votes decide or nobody waits for them any more.
-async fn decided<'a, T>(lease: &'a Lease, ttl: Ttl, verdict: &mut Verdict<T>) -> Votes<'a> {
+async fn decided<'a, T>(lease: &'a Lease, ttl: Ttl, verdict: &Verdict<T>) -> Votes<'a> {
     let mut undecided = Undecided(Some(lease));
     let mut votes = Votes::new(lease, ttl, node_timeout(lease.shared().settings.node_timeout, ttl));
     broken::note_expiry(lease.claim(), votes.start() + ttl.as_duration());
@@ -90,7 +90,7 @@ fn conclude<'a>(
         let stragglers = votes.into_stragglers();
         observe::attempted(lease, Ok(()));
         // A guard that nobody takes is dropped, and so released.
-        let _ = verdict.send(Ok(Guard::new(lease.clone())));
+        verdict.send(Ok(Guard::new(lease.clone())));
         Rest::Won(stragglers)
     } else if broken(Variant::CancelledKept) && verdict.is_canceled() {
         Rest::Nothing
@@ -128,7 +128,9 @@ impl Lost<'_> {
         loop {
             if let Some(error) = verdict.as_ref().and_then(|_| error(lease, votes, *in_time)) {
                 observe::attempted(lease, Err(Some(&error)));
-                let _ = verdict.take().map(|verdict| verdict.send(Err(error)));
+                if let Some(verdict) = verdict.take() {
+                    verdict.send(Err(error));
+                }
             }
             match next_of(votes, &mut releases).await {
                 Some(Step::Voted(Voted::OnToken)) => {}
@@ -180,12 +182,8 @@ impl Drop for Undecided<'_> {
 }
 
 /// The next vote; `None` when there is none left, or nobody waits for the verdict any more.
-async fn next_while_awaited<T>(votes: &mut Votes<'_>, verdict: &mut Verdict<T>) -> Option<Voted> {
-    poll_fn(|cx| match verdict.poll_canceled(cx) {
-        Poll::Ready(()) => Poll::Ready(None),
-        Poll::Pending => votes.poll_next(cx),
-    })
-    .await
+async fn next_while_awaited<T>(votes: &mut Votes<'_>, verdict: &Verdict<T>) -> Option<Voted> {
+    poll_fn(|cx| if verdict.is_canceled() { Poll::Ready(None) } else { votes.poll_next(cx) }).await
 }
 
 /// Why the attempt was lost, once that is certain.

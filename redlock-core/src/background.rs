@@ -6,25 +6,48 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
-use futures_channel::oneshot;
-
 use crate::runtime::BoxFuture;
-use crate::shared::{Shared, Ticket};
+use crate::shared::{Shared, locked};
 
-/// Where the work puts its verdict. [`is_canceled`](oneshot::Sender::is_canceled) once nobody waits for it.
-pub(crate) type Verdict<T> = oneshot::Sender<T>;
+/// Where the work puts its verdict.
+///
+/// No waker goes with it: the work is polled by whoever waits for the verdict, and anew when nobody does any more.
+pub(crate) struct Verdict<T>(Arc<Desk<T>>);
+
+struct Desk<T> {
+    verdict: Mutex<Option<T>>,
+    /// Whether there is one, for who looks often.
+    told: AtomicBool,
+    canceled: AtomicBool,
+}
+
+impl<T> Verdict<T> {
+    /// Whether nobody waits for it any more.
+    pub(crate) fn is_canceled(&self) -> bool {
+        self.0.canceled.load(Ordering::Acquire)
+    }
+
+    /// Dropped, where nobody waits for it.
+    pub(crate) fn send(self, verdict: T) {
+        if !self.is_canceled() {
+            *locked(&self.0.verdict) = Some(verdict);
+            self.0.told.store(true, Ordering::Release);
+        }
+    }
+}
 
 /// Waits for the verdict of some work, driving it meanwhile.
 ///
 /// Dropped before or after the verdict, the rest of the work goes on in the background.
 pub(crate) struct Driven<T> {
     /// Outstanding as long as it is there.
-    work: Option<(BoxFuture<()>, Ticket)>,
+    work: Option<BoxFuture<()>>,
     begun: bool,
-    verdict: oneshot::Receiver<T>,
+    desk: Arc<Desk<T>>,
     shared: Arc<Shared>,
 }
 
@@ -33,9 +56,14 @@ pub(crate) fn drive<T, F>(shared: &Arc<Shared>, work: impl FnOnce(Verdict<T>) ->
 where
     F: Future<Output = ()> + Send + 'static,
 {
-    let (sender, verdict) = oneshot::channel();
-    let work: BoxFuture<()> = Box::pin(work(sender));
-    Driven { work: Some((work, shared.ticket())), begun: false, verdict, shared: Arc::clone(shared) }
+    let (verdict, told, canceled) = (Mutex::new(None), AtomicBool::new(false), AtomicBool::new(false));
+    let desk = Arc::new(Desk { verdict, told, canceled });
+    let (ticket, work) = (shared.ticket(), work(Verdict(Arc::clone(&desk))));
+    let work: BoxFuture<()> = Box::pin(async move {
+        let _ticket = ticket;
+        work.await;
+    });
+    Driven { work: Some(work), begun: false, desk, shared: Arc::clone(shared) }
 }
 
 impl<T> Driven<T> {
@@ -51,24 +79,27 @@ impl<T> Future for Driven<T> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
         self.begun = true;
         // Taken out meanwhile: work that panics is not polled again.
-        if let Some((mut work, ticket)) = self.work.take() {
+        if let Some(mut work) = self.work.take() {
             if work.as_mut().poll(cx).is_pending() {
-                self.work = Some((work, ticket));
+                self.work = Some(work);
             }
         }
-        Pin::new(&mut self.verdict).poll(cx).map(|verdict| verdict.expect("work ends with a verdict"))
+        if self.desk.told.load(Ordering::Acquire) {
+            if let Some(verdict) = locked(&self.desk.verdict).take() {
+                return Poll::Ready(verdict);
+            }
+        }
+        assert!(self.work.is_some(), "work ends with a verdict");
+        Poll::Pending
     }
 }
 
 impl<T> Drop for Driven<T> {
     fn drop(&mut self) {
         if self.begun {
-            self.verdict.close();
-            if let Some(outstanding) = self.work.take() {
-                self.shared.runtime.spawn(Box::pin(async move {
-                    let (work, _ticket) = outstanding;
-                    work.await;
-                }));
+            self.desk.canceled.store(true, Ordering::Release);
+            if let Some(work) = self.work.take() {
+                self.shared.runtime.spawn(work);
             }
         }
     }

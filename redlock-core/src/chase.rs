@@ -99,7 +99,8 @@ impl Shared {
     /// Starts again what runtimes have taken with them when they ended. `false` when it ended at once: then there is no
     /// runtime to run it.
     pub(crate) fn resume_chases(self: &Arc<Self>) -> bool {
-        if self.chases_stopped.swap(false, Ordering::AcqRel) {
+        // Looked at first: to read is cheaper than to write.
+        if self.chases_stopped.load(Ordering::Acquire) && self.chases_stopped.swap(false, Ordering::AcqRel) {
             (0..self.members.len()).for_each(|index| self.resume_chase(index));
         }
         !self.chases_stopped.load(Ordering::Acquire)

@@ -73,15 +73,16 @@ pub(crate) async fn everywhere(lease: Lease, extension: Extension, verdict: Verd
         if verdict.is_some() {
             if let Some(result) = outcome(&lease, &round, extension) {
                 extended = result.is_ok();
-                let _ = verdict.take().map(|verdict| verdict.send(result));
+                if let Some(verdict) = verdict.take() {
+                    verdict.send(result);
+                }
             }
         }
         let Some(index) = ended.or_next(&mut round).await else { break };
         lease.note_counter(index, round.ballots.outcome(index));
     }
     if let Some(verdict) = verdict {
-        let _ =
-            verdict.send(Err(lease.error(ErrorKind::Lost, "was released before a quorum had extended it")));
+        verdict.send(Err(lease.error(ErrorKind::Lost, "was released before a quorum had extended it")));
     }
     if extended {
         let refused = |index: &usize| matches!(round.ballots.outcome(*index), Outcome::Refused(_));

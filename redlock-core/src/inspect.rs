@@ -131,7 +131,9 @@ async fn everywhere(shared: Arc<Shared>, resource: Resource, verdict: Verdict<Re
         ballots.cast(index, ending.into(), Operation::Inspect, calls.seen(), &shared);
         if let Some(result) = verdict.as_ref().and_then(|_| result(&resource, &ballots, &shared)) {
             // Whoever asked may have gone away.
-            let _ = verdict.take().map(|verdict| verdict.send(result));
+            if let Some(verdict) = verdict.take() {
+                verdict.send(result);
+            }
         }
     }
 }

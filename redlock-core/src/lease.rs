@@ -10,10 +10,11 @@ mod nodes;
 use std::fmt;
 use std::future::Future;
 use std::mem;
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use event_listener::{Event, EventListener};
+use event_listener::{Event, EventListener, IntoNotification};
 use smallvec::{SmallVec, smallvec};
 
 use crate::acquire::node_timeout;
@@ -54,6 +55,8 @@ struct Holding {
     /// Before the first request of its acquisition.
     since: Instant,
     state: Mutex<State>,
+    /// Whether releases are being sent. Written under the mutex of the state, so that no write begins behind it.
+    released: AtomicBool,
     /// The place in this process's queues, as long as others are to wait behind it.
     place: Mutex<Option<Place>>,
     /// Fires when the state has changed for another reason than the time, or a write has ended.
@@ -62,8 +65,6 @@ struct Holding {
 
 struct State {
     hold: Hold,
-    /// Whether releases are being sent.
-    released: bool,
     /// Which keep-alive is the one in force, by number.
     keeper: u64,
     /// Whether the loss has been told to the log.
@@ -227,17 +228,11 @@ impl Lease {
         since: Instant,
         traces: SmallVec<[Trace; 5]>,
     ) -> Self {
-        let state = State {
-            hold: Hold::none(),
-            released: false,
-            keeper: 0,
-            loss_told: false,
-            traces,
-            fence: None,
-            ballots: None,
-        };
-        let (state, place) = (Mutex::new(state), Mutex::default());
-        Self(Arc::new(Holding { presence, claim, fenced, since, state, place, changed: Event::new() }))
+        let state =
+            State { hold: Hold::none(), keeper: 0, loss_told: false, traces, fence: None, ballots: None };
+        let (state, released, place) = (Mutex::new(state), AtomicBool::new(false), Mutex::default());
+        let changed = Event::new();
+        Self(Arc::new(Holding { presence, claim, fenced, since, state, released, place, changed }))
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {
@@ -272,11 +267,16 @@ impl Lease {
         self.0.changed.listen()
     }
 
+    /// Tells who listens that the state has changed. Without a fence, because changes are made, and looked at, under the mutex.
+    fn notify(&self) {
+        self.0.changed.notify(usize::MAX.relaxed());
+    }
+
     /// A quorum granted: the lease is valid until `deadline`, or until the deadline it has, whichever is later. `false`
     /// when it was lost before.
     pub(crate) fn hold_until(&self, deadline: Instant, ttl: Ttl, now: Instant) -> bool {
         let granted = locked(&self.0.state).hold.grant(deadline, ttl, now);
-        self.0.changed.notify(usize::MAX);
+        self.notify();
         self.tell_queue();
         granted
     }
@@ -303,22 +303,22 @@ impl Lease {
     pub(crate) fn doubt(&self, doubt: Doubt) {
         let now = self.shared().now();
         locked(&self.0.state).hold.doubt(doubt, now);
-        self.0.changed.notify(usize::MAX);
+        self.notify();
     }
 
     /// It is over, for another reason than the time.
     pub(crate) fn lose(&self, loss: Loss) {
-        self.lose_at(loss, self.shared().now());
+        let now = self.shared().now();
+        self.end_as(loss, now, locked(&self.0.state));
     }
 
-    fn lose_at(&self, loss: Loss, now: Instant) {
+    fn end_as(&self, loss: Loss, now: Instant, mut state: MutexGuard<'_, State>) {
         let released = loss == Loss::Released;
-        let mut state = locked(&self.0.state);
         let was_granted = state.hold.over().is_none() && state.hold.ttl().is_some();
         let until = now.min(state.hold.deadline());
         state.hold.end(loss, now);
         drop(state);
-        self.0.changed.notify(usize::MAX);
+        self.notify();
         if was_granted {
             observe::held(until.saturating_duration_since(self.since()));
         }
@@ -361,7 +361,7 @@ impl Lease {
         state.keeper += 1;
         let keeper = state.keeper;
         drop(state);
-        self.0.changed.notify(usize::MAX);
+        self.notify();
         keeper
     }
 
@@ -385,10 +385,11 @@ impl Lease {
 
     /// Ends the lease: from `now` on no write begins. Answers what releases must achieve that are sent then.
     pub(crate) fn end(&self, now: Instant) -> Vec<Pursuit> {
-        self.lose_at(Loss::Released, now);
-        let mut state = locked(&self.0.state);
-        state.released = true;
-        state.traces.iter().map(|trace| trace.pursue()).collect()
+        let state = locked(&self.0.state);
+        self.0.released.store(true, Ordering::Release);
+        let pursuits = state.traces.iter().map(|trace| trace.pursue()).collect();
+        self.end_as(Loss::Released, now, state);
+        pursuits
     }
 
     /// The error of an operation that is refused before anything is sent.
@@ -401,7 +402,7 @@ impl Lease {
     }
 
     pub(crate) fn is_released(&self) -> bool {
-        locked(&self.0.state).released
+        self.0.released.load(Ordering::Acquire)
     }
 }
 

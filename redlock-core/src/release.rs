@@ -60,7 +60,9 @@ async fn run(mut undoing: Undoing, before: Released, verdict: Verdict<Result<Rel
         if let Some(result) = verdict.as_ref().and_then(|_| outcome(&lease, &round, before)) {
             lease.leave_queue();
             observe::released(&lease, result.as_ref().copied());
-            let _ = verdict.take().map(|verdict| verdict.send(result));
+            if let Some(verdict) = verdict.take() {
+                verdict.send(result);
+            }
         }
     }
 }

@@ -190,7 +190,7 @@ impl LockNode for MemoryNode {
     }
 
     fn server(&self) -> Option<ServerId> {
-        Some(self.0.server.clone())
+        Some(self.0.server)
     }
 }
 

@@ -277,10 +277,7 @@ impl<C: Connector> LockNode for Node<C> {
     }
 
     fn connection(&self) -> Option<ConnectionId> {
-        self.0.slot.look(|state| match state {
-            State::Up(link) if link.connection.keeps_order() => Some(ConnectionId(link.generation)),
-            _ => None,
-        })
+        self.0.slot.connection()
     }
 
     fn server(&self) -> Option<ServerId> {

@@ -17,10 +17,11 @@ mod tests;
 use std::future::poll_fn;
 use std::mem;
 use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use futures_util::future::poll_immediate;
+use futures_util::future::{lazy, poll_immediate};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
 use self::batch::{Answer, Batch};
@@ -31,11 +32,13 @@ use crate::connection::{Connection, Failure, Reply};
 const ALONE: usize = 4;
 
 /// What has not been handed to the client of one connection yet.
-pub(crate) struct Outbox<P>(Mutex<State<P>>);
+pub(crate) struct Outbox<P> {
+    /// Requests that have not ended, in here or at the client.
+    under_way: AtomicUsize,
+    state: Mutex<State<P>>,
+}
 
 struct State<P> {
-    /// Requests that have not ended, in here or at the client.
-    under_way: usize,
     waiting: Vec<Batch<P>>,
     /// Batches that the driver has taken, and not handed to the client yet.
     taken: usize,
@@ -47,8 +50,8 @@ struct State<P> {
 
 impl<P> Default for Outbox<P> {
     fn default() -> Self {
-        let state = State { under_way: 0, waiting: Vec::new(), taken: 0, driver: None, closed: false };
-        Self(Mutex::new(state))
+        let state = State { waiting: Vec::new(), taken: 0, driver: None, closed: false };
+        Self { under_way: AtomicUsize::new(0), state: Mutex::new(state) }
     }
 }
 
@@ -64,26 +67,24 @@ impl<P> Outbox<P> {
         if !C::BATCHES {
             return connection.call(request).await;
         }
-        let found = self.put(request);
-        let _under_way = UnderWay(self);
-        match found {
+        let _under_way = UnderWay::one_more(&self.under_way);
+        match lazy(|cx| self.put(request, cx.waker())).await {
             Found::Alone(request) => connection.call(request).await,
             Found::Answer(answer) => answer.await,
         }
     }
 
-    fn put(&self, request: P) -> Found<P> {
+    fn put(&self, request: P, waker: &Waker) -> Found<P> {
         let mut state = self.state();
-        state.under_way += 1;
         let is_first = state.waiting.is_empty() && state.taken == 0;
-        if state.closed || is_first && state.under_way <= ALONE {
+        if state.closed || is_first && self.under_way.load(Ordering::Relaxed) <= ALONE {
             return Found::Alone(request);
         }
         if state.waiting.last().is_none_or(Batch::is_full) {
             state.waiting.push(Batch::default());
         }
         let last = state.waiting.len() - 1;
-        let answer = state.waiting[last].push(request);
+        let answer = state.waiting[last].push(request, waker);
         let driver = state.driver.take();
         drop(state);
         if let Some(driver) = driver {
@@ -130,7 +131,7 @@ impl<P> Outbox<P> {
     }
 
     fn state(&self) -> MutexGuard<'_, State<P>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -141,11 +142,18 @@ enum Found<P> {
 }
 
 /// A request that has not ended.
-struct UnderWay<'a, P>(&'a Outbox<P>);
+struct UnderWay<'a>(&'a AtomicUsize);
 
-impl<P> Drop for UnderWay<'_, P> {
+impl<'a> UnderWay<'a> {
+    fn one_more(counter: &'a AtomicUsize) -> Self {
+        counter.fetch_add(1, Ordering::Relaxed);
+        Self(counter)
+    }
+}
+
+impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
-        self.0.state().under_way -= 1;
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

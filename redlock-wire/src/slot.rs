@@ -4,13 +4,14 @@
 //! is the current one: a supervisor that was replaced (its runtime is not driven any more) can change nothing when it is
 //! polled again. A generation stands for one connection and never comes back.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::num::NonZeroU64;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use event_listener::{Event, EventListener};
-use redlock_core::{Instant, ServerId};
+use redlock_core::{ConnectionId, Instant, ServerId};
 
 use crate::connection::{Connection, Failure, Reply};
 use crate::handshake::Server;
@@ -98,6 +99,11 @@ impl<K: Connection> Drop for Link<K> {
 
 pub(crate) struct Slot<K: Connection> {
     state: ArcSwap<State<K>>,
+    /// The generation of the connection that is in use, if that keeps the order; zero otherwise. Whoever reads it looks at
+    /// nothing else, at every vote.
+    ordered: AtomicU64,
+    /// The last server that was reached; zero if it is not known.
+    server: AtomicU64,
     turn: Mutex<Turn>,
     changed: Event,
 }
@@ -108,13 +114,17 @@ struct Turn {
     epoch: u64,
     /// Of the last connection.
     generation: u64,
-    /// The last server that was reached.
-    server: Option<ServerId>,
 }
 
 impl<K: Connection> Slot<K> {
     pub(crate) fn new() -> Self {
-        Self { state: ArcSwap::from_pointee(State::Idle), turn: Mutex::default(), changed: Event::new() }
+        Self {
+            state: ArcSwap::from_pointee(State::Idle),
+            ordered: AtomicU64::new(0),
+            server: AtomicU64::new(0),
+            turn: Mutex::default(),
+            changed: Event::new(),
+        }
     }
 
     /// Looks at the state.
@@ -122,13 +132,14 @@ impl<K: Connection> Slot<K> {
         look(&self.state.load())
     }
 
-    /// The last server that was reached. Asked for at every vote, so without the lock where there is a connection that knows.
+    /// The connection that is in use, if it keeps the order.
+    pub(crate) fn connection(&self) -> Option<ConnectionId> {
+        NonZeroU64::new(self.ordered.load(Ordering::Acquire)).map(|generation| ConnectionId(generation.get()))
+    }
+
+    /// The last server that was reached.
     pub(crate) fn server(&self) -> Option<ServerId> {
-        let connected = self.look(|state| match state {
-            State::Up(link) => link.server.id.clone(),
-            _ => None,
-        });
-        connected.or_else(|| self.turn().server.clone())
+        NonZeroU64::new(self.server.load(Ordering::Acquire)).map(ServerId::from)
     }
 
     /// Fires at the next change, and when the node is dropped.
@@ -163,8 +174,8 @@ impl<K: Connection> Slot<K> {
             return None;
         }
         turn.generation += 1;
-        if server.id.is_some() {
-            turn.server.clone_from(&server.id);
+        if let Some(id) = server.id {
+            self.server.store(id.get().get(), Ordering::Release);
         }
         let (unanswered, doubted_at) = (AtomicU32::new(0), Mutex::new(Instant::ORIGIN));
         let link = Arc::new(Link {
@@ -212,8 +223,16 @@ impl<K: Connection> Slot<K> {
 
     /// The one place that writes the state. The old one is dropped after the lock: a connection closes with it. Requests
     /// in flight may keep it open, but what it hears does not count any more.
+    ///
+    /// While the state changes, no connection is told of: whoever reads the same one twice knows that it stood in between.
     fn change(&self, turn: MutexGuard<'_, Turn>, next: State<K>) {
+        let ordered = match &next {
+            State::Up(link) if link.connection.keeps_order() => link.generation,
+            _ => 0,
+        };
+        self.ordered.store(0, Ordering::Release);
         let old = self.state.swap(Arc::new(next));
+        self.ordered.store(ordered, Ordering::Release);
         drop(turn);
         if let State::Up(link) = &*old {
             link.hub.close();

@@ -42,7 +42,7 @@ impl Lease {
             Outcome::Failed(_) | Outcome::TimedOut => trace.lose(),
             Outcome::Free | Outcome::Held(_) | Outcome::Pending => return,
         }
-        self.0.changed.notify(usize::MAX);
+        self.notify();
     }
 
     /// Begins to write to nodes that have lost the claim, and says with which TTL: the one that the deadline comes from,

@@ -1,6 +1,6 @@
 //! The runtime that most adapters run on.
 
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_channel::oneshot;
@@ -30,13 +30,13 @@ impl TokioRuntime {
         Self::default()
     }
 
-    /// The tokio runtime to use: the current one, which is remembered, or else the last.
-    fn handle(&self) -> Option<Handle> {
+    /// The tokio runtime to use: the current one, or else the last that was.
+    fn last(&self) -> MutexGuard<'_, Option<Handle>> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if let Ok(current) = Handle::try_current() {
             *last = Some(current);
         }
-        last.clone()
+        last
     }
 }
 
@@ -110,7 +110,8 @@ impl Runtime for TokioRuntime {
     }
 
     fn spawn(&self, future: BoxFuture<()>) {
-        match self.handle() {
+        let handle = self.last().clone();
+        match handle {
             Some(handle) => drop(handle.spawn(future)),
             None => {
                 tracing::debug!("nothing can run in the background: this was never used in a tokio runtime");
@@ -120,7 +121,7 @@ impl Runtime for TokioRuntime {
 
     /// Every attempt draws its token before anything else: the place to notice which runtime it is made in.
     fn fill_random(&self, bytes: &mut [u8]) {
-        self.handle();
+        drop(self.last());
         fill_from_os(bytes);
     }
 }

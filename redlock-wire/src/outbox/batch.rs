@@ -4,6 +4,8 @@ use std::future::{Future, poll_fn};
 use std::iter;
 use std::mem;
 use std::pin::Pin;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
@@ -30,13 +32,19 @@ pub(super) struct Sealed {
 pub(super) struct Answer {
     board: Arc<Board>,
     place: usize,
+    /// Who is woken when the batch is answered.
+    waiting: Task,
 }
 
 /// Where the requests of a batch find their answers.
 ///
 /// Whatever may run foreign code, to wake a task or to drop a waker, is done when the lock is no longer held.
 #[derive(Default)]
-struct Board(Mutex<Places>);
+struct Board {
+    /// Whether the batch was answered: from then on nothing changes but by who takes an answer.
+    told: AtomicBool,
+    places: Mutex<Places>,
+}
 
 #[derive(Default)]
 struct Places {
@@ -48,7 +56,7 @@ struct Places {
 }
 
 enum Place {
-    Open(Option<Waker>),
+    Open(Waker),
     Answered(Result<Reply, Failure>),
     /// Nobody waits for an answer.
     Left,
@@ -65,13 +73,14 @@ impl<P> Batch<P> {
         self.requests.len() >= FULL
     }
 
-    pub(super) fn push(&mut self, request: P) -> Answer {
+    /// The task of this waker waits for the answer.
+    pub(super) fn push(&mut self, request: P, waker: &Waker) -> Answer {
         let mut places = self.board.places();
         let place = places.places.len();
-        places.places.push(Place::Open(None));
+        places.places.push(Place::Open(waker.clone()));
         places.awaited += 1;
         self.requests.push(request);
-        Answer { board: Arc::clone(&self.board), place }
+        Answer { board: Arc::clone(&self.board), place, waiting: Task::of(waker) }
     }
 
     /// What is to be sent: the requests that are still waited for.
@@ -131,6 +140,7 @@ impl Sealed {
         for (place, answer) in asked.into_iter().zip(answers) {
             wakers.extend(places.answer(place, answer));
         }
+        self.board.told.store(true, Ordering::Release);
         drop(places);
         wakers.into_iter().for_each(Waker::wake);
     }
@@ -146,7 +156,7 @@ impl Drop for Sealed {
 
 impl Board {
     fn places(&self) -> MutexGuard<'_, Places> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether nobody waits any more. Otherwise the task is woken when that is so.
@@ -169,27 +179,48 @@ impl Places {
 
     /// Answers a request, and says who is to be told.
     fn answer(&mut self, place: usize, answer: Result<Reply, Failure>) -> Option<Waker> {
-        let Place::Open(waker) = &mut self.places[place] else { return None };
-        let waker = waker.take();
-        self.places[place] = Place::Answered(answer);
-        waker
+        if !self.is_open(place) {
+            return None;
+        }
+        match mem::replace(&mut self.places[place], Place::Answered(answer)) {
+            Place::Open(waker) => Some(waker),
+            Place::Answered(_) | Place::Left => None,
+        }
+    }
+}
+
+/// What tells a waker from the others that are there at the same time.
+#[derive(PartialEq, Eq)]
+struct Task {
+    data: usize,
+    vtable: usize,
+}
+
+impl Task {
+    fn of(waker: &Waker) -> Self {
+        Self { data: waker.data().addr(), vtable: ptr::from_ref(waker.vtable()).addr() }
     }
 }
 
 impl Future for Answer {
     type Output = Result<Reply, Failure>;
 
-    /// Not to be polled again once it is ready.
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+    /// Not to be polled again once it is ready. Polled without reason, as most polls are, it takes no lock.
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let task = Task::of(cx.waker());
+        // Its waker is on the board until the batch is answered, so nobody else has the same.
+        if self.waiting == task && !self.board.told.load(Ordering::Acquire) {
+            return Poll::Pending;
+        }
         let mut places = self.board.places();
         let place = &mut places.places[self.place];
         let next = match place {
-            Place::Open(Some(waker)) if waker.will_wake(cx.waker()) => return Poll::Pending,
-            Place::Open(_) => Place::Open(Some(cx.waker().clone())),
+            Place::Open(_) => Place::Open(cx.waker().clone()),
             Place::Answered(_) | Place::Left => Place::Left,
         };
         let before = mem::replace(place, next);
         drop(places);
+        self.waiting = task;
         match before {
             Place::Answered(answer) => Poll::Ready(answer),
             Place::Open(_) | Place::Left => Poll::Pending,
@@ -199,6 +230,10 @@ impl Future for Answer {
 
 impl Drop for Answer {
     fn drop(&mut self) {
+        // Nobody waits for what goes with the board.
+        if self.board.told.load(Ordering::Acquire) {
+            return;
+        }
         let mut places = self.board.places();
         let before = mem::replace(&mut places.places[self.place], Place::Left);
         places.awaited -= 1;
