@@ -40,7 +40,7 @@ pub(crate) struct Ballots {
 }
 
 #[derive(Clone, Debug)]
-struct Ballot {
+pub(crate) struct Ballot {
     outcome: Outcome,
     latency: Duration,
     /// Which server answered.
@@ -180,14 +180,16 @@ impl Ballots {
         seen: Instant,
         shared: &Shared,
     ) {
-        let latency = seen.saturating_duration_since(self.start);
-        observe::voted(operation, shared.members[index].node.label(), &outcome, latency);
-        let server = match outcome {
-            Outcome::Failed(_) | Outcome::TimedOut | Outcome::Pending => None,
-            _ => shared.members[index].node.server(),
-        };
+        self.put(
+            index,
+            Ballot::cast(outcome, operation, seen.saturating_duration_since(self.start), index, shared),
+        );
+    }
+
+    pub(crate) fn put(&mut self, index: usize, ballot: Ballot) {
+        let server = ballot.server;
         self.aliases |= server.is_some() && self.ballots.iter().any(|other| other.server == server);
-        self.ballots[index] = Ballot { outcome, latency, server };
+        self.ballots[index] = ballot;
     }
 
     /// The votes so far. Nodes that are one server have one vote: the strongest of theirs.
@@ -299,6 +301,23 @@ impl Ballots {
 }
 
 impl Ballot {
+    /// What a node has said after `latency`, and who it turns out to be.
+    pub(crate) fn cast(
+        outcome: Outcome,
+        operation: Operation,
+        latency: Duration,
+        index: usize,
+        shared: &Shared,
+    ) -> Self {
+        let node = &shared.members[index].node;
+        observe::voted(operation, node.label(), &outcome, latency);
+        let server = match outcome {
+            Outcome::Failed(_) | Outcome::TimedOut | Outcome::Pending => None,
+            _ => node.server(),
+        };
+        Self { outcome, latency, server }
+    }
+
     fn sight(&self) -> Sight<'_> {
         match &self.outcome {
             Outcome::Free => Sight::Free,

@@ -190,11 +190,10 @@ impl<'a> Stragglers<'a> {
         let claim = self.claims.poll_next(cx);
         if let Poll::Ready(Some((index, ending))) = claim {
             let outcome: Outcome = ending.into();
-            self.lease.settle(index, &outcome);
+            self.lease.settle_late(index, &outcome, self.claims.seen());
             if self.lease.note_counter(index, &outcome) {
                 self.confirm(index);
             }
-            self.lease.keep_vote(index, outcome, self.claims.seen());
             return Poll::Ready(Some(()));
         }
         let Some(confirmations) = &mut self.confirmations else { return claim.map(|_| None) };

@@ -5,12 +5,12 @@ use crate::broken::{Variant, broken};
 use crate::calls::Call;
 use crate::clock::Instant;
 use crate::decide::fencing::Fence;
-use crate::decide::pursuit::Pursuit;
+use crate::decide::pursuit::{Pursuit, Trace};
 use crate::fencing::FencingToken;
 use crate::node::{NodeErrorKind, Refusal, Vote};
 use crate::observe::Operation;
 use crate::report::{NodeReport, Outcome};
-use crate::round::Ballots;
+use crate::round::{Ballot, Ballots};
 use crate::shared::locked;
 use crate::ttl::Ttl;
 
@@ -25,23 +25,22 @@ impl Lease {
         locked(&self.0.state).ballots = Some(ballots);
     }
 
-    /// Keeps a vote that was seen later.
-    pub(crate) fn keep_vote(&self, index: usize, outcome: Outcome, seen: Instant) {
-        if let Some(kept) = &mut locked(&self.0.state).ballots {
-            kept.cast(index, outcome, Operation::Acquire, seen, self.shared());
-        }
-    }
-
     /// The outcome of a write that was begun on a node has become known, or has become unknowable.
     pub(crate) fn settle(&self, index: usize, outcome: &Outcome) {
-        let trace = &mut locked(&self.0.state).traces[index];
-        match outcome {
-            Outcome::Granted | Outcome::Counted(_) => trace.settle(true),
-            Outcome::Refused(_) | Outcome::Superseded(_) => trace.settle(false),
-            Outcome::Failed(error) if error.kind() != NodeErrorKind::Unknown => trace.settle(false),
-            Outcome::Failed(_) | Outcome::TimedOut => trace.lose(),
-            Outcome::Free | Outcome::Held(_) | Outcome::Pending => return,
+        settle(&mut locked(&self.0.state).traces[index], outcome);
+        self.notify();
+    }
+
+    /// The same of a vote that came once the votes were kept. It is kept too.
+    pub(crate) fn settle_late(&self, index: usize, outcome: &Outcome, seen: Instant) {
+        let latency = seen.saturating_duration_since(self.since());
+        let ballot = Ballot::cast(outcome.clone(), Operation::Acquire, latency, index, self.shared());
+        let mut state = locked(&self.0.state);
+        settle(&mut state.traces[index], outcome);
+        if let Some(kept) = &mut state.ballots {
+            kept.put(index, ballot);
         }
+        drop(state);
         self.notify();
     }
 
@@ -119,5 +118,16 @@ impl Lease {
     pub(crate) fn granted_at_first(&self) -> usize {
         let granted = |node: &&NodeReport| matches!(node.outcome(), Outcome::Granted | Outcome::Counted(_));
         self.votes().iter().filter(granted).count()
+    }
+}
+
+/// What a vote says of the write.
+fn settle(trace: &mut Trace, outcome: &Outcome) {
+    match outcome {
+        Outcome::Granted | Outcome::Counted(_) => trace.settle(true),
+        Outcome::Refused(_) | Outcome::Superseded(_) => trace.settle(false),
+        Outcome::Failed(error) if error.kind() != NodeErrorKind::Unknown => trace.settle(false),
+        Outcome::Failed(_) | Outcome::TimedOut => trace.lose(),
+        Outcome::Free | Outcome::Held(_) | Outcome::Pending => {}
     }
 }
