@@ -20,15 +20,15 @@ use crate::guard::Guard;
 use crate::lease::Lease;
 use crate::observe;
 use crate::release::Undoing;
+use crate::shared::Shared;
 use crate::ttl::Ttl;
 use crate::votes::{Stragglers, Voted, Votes};
 
 /// Makes one attempt at a lease that no other attempt is for.
-pub(crate) async fn attempt(lease: Lease, ttl: Ttl) -> Result<Guard, Error> {
-    let shared = Arc::clone(lease.shared());
+pub(crate) async fn attempt(shared: &Arc<Shared>, lease: Lease, ttl: Ttl) -> Result<Guard, Error> {
     shared.resume_chases();
     let span = observe::attempt(&lease);
-    let work = drive(&shared, |verdict| everywhere(lease, ttl, verdict).instrument(span));
+    let work = drive(shared, |verdict| everywhere(lease, ttl, verdict).instrument(span));
     // Asked once the work counts as outstanding: whoever closes either sees it or is seen.
     if shared.is_closed() {
         return Err(Error::closed());
@@ -39,7 +39,7 @@ pub(crate) async fn attempt(lease: Lease, ttl: Ttl) -> Result<Guard, Error> {
 /// Asks all nodes, tells the verdict as soon as it is certain, and sees to every node that answers later.
 async fn everywhere(lease: Lease, ttl: Ttl, verdict: Verdict<Result<Guard, Error>>) {
     let votes = decided(&lease, ttl, &verdict).await;
-    let mut rest = conclude(&lease, ttl, votes, verdict);
+    let mut rest = conclude(&lease, votes, verdict);
     rest.finish().await;
 }
 
@@ -76,18 +76,12 @@ impl Rest<'_> {
 }
 
 /// Tells the verdict of an attempt that was won.
-fn conclude<'a>(
-    lease: &'a Lease,
-    ttl: Ttl,
-    votes: Votes<'a>,
-    verdict: Verdict<Result<Guard, Error>>,
-) -> Rest<'a> {
+fn conclude<'a>(lease: &'a Lease, votes: Votes<'a>, verdict: Verdict<Result<Guard, Error>>) -> Rest<'a> {
     // Seen within this very poll, if there was a vote to win by.
     let (deadline, now) = (votes.deadline(), votes.seen());
     let in_time = now < deadline || broken(Variant::ValidityUnchecked);
     if votes.decision() == Decision::Won && in_time && !verdict.is_canceled() {
-        lease.hold_until(deadline, ttl, now);
-        let stragglers = votes.into_stragglers();
+        let stragglers = votes.win(deadline, now);
         observe::attempted(lease, Ok(()));
         // A guard that nobody takes is dropped, and so released.
         verdict.send(Ok(Guard::new(lease.clone())));

@@ -182,7 +182,8 @@ impl Attempts {
     /// Makes one attempt. Its clock has started at `since`.
     async fn make(&self, token: Token, since: Instant) -> Result<Guard, Error> {
         let claim = Claim::new(self.resources.clone(), token);
-        acquire::attempt(Lease::new(Arc::clone(&self.presence), claim, self.fenced, since), self.ttl).await
+        let lease = Lease::new(Arc::clone(&self.presence), claim, self.fenced, since);
+        acquire::attempt(&self.presence, lease, self.ttl).await
     }
 
     /// The lock was taken.

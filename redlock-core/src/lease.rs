@@ -272,7 +272,7 @@ impl Lease {
         self.0.changed.notify(usize::MAX.relaxed());
     }
 
-    /// A quorum granted: the lease is valid until `deadline`, or until the deadline it has, whichever is later. `false`
+    /// A quorum granted again: the lease is valid until `deadline`, or until the deadline it has, whichever is later. `false`
     /// when it was lost before.
     pub(crate) fn hold_until(&self, deadline: Instant, ttl: Ttl, now: Instant) -> bool {
         let granted = locked(&self.0.state).hold.grant(deadline, ttl, now);
@@ -283,8 +283,8 @@ impl Lease {
 
     /// Takes over the place that the lock was waited for in: others wait behind it until the lease is over.
     pub(crate) fn keep_place(&self, place: Place) {
+        place.hold_until(self.term().0);
         *locked(&self.0.place) = Some(place);
-        self.tell_queue();
     }
 
     /// Lets the next one of this process have its turn.

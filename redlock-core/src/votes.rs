@@ -111,11 +111,12 @@ impl<'a> Votes<'a> {
         self.claim.deadline(self.ttl)
     }
 
-    /// The lease is won: its votes are kept there, and those that are still to come are seen to.
-    pub(crate) fn into_stragglers(self) -> Stragglers<'a> {
+    /// The lease is won `now`, and held until the deadline. Its votes are kept there; those that are still to come are to be
+    /// seen to.
+    pub(crate) fn win(self, deadline: Instant, now: Instant) -> Stragglers<'a> {
         let Self { lease, ttl, limit, claim, confirmation, late } = self;
         let (claims, ballots) = claim.into_parts();
-        lease.keep_votes(ballots);
+        lease.win(deadline, ttl, now, ballots);
         let (confirmations, told) = confirmation.map(|round| round.into_parts()).unzip();
         let confirmations = confirmations.map(Box::new);
         let mut stragglers = Stragglers { lease, ttl, limit, claims, confirmations, late: Vec::new() };

@@ -5,12 +5,11 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::Duration;
 
 use redlock_core::{Claim, FencingToken, NodeError, Ttl, Vote};
 
 use crate::connection::{Command, Connection, Failure, Reply};
-use crate::options::Options;
+use crate::options::{Keys, Options};
 use crate::reply::{self, unanswered};
 use crate::script::{Over, Script, is_unknown, key};
 use crate::{commands, fence};
@@ -102,7 +101,7 @@ impl<'a> Asked<'a> {
 
     /// The key of a claim of one resource.
     fn key(&self) -> Cow<'a, [u8]> {
-        key(&self.options.key_prefix, &self.claim.resources()[0]) // a claim has at least one
+        key(&self.options.keys.prefix, &self.claim.resources()[0]) // a claim has at least one
     }
 
     fn script(&self) -> &'static Script {
@@ -120,7 +119,7 @@ impl<'a> Asked<'a> {
     fn over(&self) -> Over<'a> {
         match self.verb {
             Verb::Set | Verb::Acquire | Verb::Extend | Verb::Release => {
-                Over::claim(&self.options.key_prefix, self.claim, self.ttl)
+                Over::claim(&self.options.keys.prefix, self.claim, self.ttl)
             }
             Verb::AcquireFenced | Verb::Confirm | Verb::Refill => fence::over(self),
         }
@@ -139,9 +138,7 @@ struct Kept<P> {
     claim: Claim,
     ttl: Option<Ttl>,
     fence: Option<FencingToken>,
-    key_prefix: Arc<[u8]>,
-    fence_prefix: Arc<[u8]>,
-    fence_retention: Duration,
+    keys: Arc<Keys>,
     packed: P,
 }
 
@@ -168,17 +165,7 @@ impl<P: Clone> Last<P> {
 impl<P> Kept<P> {
     fn of(asked: &Asked<'_>, set_get: bool, packed: P) -> Self {
         let Asked { verb, claim, ttl, fence, options } = *asked;
-        Self {
-            verb,
-            set_get,
-            claim: claim.clone(),
-            ttl,
-            fence,
-            key_prefix: Arc::clone(&options.key_prefix),
-            fence_prefix: Arc::clone(&options.fence_prefix),
-            fence_retention: options.fence_retention,
-            packed,
-        }
+        Self { verb, set_get, claim: claim.clone(), ttl, fence, keys: Arc::clone(&options.keys), packed }
     }
 
     fn is(&self, asked: &Asked<'_>, set_get: bool) -> bool {
@@ -188,9 +175,7 @@ impl<P> Kept<P> {
             && self.claim == *claim
             && self.ttl == ttl
             && self.fence == fence
-            && self.key_prefix == options.key_prefix
-            && self.fence_prefix == options.fence_prefix
-            && self.fence_retention == options.fence_retention
+            && self.keys == options.keys
     }
 }
 
@@ -204,6 +189,7 @@ impl<P> std::fmt::Debug for Last<P> {
 #[cfg(test)]
 mod tests {
     use std::cell::RefCell;
+    use std::time::Duration;
 
     use redlock_core::{Resource, Resources, Token, TokioRuntime};
 

@@ -43,7 +43,7 @@ pub(crate) async fn inspect<C: Connection>(
     options: &Options,
     resource: &Resource,
 ) -> Result<Option<Holding>, NodeError> {
-    let over = || Over { keys: smallvec![key(&options.key_prefix, resource)], args: SmallVec::new() };
+    let over = || Over { keys: smallvec![key(&options.keys.prefix, resource)], args: SmallVec::new() };
     let mut reply = connection.call(over().call::<C>("EVALSHA", &INSPECT.sha)).await;
     if is_unknown(&reply) {
         let whole = over().call::<C>("EVAL", INSPECT.text);
@@ -59,7 +59,7 @@ pub(crate) async fn watch<C: Connection>(
     options: &Options,
     resource: &Resource,
 ) -> Result<Watch, NodeError> {
-    let key = key(&options.key_prefix, resource);
+    let key = key(&options.keys.prefix, resource);
     // Before the server is asked: its push may come with its reply.
     let changed = hub.watch(&key);
     let pair = [CACHING, Command::Other { name: "PTTL", args: &[&key] }];

@@ -30,10 +30,10 @@ pub(crate) const RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
 /// The keys of a claim and of its counters; its token, its TTL, how long the counters are kept, and its fencing token.
 pub(crate) fn over<'a>(asked: &Asked<'a>) -> Over<'a> {
     let Asked { claim, ttl, fence, options, .. } = *asked;
-    let mut over = Over::claim(&options.key_prefix, claim, ttl);
-    let counters = over.keys.iter().map(|key| Cow::Owned(counter(&options.fence_prefix, key)));
+    let mut over = Over::claim(&options.keys.prefix, claim, ttl);
+    let counters = over.keys.iter().map(|key| Cow::Owned(counter(&options.keys.fence_prefix, key)));
     over.keys.extend(counters.collect::<Vec<_>>());
-    let kept = ttl.map_or(0, Ttl::as_millis).saturating_add(millis(options.fence_retention));
+    let kept = ttl.map_or(0, Ttl::as_millis).saturating_add(millis(options.keys.fence_retention));
     over.args.push(number(kept.min(LONGEST)));
     over.args.extend(fence.map(|fence| number(fence.as_u64())));
     over

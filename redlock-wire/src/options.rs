@@ -13,9 +13,15 @@ use crate::fence;
 #[must_use = "options do nothing until nodes are made with them"]
 pub struct Options {
     pub(crate) runtime: Arc<dyn Runtime>,
-    pub(crate) key_prefix: Arc<[u8]>,
     pub(crate) connect_timeout: Duration,
-    pub(crate) fence_prefix: Arc<[u8]>,
+    pub(crate) keys: Arc<Keys>,
+}
+
+/// What keys are made with. Shared, so that it is compared by its address, as long as it is the same.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Keys {
+    pub(crate) prefix: Box<[u8]>,
+    pub(crate) fence_prefix: Box<[u8]>,
     pub(crate) fence_retention: Duration,
 }
 
@@ -26,13 +32,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_millis(300);
 impl Options {
     /// Starts with a runtime, which the nodes' connections and tasks live in.
     pub fn new(runtime: Arc<dyn Runtime>) -> Self {
-        Self {
-            runtime,
-            key_prefix: [].into(),
-            connect_timeout: CONNECT_TIMEOUT,
-            fence_prefix: fence::PREFIX.into(),
-            fence_retention: fence::RETENTION,
-        }
+        let keys =
+            Keys { prefix: [].into(), fence_prefix: fence::PREFIX.into(), fence_retention: fence::RETENTION };
+        Self { runtime, connect_timeout: CONNECT_TIMEOUT, keys: Arc::new(keys) }
     }
 
     /// Starts with tokio: whichever tokio runtime a node is first used in.
@@ -50,7 +52,7 @@ impl Options {
     /// Puts `prefix` before the name of every resource to make its key. Nothing if not set: other Redlock
     /// implementations then exclude us and are excluded by us. Its bytes are not necessarily text.
     pub fn key_prefix(mut self, prefix: impl AsRef<[u8]>) -> Self {
-        self.key_prefix = prefix.as_ref().into();
+        Arc::make_mut(&mut self.keys).prefix = prefix.as_ref().into();
         self
     }
 
@@ -68,7 +70,7 @@ impl Options {
     /// fenced locks must have the same, and it should hold no braces: they are what keeps a counter in the hash slot of
     /// its resource.
     pub fn fence_prefix(mut self, prefix: impl AsRef<[u8]>) -> Self {
-        self.fence_prefix = prefix.as_ref().into();
+        Arc::make_mut(&mut self.keys).fence_prefix = prefix.as_ref().into();
         self
     }
 
@@ -79,7 +81,7 @@ impl Options {
     /// begins anew with the server's time, which is beyond every number it has given out, unless clocks
     /// differ, or were set back, by more than that time.
     pub fn fence_retention(mut self, retention: Duration) -> Self {
-        self.fence_retention = retention.max(Duration::from_secs(60));
+        Arc::make_mut(&mut self.keys).fence_retention = retention.max(Duration::from_secs(60));
         self
     }
 
@@ -93,10 +95,10 @@ impl fmt::Debug for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Options")
             .field("runtime", &self.runtime)
-            .field("key_prefix", &self.key_prefix.escape_ascii().to_string())
+            .field("key_prefix", &self.keys.prefix.escape_ascii().to_string())
             .field("connect_timeout", &self.connect_timeout)
-            .field("fence_prefix", &self.fence_prefix.escape_ascii().to_string())
-            .field("fence_retention", &self.fence_retention)
+            .field("fence_prefix", &self.keys.fence_prefix.escape_ascii().to_string())
+            .field("fence_retention", &self.keys.fence_retention)
             .finish()
     }
 }

@@ -33,13 +33,15 @@ const ALONE: usize = 4;
 
 /// What has not been handed to the client of one connection yet.
 pub(crate) struct Outbox<P> {
-    /// Requests that have not ended, in here or at the client.
-    under_way: AtomicUsize,
+    /// Requests that went by themselves and have not ended.
+    alone: AtomicUsize,
     state: Mutex<State<P>>,
 }
 
 struct State<P> {
     waiting: Vec<Batch<P>>,
+    /// Requests in batches that have not ended.
+    batched: usize,
     /// Batches that the driver has taken, and not handed to the client yet.
     taken: usize,
     /// To be woken when there is something to take.
@@ -50,8 +52,8 @@ struct State<P> {
 
 impl<P> Default for Outbox<P> {
     fn default() -> Self {
-        let state = State { waiting: Vec::new(), taken: 0, driver: None, closed: false };
-        Self { under_way: AtomicUsize::new(0), state: Mutex::new(state) }
+        let state = State { waiting: Vec::new(), batched: 0, taken: 0, driver: None, closed: false };
+        Self { alone: AtomicUsize::new(0), state: Mutex::new(state) }
     }
 }
 
@@ -67,9 +69,11 @@ impl<P> Outbox<P> {
         if !C::BATCHES {
             return connection.call(request).await;
         }
-        let _under_way = UnderWay::one_more(&self.under_way);
         match lazy(|cx| self.put(request, cx.waker())).await {
-            Found::Alone(request) => connection.call(request).await,
+            Found::Alone(request) => {
+                let _ending = Ending(&self.alone);
+                connection.call(request).await
+            }
             Found::Answer(answer) => answer.await,
         }
     }
@@ -77,12 +81,14 @@ impl<P> Outbox<P> {
     fn put(&self, request: P, waker: &Waker) -> Found<P> {
         let mut state = self.state();
         let is_first = state.waiting.is_empty() && state.taken == 0;
-        if state.closed || is_first && self.under_way.load(Ordering::Relaxed) <= ALONE {
+        if state.closed || is_first && self.alone.load(Ordering::Relaxed) + state.batched < ALONE {
+            self.alone.fetch_add(1, Ordering::Relaxed);
             return Found::Alone(request);
         }
         if state.waiting.last().is_none_or(Batch::is_full) {
             state.waiting.push(Batch::default());
         }
+        state.batched += 1;
         let last = state.waiting.len() - 1;
         let answer = state.waiting[last].push(request, waker);
         let driver = state.driver.take();
@@ -117,6 +123,7 @@ impl<P> Outbox<P> {
     }
 
     async fn send<C: Connection<Packed = P>>(&self, connection: &C, batch: Batch<P>) {
+        let count = batch.len();
         let (requests, sealed) = batch.seal();
         let nothing_left = requests.is_empty();
         let mut outcome = pin!(connection.pipeline(requests));
@@ -128,6 +135,7 @@ impl<P> Outbox<P> {
             Some(outcome) => sealed.tell(outcome),
             None => sealed.tell_when_there(outcome).await,
         }
+        self.state().batched -= count;
     }
 
     fn state(&self) -> MutexGuard<'_, State<P>> {
@@ -141,17 +149,10 @@ enum Found<P> {
     Answer(Answer),
 }
 
-/// A request that has not ended.
-struct UnderWay<'a>(&'a AtomicUsize);
+/// A request that went by itself, until it has ended.
+struct Ending<'a>(&'a AtomicUsize);
 
-impl<'a> UnderWay<'a> {
-    fn one_more(counter: &'a AtomicUsize) -> Self {
-        counter.fetch_add(1, Ordering::Relaxed);
-        Self(counter)
-    }
-}
-
-impl Drop for UnderWay<'_> {
+impl Drop for Ending<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

@@ -69,8 +69,12 @@ impl<P> Default for Batch<P> {
 }
 
 impl<P> Batch<P> {
+    pub(super) fn len(&self) -> usize {
+        self.requests.len()
+    }
+
     pub(super) fn is_full(&self) -> bool {
-        self.requests.len() >= FULL
+        self.len() >= FULL
     }
 
     /// The task of this waker waits for the answer.
