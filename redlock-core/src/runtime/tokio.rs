@@ -3,7 +3,7 @@
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use futures_channel::oneshot;
+use event_listener::Event;
 use tokio::runtime::{Builder, Handle};
 use tokio::time::sleep;
 
@@ -97,16 +97,13 @@ impl Runtime for TokioRuntime {
         if Handle::try_current().is_ok() {
             return Box::pin(sleep(duration));
         }
-        let (done, woken) = oneshot::channel();
+        let over = Event::new();
+        let woken = over.listen();
         std::thread::spawn(move || {
             std::thread::sleep(duration);
-            // Nobody waits any more: nothing to say.
-            let _ = done.send(());
+            over.notify(usize::MAX);
         });
-        Box::pin(async {
-            // The thread ends only by sending.
-            let _ = woken.await;
-        })
+        Box::pin(woken)
     }
 
     fn spawn(&self, future: BoxFuture<()>) {

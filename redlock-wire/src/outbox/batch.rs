@@ -1,12 +1,10 @@
 //! Requests that go as one, and what each of them gets.
 
 use std::future::{Future, poll_fn};
-use std::iter;
 use std::mem;
 use std::pin::Pin;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use super::LOST;
@@ -23,7 +21,7 @@ pub(super) struct Batch<P> {
 
 /// A batch that goes. Dropped, its requests are taken to be sent and to have no reply.
 pub(super) struct Sealed {
-    /// Those of its requests, until they are answered.
+    /// Those of its requests, in their order.
     places: Vec<usize>,
     board: Arc<Board>,
 }
@@ -41,25 +39,19 @@ pub(super) struct Answer {
 /// Whatever may run foreign code, to wake a task or to drop a waker, is done when the lock is no longer held.
 #[derive(Default)]
 struct Board {
-    /// Whether the batch was answered: from then on nothing changes but by who takes an answer.
-    told: AtomicBool,
-    places: Mutex<Places>,
+    /// By place. Read without a lock: most who look find nothing yet.
+    outcome: OnceLock<Result<Vec<Reply>, Failure>>,
+    waiters: Mutex<Waiters>,
 }
 
 #[derive(Default)]
-struct Places {
-    places: Vec<Place>,
-    /// How many are waited for.
-    awaited: usize,
-    /// To be woken when none is.
+struct Waiters {
+    /// By place; none where nobody waits any more.
+    wakers: Vec<Option<Waker>>,
+    /// How many wait.
+    count: usize,
+    /// To be woken when none does.
     sender: Option<Waker>,
-}
-
-enum Place {
-    Open(Waker),
-    Answered(Result<Reply, Failure>),
-    /// Nobody waits for an answer.
-    Left,
 }
 
 impl<P> Default for Batch<P> {
@@ -79,31 +71,29 @@ impl<P> Batch<P> {
 
     /// The task of this waker waits for the answer.
     pub(super) fn push(&mut self, request: P, waker: &Waker) -> Answer {
-        let mut places = self.board.places();
-        let place = places.places.len();
-        places.places.push(Place::Open(waker.clone()));
-        places.awaited += 1;
+        let (place, board) = (self.len(), Arc::clone(&self.board));
         self.requests.push(request);
-        Answer { board: Arc::clone(&self.board), place, waiting: Task::of(waker) }
+        let mut waiters = self.board.waiters();
+        waiters.wakers.push(Some(waker.clone()));
+        waiters.count += 1;
+        Answer { board, place, waiting: Task::of(waker) }
     }
 
     /// What is to be sent: the requests that are still waited for.
     pub(super) fn seal(mut self) -> (Vec<P>, Sealed) {
         let (requests, board) = (mem::take(&mut self.requests), Arc::clone(&self.board));
-        let places = board.places();
-        let open = requests.into_iter().enumerate().filter(|(place, _)| places.is_open(*place));
-        let (open, requests) = open.unzip();
-        drop(places);
-        (requests, Sealed { places: open, board })
+        let waiters = board.waiters();
+        let awaited = requests.into_iter().enumerate().filter(|(place, _)| waiters.wakers[*place].is_some());
+        let (places, requests) = awaited.unzip();
+        drop(waiters);
+        (requests, Sealed { places, board })
     }
 }
 
 impl<P> Drop for Batch<P> {
     fn drop(&mut self) {
         if !self.requests.is_empty() {
-            let sealed =
-                Sealed { places: (0..self.requests.len()).collect(), board: Arc::clone(&self.board) };
-            sealed.tell(Err(Failure::not_sent(LOST)));
+            self.board.tell(Err(Failure::not_sent(LOST)));
         }
     }
 }
@@ -124,72 +114,69 @@ impl Sealed {
         }
     }
 
-    pub(super) fn tell(mut self, outcome: Result<Vec<Reply>, Failure>) {
-        match outcome {
-            Ok(replies) if replies.len() == self.places.len() => self.answer(replies.into_iter().map(Ok)),
-            Ok(_) => self.fail(&Failure::maybe_sent("the replies are not as many as the requests")),
-            Err(failure) => self.fail(&failure),
-        }
+    pub(super) fn tell(self, outcome: Result<Vec<Reply>, Failure>) {
+        self.board.tell(match outcome {
+            Ok(replies) if replies.len() == self.places.len() => Ok(self.by_place(replies)),
+            Ok(_) => Err(Failure::maybe_sent("the replies are not as many as the requests")),
+            Err(failure) => Err(failure),
+        });
     }
 
-    fn fail(&mut self, failure: &Failure) {
-        self.answer(iter::repeat_with(|| Err(failure.clone())));
-    }
-
-    /// Answers the requests in their order.
-    fn answer(&mut self, answers: impl Iterator<Item = Result<Reply, Failure>>) {
-        let asked = mem::take(&mut self.places);
-        let mut wakers = Vec::with_capacity(asked.len());
-        let mut places = self.board.places();
-        for (place, answer) in asked.into_iter().zip(answers) {
-            wakers.extend(places.answer(place, answer));
+    /// With something in the places of the requests that were not sent, since nobody looks there.
+    fn by_place(&self, replies: Vec<Reply>) -> Vec<Reply> {
+        let count = self.places.last().map_or(0, |last| last + 1);
+        if count == replies.len() {
+            return replies;
         }
-        self.board.told.store(true, Ordering::Release);
-        drop(places);
-        wakers.into_iter().for_each(Waker::wake);
+        let mut by_place = vec![Reply::Nil; count];
+        for (place, reply) in self.places.iter().zip(replies) {
+            by_place[*place] = reply;
+        }
+        by_place
     }
 }
 
 impl Drop for Sealed {
     fn drop(&mut self) {
-        if !self.places.is_empty() {
-            self.fail(&Failure::maybe_sent(LOST));
+        if self.board.outcome.get().is_none() {
+            self.board.tell(Err(Failure::maybe_sent(LOST)));
         }
     }
 }
 
 impl Board {
-    fn places(&self) -> MutexGuard<'_, Places> {
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    fn waiters(&self) -> MutexGuard<'_, Waiters> {
+        self.waiters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has no effect when there is an outcome already.
+    fn tell(&self, outcome: Result<Vec<Reply>, Failure>) {
+        // Before the wakers are taken: whoever comes too late to be woken finds it.
+        if self.outcome.set(outcome).is_ok() {
+            let wakers = mem::take(&mut self.waiters().wakers);
+            wakers.into_iter().flatten().for_each(Waker::wake);
+        }
+    }
+
+    /// What a request gets, if that is known.
+    fn answer(&self, place: usize) -> Poll<Result<Reply, Failure>> {
+        match self.outcome.get() {
+            None => Poll::Pending,
+            Some(Ok(replies)) => Poll::Ready(Ok(replies[place].clone())),
+            Some(Err(failure)) => Poll::Ready(Err(failure.clone())),
+        }
     }
 
     /// Whether nobody waits any more. Otherwise the task is woken when that is so.
     fn is_left_to(&self, cx: &Context<'_>) -> bool {
-        let mut places = self.places();
-        if places.awaited == 0 {
+        let mut waiters = self.waiters();
+        if waiters.count == 0 {
             return true;
         }
-        let before = places.sender.replace(cx.waker().clone());
-        drop(places);
+        let before = waiters.sender.replace(cx.waker().clone());
+        drop(waiters);
         drop(before);
         false
-    }
-}
-
-impl Places {
-    fn is_open(&self, place: usize) -> bool {
-        matches!(self.places[place], Place::Open(_))
-    }
-
-    /// Answers a request, and says who is to be told.
-    fn answer(&mut self, place: usize, answer: Result<Reply, Failure>) -> Option<Waker> {
-        if !self.is_open(place) {
-            return None;
-        }
-        match mem::replace(&mut self.places[place], Place::Answered(answer)) {
-            Place::Open(waker) => Some(waker),
-            Place::Answered(_) | Place::Left => None,
-        }
     }
 }
 
@@ -209,40 +196,37 @@ impl Task {
 impl Future for Answer {
     type Output = Result<Reply, Failure>;
 
-    /// Not to be polled again once it is ready. Polled without reason, as most polls are, it takes no lock.
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let answer = self.board.answer(self.place);
         let task = Task::of(cx.waker());
-        // Its waker is on the board until the batch is answered, so nobody else has the same.
-        if self.waiting == task && !self.board.told.load(Ordering::Acquire) {
-            return Poll::Pending;
+        // The waker is kept until there is an outcome, so nobody else has the same.
+        if answer.is_ready() || self.waiting == task {
+            return answer;
         }
-        let mut places = self.board.places();
-        let place = &mut places.places[self.place];
-        let next = match place {
-            Place::Open(_) => Place::Open(cx.waker().clone()),
-            Place::Answered(_) | Place::Left => Place::Left,
+        let mut waiters = self.board.waiters();
+        // Whoever tells takes the wakers behind the outcome: now there is one, or this waker will be seen.
+        let Some(waker) = waiters.wakers.get_mut(self.place) else {
+            drop(waiters);
+            return self.board.answer(self.place);
         };
-        let before = mem::replace(place, next);
-        drop(places);
+        let before = waker.replace(cx.waker().clone());
+        drop(waiters);
+        drop(before);
         self.waiting = task;
-        match before {
-            Place::Answered(answer) => Poll::Ready(answer),
-            Place::Open(_) | Place::Left => Poll::Pending,
-        }
+        Poll::Pending
     }
 }
 
 impl Drop for Answer {
     fn drop(&mut self) {
-        // Nobody waits for what goes with the board.
-        if self.board.told.load(Ordering::Acquire) {
+        if self.board.outcome.get().is_some() {
             return;
         }
-        let mut places = self.board.places();
-        let before = mem::replace(&mut places.places[self.place], Place::Left);
-        places.awaited -= 1;
-        let sender = if places.awaited == 0 { places.sender.take() } else { None };
-        drop(places);
+        let mut waiters = self.board.waiters();
+        let before = waiters.wakers.get_mut(self.place).and_then(Option::take);
+        waiters.count -= 1;
+        let sender = if waiters.count == 0 { waiters.sender.take() } else { None };
+        drop(waiters);
         drop(before);
         if let Some(sender) = sender {
             sender.wake();
