@@ -206,6 +206,8 @@ pub trait LockNode: Send + Sync + 'static {
     }
 
     /// Which server this has turned out to be, where the backend can tell. Nodes with the same identity count as one.
+    ///
+    /// Asked with every vote, so it should be a number that is there.
     fn server(&self) -> Option<ServerId> {
         None
     }
@@ -319,13 +321,13 @@ impl fmt::Debug for Watch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ConnectionId(pub u64);
 
-/// What tells a server from all others: 64 bits that stand for whatever it is known by, such as the `run_id` of Redis. Two
-/// servers have the same by chance once in 10^19 times, and would then have one vote between them: that is the safe side.
+/// What tells a server from all others: a number that stands for whatever it is known by, such as the `run_id` of Redis.
+/// Two servers have the same by chance once in 10^19 times, and would then have one vote between them: that is the safe side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ServerId(NonZeroU64);
 
 impl ServerId {
-    /// The identity of a server that is known by this. Text makes the same in every process of one release of Rust.
+    /// The identity of a server that is known by this text. It means something within this process only.
     pub fn new(known_by: impl AsRef<str>) -> Self {
         let mut hasher = DefaultHasher::new();
         known_by.as_ref().hash(&mut hasher);
