@@ -31,12 +31,10 @@ impl<T> Verdict<T> {
         self.0.canceled.load(Ordering::Acquire)
     }
 
-    /// Dropped, where nobody waits for it.
+    /// Dropped with the desk, where nobody waits for it.
     pub(crate) fn send(self, verdict: T) {
-        if !self.is_canceled() {
-            *locked(&self.0.verdict) = Some(verdict);
-            self.0.told.store(true, Ordering::Release);
-        }
+        *locked(&self.0.verdict) = Some(verdict);
+        self.0.told.store(true, Ordering::Release);
     }
 }
 
@@ -58,9 +56,10 @@ where
 {
     let (verdict, told, canceled) = (Mutex::new(None), AtomicBool::new(false), AtomicBool::new(false));
     let desk = Arc::new(Desk { verdict, told, canceled });
-    let (ticket, work) = (shared.ticket(), work(Verdict(Arc::clone(&desk))));
+    let outstanding = (work(Verdict(Arc::clone(&desk))), shared.ticket());
     let work: BoxFuture<()> = Box::pin(async move {
-        let _ticket = ticket;
+        // In this order also where it is dropped before its first poll: it counts until nothing is left of it.
+        let (work, _ticket) = outstanding;
         work.await;
     });
     Driven { work: Some(work), begun: false, desk, shared: Arc::clone(shared) }
@@ -101,6 +100,71 @@ impl<T> Drop for Driven<T> {
             if let Some(work) = self.work.take() {
                 self.shared.runtime.spawn(work);
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+    use std::task::Waker;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::clock::Instant;
+    use crate::decide::validity::DriftFactor;
+    use crate::runtime::Runtime;
+    use crate::shared::Settings;
+
+    /// A runtime that has ended: what it is given it drops.
+    #[derive(Debug)]
+    struct Over;
+
+    impl Runtime for Over {
+        fn now(&self) -> Instant {
+            Instant::ORIGIN
+        }
+
+        fn sleep(&self, _: Duration) -> BoxFuture<()> {
+            Box::pin(pending())
+        }
+
+        fn spawn(&self, _: BoxFuture<()>) {}
+    }
+
+    /// Notes when it is dropped whether anything is outstanding.
+    struct Last(Arc<Shared>, Arc<AtomicBool>);
+
+    impl Drop for Last {
+        fn drop(&mut self) {
+            self.1.store(self.0.is_idle(), Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn work_counts_until_nothing_is_left_of_it() {
+        let settings = Settings {
+            node_timeout: Duration::ZERO,
+            retry_delay: Duration::ZERO,
+            local_queue: false,
+            drift: DriftFactor::new(0.01).unwrap(),
+            owner: None,
+        };
+        let shared = Arc::new(Shared::new(Vec::new(), Arc::new(Over), settings));
+        for begun in [false, true] {
+            let idle = Arc::new(AtomicBool::new(false));
+            let last = Last(Arc::clone(&shared), Arc::clone(&idle));
+            let mut driven = drive(&shared, |verdict: Verdict<()>| async move {
+                let _kept = (last, verdict);
+                pending::<()>().await;
+            });
+            if begun {
+                let waker = Waker::noop();
+                assert!(Pin::new(&mut driven).poll(&mut Context::from_waker(waker)).is_pending());
+            }
+            driven.in_background();
+            assert!(!idle.load(Ordering::Relaxed), "begun: {begun}");
+            assert!(shared.is_idle());
         }
     }
 }

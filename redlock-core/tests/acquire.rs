@@ -22,6 +22,20 @@ fn minority_of_hung_nodes_does_not_delay_acquire() {
 }
 
 #[test]
+fn votes_that_come_late_are_seen_on_the_lease() {
+    with_five(async |world| {
+        world.nodes[0].inject(Fault::delay(50 * MS).on(Operation::Acquire));
+        world.nodes[1].inject(Fault::hang());
+        let guard = world.redlock.lock("a", TTL).await.unwrap();
+        world.sleep(NODE_TIMEOUT + MS).await;
+        let votes = guard.votes();
+        assert!(matches!(votes[0].outcome(), Outcome::Granted), "{}", votes[0]);
+        assert!(matches!(votes[1].outcome(), Outcome::TimedOut), "{}", votes[1]);
+        assert_eq!((50 * MS, NODE_TIMEOUT), (votes[0].latency(), votes[1].latency()));
+    });
+}
+
+#[test]
 fn majority_of_hung_nodes_fails_at_the_node_timeout() {
     with_five(async |world| {
         world.nodes[..3].iter().for_each(|node| node.inject(Fault::hang()));

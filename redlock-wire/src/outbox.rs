@@ -88,9 +88,9 @@ impl<P> Outbox<P> {
         if state.waiting.last().is_none_or(Batch::is_full) {
             state.waiting.push(Batch::default());
         }
-        state.batched += 1;
         let last = state.waiting.len() - 1;
         let answer = state.waiting[last].push(request, waker);
+        state.batched += 1;
         let driver = state.driver.take();
         drop(state);
         if let Some(driver) = driver {

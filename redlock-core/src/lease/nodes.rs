@@ -20,13 +20,12 @@ impl Lease {
         locked(&self.0.state).traces.iter().any(|trace| trace.is_in_flight())
     }
 
-    /// A quorum granted, for the first time: the lease is valid until `deadline`. Its votes are kept as they are now.
+    /// A quorum granted, for the first time: the lease is valid until `deadline`. Its votes are kept as they are now. Nobody
+    /// listens yet.
     pub(crate) fn win(&self, deadline: Instant, ttl: Ttl, now: Instant, ballots: Ballots) {
         let mut state = locked(&self.0.state);
         state.hold.grant(deadline, ttl, now);
         state.ballots = Some(ballots);
-        drop(state);
-        self.notify();
     }
 
     /// The outcome of a write that was begun on a node has become known, or has become unknowable.

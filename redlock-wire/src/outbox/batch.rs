@@ -30,7 +30,7 @@ pub(super) struct Sealed {
 pub(super) struct Answer {
     board: Arc<Board>,
     place: usize,
-    /// Who is woken when the batch is answered.
+    /// Whose waker is kept, to be woken when the batch is answered.
     waiting: Task,
 }
 
@@ -71,12 +71,14 @@ impl<P> Batch<P> {
 
     /// The task of this waker waits for the answer.
     pub(super) fn push(&mut self, request: P, waker: &Waker) -> Answer {
-        let (place, board) = (self.len(), Arc::clone(&self.board));
+        let (place, board, waker) = (self.len(), Arc::clone(&self.board), waker.clone());
+        let waiting = Task::of(&waker);
         self.requests.push(request);
         let mut waiters = self.board.waiters();
-        waiters.wakers.push(Some(waker.clone()));
+        waiters.wakers.push(Some(waker));
         waiters.count += 1;
-        Answer { board, place, waiting: Task::of(waker) }
+        drop(waiters);
+        Answer { board, place, waiting }
     }
 
     /// What is to be sent: the requests that are still waited for.
@@ -180,7 +182,8 @@ impl Board {
     }
 }
 
-/// What tells a waker from the others that are there at the same time.
+/// What tells a waker from the others that are there at the same time. Of one that is kept: others that are equal to it may lie
+/// elsewhere, and make room for another task's.
 #[derive(PartialEq, Eq)]
 struct Task {
     data: usize,
@@ -198,18 +201,19 @@ impl Future for Answer {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let answer = self.board.answer(self.place);
-        let task = Task::of(cx.waker());
         // The waker is kept until there is an outcome, so nobody else has the same.
-        if answer.is_ready() || self.waiting == task {
+        if answer.is_ready() || self.waiting == Task::of(cx.waker()) {
             return answer;
         }
+        let next = cx.waker().clone();
+        let task = Task::of(&next);
         let mut waiters = self.board.waiters();
         // Whoever tells takes the wakers behind the outcome: now there is one, or this waker will be seen.
         let Some(waker) = waiters.wakers.get_mut(self.place) else {
             drop(waiters);
             return self.board.answer(self.place);
         };
-        let before = waker.replace(cx.waker().clone());
+        let before = waker.replace(next);
         drop(waiters);
         drop(before);
         self.waiting = task;

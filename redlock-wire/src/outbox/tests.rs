@@ -1,8 +1,9 @@
 //! The outbox over a client that notes what it is given.
 
 use std::future::{Future, poll_fn};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::task::Poll;
+use std::task::{Context, Poll, Wake, Waker};
 
 use event_listener::Event;
 use futures_util::FutureExt;
@@ -313,4 +314,56 @@ async fn nobody_waits_for_what_a_driver_has_taken_and_not_sent() {
     let (maybe, no) = outcomes.split_at(sent);
     assert_eq!(vec![Err(Sent::Maybe); sent], maybe);
     assert_eq!(vec![Err(Sent::No); 4 * FULL - sent], no);
+}
+
+/// How often a task was woken.
+#[derive(Default)]
+struct Woken(AtomicUsize);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[tokio::test]
+async fn whoever_has_polled_last_is_woken_and_nobody_else() {
+    for polled_by in [&[0][..], &[0, 0], &[0, 1], &[0, 1, 1], &[0, 1, 0], &[0, 1, 2, 0, 1]] {
+        let world = World::default();
+        let _few = world.few();
+        world.drive().await;
+        let tasks: [Arc<Woken>; 3] = Default::default();
+        let mut call = Box::pin(world.0.outbox.call(&world, 1));
+        for task in polled_by {
+            let waker = Waker::from(Arc::clone(&tasks[*task]));
+            assert!(call.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+            yield_now().await;
+        }
+        world.is(Outcome::Replies).await;
+        let woken = tasks.each_ref().map(|task| task.0.load(Ordering::Relaxed));
+        let mut last = [0; 3];
+        last[polled_by[polled_by.len() - 1]] = 1;
+        assert_eq!(last, woken, "polled by {polled_by:?}");
+        assert_eq!(Some(Ok(Reply::Int(1))), call.now_or_never().map(|outcome| outcome.map_err(|f| f.sent)));
+    }
+}
+
+#[tokio::test]
+async fn those_that_have_gone_as_one_count_until_they_have_ended() {
+    let world = World::default();
+    world.drive().await;
+    let few = world.few();
+    let together = world.calls([1; ALONE]);
+    yield_now().await;
+    drop(few);
+    let _another = world.call(2);
+    yield_now().await;
+    assert_eq!(2, world.pipelines(), "it has not gone by itself");
+
+    drop(together);
+    yield_now().await;
+    assert_eq!(1, world.pipelines());
+    let _alone = world.call(3);
+    yield_now().await;
+    assert_eq!(1, world.pipelines());
 }
