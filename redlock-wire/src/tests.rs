@@ -236,6 +236,17 @@ async fn requests_given_up_within_moments_say_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn three_requests_given_up_in_a_short_time_are_no_silence() {
+    let (fake, node) = node();
+    lock(&node).await.unwrap();
+    fake.is(|mood| mood.answers = false);
+    for _ in 0..3 {
+        assert!(timeout(Duration::from_millis(50), lock(&node)).await.is_err());
+        assert_eq!(Some(ConnectionId(1)), node.connection());
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_script_that_the_server_has_lost_is_sent_along() {
     let (fake, node) = node();
     lock(&node).await.unwrap();

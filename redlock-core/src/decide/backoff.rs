@@ -192,6 +192,17 @@ mod tests {
     }
 
     #[test]
+    fn attempts_that_the_nodes_brought_about_are_not_counted() {
+        let mut backoff = Backoff::new(Patience { attempts: Some(2), ..patience(1_000) });
+        for _ in 0..10 {
+            assert!(backoff.after(Setback::Contended, START, 0).is_some());
+            backoff.came_early();
+        }
+        assert!(backoff.after(Setback::Contended, START, 0).is_some());
+        assert_eq!(None, backoff.after(Setback::Contended, START, 0));
+    }
+
+    #[test]
     fn three_unusable_rounds_in_a_row_are_enough() {
         use Setback::{Contended, Unusable};
         let mut backoff = Backoff::new(Patience { until: None, ..patience(0) });

@@ -95,6 +95,7 @@ mod tests {
         let mut fence = Fence::new(token(7), 3);
         assert!(fence.counted(0, token(6)), "to be told");
         assert!(!fence.counted(1, token(7)), "counts already");
+        assert_eq!(3, fence.may_count());
         assert!(!fence.counted(2, token(8)), "lost for this lease");
         assert_eq!(2, fence.may_count());
         assert!(fence.counted(2, token(1)));

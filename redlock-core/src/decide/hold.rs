@@ -231,9 +231,11 @@ mod tests {
         assert!(again.grant(at(19_898), ttl(10_000), at(9_697)));
         assert_eq!(LeaseState::Held, again.state(at(9_698)));
 
-        hold.doubt(Doubt::Abandoned, at(4_000));
-        assert_eq!(LeaseState::Uncertain, hold.state(at(5_000)));
-        assert_eq!(LeaseState::Lost(Loss::Expired), hold.state(at(9_698)));
+        for (doubt, loss) in [(Doubt::Superseded, Loss::Superseded), (Doubt::Abandoned, Loss::Expired)] {
+            hold.doubt(doubt, at(4_000));
+            assert_eq!(LeaseState::Uncertain, hold.state(at(9_697)));
+            assert_eq!(LeaseState::Lost(loss), hold.state(at(9_698)));
+        }
     }
 
     #[test]

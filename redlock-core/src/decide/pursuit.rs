@@ -247,6 +247,7 @@ mod tests {
     #[test]
     fn what_another_process_wrote_may_be_there_and_may_still_come() {
         let foreign = || Trace::foreign().pursue();
+        assert!(foreign().is_written());
         assert_ne!(Next::Done, foreign().answered(answer(true, A, 0), TIMEOUT), "a refill may come behind");
         assert_ne!(Next::Done, foreign().answered(answer(false, A, 0), TIMEOUT));
         assert_eq!(Next::Again(at(0)), foreign().failed(at(0)));

@@ -135,6 +135,34 @@ mod tests {
     }
 
     #[test]
+    fn who_is_next_hears_of_an_earlier_end_alone() {
+        let mut queue = Queue::default();
+        queue.ask(1, at(0), || 1);
+        queue.ask(2, at(0), || 2);
+        let told = [20, 20, 30, 10].map(|until| queue.hold_until(1, at(until)));
+        assert_eq!([Some(2), None, None, Some(2)], told);
+    }
+
+    #[test]
+    fn a_queue_is_idle_when_nobody_has_the_turn_or_waits_and_unused_when_all_have_left() {
+        let mut queue = Queue::default();
+        let see = |queue: &Queue<u64>| (queue.is_idle(at(10)), queue.is_unused());
+        assert_eq!((true, true), see(&queue));
+        queue.ask(1, at(0), || 1);
+        assert_eq!((false, false), see(&queue));
+        queue.hold_until(1, at(11));
+        assert_eq!((false, false), see(&queue));
+        queue.hold_until(1, at(10));
+        assert_eq!((true, false), see(&queue), "over, and not left");
+        queue.ask(2, at(9), || 2);
+        assert_eq!((false, false), see(&queue), "somebody waits");
+        queue.leave(1);
+        assert_eq!((false, false), see(&queue));
+        queue.leave(2);
+        assert_eq!((true, true), see(&queue));
+    }
+
+    #[test]
     fn others_may_try_first_every_sixteenth_time_in_a_row() {
         let mut queue = Queue::default();
         queue.ask(0, at(0), || 0);
