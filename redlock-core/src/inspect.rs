@@ -130,7 +130,6 @@ async fn everywhere(shared: Arc<Shared>, resource: Resource, verdict: Verdict<Re
     while let Some((index, ending)) = calls.next().await {
         ballots.cast(index, ending.into(), Operation::Inspect, calls.seen(), &shared);
         if let Some(result) = verdict.as_ref().and_then(|_| result(&resource, &ballots, &shared)) {
-            // Whoever asked may have gone away.
             if let Some(verdict) = verdict.take() {
                 verdict.send(result);
             }

@@ -182,8 +182,8 @@ impl Board {
     }
 }
 
-/// What tells a waker from the others that are there at the same time. Of one that is kept: others that are equal to it may lie
-/// elsewhere, and make room for another task's.
+/// What tells a waker from the others that are there at the same time: its address. Always that of a clone that is kept, since
+/// the one that was passed may lie in its executor's frame, where another task's lies next.
 #[derive(PartialEq, Eq)]
 struct Task {
     data: usize,
