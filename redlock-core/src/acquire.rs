@@ -18,6 +18,7 @@ use crate::decide::tally::{Cause, Decision};
 use crate::error::{Error, ErrorKind};
 use crate::guard::Guard;
 use crate::lease::Lease;
+use crate::limiter::Permit;
 use crate::observe;
 use crate::release::Undoing;
 use crate::shared::Shared;
@@ -25,10 +26,15 @@ use crate::ttl::Ttl;
 use crate::votes::{Stragglers, Voted, Votes};
 
 /// Makes one attempt at a lease that no other attempt is for.
-pub(crate) async fn attempt(shared: &Arc<Shared>, lease: Lease, ttl: Ttl) -> Result<Guard, Error> {
+pub(crate) async fn attempt(
+    shared: &Arc<Shared>,
+    lease: Lease,
+    ttl: Ttl,
+    permit: Permit,
+) -> Result<Guard, Error> {
     shared.resume_chases();
     let span = observe::attempt(&lease);
-    let work = drive(shared, |verdict| everywhere(lease, ttl, verdict).instrument(span));
+    let work = drive(shared, |verdict| everywhere(lease, ttl, permit, verdict).instrument(span));
     // Asked once the work counts as outstanding: whoever closes either sees it or is seen.
     if shared.is_closed() {
         return Err(Error::closed());
@@ -36,9 +42,11 @@ pub(crate) async fn attempt(shared: &Arc<Shared>, lease: Lease, ttl: Ttl) -> Res
     work.await
 }
 
-/// Asks all nodes, tells the verdict as soon as it is certain, and sees to every node that answers later.
-async fn everywhere(lease: Lease, ttl: Ttl, verdict: Verdict<Result<Guard, Error>>) {
+/// Asks all nodes, tells the verdict as soon as it is certain, and sees to every node that answers later. What comes behind
+/// the decision needs no permit, so another attempt may begin.
+async fn everywhere(lease: Lease, ttl: Ttl, permit: Permit, verdict: Verdict<Result<Guard, Error>>) {
     let votes = decided(&lease, ttl, &verdict).await;
+    drop(permit);
     let mut rest = conclude(&lease, votes, verdict);
     rest.finish().await;
 }

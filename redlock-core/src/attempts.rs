@@ -14,10 +14,12 @@ use crate::broken::{Variant, broken};
 use crate::claim::Claim;
 use crate::clock::Instant;
 use crate::decide::backoff::{Backoff, Patience, Setback, scatter};
+use crate::decide::concurrency::Class;
 use crate::error::{Error, ErrorKind};
 use crate::guard::Guard;
 use crate::keepalive::KeepAlive;
 use crate::lease::Lease;
+use crate::limiter::Permit;
 use crate::observe;
 use crate::owner::Owner;
 use crate::report::NodeReports;
@@ -28,6 +30,11 @@ use crate::token::Token;
 use crate::ttl::Ttl;
 use crate::wait::vigil::{Vigil, Wake};
 use crate::wait::{COURTESY, Place};
+
+/// How long a request waits for a lock that another client holds, by default: long enough for a short critical section or
+/// two, short enough for the request that a user waits for. [`try_lock`](crate::Redlock::try_lock) waits as long until it may
+/// make its attempt, so that it survives the same bursts.
+pub(crate) const DEFAULT_WAIT: Duration = Duration::from_secs(10);
 
 /// What every attempt of a request is made with.
 pub(crate) struct Attempts {
@@ -73,7 +80,11 @@ impl Attempts {
         if place.as_mut().is_some_and(|place| !place.try_turn(asked)) {
             return Ok(None);
         }
-        match self.make(self.token(), asked).await {
+        let (permit, since) = match Permit::try_new(&self.presence, Class::Attempt) {
+            Some(permit) => (permit, asked),
+            None => (self.permit(Some(asked + DEFAULT_WAIT)).await?, self.presence.now()),
+        };
+        match self.make(self.token(), since, permit).await {
             Ok(guard) => Ok(Some(self.taken(guard, place))),
             Err(error) if error.kind() == ErrorKind::Contended => Ok(None),
             Err(error) => Err(error),
@@ -96,10 +107,25 @@ impl Attempts {
         let mut backoff = Backoff::new(*patience);
         let mut collisions = 0;
         let reused = broken(Variant::OneToken).then(|| self.token());
+        // The last attempt, if another client had the lock then.
+        let mut contended = None;
         loop {
+            let permit = match Permit::try_new(presence, Class::Attempt) {
+                Some(permit) => permit,
+                None => {
+                    just_now = None;
+                    match self
+                        .permit(patience.until.map(|until| until.max(asked + self.node_timeout())))
+                        .await
+                    {
+                        Ok(permit) => permit,
+                        Err(error) => return Err(contended.unwrap_or(error)),
+                    }
+                }
+            };
             let began = just_now.take().unwrap_or_else(|| presence.now());
             let token = reused.clone().unwrap_or_else(|| self.token());
-            let error = match self.make(token, began).await {
+            let error = match self.make(token, began, permit).await {
                 Ok(guard) => return Ok(self.taken(guard, place)),
                 Err(error) => error,
             };
@@ -112,6 +138,7 @@ impl Attempts {
                 return Err(error);
             };
             if setback == Setback::Unusable {
+                contended = None;
                 pause(presence, delay).await;
                 continue;
             }
@@ -129,6 +156,7 @@ impl Attempts {
                 }
                 Some(Wake::Time) | None => collisions = 0,
             }
+            contended = Some(error);
         }
     }
 
@@ -141,36 +169,43 @@ impl Attempts {
     /// Waits for the turn among the tasks of this process, no longer than the patience lasts.
     async fn in_turn(&self, place: &mut Place, patience: &Patience) -> Result<(), Error> {
         let presence = &self.presence;
-        let mut end = pin!(async {
-            match patience.until {
-                Some(until) => sleep_until(&*presence.runtime, until).await,
-                None => pending().await,
-            }
-        });
-        let in_time = {
-            let mut turn = pin!(place.turn());
-            let turn = poll_fn(|cx| match turn.as_mut().poll(cx) {
-                Poll::Ready(()) => Poll::Ready(true),
-                Poll::Pending => end.as_mut().poll(cx).map(|()| false),
-            });
-            while_open(presence, turn).await
-        };
-        match in_time {
+        match in_time(presence, patience.until, place.turn()).await {
             None => Err(Error::closed()),
-            Some(false) => {
+            Some(None) => {
                 let resources = &self.resources;
                 let message = format!(
                     "{resources} is held by another task of this process, or others have waited longer"
                 );
                 Err(Error::new(ErrorKind::Contended, message, NodeReports::default()))
             }
-            Some(true) => {
+            Some(Some(())) => {
                 if place.owes_courtesy() {
                     pause(presence, patience.bounded(COURTESY, presence.now())).await;
                 }
                 Ok(())
             }
         }
+    }
+
+    /// Waits until another attempt may be in flight.
+    async fn permit(&self, until: Option<Instant>) -> Result<Permit, Error> {
+        let presence = &self.presence;
+        match in_time(presence, until, Permit::wait(presence, Class::Attempt)).await {
+            None => Err(Error::closed()),
+            Some(Some(permit)) => Ok(permit),
+            Some(None) => {
+                observe::overloaded(presence);
+                let (resources, max) = (&self.resources, presence.settings.max_concurrent_attempts);
+                let message = format!(
+                    "cannot lock {resources}: this process is overloaded, with {max} attempts in flight and others waiting"
+                );
+                Err(Error::new(ErrorKind::Overloaded, message, NodeReports::default()))
+            }
+        }
+    }
+
+    fn node_timeout(&self) -> Duration {
+        acquire::node_timeout(self.presence.settings.node_timeout, self.ttl)
     }
 
     /// A token for one attempt.
@@ -180,10 +215,10 @@ impl Attempts {
     }
 
     /// Makes one attempt. Its clock has started at `since`.
-    async fn make(&self, token: Token, since: Instant) -> Result<Guard, Error> {
+    async fn make(&self, token: Token, since: Instant, permit: Permit) -> Result<Guard, Error> {
         let claim = Claim::new(self.resources.clone(), token);
         let lease = Lease::new(Arc::clone(&self.presence), claim, self.fenced, since);
-        acquire::attempt(&self.presence, lease, self.ttl).await
+        acquire::attempt(&self.presence, lease, self.ttl, permit).await
     }
 
     /// The lock was taken.
@@ -217,6 +252,26 @@ async fn let_others_run() {
 /// Waits for `delay`, or until there is no point in waiting any more.
 async fn pause(presence: &Presence, delay: Duration) {
     while_open(presence, sleep_until(&*presence.runtime, presence.now() + delay)).await;
+}
+
+/// The output of `wait`, or `None` if it was not there by `until`; `None` when there is no point in waiting any more.
+async fn in_time<T>(
+    presence: &Presence,
+    until: Option<Instant>,
+    wait: impl Future<Output = T>,
+) -> Option<Option<T>> {
+    let mut end = pin!(async {
+        match until {
+            Some(until) => sleep_until(&*presence.runtime, until).await,
+            None => pending().await,
+        }
+    });
+    let mut wait = pin!(wait);
+    let in_time = poll_fn(|cx| match wait.as_mut().poll(cx) {
+        Poll::Ready(output) => Poll::Ready(Some(output)),
+        Poll::Pending => end.as_mut().poll(cx).map(|()| None),
+    });
+    while_open(presence, in_time).await
 }
 
 /// The output of `wait`; `None` when there is no point in waiting any more: the next attempt will say so.

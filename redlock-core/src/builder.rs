@@ -20,6 +20,7 @@ pub struct Builder {
     nodes: Vec<Arc<dyn LockNode>>,
     node_timeout: Duration,
     retry_delay: Duration,
+    max_concurrent_attempts: usize,
     local_queue: bool,
     drift_factor: f64,
     owner: Option<String>,
@@ -32,6 +33,10 @@ const NODE_TIMEOUT: Duration = Duration::from_millis(200);
 /// 200 ms: what the reference implementations have.
 const RETRY_DELAY: Duration = Duration::from_millis(200);
 
+/// 256: as fast as any larger number on five local servers, and a process that handles 5,000 attempts a second reads the
+/// reply to the last of them after 50 ms, a quarter of the node timeout.
+const MAX_CONCURRENT_ATTEMPTS: usize = 256;
+
 impl Builder {
     /// Starts with a runtime and no nodes.
     pub fn new(runtime: Arc<dyn Runtime>) -> Self {
@@ -41,6 +46,7 @@ impl Builder {
             nodes: Vec::new(),
             node_timeout: NODE_TIMEOUT,
             retry_delay: RETRY_DELAY,
+            max_concurrent_attempts: MAX_CONCURRENT_ATTEMPTS,
             local_queue: true,
             drift_factor,
             owner: None,
@@ -82,6 +88,19 @@ impl Builder {
         self
     }
 
+    /// Sets how many attempts at locks may be in flight at once, on all nodes together: further ones wait until others are
+    /// decided, in the order in which they came. Renewals by keep-alive have as many places of their own, and while one of
+    /// them waits no attempt begins. The default is 256; the minimum is 1.
+    ///
+    /// The bound keeps a burst of requests from delaying the replies to all of them beyond the node timeout. A request that
+    /// has no place when its [wait](crate::LockRequest::wait) is over fails with
+    /// [`Overloaded`](crate::ErrorKind::Overloaded). Over a slow network the bound limits the rate: with a round trip of
+    /// 100 ms, 256 attempts in flight are 2,560 attempts a second.
+    pub fn max_concurrent_attempts(mut self, max: usize) -> Self {
+        self.max_concurrent_attempts = max;
+        self
+    }
+
     /// Whether tasks that share the [`Redlock`] queue among themselves for a resource: on, if not set. First come, first
     /// served, and only one of them at a time asks the nodes; [`try_lock`](Redlock::try_lock) asks none while another task
     /// has the lock or waits for it.
@@ -118,7 +137,7 @@ impl Builder {
     /// # Errors
     ///
     /// [`Invalid`](crate::ErrorKind::Invalid) without nodes, with two nodes of the same label (one server listed twice),
-    /// or with a node timeout, a clock drift factor or an owner's label out of its bounds.
+    /// or with a node timeout, a number of attempts, a clock drift factor or an owner's label out of its bounds.
     pub fn build(self) -> Result<Redlock, Error> {
         if self.nodes.is_empty() {
             return Err(Error::invalid("no nodes were given; a lock needs at least one"));
@@ -137,9 +156,13 @@ impl Builder {
                 "a node timeout of {timeout:?} is too short; the minimum is 1 ms"
             )));
         }
+        if self.max_concurrent_attempts == 0 {
+            return Err(Error::invalid("max_concurrent_attempts is 0; the minimum is 1"));
+        }
         let settings = Settings {
             node_timeout: self.node_timeout,
             retry_delay: self.retry_delay,
+            max_concurrent_attempts: self.max_concurrent_attempts,
             local_queue: self.local_queue,
             drift: DriftFactor::new(self.drift_factor)?,
             owner: self.owner.as_deref().map(Owner::new).transpose()?,

@@ -1,5 +1,8 @@
 //! Several requests at once, with one time limit for all of them.
 //!
+//! The limit measures the nodes: time in which this process did not run counts for little, see
+//! [`time_limit`](crate::decide::time_limit).
+//!
 //! All calls are polled together by whoever polls [`Calls`]: there are few, and a task for each would cost more. The
 //! timer is made when the first call has to wait, so calls that answer at once need none.
 
@@ -12,6 +15,7 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 use crate::clock::Instant;
+use crate::decide::time_limit::TimeLimit;
 use crate::node::{NodeError, Vote};
 use crate::runtime::{BoxFuture, LONGEST_SLEEP, Runtime};
 
@@ -31,7 +35,7 @@ pub(crate) struct Calls<'a, T = Vote> {
     runtime: &'a dyn Runtime,
     /// In place for as many nodes as most have.
     slots: SmallVec<[Slot<'a, T>; 5]>,
-    limit: Instant,
+    limit: TimeLimit,
     timer: Option<BoxFuture<()>>,
     timed_out: bool,
     /// When the endings that are told were seen.
@@ -73,7 +77,7 @@ impl<'a, T> Calls<'a, T> {
         Self {
             runtime,
             slots,
-            limit: start + limit,
+            limit: TimeLimit::new(start, limit),
             timer: None,
             timed_out: false,
             seen: start,
@@ -89,7 +93,7 @@ impl<'a, T> Calls<'a, T> {
         Self {
             runtime,
             slots,
-            limit: never,
+            limit: TimeLimit::new(never, Duration::ZERO),
             timer: None,
             timed_out: false,
             seen: never,
@@ -102,7 +106,7 @@ impl<'a, T> Calls<'a, T> {
     pub(crate) fn start(&mut self, place: usize, limit: Duration, call: Call<'a, T>) {
         self.slots[place] = Slot::Pending(call);
         self.read = self.runtime.now();
-        self.limit = self.read + limit;
+        self.limit = TimeLimit::new(self.read, limit);
         self.timed_out = false;
     }
 
@@ -132,7 +136,7 @@ impl<'a, T> Calls<'a, T> {
                 return Poll::Ready(Some(ended));
             }
             let (mut ended, mut waiting) = (false, false);
-            let too_late = !self.last_look && self.runtime.now() >= self.limit;
+            let too_late = !self.last_look && self.runtime.now() >= self.limit.end();
             for slot in &mut self.slots {
                 let Slot::Pending(call) = slot else { continue };
                 let polled = if too_late { Poll::Pending } else { call.as_mut().poll(cx) };
@@ -173,10 +177,10 @@ impl<'a, T> Calls<'a, T> {
                 self.timer = None;
                 self.read = self.runtime.now();
             }
-            let left = self.limit.saturating_duration_since(self.read);
-            if left.is_zero() {
+            if self.limit.has_passed(self.read) {
                 return Poll::Ready(());
             }
+            let left = self.limit.next().saturating_duration_since(self.read);
             self.timer = Some(self.runtime.sleep(left.min(LONGEST_SLEEP)));
         }
     }

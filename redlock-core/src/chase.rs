@@ -2,13 +2,17 @@
 //!
 //! Each node has a queue of chases and, while it is not empty, one task. A node that is down is probed with the oldest
 //! chase alone, after a growing delay; once it answers, the rest goes out in batches. When a chase ends is decided in
-//! [`pursuit`](crate::decide::pursuit); time alone ends none. What bounds them: the queue holds 64 Ki chases, the one due
-//! first is dropped with a warning; and when the last handle and lease are gone, a minute is left.
+//! [`pursuit`](crate::decide::pursuit); time alone ends none.
+//!
+//! What bounds them: the queue of a node that does not answer holds 16 MiB, some 64 Ki claims of one short name, and that of
+//! a node that answers 256 MiB; beyond that the ones due first are dropped with a warning. Load alone drops none: while the
+//! queues of more than a minority of the nodes are long, no new attempt begins. And when the last handle and lease are gone,
+//! a minute is left.
 
 use std::collections::BTreeMap;
 use std::mem;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use event_listener::Event;
@@ -21,12 +25,26 @@ use crate::decide::pursuit::{Answer, Next, Pursuit};
 use crate::node::Vote;
 use crate::runtime::{sleep_until, sleep_until_or};
 use crate::shared::{Shared, locked};
+use crate::throttle::Throttle;
 
-/// So many chases wait for one node at most: some 10 MB of claims.
-const LIMIT: usize = 1 << 16;
+/// The size of the claims that wait for one node at most, if it has not answered for [`SILENCE`].
+const MAX_BYTES_UNANSWERED: usize = 16 << 20;
+
+/// The same as long as it answers, and works off the queue.
+const MAX_BYTES: usize = 256 << 20;
+
+/// A node that has not answered for so long does not because of itself, and not because of the load here.
+const SILENCE: Duration = Duration::from_secs(30);
+
+/// What a claim takes beside its names and its token.
+const BYTES_OF_CLAIM: usize = 200;
+
+/// A node with more claims in its queue is behind, until it has half as many. One that does not answer is not: no new lock
+/// waits for a minority of the nodes.
+const BEHIND: usize = 4096;
 
 /// So many releases are sent to one node at once.
-const BATCH: usize = 64;
+const BATCH: usize = 256;
 
 /// The delays between two probes of a node that does not answer. The longest bounds how long after a node's return the
 /// keys left on it are deleted.
@@ -50,6 +68,7 @@ pub(crate) struct Chaser {
     queue: Mutex<Queue>,
     /// Fires when something was pushed: it may be due before what the task waits for.
     pushed: Event,
+    overflow: Throttle,
 }
 
 #[derive(Default)]
@@ -57,11 +76,19 @@ struct Queue {
     /// By the time at which the next release is due, then by age.
     chases: BTreeMap<(Instant, u64), Chase>,
     pushed: u64,
+    bytes: usize,
+    /// When the node was first asked in vain since it has answered last.
+    unanswered_since: Option<Instant>,
+    is_behind: bool,
     /// Whether there is a task. It may have taken chases out of the queue.
     running: bool,
 }
 
 impl Chaser {
+    pub(crate) fn len(&self) -> usize {
+        locked(&self.queue).chases.len()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         let queue = locked(&self.queue);
         queue.chases.is_empty() && !queue.running
@@ -69,17 +96,47 @@ impl Chaser {
 }
 
 impl Queue {
-    /// Answers whether the one that is due first had to make room.
-    fn push(&mut self, due: Instant, chase: Chase) -> bool {
+    /// Returns how many of those due first had to make room.
+    fn push(&mut self, due: Instant, now: Instant, chase: Chase) -> usize {
         self.pushed += 1;
+        self.bytes += chase.bytes();
         self.chases.insert((due, self.pushed), chase);
-        self.chases.len() > LIMIT && self.chases.pop_first().is_some()
+        let silence =
+            self.unanswered_since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since));
+        let limit = if silence < SILENCE { MAX_BYTES } else { MAX_BYTES_UNANSWERED };
+        let before = self.chases.len();
+        while self.bytes > limit && self.chases.len() > 1 {
+            self.pop_first();
+        }
+        before - self.chases.len()
     }
 
     /// Takes at most `limit` chases that are due.
     fn take(&mut self, limit: usize, now: Instant) -> Vec<Chase> {
         let due = self.chases.keys().take(limit).take_while(|(due, _)| *due <= now).count();
-        (0..due).filter_map(|_| self.chases.pop_first()).map(|(_, chase)| chase).collect()
+        (0..due).filter_map(|_| self.pop_first()).collect()
+    }
+
+    fn pop_first(&mut self) -> Option<Chase> {
+        let (_, chase) = self.chases.pop_first()?;
+        self.bytes -= chase.bytes();
+        Some(chase)
+    }
+
+    /// Looks whether the node is behind. `Some` if that has changed.
+    fn update_behind(&mut self) -> Option<bool> {
+        let limit = if self.is_behind { BEHIND / 2 } else { BEHIND };
+        let is_behind = self.unanswered_since.is_none() && self.chases.len() > limit;
+        let changed = is_behind != self.is_behind;
+        self.is_behind = is_behind;
+        changed.then_some(is_behind)
+    }
+}
+
+impl Chase {
+    fn bytes(&self) -> usize {
+        let names: usize = self.claim.resources().iter().map(|resource| resource.as_bytes().len()).sum();
+        names + self.claim.token().as_bytes().len() + BYTES_OF_CLAIM
     }
 }
 
@@ -108,13 +165,35 @@ impl Shared {
 
     fn push_chase(&self, index: usize, due: Instant, chase: Chase) {
         let member = &self.members[index];
-        if locked(&member.chaser.queue).push(due, chase) {
-            tracing::warn!(
-                node = member.node.label(),
-                "too much to undo: what is due first is left to its TTL"
-            );
+        let mut queue = locked(&member.chaser.queue);
+        let dropped = queue.push(due, self.now(), chase);
+        self.settle_queue(queue);
+        if dropped > 0 {
+            self.gave_up_cleanup(dropped);
+            if let Some(times) = member.chaser.overflow.pass(self.now()) {
+                tracing::warn!(
+                    node = member.node.label(),
+                    times,
+                    "cleanup queue full; dropping the oldest entries (their keys expire with the TTL)"
+                );
+            }
         }
         member.chaser.pushed.notify(usize::MAX);
+    }
+
+    /// The queue of a node has changed. While more than a minority of the nodes is behind, no attempt begins.
+    fn settle_queue(&self, mut queue: MutexGuard<'_, Queue>) {
+        let Some(is_behind) = queue.update_behind() else { return };
+        // Within the lock of the queue, so that the changes of one node are counted in their order.
+        if is_behind {
+            self.nodes_behind.fetch_add(1, Ordering::AcqRel);
+        } else {
+            self.nodes_behind.fetch_sub(1, Ordering::AcqRel);
+        }
+        drop(queue);
+        let minority = self.members.len() - self.quorum();
+        // Counted anew within the lock of the limiter: whoever comes there last knows the last count.
+        self.limiter.cleanup_is_behind(|| self.nodes_behind.load(Ordering::Acquire) > minority);
     }
 
     fn resume_chase(self: &Arc<Self>, index: usize) {
@@ -163,9 +242,12 @@ impl Chasing {
         if given_up && !queue.chases.is_empty() {
             tracing::warn!(
                 keys = queue.chases.len(),
-                "nobody waits for what is to be undone: it is left to its TTL"
+                "cleanup abandoned {} s after the last handle was dropped (the keys expire with the TTL)",
+                GRACE.as_secs()
             );
+            self.shared.gave_up_cleanup(queue.chases.len());
             queue.chases.clear();
+            queue.bytes = 0;
         }
         let Some((due, _)) = queue.chases.keys().next().copied() else {
             queue.running = false;
@@ -173,6 +255,7 @@ impl Chasing {
             return None;
         };
         self.taken = queue.take(limit, now);
+        self.shared.settle_queue(queue);
         Some(due)
     }
 
@@ -200,11 +283,15 @@ impl Chasing {
         }
         drop(calls);
         let mut queue = locked(&member.chaser.queue);
+        queue.unanswered_since = if answered { None } else { queue.unanswered_since.or(Some(sent)) };
+        let mut dropped = 0;
         for ((chase, pursuit), next) in self.taken.drain(..).zip(pursuits).zip(next) {
             if let Next::Again(due) = next {
-                queue.push(due, Chase { pursuit, ..chase });
+                dropped += queue.push(due, sent, Chase { pursuit, ..chase });
             }
         }
+        shared.settle_queue(queue);
+        shared.gave_up_cleanup(dropped);
         answered
     }
 }
@@ -214,9 +301,8 @@ impl Drop for Chasing {
     fn drop(&mut self) {
         let now = self.shared.now();
         let mut queue = locked(&self.shared.members[self.index].chaser.queue);
-        for chase in self.taken.drain(..) {
-            queue.push(now, chase);
-        }
+        let dropped = self.taken.drain(..).map(|chase| queue.push(now, now, chase)).sum();
+        self.shared.gave_up_cleanup(dropped);
         if !self.over {
             queue.running = false;
             self.shared.chases_stopped.store(true, Ordering::Release);
@@ -246,7 +332,7 @@ mod tests {
     fn what_is_due_is_taken_oldest_first() {
         let mut queue = Queue::default();
         for (token, due) in [(0, 5), (1, 3), (2, 3), (3, 9)] {
-            queue.push(at(due), chase(token));
+            queue.push(at(due), at(0), chase(token));
         }
         let mut tokens = |limit, now| -> Vec<_> {
             queue.take(limit, at(now)).into_iter().map(|chase| chase.claim.token().as_bytes()[0]).collect()
@@ -259,10 +345,42 @@ mod tests {
 
     #[test]
     fn the_oldest_makes_room_beyond_the_limit() {
-        let mut queue = Queue::default();
-        let dropped: u32 =
-            (0..66_000).map(|token| u32::from(queue.push(at(u64::from(token)), chase(token)))).sum();
-        assert_eq!((LIMIT, 66_000 - 65_536), (queue.chases.len(), dropped));
+        let mut queue = Queue { unanswered_since: Some(at(0)), ..Queue::default() };
+        let limit = MAX_BYTES_UNANSWERED / chase(0).bytes();
+        let count = u32::try_from(limit).unwrap() + 464;
+        let silent = at(0) + SILENCE;
+        let dropped: usize =
+            (0..count).map(|token| queue.push(at(u64::from(token)), silent, chase(token))).sum();
+        assert_eq!((limit, 464), (queue.chases.len(), dropped));
         assert_eq!(464_u32.to_le_bytes(), queue.take(1, at(u64::MAX))[0].claim.token().as_bytes());
+        queue.take(usize::MAX, at(u64::MAX));
+        assert_eq!(0, queue.bytes);
+
+        let recently = at(1);
+        assert_eq!(0, (0..count).map(|token| queue.push(at(0), recently, chase(token))).sum::<usize>());
+    }
+
+    #[test]
+    fn a_node_that_answers_keeps_many_more_and_is_behind_meanwhile() {
+        let mut queue = Queue::default();
+        let mut changes = Vec::new();
+        for token in 0..100_000 {
+            assert_eq!(0, queue.push(at(1), at(1), chase(token)));
+            changes.extend(queue.update_behind());
+        }
+        assert_eq!(vec![true], changes);
+        while !queue.take(BATCH, at(1)).is_empty() {
+            changes.extend(queue.update_behind());
+        }
+        assert_eq!(vec![true, false], changes);
+    }
+
+    #[test]
+    fn a_node_that_does_not_answer_is_never_behind() {
+        let mut queue = Queue { unanswered_since: Some(at(0)), ..Queue::default() };
+        for token in 0..10_000 {
+            queue.push(at(1), at(1), chase(token));
+            assert_eq!(None, queue.update_behind());
+        }
     }
 }

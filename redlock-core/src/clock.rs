@@ -10,7 +10,7 @@ use std::time::Duration;
 /// A point in time on a [`Runtime`](crate::Runtime)'s clock, in nanoseconds since an origin of that clock's choice.
 ///
 /// Instants of different clocks must not be compared. Arithmetic saturates: nothing here panics.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(u64);
 
 impl Instant {

@@ -27,6 +27,9 @@ pub enum ErrorKind {
     /// Enough nodes answered, and someone else has the lock; or another task of this process has it, or has waited for it
     /// longer, and no node was asked.
     Contended,
+    /// This process has more attempts to make than it may have [in flight](crate::Builder::max_concurrent_attempts), and the
+    /// request waited in vain for its turn: no node was asked, or none in the last attempt.
+    Overloaded,
     /// Too few nodes answered to say anything: errors and timeouts alone exclude a quorum.
     NoQuorum,
     /// The validity was spent: by the time a quorum had granted, or before an extension was asked for or had succeeded.
@@ -73,7 +76,7 @@ impl Error {
     /// Whether the same call may succeed later without anything being changed by hand.
     pub fn is_retryable(&self) -> bool {
         match self.0.kind {
-            ErrorKind::Contended | ErrorKind::NoQuorum | ErrorKind::Expired => true,
+            ErrorKind::Contended | ErrorKind::Overloaded | ErrorKind::NoQuorum | ErrorKind::Expired => true,
             ErrorKind::Lost
             | ErrorKind::Superseded
             | ErrorKind::WrongType

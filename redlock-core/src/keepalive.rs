@@ -5,17 +5,26 @@
 //! clock, so a task that panicked, or went with its runtime, takes nothing with it but the renewals. It holds the lease,
 //! and ends with it.
 
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::task::Poll;
 use std::time::Duration;
+
+use smallvec::SmallVec;
 
 use crate::acquire::node_timeout;
 use crate::clock::Instant;
+use crate::decide::concurrency::Class;
 use crate::decide::hold::Doubt;
 use crate::decide::renewal;
 use crate::error::ErrorKind;
 use crate::extend::{self, Extension};
 use crate::lease::Lease;
+use crate::limiter::Permit;
+use crate::node::ConnectionId;
 use crate::observe;
 use crate::runtime::{random, sleep_until_or};
+use crate::ttl::Ttl;
 
 /// How a lock is kept: renewed whenever two thirds of its TTL are left, for as long as it is held.
 ///
@@ -57,6 +66,8 @@ pub(crate) fn keep_alive(lease: &Lease, settings: KeepAlive) {
         lease: lease.clone(),
         not_beyond,
         extensions_left: settings.max_extensions,
+        is_first: true,
+        connections: SmallVec::new(),
         done: false,
     };
     lease.shared().runtime.spawn(Box::pin(keeper.run()));
@@ -67,6 +78,10 @@ struct Keeper {
     number: u64,
     not_beyond: Option<Instant>,
     extensions_left: Option<u32>,
+    /// Whether the lease was not renewed yet.
+    is_first: bool,
+    /// By node: over which connection the last renewal was sent.
+    connections: SmallVec<[Option<ConnectionId>; 5]>,
     /// Whether there is nothing more to do. Dropped before, the task has panicked or its runtime has ended.
     done: bool,
 }
@@ -79,27 +94,35 @@ impl Keeper {
 
     async fn renew(&mut self) {
         while let Some((mut due, extension)) = self.next() {
+            let mut failures = 0;
             loop {
-                if !self.wait_until(due).await {
+                self.connections = self.connections_now().collect();
+                if !self.wait_until(due, extension.ttl).await {
                     return;
                 }
-                match extend::extend(&self.lease, self.fitting(extension)).await {
+                let Some(permit) = self.permit().await else { return };
+                let result = extend::extend(&self.lease, self.fitting(extension)).await;
+                drop(permit);
+                match result {
                     Ok(()) => {
-                        observe::renewed(&self.lease, Ok(()));
+                        observe::renewed(&self.lease);
                         break;
                     }
                     // Its owner has ended it meanwhile.
                     Err(_) if self.lease.is_released() => return,
                     Err(error) => {
-                        observe::renewed(&self.lease, Err(&error));
+                        observe::renewal_failed(&self.lease, &error, failures);
                         if error.kind() != ErrorKind::NoQuorum {
                             return;
                         }
                     }
                 }
-                let Some(again) = renewal::again(self.now(), self.ends(), self.random()) else { return };
+                failures += 1;
+                let again = renewal::again(self.now(), self.ends(), extension.ttl, self.random());
+                let Some(again) = again else { return };
                 due = again;
             }
+            self.is_first = false;
             self.extensions_left = self.extensions_left.map(|left| left - 1);
         }
     }
@@ -112,7 +135,8 @@ impl Keeper {
         let ttl = ttl.filter(|_| !enough)?;
         let limit = node_timeout(self.lease.shared().settings.node_timeout, ttl);
         let extension = Extension { ttl, limit, not_beyond: self.not_beyond };
-        Some((renewal::due(deadline, ttl, self.random()), extension))
+        let due = if self.is_first { renewal::first_due } else { renewal::due };
+        Some((due(deadline, ttl, self.random()), extension))
     }
 
     /// With a time limit that leaves half of the rest for another try, and for the truth about this one.
@@ -121,18 +145,57 @@ impl Keeper {
         Extension { limit: extension.limit.min(left / 2), ..extension }
     }
 
-    /// Whether the lease is to be renewed at `due`.
-    async fn wait_until(&self, due: Instant) -> bool {
+    /// Whether the lease is to be renewed: at `due`, or soon after a node has connected anew, which may lack the key.
+    async fn wait_until(&self, mut due: Instant, ttl: Ttl) -> bool {
+        let mut brought_forward = false;
         loop {
             let changed = self.lease.listen();
             if !self.lease.is_kept_by(self.number) {
                 return false;
             }
-            if self.now() >= due {
+            let now = self.now();
+            if now >= due {
                 return true;
             }
-            sleep_until_or(&*self.lease.shared().runtime, due, changed).await;
+            if !brought_forward && self.has_reconnected() {
+                brought_forward = true;
+                due = due.min(renewal::after_reconnection(now, ttl, self.random()));
+            }
+            let look = if brought_forward { due } else { due.min(now + renewal::look_interval(ttl)) };
+            sleep_until_or(&*self.lease.shared().runtime, look, changed).await;
         }
+    }
+
+    /// Waits until another renewal may be in flight; `None` when the lease is not to be renewed any more.
+    async fn permit(&self) -> Option<Permit> {
+        let (shared, class) = (self.lease.shared(), Class::Renewal(self.ends()));
+        if let Some(permit) = Permit::try_new(shared, class) {
+            return Some(permit);
+        }
+        let mut permit = pin!(Permit::wait(shared, class));
+        loop {
+            let mut changed = self.lease.listen();
+            if !self.lease.is_kept_by(self.number) {
+                return None;
+            }
+            let permit = poll_fn(|cx| match permit.as_mut().poll(cx) {
+                Poll::Ready(permit) => Poll::Ready(Some(permit)),
+                Poll::Pending => Pin::new(&mut changed).poll(cx).map(|()| None),
+            });
+            if let Some(permit) = permit.await {
+                return self.lease.is_kept_by(self.number).then_some(permit);
+            }
+        }
+    }
+
+    fn connections_now(&self) -> impl Iterator<Item = Option<ConnectionId>> {
+        self.lease.shared().members.iter().map(|member| member.node.connection())
+    }
+
+    /// Whether a node is connected over another connection than at the last renewal.
+    fn has_reconnected(&self) -> bool {
+        let mut connections = self.connections_now().zip(&self.connections);
+        connections.any(|(now, before)| now.is_some() && now != *before)
     }
 
     fn now(&self) -> Instant {

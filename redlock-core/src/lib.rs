@@ -102,6 +102,7 @@
 //! | renewals of keep-alive | when two thirds of the TTL are left | late or failed ones can be made up for; [`KeepAlive`] |
 //! | loss is told before the deadline | TTL / 50, in 1 to 500 ms | time to be woken and to stop; [`Lease::state`] |
 //! | attempts | not counted: the time is | an attempt may take 1 ms or 200; [`attempts`](LockRequest::attempts) |
+//! | attempts in flight | 256, and as many renewals | enough to keep servers busy, few enough to read all replies in time; [`max_concurrent_attempts`](Builder::max_concurrent_attempts) |
 //! | queue among the tasks of a process | on | a mutex is cheaper than a lock server, and it is fair; [`local_queue`](Builder::local_queue) |
 //! | look again while nodes are watched | 5 s, or when the key expires | in case a node tells nothing; rare enough to cost nothing |
 //! | owner's label | none | it goes to the servers, so it is asked for; [`owner`](Builder::owner) |
@@ -140,6 +141,7 @@ mod health;
 mod inspect;
 mod keepalive;
 mod lease;
+mod limiter;
 pub mod node;
 mod observe;
 mod owner;
@@ -154,6 +156,7 @@ mod run;
 pub mod runtime;
 mod shared;
 mod state;
+mod throttle;
 mod token;
 mod ttl;
 mod votes;

@@ -123,22 +123,40 @@ pub(crate) fn waited(shared: &Shared, resources: &Resources, asked: Instant, fai
     metrics::histogram!(name::WAIT, "outcome" => outcome).record(waited());
 }
 
-/// A renewal by keep-alive has succeeded or failed.
-pub(crate) fn renewed(lease: &Lease, result: Result<(), &Error>) {
+/// A request was denied because too many attempts are in flight. Logged once a minute.
+pub(crate) fn overloaded(shared: &Shared) {
+    if let Some(denied) = shared.overload.pass(shared.now()) {
+        let max = shared.settings.max_concurrent_attempts;
+        let (attempts, renewals) = shared.limiter.waiting();
+        tracing::warn!(
+            target: TARGET,
+            denied,
+            max_concurrent_attempts = max,
+            waiting_attempts = attempts,
+            waiting_renewals = renewals,
+            "new locks denied: too many attempts in flight"
+        );
+    }
+}
+
+/// A renewal by keep-alive has succeeded.
+pub(crate) fn renewed(lease: &Lease) {
     let resources = lease.claim().all_resources();
-    let outcome = match result {
-        Ok(()) => {
-            tracing::debug!(target: TARGET, %resources, token = %lease.fingerprint(), "renewed");
-            "granted"
-        }
-        Err(error) => {
-            tracing::warn!(target: TARGET, %resources, token = %lease.fingerprint(), %error, "renewal failed");
-            kind(error.kind())
-        }
-    };
-    let _ = outcome;
+    tracing::debug!(target: TARGET, %resources, token = %lease.fingerprint(), "renewed");
     #[cfg(feature = "metrics")]
-    metrics::counter!(name::RENEWALS, "outcome" => outcome).increment(1);
+    metrics::counter!(name::RENEWALS, "outcome" => "granted").increment(1);
+}
+
+/// A renewal by keep-alive has failed, after `earlier` others in a row. The warning comes once, if the lease is lost.
+pub(crate) fn renewal_failed(lease: &Lease, error: &Error, earlier: u32) {
+    let resources = lease.claim().all_resources();
+    if earlier == 0 {
+        tracing::info!(target: TARGET, %resources, token = %lease.fingerprint(), %error, "renewal failed");
+    } else {
+        tracing::debug!(target: TARGET, %resources, token = %lease.fingerprint(), %error, earlier, "renewal failed");
+    }
+    #[cfg(feature = "metrics")]
+    metrics::counter!(name::RENEWALS, "outcome" => kind(error.kind())).increment(1);
 }
 
 /// A lock was lost. Told once for each lease, and not if its owner ended it.
@@ -207,6 +225,7 @@ fn vote(outcome: &Outcome) -> &'static str {
 fn kind(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::Contended => "contended",
+        ErrorKind::Overloaded => "overloaded",
         ErrorKind::NoQuorum => "no_quorum",
         ErrorKind::Expired => "expired",
         ErrorKind::Lost => "lost",

@@ -140,24 +140,28 @@ impl Redlock {
         inspect::inspect(&self.0, resource.into_resource()?).await
     }
 
-    /// Refuses new locks from now on, here and on all clones, and waits for what is outstanding: rounds under way, and
-    /// whatever is still to be undone on any node. Guards that are still held may be extended and released afterwards.
+    /// Rejects new locks from now on, here and on all clones, and waits for what is outstanding: rounds in flight, and
+    /// pending cleanup on any node. Guards that are still held may be extended and released afterwards.
+    ///
+    /// Returns how much cleanup was given up since the `Redlock` was built, as a number of claims on single nodes; their keys
+    /// expire with their TTL. It is zero unless a node did not answer while more than 16 MiB of claims waited for it, or
+    /// there was no runtime to clean up in; load alone gives up none.
     ///
     /// A node that is down for good is waited for without limit, and so is one that rejects every release (its access
     /// rules forbid scripts, say), and work in a runtime that exists and is not driven any more: bound the wait with your
-    /// runtime's timeout. Outside any runtime nothing can be undone: it is left to its TTL, and this returns.
+    /// runtime's timeout. Outside any runtime nothing can be cleaned up: it is left to its TTL, and this returns.
     ///
     /// # Cancel safety
     ///
     /// May be dropped at any time and called again; new locks stay refused.
-    pub async fn close(&self) {
+    pub async fn close(&self) -> u64 {
         self.0.close();
         loop {
             let changed = self.0.listen();
             // A second time for what was left behind meanwhile.
             let runs = self.0.resume_chases() || self.0.resume_chases();
             if !runs || self.0.is_idle() {
-                return;
+                return self.0.abandoned_cleanups();
             }
             changed.await;
         }

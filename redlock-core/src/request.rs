@@ -5,7 +5,7 @@ use std::future::{Future, IntoFuture};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::attempts::Attempts;
+use crate::attempts::{Attempts, DEFAULT_WAIT};
 use crate::clock::Instant;
 use crate::decide::backoff::Patience;
 use crate::error::Error;
@@ -18,10 +18,6 @@ use crate::run;
 use crate::runtime::BoxFuture;
 use crate::shared::Presence;
 use crate::ttl::Ttl;
-
-/// How long a request waits for a lock that someone else has, unless told otherwise: long enough for a short critical
-/// section or two, short enough for the request that a user waits for.
-const DEFAULT_WAIT: Duration = Duration::from_secs(10);
 
 /// A lock to be waited for: set what matters, then await it.
 ///

@@ -5,7 +5,7 @@
 //! the nodes' connections.
 
 use std::ops::Deref;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -16,10 +16,12 @@ use crate::clock::Instant;
 use crate::decide::tally::quorum;
 use crate::decide::validity::DriftFactor;
 use crate::error::{Error, ErrorKind};
+use crate::limiter::Limiter;
 use crate::node::LockNode;
 use crate::owner::Owner;
 use crate::report::NodeReports;
 use crate::runtime::Runtime;
+use crate::throttle::Throttle;
 use crate::wait::Queues;
 
 pub(crate) struct Shared {
@@ -27,9 +29,16 @@ pub(crate) struct Shared {
     pub(crate) runtime: Arc<dyn Runtime>,
     pub(crate) settings: Settings,
     pub(crate) queues: Queues,
+    pub(crate) limiter: Limiter,
+    /// For the warning that new locks are denied, since there are too many.
+    pub(crate) overload: Throttle,
     /// Rounds and releases under way, in whichever task.
     busy: AtomicUsize,
     closed: AtomicBool,
+    /// Nodes whose cleanup is behind.
+    pub(crate) nodes_behind: AtomicUsize,
+    /// Keys whose cleanup was given up: they are left to their TTL.
+    abandoned_keys: AtomicU64,
     /// Whether a runtime has ended while chases were not over.
     pub(crate) chases_stopped: AtomicBool,
     /// Fires when something outstanding may have ended.
@@ -48,6 +57,8 @@ pub(crate) struct Member {
 pub(crate) struct Settings {
     pub(crate) node_timeout: Duration,
     pub(crate) retry_delay: Duration,
+    /// How many attempts may be in flight at once, and how many renewals.
+    pub(crate) max_concurrent_attempts: usize,
     /// Whether tasks of this process queue for a resource.
     pub(crate) local_queue: bool,
     pub(crate) drift: DriftFactor,
@@ -57,13 +68,18 @@ pub(crate) struct Settings {
 impl Shared {
     pub(crate) fn new(nodes: Vec<Arc<dyn LockNode>>, runtime: Arc<dyn Runtime>, settings: Settings) -> Self {
         let member = |node| Member { node, chaser: Chaser::default() };
+        let limiter = Limiter::new(settings.max_concurrent_attempts);
         Self {
             members: nodes.into_iter().map(member).collect(),
             runtime,
             settings,
             queues: Queues::default(),
+            limiter,
+            overload: Throttle::default(),
             busy: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
+            nodes_behind: AtomicUsize::new(0),
+            abandoned_keys: AtomicU64::new(0),
             chases_stopped: AtomicBool::new(false),
             idle: Event::new(),
             closing: Event::new(),
@@ -110,6 +126,19 @@ impl Shared {
     /// Whether nothing is under way and nothing is to be undone.
     pub(crate) fn is_idle(&self) -> bool {
         self.busy.load(Ordering::SeqCst) == 0 && self.members.iter().all(|member| member.chaser.is_empty())
+    }
+
+    /// The cleanup of so many claims on one node was given up.
+    pub(crate) fn gave_up_cleanup(&self, claims: usize) {
+        if claims > 0 {
+            self.abandoned_keys.fetch_add(claims as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// Claims on single nodes whose cleanup was given up so far, or is not carried out since there is no runtime.
+    pub(crate) fn abandoned_cleanups(&self) -> u64 {
+        let waiting: usize = self.members.iter().map(|member| member.chaser.len()).sum();
+        self.abandoned_keys.load(Ordering::Relaxed) + waiting as u64
     }
 
     /// Something outstanding has ended.

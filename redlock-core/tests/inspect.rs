@@ -157,7 +157,8 @@ fn whoever_stops_asking_leaves_nothing_behind() {
         assert_eq!(vec![1; 5], world.seen(Operation::Inspect));
         drop(asking);
         // Outstanding until the node timeout, and no longer.
-        let ((), took) = world.time(world.redlock.close()).await;
+        let (abandoned, took) = world.time(world.redlock.close()).await;
+        assert_eq!(0, abandoned);
         assert_eq!(NODE_TIMEOUT, took);
     });
 }

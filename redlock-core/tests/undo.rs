@@ -134,7 +134,8 @@ fn a_chase_waits_for_a_node_that_is_down_and_does_not_flood_it() {
         let asked = world.seen(Operation::Release)[0];
         assert!((60..200).contains(&asked), "{asked} times in a minute");
         world.nodes[0].restart();
-        let ((), took) = world.time(world.redlock.close()).await;
+        let (abandoned, took) = world.time(world.redlock.close()).await;
+        assert_eq!(0, abandoned);
         assert!(took <= Duration::from_secs(1), "{took:?}");
         assert_eq!(0, world.keys());
     });
@@ -150,7 +151,8 @@ fn a_thousand_chases_go_out_in_batches_once_the_node_is_back() {
         world.sleep(TTL).await;
         let before = world.seen(Operation::Release)[0];
         world.nodes[0].resume().await;
-        let ((), took) = world.time(world.redlock.close()).await;
+        let (abandoned, took) = world.time(world.redlock.close()).await;
+        assert_eq!(0, abandoned);
         assert!(took <= Duration::from_secs(2), "{took:?}");
         let sent = world.seen(Operation::Release)[0] - before;
         assert!(sent <= 2_100, "{sent} releases for 1,000 chases");
@@ -206,7 +208,7 @@ fn a_request_that_is_sent_behind_its_own_undoing_is_undone() {
         process.pause();
         simulation.run_for(Duration::from_secs(1));
         process.resume();
-        simulation.block_on(&process, async move { redlock.close().await });
+        assert_eq!(0, simulation.block_on(&process, async move { redlock.close().await }));
         assert_eq!(0, nodes[2].inner().len(), "seed {seed}");
     }
 }
@@ -230,7 +232,7 @@ fn a_straggler_is_never_sent_behind_the_releases_that_undo_it() {
         process.pause();
         simulation.run_for(Duration::from_secs(1));
         process.resume();
-        simulation.block_on(&process, async move { redlock.close().await });
+        assert_eq!(0, simulation.block_on(&process, async move { redlock.close().await }));
         assert_eq!(0, nodes[2].inner().len(), "seed {seed}");
     }
 }

@@ -12,16 +12,19 @@
 
 mod address;
 mod asked;
+mod attended;
 mod backoff;
 mod commands;
 mod connection;
 #[cfg(test)]
 mod fake;
 mod fence;
+mod first;
 mod handshake;
 mod node;
 mod options;
 mod outbox;
+mod probe;
 mod push;
 mod reply;
 mod script;

@@ -2,10 +2,10 @@
 //!
 //! A request uses the connection that stands, and never repeats itself: what a lost reply means is for core to decide.
 //! While the first connect is under way it waits (core bounds that by dropping it); a node known to be down answers at
-//! once. A connection on which three requests in a row were given up unanswered is given up itself: a server that hangs
-//! then has fewer late requests to carry out, and requests to it fail at once instead of running into their timeout. All
-//! that were under way when the first of them was given up count as one, and some time must pass: who was kept from
-//! reading the answers, by a busy machine or a thread that was blocked, gives up many at once, and reads them then.
+//! once. Requests that were given up unanswered make the connection doubtful. Its supervisor then finds out whether the
+//! server answers ([`probe`](crate::probe)), and gives the connection up if not: a server that hangs then has fewer late
+//! requests to carry out, and requests to it fail at once instead of running into their timeout. Meanwhile a bounded number
+//! of requests is sent.
 
 use std::fmt;
 use std::sync::{Arc, Once};
@@ -20,19 +20,18 @@ use crate::asked::{Asked, Verb};
 use crate::commands;
 use crate::connection::{Connection, Connector};
 use crate::options::Options;
+use crate::probe::FAILURES;
 use crate::slot::{Link, Slot, State};
-use crate::supervisor::{due, supervise};
+use crate::supervisor::{UNRESPONSIVE, due, supervise};
 
-/// So many requests in a row without an answer end a connection. One may be a lost packet; and each one more is a request
-/// that a server which hangs carries out when it wakes.
-const BREAKING: u32 = 3;
+/// Doubt that no supervisor has looked after for so long means that none is run: a request then gives the connection up.
+const UNATTENDED: Duration = Duration::from_millis(350);
 
-/// For so long there must have been no answer since the first of them was given up: longer than a busy machine lets a process
-/// wait for its turn, and no longer than three node timeouts in a row take as they are by default.
-const SILENCE: Duration = Duration::from_millis(200);
+/// So many requests are sent over a connection that is in doubt; further ones fail at once.
+const MAX_IN_DOUBT: u32 = 1024;
 
 /// A request that was dropped sooner says nothing about the server. No node timeout is shorter. The first of those in a row
-/// counts all the same: for how long it waited is not known, because a request to a server that answers does without a look
+/// counts anyway: for how long it waited is not known, because a request to a server that answers does without a look
 /// at the clock, which costs more than it seems (a twentieth of what a lock costs).
 const TELLING: Duration = Duration::from_millis(1);
 
@@ -109,7 +108,7 @@ impl<C: Connector> Node<C> {
     /// needed has a place of its own.
     async fn ask(&self, asked: &Asked<'_>) -> Result<Vote, NodeError> {
         let link = self.link().await?;
-        let flight = self.depart(&link);
+        let flight = self.depart(&link)?;
         let set_get = link.server.set_get;
         let reply = link.call(asked.packed::<C::Connection>(set_get)).await;
         let outcome = match asked.again::<C::Connection>(&reply, set_get) {
@@ -131,9 +130,13 @@ impl<C: Connector> Node<C> {
 
     /// A request is about to be sent over `link`. It is awaited where it is made, and not handed in here: a future that is
     /// an argument of another takes up its room twice, and a client's futures are large.
-    fn depart<'a>(&'a self, link: &'a Link<C::Connection>) -> Flight<'a, C> {
-        let since = link.is_doubted().then(|| self.0.options.runtime.now());
-        Flight { node: &self.0, link, since, over: false }
+    fn depart<'a>(&'a self, link: &'a Link<C::Connection>) -> Result<Flight<'a, C>, NodeError> {
+        let in_doubt = link.is_doubted();
+        if in_doubt && link.sent_in_doubt() >= MAX_IN_DOUBT {
+            return Err(NodeError::unavailable(format!("{MAX_IN_DOUBT} requests are unanswered")));
+        }
+        let since = in_doubt.then(|| self.0.options.runtime.now());
+        Ok(Flight { node: &self.0, link, since, over: false })
     }
 }
 
@@ -165,15 +168,15 @@ impl<C: Connector> Shared<C> {
         }
     }
 
-    /// Gives up a connection that does not answer. Its supervisor may be as dead as it looks: a new one takes over, here.
+    /// Gives up a connection that is not answered over, and that nobody looks after: a new supervisor takes over, here.
     fn break_off(self: &Arc<Self>, generation: u64) {
-        let reason = "the server has stopped answering".to_owned();
+        let reason = UNRESPONSIVE.to_owned();
         let due = due(&self.options, Duration::ZERO);
         let epoch = self.slot.take_over(|state| {
             if state.is_up(generation) { Some(State::Down { reason, due }) } else { None }
         });
         if let Some(epoch) = epoch {
-            tracing::warn!(node = self.label, "not answering; connecting anew");
+            tracing::warn!(node = self.label, "node unresponsive; reconnecting");
             supervise(self, epoch, true);
         }
     }
@@ -224,7 +227,7 @@ impl<C: Connector> Drop for Flight<'_, C> {
             return;
         }
         let (unanswered, silent) = self.link.given_up(now);
-        if unanswered >= BREAKING && silent >= SILENCE {
+        if unanswered >= FAILURES && silent >= UNATTENDED {
             self.node.break_off(self.link.generation);
         }
     }
@@ -263,7 +266,7 @@ impl<C: Connector> LockNode for Node<C> {
 
     async fn inspect(&self, resource: &Resource) -> Result<Option<Holding>, NodeError> {
         let (link, options) = (self.link().await?, &self.0.options);
-        let flight = self.depart(&link);
+        let flight = self.depart(&link)?;
         flight.land(commands::inspect(&link.connection, options, resource).await)
     }
 
@@ -272,7 +275,7 @@ impl<C: Connector> LockNode for Node<C> {
         if link.server.pushes.is_err() {
             return Err(NodeError::unsupported("watch"));
         }
-        let flight = self.depart(&link);
+        let flight = self.depart(&link)?;
         flight.land(commands::watch(&link.connection, &link.hub, options, resource).await)
     }
 

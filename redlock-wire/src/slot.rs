@@ -48,8 +48,12 @@ pub(crate) struct Link<K: Connection> {
     pub(crate) outbox: Outbox<K::Packed>,
     /// Requests that were dropped without an answer, since the last answer.
     unanswered: AtomicU32,
-    /// When the first of them was given up.
+    /// Requests that were sent since the first of them.
+    sent_in_doubt: AtomicU32,
+    /// When the first of them was given up, or the supervisor has looked after it since.
     doubted_at: Mutex<Instant>,
+    /// Fires at the first of them.
+    doubted: Event,
 }
 
 impl<K: Connection> Link<K> {
@@ -63,6 +67,7 @@ impl<K: Connection> Link<K> {
         // Looked at first: what is written is fetched anew by every other thread.
         if self.is_doubted() {
             self.unanswered.store(0, Ordering::Relaxed);
+            self.sent_in_doubt.store(0, Ordering::Relaxed);
         }
     }
 
@@ -71,18 +76,40 @@ impl<K: Connection> Link<K> {
         self.unanswered.load(Ordering::Relaxed) > 0
     }
 
+    /// Requests in a row that were given up.
+    pub(crate) fn unanswered(&self) -> u32 {
+        self.unanswered.load(Ordering::Relaxed)
+    }
+
     /// A request was given up, `now`, while there was no doubt: however many they are, they make one.
     pub(crate) fn doubt(&self, now: Instant) {
         let mut doubted_at = self.doubted_at();
         if self.unanswered.fetch_max(1, Ordering::Relaxed) == 0 {
             *doubted_at = now;
         }
+        drop(doubted_at);
+        self.doubted.notify(usize::MAX);
     }
 
-    /// A request was given up, `now`. How many in a row that makes, and for how long they have been.
+    /// Listens for the first request that is given up. Listen first, then look.
+    pub(crate) fn listen_for_doubt(&self) -> EventListener {
+        self.doubted.listen()
+    }
+
+    /// The supervisor looks after the doubt, and is not through with it `now`.
+    pub(crate) fn probed(&self, now: Instant) {
+        *self.doubted_at() = now;
+    }
+
+    /// A request was given up, `now`. How many in a row that makes, and for how long nobody has looked after it.
     pub(crate) fn given_up(&self, now: Instant) -> (u32, Duration) {
         let silent = now.saturating_duration_since(*self.doubted_at());
         (self.unanswered.fetch_add(1, Ordering::Relaxed) + 1, silent)
+    }
+
+    /// A request is to be sent although there is doubt. Returns how many have been.
+    pub(crate) fn sent_in_doubt(&self) -> u32 {
+        self.sent_in_doubt.fetch_add(1, Ordering::Relaxed)
     }
 
     fn doubted_at(&self) -> MutexGuard<'_, Instant> {
@@ -177,15 +204,16 @@ impl<K: Connection> Slot<K> {
         if let Some(id) = server.id {
             self.server.store(id.get().get(), Ordering::Release);
         }
-        let (unanswered, doubted_at) = (AtomicU32::new(0), Mutex::new(Instant::ORIGIN));
         let link = Arc::new(Link {
             generation: turn.generation,
             connection,
             hub,
             server,
             outbox: Outbox::default(),
-            unanswered,
-            doubted_at,
+            unanswered: AtomicU32::new(0),
+            sent_in_doubt: AtomicU32::new(0),
+            doubted_at: Mutex::new(Instant::ORIGIN),
+            doubted: Event::new(),
         });
         self.change(turn, State::Up(Arc::clone(&link)));
         Some(link)

@@ -5,19 +5,19 @@
 //! and its connection closes, when the node is dropped. When its runtime ends, dropping it says so, and the next request
 //! starts another one.
 
-use std::future::{Future, poll_fn};
-use std::pin::pin;
 use std::sync::{Arc, Weak};
-use std::task::Poll;
 use std::time::Duration;
 
 use redlock_core::Instant;
 
+use crate::attended::elapse;
 use crate::backoff::{Backoff, LONGEST, jittered};
 use crate::connection::{Connection, Connector};
+use crate::first::{First, first};
 use crate::handshake::{Server, greet};
 use crate::node::Shared;
 use crate::options::Options;
+use crate::probe::unresponsive;
 use crate::push::Hub;
 use crate::reply::published;
 use crate::slot::Link;
@@ -36,6 +36,9 @@ struct Supervisor<C: Connector> {
     /// Whether it was said that the node is down.
     reported: bool,
 }
+
+/// Why a connection is given up that is not answered over.
+pub(crate) const UNRESPONSIVE: &str = "the server has stopped answering";
 
 /// Starts the supervisor of an epoch in the runtime of the caller.
 pub(crate) fn supervise<C: Connector>(node: &Arc<Shared<C>>, epoch: u64, reported: bool) {
@@ -59,11 +62,11 @@ impl<C: Connector> Supervisor<C> {
                 First::Left(Ok(opened)) => {
                     let since = self.options.runtime.now();
                     let Some(link) = self.up(opened) else { return };
-                    self.loss(&link).await;
+                    let reason = self.loss(&link).await;
                     if self.options.runtime.now() > since + STEADY {
                         backoff = Backoff::default();
                     }
-                    "the connection was lost".to_owned()
+                    reason.to_owned()
                 }
             };
             let delay = jittered(backoff.next().unwrap_or(LONGEST), &*self.options.runtime);
@@ -86,7 +89,7 @@ impl<C: Connector> Supervisor<C> {
             Ok((connection, hub, server))
         };
         let timeout = self.options.connect_timeout;
-        match first(ready, self.options.runtime.sleep(timeout)).await {
+        match first(ready, elapse(&*self.options.runtime, timeout)).await {
             First::Left(outcome) => outcome,
             First::Right(()) => Err(format!("no connection within {timeout:?}")),
         }
@@ -125,11 +128,22 @@ impl<C: Connector> Supervisor<C> {
         true
     }
 
-    /// Sends what is put into the connection's outbox, until the connection is lost, or not the node's any more.
-    async fn loss(&self, link: &Link<C::Connection>) {
+    /// Sends what is put into the connection's outbox, until the connection is lost, does not answer, or is not the node's any
+    /// more. Returns why.
+    async fn loss(&mut self, link: &Link<C::Connection>) -> &'static str {
         let displaced = self.until(|node| !node.slot.look(|state| state.is_up(link.generation)));
         let over = first(link.connection.lost(), displaced);
-        first(over, link.outbox.drive(&link.connection)).await;
+        let over = first(over, unresponsive(link, &*self.options.runtime));
+        match first(over, link.outbox.drive(&link.connection)).await {
+            First::Left(First::Right(())) => {
+                self.reported = true;
+                if let Some(node) = self.node.upgrade() {
+                    tracing::warn!(node = node.label, "node unresponsive; reconnecting");
+                }
+                UNRESPONSIVE
+            }
+            _ => "the connection was lost",
+        }
     }
 
     /// Completes when this supervisor was replaced, or the node dropped.
@@ -159,19 +173,4 @@ impl<C: Connector> Drop for Supervisor<C> {
             node.slot.ended(self.epoch);
         }
     }
-}
-
-enum First<A, B> {
-    Left(A),
-    Right(B),
-}
-
-/// Completes with whichever completes first, and drops the other.
-async fn first<A, B>(left: impl Future<Output = A>, right: impl Future<Output = B>) -> First<A, B> {
-    let (mut left, mut right) = (pin!(left), pin!(right));
-    poll_fn(|cx| match left.as_mut().poll(cx) {
-        Poll::Ready(value) => Poll::Ready(First::Left(value)),
-        Poll::Pending => right.as_mut().poll(cx).map(First::Right),
-    })
-    .await
 }

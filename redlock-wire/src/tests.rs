@@ -123,7 +123,8 @@ async fn a_connect_that_hangs_is_given_up() {
     fake.is(|mood| mood.accepts = Ok(false));
     let start = Now::now();
     assert!(unavailable(lock(&node).await).contains("300ms"));
-    assert_eq!(Duration::from_millis(300), start.elapsed());
+    let elapsed = start.elapsed().as_millis();
+    assert!((300..310).contains(&elapsed), "{elapsed} ms"); // timers of whole milliseconds add up
 }
 
 #[tokio::test(start_paused = true)]
@@ -242,7 +243,7 @@ fn a_supervisor_whose_runtime_is_not_driven_is_replaced_and_changes_nothing_late
     first.block_on(async { assert_eq!(Vote::Granted, lock(&node).await.unwrap()) });
     fake.is(|mood| mood.answers = false);
     second.block_on(async {
-        for _ in 0..3 {
+        while node.connection() == Some(ConnectionId(1)) {
             give_up(&node).await;
         }
         fake.is(|mood| mood.answers = true);

@@ -1,0 +1,252 @@
+//! Which rounds may begin now, so that a burst does not send more than the process can read replies to.
+//!
+//! Attempts at locks begin in the order in which they came, and at most so many are in flight at once: until they are
+//! decided. Renewals of held locks are bounded by themselves, begin in the order in which their leases expire, and go
+//! first: while one of them waits no attempt begins. So a process that is asked for more than it can do denies new locks,
+//! and keeps those that it holds. Nor does an attempt begin while cleanup is behind, since each may leave more of it.
+//!
+//! Nothing can deadlock: whatever is in flight waits for nodes alone, for a bounded time. Confirmations, releases and
+//! cleanup are not counted, so none of them waits for an attempt.
+
+use std::collections::BTreeMap;
+
+use crate::clock::Instant;
+
+/// What wants to begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Class {
+    /// An attempt at a lock.
+    Attempt,
+    /// The renewal of a lease that expires at this time.
+    Renewal(Instant),
+}
+
+/// The rounds of one client: those in flight, and those that wait, each with a `W` to wake it by.
+#[derive(Debug)]
+pub(crate) struct Concurrency<W> {
+    max: usize,
+    attempts: InFlight<W>,
+    renewals: InFlight<W>,
+    is_cleanup_behind: bool,
+    last_number: u64,
+}
+
+/// The rounds of one class. Those that wait are ordered by time, then by arrival.
+#[derive(Debug)]
+struct InFlight<W> {
+    count: usize,
+    waiting: BTreeMap<Key, W>,
+}
+
+type Key = (Instant, u64);
+
+/// A round that waited when it entered. It begins by being taken out of those that wait.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waiting {
+    class: Class,
+    key: Key,
+}
+
+impl<W> Concurrency<W> {
+    /// With at most `max` rounds of each class in flight.
+    pub(crate) fn new(max: usize) -> Self {
+        let none = || InFlight { count: 0, waiting: BTreeMap::new() };
+        Self { max, attempts: none(), renewals: none(), is_cleanup_behind: false, last_number: 0 }
+    }
+
+    /// Begins a round if it may begin at once.
+    pub(crate) fn try_begin(&mut self, class: Class) -> bool {
+        let may_begin = self.class(class).waiting.is_empty() && self.has_room(class);
+        self.class(class).count += usize::from(may_begin);
+        may_begin
+    }
+
+    /// Has a round wait.
+    pub(crate) fn wait(&mut self, class: Class, waker: W) -> Waiting {
+        self.last_number += 1;
+        let time = match class {
+            Class::Attempt => Instant::ORIGIN,
+            Class::Renewal(expires) => expires,
+        };
+        let key = (time, self.last_number);
+        self.class(class).waiting.insert(key, waker);
+        Waiting { class, key }
+    }
+
+    /// The waker of a round that waits; `None` once it has begun.
+    pub(crate) fn waker(&mut self, waiting: Waiting) -> Option<&mut W> {
+        self.class(waiting.class).waiting.get_mut(&waiting.key)
+    }
+
+    /// A round does not wait any more. If it has begun, it has ended too.
+    pub(crate) fn leave(&mut self, waiting: Waiting) -> Option<W> {
+        let waker = self.class(waiting.class).waiting.remove(&waiting.key);
+        if waker.is_none() {
+            self.end(waiting.class);
+        }
+        waker
+    }
+
+    /// A round has ended. Others may [begin](Concurrency::begin_next).
+    pub(crate) fn end(&mut self, class: Class) {
+        self.class(class).count -= 1;
+    }
+
+    /// Attempts are held back, or are not any more: then others may [begin](Concurrency::begin_next).
+    pub(crate) fn cleanup_is_behind(&mut self, is_behind: bool) {
+        self.is_cleanup_behind = is_behind;
+    }
+
+    /// Begins the next round that may begin, and returns its waker.
+    pub(crate) fn begin_next(&mut self) -> Option<W> {
+        [Class::Renewal(Instant::ORIGIN), Class::Attempt].into_iter().find_map(|class| {
+            let waker = if self.has_room(class) { self.class(class).waiting.pop_first() } else { None };
+            waker.map(|(_, waker)| {
+                self.class(class).count += 1;
+                waker
+            })
+        })
+    }
+
+    /// Whether a round that ends, or cleanup that has caught up, may let another begin.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        !self.attempts.waiting.is_empty() || !self.renewals.waiting.is_empty()
+    }
+
+    /// How many attempts wait, and how many renewals.
+    pub(crate) fn waiting(&self) -> (usize, usize) {
+        (self.attempts.waiting.len(), self.renewals.waiting.len())
+    }
+
+    fn has_room(&self, class: Class) -> bool {
+        match class {
+            Class::Attempt => {
+                self.attempts.count < self.max && self.renewals.waiting.is_empty() && !self.is_cleanup_behind
+            }
+            Class::Renewal(_) => self.renewals.count < self.max,
+        }
+    }
+
+    fn class(&mut self, class: Class) -> &mut InFlight<W> {
+        match class {
+            Class::Attempt => &mut self.attempts,
+            Class::Renewal(_) => &mut self.renewals,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn at(millis: u64) -> Instant {
+        Instant::since_origin(Duration::from_millis(millis))
+    }
+
+    /// A client on which two rounds of each class may be in flight, and two attempts are.
+    fn full() -> Concurrency<&'static str> {
+        let mut rounds = Concurrency::new(2);
+        assert!(rounds.try_begin(Class::Attempt) && rounds.try_begin(Class::Attempt));
+        assert!(!rounds.try_begin(Class::Attempt));
+        rounds
+    }
+
+    #[test]
+    fn attempts_begin_in_the_order_in_which_they_came() {
+        let mut rounds = full();
+        let [_, second, _] = ["first", "second", "third"].map(|name| rounds.wait(Class::Attempt, name));
+        assert_eq!(None, rounds.begin_next());
+        assert_eq!(Some("second"), rounds.leave(second));
+        rounds.end(Class::Attempt);
+        assert!(!rounds.try_begin(Class::Attempt), "others came before");
+        assert_eq!((Some("first"), None), (rounds.begin_next(), rounds.begin_next()));
+        rounds.end(Class::Attempt);
+        assert_eq!(Some("third"), rounds.begin_next());
+    }
+
+    #[test]
+    fn renewals_begin_beside_attempts_and_by_when_their_leases_expire() {
+        let mut rounds = full();
+        let late = Class::Renewal(at(30));
+        assert!(rounds.try_begin(late) && rounds.try_begin(late) && !rounds.try_begin(late));
+        rounds.wait(Class::Renewal(at(20)), "20");
+        rounds.wait(Class::Renewal(at(10)), "10");
+        rounds.end(late);
+        assert_eq!((Some("10"), None), (rounds.begin_next(), rounds.begin_next()));
+    }
+
+    #[test]
+    fn no_attempt_begins_while_a_renewal_waits_or_cleanup_is_behind() {
+        let mut rounds = full();
+        let renewal = Class::Renewal(at(10));
+        assert!(rounds.try_begin(renewal) && rounds.try_begin(renewal));
+        let waiting = rounds.wait(renewal, "renewal");
+        rounds.wait(Class::Attempt, "attempt");
+        rounds.end(Class::Attempt);
+        assert_eq!(None, rounds.begin_next());
+        assert_eq!(Some("renewal"), rounds.leave(waiting));
+        rounds.cleanup_is_behind(true);
+        assert_eq!(None, rounds.begin_next());
+        rounds.cleanup_is_behind(false);
+        assert_eq!(Some("attempt"), rounds.begin_next());
+    }
+
+    #[test]
+    fn a_round_that_has_begun_and_is_dropped_makes_room() {
+        let mut rounds = full();
+        let [first, _] = ["first", "second"].map(|name| rounds.wait(Class::Attempt, name));
+        rounds.end(Class::Attempt);
+        assert_eq!(Some("first"), rounds.begin_next());
+        assert!(rounds.waker(first).is_none());
+        assert_eq!(None, rounds.leave(first));
+        assert_eq!(Some("second"), rounds.begin_next());
+        assert!(!rounds.is_waited_for());
+    }
+
+    proptest! {
+        #[test]
+        fn never_more_than_the_limit_and_nothing_is_forgotten(
+            max in 1_usize..4, steps in prop::collection::vec((0_u8..6, any::<prop::sample::Index>()), 0..200),
+        ) {
+            let mut rounds = Concurrency::new(max);
+            let (mut running, mut waiting) = (Vec::new(), Vec::<(Waiting, Class)>::new());
+            for (step, index) in steps {
+                let class = if step % 2 == 0 { Class::Attempt } else { Class::Renewal(at(index.index(9) as u64)) };
+                match step {
+                    0 | 1 if rounds.try_begin(class) => running.push(class),
+                    0 | 1 => waiting.push((rounds.wait(class, ()), class)),
+                    2 if !running.is_empty() => rounds.end(running.swap_remove(index.index(running.len()))),
+                    3 if !waiting.is_empty() => {
+                        let (left, _) = waiting.swap_remove(index.index(waiting.len()));
+                        rounds.leave(left);
+                    }
+                    4 => rounds.cleanup_is_behind(true),
+                    _ => rounds.cleanup_is_behind(false),
+                }
+                while rounds.begin_next().is_some() {}
+                let (begun, still): (Vec<_>, Vec<_>) =
+                    waiting.into_iter().partition(|(waiting, _)| rounds.waker(*waiting).is_none());
+                running.extend(begun.into_iter().map(|(_, class)| class));
+                waiting = still;
+                let attempts = running.iter().filter(|class| **class == Class::Attempt).count();
+                prop_assert!(attempts <= max && running.len() - attempts <= max);
+                prop_assert_eq!((attempts, running.len() - attempts), (rounds.attempts.count, rounds.renewals.count));
+            }
+            rounds.cleanup_is_behind(false);
+            while !waiting.is_empty() || !running.is_empty() {
+                running.drain(..).for_each(|class| rounds.end(class));
+                while rounds.begin_next().is_some() {}
+                let before = waiting.len();
+                let (begun, still): (Vec<_>, Vec<_>) =
+                    waiting.into_iter().partition(|(waiting, _)| rounds.waker(*waiting).is_none());
+                running.extend(begun.into_iter().map(|(_, class)| class));
+                waiting = still;
+                prop_assert!(before == 0 || waiting.len() < before, "nothing begins any more");
+            }
+        }
+    }
+}

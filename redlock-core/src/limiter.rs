@@ -1,0 +1,117 @@
+//! The bound on rounds in flight: where attempts and renewals wait until they may begin.
+//!
+//! Which of them may, is decided in [`concurrency`](crate::decide::concurrency).
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+
+use crate::decide::concurrency::{Class, Concurrency, Waiting};
+use crate::shared::{Shared, locked};
+
+/// The rounds in flight of one [`Redlock`](crate::Redlock).
+pub(crate) struct Limiter(Mutex<Concurrency<Waker>>);
+
+/// The right to have a round in flight. Dropped, it goes to the next that waits.
+pub(crate) struct Permit {
+    shared: Arc<Shared>,
+    class: Class,
+}
+
+impl Limiter {
+    pub(crate) fn new(max: usize) -> Self {
+        Self(Mutex::new(Concurrency::new(max)))
+    }
+
+    /// Holds attempts back while cleanup is behind.
+    pub(crate) fn cleanup_is_behind(&self, is_behind: impl FnOnce() -> bool) {
+        self.change(|rounds| rounds.cleanup_is_behind(is_behind()));
+    }
+
+    /// How many attempts wait, and how many renewals.
+    pub(crate) fn waiting(&self) -> (usize, usize) {
+        locked(&self.0).waiting()
+    }
+
+    /// Changes what is in flight, then wakes those that may begin by it, when the lock is no longer held.
+    fn change<T>(&self, change: impl FnOnce(&mut Concurrency<Waker>) -> T) -> T {
+        let mut rounds = locked(&self.0);
+        let changed = change(&mut rounds);
+        if rounds.is_waited_for() {
+            let mut begun = Vec::new();
+            while let Some(waker) = rounds.begin_next() {
+                begun.push(waker);
+            }
+            drop(rounds);
+            begun.into_iter().for_each(Waker::wake);
+        }
+        changed
+    }
+}
+
+impl Permit {
+    /// The permit, if the round may begin at once.
+    pub(crate) fn try_new(shared: &Arc<Shared>, class: Class) -> Option<Self> {
+        let may_begin = locked(&shared.limiter.0).try_begin(class);
+        may_begin.then(|| Self { shared: Arc::clone(shared), class })
+    }
+
+    /// Waits until the round may begin. May be dropped at any time.
+    pub(crate) fn wait(shared: &Arc<Shared>, class: Class) -> PermitWait<'_> {
+        PermitWait { shared, class, waiting: None }
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.shared.limiter.change(|rounds| rounds.end(self.class));
+    }
+}
+
+/// Waits for a [`Permit`].
+pub(crate) struct PermitWait<'a> {
+    shared: &'a Arc<Shared>,
+    class: Class,
+    waiting: Option<Waiting>,
+}
+
+impl Future for PermitWait<'_> {
+    type Output = Permit;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Permit> {
+        let Self { shared, class, waiting } = &mut *self;
+        let waker = cx.waker().clone();
+        let mut rounds = locked(&shared.limiter.0);
+        let replaced = match *waiting {
+            Some(entered) => match rounds.waker(entered) {
+                Some(waiting) => Some(std::mem::replace(waiting, waker)),
+                None => {
+                    drop(rounds);
+                    *waiting = None;
+                    return Poll::Ready(Permit { shared: Arc::clone(shared), class: *class });
+                }
+            },
+            None if rounds.try_begin(*class) => {
+                drop(rounds);
+                return Poll::Ready(Permit { shared: Arc::clone(shared), class: *class });
+            }
+            None => {
+                *waiting = Some(rounds.wait(*class, waker));
+                None
+            }
+        };
+        // A waker may run foreign code when it is dropped.
+        drop(rounds);
+        drop(replaced);
+        Poll::Pending
+    }
+}
+
+impl Drop for PermitWait<'_> {
+    fn drop(&mut self) {
+        if let Some(waiting) = self.waiting.take() {
+            drop(self.shared.limiter.change(|rounds| rounds.leave(waiting)));
+        }
+    }
+}
