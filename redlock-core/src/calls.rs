@@ -223,4 +223,35 @@ mod tests {
             assert_eq!(Instant::since_origin(Duration::from_millis(millis)), calls.seen());
         }
     }
+
+    /// A process that is paused in its first sleep. The call has its answer by then, and another task has to run to read it.
+    #[test]
+    fn an_answer_that_is_there_after_a_pause_counts() {
+        #[derive(Debug, Default)]
+        struct Paused(Mutex<Vec<Duration>>);
+
+        impl Runtime for Paused {
+            fn now(&self) -> Instant {
+                Instant::since_origin(self.0.lock().unwrap().iter().sum())
+            }
+
+            fn sleep(&self, duration: Duration) -> BoxFuture<()> {
+                let mut slept = self.0.lock().unwrap();
+                let late = if slept.is_empty() { Duration::from_secs(1) } else { Duration::ZERO };
+                slept.push(duration + late);
+                Box::pin(async {})
+            }
+
+            fn spawn(&self, _: BoxFuture<()>) {}
+        }
+
+        let runtime = Paused::default();
+        let answer = poll_fn(|_| match runtime.0.lock().unwrap().len() {
+            0..=1 => Poll::Pending,
+            _ => Poll::Ready(Ok(7)),
+        });
+        let calls: [Call<'_, i32>; 1] = [Box::pin(answer)];
+        let mut calls = Calls::new(&runtime, Instant::ORIGIN, Duration::from_millis(200), calls.into_iter());
+        assert!(matches!(calls.next().now_or_never(), Some(Some((0, Ending::Answered(7))))));
+    }
 }

@@ -30,8 +30,9 @@
 //! `build()` connects to nothing. A node connects when it is first used, in a task of its own, and again whenever the
 //! connection is lost: after 10 ms, then after longer and longer pauses up to 200 ms, for ever. So a server that comes back
 //! votes again within a second, also without traffic; a password that is corrected on the server heals as well. A node
-//! that is known to be down answers at once and holds nobody up. After three requests in a row without an answer, and
-//! 200 ms, the connection is given up: what a hung server has not read by then it will not carry out.
+//! that is known to be down answers at once and holds nobody up. A connection over which requests fail without a reply is
+//! given up if a `PING` over it stays unanswered as well, for 200 ms to a second: requests that a hung server has not read by
+//! then are discarded. A quiet connection is probed every 5 s.
 //!
 //! # TLS
 //!

@@ -1,0 +1,159 @@
+//! More requests than may be in flight at once.
+#![allow(clippy::unwrap_used)] // a helper of tests, not code that must go on
+
+mod common;
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use common::{MS, NODE_TIMEOUT, TTL, World, builder, with_five};
+use redlock_core::{Error, ErrorKind, Guard, KeepAlive, Redlock};
+use redlock_testkit::{Fault, Operation};
+
+/// A client of the same nodes with at most so many attempts in flight.
+fn bounded(world: &World, max: usize) -> Redlock {
+    builder(&world.process, &world.nodes).max_concurrent_attempts(max).build().unwrap()
+}
+
+fn delay(world: &World, operation: Operation, delay: Duration) {
+    world.nodes.iter().for_each(|node| node.inject(Fault::delay(delay).on(operation)));
+}
+
+/// What has become of requests, in the order in which they ended.
+type Ended = Arc<Mutex<Vec<(usize, Result<Guard, Error>)>>>;
+
+/// Locks names at once, each in a task of its own.
+fn lock_all(world: &World, redlock: &Redlock, count: usize, wait: Duration) -> Ended {
+    let ended = Ended::default();
+    for number in 0..count {
+        let (redlock, ended) = (redlock.clone(), Arc::clone(&ended));
+        world.spawn(async move {
+            let result = redlock.lock(number.to_string(), TTL).wait(wait).await;
+            ended.lock().unwrap().push((number, result));
+        });
+    }
+    ended
+}
+
+#[test]
+fn attempts_wait_for_others_to_be_decided_and_begin_in_order() {
+    with_five(async |world| {
+        delay(&world, Operation::Acquire, 10 * MS);
+        let redlock = bounded(&world, 4);
+        let ended = lock_all(&world, &redlock, 10, TTL);
+        for (seen, granted) in [(4, 0), (8, 4), (10, 8), (10, 10)] {
+            world.settle().await;
+            assert_eq!(vec![seen; 5], world.seen(Operation::Acquire));
+            assert_eq!(granted, ended.lock().unwrap().len());
+            world.sleep(10 * MS).await;
+        }
+        let mut ended = std::mem::take(&mut *ended.lock().unwrap());
+        let groups: Vec<_> = ended.chunks(4).map(|group| group.iter().map(|(n, _)| n / 4).max()).collect();
+        assert_eq!(vec![Some(0), Some(1), Some(2)], groups);
+        for (_, guard) in ended.drain(..) {
+            // Their validity counts from before the first send, and not from when they were asked for.
+            assert!(guard.as_ref().unwrap().remaining() > TTL - TTL / 100 - 43 * MS, "{guard:?}");
+        }
+        assert_eq!(0, redlock.close().await);
+        world.nothing_left().await;
+    });
+}
+
+#[test]
+fn a_request_whose_turn_does_not_come_in_time_is_overloaded_and_sends_nothing() {
+    with_five(async |world| {
+        world.nodes.iter().for_each(|node| node.inject(Fault::hang().on(Operation::Acquire)));
+        let redlock = bounded(&world, 1);
+        let ended = lock_all(&world, &redlock, 4, Duration::ZERO);
+        world.sleep(NODE_TIMEOUT + MS).await;
+        // The first had its turn, the second has it now, and the others have waited for as long as an attempt may take.
+        let ended = std::mem::take(&mut *ended.lock().unwrap());
+        let kinds: Vec<_> =
+            ended.iter().map(|(number, result)| (*number, result.as_ref().unwrap_err().kind())).collect();
+        assert!(kinds.contains(&(0, ErrorKind::NoQuorum)), "{kinds:?}");
+        for number in [2, 3] {
+            let (_, result) = ended.iter().find(|(ended, _)| *ended == number).unwrap();
+            let error = result.as_ref().unwrap_err();
+            assert_eq!(ErrorKind::Overloaded, error.kind());
+            assert!(error.nodes().is_empty() && error.is_retryable());
+            assert!(error.to_string().contains("overloaded"), "{error}");
+        }
+        assert_eq!(vec![2; 5], world.seen(Operation::Acquire));
+        world.nothing_left().await;
+    });
+}
+
+#[test]
+fn a_hung_minority_occupies_no_place() {
+    with_five(async |world| {
+        delay(&world, Operation::Acquire, MS);
+        world.nodes[..2].iter().for_each(|node| node.inject(Fault::hang()));
+        let ended = lock_all(&world, &bounded(&world, 1), 50, TTL);
+        world.sleep(51 * MS).await;
+        let ended = std::mem::take(&mut *ended.lock().unwrap());
+        assert!(ended.len() == 50 && ended.iter().all(|(_, result)| result.is_ok()), "{ended:?}");
+        drop(ended);
+        world.nothing_left().await;
+    });
+}
+
+#[test]
+fn requests_that_are_dropped_give_their_places_back() {
+    with_five(async |world| {
+        world.nodes.iter().for_each(|node| node.inject(Fault::hang().on(Operation::Acquire)));
+        let redlock = bounded(&world, 1);
+        let mut requests: Vec<_> =
+            ["a", "b", "c"].map(|name| redlock.lock(name, TTL).into_future()).into_iter().collect();
+        for request in &mut requests {
+            assert!(futures_util::poll!(request).is_pending());
+        }
+        // The one that waits, then the one in flight: the work of that one goes on, without its place.
+        drop(requests.remove(1));
+        drop(requests.remove(0));
+        world.settle().await;
+        world.nodes.iter().for_each(|node| node.clear_faults());
+        requests.remove(0).await.unwrap().release().await.unwrap();
+        world.nothing_left().await;
+    });
+}
+
+#[test]
+fn a_closed_client_has_nobody_wait_for_a_place() {
+    with_five(async |world| {
+        world.nodes.iter().for_each(|node| node.inject(Fault::hang().on(Operation::Acquire)));
+        let redlock = bounded(&world, 1);
+        let ended = lock_all(&world, &redlock, 2, TTL);
+        world.settle().await;
+        let closing = redlock.clone();
+        world.spawn(async move { assert_eq!(0, closing.close().await) });
+        world.settle().await;
+        let kinds: Vec<_> =
+            ended.lock().unwrap().iter().map(|(n, result)| (*n, result.as_ref().unwrap_err().kind())).collect();
+        assert_eq!(vec![(1, ErrorKind::Closed)], kinds);
+        world.sleep(2 * NODE_TIMEOUT).await;
+        world.nothing_left().await;
+    });
+}
+
+/// 60 locks want three renewals a second each, and a hundred a second are possible: one each is enough.
+#[test]
+fn when_not_all_can_be_served_locks_are_kept_and_new_ones_denied() {
+    with_five(async |world| {
+        let redlock = bounded(&world, 1);
+        let mut guards = Vec::new();
+        for number in 0..60 {
+            let request = redlock.lock(number.to_string(), Duration::from_secs(1));
+            guards.push(request.keep_alive(KeepAlive::new()).await.unwrap());
+        }
+        delay(&world, Operation::Extend, 10 * MS);
+        world.sleep(Duration::from_secs(20)).await;
+        assert_eq!(60, guards.iter().filter(|guard| guard.is_held()).count());
+        let new = redlock.lock("new", TTL).wait(TTL).await;
+        assert_eq!(ErrorKind::Overloaded, new.unwrap_err().kind());
+        guards.truncate(20);
+        redlock.lock("new", TTL).wait(TTL).await.unwrap().release().await.unwrap();
+        drop(guards);
+        assert_eq!(0, redlock.close().await);
+        world.nothing_left().await;
+    });
+}
