@@ -190,7 +190,13 @@ impl Attempts {
     /// Waits until another attempt may be in flight.
     async fn permit(&self, until: Option<Instant>) -> Result<Permit, Error> {
         let presence = &self.presence;
-        match in_time(presence, until, Permit::wait(presence, Class::Attempt)).await {
+        let hopeless = until.is_some_and(|until| presence.limiter.is_hopeless(presence.now(), until));
+        let permit = if hopeless {
+            Some(None)
+        } else {
+            in_time(presence, until, Permit::wait(presence, Class::Attempt)).await
+        };
+        match permit {
             None => Err(Error::closed()),
             Some(Some(permit)) => Ok(permit),
             Some(None) => {

@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
+use crate::clock::Instant;
 use crate::decide::concurrency::{Class, Concurrency, Waiting};
 use crate::shared::{Shared, locked};
 
@@ -27,6 +28,11 @@ impl Limiter {
     /// Holds attempts back while cleanup is behind.
     pub(crate) fn cleanup_is_behind(&self, is_behind: impl FnOnce() -> bool) {
         self.change(|rounds| rounds.cleanup_is_behind(is_behind()));
+    }
+
+    /// Whether an attempt that comes now cannot begin by `until`, as far as can be told.
+    pub(crate) fn is_hopeless(&self, now: Instant, until: Instant) -> bool {
+        locked(&self.0).expected_wait(now).is_some_and(|wait| now + wait > until)
     }
 
     /// How many attempts wait, and how many renewals.

@@ -5,10 +5,14 @@
 //! first: while one of them waits no attempt begins. So a process that is asked for more than it can do denies new locks,
 //! and keeps those that it holds. Nor does an attempt begin while cleanup is behind, since each may leave more of it.
 //!
+//! A request whose turn cannot come in time, by the rate at which attempts have begun of late, is denied at once: a queue that
+//! is longer than what its requests can wait for would cost time that the others need.
+//!
 //! Nothing can deadlock: whatever is in flight waits for nodes alone, for a bounded time. Confirmations, releases and
 //! cleanup are not counted, so none of them waits for an attempt.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use crate::clock::Instant;
 
@@ -29,7 +33,21 @@ pub(crate) struct Concurrency<W> {
     renewals: InFlight<W>,
     is_cleanup_behind: bool,
     last_number: u64,
+    pace: Option<Pace>,
 }
+
+/// How fast attempts begin that had to wait, since others do.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    since: Instant,
+    /// How many have begun since then.
+    begun: u32,
+    /// How long each has taken of late, on average.
+    interval: Option<Duration>,
+}
+
+/// The pace is measured over so long.
+const WINDOW: Duration = Duration::from_secs(1);
 
 /// The rounds of one class. Those that wait are ordered by time, then by arrival.
 #[derive(Debug)]
@@ -51,7 +69,8 @@ impl<W> Concurrency<W> {
     /// With at most `max` rounds of each class in flight.
     pub(crate) fn new(max: usize) -> Self {
         let none = || InFlight { count: 0, waiting: BTreeMap::new() };
-        Self { max, attempts: none(), renewals: none(), is_cleanup_behind: false, last_number: 0 }
+        let (attempts, renewals) = (none(), none());
+        Self { max, attempts, renewals, is_cleanup_behind: false, last_number: 0, pace: None }
     }
 
     /// Begins a round if it may begin at once.
@@ -59,6 +78,17 @@ impl<W> Concurrency<W> {
         let may_begin = self.class(class).waiting.is_empty() && self.has_room(class);
         self.class(class).count += usize::from(may_begin);
         may_begin
+    }
+
+    /// How long an attempt would wait that comes now, if that can be told.
+    pub(crate) fn expected_wait(&mut self, now: Instant) -> Option<Duration> {
+        let pace = self.pace.get_or_insert(Pace { since: now, begun: 0, interval: None });
+        let elapsed = now.saturating_duration_since(pace.since);
+        if elapsed >= WINDOW {
+            *pace = Pace { since: now, begun: 0, interval: Some(elapsed / pace.begun.max(1)) };
+        }
+        let waiting = u32::try_from(self.attempts.waiting.len()).unwrap_or(u32::MAX);
+        pace.interval.map(|interval| interval.saturating_mul(waiting))
     }
 
     /// Has a round wait.
@@ -101,11 +131,21 @@ impl<W> Concurrency<W> {
     pub(crate) fn begin_next(&mut self) -> Option<W> {
         [Class::Renewal(Instant::ORIGIN), Class::Attempt].into_iter().find_map(|class| {
             let waker = if self.has_room(class) { self.class(class).waiting.pop_first() } else { None };
-            waker.map(|(_, waker)| {
-                self.class(class).count += 1;
-                waker
-            })
+            let (_, waker) = waker?;
+            self.class(class).count += 1;
+            if class == Class::Attempt {
+                self.note_pace();
+            }
+            Some(waker)
         })
+    }
+
+    fn note_pace(&mut self) {
+        if self.attempts.waiting.is_empty() {
+            self.pace = None;
+        } else if let Some(pace) = &mut self.pace {
+            pace.begun += 1;
+        }
     }
 
     /// Whether a round that ends, or cleanup that has caught up, may let another begin.
@@ -205,6 +245,27 @@ mod tests {
         assert_eq!(None, rounds.leave(first));
         assert_eq!(Some("second"), rounds.begin_next());
         assert!(!rounds.is_waited_for());
+    }
+
+    #[test]
+    fn the_wait_is_expected_by_how_fast_attempts_have_begun() {
+        let mut rounds = full();
+        let wait = |rounds: &mut Concurrency<_>| (0..100).for_each(|_| drop(rounds.wait(Class::Attempt, "")));
+        wait(&mut rounds);
+        assert_eq!(None, rounds.expected_wait(at(0)));
+        for _ in 0..50 {
+            rounds.end(Class::Attempt);
+            rounds.begin_next();
+        }
+        assert_eq!(None, rounds.expected_wait(at(999)), "too early to tell");
+        assert_eq!(Some(Duration::from_secs(1)), rounds.expected_wait(at(1000)), "50 wait, 50 began in a second");
+        wait(&mut rounds);
+        assert_eq!(Some(Duration::from_secs(3)), rounds.expected_wait(at(1500)));
+        for _ in 0..150 {
+            rounds.end(Class::Attempt);
+            rounds.begin_next();
+        }
+        assert_eq!(None, rounds.expected_wait(at(9000)), "nobody waits: the pace begins anew");
     }
 
     proptest! {
