@@ -84,6 +84,10 @@ impl redlock_wire::Connector for Connector {
         };
         connection.map_err(|error| reply::not_connected(&error))
     }
+
+    fn password(&self) -> Option<&str> {
+        self.info.redis_settings().password()
+    }
 }
 
 /// Shows the label only: the rest is for the client.

@@ -25,6 +25,7 @@ mod outbox;
 mod push;
 mod reply;
 mod script;
+mod secret;
 mod slot;
 mod supervisor;
 #[cfg(test)]

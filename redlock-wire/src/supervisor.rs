@@ -19,7 +19,7 @@ use crate::handshake::{Server, greet};
 use crate::node::Shared;
 use crate::options::Options;
 use crate::push::Hub;
-use crate::reply::published;
+use crate::secret::Secret;
 use crate::slot::Link;
 
 /// A supervisor with nothing to say for this long after its time is not run any more, and is replaced.
@@ -78,11 +78,12 @@ impl<C: Connector> Supervisor<C> {
 
     /// One attempt. The error says why it failed.
     async fn connect(&self) -> Result<(C::Connection, Hub, Server), String> {
+        let secret = Secret::of(self.connector.password());
         let ready = async {
             let hub = Hub::default();
             let connection = self.connector.connect(&hub).await;
-            let connection = connection.map_err(|failure| published(&failure.message))?;
-            let server = greet(&connection).await?;
+            let connection = connection.map_err(|failure| secret.published(&failure.message))?;
+            let server = greet(&connection, &secret).await?;
             Ok((connection, hub, server))
         };
         let timeout = self.options.connect_timeout;
