@@ -520,7 +520,8 @@ async fn nothing_secret_is_printed() {
 
 #[tokio::test]
 async fn a_server_that_repeats_what_it_gets_reveals_neither_password_nor_token() {
-    let echo = Scripted::start(|command| Answer::Say(format!("-ERR bad command: {command}\r\n").leak())).await;
+    let echo =
+        Scripted::start(|command| Answer::Say(format!("-ERR bad command: {command}\r\n").leak())).await;
     let url = format!("redis://ann:h%40nter2%20x@127.0.0.1:{}", echo.port());
     let error = node(url, &Options::tokio()).unwrap().release(&claim("a", "mine")).await.unwrap_err();
     assert!(echo.seen("HELLO 3 AUTH ann h@nter2 x") + echo.seen("AUTH ann h@nter2 x") > 0);

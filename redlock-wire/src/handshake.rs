@@ -33,7 +33,8 @@ pub(crate) async fn greet<C: Connection>(connection: &C, secret: &Secret<'_>) ->
     let [acquire, extend, release, inspect] = commands::scripts().map(load);
     // `CACHING` is for the command that follows. A script over n keys there would be tracked n times with all n keys, so it
     // must not be a request: the server tracks nothing for `INFO`.
-    let tracking = [Command::Other { name: "CLIENT", args: &[b"TRACKING", b"ON", b"OPTIN"] }, commands::CACHING];
+    let tracking =
+        [Command::Other { name: "CLIENT", args: &[b"TRACKING", b"ON", b"OPTIN"] }, commands::CACHING];
     let known = [
         Command::Other { name: "INFO", args: &[b"server"] },
         Command::Other { name: "SCRIPT", args: &acquire },
@@ -45,7 +46,8 @@ pub(crate) async fn greet<C: Connection>(connection: &C, secret: &Secret<'_>) ->
     ];
     let tracking = if connection.pushes() { &tracking[..] } else { &[] };
     let questions = tracking.iter().chain(&known).map(|command| C::pack(*command)).collect();
-    let replies = connection.pipeline(questions).await.map_err(|failure| secret.published(&failure.message))?;
+    let replies =
+        connection.pipeline(questions).await.map_err(|failure| secret.published(&failure.message))?;
     let (tracking, known) = replies.split_at(tracking.len().min(replies.len()));
     understand(tracking, known, secret)
 }
@@ -157,7 +159,8 @@ mod tests {
 
     #[test]
     fn a_server_that_cannot_release_is_not_up() {
-        for message in ["NOPERM no permissions to run the 'evalsha' command", "ERR unknown command 'EVALSHA'"] {
+        for message in ["NOPERM no permissions to run the 'evalsha' command", "ERR unknown command 'EVALSHA'"]
+        {
             let reason = of(&[], &[info("7.0.15"), loaded(), error(message)]).unwrap_err();
             assert_eq!(format!("locks cannot be released: {message}"), reason);
         }

@@ -19,6 +19,7 @@ mod connection;
 mod fake;
 mod fence;
 mod handshake;
+mod journal;
 mod node;
 mod options;
 mod outbox;

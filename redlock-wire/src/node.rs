@@ -12,14 +12,16 @@ use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use redlock_core::{
-    Capabilities, Claim, ConnectionId, FencingToken, Holding, Instant, LockNode, NodeError, NodeErrorKind,
-    Resource, ServerId, Ttl, Vote, Watch, async_trait,
+    Capabilities, Claim, ConnectionId, Error, FencingToken, Holding, Instant, LockNode, NodeError,
+    NodeErrorKind, Resource, ServerId, Ttl, Vote, Watch, async_trait,
 };
 
 use crate::asked::{Asked, Verb};
 use crate::commands;
 use crate::connection::{Connection, Connector};
-use crate::options::Options;
+use crate::fence;
+use crate::journal::Journal;
+use crate::options::{Keys, Options};
 use crate::slot::{Link, Slot, State};
 use crate::supervisor::{due, supervise};
 
@@ -53,6 +55,7 @@ pub(crate) struct Shared<C: Connector> {
     pub(crate) slot: Slot<C::Connection>,
     /// It was said that the server does not tell of changes.
     pub(crate) no_pushes: Once,
+    pub(crate) journal: Journal,
 }
 
 impl<C: Connector> Node<C> {
@@ -62,8 +65,15 @@ impl<C: Connector> Node<C> {
     /// that one server listed twice is noticed.
     #[must_use]
     pub fn new(connector: C, label: String, options: &Options) -> Self {
-        let (connector, options) = (Arc::new(connector), options.clone());
-        Self(Arc::new(Shared { connector, label, options, slot: Slot::new(), no_pushes: Once::new() }))
+        let (connector, options) = (Arc::new(connector), options.of_a_node());
+        Self(Arc::new(Shared {
+            connector,
+            label,
+            options,
+            slot: Slot::new(),
+            no_pushes: Once::new(),
+            journal: Journal::default(),
+        }))
     }
 
     /// The connection to use, once the first connect has come to something.
@@ -161,20 +171,21 @@ impl<C: Connector> Shared<C> {
             _ => None,
         });
         if let Some(epoch) = epoch {
-            supervise(self, epoch, false);
+            supervise(self, epoch);
         }
     }
 
     /// Gives up a connection that does not answer. Its supervisor may be as dead as it looks: a new one takes over, here.
     fn break_off(self: &Arc<Self>, generation: u64) {
         let reason = "the server has stopped answering".to_owned();
+        let text = reason.clone();
         let due = due(&self.options, Duration::ZERO);
         let epoch = self.slot.take_over(|state| {
             if state.is_up(generation) { Some(State::Down { reason, due }) } else { None }
         });
         if let Some(epoch) = epoch {
-            tracing::warn!(node = self.label, "not answering; connecting anew");
-            supervise(self, epoch, true);
+            self.journal.down(&self.label, &text, self.options.runtime.now());
+            supervise(self, epoch);
         }
     }
 }
@@ -282,6 +293,22 @@ impl<C: Connector> LockNode for Node<C> {
 
     fn server(&self) -> Option<ServerId> {
         self.0.slot.server()
+    }
+
+    fn check(&self, resource: &Resource) -> Result<(), Error> {
+        let Keys { prefix, fence_prefix, .. } = &*self.0.options.keys;
+        if fence::is_counter(fence_prefix, prefix, resource.as_bytes()) {
+            let (prefix, counters) = (prefix.escape_ascii(), fence_prefix.escape_ascii());
+            return Err(Error::invalid(format!(
+                "the resource {resource:?} would have the key \"{prefix}{resource}\": keys like \"{counters}{{...}}\" \
+                 are those of fencing counters"
+            )));
+        }
+        Ok(())
+    }
+
+    fn set_node_timeout(&self, timeout: Duration) {
+        self.0.options.connect_timeout.raise(timeout);
     }
 
     /// Whether it can watch is known of a connection that stands, and hoped for until there is one.

@@ -311,7 +311,10 @@ mod tests {
         }
         assert_eq!("one", published("one\r\ntwo"));
         assert_eq!(200, published(&"ü".repeat(300)).chars().count());
-        assert_eq!(r"ERR \u{1b}[31m it's \u{7}\u{202e} \r\t", published("ERR \x1b[31m it's \x07\u{202e} \r\t\n"));
+        assert_eq!(
+            r"ERR \u{1b}[31m it's \u{7}\u{202e} \r\t",
+            published("ERR \x1b[31m it's \x07\u{202e} \r\t\n")
+        );
         let shown =
             format!("{0} {0:?}", verdict(&Reply::Array(vec![bytes("hunter2")]), &claim()).unwrap_err());
         assert!(!shown.contains("hunter2"), "{shown}");

@@ -30,7 +30,8 @@ impl<'a> Secret<'a> {
     pub(crate) fn hidden<'t>(&self, text: &'t str) -> Cow<'t, str> {
         let Some(secret) = self.0 else { return text.into() };
         let mut text = Cow::Borrowed(text);
-        let forms = [secret.to_owned(), secret.escape_debug().to_string(), secret.escape_default().to_string()];
+        let forms =
+            [secret.to_owned(), secret.escape_debug().to_string(), secret.escape_default().to_string()];
         for form in forms {
             if text.contains(&form) {
                 text = text.replace(&form, HIDDEN).into();

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use redlock_core::Instant;
 
-use crate::backoff::{Backoff, LONGEST, jittered};
+use crate::backoff::{Backoff, jittered};
 use crate::connection::{Connection, Connector};
 use crate::handshake::{Server, greet};
 use crate::node::Shared;
@@ -33,25 +33,23 @@ struct Supervisor<C: Connector> {
     connector: Arc<C>,
     options: Options,
     epoch: u64,
-    /// Whether it was said that the node is down.
-    reported: bool,
 }
 
 /// Starts the supervisor of an epoch in the runtime of the caller.
-pub(crate) fn supervise<C: Connector>(node: &Arc<Shared<C>>, epoch: u64, reported: bool) {
+pub(crate) fn supervise<C: Connector>(node: &Arc<Shared<C>>, epoch: u64) {
     let (connector, options) = (Arc::clone(&node.connector), node.options.clone());
-    let supervisor = Supervisor { node: Arc::downgrade(node), connector, options, epoch, reported };
+    let supervisor = Supervisor { node: Arc::downgrade(node), connector, options, epoch };
     node.options.runtime.spawn(Box::pin(supervisor.run()));
 }
 
 /// When there should be news of a supervisor that goes on after `delay`.
 pub(crate) fn due(options: &Options, delay: Duration) -> Instant {
-    options.runtime.now() + delay + options.connect_timeout + PATIENCE
+    options.runtime.now() + delay + options.connect_timeout.get() + PATIENCE
 }
 
 impl<C: Connector> Supervisor<C> {
-    async fn run(mut self) {
-        let mut backoff = Backoff::default();
+    async fn run(self) {
+        let mut backoff = Backoff::new(self.options.reconnect_delay);
         loop {
             let reason = match first(self.connect(), self.replaced()).await {
                 First::Right(()) => return,
@@ -61,12 +59,12 @@ impl<C: Connector> Supervisor<C> {
                     let Some(link) = self.up(opened) else { return };
                     self.loss(&link).await;
                     if self.options.runtime.now() > since + STEADY {
-                        backoff = Backoff::default();
+                        backoff.reset();
                     }
                     "the connection was lost".to_owned()
                 }
             };
-            let delay = jittered(backoff.next().unwrap_or(LONGEST), &*self.options.runtime);
+            let delay = jittered(backoff.after(&reason), &*self.options.runtime);
             if !self.down(reason, delay) {
                 return;
             }
@@ -86,7 +84,7 @@ impl<C: Connector> Supervisor<C> {
             let server = greet(&connection, &secret).await?;
             Ok((connection, hub, server))
         };
-        let timeout = self.options.connect_timeout;
+        let timeout = self.options.connect_timeout.get();
         match first(ready, self.options.runtime.sleep(timeout)).await {
             First::Left(outcome) => outcome,
             First::Right(()) => Err(format!("no connection within {timeout:?}")),
@@ -94,11 +92,11 @@ impl<C: Connector> Supervisor<C> {
     }
 
     /// Publishes a connection. `None` when nobody wants it.
-    fn up(&mut self, opened: (C::Connection, Hub, Server)) -> Option<Arc<Link<C::Connection>>> {
+    fn up(&self, opened: (C::Connection, Hub, Server)) -> Option<Arc<Link<C::Connection>>> {
         let node = self.node.upgrade()?;
         let (connection, hub, server) = opened;
         let link = node.slot.up(self.epoch, connection, hub, server)?;
-        tracing::info!(node = node.label, "connected");
+        node.journal.up(&node.label);
         if let Err(reason) = &link.server.pushes {
             node.no_pushes.call_once(|| {
                 tracing::warn!(
@@ -108,21 +106,17 @@ impl<C: Connector> Supervisor<C> {
                 );
             });
         }
-        self.reported = false;
         Some(link)
     }
 
     /// Publishes that there is none until `delay` has passed and another attempt has been made. Whether anybody cares.
-    fn down(&mut self, reason: String, delay: Duration) -> bool {
+    fn down(&self, reason: String, delay: Duration) -> bool {
         let Some(node) = self.node.upgrade() else { return false };
         let text = reason.clone();
         if !node.slot.down(self.epoch, reason, due(&self.options, delay)) {
             return false;
         }
-        if !self.reported {
-            tracing::warn!(node = node.label, reason = text, "not connected; trying again until it is");
-        }
-        self.reported = true;
+        node.journal.down(&node.label, &text, self.options.runtime.now());
         true
     }
 

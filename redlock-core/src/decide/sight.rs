@@ -41,6 +41,40 @@ impl Sight<'_> {
     pub(crate) fn is_answer(self) -> bool {
         matches!(self, Self::Free | Self::Held(_))
     }
+
+    /// Whether both are answers, and name the same holder or none.
+    fn says_the_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Free, Self::Free) => true,
+            (Self::Held(one), Self::Held(other)) => one.token == other.token,
+            _ => false,
+        }
+    }
+}
+
+/// What a server sees that was asked under several names: what the names say, each different answer once. An agreement
+/// counts once, with the shortest time.
+///
+/// Where they disagree, one of them may only state that it is this server. It must not take away the vote of the other: so
+/// each answer counts, and no answer twice.
+pub(crate) fn of_server<'a>(names: impl IntoIterator<Item = Sight<'a>>) -> Vec<Sight<'a>> {
+    let mut answers: Vec<Sight<'a>> = Vec::with_capacity(1);
+    let mut without = Sight::Failed;
+    for sight in names {
+        match (answers.iter_mut().find(|answer| answer.says_the_same(&sight)), sight) {
+            (Some(Sight::Held(known)), Sight::Held(held)) if expiry(held) < expiry(known) => *known = held,
+            (Some(_), _) => {}
+            (None, Sight::Free | Sight::Held(_)) => answers.push(sight),
+            (None, Sight::Pending) => without = Sight::Pending,
+            (None, Sight::Failed) => {}
+        }
+    }
+    if answers.is_empty() { vec![without] } else { answers }
+}
+
+/// No expiry is more than any time.
+fn expiry(holding: &Holding) -> Duration {
+    holding.remaining.unwrap_or(Duration::MAX)
 }
 
 /// Decides on what the voters see. `quorum` is one of all nodes, of which there may be more than voters.
@@ -73,7 +107,7 @@ fn least(voters: &[Sight<'_>], token: &Token, quorum: usize) -> Option<Duration>
     let mut remaining: Vec<_> = voters
         .iter()
         .filter_map(|sight| match sight {
-            Sight::Held(held) if held.token == *token => Some(held.remaining.unwrap_or(Duration::MAX)),
+            Sight::Held(held) if held.token == *token => Some(expiry(held)),
             _ => None,
         })
         .collect();
