@@ -361,8 +361,7 @@ async fn a_password_that_is_corrected_later_heals() {
     assert_eq!(NodeErrorKind::Unavailable, error.kind());
     assert!(error.to_string().contains("WRONGPASS"), "{error}");
     server.command(&["CONFIG", "SET", "requirepass", "hunter2"]);
-    let took = until_it_votes(&node).await;
-    assert!(took < HEALED, "{took:?}");
+    until_it_votes(&node).await; // it tries less often than after other failures
 }
 
 #[tokio::test]

@@ -362,3 +362,40 @@ impl Ballot {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ballots(votes: &[(Outcome, Option<&str>)]) -> Ballots {
+        let mut ballots = Ballots::new(Instant::ORIGIN, votes.len());
+        for (index, (outcome, server)) in votes.iter().enumerate() {
+            let (outcome, server) = (outcome.clone(), server.map(ServerId::new));
+            ballots.put(index, Ballot { outcome, latency: Duration::ZERO, server });
+        }
+        ballots
+    }
+
+    #[test]
+    fn of_one_server_the_greatest_counter_counts() {
+        let counted = |number| Outcome::Counted(FencingToken::new(number).unwrap());
+        let counters = |votes: &[(Outcome, Option<&str>)]| -> Vec<_> {
+            ballots(votes).counters().map(FencingToken::as_u64).collect()
+        };
+        let different =
+            [(counted(7), Some("a")), (counted(9), Some("b")), (counted(8), None), (counted(8), None)];
+        assert_eq!(vec![7, 9, 8, 8], counters(&different));
+        let states = |first, second| {
+            counters(&[
+                (counted(first), Some("a")),
+                (counted(5), None),
+                (counted(second), Some("a")),
+                (counted(5), None),
+            ])
+        };
+        assert_eq!(vec![5, 9, 5], states(1, 9), "whichever answers first");
+        assert_eq!(vec![9, 5, 5], states(9, 1));
+        assert_eq!(vec![9, 5, 5], states(9, 9));
+        assert_eq!(vec![7], counters(&[(Outcome::TimedOut, Some("a")), (counted(7), Some("a"))]));
+    }
+}

@@ -63,10 +63,9 @@ pub(crate) fn of_server<'a>(names: impl IntoIterator<Item = Sight<'a>>) -> Vec<S
     for sight in names {
         match (answers.iter_mut().find(|answer| answer.says_the_same(&sight)), sight) {
             (Some(Sight::Held(known)), Sight::Held(held)) if expiry(held) < expiry(known) => *known = held,
-            (Some(_), _) => {}
             (None, Sight::Free | Sight::Held(_)) => answers.push(sight),
             (None, Sight::Pending) => without = Sight::Pending,
-            (None, Sight::Failed) => {}
+            _ => {}
         }
     }
     if answers.is_empty() { vec![without] } else { answers }
@@ -152,6 +151,22 @@ mod tests {
         let Said::Held(who, left) = said else { return None };
         let holding = Holding::of(Token::from_bytes([who]));
         Some(if left == 60 { holding } else { holding.expiring_in(Duration::from_secs(left)) })
+    }
+
+    #[test]
+    fn names_of_one_server_that_disagree_count_once_each() {
+        let held =
+            |who: u8, left| Holding::of(Token::from_bytes([who])).expiring_in(Duration::from_secs(left));
+        let (long, short, other) = (held(0, 9), held(0, 3), held(1, 5));
+        let (long, short, other) = (Sight::Held(&long), Sight::Held(&short), Sight::Held(&other));
+        assert_eq!(vec![Sight::Free], of_server([Sight::Free, Sight::Failed, Sight::Free]));
+        assert_eq!(vec![Sight::Free, long], of_server([Sight::Free, long]));
+        assert_eq!(vec![short], of_server([long, short, long]), "the least time");
+        assert_eq!(vec![long, other], of_server([long, other]));
+        assert_eq!(vec![Sight::Pending], of_server([Sight::Failed, Sight::Pending]));
+        assert_eq!(vec![Sight::Failed], of_server([Sight::Failed]));
+        let endless = Holding::of(Token::from_bytes([0]));
+        assert_eq!(vec![long], of_server([Sight::Held(&endless), long]));
     }
 
     /// A conclusion that borrows nothing.
