@@ -71,7 +71,7 @@ impl Builder {
     /// How long one node may take to answer: small against the TTL, and generous against the round trip. 200 ms if not
     /// set; 1 ms at least. Never more than half of the TTL in question.
     ///
-    /// It costs nothing while a quorum answers sooner.
+    /// It costs nothing while a quorum answers sooner. Nodes that connect allow an attempt to connect at least this long.
     pub fn node_timeout(mut self, timeout: Duration) -> Self {
         self.node_timeout = timeout;
         self
@@ -137,12 +137,19 @@ impl Builder {
     /// # Errors
     ///
     /// [`Invalid`](crate::ErrorKind::Invalid) without nodes, with two nodes of the same label (one server listed twice),
-    /// or with a node timeout, a number of attempts, a clock drift factor or an owner's label out of its bounds.
+    /// with a control character in a label, or with a node timeout, a number of attempts, a clock drift factor or an owner's
+    /// label out of its bounds.
     pub fn build(self) -> Result<Redlock, Error> {
         if self.nodes.is_empty() {
             return Err(Error::invalid("no nodes were given; a lock needs at least one"));
         }
         for (index, node) in self.nodes.iter().enumerate() {
+            if node.label().contains(char::is_control) {
+                let label = node.label();
+                return Err(Error::invalid(format!(
+                    "the label {label:?} of node {index} has a control character"
+                )));
+            }
             if let Some(first) = self.nodes[..index].iter().position(|other| other.label() == node.label()) {
                 let label = node.label();
                 return Err(Error::invalid(format!(
@@ -167,6 +174,7 @@ impl Builder {
             drift: DriftFactor::new(self.drift_factor)?,
             owner: self.owner.as_deref().map(Owner::new).transpose()?,
         };
+        self.nodes.iter().for_each(|node| node.set_node_timeout(self.node_timeout));
         Ok(Redlock::new(Presence(Arc::new(Shared::new(self.nodes, self.runtime, settings)))))
     }
 }

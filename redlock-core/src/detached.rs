@@ -2,7 +2,7 @@
 //!
 //! It has no deadline. A deadline is a time on one machine's clock and says nothing on another's, and how long the
 //! journey took is unknown: so whoever receives it asks the nodes before relying on anything. It is a secret, because
-//! whoever has the token can release the lock: `Debug` shows the token's fingerprint, and no error shows more.
+//! whoever has the token can release the lock: `Debug` shows the token's fingerprint, and no error of this crate shows more.
 
 use std::fmt;
 use std::time::Duration;
@@ -22,6 +22,9 @@ const LONGEST_TOKEN: usize = 1024;
 /// It holds nothing, says nothing about whether the lock is still there, and does nothing when it is dropped: the keys
 /// are then left to their TTL. It may also be made of a resource and a token that another program used, to extend or
 /// release that program's lock.
+///
+/// Nobody can see from a lease whether it is genuine. To release one means to delete keys whose value is its token, whatever
+/// they are. A lease that passes through untrusted hands needs a MAC, which you check before you use it.
 #[cfg_attr(feature = "serde", doc = "")]
 #[cfg_attr(feature = "serde", doc = include_str!("detached/format.md"))]
 #[derive(Clone, PartialEq, Eq)]
@@ -46,7 +49,7 @@ impl DetachedLease {
     ///
     /// # Errors
     ///
-    /// [`Invalid`](crate::ErrorKind::Invalid) for bad resources, a token that is empty or longer than 1,024 bytes, and a
+    /// [`Invalid`](crate::ErrorKind::Invalid) for bad resources or more than 1,000, a token that is empty or longer than 1,024 bytes, and a
     /// TTL out of bounds.
     pub fn new(resources: impl IntoResources, token: impl AsRef<[u8]>, ttl: Duration) -> Result<Self, Error> {
         let token = token.as_ref();

@@ -63,7 +63,7 @@ impl NodeHealth {
         self.0.label()
     }
 
-    /// Whether it could vote.
+    /// Whether it could vote: whether it answered the request for a lock, and its release.
     pub fn is_up(&self) -> bool {
         matches!(self.0.outcome(), Outcome::Refused(_) | Outcome::Granted)
     }
@@ -107,6 +107,12 @@ async fn probe(shared: Arc<Shared>, verdict: Verdict<Health>) {
     let mut releasing =
         Round::new(&shared, Question::Hold, Operation::Health, limit, |_, node| node.release(&claim));
     while releasing.next().await.is_some() {}
-    let nodes = granting.ballots.reports(&shared).into_iter().map(NodeHealth).collect();
-    verdict.send(Health { nodes, up: granting.ballots.tally().answered(), quorum: shared.quorum() });
+    let (mut ballots, released) = (granting.ballots, releasing.ballots);
+    for index in 0..shared.members.len() {
+        if !ballots.has_failed(index) && released.has_failed(index) {
+            ballots.put(index, released.ballot(index).clone().of("the release failed"));
+        }
+    }
+    let nodes = ballots.reports(&shared).into_iter().map(NodeHealth).collect();
+    verdict.send(Health { nodes, up: ballots.tally().answered(), quorum: shared.quorum() });
 }

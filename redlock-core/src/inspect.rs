@@ -111,6 +111,7 @@ impl fmt::Display for Inspection {
 }
 
 pub(crate) async fn inspect(shared: &Arc<Shared>, resource: Resource) -> Result<Inspection, Error> {
+    shared.check_names(std::slice::from_ref(&resource))?;
     let able = shared.members.iter().filter(|member| member.node.capabilities().inspect).count();
     if able < shared.quorum() {
         let (nodes, quorum) = (shared.members.len(), shared.quorum());

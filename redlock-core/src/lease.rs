@@ -138,6 +138,9 @@ impl Lease {
     ///
     /// The owner's release ends the wait too, with [`Loss::Released`]; so nobody waits for ever.
     ///
+    /// It reads the clock every fiftieth of the TTL. That is linear in the number of waits: 20,000 of them with a TTL of 10 s
+    /// take about a tenth of a CPU core.
+    ///
     /// # Cancel safety
     ///
     /// May be dropped at any time. The future owns what it needs.

@@ -110,6 +110,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::claim::Claim;
+use crate::error::Error;
 use crate::fencing::FencingToken;
 use crate::resource::Resource;
 use crate::runtime::BoxFuture;
@@ -215,6 +216,23 @@ pub trait LockNode: Send + Sync + 'static {
     /// What the backend can do beyond the three operations.
     fn capabilities(&self) -> Capabilities {
         Capabilities::default()
+    }
+
+    /// Checks whether this backend can lock a resource of this name. Called before anything is sent about it. The default
+    /// allows every name.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](crate::ErrorKind::Invalid) when the backend uses the name for something else. The caller gets this error.
+    fn check(&self, resource: &Resource) -> Result<(), Error> {
+        let _ = resource;
+        Ok(())
+    }
+
+    /// Tells the backend the [node timeout](crate::Builder::node_timeout). Called when a [`Redlock`](crate::Redlock) is
+    /// built. A backend that connects should allow an attempt to connect at least this long. The default ignores it.
+    fn set_node_timeout(&self, timeout: Duration) {
+        let _ = timeout;
     }
 }
 
@@ -444,6 +462,11 @@ impl NodeError {
     /// What may have happened to the request.
     pub fn kind(&self) -> NodeErrorKind {
         self.kind
+    }
+
+    /// Says before the message what has failed.
+    pub(crate) fn of(self, what: &str) -> Self {
+        Self { message: format!("{what}: {}", self.message).into(), ..self }
     }
 
     fn new(kind: NodeErrorKind, message: impl Into<Cow<'static, str>>) -> Self {

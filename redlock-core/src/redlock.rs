@@ -81,6 +81,7 @@ impl Redlock {
     ///
     /// # Errors
     ///
+    /// [`Invalid`](crate::ErrorKind::Invalid) when a node [uses a name](crate::LockNode::check) for something else;
     /// [`Lost`](crate::ErrorKind::Lost) when a quorum does not have it any more; [`NoQuorum`](crate::ErrorKind::NoQuorum) when too few
     /// nodes answered, which may be tried again; [`Expired`](crate::ErrorKind::Expired) when they were so slow that nothing of
     /// the TTL is left; [`Closed`](crate::ErrorKind::Closed) after [`close`](Redlock::close). Of a lease with a
@@ -102,6 +103,7 @@ impl Redlock {
     ///
     /// # Errors
     ///
+    /// [`Invalid`](crate::ErrorKind::Invalid) when a node [uses a name](crate::LockNode::check) for something else;
     /// [`NoQuorum`](crate::ErrorKind::NoQuorum) when too few nodes answered; the release is then repeated in the
     /// background.
     ///
@@ -113,7 +115,8 @@ impl Redlock {
     }
 
     /// Asks every node whether it can vote now: each is to grant and release a lock of 10 ms on a random name that begins
-    /// with `redlock-health-`. So a node that is up can write, not only listen. Takes twice the node timeout at most.
+    /// with `redlock-health-`. A node is up only if it answered both, so a node that is up can write, not only listen, and
+    /// permits releases. Takes twice the node timeout at most.
     ///
     /// # Cancel safety
     ///

@@ -80,6 +80,7 @@ impl Attempt {
     fn check(self) -> Result<Attempts, Error> {
         let Self { presence, resources, ttl, owner, keep_alive, fenced } = self;
         let (resources, ttl, owner) = (resources?, Ttl::new(ttl)?, owner.transpose()?);
+        presence.check_names(&resources)?;
         if fenced {
             presence.check_fencing()?;
         }

@@ -54,21 +54,32 @@ impl fmt::Debug for Resource {
     }
 }
 
-/// One or more different resources, locked all or none. Sorted; clones share them.
+/// 1 to 1,000 different resources, locked all or none. Sorted; clones share them.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Resources(Arc<[Resource]>);
 
 impl Resources {
+    /// The most resources that one lock can have. A server does nothing else while it locks them: 1,000 take it a few
+    /// milliseconds.
+    pub const MAX_COUNT: usize = 1000;
+
+    /// How many of them a message shows.
+    const SHOWN: usize = 10;
+
     /// Collects what is locked together.
     ///
     /// # Errors
     ///
-    /// [`Invalid`](crate::ErrorKind::Invalid) when there is none, or the same one twice.
+    /// [`Invalid`](crate::ErrorKind::Invalid) when there is none, there are more than [`Resources::MAX_COUNT`], or the
+    /// same one is named twice.
     pub fn new(resources: impl IntoIterator<Item = Resource>) -> Result<Self, Error> {
-        let mut resources: Vec<_> = resources.into_iter().collect();
+        let mut resources: Vec<_> = resources.into_iter().take(Self::MAX_COUNT + 1).collect();
         resources.sort_unstable();
         if resources.is_empty() {
             return Err(Error::invalid("no resource to lock was named"));
+        }
+        if resources.len() > Self::MAX_COUNT {
+            return Err(Error::invalid("one lock names more than 1000 resources; the limit is 1000"));
         }
         match resources.windows(2).find(|pair| pair[0] == pair[1]) {
             Some(pair) => {
@@ -92,20 +103,24 @@ impl std::ops::Deref for Resources {
     }
 }
 
-/// `"a"`, or `"a", "b"` for several.
+/// `"a"`, or `"a", "b"` for several; of more than ten the first ten, and how many there are beside them.
 impl fmt::Display for Resources {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (position, resource) in self.iter().enumerate() {
+        for (position, resource) in self.iter().take(Self::SHOWN).enumerate() {
             let comma = if position == 0 { "" } else { ", " };
             write!(f, "{comma}{resource:?}")?;
         }
-        Ok(())
+        match self.len().saturating_sub(Self::SHOWN) {
+            0 => Ok(()),
+            more => write!(f, ", ... and {more} more"),
+        }
     }
 }
 
+/// Same as `Display`, in brackets.
 impl fmt::Debug for Resources {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.iter()).finish()
+        write!(f, "[{self}]")
     }
 }
 
@@ -223,7 +238,8 @@ impl<T: IntoResource + Clone, const N: usize> IntoResources for &[T; N] {
 }
 
 fn several<T: IntoResource>(names: impl IntoIterator<Item = T>) -> Result<Resources, Error> {
-    let parsed: Vec<_> = names.into_iter().map(T::into_resource).collect::<Result<_, _>>()?;
+    let names = names.into_iter().take(Resources::MAX_COUNT + 1);
+    let parsed: Vec<_> = names.map(T::into_resource).collect::<Result<_, _>>()?;
     Resources::new(parsed)
 }
 
@@ -252,6 +268,30 @@ mod tests {
         assert!(message(["a", "b", "a"].into_resources()).contains("\"a\" is named twice"));
         assert!(message(Vec::<Resource>::new().into_resources()).contains("no resource"));
         assert!("x".repeat(1024).into_resources().is_ok());
+    }
+
+    #[test]
+    fn a_lock_has_a_thousand_names_at_most() {
+        let names = |count: usize| (0..count).map(|number| format!("name-{number:04}")).collect::<Vec<_>>();
+        assert_eq!(1000, names(1000).into_resources().unwrap().len());
+        let many = Resources::new(names(1001).into_iter().map(|name| Resource::new(name).unwrap()));
+        for many in [names(1001).into_resources(), many, (&names(1001)[..]).into_resources()] {
+            assert!(message(many).contains("more than 1000 resources"));
+        }
+        let endless = std::iter::repeat_with(|| Resource::new("a").unwrap());
+        assert!(message(Resources::new(endless)).contains("more than 1000 resources"));
+    }
+
+    #[test]
+    fn a_long_list_of_names_is_shortened() {
+        let names =
+            |count: usize| (0..count).collect::<Vec<_>>().iter().map(ToString::to_string).collect::<Vec<_>>();
+        let ten = r#""0", "1", "2", "3", "4", "5", "6", "7", "8", "9""#;
+        assert_eq!(ten, names(10).into_resources().unwrap().to_string());
+        assert_eq!(format!("[{ten}]"), format!("{:?}", names(10).into_resources().unwrap()));
+        let shown = names(1000).into_resources().unwrap();
+        assert!(shown.to_string().ends_with(", ... and 990 more"), "{shown}");
+        assert!(format!("{shown:?} {shown:#?}").len() < 400, "{shown:?}");
     }
 
     #[test]

@@ -20,6 +20,7 @@ use crate::release::{self, Released};
 use crate::shared::Presence;
 
 pub(crate) async fn resume(presence: &Arc<Presence>, detached: &DetachedLease) -> Result<Guard, Error> {
+    presence.check_names(detached.resources())?;
     if detached.fencing_token.is_some() {
         presence.check_fencing()?;
     }
@@ -43,6 +44,7 @@ pub(crate) async fn resume(presence: &Arc<Presence>, detached: &DetachedLease) -
 }
 
 pub(crate) async fn release(presence: &Arc<Presence>, detached: &DetachedLease) -> Result<Released, Error> {
+    presence.check_names(detached.resources())?;
     presence.resume_chases();
     release::release(&Lease::foreign(Arc::clone(presence), detached)).await
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::broken::{Variant, broken};
 use crate::calls::{Call, Calls, Ending};
 use crate::clock::Instant;
-use crate::decide::sight::Sight;
+use crate::decide::sight::{self, Sight};
 use crate::decide::tally::{Decision, Question, Standing, Tally};
 use crate::error::{Error, ErrorKind};
 use crate::fencing::FencingToken;
@@ -158,6 +158,15 @@ impl Ballots {
         matches!(self.outcome(index), Outcome::Pending)
     }
 
+    pub(crate) fn ballot(&self, index: usize) -> &Ballot {
+        &self.ballots[index]
+    }
+
+    /// Whether there was no answer, and will be none.
+    pub(crate) fn has_failed(&self, index: usize) -> bool {
+        matches!(self.outcome(index), Outcome::Failed(_) | Outcome::TimedOut)
+    }
+
     fn is_open(&self) -> bool {
         (0..self.ballots.len()).any(|index| self.is_pending(index))
     }
@@ -204,15 +213,22 @@ impl Ballots {
         }))
     }
 
-    /// The counters that were answered. Nodes that are one server have one: that of the first that answered one.
+    /// The counters that were answered. Nodes that are one server have one, the greatest of theirs: one of them may only
+    /// state that it is this server.
     pub(crate) fn counters(&self) -> impl Iterator<Item = FencingToken> + Clone {
+        let all = || 0..self.ballots.len();
         let counter = |index: usize| match self.outcome(index) {
             Outcome::Counted(counter) => Some(*counter),
             _ => None,
         };
-        let same = |one: usize, other: usize| self.ballots[one].server == self.ballots[other].server;
-        let again = move |index| self.aliases && (0..index).any(|i| counter(i).is_some() && same(i, index));
-        (0..self.ballots.len()).filter(move |index| !again(*index)).filter_map(counter)
+        let server = |index: usize| self.ballots[index].server;
+        // Of equal ones the first counts.
+        let rank = move |index| counter(index).map(|counter| (counter, usize::MAX - index));
+        let beaten = move |index| {
+            let same = |other: &usize| server(index).is_some() && server(*other) == server(index);
+            self.aliases && all().filter(same).any(|other| rank(other) > rank(index))
+        };
+        all().filter(move |index| !beaten(*index)).filter_map(counter)
     }
 
     /// The answer of a node turned out to be none.
@@ -220,16 +236,15 @@ impl Ballots {
         self.ballots[index].outcome = Outcome::Failed(error);
     }
 
-    /// What each voter sees of a resource. Nodes that are one server have one sight: that of the first that answered.
+    /// What each voter sees of a resource. Nodes that are one server have one sight, unless they
+    /// [disagree](sight::of_server).
     pub(crate) fn sights(&self) -> Vec<Sight<'_>> {
         let all = || 0..self.ballots.len();
         let voters = all().filter(|index| self.first_of_server(*index) == *index);
         voters
-            .map(|voter| {
-                let same = all().filter(|index| self.first_of_server(*index) == voter);
-                same.map(|index| self.ballots[index].sight())
-                    .find(|sight| sight.is_answer())
-                    .unwrap_or(if self.is_pending(voter) { Sight::Pending } else { Sight::Failed })
+            .flat_map(|voter| {
+                let same = all().filter(move |index| self.first_of_server(*index) == voter);
+                sight::of_server(same.map(|index| self.ballots[index].sight()))
             })
             .collect()
     }
@@ -318,6 +333,14 @@ impl Ballot {
         Self { outcome, latency, server }
     }
 
+    /// The same; an error says what has failed.
+    pub(crate) fn of(self, what: &str) -> Self {
+        match self.outcome {
+            Outcome::Failed(error) => Self { outcome: Outcome::Failed(error.of(what)), ..self },
+            _ => self,
+        }
+    }
+
     fn sight(&self) -> Sight<'_> {
         match &self.outcome {
             Outcome::Free => Sight::Free,
@@ -337,5 +360,42 @@ impl Ballot {
             Outcome::Failed(_) | Outcome::TimedOut => Standing::Failed,
             Outcome::Pending => Standing::Pending,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ballots(votes: &[(Outcome, Option<&str>)]) -> Ballots {
+        let mut ballots = Ballots::new(Instant::ORIGIN, votes.len());
+        for (index, (outcome, server)) in votes.iter().enumerate() {
+            let (outcome, server) = (outcome.clone(), server.map(ServerId::new));
+            ballots.put(index, Ballot { outcome, latency: Duration::ZERO, server });
+        }
+        ballots
+    }
+
+    #[test]
+    fn of_one_server_the_greatest_counter_counts() {
+        let counted = |number| Outcome::Counted(FencingToken::new(number).unwrap());
+        let counters = |votes: &[(Outcome, Option<&str>)]| -> Vec<_> {
+            ballots(votes).counters().map(FencingToken::as_u64).collect()
+        };
+        let different =
+            [(counted(7), Some("a")), (counted(9), Some("b")), (counted(8), None), (counted(8), None)];
+        assert_eq!(vec![7, 9, 8, 8], counters(&different));
+        let states = |first, second| {
+            counters(&[
+                (counted(first), Some("a")),
+                (counted(5), None),
+                (counted(second), Some("a")),
+                (counted(5), None),
+            ])
+        };
+        assert_eq!(vec![5, 9, 5], states(1, 9), "whichever answers first");
+        assert_eq!(vec![9, 5, 5], states(9, 1));
+        assert_eq!(vec![9, 5, 5], states(9, 9));
+        assert_eq!(vec![7], counters(&[(Outcome::TimedOut, Some("a")), (counted(7), Some("a"))]));
     }
 }

@@ -20,6 +20,7 @@ use crate::limiter::Limiter;
 use crate::node::LockNode;
 use crate::owner::Owner;
 use crate::report::NodeReports;
+use crate::resource::Resource;
 use crate::runtime::Runtime;
 use crate::throttle::Throttle;
 use crate::wait::Queues;
@@ -100,6 +101,12 @@ impl Shared {
                 Err(Error::new(ErrorKind::Unsupported, message, NodeReports::default()))
             }
         }
+    }
+
+    /// Checks whether every node can lock resources of these names.
+    pub(crate) fn check_names(&self, resources: &[Resource]) -> Result<(), Error> {
+        let check = |member: &Member| resources.iter().try_for_each(|resource| member.node.check(resource));
+        self.members.iter().try_for_each(check)
     }
 
     pub(crate) fn now(&self) -> Instant {

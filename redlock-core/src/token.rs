@@ -96,8 +96,9 @@ impl fmt::Display for Token {
     }
 }
 
-/// 32 bits that tell tokens apart for people, such as `9c01a7f2`, and the owner's label where there is one. The token
-/// cannot be found from it.
+/// 32 bits that tell tokens apart for people, such as `9c01a7f2`, and the owner's label where there is one. A random token,
+/// such as those that this crate makes, cannot be found from it; a token from elsewhere that is easy to guess can. Two tokens
+/// can have the same fingerprint, by chance or on purpose.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Fingerprint {
     owner: Option<Owner>,

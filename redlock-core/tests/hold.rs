@@ -314,3 +314,23 @@ fn health_says_which_nodes_could_vote() {
         assert!(!world.redlock.health().await.is_available());
     });
 }
+
+#[test]
+fn a_node_that_does_not_release_is_not_up() {
+    with_five(async |world| {
+        let error = redlock_core::NodeError::rejected("NOPERM no permissions to run the 'evalsha' command");
+        world.nodes[0].inject(Fault::fail(error).on(Operation::Release));
+        world.nodes[1].inject(Fault::hang().on(Operation::Release));
+        let health = world.redlock.health().await;
+        let up: Vec<_> = health.nodes().iter().map(redlock_core::NodeHealth::is_up).collect();
+        assert_eq!((vec![false, false, true, true, true], 3, true), (up, health.up(), health.is_available()));
+        let said = health.nodes()[0].to_string();
+        assert!(
+            said.starts_with("node 0 (fake-0): the release failed: NOPERM no permissions to run"),
+            "{said}"
+        );
+        assert!(health.nodes()[1].to_string().contains("timed out"));
+        world.nodes[2].inject(Fault::reject().on(Operation::Release));
+        assert!(!world.redlock.health().await.is_available());
+    });
+}

@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use common::{MS, NODE_TIMEOUT, TTL, kind, stranger, with_five, with_nodes};
 use redlock_core::{
-    Claim, ErrorKind, Finding, LockNode, NodeError, Outcome, Redlock, Token, Ttl, Vote, async_trait,
+    Capabilities, Claim, DetachedLease, Error, ErrorKind, Finding, Holding, LockNode, NodeError, Outcome,
+    Redlock, Resource, ServerId, Token, Ttl, Vote, async_trait,
 };
-use redlock_testkit::{FakeNode, Fault, Operation};
+use redlock_testkit::{FakeNode, Fault, MemoryNode, Operation};
 
 fn ttl(millis: u32) -> Ttl {
     Ttl::new(MS * millis).expect("a valid TTL")
@@ -192,5 +193,115 @@ fn nodes_that_cannot_be_inspected_are_not_asked() {
         let error = plain.inspect("a").await.unwrap_err();
         assert_eq!(ErrorKind::Unsupported, error.kind());
         assert!(error.nodes().is_empty() && error.to_string().contains("0 of 1 nodes"), "{error}");
+    });
+}
+
+/// A node that states which server it is, and asks nobody about names that begin with `own:`.
+struct Stating {
+    node: MemoryNode,
+    label: &'static str,
+    server: &'static str,
+    told: Arc<std::sync::Mutex<Option<Duration>>>,
+}
+
+impl Stating {
+    fn new(node: &MemoryNode, label: &'static str, server: &'static str) -> Self {
+        Self { node: node.clone(), label, server, told: Arc::default() }
+    }
+}
+
+#[async_trait]
+impl LockNode for Stating {
+    fn label(&self) -> &str {
+        self.label
+    }
+
+    async fn acquire(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
+        self.node.acquire(claim, ttl).await
+    }
+
+    async fn extend(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
+        self.node.extend(claim, ttl).await
+    }
+
+    async fn release(&self, claim: &Claim) -> Result<Vote, NodeError> {
+        self.node.release(claim).await
+    }
+
+    async fn inspect(&self, resource: &Resource) -> Result<Option<Holding>, NodeError> {
+        self.node.inspect(resource).await
+    }
+
+    fn server(&self) -> Option<ServerId> {
+        Some(ServerId::new(self.server))
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::default().with_inspect()
+    }
+
+    fn check(&self, resource: &Resource) -> Result<(), Error> {
+        if resource.as_bytes().starts_with(b"own:") {
+            return Err(Error::invalid(format!("{resource:?} is used for something else")));
+        }
+        Ok(())
+    }
+
+    fn set_node_timeout(&self, timeout: Duration) {
+        *self.told.lock().expect("nobody panics here") = Some(timeout);
+    }
+}
+
+#[test]
+fn a_node_that_states_to_be_another_server_takes_away_no_vote() {
+    with_five(async |world| {
+        let honest = MemoryNode::on("honest", world.process.runtime());
+        let empty = MemoryNode::on("liar", world.process.runtime());
+        honest.put("a", stranger().token().clone(), Ttl::MAX);
+        world.nodes[..2].iter().for_each(|node| node.inner().put("a", stranger().token().clone(), Ttl::MAX));
+        world.nodes[2].crash();
+        let liar = Stating::new(&empty, "liar", "the honest one");
+        let honest = Stating::new(&honest, "honest", "the honest one");
+        let others = world.nodes[..3].iter().map(|node| Arc::new(node.clone()) as Arc<dyn LockNode>);
+        let redlock = Redlock::builder(world.process.clone()).node(Arc::new(liar)).node(Arc::new(honest));
+        let inspection = redlock.nodes(others).build().unwrap().inspect("a").await.unwrap();
+        assert_eq!(Some(&stranger().token().fingerprint()), inspection.holder(), "{inspection}");
+    });
+}
+
+#[test]
+fn a_name_that_a_node_refuses_is_never_sent() {
+    with_nodes(2, async |world| {
+        // It would answer; the other one refuses the name.
+        let node = MemoryNode::on("node", world.process.runtime());
+        let stating = Stating::new(&node, "node", "node");
+        let told = Arc::clone(&stating.told);
+        let redlock = common::builder(&world.process, &world.nodes).node(Arc::new(stating)).build().unwrap();
+        assert_eq!(Some(NODE_TIMEOUT), *told.lock().unwrap());
+        let detached = DetachedLease::new(["a", "own:b"], "token", TTL).unwrap();
+        world.nodes.iter().for_each(|node| node.inner().put("own:b", Token::from_bytes("token"), Ttl::MAX));
+        for outcome in [
+            redlock.lock("own:b", TTL).await.map(drop),
+            redlock.try_lock(["a", "own:b"], TTL).await.map(drop),
+            redlock.run("own:b", TTL, async |_| ()).await,
+            redlock.resume(&detached).await.map(drop),
+            redlock.release(&detached).await.map(drop),
+            redlock.inspect("own:b").await.map(drop),
+        ] {
+            let error = outcome.unwrap_err();
+            assert_eq!(ErrorKind::Invalid, error.kind());
+            assert_eq!("\"own:b\" is used for something else", error.to_string());
+        }
+        assert_eq!(2, world.keys(), "nothing was deleted, nothing set");
+    });
+}
+
+#[test]
+fn a_label_with_control_characters_is_refused() {
+    with_nodes(1, async |world| {
+        let node = MemoryNode::on("evil\x1b[31m\n", world.process.runtime());
+        let error = Redlock::builder(world.process.clone()).node(Arc::new(node)).build().unwrap_err();
+        assert_eq!(ErrorKind::Invalid, error.kind());
+        assert_eq!(r#"the label "evil\u{1b}[31m\n" of node 0 has a control character"#, error.to_string());
     });
 }

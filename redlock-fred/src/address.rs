@@ -68,7 +68,8 @@ impl IntoConnector for Config {
                 return Err(Error::invalid(message));
             }
         };
-        Ok(Connector::new(self, endpoint.to_string()))
+        let label = endpoint.label()?;
+        Ok(Connector::new(self, label))
     }
 }
 
@@ -145,6 +146,14 @@ mod tests {
     fn a_connector_shows_its_label_alone() {
         let connector = "redis://ann:hunter2@a".into_connector().unwrap();
         assert_eq!("Connector(\"a:6379\")", format!("{connector:?}"));
+    }
+
+    #[test]
+    fn control_characters_are_refused() {
+        assert!(message("redis://a%0d%0aINFO").contains("control character"));
+        let server = ServerConfig::new_centralized("a\r\nINFO\x1b[31m", 6379);
+        let said = message(Config { server, ..Config::default() });
+        assert!(said.contains("control character") && !said.contains(char::is_control), "{said:?}");
     }
 
     #[test]

@@ -103,7 +103,11 @@ impl redlock_wire::Connector for Connector {
             connection.resp3 = connection.switch_to_resp3().await?;
             Ok(connection)
         };
-        connected.await.map_err(|error| reply::not_connected(&error, self.config.password.as_deref()))
+        connected.await.map_err(|error| reply::not_connected(&error))
+    }
+
+    fn password(&self) -> Option<&str> {
+        self.config.password.as_deref()
     }
 }
 

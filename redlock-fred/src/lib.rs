@@ -28,11 +28,12 @@
 //! | `unix:///path[?db=1&user=...&pass=...]` | a Unix socket |
 //!
 //! `build()` connects to nothing. A node connects when it is first used, in a task of its own, and again whenever the
-//! connection is lost: after 10 ms, then after longer and longer pauses up to 200 ms, for ever. So a server that comes back
-//! votes again within a second, also without traffic; a password that is corrected on the server heals as well. A node
-//! that is known to be down answers at once and holds nobody up. A connection over which requests fail without a reply is
-//! given up if a `PING` over it stays unanswered as well, for 200 ms to a second: requests that a hung server has not read by
-//! then are discarded. A quiet connection is probed every 5 s.
+//! connection is lost: after 10 ms, then after longer and longer pauses up to 200 ms ([`Options::reconnect_delay`]), forever. So
+//! a server that comes back votes again within a second, also without traffic. After a login or a certificate was refused the
+//! pause is 5 s, so a password that is corrected on the server heals as well. A node that is known to be down answers at once
+//! and holds nobody up. A connection over which requests fail without a reply is given up if a `PING` over it stays unanswered
+//! as well, for 200 ms to a second: requests that a hung server has not read by then are discarded. A quiet connection is
+//! probed every 5 s.
 //!
 //! # TLS
 //!
@@ -41,11 +42,17 @@
 //! parsed. An authority of one's own, or a certificate of the client's, comes with a `Config` of fred's that has
 //! it, in the place of a URL.
 //!
+//! # Names and leases from elsewhere
+//!
+//! A lock can have 1,000 names at most. If users choose names, set an [`Options::key_prefix`]. If a [`DetachedLease`] passes
+//! through hands that you do not trust, authenticate it (a MAC): whoever makes one up can have any key deleted whose value
+//! they know. The keys of [fencing counters](#fencing) can be neither locked nor released.
+//!
 //! # Time limits
 //!
 //! | limit | default | why |
 //! |---|---|---|
-//! | one attempt to connect: TCP, TLS, login, handshake | 300 ms, [`Options::connect_timeout`] | some four round trips around the world |
+//! | one attempt to connect: TCP, TLS, login, handshake | 300 ms, or the node timeout if that is longer, [`Options::connect_timeout`] | some four round trips around the world |
 //! | one request | core's node timeout, 200 ms, [`Builder::node_timeout`] | none of the client's own: core drops a request that is late, and undoes it |
 //!
 //! # Fencing
@@ -56,7 +63,8 @@
 //!
 //! # Rights
 //!
-//! What a node asks of its server; `docs/running-the-nodes.md` in the repository has the line for `ACL SETUSER`:
+//! What a node asks of its server; `docs/running-the-nodes.md` in the repository has the line for `ACL SETUSER`. A server
+//! that does not permit `EVALSHA` is not used: its locks could not be released.
 //!
 //! | for | commands |
 //! |---|---|

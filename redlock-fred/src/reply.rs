@@ -8,6 +8,8 @@
 //! Nothing was sent where fred says so: it cancels what it has not yet taken from its queue, and refuses what it cannot
 //! put there. After everything else a command may have been sent.
 
+use std::borrow::Cow;
+
 use fred::error::{Error, ErrorKind};
 use fred::types::{Resp3Frame, Value};
 use redlock_wire::{Failure, Reply};
@@ -38,15 +40,12 @@ pub(crate) fn failure(error: &Error) -> Failure {
     let unsent = matches!(error.kind(), ErrorKind::Canceled | ErrorKind::Backpressure)
         || error.details() == "Failed to send command to router.";
     let text = text(error);
-    if unsent { Failure::not_sent(text) } else { Failure::maybe_sent(text) }
+    if unsent { Failure::not_sent(&text) } else { Failure::maybe_sent(&text) }
 }
 
-/// Why there is no connection. Without the password, however a server may repeat it.
-pub(crate) fn not_connected(error: &Error, password: Option<&str>) -> Failure {
-    match password {
-        Some(password) if !password.is_empty() => Failure::not_sent(&text(error).replace(password, "...")),
-        _ => Failure::not_sent(text(error)),
-    }
+/// Why there is no connection.
+pub(crate) fn not_connected(error: &Error) -> Failure {
+    Failure::not_sent(&text(error))
 }
 
 /// Whether the server has no RESP3, or does not let this user ask for it.
@@ -107,11 +106,28 @@ fn code(text: &str) -> Option<&str> {
     (word.len() > 1 && word.bytes().all(|byte| byte.is_ascii_uppercase())).then_some(word)
 }
 
-/// What an error says; of an `io::Error`, which fred keeps in its debug form, what the system says.
-fn text(error: &Error) -> &str {
+/// What an error says. fred keeps some in their debug form: of an `io::Error` this is what the system says, and of an error of
+/// the platform's TLS library the reasons, which are far behind in it.
+fn text(error: &Error) -> Cow<'_, str> {
     let details = error.details();
-    let quoted = details.split_once("message: \"").and_then(|(_, rest)| rest.split_once('"'));
-    quoted.map_or(details, |(message, _)| message)
+    if details.contains("ErrorStack(") {
+        let reasons: Vec<_> = quoted(details, "reason").chain(quoted(details, "error")).collect();
+        if !reasons.is_empty() {
+            return reasons.join(": ").into();
+        }
+    }
+    quoted(details, "message").next().unwrap_or(details).into()
+}
+
+/// The texts that a field has in a debug form.
+fn quoted<'a>(details: &'a str, field: &str) -> impl Iterator<Item = &'a str> + use<'a> {
+    let start = format!("{field}: \"");
+    let mut rest = details;
+    std::iter::from_fn(move || {
+        let (text, behind) = rest.split_once(start.as_str())?.1.split_once('"')?;
+        rest = behind;
+        Some(text)
+    })
 }
 
 #[cfg(test)]
@@ -152,12 +168,14 @@ mod tests {
     }
 
     #[test]
-    fn a_password_that_the_server_repeats_is_left_out() {
-        let echo = |text: &'static str| {
-            not_connected(&Error::new(ErrorKind::Unknown, text), Some("hunter2")).message
-        };
-        let unknown = "ERR unknown command 'AUTH', with args beginning with: 'hunt";
-        assert_eq!("ERR unknown command 'AUTH'", echo(unknown));
-        assert_eq!("ERR what is ...?", echo("ERR what is hunter2?"));
+    fn why_a_certificate_is_refused_is_said_first() {
+        let details = "Ssl(Error { code: ErrorCode(1), cause: Some(Ssl(ErrorStack([Error { code: 167772294, \
+            library: \"SSL routines\", function: \"tls_post_process_server_certificate\", \
+            reason: \"certificate verify failed\", file: \"../ssl/statem/statem_clnt.c\", line: 1889 }]))) }, \
+            X509VerifyResult { code: 10, error: \"certificate has expired\" })";
+        let said = not_connected(&Error::new(ErrorKind::IO, details)).message;
+        assert_eq!("certificate verify failed: certificate has expired", said);
+        let odd = "Ssl(ErrorStack([]))";
+        assert_eq!(odd, not_connected(&Error::new(ErrorKind::IO, odd)).message);
     }
 }

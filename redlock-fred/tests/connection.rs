@@ -279,18 +279,22 @@ async fn authenticates_and_selects_the_database() {
     assert_eq!("0", server.command(&["EXISTS", "k"]), "that is database 0");
 }
 
+#[cfg(feature = "tokio")]
 #[tokio::test]
 async fn a_failed_connect_says_why_and_not_the_password() {
+    use redlock_fred::{LockNode, NodeErrorKind, Options, Resource, node};
+
     let refused = async |server: RedisServer, password: &'static str| {
         let config = Config {
             password: Some(password.into()),
             server: ServerConfig::new_centralized("127.0.0.1", server.port()),
             ..Config::default()
         };
-        let outcome = config.into_connector().unwrap().connect(&Hub::default()).await;
-        let Err(Failure { sent: Sent::No, message }) = outcome else { panic!("it connects") };
-        assert!(!message.contains(password) && !message.contains('\n'), "{message}");
-        message
+        let node = node(config, &Options::tokio()).unwrap();
+        let error = node.inspect(&Resource::new("a").unwrap()).await.unwrap_err();
+        assert_eq!(NodeErrorKind::Unavailable, error.kind());
+        assert!(!error.to_string().contains(password) && !error.to_string().contains('\n'), "{error}");
+        error.to_string()
     };
     assert!(refused(RedisServer::builder().password("right").start(), "wr0ng").await.contains("WRONGPASS"));
     let no_auth = started_with(&["--rename-command", "AUTH", ""]);

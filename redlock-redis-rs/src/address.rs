@@ -58,6 +58,7 @@ impl IntoConnector for ConnectionInfo {
             ConnectionAddr::Unix(path) => Endpoint::Unix { path: path.components().collect() },
             other => return Err(Error::invalid(format!("{other}: neither TCP nor a Unix socket"))),
         };
+        let label = endpoint.label()?;
         let info = match endpoint {
             Endpoint::Tcp { tls: true, .. } => tls::secured(self, &endpoint)?,
             Endpoint::Unix { .. } if !cfg!(unix) => {
@@ -65,7 +66,7 @@ impl IntoConnector for ConnectionInfo {
             }
             _ => self,
         };
-        Ok(Connector::new(info, endpoint.to_string()))
+        Ok(Connector::new(info, label))
     }
 }
 
@@ -131,6 +132,14 @@ mod tests {
             assert_eq!(of(url).1, of(Address::parse(same).unwrap()).1);
             assert_eq!(of(url).1, of(same.to_owned()).1);
         }
+    }
+
+    #[test]
+    fn control_characters_are_refused() {
+        assert!(message("redis://a%0d%0aINFO").contains("control character"));
+        let info = ConnectionAddr::Tcp("a\r\nINFO\x1b[31m".into(), 6379).into_connection_info().unwrap();
+        let said = message(info);
+        assert!(said.contains("control character") && !said.contains(char::is_control), "{said:?}");
     }
 
     #[test]

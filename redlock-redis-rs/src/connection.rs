@@ -68,6 +68,8 @@ impl Connector {
         // No Nagle: a lock is one small write. No lingering: what a hung server has not read is not for it any more.
         let tcp = self.info.tcp_settings().clone().set_nodelay(true).set_linger_time(Duration::ZERO);
         let login = self.info.redis_settings().clone().set_protocol(protocol);
+        #[cfg(feature = "tls-rustls")]
+        crate::tls::provide(&self.info);
         let client = Client::open(self.info.clone().set_tcp_settings(tcp).set_redis_settings(login))?;
         let client = client.get_multiplexed_async_connection_with_config(&config).await?;
         Ok(Connection { client, loss, pushes })
@@ -83,6 +85,10 @@ impl redlock_wire::Connector for Connector {
             outcome => outcome,
         };
         connection.map_err(|error| reply::not_connected(&error))
+    }
+
+    fn password(&self) -> Option<&str> {
+        self.info.redis_settings().password()
     }
 }
 

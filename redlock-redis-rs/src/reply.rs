@@ -143,11 +143,4 @@ mod tests {
         assert!(!refuses("-NOAUTH HELLO must be called with the client already authenticated\r\n"));
         assert!(!refuses("-ERR max number of clients reached\r\n"));
     }
-
-    #[test]
-    fn no_argument_of_a_command_is_repeated() {
-        let error = parsed("-ERR unknown command 'AUTH', with args beginning with: 'hunter2'\r\n");
-        let failure = not_connected(&error.extract_error().unwrap_err());
-        assert_eq!("ERR unknown command 'AUTH'", failure.message);
-    }
 }

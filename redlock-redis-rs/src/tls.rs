@@ -6,17 +6,12 @@ use redlock_wire::Endpoint;
 
 /// Makes a configuration that asks for TLS ready for it.
 ///
-/// The client itself would read the system's roots at every connect, give up over a single unreadable one, trust nothing
-/// where both TLS features are on, and panic where the application has two cryptography providers of rustls.
+/// The client itself would read the system's roots at every connect, give up over a single unreadable one, and trust nothing
+/// where both TLS features are on.
 #[cfg(feature = "tls-rustls")]
 pub(crate) fn secured(info: ConnectionInfo, endpoint: &Endpoint) -> Result<ConnectionInfo, Error> {
     use redis::{Client, ConnectionAddr, TlsCertificates};
-    use rustls::crypto::{CryptoProvider, ring};
 
-    if CryptoProvider::get_default().is_none() {
-        // Someone else may be quicker: then theirs it is.
-        let _ = ring::default_provider().install_default();
-    }
     let ConnectionAddr::TcpTls { tls_params: None, insecure: false, .. } = info.addr() else {
         return Ok(info); // with roots of its own, or without a check
     };
@@ -24,6 +19,21 @@ pub(crate) fn secured(info: ConnectionInfo, endpoint: &Endpoint) -> Result<Conne
     let root_cert = Some(roots().map_err(invalid)?);
     let client = Client::build_with_tls(info, TlsCertificates { client_tls: None, root_cert });
     Ok(client.map_err(|error| invalid(error.to_string()))?.get_connection_info().clone())
+}
+
+/// Makes sure that rustls has a cryptography provider, right before the client connects over TLS.
+///
+/// The client takes the provider of the process and no other: without one it installs the only one that rustls was compiled
+/// with, and panics where there are two. So this installs ring, if the application has installed none by now.
+#[cfg(feature = "tls-rustls")]
+pub(crate) fn provide(info: &ConnectionInfo) {
+    use rustls::crypto::{CryptoProvider, ring};
+
+    let secure = matches!(info.addr(), redis::ConnectionAddr::TcpTls { .. });
+    if secure && CryptoProvider::get_default().is_none() {
+        // Someone else may be quicker: then theirs it is.
+        let _ = ring::default_provider().install_default();
+    }
 }
 
 /// The client has the system's roots from its TLS library.

@@ -18,7 +18,7 @@ use std::time::Duration;
 use event_listener::Event;
 use futures_channel::oneshot;
 use redlock_core::{
-    Capabilities, Claim, ConnectionId, FencingToken, Holding, LockNode, NodeError, Refusal, Resource,
+    Capabilities, Claim, ConnectionId, Error, FencingToken, Holding, LockNode, NodeError, Refusal, Resource,
     Runtime, ServerId, Ttl, Vote, Watch, async_trait,
 };
 
@@ -250,6 +250,14 @@ impl<N: LockNode> Faulty<N> {
 impl<N: LockNode> LockNode for Faulty<N> {
     fn label(&self) -> &str {
         self.0.node.label()
+    }
+
+    fn check(&self, resource: &Resource) -> Result<(), Error> {
+        self.0.node.check(resource)
+    }
+
+    fn set_node_timeout(&self, timeout: Duration) {
+        self.0.node.set_node_timeout(timeout);
     }
 
     async fn acquire(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {

@@ -135,12 +135,33 @@ impl Address {
 
     /// A user alone would be ignored by every client.
     fn checked(self) -> Result<Self, String> {
+        if self.to_string().contains(char::is_control) {
+            return Err("its host or path has a control character".into());
+        }
         match (&self.user, &self.password) {
             (Some(_), None) => {
                 Err("it has a user and no password; a user that needs none accepts any".into())
             }
             _ => Ok(self),
         }
+    }
+}
+
+impl Endpoint {
+    /// Returns the label of a node at this endpoint: its `Display`.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](redlock_core::ErrorKind::Invalid) when the host or the path has a control character: the label goes into
+    /// logs, metrics and terminals.
+    pub fn label(&self) -> Result<String, Error> {
+        let label = self.to_string();
+        if label.contains(char::is_control) {
+            return Err(Error::invalid(format!(
+                "the host or path of the address {label:?} has a control character"
+            )));
+        }
+        Ok(label)
     }
 }
 
@@ -259,6 +280,21 @@ mod tests {
         assert!(message("unix:///").contains("absolute path"));
         assert!(message("unix:///a?password=x").contains("db, user and pass"));
         assert!(message("redis://:%ff@a").contains("password is not UTF-8"));
+    }
+
+    #[test]
+    fn control_characters_are_refused_but_in_a_password() {
+        for bad in
+            ["redis://a%0d%0aINFO%1b31m", "unix:///tmp/a%0ab%1b[31mc", "redis://a%00", "unix:///a%C2%85"]
+        {
+            let said = message(bad);
+            assert!(said.contains("control character") && !said.contains(char::is_control), "{said:?}");
+        }
+        assert_eq!(Some("a\r\nb"), parsed("redis://:a%0D%0Ab@a").password());
+        let path = Endpoint::Unix { path: "/tmp/a\x1b[31m".into() };
+        let error = path.label().unwrap_err();
+        assert!(!error.to_string().contains(char::is_control), "{error:?}");
+        assert_eq!("10.0.0.1:6379", parsed("redis://10.0.0.1").endpoint().label().unwrap());
     }
 
     #[test]

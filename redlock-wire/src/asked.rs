@@ -12,6 +12,7 @@ use crate::connection::{Command, Connection, Failure, Reply};
 use crate::options::{Keys, Options};
 use crate::reply::{self, unanswered};
 use crate::script::{Over, Script, is_unknown, key};
+use crate::secret::Secret;
 use crate::{commands, fence};
 
 /// What may be asked about a claim.
@@ -89,6 +90,14 @@ impl<'a> Asked<'a> {
         again: bool,
     ) -> Result<Vote, NodeError> {
         let (reply, claim) = (reply.map_err(|failure| unanswered(&failure))?, self.claim);
+        let reply = match reply {
+            Reply::Error(message) => {
+                // It may repeat what was sent.
+                let token = std::str::from_utf8(claim.token().as_bytes()).ok();
+                Reply::Error(Secret::of(token).hidden(&message).into_owned())
+            }
+            reply => reply,
+        };
         match self.verb {
             Verb::Set if set_get => reply::set_get(reply, claim),
             Verb::Set if again => reply::get(reply, claim),

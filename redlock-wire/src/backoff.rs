@@ -5,22 +5,43 @@ use std::time::Duration;
 use redlock_core::Runtime;
 
 /// The first delay: long enough not to burden a server that closes every connection at once.
-const SHORTEST: Duration = Duration::from_millis(10);
+pub(crate) const SHORTEST: Duration = Duration::from_millis(10);
 
-/// The last one: with a connect timeout of 300 ms a node that comes back votes again within a second.
+/// The last one, unless it is chosen: with a connect timeout of 300 ms a node that comes back votes again within a second.
 pub(crate) const LONGEST: Duration = Duration::from_millis(200);
 
-/// Delays that double from 10 ms to 200 ms, for ever.
-#[derive(Debug, Default)]
-pub(crate) struct Backoff(Duration);
+/// After a login or a certificate was refused: it will be refused again until somebody changes something.
+const REFUSED: Duration = Duration::from_secs(5);
 
-impl Iterator for Backoff {
-    type Item = Duration;
+/// Delays that double from 10 ms up to the longest, for ever.
+#[derive(Debug)]
+pub(crate) struct Backoff {
+    last: Duration,
+    longest: Duration,
+}
 
-    fn next(&mut self) -> Option<Duration> {
-        self.0 = (self.0 * 2).clamp(SHORTEST, LONGEST);
-        Some(self.0)
+impl Backoff {
+    pub(crate) fn new(longest: Duration) -> Self {
+        Self { last: Duration::ZERO, longest: longest.max(SHORTEST) }
     }
+
+    /// Begins with the first delay again.
+    pub(crate) fn reset(&mut self) {
+        self.last = Duration::ZERO;
+    }
+
+    /// The delay after an attempt that failed for this reason.
+    pub(crate) fn after(&mut self, reason: &str) -> Duration {
+        self.last = self.last.saturating_mul(2).clamp(SHORTEST, self.longest);
+        if is_refused(reason) { self.longest.max(REFUSED) } else { self.last }
+    }
+}
+
+/// Whether a login or a certificate was refused, as far as the words tell.
+fn is_refused(reason: &str) -> bool {
+    let reason = reason.to_lowercase();
+    let words = ["wrongpass", "noauth", "noperm", "err auth", "authentication failed", "certificate"];
+    words.iter().any(|word| reason.contains(word))
 }
 
 /// Between half of `delay` and the whole, so that the clients of a server that restarts do not come all at once.
@@ -34,10 +55,42 @@ pub(crate) fn jittered(delay: Duration, runtime: &dyn Runtime) -> Duration {
 mod tests {
     use super::*;
 
+    const REASON: &str = "Connection refused (os error 111)";
+
+    fn delays(backoff: &mut Backoff, count: usize) -> Vec<u128> {
+        (0..count).map(|_| backoff.after(REASON).as_millis()).collect()
+    }
+
     #[test]
     fn delays_double_up_to_the_longest() {
-        let delays: Vec<_> = Backoff::default().take(7).map(|delay| delay.as_millis()).collect();
-        assert_eq!([10, 20, 40, 80, 160, 200, 200], delays[..]);
+        let mut backoff = Backoff::new(LONGEST);
+        assert_eq!(vec![10, 20, 40, 80, 160, 200, 200], delays(&mut backoff, 7));
+        backoff.reset();
+        assert_eq!(vec![10, 20], delays(&mut backoff, 2));
+        let mut chosen = Backoff::new(Duration::from_secs(1));
+        assert_eq!(vec![10, 20, 40, 80, 160, 320, 640, 1000, 1000], delays(&mut chosen, 9));
+        assert_eq!(vec![10, 10], delays(&mut Backoff::new(Duration::ZERO), 2));
+        assert!(*delays(&mut Backoff::new(Duration::MAX), 200).last().unwrap() > 1_000_000_000_000);
+    }
+
+    #[test]
+    fn a_login_that_was_refused_is_tried_again_later() {
+        for reason in [
+            "WRONGPASS invalid username-password pair or user is disabled.",
+            "NOAUTH Authentication required.",
+            "ERR AUTH <password> called without any password configured for the default user.",
+            "Password authentication failed- AuthenticationFailed",
+            "locks cannot be released: NOPERM this user has no permissions to run the 'evalsha' command",
+            "invalid peer certificate: UnknownIssuer",
+        ] {
+            assert_eq!(REFUSED, Backoff::new(LONGEST).after(reason), "{reason}");
+            assert_eq!(2 * REFUSED, Backoff::new(2 * REFUSED).after(reason));
+        }
+        for reason in
+            [REASON, "LOADING Redis is loading", "no connection within 300ms", "the connection was lost"]
+        {
+            assert_eq!(SHORTEST, Backoff::new(LONGEST).after(reason), "{reason}");
+        }
     }
 
     #[test]

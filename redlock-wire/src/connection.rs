@@ -21,7 +21,7 @@ pub trait Connector: Send + Sync + 'static {
     /// Opens one connection: authenticated, database selected, RESP3 where the server has it and RESP2 otherwise.
     ///
     /// The caller bounds the time, by dropping the future. A connection never reconnects by itself and never sends a
-    /// command twice. The error's message goes into reports and logs: it must not contain a password.
+    /// command twice. The error's message goes into reports and logs, without the [password](Connector::password).
     ///
     /// The connection tells the hub what its server pushes, where it [can](Connection::pushes).
     ///
@@ -33,6 +33,12 @@ pub trait Connector: Send + Sync + 'static {
     ///
     /// Dropped at any await, it must leave no connection and no task behind.
     fn connect(&self, hub: &Hub) -> impl Future<Output = Result<Self::Connection, Failure>> + Send;
+
+    /// Returns the password that [`connect`](Connector::connect) logs in with, if there is one. A server or a proxy may
+    /// repeat it in an error, so it is removed from every message before the message is shown.
+    fn password(&self) -> Option<&str> {
+        None
+    }
 }
 
 /// One ordered connection. Dropping it closes it, and what it has not sent yet is never sent.
@@ -138,23 +144,21 @@ pub enum Reply {
 pub struct Failure {
     /// Whether the command may have reached the server.
     pub sent: Sent,
-    /// The client's error, in one line and without secrets.
+    /// The client's error in its own words. It may be long, and may repeat a secret: it is cleaned before it is shown.
     pub message: String,
 }
 
 impl Failure {
-    /// No reply, and the command certainly did not reach the server. Keeps the first line of `message`, without the
-    /// arguments of commands, which may be secrets.
+    /// No reply, and the command certainly did not reach the server.
     #[must_use]
     pub fn not_sent(message: &str) -> Self {
-        Self { sent: Sent::No, message: published(message) }
+        Self { sent: Sent::No, message: message.to_owned() }
     }
 
-    /// No reply, and the command may have reached the server. Keeps of `message` what
-    /// [`not_sent`](Failure::not_sent) does.
+    /// No reply, and the command may have reached the server.
     #[must_use]
     pub fn maybe_sent(message: &str) -> Self {
-        Self { sent: Sent::Maybe, message: published(message) }
+        Self { sent: Sent::Maybe, message: message.to_owned() }
     }
 }
 
@@ -180,8 +184,9 @@ impl fmt::Debug for Reply {
     }
 }
 
+/// Shows of the message what is fit for logs, as far as that can be said without knowing the password.
 impl fmt::Debug for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (sent: {:?})", self.message, self.sent)
+        write!(f, "{} (sent: {:?})", published(&self.message), self.sent)
     }
 }

@@ -110,7 +110,7 @@ impl Fake {
         tokio::time::timeout(PATIENCE, self.wait(is_so)).await.expect("it hangs");
     }
 
-    async fn wait(&self, is_so: impl Fn(&Self) -> bool) {
+    pub(crate) async fn wait(&self, is_so: impl Fn(&Self) -> bool) {
         loop {
             let changed = self.0.changed.listen();
             if is_so(self) {

@@ -51,9 +51,65 @@ fn counter(prefix: &[u8], key: &[u8]) -> Vec<u8> {
     if key.contains(&b'}') { [prefix, b":", key].concat() } else { [prefix, b"{", key, b"}"].concat() }
 }
 
+/// Whether the key of a resource, in its parts, could be the key of a counter.
+///
+/// Such a resource is no lock: with its key locked the counter is no number, and a release with the right value would
+/// delete the counter.
+pub(crate) fn is_counter(fence_prefix: &[u8], key_prefix: &[u8], name: &[u8]) -> bool {
+    let mut key = key_prefix.iter().chain(name).copied();
+    if !key.by_ref().take(fence_prefix.len()).eq(fence_prefix.iter().copied()) {
+        return false;
+    }
+    let braces = key.clone().filter(|byte| *byte == b'}').count();
+    match key.next() {
+        Some(b'{') => braces == 1 && key.last() == Some(b'}'),
+        Some(b':') => braces > 0,
+        _ => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_keys_of_counters_are_known() {
+        let is_one = |key: &str| {
+            let all =
+                (0..=key.len()).map(|at| is_counter(PREFIX, &key.as_bytes()[..at], &key.as_bytes()[at..]));
+            let all: Vec<_> = all.collect();
+            assert!(all.iter().all(|one| *one == all[0]), "wherever the prefix ends: {key}");
+            all[0]
+        };
+        for key in [
+            "invoice:42",
+            "{invoice}:42",
+            "a{b",
+            "x}",
+            "}",
+            "a",
+            "redlock:fence:{a}",
+            "{",
+            ":",
+            ":a",
+            "::{a}",
+        ] {
+            assert!(is_one(&name(key)), "{key}");
+            assert!(!is_one(key) || key.starts_with("redlock"), "{key}");
+        }
+        for key in [
+            "redlock:fence:",
+            "redlock:fence:a",
+            "redlock:fence:{a",
+            "redlock:fence::a",
+            "redlock:fence",
+            "x:redlock:fence:{a}",
+        ] {
+            assert!(!is_one(key), "{key}");
+        }
+        assert!(is_counter(b"", b"", b"{a}") && !is_counter(b"", b"", b"a"));
+        assert!(is_counter(b"locks:", b"locks:", b"{a}") && !is_counter(b"locks:", b"locks:", b"a"));
+    }
 
     fn name(key: &str) -> String {
         String::from_utf8(counter(PREFIX, key.as_bytes())).unwrap()

@@ -4,6 +4,8 @@
 //! question is used all the same: its identity is then unknown, and what it can do is taken to be little. Any other error
 //! means that it is not ready yet (loading its data, a login that is not right): it would only refuse to vote.
 //!
+//! A server that does not permit `EVALSHA` is not used: it would grant locks that can never be released.
+//!
 //! A connection that hears pushes has tracking switched on, for keys that are named one by one (`OPTIN`), and without
 //! `NOLOOP`, by which a write over this very connection would end a watch in silence. It says whether it may watch in the
 //! same breath: the two commands are permitted apart. A server that refuses, for whatever reason, is used all the same.
@@ -12,7 +14,7 @@ use redlock_core::ServerId;
 
 use crate::commands;
 use crate::connection::{Command, Connection, Reply};
-use crate::reply::published;
+use crate::secret::Secret;
 
 /// What is known about the server of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,39 +27,48 @@ pub(crate) struct Server {
     pub(crate) pushes: Result<(), String>,
 }
 
-/// Asks the server. The error says why it is not ready.
-pub(crate) async fn greet<C: Connection>(connection: &C) -> Result<Server, String> {
+/// Asks the server. The error says why it is not ready, without the secret.
+pub(crate) async fn greet<C: Connection>(connection: &C, secret: &Secret<'_>) -> Result<Server, String> {
     let load = |text| [b"LOAD".as_slice(), str::as_bytes(text)];
     let [acquire, extend, release, inspect] = commands::scripts().map(load);
+    // `CACHING` is for the command that follows. A script over n keys there would be tracked n times with all n keys, so it
+    // must not be a request: the server tracks nothing for `INFO`.
+    let tracking =
+        [Command::Other { name: "CLIENT", args: &[b"TRACKING", b"ON", b"OPTIN"] }, commands::CACHING];
     let known = [
         Command::Other { name: "INFO", args: &[b"server"] },
         Command::Other { name: "SCRIPT", args: &acquire },
         Command::Other { name: "SCRIPT", args: &extend },
         Command::Other { name: "SCRIPT", args: &release },
         Command::Other { name: "SCRIPT", args: &inspect },
+        // Without keys it releases nothing.
+        Command::Other { name: "EVALSHA", args: &[commands::RELEASE.sha.as_bytes(), b"0"] },
     ];
-    let tracking = [
-        Command::Other { name: "CLIENT", args: &[b"TRACKING", b"ON", b"OPTIN"] },
-        // It is for the command that follows, whichever that is: a push that nobody waits for is passed over.
-        commands::CACHING,
-    ];
-    let questions = if connection.pushes() { [&known[..], &tracking].concat() } else { known.to_vec() };
-    let replies = connection
-        .pipeline(questions.into_iter().map(C::pack).collect())
-        .await
-        .map_err(|failure| published(&failure.message))?;
-    let (known, tracking) = replies.split_at(known.len().min(replies.len()));
-    understand(known, tracking)
+    let tracking = if connection.pushes() { &tracking[..] } else { &[] };
+    let questions = tracking.iter().chain(&known).map(|command| C::pack(*command)).collect();
+    let replies =
+        connection.pipeline(questions).await.map_err(|failure| secret.published(&failure.message))?;
+    let (tracking, known) = replies.split_at(tracking.len().min(replies.len()));
+    understand(tracking, known, secret)
 }
 
-fn understand(known: &[Reply], tracking: &[Reply]) -> Result<Server, String> {
+fn understand(tracking: &[Reply], known: &[Reply], secret: &Secret<'_>) -> Result<Server, String> {
+    let (release, known) = known.split_last().ok_or("replies are missing")?;
     for reply in known {
         match reply {
-            Reply::Error(message) if !is_forbidden(message) => return Err(published(message)),
+            Reply::Error(message) if !is_forbidden(message) => return Err(secret.published(message)),
             _ => {}
         }
     }
-    let pushes = permitted(tracking);
+    match release {
+        // It could not be loaded, and will be sent whole.
+        Reply::Error(message) if message.starts_with("NOSCRIPT") => {}
+        Reply::Error(message) => {
+            return Err(format!("locks cannot be released: {}", secret.published(message)));
+        }
+        _ => {}
+    }
+    let pushes = permitted(tracking, secret);
     match known.first() {
         Some(Reply::Bytes(info)) => Ok(described(&String::from_utf8_lossy(info), pushes)),
         _ => Ok(described("", pushes)),
@@ -65,13 +76,13 @@ fn understand(known: &[Reply], tracking: &[Reply]) -> Result<Server, String> {
 }
 
 /// Whether the server tracks keys for this connection; the error says why not.
-fn permitted(tracking: &[Reply]) -> Result<(), String> {
+fn permitted(tracking: &[Reply], secret: &Secret<'_>) -> Result<(), String> {
     if tracking.is_empty() {
         return Err("its connection hears no pushes: it speaks RESP2, or is shared".to_owned());
     }
     tracking.iter().try_for_each(|reply| match reply {
         Reply::Bytes(ok) if ok == b"OK" => Ok(()),
-        Reply::Error(message) => Err(published(message)),
+        Reply::Error(message) => Err(secret.published(message)),
         other => Err(format!("its reply makes no sense: {other:?}")),
     })
 }
@@ -101,9 +112,19 @@ mod tests {
         Reply::Bytes("sha".into())
     }
 
+    fn error(message: &str) -> Reply {
+        Reply::Error(message.into())
+    }
+
+    const RELEASED: Reply = Reply::Int(0);
+
+    fn of(tracking: &[Reply], known: &[Reply]) -> Result<Server, String> {
+        understand(tracking, known, &Secret::of(None))
+    }
+
     #[test]
     fn identity_and_version_are_read() {
-        let server = |version| understand(&[info(version), loaded()], &[]).unwrap();
+        let server = |version| of(&[], &[info(version), loaded(), RELEASED]).unwrap();
         assert_eq!(Some(ServerId::new("abc")), server("7.0.15").id);
         let set_get = |version| server(version).set_get;
         assert!(set_get("7.0.0") && set_get("7.2.4") && set_get("10.1"));
@@ -113,36 +134,47 @@ mod tests {
     #[test]
     fn what_access_rules_forbid_is_done_without() {
         for refusal in ["NOPERM this user has no permissions", "ERR unknown command 'INFO'"] {
-            let unknown = understand(&[Reply::Error(refusal.into()), loaded()], &[]).unwrap();
+            let unknown = of(&[], &[error(refusal), loaded(), RELEASED]).unwrap();
             assert!(!unknown.set_get && unknown.id.is_none());
-            let known = understand(&[info("7.0.15"), Reply::Error(refusal.into())], &[]).unwrap();
+            let unloaded = error("NOSCRIPT No matching script.");
+            let known = of(&[], &[info("7.0.15"), error(refusal), unloaded]).unwrap();
             assert!(known.set_get && known.id.is_some());
         }
     }
 
     #[test]
     fn a_server_that_is_not_ready_is_not_up() {
-        for error in [
+        for message in [
             "LOADING Redis is loading",
             "NOAUTH Authentication required.",
             "MASTERDOWN Link",
             "BUSY Redis is busy",
             "ERR max number of clients reached",
         ] {
-            let reason = understand(&[info("7.0.15"), Reply::Error(error.into())], &[]);
-            assert_eq!(Err(error.to_owned()), reason);
+            let reason = of(&[], &[info("7.0.15"), error(message), RELEASED]);
+            assert_eq!(Err(message.to_owned()), reason);
+        }
+        assert!(of(&[], &[]).is_err());
+    }
+
+    #[test]
+    fn a_server_that_cannot_release_is_not_up() {
+        for message in ["NOPERM no permissions to run the 'evalsha' command", "ERR unknown command 'EVALSHA'"]
+        {
+            let reason = of(&[], &[info("7.0.15"), loaded(), error(message)]).unwrap_err();
+            assert_eq!(format!("locks cannot be released: {message}"), reason);
         }
     }
 
     #[test]
     fn a_server_that_does_not_track_is_used_all_the_same() {
         let ok = || Reply::Bytes("OK".into());
-        let pushes = |tracking: &[Reply]| understand(&[info("7.0.15"), loaded()], tracking).unwrap().pushes;
+        let pushes = |tracking: &[Reply]| of(tracking, &[info("7.0.15"), loaded(), RELEASED]).unwrap().pushes;
         assert_eq!(Ok(()), pushes(&[ok(), ok()]));
         assert!(pushes(&[]).unwrap_err().contains("RESP2"));
         assert!(pushes(&[ok(), Reply::Int(1)]).is_err());
         for refusal in ["NOPERM no permissions", "ERR unknown subcommand 'TRACKING'", "LOADING"] {
-            let refused = || Reply::Error(refusal.into());
+            let refused = || error(refusal);
             assert_eq!(Err(refusal.to_owned()), pushes(&[refused(), refused()]));
             assert_eq!(
                 Err(refusal.to_owned()),
@@ -150,5 +182,22 @@ mod tests {
                 "it may track, but nothing by name"
             );
         }
+    }
+
+    #[test]
+    fn a_password_that_the_server_repeats_is_left_out() {
+        let secret = Secret::of(Some("hunter2"));
+        let echo = || error("ERR bad command: AUTH hunter2");
+        let known = |position: usize| {
+            let mut known = [info("7.0.15"), loaded(), RELEASED];
+            known[position] = echo();
+            known
+        };
+        for position in 0..3 {
+            let reason = understand(&[], &known(position), &secret).unwrap_err();
+            assert!(reason.ends_with("ERR bad command: AUTH ..."), "{reason}");
+        }
+        let pushes = understand(&[echo()], &[info("7.0.15"), loaded(), RELEASED], &secret).unwrap().pushes;
+        assert_eq!(Err("ERR bad command: AUTH ...".to_owned()), pushes);
     }
 }

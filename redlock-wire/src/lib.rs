@@ -21,6 +21,7 @@ mod fake;
 mod fence;
 mod first;
 mod handshake;
+mod journal;
 mod node;
 mod options;
 mod outbox;
@@ -28,6 +29,7 @@ mod probe;
 mod push;
 mod reply;
 mod script;
+mod secret;
 mod slot;
 mod supervisor;
 #[cfg(test)]

@@ -12,14 +12,16 @@ use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use redlock_core::{
-    Capabilities, Claim, ConnectionId, FencingToken, Holding, Instant, LockNode, NodeError, NodeErrorKind,
-    Resource, ServerId, Ttl, Vote, Watch, async_trait,
+    Capabilities, Claim, ConnectionId, Error, FencingToken, Holding, Instant, LockNode, NodeError,
+    NodeErrorKind, Resource, ServerId, Ttl, Vote, Watch, async_trait,
 };
 
 use crate::asked::{Asked, Verb};
 use crate::commands;
 use crate::connection::{Connection, Connector};
-use crate::options::Options;
+use crate::fence;
+use crate::journal::Journal;
+use crate::options::{Keys, Options};
 use crate::probe::FAILURES;
 use crate::slot::{Link, Slot, State};
 use crate::supervisor::{UNRESPONSIVE, due, supervise};
@@ -52,6 +54,7 @@ pub(crate) struct Shared<C: Connector> {
     pub(crate) slot: Slot<C::Connection>,
     /// It was said that the server does not tell of changes.
     pub(crate) no_pushes: Once,
+    pub(crate) journal: Journal,
 }
 
 impl<C: Connector> Node<C> {
@@ -61,8 +64,15 @@ impl<C: Connector> Node<C> {
     /// that one server listed twice is noticed.
     #[must_use]
     pub fn new(connector: C, label: String, options: &Options) -> Self {
-        let (connector, options) = (Arc::new(connector), options.clone());
-        Self(Arc::new(Shared { connector, label, options, slot: Slot::new(), no_pushes: Once::new() }))
+        let (connector, options) = (Arc::new(connector), options.of_a_node());
+        Self(Arc::new(Shared {
+            connector,
+            label,
+            options,
+            slot: Slot::new(),
+            no_pushes: Once::new(),
+            journal: Journal::default(),
+        }))
     }
 
     /// The connection to use, once the first connect has come to something.
@@ -164,7 +174,7 @@ impl<C: Connector> Shared<C> {
             _ => None,
         });
         if let Some(epoch) = epoch {
-            supervise(self, epoch, false);
+            supervise(self, epoch);
         }
     }
 
@@ -176,8 +186,8 @@ impl<C: Connector> Shared<C> {
             if state.is_up(generation) { Some(State::Down { reason, due }) } else { None }
         });
         if let Some(epoch) = epoch {
-            tracing::warn!(node = self.label, "node unresponsive; reconnecting");
-            supervise(self, epoch, true);
+            self.journal.down(&self.label, UNRESPONSIVE, self.options.runtime.now());
+            supervise(self, epoch);
         }
     }
 }
@@ -285,6 +295,22 @@ impl<C: Connector> LockNode for Node<C> {
 
     fn server(&self) -> Option<ServerId> {
         self.0.slot.server()
+    }
+
+    fn check(&self, resource: &Resource) -> Result<(), Error> {
+        let Keys { prefix, fence_prefix, .. } = &*self.0.options.keys;
+        if fence::is_counter(fence_prefix, prefix, resource.as_bytes()) {
+            let (prefix, counters) = (prefix.escape_ascii(), fence_prefix.escape_ascii());
+            return Err(Error::invalid(format!(
+                "the resource {resource:?} would have the key \"{prefix}{resource}\": keys like \"{counters}{{...}}\" \
+                 are those of fencing counters"
+            )));
+        }
+        Ok(())
+    }
+
+    fn set_node_timeout(&self, timeout: Duration) {
+        self.0.options.connect_timeout.raise(timeout);
     }
 
     /// Whether it can watch is known of a connection that stands, and hoped for until there is one.

@@ -2,18 +2,20 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use redlock_core::Runtime;
 
-use crate::fence;
+use crate::{backoff, fence};
 
 /// The runtime of a node, and its few settings. Made without I/O, anywhere; clones share the runtime.
 #[derive(Clone)]
 #[must_use = "options do nothing until nodes are made with them"]
 pub struct Options {
     pub(crate) runtime: Arc<dyn Runtime>,
-    pub(crate) connect_timeout: Duration,
+    pub(crate) connect_timeout: ConnectTimeout,
+    pub(crate) reconnect_delay: Duration,
     pub(crate) keys: Arc<Keys>,
 }
 
@@ -29,12 +31,46 @@ pub(crate) struct Keys {
 /// longest back-off (200 ms) a node that comes back votes again within a second.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(300);
 
+/// The longest time that a node timeout makes of the connect timeout.
+const LONGEST_RAISED: Duration = Duration::from_secs(10);
+
+/// How long an attempt to connect may take: what was chosen, or what the node was told, if that is longer. Clones share
+/// what the node was told.
+#[derive(Clone)]
+pub(crate) struct ConnectTimeout {
+    chosen: Duration,
+    /// In milliseconds.
+    raised: Arc<AtomicU32>,
+}
+
+impl ConnectTimeout {
+    fn of(chosen: Duration) -> Self {
+        Self { chosen, raised: Arc::default() }
+    }
+
+    /// Makes it at least the node timeout: an answer that would be waited for is worth a connection that takes as long.
+    pub(crate) fn raise(&self, node_timeout: Duration) {
+        let millis = node_timeout.min(LONGEST_RAISED).as_millis();
+        self.raised.fetch_max(u32::try_from(millis).unwrap_or(u32::MAX), Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> Duration {
+        self.chosen.max(Duration::from_millis(self.raised.load(Ordering::Relaxed).into()))
+    }
+}
+
 impl Options {
+    /// The same for one node, which is told its own node timeout.
+    pub(crate) fn of_a_node(&self) -> Self {
+        Self { connect_timeout: ConnectTimeout::of(self.connect_timeout.chosen), ..self.clone() }
+    }
+
     /// Starts with a runtime, which the nodes' connections and tasks live in.
     pub fn new(runtime: Arc<dyn Runtime>) -> Self {
         let keys =
             Keys { prefix: [].into(), fence_prefix: fence::PREFIX.into(), fence_retention: fence::RETENTION };
-        Self { runtime, connect_timeout: CONNECT_TIMEOUT, keys: Arc::new(keys) }
+        let connect_timeout = ConnectTimeout::of(CONNECT_TIMEOUT);
+        Self { runtime, connect_timeout, reconnect_delay: backoff::LONGEST, keys: Arc::new(keys) }
     }
 
     /// Starts with tokio: whichever tokio runtime a node is first used in.
@@ -51,17 +87,36 @@ impl Options {
 
     /// Puts `prefix` before the name of every resource to make its key. Nothing if not set: other Redlock
     /// implementations then exclude us and are excluded by us. Its bytes are not necessarily text.
+    ///
+    /// Set a prefix when names come from users, and there is anything else on the servers: without it a user can choose the
+    /// name of any key. `prefix + name` can be the same for two applications, such as `a` with `b:c` and `a:b` with `c`. To
+    /// rule that out, use prefixes that all end in the same character and hold it nowhere else.
+    ///
+    /// A name whose key would be that of a [fencing counter](Options::fence_prefix) is
+    /// [`Invalid`](redlock_core::ErrorKind::Invalid).
     pub fn key_prefix(mut self, prefix: impl AsRef<[u8]>) -> Self {
         Arc::make_mut(&mut self.keys).prefix = prefix.as_ref().into();
         self
     }
 
     /// How long one attempt to connect may take: TCP, TLS, authentication and handshake together. 300 ms if not set,
-    /// enough around the world; 1 ms at least, and what is less counts as that.
+    /// enough around the world; 1 ms at least, and what is less counts as that. If the
+    /// [node timeout](redlock_core::Builder::node_timeout) is longer, it takes the place of this, up to 10 s.
     ///
     /// It delays nobody: a request waits for a first connection no longer than the node timeout, and for no later one.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
-        self.connect_timeout = timeout.max(Duration::from_millis(1));
+        self.connect_timeout = ConnectTimeout::of(timeout.max(Duration::from_millis(1)));
+        self
+    }
+
+    /// Sets the longest delay between two attempts to connect. The default is 200 ms. The minimum is 10 ms; shorter values
+    /// count as 10 ms.
+    ///
+    /// The delays double from 10 ms up to this one, and each is random between half of it and the whole. Raise it when many
+    /// processes reconnect to a server at once; a node that comes back then votes again later. After a login or a TLS
+    /// certificate was refused the delay is 5 s, or this one if it is longer.
+    pub fn reconnect_delay(mut self, max: Duration) -> Self {
+        self.reconnect_delay = max.max(backoff::SHORTEST);
         self
     }
 
@@ -96,7 +151,8 @@ impl fmt::Debug for Options {
         f.debug_struct("Options")
             .field("runtime", &self.runtime)
             .field("key_prefix", &self.keys.prefix.escape_ascii().to_string())
-            .field("connect_timeout", &self.connect_timeout)
+            .field("connect_timeout", &self.connect_timeout.get())
+            .field("reconnect_delay", &self.reconnect_delay)
             .field("fence_prefix", &self.keys.fence_prefix.escape_ascii().to_string())
             .field("fence_retention", &self.keys.fence_retention)
             .finish()

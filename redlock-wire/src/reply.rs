@@ -148,11 +148,19 @@ fn surprise(reply: &Reply) -> NodeError {
     NodeError::unknown(format!("the server's reply makes no sense: {reply:?}"))
 }
 
-/// As much of a message as is fit for reports and logs: one line, not too long, without arguments of commands.
+/// As much of a message as is fit for reports and logs: one line, not too long, without arguments of commands, and with
+/// what is not printable escaped, such as the control sequences of a terminal.
 pub(crate) fn published(message: &str) -> String {
     let line = message.lines().next().unwrap_or_default();
     let end = line.find(", with args beginning with").unwrap_or(line.len());
-    line[..end].chars().take(LONGEST).collect()
+    let mut text = String::with_capacity(end.min(LONGEST));
+    for char in line[..end].chars().take(LONGEST) {
+        match char {
+            '"' | '\'' | '\\' => text.push(char),
+            _ => text.extend(char.escape_debug()),
+        }
+    }
+    text
 }
 
 /// In characters: what servers say is shorter.
@@ -303,6 +311,10 @@ mod tests {
         }
         assert_eq!("one", published("one\r\ntwo"));
         assert_eq!(200, published(&"ü".repeat(300)).chars().count());
+        assert_eq!(
+            r"ERR \u{1b}[31m it's \u{7}\u{202e} \r\t",
+            published("ERR \x1b[31m it's \x07\u{202e} \r\t\n")
+        );
         let shown =
             format!("{0} {0:?}", verdict(&Reply::Array(vec![bytes("hunter2")]), &claim()).unwrap_err());
         assert!(!shown.contains("hunter2"), "{shown}");

@@ -11,7 +11,7 @@ use std::time::Duration;
 use redlock_core::Instant;
 
 use crate::attended::elapse;
-use crate::backoff::{Backoff, LONGEST, jittered};
+use crate::backoff::{Backoff, jittered};
 use crate::connection::{Connection, Connector};
 use crate::first::{First, first};
 use crate::handshake::{Server, greet};
@@ -19,7 +19,7 @@ use crate::node::Shared;
 use crate::options::Options;
 use crate::probe::unresponsive;
 use crate::push::Hub;
-use crate::reply::published;
+use crate::secret::Secret;
 use crate::slot::Link;
 
 /// A supervisor with nothing to say for this long after its time is not run any more, and is replaced.
@@ -33,28 +33,26 @@ struct Supervisor<C: Connector> {
     connector: Arc<C>,
     options: Options,
     epoch: u64,
-    /// Whether it was said that the node is down.
-    reported: bool,
 }
 
 /// Why a connection is given up that is not answered over.
 pub(crate) const UNRESPONSIVE: &str = "the server has stopped answering";
 
 /// Starts the supervisor of an epoch in the runtime of the caller.
-pub(crate) fn supervise<C: Connector>(node: &Arc<Shared<C>>, epoch: u64, reported: bool) {
+pub(crate) fn supervise<C: Connector>(node: &Arc<Shared<C>>, epoch: u64) {
     let (connector, options) = (Arc::clone(&node.connector), node.options.clone());
-    let supervisor = Supervisor { node: Arc::downgrade(node), connector, options, epoch, reported };
+    let supervisor = Supervisor { node: Arc::downgrade(node), connector, options, epoch };
     node.options.runtime.spawn(Box::pin(supervisor.run()));
 }
 
 /// When there should be news of a supervisor that goes on after `delay`.
 pub(crate) fn due(options: &Options, delay: Duration) -> Instant {
-    options.runtime.now() + delay + options.connect_timeout + PATIENCE
+    options.runtime.now() + delay + options.connect_timeout.get() + PATIENCE
 }
 
 impl<C: Connector> Supervisor<C> {
-    async fn run(mut self) {
-        let mut backoff = Backoff::default();
+    async fn run(self) {
+        let mut backoff = Backoff::new(self.options.reconnect_delay);
         loop {
             let reason = match first(self.connect(), self.replaced()).await {
                 First::Right(()) => return,
@@ -64,12 +62,12 @@ impl<C: Connector> Supervisor<C> {
                     let Some(link) = self.up(opened) else { return };
                     let reason = self.loss(&link).await;
                     if self.options.runtime.now() > since + STEADY {
-                        backoff = Backoff::default();
+                        backoff.reset();
                     }
                     reason.to_owned()
                 }
             };
-            let delay = jittered(backoff.next().unwrap_or(LONGEST), &*self.options.runtime);
+            let delay = jittered(backoff.after(&reason), &*self.options.runtime);
             if !self.down(reason, delay) {
                 return;
             }
@@ -81,14 +79,15 @@ impl<C: Connector> Supervisor<C> {
 
     /// One attempt. The error says why it failed.
     async fn connect(&self) -> Result<(C::Connection, Hub, Server), String> {
+        let secret = Secret::of(self.connector.password());
         let ready = async {
             let hub = Hub::default();
             let connection = self.connector.connect(&hub).await;
-            let connection = connection.map_err(|failure| published(&failure.message))?;
-            let server = greet(&connection).await?;
+            let connection = connection.map_err(|failure| secret.published(&failure.message))?;
+            let server = greet(&connection, &secret).await?;
             Ok((connection, hub, server))
         };
-        let timeout = self.options.connect_timeout;
+        let timeout = self.options.connect_timeout.get();
         match first(ready, elapse(&*self.options.runtime, timeout)).await {
             First::Left(outcome) => outcome,
             First::Right(()) => Err(format!("no connection within {timeout:?}")),
@@ -96,11 +95,11 @@ impl<C: Connector> Supervisor<C> {
     }
 
     /// Publishes a connection. `None` when nobody wants it.
-    fn up(&mut self, opened: (C::Connection, Hub, Server)) -> Option<Arc<Link<C::Connection>>> {
+    fn up(&self, opened: (C::Connection, Hub, Server)) -> Option<Arc<Link<C::Connection>>> {
         let node = self.node.upgrade()?;
         let (connection, hub, server) = opened;
         let link = node.slot.up(self.epoch, connection, hub, server)?;
-        tracing::info!(node = node.label, "connected");
+        node.journal.up(&node.label);
         if let Err(reason) = &link.server.pushes {
             node.no_pushes.call_once(|| {
                 tracing::warn!(
@@ -110,38 +109,28 @@ impl<C: Connector> Supervisor<C> {
                 );
             });
         }
-        self.reported = false;
         Some(link)
     }
 
     /// Publishes that there is none until `delay` has passed and another attempt has been made. Whether anybody cares.
-    fn down(&mut self, reason: String, delay: Duration) -> bool {
+    fn down(&self, reason: String, delay: Duration) -> bool {
         let Some(node) = self.node.upgrade() else { return false };
         let text = reason.clone();
         if !node.slot.down(self.epoch, reason, due(&self.options, delay)) {
             return false;
         }
-        if !self.reported {
-            tracing::warn!(node = node.label, reason = text, "not connected; trying again until it is");
-        }
-        self.reported = true;
+        node.journal.down(&node.label, &text, self.options.runtime.now());
         true
     }
 
     /// Sends what is put into the connection's outbox, until the connection is lost, does not answer, or is not the node's any
     /// more. Returns why.
-    async fn loss(&mut self, link: &Link<C::Connection>) -> &'static str {
+    async fn loss(&self, link: &Link<C::Connection>) -> &'static str {
         let displaced = self.until(|node| !node.slot.look(|state| state.is_up(link.generation)));
         let over = first(link.connection.lost(), displaced);
         let over = first(over, unresponsive(link, &*self.options.runtime));
         match first(over, link.outbox.drive(&link.connection)).await {
-            First::Left(First::Right(())) => {
-                self.reported = true;
-                if let Some(node) = self.node.upgrade() {
-                    tracing::warn!(node = node.label, "node unresponsive; reconnecting");
-                }
-                UNRESPONSIVE
-            }
+            First::Left(First::Right(())) => UNRESPONSIVE,
             _ => "the connection was lost",
         }
     }

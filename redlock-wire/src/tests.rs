@@ -1,6 +1,7 @@
 //! What a node does about its connection, tried on a server in memory.
 
 mod breaker;
+mod reconnect;
 mod watch;
 
 use std::future::{Future, poll_fn};

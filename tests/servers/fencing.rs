@@ -247,3 +247,35 @@ async fn a_fenced_lease_is_resumed_with_its_token() {
     assert_eq!(ErrorKind::Superseded, other.resume(&lease).await.unwrap_err().kind());
     assert_eq!(Released::Held, other.release(&lease).await.unwrap());
 }
+
+#[tokio::test]
+async fn a_counter_can_be_neither_locked_nor_deleted() {
+    let servers = five();
+    let redlock = warm(&servers).await;
+    fenced_by_all(&redlock).await.release().await.unwrap();
+    let before = counters(&servers);
+    // A fencing token is no secret, and all that the value of a counter is.
+    let forged = DetachedLease::new(COUNTER, &before[0], TTL).unwrap();
+    for outcome in [
+        redlock.release(&forged).await.map(drop),
+        redlock.resume(&forged).await.map(drop),
+        redlock.lock(COUNTER, TTL).await.map(drop),
+        redlock.lock("redlock:fence:{b}", TTL).await.map(drop),
+        redlock.try_lock(["both", "redlock:fence:{both}"], TTL).fenced().await.map(drop),
+        redlock.inspect(COUNTER).await.map(drop),
+    ] {
+        let error = outcome.unwrap_err();
+        assert_eq!(ErrorKind::Invalid, error.kind());
+        assert!(error.to_string().contains("those of fencing counters"), "{error}");
+    }
+    assert_eq!(before, counters(&servers));
+    assert_eq!(5, keys(&servers).len());
+    // Behind a prefix the name is one like any other.
+    let prefixed = crate::adapter::builder_with(
+        servers.iter().map(RedisServer::url),
+        &Options::tokio().key_prefix("app:"),
+    );
+    let prefixed = prefixed.unwrap().node_timeout(NODE_TIMEOUT).build().unwrap();
+    drop(prefixed.lock(COUNTER, TTL).await.unwrap());
+    prefixed.close().await;
+}

@@ -66,3 +66,27 @@ async fn close_right_after_a_release_leaves_no_key_and_no_task() {
     // The tasks of the connections end when the nodes are gone; they do so by themselves, not at once.
     eventually("all tasks end", Duration::from_secs(5), async || tasks() <= before).await;
 }
+
+#[tokio::test]
+async fn nodes_where_nothing_can_be_released_are_not_healthy() {
+    let servers = five();
+    for (missing, said) in
+        [("-evalsha", "locks cannot be released: NOPERM"), ("-del", "the release failed: ")]
+    {
+        let rights = format!("on >pw ~* +@all {missing}");
+        for server in &servers[..3] {
+            server.command(&["ACL", "DELUSER", "few"]);
+            let words: Vec<_> = ["ACL", "SETUSER", "few"].into_iter().chain(rights.split(' ')).collect();
+            server.command(&words);
+        }
+        let urls = servers.iter().enumerate().map(|(index, server)| {
+            if index < 3 { server.url().replace("//", "//few:pw@") } else { server.url() }
+        });
+        let redlock = crate::adapter::builder(urls).unwrap().node_timeout(NODE_TIMEOUT).build().unwrap();
+        let health = redlock.health().await;
+        assert_eq!((false, 2), (health.is_available(), health.up()), "{missing}");
+        for node in &health.nodes()[..3] {
+            assert!(!node.is_up() && node.to_string().contains(said), "{node}");
+        }
+    }
+}

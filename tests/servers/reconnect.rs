@@ -60,7 +60,9 @@ async fn a_wrong_password_that_is_corrected_heals() {
     for server in &servers {
         server.authenticated("something-else").command(&["CONFIG", "SET", "requirepass", "swordfish"]);
     }
-    tokio::time::sleep(BACK).await;
+    // After a login that was refused they wait for longer than after other failures.
+    let up = async || redlock.health().await.up() == servers.len();
+    eventually("all nodes log in", Duration::from_secs(60), up).await;
     let guard = redlock.try_lock("a", TTL).await.unwrap().expect("nobody else has it");
     assert_eq!(Released::Held, guard.release().await.unwrap());
 }

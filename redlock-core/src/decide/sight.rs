@@ -41,6 +41,39 @@ impl Sight<'_> {
     pub(crate) fn is_answer(self) -> bool {
         matches!(self, Self::Free | Self::Held(_))
     }
+
+    /// Whether both are answers, and name the same holder or none.
+    fn says_the_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Free, Self::Free) => true,
+            (Self::Held(one), Self::Held(other)) => one.token == other.token,
+            _ => false,
+        }
+    }
+}
+
+/// What a server sees that was asked under several names: what the names say, each different answer once. An agreement
+/// counts once, with the shortest time.
+///
+/// Where they disagree, one of them may only state that it is this server. It must not take away the vote of the other: so
+/// each answer counts, and no answer twice.
+pub(crate) fn of_server<'a>(names: impl IntoIterator<Item = Sight<'a>>) -> Vec<Sight<'a>> {
+    let mut answers: Vec<Sight<'a>> = Vec::with_capacity(1);
+    let mut without = Sight::Failed;
+    for sight in names {
+        match (answers.iter_mut().find(|answer| answer.says_the_same(&sight)), sight) {
+            (Some(Sight::Held(known)), Sight::Held(held)) if expiry(held) < expiry(known) => *known = held,
+            (None, Sight::Free | Sight::Held(_)) => answers.push(sight),
+            (None, Sight::Pending) => without = Sight::Pending,
+            _ => {}
+        }
+    }
+    if answers.is_empty() { vec![without] } else { answers }
+}
+
+/// No expiry is more than any time.
+fn expiry(holding: &Holding) -> Duration {
+    holding.remaining.unwrap_or(Duration::MAX)
 }
 
 /// Decides on what the voters see. `quorum` is one of all nodes, of which there may be more than voters.
@@ -73,7 +106,7 @@ fn least(voters: &[Sight<'_>], token: &Token, quorum: usize) -> Option<Duration>
     let mut remaining: Vec<_> = voters
         .iter()
         .filter_map(|sight| match sight {
-            Sight::Held(held) if held.token == *token => Some(held.remaining.unwrap_or(Duration::MAX)),
+            Sight::Held(held) if held.token == *token => Some(expiry(held)),
             _ => None,
         })
         .collect();
@@ -118,6 +151,22 @@ mod tests {
         let Said::Held(who, left) = said else { return None };
         let holding = Holding::of(Token::from_bytes([who]));
         Some(if left == 60 { holding } else { holding.expiring_in(Duration::from_secs(left)) })
+    }
+
+    #[test]
+    fn names_of_one_server_that_disagree_count_once_each() {
+        let held =
+            |who: u8, left| Holding::of(Token::from_bytes([who])).expiring_in(Duration::from_secs(left));
+        let (long, short, other) = (held(0, 9), held(0, 3), held(1, 5));
+        let (long, short, other) = (Sight::Held(&long), Sight::Held(&short), Sight::Held(&other));
+        assert_eq!(vec![Sight::Free], of_server([Sight::Free, Sight::Failed, Sight::Free]));
+        assert_eq!(vec![Sight::Free, long], of_server([Sight::Free, long]));
+        assert_eq!(vec![short], of_server([long, short, long]), "the least time");
+        assert_eq!(vec![long, other], of_server([long, other]));
+        assert_eq!(vec![Sight::Pending], of_server([Sight::Failed, Sight::Pending]));
+        assert_eq!(vec![Sight::Failed], of_server([Sight::Failed]));
+        let endless = Holding::of(Token::from_bytes([0]));
+        assert_eq!(vec![long], of_server([Sight::Held(&endless), long]));
     }
 
     /// A conclusion that borrows nothing.

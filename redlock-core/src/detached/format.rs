@@ -115,8 +115,11 @@ mod tests {
         let with = |resources: &str, token: &str, rest: &str| {
             read(&format!(r#"{{"resources":{resources},"token":"{token}","ttl_ms":{rest}}}"#)).unwrap_err()
         };
+        let many =
+            serde_json::to_string(&(0..1001).map(|number| number.to_string()).collect::<Vec<_>>()).unwrap();
         for (error, said) in [
             (with("[]", "t", "10000"), "no resource"),
+            (with(&many, "t", "10000"), "more than 1000 resources"),
             (with(r#"["a","a"]"#, "t", "10000"), "named twice"),
             (with(r#"["%61","a"]"#, "t", "10000"), "named twice"),
             (with(r#"[""]"#, "t", "10000"), "resource name is empty"),

@@ -16,6 +16,9 @@ use crate::clock::{Instant, boot_time};
 /// dropped on a thread without one is still released. Once that runtime has shut down, spawned work is dropped in
 /// silence; what it was to undo is undone when the lock is next used in another runtime, or else left to its TTL.
 ///
+/// The tokio runtime needs its timer, and its I/O for nodes that connect: `enable_all`. Without the timer, `sleep` panics
+/// inside of requests, with a message of tokio's.
+///
 /// Where tokio's clock is paused for a test, [`now`](Runtime::now) moves with whichever goes ahead, the paused clock or
 /// the real one, so that a loop that sleeps and looks at the clock gets on. Read outside of the paused runtime it shows
 /// the real one.

@@ -1,0 +1,74 @@
+//! Keeps a secret out of texts that a server or a proxy has written.
+//!
+//! A server or a proxy that repeats what it was sent repeats the login too, as it came, percent-encoded as in a URL, or
+//! escaped. The secret is replaced before the text is cut to its length: the end of the text could hold half of it.
+
+use std::borrow::Cow;
+
+use percent_encoding::percent_decode_str;
+
+use crate::reply::published;
+
+/// What stands in its place.
+const HIDDEN: &str = "...";
+
+/// What must not be shown. Nothing, if there is none.
+#[derive(Clone, Copy)]
+pub(crate) struct Secret<'a>(Option<&'a str>);
+
+impl<'a> Secret<'a> {
+    pub(crate) fn of(secret: Option<&'a str>) -> Self {
+        Self(secret.filter(|secret| !secret.is_empty()))
+    }
+
+    /// As much of a message as is fit for reports and logs.
+    pub(crate) fn published(&self, message: &str) -> String {
+        published(&self.hidden(message))
+    }
+
+    /// The text without the secret.
+    pub(crate) fn hidden<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        let Some(secret) = self.0 else { return text.into() };
+        let mut text = Cow::Borrowed(text);
+        let forms =
+            [secret.to_owned(), secret.escape_debug().to_string(), secret.escape_default().to_string()];
+        for form in forms {
+            if text.contains(&form) {
+                text = text.replace(&form, HIDDEN).into();
+            }
+        }
+        let decoded = percent_decode_str(&text).decode_utf8_lossy();
+        if decoded.contains(secret) { decoded.replace(secret, HIDDEN).into() } else { text }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_hidden_in_whichever_form_it_is_repeated() {
+        let shown = |secret, text: &str| Secret::of(Some(secret)).published(text);
+        assert_eq!("ERR what is ...?", shown("hunter2", "ERR what is hunter2?"));
+        assert_eq!("ERR ... and ...", shown("p@ss/w d", "ERR p@ss/w d and p%40ss%2Fw%20d"));
+        assert_eq!("ERR ...", shown("p@ss/w d", "ERR p%40%73s%2fw d"));
+        assert_eq!("ERR '...'", shown("a\"b\\\n", "ERR 'a\\\"b\\\\\\n'"));
+        assert_eq!("ERR ...", shown("a\nb", "ERR a\nb"), "not by lines");
+        assert_eq!("ERR ...", shown("h\u{fc}nter", "ERR h%C3%BCnter"));
+    }
+
+    #[test]
+    fn nothing_of_a_secret_is_left_where_a_text_is_cut() {
+        let text = format!("{}hunter2", "x".repeat(196));
+        assert!(Secret::of(None).published(&text).ends_with("xhunt"));
+        assert!(Secret::of(Some("hunter2")).published(&text).ends_with("x..."));
+    }
+
+    #[test]
+    fn without_a_secret_a_text_stays_as_it_is() {
+        for none in [None, Some("")] {
+            assert_eq!("ERR 100%40", Secret::of(none).published("ERR 100%40"));
+        }
+        assert_eq!("ERR 100%40", Secret::of(Some("hunter2")).published("ERR 100%40"));
+    }
+}

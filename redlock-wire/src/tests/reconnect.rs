@@ -1,0 +1,147 @@
+//! How long an attempt to connect takes, when the next one is made, and what is logged about it.
+
+use std::fmt::Write;
+use std::sync::{Arc, Mutex};
+
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
+
+use super::*;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn node_with(options: &Options) -> (Fake, Node<Fake>) {
+    let fake = Fake::default();
+    (fake.clone(), Node::new(fake, "fake".into(), options))
+}
+
+fn options() -> Options {
+    Options::new(Arc::new(TokioRuntime::new()))
+}
+
+/// How long the first attempt takes with a server that leaves it hanging.
+async fn given_up_after(node: &Node<Fake>, fake: &Fake) -> Duration {
+    fake.is(|mood| mood.accepts = Ok(false));
+    let start = Now::now();
+    // The supervisor's clock may be a little ahead of the paused one.
+    let reason = timeout(60 * SECOND, node.acquire(&claim("a"), ttl())).await.expect("it hangs");
+    assert!(unavailable(reason).contains("no connection within"));
+    start.elapsed()
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_to_connect_may_take_as_long_as_a_request() {
+    for (told, chosen, expected) in [
+        (100, 300, 300),
+        (1000, 300, 1000),
+        (1000, 2000, 2000),
+        (u64::MAX, 300, 10_000), // within reason
+        (u64::MAX, 20_000, 20_000),
+    ] {
+        let options = options().connect_timeout(Duration::from_millis(chosen));
+        let ((fake, node), (another, untold)) = (node_with(&options), node_with(&options));
+        node.set_node_timeout(Duration::from_millis(told));
+        assert_eq!(Duration::from_millis(expected), given_up_after(&node, &fake).await);
+        assert_eq!(Duration::from_millis(chosen), given_up_after(&untold, &another).await, "each for itself");
+    }
+}
+
+/// The times between the first attempts of a node whose server refuses it like this.
+async fn pauses(options: Options, reason: &'static str, count: usize) -> Vec<Duration> {
+    let (fake, node) = node_with(&options);
+    fake.is(|mood| mood.accepts = Err(reason));
+    assert!(lock(&node).await.is_err());
+    let mut last = Now::now();
+    let mut pauses = Vec::new();
+    for attempt in 2..count + 2 {
+        timeout(1000 * SECOND, fake.wait(|fake| fake.connects() == attempt)).await.expect("no attempt");
+        pauses.push(last.elapsed());
+        last = Now::now();
+    }
+    pauses
+}
+
+#[tokio::test(start_paused = true)]
+async fn reconnecting_slows_down_to_what_was_chosen() {
+    let between = |pause: &Duration, delay: Duration| {
+        assert!((delay / 2..=delay + Duration::from_millis(2)).contains(pause), "{pause:?} of {delay:?}");
+    };
+    let longest = async |options, reason| *pauses(options, reason, 12).await.last().unwrap();
+    between(&longest(options(), "refused").await, Duration::from_millis(200));
+    between(&longest(options().reconnect_delay(3 * SECOND), "refused").await, 3 * SECOND);
+    for refused in ["WRONGPASS invalid username-password pair", "NOAUTH Authentication required."] {
+        for pause in pauses(options(), refused, 3).await {
+            between(&pause, 5 * SECOND);
+        }
+        between(&longest(options().reconnect_delay(9 * SECOND), refused).await, 9 * SECOND);
+    }
+}
+
+/// Keeps the messages, with their fields.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<String>>>);
+
+impl Subscriber for Log {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        let mut text = Text(String::new());
+        event.record(&mut text);
+        self.0.lock().unwrap().push(text.0);
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+struct Text(String);
+
+impl Visit for Text {
+    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+        let _ = write!(self.0, "{}={value:?} ", field.name()); // writing to a string cannot fail
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_comes_and_goes_does_not_fill_the_log() {
+    let log = Log::default();
+    let _listening = tracing::subscriber::set_default(log.clone());
+    let (fake, node) = node_with(&options());
+    lock(&node).await.unwrap();
+    for generation in 2..=100 {
+        fake.cut();
+        fake.until(|fake| fake.connects() == generation && fake.open() == 1).await;
+    }
+    let lines = || log.0.lock().unwrap().clone();
+    let count = |what: &str| lines().iter().filter(|line| line.contains(what)).count();
+    let many = (count("=connected "), count("not connected"));
+    assert!(many.1 >= 6 && many.1 <= 12 && many.0 == many.1 + 1, "{many:?} {:#?}", lines());
+
+    // What changes is said, once, even if that takes until the next minute.
+    tokio::time::sleep(61 * SECOND).await;
+    fake.is(|mood| mood.accepts = Err("refused"));
+    fake.cut();
+    tokio::time::sleep(10 * SECOND).await;
+    fake.is(|mood| mood.accepts = Err("WRONGPASS"));
+    tokio::time::sleep(60 * SECOND).await;
+    let lost = count("not connected") - many.1;
+    assert_eq!(
+        (1, 1, 3),
+        (count("reason=\"refused\""), count("reason=\"WRONGPASS\""), lost),
+        "{:#?}",
+        lines()
+    );
+    assert!(count("unlogged=") == 1 || many.1 > 6, "{:#?}", lines());
+}
