@@ -47,6 +47,10 @@ impl Guard {
     /// Keeps the lock alive from now on, in a task of its own: renews it until it is released, dropped, leaked, detached or
     /// lost, or a limit of the settings is reached. Replaces the keep-alive that there was.
     ///
+    /// The task starts when the caller next awaits something. Until then, blocking the thread may prevent renewals even
+    /// if other threads of the runtime are free; [`LockRequest::keep_alive`](crate::LockRequest::keep_alive) has started
+    /// the task by the time it returns.
+    ///
     /// Renewals for which too few nodes answered are repeated while validity is left. It ends with one that cannot succeed
     /// any more: the lock is lost, or [superseded](crate::ErrorKind::Superseded). How it goes is in the lease's
     /// [`state`](Lease::state), and [`lost`](Lease::lost) tells the end of it.

@@ -229,12 +229,12 @@ fn renewals_and_a_loss_are_told() {
         let told = recording.told();
         let failed: Vec<_> = told.iter().filter(|told| told.message == "renewal failed").collect();
         assert!(!failed.is_empty() && failed.iter().all(|told| told.level == "WARN"), "{failed:?}");
-        let lost: Vec<_> = told.iter().filter(|told| told.message == "lock lost").collect();
+        let lost: Vec<_> = told.iter().filter(|told| told.message == "lease lost").collect();
         assert_eq!((1, "WARN"), (lost.len(), &*lost[0].level));
         assert!(lost[0].fields.contains("reason=too few nodes answered"), "{lost:?}");
         drop(guard);
         world.settle().await;
-        assert!(recording.of("lock lost").is_empty(), "told once");
+        assert!(recording.of("lease lost").is_empty(), "told once");
     });
 }
 

@@ -7,17 +7,13 @@ use redlock_testkit::fake_nodes;
 use super::*;
 use crate::adapter::Released;
 
-fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
-}
-
 #[test]
 fn build_needs_no_runtime_and_one_redlock_works_across_two() {
     static REDLOCK: OnceLock<Redlock> = OnceLock::new();
     let servers = five();
     let redlock = REDLOCK.get_or_init(|| redlock(&servers));
     for round in 0..3 {
-        runtime().block_on(async {
+        one_thread().block_on(async {
             let guard = redlock.try_lock("a", TTL).await.unwrap().expect("nobody else has it");
             guard.extend(TTL).await.unwrap();
             assert_eq!(Released::Held, guard.release().await.unwrap(), "round {round}");
@@ -32,7 +28,7 @@ fn one_redlock_works_in_two_runtimes_at_once() {
     let redlock = redlock(&servers);
     let work = |redlock: Redlock| {
         move || {
-            runtime().block_on(async {
+            one_thread().block_on(async {
                 for cycle in 0..50 {
                     let guard = redlock.lock("a", TTL).retry_delay(Duration::from_millis(2)).await.unwrap();
                     // The connections live in one of the two. When it ends, what the other has under way fails, is said
@@ -49,17 +45,17 @@ fn one_redlock_works_in_two_runtimes_at_once() {
     for thread in threads {
         thread.join().unwrap();
     }
-    runtime().block_on(nothing_left(&redlock, &servers));
+    one_thread().block_on(nothing_left(&redlock, &servers));
 }
 
 #[test]
 fn a_runtime_that_is_not_driven_any_more_is_left_behind() {
     let servers = five();
     let redlock = builder(&servers).node_timeout(Duration::from_millis(200)).build().unwrap();
-    let idle = runtime();
+    let idle = one_thread();
     drop(idle.block_on(async { redlock.lock("a", TTL).await }).unwrap());
     // The connections belong to a runtime that exists and does nothing.
-    runtime().block_on(async {
+    one_thread().block_on(async {
         let back = async || redlock.try_lock("b", TTL).await.is_ok();
         eventually("another runtime takes over", Duration::from_secs(10), back).await;
     });
@@ -81,7 +77,7 @@ fn a_guard_dropped_after_its_runtime_is_left_to_its_ttl() {
     let servers = five();
     let redlock = redlock(&servers);
     let ttl = Duration::from_millis(1_500);
-    let runtime = runtime();
+    let runtime = one_thread();
     let guard = runtime.block_on(async {
         let guard = redlock.lock("a", ttl).await.unwrap();
         granted_by_all(&guard).await;
