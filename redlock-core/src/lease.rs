@@ -392,13 +392,10 @@ impl Lease {
         pursuits
     }
 
-    /// The error of an operation that is refused before anything is sent.
-    pub(crate) fn error(&self, kind: ErrorKind, what: &str) -> Error {
-        Error::new(
-            kind,
-            format!("the lock on {} {what}", self.claim().all_resources()),
-            NodeReports::default(),
-        )
+    /// The error of an extension that failed for a reason that is not the nodes'.
+    pub(crate) fn not_extended(&self, kind: ErrorKind, why: impl fmt::Display) -> Error {
+        let message = format!("cannot extend the lock on {}: {why}", self.claim().all_resources());
+        Error::new(kind, message, NodeReports::default())
     }
 
     pub(crate) fn is_released(&self) -> bool {

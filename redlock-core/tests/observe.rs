@@ -231,7 +231,7 @@ fn renewals_and_a_loss_are_told() {
         assert!(!failed.is_empty() && failed.iter().all(|told| told.level == "WARN"), "{failed:?}");
         let lost: Vec<_> = told.iter().filter(|told| told.message == "lease lost").collect();
         assert_eq!((1, "WARN"), (lost.len(), &*lost[0].level));
-        assert!(lost[0].fields.contains("reason=too few nodes answered"), "{lost:?}");
+        assert!(lost[0].fields.contains("reason=lease expired before it could be renewed"), "{lost:?}");
         drop(guard);
         world.settle().await;
         assert!(recording.of("lease lost").is_empty(), "told once");
