@@ -283,8 +283,9 @@ impl Lease {
 
     /// Takes over the place that the lock was waited for in: others wait behind it until the lease is over.
     pub(crate) fn keep_place(&self, place: Place) {
-        place.hold_until(self.term().0);
-        *locked(&self.0.place) = Some(place);
+        drop(place.hold_until(self.term().0));
+        let before = locked(&self.0.place).replace(place);
+        drop(before);
     }
 
     /// Lets the next one of this process have its turn.
@@ -294,9 +295,9 @@ impl Lease {
     }
 
     fn tell_queue(&self) {
-        if let Some(place) = &*locked(&self.0.place) {
-            place.hold_until(self.term().0);
-        }
+        let woken = locked(&self.0.place).as_ref().map(|place| place.hold_until(self.term().0));
+        // Behind the lock of the place, which a task that is woken may take.
+        drop(woken);
     }
 
     /// Renewals fail, or have ended.
