@@ -95,7 +95,8 @@ impl Lease {
     /// How much longer the lock may be relied on, by the clock, as of now. Zero once it may not: the validity has
     /// passed, the lock was released, or a quorum said that it is not ours any more.
     ///
-    /// Time spent suspended counts, so this is right also when the machine has just woken up.
+    /// Time spent suspended counts, so this is right even if the machine has just woken up. A pause by a hypervisor may
+    /// not count: see [`boot_time`](crate::boot_time).
     pub fn remaining(&self) -> Duration {
         locked(&self.0.state).hold.remaining(self.shared().now())
     }

@@ -5,7 +5,7 @@
 //! polled again. A generation stands for one connection and never comes back.
 
 use std::num::NonZeroU64;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -50,6 +50,8 @@ pub(crate) struct Link<K: Connection> {
     unanswered: AtomicU32,
     /// When the first of them was given up.
     doubted_at: Mutex<Instant>,
+    /// Whether the runtime that opened the connection has shut down.
+    orphaned: AtomicBool,
 }
 
 impl<K: Connection> Link<K> {
@@ -83,6 +85,11 @@ impl<K: Connection> Link<K> {
     pub(crate) fn given_up(&self, now: Instant) -> (u32, Duration) {
         let silent = now.saturating_duration_since(*self.doubted_at());
         (self.unanswered.fetch_add(1, Ordering::Relaxed) + 1, silent)
+    }
+
+    /// Whether the runtime that opened the connection has shut down.
+    pub(crate) fn is_orphaned(&self) -> bool {
+        self.orphaned.load(Ordering::Acquire)
     }
 
     fn doubted_at(&self) -> MutexGuard<'_, Instant> {
@@ -186,6 +193,7 @@ impl<K: Connection> Slot<K> {
             outbox: Outbox::default(),
             unanswered,
             doubted_at,
+            orphaned: AtomicBool::new(false),
         });
         self.change(turn, State::Up(Arc::clone(&link)));
         Some(link)
@@ -213,6 +221,9 @@ impl<K: Connection> Slot<K> {
     pub(crate) fn ended(&self, epoch: u64) {
         let turn = self.turn();
         if turn.epoch == epoch {
+            if let State::Up(link) = &**self.state.load() {
+                link.orphaned.store(true, Ordering::Release);
+            }
             self.change(turn, State::Idle);
         }
     }

@@ -48,6 +48,74 @@ fn one_redlock_works_in_two_runtimes_at_once() {
     one_thread().block_on(nothing_left(&redlock, &servers));
 }
 
+/// Locks and releases in threads that build a runtime each, one after the other. Returns the errors.
+fn in_parallel_runtimes(redlock: &Redlock) -> Vec<String> {
+    let thread = |number: usize| {
+        let redlock = redlock.clone();
+        std::thread::spawn(move || {
+            let mut errors = Vec::new();
+            for _ in 0..10 {
+                one_thread().block_on(async {
+                    for _ in 0..20 {
+                        match redlock.lock(format!("a{number}"), TTL).await {
+                            Ok(guard) => errors.extend(guard.release().await.err()),
+                            Err(error) => errors.push(error),
+                        }
+                    }
+                });
+            }
+            errors
+        })
+    };
+    let threads: Vec<_> = (0..2).map(thread).collect();
+    let errors = threads.into_iter().flat_map(|thread| thread.join().unwrap());
+    errors
+        .map(|error| format!("{error}: {:?}", std::error::Error::source(&error).map(ToString::to_string)))
+        .collect()
+}
+
+fn dedicated(servers: &[RedisServer]) -> Redlock {
+    let options = Options::new(Arc::new(TokioRuntime::dedicated()));
+    let urls = servers.iter().map(RedisServer::url);
+    crate::adapter::builder_with(urls, &options).unwrap().node_timeout(NODE_TIMEOUT).build().unwrap()
+}
+
+#[test]
+fn over_a_dedicated_runtime_parallel_runtimes_never_fail() {
+    let servers = five();
+    let redlock = dedicated(&servers);
+    assert_eq!(Vec::<String>::new(), in_parallel_runtimes(&redlock));
+    one_thread().block_on(nothing_left(&redlock, &servers));
+}
+
+#[test]
+fn the_end_of_the_runtime_that_opened_the_connections_is_named_and_was_warned_of() {
+    let servers = five();
+    // Far above what the test takes: no request times out.
+    let redlock = builder(&servers).node_timeout(Duration::from_secs(60)).build().unwrap();
+    let first = one_thread();
+    first.block_on(all_up(&redlock));
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    // Driven until it is stopped, and dropped then.
+    let first = std::thread::spawn(move || first.block_on(async { stopped.await.unwrap() }));
+    let warnings = Warnings::default();
+    let _listening = tracing::subscriber::set_default(warnings.clone());
+    one_thread().block_on(async {
+        let guard = redlock.lock("a", TTL * 100).await.unwrap();
+        assert_eq!(1, warnings.about("one Redlock used in several tokio runtimes"));
+        servers.iter().for_each(RedisServer::pause);
+        let release = tokio::spawn(guard.release());
+        tokio::task::yield_now().await;
+        stop.send(()).unwrap();
+        let error = release.await.unwrap().unwrap_err();
+        let reasons = std::error::Error::source(&error).unwrap().to_string();
+        assert!(reasons.contains("the runtime that opened the connection has shut down"), "{reasons}");
+        servers.iter().for_each(RedisServer::resume);
+        nothing_left(&redlock, &servers).await;
+    });
+    first.join().unwrap();
+}
+
 #[test]
 fn a_runtime_that_is_not_driven_any_more_is_left_behind() {
     let servers = five();
