@@ -196,21 +196,24 @@ fn error(lease: &Lease, votes: &Votes<'_>, in_time: bool) -> Option<Error> {
     let (kind, message) = match votes.decision() {
         Decision::Open | Decision::Lost(None) => return None,
         Decision::Won if in_time => return None,
-        Decision::Won => {
-            (ErrorKind::Expired, format!("the validity of {resources} was spent before a quorum had granted"))
-        }
+        Decision::Won => (
+            ErrorKind::Expired,
+            format!("cannot lock {resources}: no validity was left when a quorum had granted it"),
+        ),
         Decision::Lost(Some(Cause::Refused | Cause::Superseded)) => {
-            let count = ballots.too_few_grant(shared);
+            let count = ballots.too_few("granted", shared);
             let message = match ballots.holder() {
-                Some(holder) => format!("{resources} is held by {holder}: {count}"),
+                Some(holder) => format!("{resources} is locked by {holder} ({count})"),
                 None if votes.is_confirmation() => {
-                    format!("{resources} was taken while its fencing token was confirmed: {count}")
+                    format!(
+                        "another client locked {resources} before its fencing token was confirmed ({count})"
+                    )
                 }
-                None => format!("{resources} is held by someone else: {count}"),
+                None => format!("{resources} is locked by another client ({count})"),
             };
             (ErrorKind::Contended, message)
         }
-        Decision::Lost(Some(Cause::NoQuorum)) => ballots.no_quorum(resources, shared),
+        Decision::Lost(Some(Cause::NoQuorum)) => ballots.no_quorum(format_args!("lock {resources}"), shared),
     };
     Some(ballots.error(kind, message, shared))
 }

@@ -85,7 +85,7 @@ impl Attempts {
             None => (self.permit(Some(asked + DEFAULT_WAIT)).await?, self.presence.now()),
         };
         match self.make(self.token(), since, permit).await {
-            Ok(guard) => Ok(Some(self.taken(guard, place))),
+            Ok(guard) => Ok(Some(self.taken(guard, place).await)),
             Err(error) if error.kind() == ErrorKind::Contended => Ok(None),
             Err(error) => Err(error),
         }
@@ -126,7 +126,7 @@ impl Attempts {
             let began = just_now.take().unwrap_or_else(|| presence.now());
             let token = reused.clone().unwrap_or_else(|| self.token());
             let error = match self.make(token, began, permit).await {
-                Ok(guard) => return Ok(self.taken(guard, place)),
+                Ok(guard) => return Ok(self.taken(guard, place).await),
                 Err(error) => error,
             };
             let setback = match error.kind() {
@@ -228,12 +228,14 @@ impl Attempts {
     }
 
     /// The lock was taken.
-    fn taken(&self, guard: Guard, place: Option<Place>) -> Guard {
+    async fn taken(&self, guard: Guard, place: Option<Place>) -> Guard {
         if let Some(place) = place {
             guard.keep_place(place);
         }
         if let Some(settings) = self.keep_alive {
             guard.keep_alive(settings);
+            // The new task must leave this worker's LIFO slot, which no other worker takes from, before the holder blocks it.
+            let_others_run().await;
         }
         guard
     }

@@ -3,6 +3,8 @@
 //! A lease must not look valid after the machine was suspended, since the servers' clocks went on. So time is read from
 //! a clock that counts suspension: `CLOCK_BOOTTIME` on Linux and Android; `CLOCK_MONOTONIC` on other Unix systems, which
 //! counts it on Apple's and does not on some BSDs; elsewhere [`std::time::Instant`], which counts it on Windows.
+//!
+//! None of them counts the time for which a hypervisor pauses a virtual machine. See [`boot_time`].
 
 use std::ops::{Add, Sub};
 use std::time::Duration;
@@ -53,6 +55,10 @@ impl Sub<Duration> for Instant {
 ///
 /// That is `CLOCK_BOOTTIME` on Linux and Android; `CLOCK_MONOTONIC` on other Unix systems, which counts suspension on Apple's
 /// and does not on some BSDs; elsewhere [`std::time::Instant`], which counts it on Windows.
+///
+/// A hypervisor that pauses a virtual machine (live migration, restoring a snapshot) may stop all clocks of the machine.
+/// After such a pause [`Lease::is_held`](crate::Lease::is_held) may be true although the keys on the nodes have expired.
+/// Where that can happen, let the resource check [fencing tokens](crate::LockRequest::fenced).
 #[cfg(unix)]
 pub fn boot_time() -> Instant {
     use rustix::time::{ClockId, clock_gettime};
@@ -62,7 +68,7 @@ pub fn boot_time() -> Instant {
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
     let clock = ClockId::Monotonic;
     let time = clock_gettime(clock);
-    // Neither clock is ever negative; a zero would only end leases early.
+    // Neither clock is ever negative. Zero would be the wrong way round: leases would look valid for longer.
     let (seconds, nanos) = (u64::try_from(time.tv_sec), u32::try_from(time.tv_nsec));
     Instant::since_origin(Duration::new(seconds.unwrap_or(0), nanos.unwrap_or(0)))
 }
@@ -71,6 +77,10 @@ pub fn boot_time() -> Instant {
 ///
 /// That is `CLOCK_BOOTTIME` on Linux and Android; `CLOCK_MONOTONIC` on other Unix systems, which counts suspension on Apple's
 /// and does not on some BSDs; elsewhere [`std::time::Instant`], which counts it on Windows.
+///
+/// A hypervisor that pauses a virtual machine (live migration, restoring a snapshot) may stop all clocks of the machine.
+/// After such a pause [`Lease::is_held`](crate::Lease::is_held) may be true although the keys on the nodes have expired.
+/// Where that can happen, let the resource check [fencing tokens](crate::LockRequest::fenced).
 #[cfg(not(unix))]
 pub fn boot_time() -> Instant {
     use std::sync::OnceLock;

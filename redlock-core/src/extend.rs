@@ -39,11 +39,10 @@ pub(crate) struct Extension {
 pub(crate) async fn extend(lease: &Lease, extension: Extension) -> Result<(), Error> {
     match lease.look().state {
         LeaseState::Lost(_) if broken(Variant::ExpiredRevived) && lease.over().is_none() => {}
-        LeaseState::Lost(Loss::Expired | Loss::Unreachable | Loss::Superseded) => {
-            return Err(lease.error(ErrorKind::Expired, "has expired"));
-        }
         LeaseState::Lost(loss) => {
-            return Err(lease.error(ErrorKind::Lost, &format!("cannot be extended: {loss}")));
+            let with_time = matches!(loss, Loss::Expired | Loss::Unreachable | Loss::Superseded);
+            let kind = if with_time { ErrorKind::Expired } else { ErrorKind::Lost };
+            return Err(lease.not_extended(kind, loss));
         }
         LeaseState::Held | LeaseState::Uncertain => {}
     }
@@ -82,7 +81,9 @@ pub(crate) async fn everywhere(lease: Lease, extension: Extension, verdict: Verd
         lease.note_counter(index, round.ballots.outcome(index));
     }
     if let Some(verdict) = verdict {
-        verdict.send(Err(lease.error(ErrorKind::Lost, "was released before a quorum had extended it")));
+        verdict.send(Err(
+            lease.not_extended(ErrorKind::Lost, "it was released before a quorum had extended it")
+        ));
     }
     if extended {
         let refused = |index: &usize| matches!(round.ballots.outcome(*index), Outcome::Refused(_));
@@ -130,22 +131,26 @@ fn outcome(lease: &Lease, round: &Round<'_>, extension: Extension) -> Option<Res
             if lease.hold_until(deadline, extension.ttl, shared.now()) {
                 return Some(Ok(()));
             }
-            (ErrorKind::Expired, format!("the lock on {resources} was lost before a quorum had extended it"))
+            (ErrorKind::Expired, format!("lost the lock on {resources} before a quorum had extended it"))
         }
         Decision::Lost(Some(Cause::Refused)) => {
-            let votes = round.ballots.too_few_grant(shared);
-            (ErrorKind::Lost, format!("the lock on {resources} is not ours any more: {votes}"))
+            let denied = round.ballots.denied();
+            let message = format!(
+                "lost the lock on {resources}: its keys are gone or owned by another client on {denied}"
+            );
+            (ErrorKind::Lost, message)
         }
         Decision::Lost(Some(Cause::Superseded)) => {
-            let votes = round.ballots.too_few_grant(shared);
+            let count = round.ballots.too_few("extended", shared);
             let message = format!(
-                "the lock on {resources} can never be extended again, newer fencing tokens were seen: {votes}"
+                "cannot extend the lock on {resources}: a newer claim advanced the fencing counters ({count}); \
+                 release it and acquire a new one"
             );
             (ErrorKind::Superseded, message)
         }
         Decision::Lost(Some(Cause::NoQuorum)) => {
-            let votes = round.ballots.too_few_answer(shared);
-            (ErrorKind::NoQuorum, format!("no quorum to extend {resources}: {votes}"))
+            let count = round.ballots.too_few("extended", shared);
+            (ErrorKind::NoQuorum, format!("cannot extend the lock on {resources}: {count}"))
         }
     };
     let error = round.ballots.error(kind, message, shared);

@@ -2,6 +2,8 @@
 
 use std::mem;
 use std::ops::Deref;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::thread;
 
 use crate::decide::hold::Loss;
 use crate::detached::DetachedLease;
@@ -16,7 +18,7 @@ use crate::runtime::sleep_until_or;
 /// # What drop does
 ///
 /// It hands the release to the runtime and returns: it neither waits nor panics, on any thread, inside a runtime or
-/// outside. Where the runtime has shut down nothing is sent, and the keys are left to their TTL. Call
+/// outside. Only a custom [`Runtime`](crate::Runtime) that panics can make it panic, and not during another panic. Where the runtime has shut down nothing is sent, and the keys are left to their TTL. Call
 /// [`release`](Guard::release) to know what became of the lock, and [`close`](crate::Redlock::close) to wait for what
 /// drops have begun.
 #[derive(Debug)]
@@ -46,6 +48,10 @@ impl Guard {
 
     /// Keeps the lock alive from now on, in a task of its own: renews it until it is released, dropped, leaked, detached or
     /// lost, or a limit of the settings is reached. Replaces the keep-alive that there was.
+    ///
+    /// The task starts when the caller next awaits something. Until then, blocking the thread may prevent renewals even
+    /// if other threads of the runtime are free; [`LockRequest::keep_alive`](crate::LockRequest::keep_alive) has started
+    /// the task by the time it returns.
     ///
     /// Renewals for which too few nodes answered are repeated while validity is left. It ends with one that cannot succeed
     /// any more: the lock is lost, or [superseded](crate::ErrorKind::Superseded). How it goes is in the lease's
@@ -109,8 +115,15 @@ impl Deref for Guard {
 /// Hands the release to the runtime; see [`Guard`].
 impl Drop for Guard {
     fn drop(&mut self) {
-        if !mem::replace(&mut self.released, true) {
-            release::in_background(&self.lease);
+        if mem::replace(&mut self.released, true) {
+            return;
+        }
+        let release = AssertUnwindSafe(|| release::in_background(&self.lease));
+        if thread::panicking() {
+            // A second panic would end the process if it left this function. The keys are then left to their TTL.
+            drop(catch_unwind(release));
+        } else {
+            release.0();
         }
     }
 }

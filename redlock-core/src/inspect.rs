@@ -144,7 +144,7 @@ fn result(resource: &Resource, ballots: &Ballots, shared: &Shared) -> Option<Res
     let (finding, holder) = match conclude(&sights, shared.quorum()) {
         Conclusion::Open => return None,
         Conclusion::NoQuorum => {
-            let (kind, message) = ballots.no_quorum(&format_args!("{resource:?}"), shared);
+            let (kind, message) = ballots.no_quorum(format_args!("inspect {resource:?}"), shared);
             return Some(Err(ballots.error(kind, message, shared)));
         }
         Conclusion::Free => (Finding::Free, None),

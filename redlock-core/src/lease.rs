@@ -95,7 +95,8 @@ impl Lease {
     /// How much longer the lock may be relied on, by the clock, as of now. Zero once it may not: the validity has
     /// passed, the lock was released, or a quorum said that it is not ours any more.
     ///
-    /// Time spent suspended counts, so this is right also when the machine has just woken up.
+    /// Time spent suspended counts, so this is right even if the machine has just woken up. A pause by a hypervisor may
+    /// not count: see [`boot_time`](crate::boot_time).
     pub fn remaining(&self) -> Duration {
         locked(&self.0.state).hold.remaining(self.shared().now())
     }
@@ -286,8 +287,9 @@ impl Lease {
 
     /// Takes over the place that the lock was waited for in: others wait behind it until the lease is over.
     pub(crate) fn keep_place(&self, place: Place) {
-        place.hold_until(self.term().0);
-        *locked(&self.0.place) = Some(place);
+        drop(place.hold_until(self.term().0));
+        let before = locked(&self.0.place).replace(place);
+        drop(before);
     }
 
     /// Lets the next one of this process have its turn.
@@ -297,9 +299,9 @@ impl Lease {
     }
 
     fn tell_queue(&self) {
-        if let Some(place) = &*locked(&self.0.place) {
-            place.hold_until(self.term().0);
-        }
+        let woken = locked(&self.0.place).as_ref().map(|place| place.hold_until(self.term().0));
+        // Behind the lock of the place, which a task that is woken may take.
+        drop(woken);
     }
 
     /// Renewals fail, or have ended.
@@ -395,13 +397,10 @@ impl Lease {
         pursuits
     }
 
-    /// The error of an operation that is refused before anything is sent.
-    pub(crate) fn error(&self, kind: ErrorKind, what: &str) -> Error {
-        Error::new(
-            kind,
-            format!("the lock on {} {what}", self.claim().all_resources()),
-            NodeReports::default(),
-        )
+    /// The error of an extension that failed for a reason that is not the nodes'.
+    pub(crate) fn not_extended(&self, kind: ErrorKind, why: impl fmt::Display) -> Error {
+        let message = format!("cannot extend the lock on {}: {why}", self.claim().all_resources());
+        Error::new(kind, message, NodeReports::default())
     }
 
     pub(crate) fn is_released(&self) -> bool {

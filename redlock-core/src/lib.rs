@@ -153,6 +153,7 @@ mod resource;
 mod resume;
 mod round;
 mod run;
+mod run_error;
 pub mod runtime;
 mod shared;
 mod state;
@@ -187,6 +188,7 @@ pub use crate::release::Released;
 pub use crate::report::{NodeReport, Outcome};
 pub use crate::request::{LockRequest, TryLockRequest};
 pub use crate::resource::{IntoResource, IntoResources, Resource, Resources};
+pub use crate::run_error::RunError;
 #[cfg(feature = "smol")]
 pub use crate::runtime::SmolRuntime;
 #[cfg(feature = "tokio")]

@@ -162,7 +162,7 @@ pub(crate) fn renewal_failed(lease: &Lease, error: &Error, earlier: u32) {
 /// A lock was lost. Told once for each lease, and not if its owner ended it.
 pub(crate) fn lost(lease: &Lease, loss: &Loss) {
     let resources = lease.claim().all_resources();
-    tracing::warn!(target: TARGET, %resources, token = %lease.fingerprint(), reason = %loss, "lock lost");
+    tracing::warn!(target: TARGET, %resources, token = %lease.fingerprint(), reason = %loss, "lease lost");
     #[cfg(feature = "metrics")]
     metrics::counter!(name::LOSSES, "reason" => reason(loss)).increment(1);
 }
@@ -184,7 +184,7 @@ pub(crate) fn released(lease: &Lease, result: Result<Released, &Error>) {
 /// The work of `run` is done, and its lock could not be released: that goes on in the background.
 pub(crate) fn release_failed(lease: &Lease, error: &Error) {
     let resources = lease.claim().all_resources();
-    tracing::warn!(target: TARGET, %resources, token = %lease.fingerprint(), %error, "release after the work failed");
+    tracing::warn!(target: TARGET, %resources, token = %lease.fingerprint(), %error, "release failed after work completed");
 }
 
 /// A lock that was held for so long is not held any more.

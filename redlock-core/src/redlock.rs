@@ -17,6 +17,7 @@ use crate::release::Released;
 use crate::request::{LockRequest, TryLockRequest};
 use crate::resource::{IntoResource, IntoResources};
 use crate::resume;
+use crate::run_error::RunError;
 use crate::runtime::Runtime;
 use crate::shared::Presence;
 
@@ -51,23 +52,25 @@ impl Redlock {
         TryLockRequest::new(self.0.clone(), resources.into_resources(), ttl)
     }
 
-    /// Runs `work` under the lock, keeps the lock alive meanwhile, and stops the work when the lock is lost: short for
-    /// [`lock`](Redlock::lock) and [`LockRequest::run`], where the details are. The future does not borrow the `Redlock`: it
-    /// may be spawned as it is.
+    /// Runs `work` under the lock and returns its output. Short for [`lock`](Redlock::lock) and [`LockRequest::run`].
+    ///
+    /// The lock is kept alive while the work runs, and the work is dropped when the lock is lost. The future does not
+    /// borrow the `Redlock`, so it can be spawned. See [`LockRequest::run`] for work that blocks its thread.
     ///
     /// # Errors
     ///
-    /// As of [`LockRequest::run`].
+    /// Same as [`LockRequest::run`]. If the work finished after the lock had been lost, the error contains the
+    /// [output](RunError::output).
     ///
     /// # Cancel safety
     ///
-    /// Dropped, it drops the work, and the lock is released in the background. So it is when the work panics.
+    /// If this future is dropped, or the work panics, the work is dropped and the lock is released in the background.
     pub fn run<R, F, W>(
         &self,
         resources: R,
         ttl: Duration,
         work: F,
-    ) -> impl Future<Output = Result<W::Output, Error>> + use<R, F, W>
+    ) -> impl Future<Output = Result<W::Output, RunError<W::Output>>> + use<R, F, W>
     where
         R: IntoResources,
         F: FnOnce(Lease) -> W,

@@ -129,8 +129,8 @@ impl Drop for Undoing {
 fn outcome(lease: &Lease, round: &Round<'_>, before: Released) -> Option<Result<Released, Error>> {
     let (shared, tally) = (lease.shared(), round.ballots.tally());
     if tally.may_answer() < shared.quorum() {
-        let (resources, votes) = (lease.claim().all_resources(), round.ballots.too_few_answer(shared));
-        let message = format!("no quorum confirmed the release of {resources}: {votes}");
+        let (resources, count) = (lease.claim().all_resources(), round.ballots.too_few_available(shared));
+        let message = format!("cannot confirm the release of {resources}: {count}");
         return Some(Err(round.ballots.error(ErrorKind::NoQuorum, message, shared)));
     }
     if tally.answered() < shared.quorum() {

@@ -15,6 +15,7 @@ use crate::lease::Lease;
 use crate::owner::Owner;
 use crate::resource::Resources;
 use crate::run;
+use crate::run_error::RunError;
 use crate::runtime::BoxFuture;
 use crate::shared::Presence;
 use crate::ttl::Ttl;
@@ -200,13 +201,20 @@ impl LockRequest {
         self
     }
 
-    /// Runs `work` under the lock: waits for the lock, keeps it alive, stops the work when the lock is lost, and releases
-    /// it. Answers what the work answered.
+    /// Runs `work` under the lock and returns its output.
     ///
-    /// `work` gets a view of the lock. It is polled in the caller's task, and before each of its polls the clock is read:
-    /// so it does not go on after a pause that outlasted the lock. Without settings of one's own the lock is
-    /// [kept alive](LockRequest::keep_alive) without limits. The release is waited for; that it fails is logged, and
-    /// never hides what the work answered.
+    /// Waits for the lock, keeps it alive, drops the work when the lock is lost, and releases the lock. Unless
+    /// [`keep_alive`](LockRequest::keep_alive) sets a limit, the lock is renewed until the work ends.
+    ///
+    /// `work` gets a view of the lock. It is polled in the caller's task, and the clock is read before each poll: so the
+    /// work does not continue after a pause that outlasted the lock. The clock is read again when the work has finished.
+    ///
+    /// Waits for the release to complete. A failed release is logged and does not replace the output of `work`.
+    ///
+    /// # Blocking work
+    ///
+    /// Renewals run in a background task. Work that blocks its thread prevents them only if no other thread of the runtime
+    /// is free: always on a single-threaded runtime. Run blocking code with `tokio::task::spawn_blocking`.
     ///
     #[cfg_attr(feature = "tokio", doc = "```")]
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
@@ -232,19 +240,23 @@ impl LockRequest {
     ///
     /// # Errors
     ///
-    /// As of the request, and then `work` was not called; or [`Lost`](crate::ErrorKind::Lost), with the reason, when the lock was
-    /// lost before the work had finished, whatever the [loss](crate::Loss): it was dropped then.
+    /// - The errors of [`LockRequest`] if the lock was not acquired. `work` was not called.
+    /// - [`Lost`](crate::ErrorKind::Lost), with the [loss](RunError::loss), if the lock was lost before the work finished.
+    ///   The work was dropped.
+    /// - [`Lost`](crate::ErrorKind::Lost), with the loss and the [output](RunError::output), if the work finished but the
+    ///   lock was no longer held then: it had expired, or a quorum of nodes no longer had it.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, it drops the work, and the lock is released in the background. So it is when the work panics.
-    pub async fn run<F, W>(mut self, work: F) -> Result<W::Output, Error>
+    /// If this future is dropped, or the work panics, the work is dropped and the lock is released in the background.
+    pub async fn run<F, W>(mut self, work: F) -> Result<W::Output, RunError<W::Output>>
     where
         F: FnOnce(Lease) -> W,
         W: Future,
     {
         self.attempt.keep_alive.get_or_insert_default();
-        run::run(self.acquire().await?, work).await
+        let guard = self.acquire().await.map_err(RunError::not_run)?;
+        run::run(guard, work).await
     }
 
     async fn acquire(self) -> Result<Guard, Error> {

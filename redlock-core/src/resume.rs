@@ -39,7 +39,7 @@ pub(crate) async fn resume(presence: &Arc<Presence>, detached: &DetachedLease) -
     if lease.is_held() {
         Ok(Guard::new(lease))
     } else {
-        Err(lease.error(ErrorKind::Expired, "was extended too slowly: its validity is spent"))
+        Err(lease.not_extended(ErrorKind::Expired, "no validity was left when a quorum had extended it"))
     }
 }
 

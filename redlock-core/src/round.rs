@@ -275,27 +275,34 @@ impl Ballots {
         report::holder(self.ballots.iter().map(|ballot| &ballot.outcome))
     }
 
-    /// Why there is no quorum of grants, in words.
-    pub(crate) fn too_few_grant(&self, shared: &Shared) -> String {
-        let (votes, nodes, quorum) = (self.tally().may_grant(), self.ballots.len(), shared.quorum());
-        format!("at most {votes} of {nodes} nodes grant, {quorum} must")
+    /// Why there is no quorum of grants: `2 of 5 nodes extended, 3 required: 2 denied, 1 failed`.
+    pub(crate) fn too_few(&self, granted: &str, shared: &Shared) -> String {
+        let (tally, nodes, quorum) = (self.tally(), self.ballots.len(), shared.quorum());
+        format!("{} of {nodes} nodes {granted}, {quorum} required: {}", tally.granted(), tally.others())
     }
 
-    /// Why there is no quorum of answers, in words.
-    pub(crate) fn too_few_answer(&self, shared: &Shared) -> String {
-        let (votes, nodes, quorum) = (self.tally().may_answer(), self.ballots.len(), shared.quorum());
-        format!("at most {votes} of {nodes} nodes answer, {quorum} must")
+    /// How many nodes deny: `3 of 5 nodes`.
+    pub(crate) fn denied(&self) -> String {
+        format!("{} of {} nodes", self.tally().denied(), self.ballots.len())
     }
 
-    /// Why too few nodes answered about `resources`: they failed, or have something other than a lock under the key.
-    pub(crate) fn no_quorum(&self, resources: &dyn fmt::Display, shared: &Shared) -> (ErrorKind, String) {
+    /// Why there is no quorum of replies: `only 1 of 3 nodes available, 2 required`.
+    pub(crate) fn too_few_available(&self, shared: &Shared) -> String {
+        let (available, nodes, quorum) = (self.tally().may_answer(), self.ballots.len(), shared.quorum());
+        format!("only {available} of {nodes} nodes available, {quorum} required")
+    }
+
+    /// Why `what`, such as `lock "a"`, failed for want of replies: nodes failed, or hold something other than a lock.
+    pub(crate) fn no_quorum(&self, what: fmt::Arguments<'_>, shared: &Shared) -> (ErrorKind, String) {
         let (nodes, wrong) = (self.ballots.len(), self.wrong_type());
         if nodes - wrong < shared.quorum() {
-            let message =
-                format!("{resources} is no lock: {wrong} of {nodes} nodes have something else under it");
+            let message = format!(
+                "cannot {what}: the key holds a non-lock value on {wrong} of {nodes} nodes; \
+                 another program uses the name"
+            );
             return (ErrorKind::WrongType, message);
         }
-        (ErrorKind::NoQuorum, format!("no quorum for {resources}: {}", self.too_few_answer(shared)))
+        (ErrorKind::NoQuorum, format!("cannot {what}: {}", self.too_few_available(shared)))
     }
 
     /// How many nodes have something other than a lock under the key.

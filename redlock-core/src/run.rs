@@ -1,42 +1,87 @@
 //! Work that runs only while its lock is held.
 //!
 //! The work is polled here, in its caller's task, and not at all once the lock is lost: the clock is read before each of
-//! its polls. Work that has finished is returned whatever has become of the lock meanwhile. The guard is the last to go,
-//! so the work has been dropped by the time the lock is released, also when it panicked.
+//! its polls. It is read once more when the work has finished, because the lock may have been lost during that poll: the
+//! output is then part of the error. The guard is dropped last, so the work has been dropped by the time the lock is
+//! released, even if it panicked.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
 
-use crate::decide::hold::Loss;
+use crate::decide::hold::{LeaseState, Loss};
 use crate::error::{Error, ErrorKind};
 use crate::guard::Guard;
 use crate::lease::Lease;
 use crate::observe;
+use crate::release::Released;
+use crate::report::NodeReports;
+use crate::run_error::RunError;
 
-pub(crate) async fn run<F, W>(guard: Guard, work: F) -> Result<W::Output, Error>
+/// How work ended.
+enum End<T> {
+    /// It finished while the lock was held.
+    Finished(T),
+    /// It finished, and the lock was not held any more.
+    FinishedWithoutLock(T, Loss),
+    /// It was dropped because the lock was lost.
+    Canceled(Loss),
+}
+
+pub(crate) async fn run<F, W>(guard: Guard, work: F) -> Result<W::Output, RunError<W::Output>>
 where
     F: FnOnce(Lease) -> W,
     W: Future,
 {
     let lease = guard.lease();
-    let finished = while_held(&lease, work(lease.clone())).await;
-    match finished {
-        Ok(output) => {
-            if let Err(error) = guard.release().await {
-                observe::release_failed(&lease, &error);
-            }
-            Ok(output)
-        }
-        Err(loss) => Err(lease.error(ErrorKind::Lost, &format!("was lost, and its work stopped: {loss}"))),
+    match while_held(&lease, work(lease.clone())).await {
+        End::Finished(output) => released(guard, &lease, output).await,
+        End::FinishedWithoutLock(output, loss) => Err(finished_without_lock(&lease, loss, output)),
+        End::Canceled(loss) => Err(RunError::lost(error(&lease, &loss, "the work was canceled"), loss, None)),
     }
 }
 
-async fn while_held<W: Future>(lease: &Lease, work: W) -> Result<W::Output, Loss> {
+async fn while_held<W: Future>(lease: &Lease, work: W) -> End<W::Output> {
     let (mut work, mut end) = (pin!(work), pin!(lease.lost()));
     poll_fn(|cx| match end.as_mut().poll(cx) {
-        Poll::Ready(loss) => Poll::Ready(Err(loss)),
-        Poll::Pending => work.as_mut().poll(cx).map(Ok),
+        Poll::Ready(loss) => Poll::Ready(End::Canceled(loss)),
+        Poll::Pending => work.as_mut().poll(cx).map(|output| finished(lease, output)),
     })
     .await
+}
+
+/// Not [`Lease::state`] alone: work that finishes within the margin before the deadline has finished in time.
+fn finished<T>(lease: &Lease, output: T) -> End<T> {
+    if !lease.is_held() {
+        if let LeaseState::Lost(loss) = lease.state() {
+            return End::FinishedWithoutLock(output, loss);
+        }
+    }
+    End::Finished(output)
+}
+
+/// Releases the lock behind work that finished in time. The release may find that the keys were gone before.
+async fn released<T>(guard: Guard, lease: &Lease, output: T) -> Result<T, RunError<T>> {
+    match guard.release().await {
+        Ok(Released::Lost) => {
+            let loss = Loss::NotOurs { holder: None };
+            observe::lost(lease, &loss);
+            Err(finished_without_lock(lease, loss, output))
+        }
+        Ok(_) => Ok(output),
+        Err(error) => {
+            observe::release_failed(lease, &error);
+            Ok(output)
+        }
+    }
+}
+
+fn finished_without_lock<T>(lease: &Lease, loss: Loss, output: T) -> RunError<T> {
+    RunError::lost(error(lease, &loss, "the work finished without it"), loss, Some(output))
+}
+
+fn error(lease: &Lease, loss: &Loss, what: &str) -> Error {
+    let resources = lease.claim().all_resources();
+    let message = format!("lost the lock on {resources} ({loss}); {what}");
+    Error::new(ErrorKind::Lost, message, NodeReports::default())
 }

@@ -6,10 +6,16 @@
 //!
 //! # Your own runtime
 //!
-//! Four small methods. Answer `now` from a clock that counts the time in which the machine was suspended:
+//! Four small methods, which must not panic. Answer `now` from a clock that counts the time in which the machine was suspended:
 //! [`boot_time`](crate::boot_time) does. Timers do not have to count it: core never trusts one for longer than a second
 //! without looking at the clock again. `spawn` must accept a future at any time: when there is nothing left to run it,
-//! drop it.
+//! drop it. A `sleep` that completes at once, or a `now` that jumps to the end of time, makes loops that never yield.
+//!
+//! # Executors
+//!
+//! Wake tasks by scheduling them: a waker must neither poll nor drop another task that uses locks before it returns.
+//! This crate calls and drops wakers without holding its own locks, but `event-listener`, by which tasks wait for
+//! changes, calls them while it holds one. Tokio, smol and `FuturesUnordered` schedule.
 //!
 //! ```
 //! use std::time::Duration;

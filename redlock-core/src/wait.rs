@@ -19,7 +19,7 @@ use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use crate::clock::Instant;
-use crate::decide::queue::{Answer, Queue};
+use crate::decide::queue::{Answer, Queue, Wakers};
 use crate::resource::{Resource, Resources};
 use crate::runtime::Alarm;
 use crate::shared::{Shared, locked};
@@ -82,17 +82,18 @@ impl Place {
     }
 
     /// The lock was taken, or extended: the turn ends then at the latest.
-    pub(crate) fn hold_until(&self, until: Instant) {
-        self.with_queues(|queue| queue.hold_until(self.number, until));
+    pub(crate) fn hold_until(&self, until: Instant) -> Woken {
+        self.with_queues(|queue| queue.hold_until(self.number, until))
     }
 
     fn poll_turn(&self, cx: &mut Context<'_>, alarm: &mut Alarm) -> Poll<()> {
         loop {
             let (now, resource) = (self.shared.now(), &self.resources[self.asked - 1]);
-            let answer = {
+            let (answer, before) = {
                 let mut queues = locked(&self.shared.queues.queues);
                 queues.entry(resource.clone()).or_default().ask(self.number, now, || cx.waker().clone())
             };
+            drop(before);
             match answer {
                 Answer::Turn => return Poll::Ready(()),
                 Answer::Wait => return Poll::Pending,
@@ -101,34 +102,161 @@ impl Place {
         }
     }
 
-    /// Does something to every queue that was entered, then wakes whom that concerns.
-    fn with_queues(&self, act: impl Fn(&mut Queue<Waker>) -> Option<Waker>) {
+    /// Does something to every queue that was entered.
+    fn with_queues(&self, act: impl Fn(&mut Queue<Waker>) -> Wakers<Waker>) -> Woken {
+        let mut woken = Woken::default();
         for resource in &self.resources[..self.asked] {
-            let waker = {
-                let mut queues = locked(&self.shared.queues.queues);
-                let Some(queue) = queues.get_mut(resource) else { continue };
-                let waker = act(queue);
-                if queue.is_unused() {
-                    queues.remove(resource);
-                }
-                waker
-            };
-            if let Some(waker) = waker {
-                waker.wake();
+            let mut queues = locked(&self.shared.queues.queues);
+            let Some(queue) = queues.get_mut(resource) else { continue };
+            let Wakers { to_wake, to_drop } = act(queue);
+            if queue.is_unused() {
+                queues.remove(resource);
             }
+            drop(queues);
+            woken.0.extend(to_wake);
+            drop(to_drop);
         }
+        woken
+    }
+}
+
+/// The tasks that a change of queues concerns: they are woken when this is dropped, so drop it without holding a lock.
+/// An executor may poll or drop any task inside of a waker.
+#[derive(Default)]
+#[must_use]
+pub(crate) struct Woken(Vec<Waker>);
+
+impl Drop for Woken {
+    fn drop(&mut self) {
+        self.0.drain(..).for_each(Waker::wake);
     }
 }
 
 /// Leaves every queue, whatever the place was in it.
 impl Drop for Place {
     fn drop(&mut self) {
-        self.with_queues(|queue| queue.leave(self.number));
+        drop(self.with_queues(|queue| queue.leave(self.number)));
     }
 }
 
 impl fmt::Debug for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Place(#{} for {})", self.number, self.resources)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+    use std::sync::mpsc;
+    use std::task::Wake;
+    use std::thread;
+
+    use super::*;
+    use crate::decide::validity::DriftFactor;
+    use crate::resource::IntoResources;
+    use crate::runtime::{BoxFuture, Runtime};
+    use crate::shared::Settings;
+
+    /// A runtime whose time stands still.
+    #[derive(Debug)]
+    struct Still;
+
+    impl Runtime for Still {
+        fn now(&self) -> Instant {
+            Instant::ORIGIN
+        }
+
+        fn sleep(&self, _: Duration) -> BoxFuture<()> {
+            Box::pin(pending())
+        }
+
+        fn spawn(&self, _: BoxFuture<()>) {}
+    }
+
+    fn places(count: usize) -> Vec<Place> {
+        let settings = Settings {
+            node_timeout: Duration::ZERO,
+            retry_delay: Duration::ZERO,
+            local_queue: true,
+            drift: DriftFactor::new(0.01).unwrap(),
+            owner: None,
+        };
+        let shared = Arc::new(Shared::new(Vec::new(), Arc::new(Still), settings));
+        let place = || Place::new(Arc::clone(&shared), "a".into_resources().unwrap());
+        std::iter::repeat_with(place).take(count).collect()
+    }
+
+    /// Asks for the turn with this waker.
+    fn ask(place: &mut Place, waker: &Waker) -> Poll<()> {
+        place.asked = 1;
+        place.poll_turn(&mut Context::from_waker(waker), &mut Alarm::default())
+    }
+
+    /// Drops a place when it is woken, or else when it is dropped itself, as an executor may.
+    struct Drops(Mutex<Option<Place>>);
+
+    impl Drops {
+        fn waker(mut place: Place) -> Waker {
+            let _ = ask(&mut place, Waker::noop());
+            Waker::from(Arc::new(Self(Mutex::new(Some(place)))))
+        }
+    }
+
+    impl Wake for Drops {
+        fn wake(self: Arc<Self>) {
+            let place = locked(&self.0).take();
+            drop(place);
+        }
+    }
+
+    /// Runs a test that hangs if a lock is held while a waker runs.
+    fn without_deadlock(test: impl FnOnce() + Send + 'static) {
+        let (done, end) = mpsc::channel();
+        thread::spawn(move || {
+            test();
+            done.send(()).unwrap();
+        });
+        end.recv_timeout(Duration::from_secs(20)).expect("neither a deadlock nor a panic");
+    }
+
+    #[test]
+    fn a_waker_that_is_replaced_may_drop_a_place() {
+        without_deadlock(|| {
+            let mut places = places(3);
+            assert!(places[0].try_turn(Instant::ORIGIN));
+            let waker = Drops::waker(places.pop().unwrap());
+            assert!(ask(&mut places[1], &waker).is_pending());
+            drop(waker);
+            assert!(ask(&mut places[1], Waker::noop()).is_pending());
+        });
+    }
+
+    #[test]
+    fn the_waker_of_a_place_that_leaves_may_drop_another() {
+        without_deadlock(|| {
+            let mut places = places(3);
+            assert!(places[0].try_turn(Instant::ORIGIN));
+            let waker = Drops::waker(places.pop().unwrap());
+            assert!(ask(&mut places[1], &waker).is_pending());
+            drop(waker);
+            drop(places.pop());
+        });
+    }
+
+    #[test]
+    fn a_waker_that_is_called_may_drop_its_own_place_and_others() {
+        without_deadlock(|| {
+            let mut places = places(3);
+            assert!(places[0].try_turn(Instant::ORIGIN));
+            let waker = Drops::waker(places.pop().unwrap());
+            assert!(ask(&mut places[1], &waker).is_pending());
+            let turn = places.remove(0);
+            // Wakes the one that is next, which drops the third.
+            let woken = turn.hold_until(Instant::since_origin(Duration::from_secs(1)));
+            drop(woken);
+            drop(turn);
+            assert!(ask(&mut places[0], &waker).is_ready());
+        });
     }
 }

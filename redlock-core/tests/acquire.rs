@@ -44,7 +44,7 @@ fn majority_of_hung_nodes_fails_at_the_node_timeout() {
         let error = result.unwrap_err();
         assert_eq!(ErrorKind::NoQuorum, error.kind());
         assert_eq!(vec!["timed out", "timed out", "timed out", "granted", "granted"], outcomes(&error));
-        assert_eq!("no quorum for \"a\": at most 2 of 5 nodes answer, 3 must", error.to_string());
+        assert_eq!("cannot lock \"a\": only 2 of 5 nodes available, 3 required", error.to_string());
         for node in &world.nodes {
             node.resume().await;
         }

@@ -14,7 +14,7 @@ fn observe() {
     let output = Command::new(program).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}");
-    for part in ["renewed", "lock lost", "host-1:4242#", "redlock_attempts_total", "redlock_losses_total"] {
+    for part in ["renewed", "lease lost", "host-1:4242#", "redlock_attempts_total", "redlock_losses_total"] {
         assert!(said.contains(part), "{part} is missing:\n{said}");
     }
     assert!(!said.contains("Token("), "{said}");

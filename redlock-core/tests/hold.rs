@@ -110,7 +110,7 @@ fn a_quorum_that_lost_the_lock_ends_extension() {
         let error = guard.extend(TTL).await.unwrap_err();
         assert_eq!(ErrorKind::Lost, error.kind());
         assert_eq!(
-            "the lock on \"a\" is not ours any more: at most 2 of 5 nodes grant, 3 must",
+            "lost the lock on \"a\": its keys are gone or owned by another client on 3 of 5 nodes",
             error.to_string()
         );
         world.sleep(MS).await;
@@ -230,7 +230,7 @@ fn a_release_that_no_quorum_confirms_says_so_and_goes_on() {
         let error = guard.release().await.unwrap_err();
         assert_eq!(ErrorKind::NoQuorum, error.kind());
         assert_eq!(
-            "no quorum confirmed the release of \"a\": at most 2 of 5 nodes answer, 3 must",
+            "cannot confirm the release of \"a\": only 2 of 5 nodes available, 3 required",
             error.to_string()
         );
         world.sleep(Duration::from_secs(3)).await;

@@ -308,8 +308,9 @@ fn work_stops_when_the_lock_is_lost() {
         let (process, counted) = (world.process.clone(), ticks.clone());
         let work = |lease| tick(lease, process, TTL / 100, counted);
         let error = world.redlock.run("a", TTL, work).await.unwrap_err();
-        assert_eq!(ErrorKind::Lost, error.kind());
-        assert!(error.to_string().contains("too few nodes answered"), "{error}");
+        assert_eq!((ErrorKind::Lost, Some(&Loss::Unreachable)), (error.kind(), error.loss()));
+        assert!(error.to_string().ends_with("; the work was canceled"), "{error}");
+        assert_eq!(None, error.output());
         let stopped = ticks.load(Ordering::Relaxed);
         assert!(stopped > 100);
         world.sleep(TTL).await;
@@ -342,13 +343,27 @@ fn a_program_that_stood_still_is_told_before_its_work_goes_on() {
         }));
         let error =
             simulation.block_on(&process, async move { redlock.run("a", TTL, work).await }).unwrap_err();
-        assert!(error.to_string().contains("its validity has passed"), "{error}");
+        assert_eq!(Some(&Loss::Expired), error.loss());
         assert!(simulation.now() < Instant::ORIGIN + 5 * TTL + 20 * MS, "told at once");
         assert!(steps.load(Ordering::Relaxed) > 4_000);
         simulation.run_for(TTL);
         assert!(nodes.iter().all(|node| node.inner().is_empty()));
         assert_eq!(0, process.tasks());
     }
+}
+
+#[test]
+fn keys_that_a_release_does_not_find_are_a_loss() {
+    with_five(async |world| {
+        let nodes = world.nodes.clone();
+        let work = async move |lease: Lease| {
+            nodes.iter().for_each(|node| node.inner().clear());
+            lease.is_held()
+        };
+        let error = world.redlock.run("a", TTL, work).await.unwrap_err();
+        assert_eq!((ErrorKind::Lost, Some(&Loss::NotOurs { holder: None })), (error.kind(), error.loss()));
+        assert_eq!(Some(true), error.into_output(), "it could not know");
+    });
 }
 
 /// A node whose code panics takes the renewals down with it, and nothing else.
@@ -396,17 +411,17 @@ fn in_tokio<F: Future<Output = ()>>(test: impl FnOnce((Redlock, FakeNode)) -> F)
 }
 
 #[test]
-fn work_that_never_yields_for_long_is_returned_and_leaves_no_key() {
+fn the_output_of_work_that_blocked_for_too_long_is_in_the_error() {
     in_tokio(async |(redlock, node)| {
         let ttl = Duration::from_millis(50);
         let work = |lease: Lease| async move {
             std::thread::sleep(2 * ttl);
             lease.is_held()
         };
-        assert!(
-            !redlock.run("a", ttl, work).await.unwrap(),
-            "it was told when it asked, and is returned as it is"
-        );
+        let error = redlock.run("a", ttl, work).await.unwrap_err();
+        assert_eq!((ErrorKind::Lost, Some(&Loss::Expired)), (error.kind(), error.loss()));
+        assert!(error.to_string().ends_with("; the work finished without it"), "{error}");
+        assert_eq!(Some(false), error.into_output());
         redlock.close().await;
         assert!(node.inner().is_empty());
     });

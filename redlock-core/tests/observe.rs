@@ -235,12 +235,12 @@ fn renewals_and_a_loss_are_told() {
             "{failed:?}"
         );
         assert_eq!(1, told.iter().filter(|told| told.level == "WARN").count(), "{told:?}");
-        let lost: Vec<_> = told.iter().filter(|told| told.message == "lock lost").collect();
+        let lost: Vec<_> = told.iter().filter(|told| told.message == "lease lost").collect();
         assert_eq!((1, "WARN"), (lost.len(), &*lost[0].level));
-        assert!(lost[0].fields.contains("reason=too few nodes answered"), "{lost:?}");
+        assert!(lost[0].fields.contains("reason=lease expired before it could be renewed"), "{lost:?}");
         drop(guard);
         world.settle().await;
-        assert!(recording.of("lock lost").is_empty(), "told once");
+        assert!(recording.of("lease lost").is_empty(), "told once");
     });
 }
 

@@ -19,7 +19,7 @@ fn a_label_is_on_every_node_and_in_the_error_of_whoever_waits() {
         let holder = error.holder().unwrap();
         assert_eq!((Some("host-1:4242"), guard.fingerprint()), (holder.owner(), holder.clone()));
         let said = error.to_string();
-        assert!(said.starts_with(&format!("\"a\" is held by {holder}: ")), "{said}");
+        assert!(said.starts_with(&format!("\"a\" is locked by {holder} (")), "{said}");
         assert!(said.contains("host-1:4242#"), "{said}");
         // The whole of what an error tells, to whoever prints all of it.
         let all = format!("{error:?} {guard:?}");

@@ -132,3 +132,166 @@ fn waiting_outside_any_runtime_does_not_panic() {
     assert_eq!(ErrorKind::Contended, result.unwrap_err().kind());
     drop(guard);
 }
+
+/// How many threads of this process have this name.
+#[cfg(target_os = "linux")]
+fn threads_called(name: &str) -> usize {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    let names = tasks.filter_map(|task| std::fs::read_to_string(task.unwrap().path().join("comm")).ok());
+    names.filter(|comm| comm.trim_end() == name).count()
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn timers_outside_of_tokio_share_one_thread() {
+    use redlock_core::Runtime as _;
+
+    let runtime = TokioRuntime::new();
+    let all_threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
+    let before = all_threads();
+    let timers: Vec<_> = (0..500).map(|number| runtime.sleep(Duration::from_millis(number % 50))).collect();
+    assert_eq!(1, threads_called("redlock-timers"));
+    assert!(all_threads() < before + 100, "{} threads, {before} before", all_threads());
+    let start = Instant::now();
+    block_on(runtime.sleep(Duration::from_millis(60)));
+    assert!(start.elapsed() >= Duration::from_millis(60), "early");
+    // All were due before the last one.
+    for timer in timers {
+        block_on(timer);
+    }
+    drop(runtime.sleep(Duration::from_secs(1_000)));
+    drop(runtime.sleep(Duration::MAX));
+    block_on(runtime.sleep(Duration::ZERO));
+}
+
+#[test]
+fn a_waker_that_panics_leaves_the_timers_of_others_alone() {
+    use std::task::{Context, Wake, Waker};
+
+    use redlock_core::Runtime as _;
+
+    struct Panics;
+
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("an executor with a bug");
+        }
+    }
+
+    let runtime = TokioRuntime::new();
+    let mut first = runtime.sleep(Duration::from_millis(1));
+    let waker = Waker::from(Arc::new(Panics));
+    assert!(first.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    block_on(runtime.sleep(Duration::from_millis(20)));
+    block_on(runtime.sleep(Duration::from_millis(20)));
+    // event-listener loses count when a waker panics.
+    std::mem::forget(first);
+}
+
+#[test]
+fn a_tokio_runtime_without_timers_is_told_which_method_is_missing() {
+    use redlock_core::Runtime as _;
+
+    let runtime = Builder::new_current_thread().build().unwrap();
+    let asleep = || runtime.block_on(async { drop(TokioRuntime::new().sleep(Duration::from_millis(1))) });
+    let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(asleep)).unwrap_err();
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap();
+    assert!(text.contains("enable_time"), "{text}");
+}
+
+/// Work in the runtime of the library: it goes on where no other runtime is driven.
+#[test]
+fn a_dedicated_runtime_renews_while_the_only_thread_blocks() {
+    let node = memory_nodes(1).remove(0);
+    let redlock = Redlock::builder(TokioRuntime::dedicated()).node(Arc::new(node)).build().unwrap();
+    one_thread().block_on(async {
+        let ttl = Duration::from_secs(6);
+        let work = async |lease: redlock_core::Lease| {
+            let before = redlock.now() + lease.remaining();
+            while lease.is_held() && redlock.now() + lease.remaining() < before + ttl / 10 {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            lease.is_held()
+        };
+        assert!(redlock.run("a", ttl, work).await.unwrap(), "renewed");
+        redlock.close().await;
+    });
+}
+
+/// Counts events that are logged on its thread.
+#[derive(Clone, Default)]
+struct Warnings(Arc<std::sync::atomic::AtomicUsize>);
+
+impl tracing::Subscriber for Warnings {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        *metadata.level() == tracing::Level::WARN
+    }
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+    fn event(&self, _: &tracing::Event<'_>) {
+        self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    }
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+    fn enter(&self, _: &tracing::span::Id) {}
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+#[test]
+fn a_second_runtime_beside_the_first_is_warned_of_once() {
+    let warned = |make: fn() -> TokioRuntime, keep_first: bool| {
+        let node = Arc::new(MemoryNode::new("memory"));
+        let redlock = Redlock::builder(make()).node(node).build().unwrap();
+        let warnings = Warnings::default();
+        let _listening = tracing::subscriber::set_default(warnings.clone());
+        let mut kept = Vec::new();
+        for _ in 0..3 {
+            let runtime = one_thread();
+            let cycle = async { redlock.lock("a", TTL).await.unwrap().release().await.unwrap() };
+            runtime.block_on(cycle);
+            if keep_first {
+                kept.push(runtime);
+            }
+        }
+        warnings.0.load(std::sync::atomic::Ordering::Relaxed)
+    };
+    assert_eq!(1, warned(TokioRuntime::new, true));
+    assert_eq!(0, warned(TokioRuntime::new, false), "one after the other");
+    assert_eq!(0, warned(TokioRuntime::dedicated, true));
+}
+
+#[test]
+fn a_guard_dropped_during_a_panic_does_not_end_the_process_where_the_clock_panics() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use redlock_core::{BoxFuture, Instant, Runtime, boot_time};
+
+    #[derive(Clone, Debug, Default)]
+    struct Broken(Arc<AtomicBool>);
+
+    impl Runtime for Broken {
+        fn now(&self) -> Instant {
+            assert!(!self.0.load(Ordering::Relaxed), "a clock with a bug");
+            boot_time()
+        }
+        fn sleep(&self, _: Duration) -> BoxFuture<()> {
+            Box::pin(std::future::pending())
+        }
+        fn spawn(&self, _: BoxFuture<()>) {}
+    }
+
+    let clock = Broken::default();
+    let node = Arc::new(MemoryNode::new("memory"));
+    let redlock = Redlock::builder(clock.clone()).node(node).build().unwrap();
+    let guard = block_on(redlock.lock("a", TTL).into_future()).unwrap();
+    let works = || {
+        let _guard = guard;
+        clock.0.store(true, Ordering::Relaxed);
+        panic!("the first panic");
+    };
+    let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(works)).unwrap_err();
+    assert_eq!(Some(&"the first panic"), panic.downcast_ref::<&str>());
+    clock.0.store(false, Ordering::Relaxed);
+}

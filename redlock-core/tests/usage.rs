@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redlock_core::{Error, KeepAlive, Lease, LockNode, Redlock, TokioRuntime, async_trait};
+use redlock_core::{Error, KeepAlive, Lease, LockNode, Redlock, RunError, TokioRuntime, async_trait};
 use redlock_testkit::MemoryNode;
 
 const TTL: Duration = Duration::from_secs(10);
@@ -131,7 +131,7 @@ async fn spawned() {
 }
 
 /// As a service would wrap it, to say once how it locks.
-async fn with_lock<T, F, W>(redlock: &Redlock, work: F) -> Result<T, Error>
+async fn with_lock<T, F, W>(redlock: &Redlock, work: F) -> Result<T, RunError<T>>
 where
     F: FnOnce(Lease) -> W,
     W: Future<Output = T>,
@@ -140,8 +140,10 @@ where
 }
 
 /// With async closures, which may borrow from what they own.
+///
+/// The output of work that finished without the lock is dropped.
 async fn with_lock_async<T>(redlock: &Redlock, work: impl AsyncFnOnce(Lease) -> T) -> Result<T, Error> {
-    redlock.run("a", TTL, async |lease| work(lease).await).await
+    Ok(redlock.run("a", TTL, async |lease| work(lease).await).await?)
 }
 
 /// For those who hold many kinds of work.
@@ -150,7 +152,7 @@ type Work<T> = Box<dyn FnOnce(Lease) -> Pin<Box<dyn Future<Output = T> + Send>> 
 fn boxed<'a, T: Send + 'a>(
     redlock: &'a Redlock,
     work: Work<T>,
-) -> Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>> {
+) -> Pin<Box<dyn Future<Output = Result<T, RunError<T>>> + Send + 'a>> {
     Box::pin(redlock.run("a", TTL, work))
 }
 
@@ -168,7 +170,7 @@ async fn wrapped() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn wrapped_and_spawned() {
-    fn in_background<T, F, W>(redlock: &Redlock, work: F) -> tokio::task::JoinHandle<Result<T, Error>>
+    fn in_background<T, F, W>(redlock: &Redlock, work: F) -> tokio::task::JoinHandle<Result<T, RunError<T>>>
     where
         T: Send + 'static,
         F: FnOnce(Lease) -> W + Send + 'static,
@@ -206,12 +208,11 @@ struct Locked {
 impl Invoices for Locked {
     async fn number(&self, customer: &str) -> Result<usize, Error> {
         let name = format!("{}{customer}", self.prefix);
-        self.redlock
-            .run(&*name, TTL, async |_| {
-                tokio::task::yield_now().await;
-                self.prefix.len() + customer.len()
-            })
-            .await
+        let work = async |_| {
+            tokio::task::yield_now().await;
+            self.prefix.len() + customer.len()
+        };
+        Ok(self.redlock.run(&*name, TTL, work).await?)
     }
 }
 

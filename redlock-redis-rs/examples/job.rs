@@ -6,7 +6,7 @@ mod nodes;
 
 use std::time::Duration;
 
-use redlock_redis_rs::{Error, ErrorKind, KeepAlive, Lease, Redlock};
+use redlock_redis_rs::{Error, ErrorKind, KeepAlive, Lease, Redlock, RunError};
 use tokio::time::sleep;
 
 /// For how long a machine that dies keeps the others from starting. The job may take longer.
@@ -65,7 +65,7 @@ async fn overrun(redlock: &Redlock) -> Result<(), Error> {
     let endless = async |_lease| loop {
         sleep(Duration::from_millis(10)).await;
     };
-    let outcome: Result<(), Error> =
+    let outcome: Result<(), RunError<()>> =
         redlock.lock("overrun", Duration::from_millis(300)).keep_alive(short).run(endless).await;
     let error = outcome.expect_err("it never ends by itself");
     assert_eq!(ErrorKind::Lost, error.kind());

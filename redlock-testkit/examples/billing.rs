@@ -25,7 +25,7 @@ impl Billing {
                 self.bank.charge(invoice).await;
             }
         };
-        self.redlock.run(format!("invoice:{invoice}"), Duration::from_secs(6), work).await
+        Ok(self.redlock.run(format!("invoice:{invoice}"), Duration::from_secs(6), work).await?)
     }
 }
 

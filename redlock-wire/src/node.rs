@@ -159,6 +159,17 @@ enum Found<K: Connection> {
     Wait,
 }
 
+/// The error of a request whose connection has ended together with the runtime that opened it.
+fn orphaned(error: &NodeError) -> NodeError {
+    match error.kind() {
+        NodeErrorKind::Unknown => NodeError::unknown(RUNTIME_ENDED),
+        NodeErrorKind::Unavailable => NodeError::unavailable(RUNTIME_ENDED),
+        _ => error.clone(),
+    }
+}
+
+const RUNTIME_ENDED: &str = "the runtime that opened the connection has shut down";
+
 const NO_RUNTIME: &str = "no runtime is there to run the connection in";
 
 impl<C: Connector> Shared<C> {
@@ -214,6 +225,7 @@ impl<C: Connector> Flight<'_, C> {
     /// What is learnt about the connection.
     fn land<T>(mut self, outcome: Result<T, NodeError>) -> Result<T, NodeError> {
         self.over = true;
+        let outcome = outcome.map_err(|error| if self.link.is_orphaned() { orphaned(&error) } else { error });
         match &outcome {
             Err(error) if matches!(error.kind(), NodeErrorKind::Unavailable | NodeErrorKind::Unknown) => {
                 // A client that fails once is not asked again: what it would do next is anyone's guess.

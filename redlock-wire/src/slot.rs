@@ -5,7 +5,7 @@
 //! polled again. A generation stands for one connection and never comes back.
 
 use std::num::NonZeroU64;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -54,6 +54,8 @@ pub(crate) struct Link<K: Connection> {
     doubted_at: Mutex<Instant>,
     /// Fires at the first of them.
     doubted: Event,
+    /// Whether the runtime that opened the connection has shut down.
+    orphaned: AtomicBool,
 }
 
 impl<K: Connection> Link<K> {
@@ -110,6 +112,11 @@ impl<K: Connection> Link<K> {
     /// A request is to be sent although there is doubt. Returns how many have been.
     pub(crate) fn sent_in_doubt(&self) -> u32 {
         self.sent_in_doubt.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Whether the runtime that opened the connection has shut down.
+    pub(crate) fn is_orphaned(&self) -> bool {
+        self.orphaned.load(Ordering::Acquire)
     }
 
     fn doubted_at(&self) -> MutexGuard<'_, Instant> {
@@ -214,6 +221,7 @@ impl<K: Connection> Slot<K> {
             sent_in_doubt: AtomicU32::new(0),
             doubted_at: Mutex::new(Instant::ORIGIN),
             doubted: Event::new(),
+            orphaned: AtomicBool::new(false),
         });
         self.change(turn, State::Up(Arc::clone(&link)));
         Some(link)
@@ -241,6 +249,9 @@ impl<K: Connection> Slot<K> {
     pub(crate) fn ended(&self, epoch: u64) {
         let turn = self.turn();
         if turn.epoch == epoch {
+            if let State::Up(link) = &**self.state.load() {
+                link.orphaned.store(true, Ordering::Release);
+            }
             self.change(turn, State::Idle);
         }
     }

@@ -24,6 +24,7 @@ mod reconnect;
 mod runtimes;
 mod stale;
 mod waiting;
+mod warnings;
 mod work;
 
 use std::path::{Path, PathBuf};
@@ -32,6 +33,7 @@ use std::time::{Duration, Instant};
 
 use redlock_testkit::{Fault, Faulty, Operation, RedisServer};
 
+use self::warnings::Warnings;
 use crate::adapter::{
     Builder, ErrorKind, Guard, LockNode, Node, Options, Outcome, Redlock, Runtime, TokioRuntime,
 };
@@ -74,6 +76,11 @@ pub(crate) async fn all_up(redlock: &Redlock) {
     let health = redlock.health().await;
     let all: Vec<_> = health.nodes().iter().map(ToString::to_string).collect();
     assert_eq!(health.nodes().len(), health.up(), "{all:#?}");
+}
+
+/// A runtime with a single thread.
+pub(crate) fn one_thread() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
 /// The keys on all servers.

@@ -1,11 +1,5 @@
 //! Waiting for a lock that someone else has, on servers that tell of changes while things go wrong.
 
-use std::sync::Mutex;
-
-use tracing::field::{Field, Visit};
-use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Level, Metadata, Subscriber};
-
 use super::*;
 
 /// Far above what a wake-up takes, far below the 5 s after which a waiter that hears nothing tries all the same.
@@ -260,48 +254,4 @@ async fn claims_in_either_order_do_not_wait_for_each_other() {
         tokio::time::timeout(Duration::from_secs(30), task).await.unwrap().unwrap();
     }
     nothing_left(&redlock, &servers).await;
-}
-
-/// Counts warnings.
-#[derive(Clone, Default)]
-struct Warnings(Arc<Mutex<Vec<String>>>);
-
-impl Warnings {
-    fn about(&self, what: &str) -> usize {
-        self.0.lock().unwrap().iter().filter(|message| message.contains(what)).count()
-    }
-}
-
-struct Message<'a>(&'a mut String);
-
-impl Visit for Message<'_> {
-    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
-        if field.name() == "message" {
-            *self.0 = format!("{value:?}");
-        }
-    }
-}
-
-impl Subscriber for Warnings {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        *metadata.level() == Level::WARN
-    }
-
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn event(&self, event: &Event<'_>) {
-        let mut message = String::new();
-        event.record(&mut Message(&mut message));
-        self.0.lock().unwrap().push(message);
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn enter(&self, _: &Id) {}
-
-    fn exit(&self, _: &Id) {}
 }

@@ -1,22 +1,69 @@
-//! Work under a lock that ends in other ways than it should: no key is left, and its end comes through as it was.
+//! Work under a lock that blocks its thread, fails, panics or is dropped: no loss is hidden, and no key is left.
 
 use std::future::pending;
 
 use super::*;
 use crate::adapter::{Lease, Loss};
 
+/// Every worker but one is free to renew the lock.
+#[test]
+fn work_that_blocks_a_worker_for_several_ttls_keeps_the_lock() {
+    for workers in [2, 8] {
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        let runtime = builder.worker_threads(workers).enable_all().build().unwrap();
+        let servers = five();
+        runtime.block_on(async {
+            let redlock = warm(&servers).await;
+            let ttl = Duration::from_secs(3);
+            let work = async move |lease: Lease| {
+                let end = Instant::now() + 3 * ttl;
+                while lease.is_held() && Instant::now() < end {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                "charged"
+            };
+            let charged = tokio::spawn(redlock.run("a", ttl, work)).await.unwrap();
+            assert_eq!("charged", charged.unwrap(), "with {workers} workers");
+            nothing_left(&redlock, &servers).await;
+        });
+    }
+}
+
+/// With a single thread nothing can renew the lock.
 #[tokio::test]
-async fn work_that_never_yields_for_long_is_returned() {
+async fn work_that_blocks_the_only_thread_for_several_ttls_is_returned_in_an_error() {
+    let servers = five();
+    let ours = warm(&servers).await;
+    let ttl = Duration::from_millis(300);
+    let warnings = Warnings::default();
+    let work = async |lease: Lease| {
+        while lease.is_held() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        // Another client acquires it meanwhile, with a thread and connections of its own.
+        let other = redlock(&servers);
+        let acquired = async {
+            let guard = other.lock("a", TTL).await.unwrap();
+            guard.release().await.unwrap();
+        };
+        std::thread::scope(|scope| scope.spawn(|| one_thread().block_on(acquired)).join().unwrap());
+        "charged"
+    };
+    let error = {
+        let _guard = tracing::subscriber::set_default(warnings.clone());
+        ours.run("a", ttl, work).await.unwrap_err()
+    };
+    assert_eq!((ErrorKind::Lost, Some(&Loss::Expired)), (error.kind(), error.loss()));
+    assert_eq!(Some("charged"), error.into_output());
+    assert_eq!(1, warnings.about("lease lost"));
+    nothing_left(&ours, &servers).await;
+}
+
+#[tokio::test]
+async fn work_that_blocked_for_too_long_is_not_polled_again() {
     let servers = five();
     let redlock = warm(&servers).await;
     let ttl = Duration::from_millis(300);
-    let work = async |lease: Lease| {
-        std::thread::sleep(2 * ttl); // the renewals cannot run either
-        (lease.is_held(), lease.lost().await)
-    };
-    // It asked, so it knows. And it has finished, so what it says is answered.
-    assert_eq!((false, Loss::Expired), redlock.run("a", ttl, work).await.unwrap());
-
     let work = async |_| {
         std::thread::sleep(2 * ttl);
         tokio::task::yield_now().await;

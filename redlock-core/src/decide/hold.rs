@@ -50,19 +50,21 @@ pub enum Loss {
     Detached,
 }
 
-/// The loss as the end of a sentence: `the lock on "a" was lost: its validity has passed`.
+/// The loss as the end of a sentence: `cannot extend the lock on "a": lease expired`.
 impl fmt::Display for Loss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Expired => f.write_str("its validity has passed"),
-            Self::Unreachable => f.write_str("too few nodes answered until its validity had passed"),
-            Self::Superseded => f.write_str("its validity has passed, and newer fencing tokens were seen"),
-            Self::NotOurs { holder: None } => f.write_str("a quorum of nodes does not have it any more"),
-            Self::NotOurs { holder: Some(holder) } => {
-                write!(f, "a quorum of nodes does not have it any more, it is held by {holder}")
+            Self::Expired => f.write_str("lease expired"),
+            Self::Unreachable => {
+                f.write_str("lease expired before it could be renewed: too few nodes responded")
             }
-            Self::Released => f.write_str("it was released"),
-            Self::Detached => f.write_str("it was detached"),
+            Self::Superseded => f.write_str("lease expired: a newer claim advanced the fencing counters"),
+            Self::NotOurs { holder: None } => f.write_str("keys gone on a quorum of nodes"),
+            Self::NotOurs { holder: Some(holder) } => {
+                write!(f, "keys gone on a quorum of nodes, {holder} holds the lock")
+            }
+            Self::Released => f.write_str("lock released"),
+            Self::Detached => f.write_str("lock detached"),
         }
     }
 }
@@ -271,10 +273,10 @@ mod tests {
 
     #[test]
     fn a_loss_says_why() {
-        assert_eq!("its validity has passed", Loss::Expired.to_string());
-        assert_eq!("it was released", Loss::Released.to_string());
+        assert_eq!("lease expired", Loss::Expired.to_string());
+        assert_eq!("lock released", Loss::Released.to_string());
         let gone = Loss::NotOurs { holder: None }.to_string();
-        assert_eq!("a quorum of nodes does not have it any more", gone);
+        assert_eq!("keys gone on a quorum of nodes", gone);
     }
 
     #[derive(Clone, Debug)]

@@ -35,6 +35,22 @@ pub(crate) enum Answer {
     WaitUntil(Instant),
 }
 
+/// What the caller does behind its lock: wakers may run any code when they are called or dropped.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) struct Wakers<W> {
+    /// Of the number that is next, if it has to look again.
+    pub(crate) to_wake: Option<W>,
+    /// Of the number that left, if it waited.
+    pub(crate) to_drop: Option<W>,
+}
+
+impl<W> Default for Wakers<W> {
+    fn default() -> Self {
+        Self { to_wake: None, to_drop: None }
+    }
+}
+
 impl<W> Default for Queue<W> {
     fn default() -> Self {
         Self { turn: None, waiting: BTreeMap::new(), handed_on: 0 }
@@ -43,18 +59,27 @@ impl<W> Default for Queue<W> {
 
 impl<W: Clone> Queue<W> {
     /// Takes the turn, or waits. A number that waits may ask again.
-    pub(crate) fn ask(&mut self, number: u64, now: Instant, waker: impl FnOnce() -> W) -> Answer {
+    ///
+    /// Also returns how the number was to be woken before. The caller drops that behind its lock, because dropping a
+    /// waker may run any code.
+    pub(crate) fn ask(
+        &mut self,
+        number: u64,
+        now: Instant,
+        waker: impl FnOnce() -> W,
+    ) -> (Answer, Option<W>) {
         let is_next = self.waiting.first_key_value().is_none_or(|(next, _)| *next >= number);
         if is_next && self.is_free(now) {
-            self.waiting.remove(&number);
+            let before = self.waiting.remove(&number);
             self.turn = Some(Turn { number, until: None });
-            return Answer::Turn;
+            return (Answer::Turn, before);
         }
-        self.waiting.insert(number, waker());
-        match &self.turn {
+        let before = self.waiting.insert(number, waker());
+        let answer = match &self.turn {
             Some(Turn { until: Some(until), .. }) if is_next => Answer::WaitUntil(*until),
             _ => Answer::Wait,
-        }
+        };
+        (answer, before)
     }
 
     /// Whether nobody has the turn or waits for it.
@@ -62,25 +87,27 @@ impl<W: Clone> Queue<W> {
         self.waiting.is_empty() && self.is_free(now)
     }
 
-    /// The lock was taken, and is valid until then. Answers whom to wake.
-    pub(crate) fn hold_until(&mut self, number: u64, until: Instant) -> Option<W> {
-        let turn = self.turn.as_mut().filter(|turn| turn.number == number)?;
+    /// The lock was taken, and is valid until then.
+    pub(crate) fn hold_until(&mut self, number: u64, until: Instant) -> Wakers<W> {
+        let Some(turn) = self.turn.as_mut().filter(|turn| turn.number == number) else {
+            return Wakers::default();
+        };
         // Who looks at an earlier time looks again then.
         let news = turn.until.is_none_or(|before| until < before);
         turn.until = Some(until);
-        if news { self.next() } else { None }
+        Wakers { to_wake: if news { self.next() } else { None }, to_drop: None }
     }
 
-    /// Leaves the turn, or stops waiting for it. Answers whom to wake.
-    pub(crate) fn leave(&mut self, number: u64) -> Option<W> {
+    /// Leaves the turn, or stops waiting for it.
+    pub(crate) fn leave(&mut self, number: u64) -> Wakers<W> {
         let was_next = self.waiting.first_key_value().is_some_and(|(next, _)| *next == number);
         let had_turn = self.turn.as_ref().is_some_and(|turn| turn.number == number);
-        self.waiting.remove(&number);
+        let to_drop = self.waiting.remove(&number);
         if had_turn {
             self.turn = None;
             self.handed_on = if self.waiting.is_empty() { 0 } else { self.handed_on.wrapping_add(1) };
         }
-        if was_next || had_turn { self.next() } else { None }
+        Wakers { to_wake: if was_next || had_turn { self.next() } else { None }, to_drop }
     }
 
     /// Whether whoever has the turn now should let other processes try first: every sixteenth time that it was handed on
@@ -118,28 +145,43 @@ mod tests {
         Instant::since_origin(Duration::from_millis(millis))
     }
 
+    /// Asks, and can be woken by its number.
+    fn ask(queue: &mut Queue<u64>, number: u64, now: u64) -> Answer {
+        queue.ask(number, at(now), || number).0
+    }
+
+    /// Who is woken.
+    fn hold_until(queue: &mut Queue<u64>, number: u64, until: u64) -> Option<u64> {
+        queue.hold_until(number, at(until)).to_wake
+    }
+
+    /// Who is woken.
+    fn leave(queue: &mut Queue<u64>, number: u64) -> Option<u64> {
+        queue.leave(number).to_wake
+    }
+
     #[test]
     fn the_next_takes_over_when_the_validity_has_passed() {
         let mut queue = Queue::default();
-        assert_eq!(Answer::Turn, queue.ask(1, at(0), || 1));
-        assert_eq!(Answer::Wait, queue.ask(2, at(0), || 2), "for as long as it takes");
-        assert_eq!(Answer::Wait, queue.ask(3, at(0), || 3));
-        assert_eq!(Some(2), queue.hold_until(1, at(10)), "and now it knows until when");
-        assert_eq!(Answer::WaitUntil(at(10)), queue.ask(2, at(1), || 2));
-        assert_eq!(Answer::Wait, queue.ask(3, at(1), || 3), "not next");
-        assert_eq!(None, queue.hold_until(1, at(20)), "later: it will look again");
-        assert_eq!(Answer::WaitUntil(at(20)), queue.ask(2, at(10), || 2));
-        assert_eq!(Answer::Turn, queue.ask(2, at(20), || 2));
-        assert_eq!(None, queue.leave(1), "too late to end a turn that is another's");
-        assert_eq!(Answer::Wait, queue.ask(3, at(20), || 3));
+        assert_eq!(Answer::Turn, ask(&mut queue, 1, 0));
+        assert_eq!(Answer::Wait, ask(&mut queue, 2, 0), "for as long as it takes");
+        assert_eq!(Answer::Wait, ask(&mut queue, 3, 0));
+        assert_eq!(Some(2), hold_until(&mut queue, 1, 10), "and now it knows until when");
+        assert_eq!(Answer::WaitUntil(at(10)), ask(&mut queue, 2, 1));
+        assert_eq!(Answer::Wait, ask(&mut queue, 3, 1), "not next");
+        assert_eq!(None, hold_until(&mut queue, 1, 20), "later: it will look again");
+        assert_eq!(Answer::WaitUntil(at(20)), ask(&mut queue, 2, 10));
+        assert_eq!(Answer::Turn, ask(&mut queue, 2, 20));
+        assert_eq!(None, leave(&mut queue, 1), "too late to end a turn that is another's");
+        assert_eq!(Answer::Wait, ask(&mut queue, 3, 20));
     }
 
     #[test]
     fn who_is_next_hears_of_an_earlier_end_alone() {
         let mut queue = Queue::default();
-        queue.ask(1, at(0), || 1);
-        queue.ask(2, at(0), || 2);
-        let told = [20, 20, 30, 10].map(|until| queue.hold_until(1, at(until)));
+        ask(&mut queue, 1, 0);
+        ask(&mut queue, 2, 0);
+        let told = [20, 20, 30, 10].map(|until| hold_until(&mut queue, 1, until));
         assert_eq!([Some(2), None, None, Some(2)], told);
     }
 
@@ -148,34 +190,46 @@ mod tests {
         let mut queue = Queue::default();
         let see = |queue: &Queue<u64>| (queue.is_idle(at(10)), queue.is_unused());
         assert_eq!((true, true), see(&queue));
-        queue.ask(1, at(0), || 1);
+        ask(&mut queue, 1, 0);
         assert_eq!((false, false), see(&queue));
-        queue.hold_until(1, at(11));
+        hold_until(&mut queue, 1, 11);
         assert_eq!((false, false), see(&queue));
-        queue.hold_until(1, at(10));
+        hold_until(&mut queue, 1, 10);
         assert_eq!((true, false), see(&queue), "over, and not left");
-        queue.ask(2, at(9), || 2);
+        ask(&mut queue, 2, 9);
         assert_eq!((false, false), see(&queue), "somebody waits");
-        queue.leave(1);
+        leave(&mut queue, 1);
         assert_eq!((false, false), see(&queue));
-        queue.leave(2);
+        leave(&mut queue, 2);
         assert_eq!((true, true), see(&queue));
     }
 
     #[test]
     fn others_may_try_first_every_sixteenth_time_in_a_row() {
         let mut queue = Queue::default();
-        queue.ask(0, at(0), || 0);
+        ask(&mut queue, 0, 0);
         let owed = (1..=64).filter(|number| {
-            queue.ask(*number, at(0), || *number);
-            queue.leave(number - 1);
-            queue.ask(*number, at(0), || *number);
+            ask(&mut queue, *number, 0);
+            leave(&mut queue, number - 1);
+            ask(&mut queue, *number, 0);
             queue.owes_courtesy()
         });
         assert_eq!(vec![16, 32, 48, 64], owed.collect::<Vec<_>>());
-        queue.leave(64);
-        queue.ask(65, at(0), || 65);
+        leave(&mut queue, 64);
+        ask(&mut queue, 65, 0);
         assert!(!queue.owes_courtesy(), "nobody waited");
+    }
+
+    #[test]
+    fn what_is_not_needed_any_more_is_returned() {
+        let mut queue = Queue::default();
+        assert_eq!((Answer::Turn, None), queue.ask(1, at(0), || "unused"));
+        assert_eq!((Answer::Wait, None), queue.ask(2, at(0), || "first"));
+        assert_eq!((Answer::Wait, Some("first")), queue.ask(2, at(0), || "second"));
+        assert_eq!((Answer::Wait, None), queue.ask(3, at(0), || "other"));
+        assert_eq!(Wakers { to_wake: None, to_drop: Some("other") }, queue.leave(3));
+        assert_eq!(Wakers { to_wake: Some("second"), to_drop: None }, queue.leave(1));
+        assert_eq!((Answer::Turn, Some("second")), queue.ask(2, at(0), || "unused"));
     }
 
     #[derive(Clone, Debug)]
@@ -213,12 +267,12 @@ mod tests {
                     }
                     Step::Hold(number, time) if holder == Some(number) => {
                         until = Some(now + time);
-                        woken = queue.hold_until(number, at(now + time));
+                        woken = hold_until(&mut queue, number, now + time);
                     }
                     Step::Leave(number) if seen.contains(&number) => {
                         if holder == Some(number) { holder = None; until = None; }
                         asked.retain(|other| *other != number);
-                        woken = queue.leave(number);
+                        woken = leave(&mut queue, number);
                     }
                     Step::Time(later) => {
                         now += later;
@@ -229,7 +283,7 @@ mod tests {
                 }
                 while let Some(number) = woken.take() {
                     if !asked.contains(&number) { break }
-                    match queue.ask(number, at(now), || number) {
+                    match ask(&mut queue, number, now) {
                         Answer::Turn => {
                             prop_assert_eq!(Some(&number), asked.first(), "in order");
                             prop_assert!(holder.is_none() || until.is_some_and(|until| until <= now), "one at a time");
@@ -242,7 +296,7 @@ mod tests {
                 }
                 prop_assert!(asked.is_empty() || holder.is_some(), "somebody waits for nobody");
             }
-            for number in seen { queue.leave(number); }
+            for number in seen { leave(&mut queue, number); }
             prop_assert!(queue.is_unused());
         }
     }

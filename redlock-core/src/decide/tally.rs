@@ -112,9 +112,23 @@ impl Tally {
         self.granted + self.refused + self.superseded
     }
 
-    /// How many voters have said yes or still may.
-    pub(crate) fn may_grant(self) -> usize {
-        self.granted + self.pending
+    /// How many voters have granted.
+    pub(crate) fn granted(self) -> usize {
+        self.granted
+    }
+
+    /// How many voters have denied.
+    pub(crate) fn denied(self) -> usize {
+        self.refused
+    }
+
+    /// The voters that have not granted, for messages: `2 denied, 1 failed`. Empty if all have granted.
+    pub(crate) fn others(self) -> String {
+        let Self { refused, superseded, failed, pending, .. } = self;
+        let counts =
+            [(refused, "denied"), (superseded, "superseded"), (failed, "failed"), (pending, "pending")];
+        let counts = counts.iter().filter(|(count, _)| *count > 0);
+        counts.map(|(count, what)| format!("{count} {what}")).collect::<Vec<_>>().join(", ")
     }
 
     /// How many voters have answered or still may.
@@ -228,7 +242,17 @@ mod tests {
     fn what_was_said_and_what_still_may_be() {
         use Standing::{Failed, Granted, Pending, Refused};
         let tally = Tally::of([Granted, Granted, Granted, Refused, Pending, Pending, Failed]);
-        assert_eq!((4, 5, 6), (tally.answered(), tally.may_grant(), tally.may_answer()));
+        assert_eq!((3, 1), (tally.granted(), tally.denied()));
+        assert_eq!((4, 6), (tally.answered(), tally.may_answer()));
+    }
+
+    #[test]
+    fn messages_count_what_there_is() {
+        use Standing::{Failed, Granted, Pending, Refused, Superseded};
+        let all = [Granted, Refused, Refused, Superseded, Failed, Pending, Pending, Pending];
+        assert_eq!("2 denied, 1 superseded, 1 failed, 3 pending", Tally::of(all).others());
+        assert_eq!("1 failed", Tally::of([Granted, Failed]).others());
+        assert_eq!("", Tally::of([Granted]).others());
     }
 
     #[test]

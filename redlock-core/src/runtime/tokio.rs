@@ -1,46 +1,152 @@
 //! The runtime that most adapters run on.
 
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+mod dedicated;
+mod timers;
+
+use std::future::pending;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
-use event_listener::Event;
 use tokio::runtime::{Builder, Handle};
-use tokio::time::sleep;
 
 use super::{BoxFuture, Runtime, fill_from_os};
 use crate::clock::{Instant, boot_time};
 
-/// [`Runtime`] over tokio: whichever tokio runtime the call is made in.
+/// [`Runtime`] over tokio: by default, whichever tokio runtime the call is made in.
 ///
-/// Made anywhere, also outside a runtime; it remembers the last tokio runtime that it was used in, so that a guard
-/// dropped on a thread without one is still released. Once that runtime has shut down, spawned work is dropped in
-/// silence; what it was to undo is undone when the lock is next used in another runtime, or else left to its TTL.
+/// It can be created anywhere, even outside a runtime. It remembers the last tokio runtime that it was used in, so a guard
+/// that is dropped on a thread without a runtime is still released. Work that is spawned after that runtime has shut down is
+/// dropped silently. Pending cleanup continues when the lock is next used in another runtime; otherwise the keys expire
+/// with their TTL.
 ///
-/// The tokio runtime needs its timer, and its I/O for nodes that connect: `enable_all`. Without the timer, `sleep` panics
-/// inside of requests, with a message of tokio's.
+/// # Several tokio runtimes
 ///
-/// Where tokio's clock is paused for a test, [`now`](Runtime::now) moves with whichever goes ahead, the paused clock or
-/// the real one, so that a loop that sleeps and looks at the clock gets on. Read outside of the paused runtime it shows
-/// the real one.
+/// A connection to a node lives in the runtime that opened it. When that runtime shuts down, requests that other runtimes
+/// have sent over the connection fail. Runtimes that follow each other are no problem: the next one connects again. If
+/// runtimes exist at the same time, for example because the tests of a file share a static
+/// [`Redlock`](crate::Redlock), use [`dedicated`](TokioRuntime::dedicated), [`on`](TokioRuntime::on), or one `Redlock` for
+/// each runtime. A warning is logged when a second runtime is used while the first still exists.
+///
+/// # Timers
+///
+/// Tokio's timers are used inside of a tokio runtime, which must have been built with `enable_time` or `enable_all`:
+/// otherwise tokio panics, and names `enable_time`. Outside of any tokio runtime, one thread of the process serves all
+/// timers.
+///
+/// If tokio's clock is paused for a test, [`now`](Runtime::now) follows the later of the paused clock and the real one, so
+/// a loop that sleeps and reads the clock makes progress. Outside of the paused runtime it shows the real clock.
 #[derive(Debug, Default)]
 pub struct TokioRuntime {
+    /// Where background tasks run, if it does not depend on the caller.
+    fixed: Option<Handle>,
     last: Mutex<Option<Handle>>,
+    /// Whether the use in several runtimes was logged.
+    warned: AtomicBool,
 }
 
 impl TokioRuntime {
-    /// A runtime to hand to a builder.
+    /// Runs background tasks and connections in the tokio runtime that the caller is in.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The tokio runtime to use: the current one, or else the last that was.
-    fn last(&self) -> MutexGuard<'_, Option<Handle>> {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Ok(current) = Handle::try_current() {
-            *last = Some(current);
-        }
-        last
+    /// Runs background tasks and connections in the runtime of `handle`, whichever runtime the caller is in.
+    ///
+    /// That runtime must outlive the [`Redlock`](crate::Redlock), and something must drive it: a multi-threaded runtime
+    /// drives itself, a current-thread runtime only runs while a thread is in its `block_on`.
+    pub fn on(handle: Handle) -> Self {
+        Self { fixed: Some(handle), ..Self::default() }
     }
+
+    /// Runs background tasks and connections in a tokio runtime on a thread of its own, which ends with the process.
+    ///
+    /// All runtimes that are created this way share one thread, which starts with the first of them. They work from any
+    /// number of tokio runtimes, and from threads without one. Locks are also renewed while the caller's runtime is
+    /// blocked, so limit [`KeepAlive::max_hold`](crate::KeepAlive::max_hold) if a caller may hang. Each request wakes
+    /// another thread, which costs tens of microseconds.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::sync::{Arc, LazyLock};
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::MemoryNode;
+    /// use redlock_core::{Redlock, TokioRuntime};
+    ///
+    /// static REDLOCK: LazyLock<Redlock> = LazyLock::new(|| {
+    ///     // With an adapter: `builder_with(urls, &Options::new(Arc::new(TokioRuntime::dedicated())))`.
+    ///     let node = Arc::new(MemoryNode::new("memory"));
+    ///     Redlock::builder(TokioRuntime::dedicated()).node(node).build().expect("valid settings")
+    /// });
+    ///
+    /// let thread = || {
+    ///     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    ///     runtime.block_on(async {
+    ///         let guard = REDLOCK.lock("a", Duration::from_secs(10)).await?;
+    ///         guard.release().await?;
+    ///         Ok::<_, Box<dyn std::error::Error + Send + Sync>>(())
+    ///     })
+    /// };
+    /// for thread in [std::thread::spawn(thread), std::thread::spawn(thread)] {
+    ///     thread.join().expect("no panic").expect("the lock becomes free");
+    /// }
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If the operating system cannot start the thread.
+    pub fn dedicated() -> Self {
+        Self::on(dedicated::handle())
+    }
+
+    /// The runtime to spawn in; `None` if this was never used in one.
+    fn home(&self) -> Option<Handle> {
+        if self.fixed.is_some() {
+            return self.fixed.clone();
+        }
+        self.note_current();
+        self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Remembers the runtime that the caller is in.
+    fn note_current(&self) {
+        if self.fixed.is_some() {
+            return;
+        }
+        let Ok(current) = Handle::try_current() else { return };
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.as_ref().is_some_and(|last| last.id() == current.id()) {
+            return;
+        }
+        let before = last.replace(current);
+        drop(last);
+        if let Some(before) = before {
+            self.left(&before);
+        }
+    }
+
+    /// The runtime `before` was used until now, and another one is from now on.
+    fn left(&self, before: &Handle) {
+        if !self.warned.load(Ordering::Relaxed)
+            && exists(before)
+            && !self.warned.swap(true, Ordering::Relaxed)
+        {
+            tracing::warn!(
+                target: "redlock",
+                "one Redlock used in several tokio runtimes: when the one that opened a connection shuts down, \
+                 requests fail in the others; use TokioRuntime::dedicated(), or one Redlock for each runtime"
+            );
+        }
+    }
+}
+
+/// Whether a runtime has not shut down.
+fn exists(runtime: &Handle) -> bool {
+    // What is spawned in one that has shut down is dropped at once.
+    let probe = runtime.spawn(pending::<()>());
+    let exists = !probe.is_finished();
+    probe.abort();
+    exists
 }
 
 /// One moment on both clocks; on tokio's it is the later, so that it is never ahead by itself. None where tokio's cannot be
@@ -94,24 +200,20 @@ impl Runtime for TokioRuntime {
         }
     }
 
-    /// Outside a tokio runtime there is no timer of tokio's: a thread of its own then sleeps.
+    /// # Panics
+    ///
+    /// In a tokio runtime that was built without `enable_time`.
     #[allow(clippy::disallowed_methods)] // this is what others are told to ask
     fn sleep(&self, duration: Duration) -> BoxFuture<()> {
         if Handle::try_current().is_ok() {
-            return Box::pin(sleep(duration));
+            Box::pin(tokio::time::sleep(duration))
+        } else {
+            timers::sleep(duration)
         }
-        let over = Event::new();
-        let woken = over.listen();
-        std::thread::spawn(move || {
-            std::thread::sleep(duration);
-            over.notify(usize::MAX);
-        });
-        Box::pin(woken)
     }
 
     fn spawn(&self, future: BoxFuture<()>) {
-        let handle = self.last().clone();
-        match handle {
+        match self.home() {
             Some(handle) => drop(handle.spawn(future)),
             None => {
                 tracing::debug!("nothing can run in the background: this was never used in a tokio runtime");
@@ -121,7 +223,7 @@ impl Runtime for TokioRuntime {
 
     /// Every attempt draws its token before anything else: the place to notice which runtime it is made in.
     fn fill_random(&self, bytes: &mut [u8]) {
-        drop(self.last());
+        self.note_current();
         fill_from_os(bytes);
     }
 }

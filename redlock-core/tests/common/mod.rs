@@ -125,6 +125,6 @@ pub(crate) async fn both<A: IntoFuture, B: IntoFuture>(a: A, b: B) -> (A::Output
     futures_util::future::join(a.into_future(), b.into_future()).await
 }
 
-pub(crate) fn kind<T: std::fmt::Debug>(result: Result<T, Error>) -> ErrorKind {
-    result.unwrap_err().kind()
+pub(crate) fn kind<T: std::fmt::Debug>(result: Result<T, impl Into<Error>>) -> ErrorKind {
+    result.unwrap_err().into().kind()
 }

@@ -1,0 +1,131 @@
+//! Work that blocks its worker thread: renewals go on wherever a thread is left to run them, and a loss is never hidden.
+#![allow(clippy::unwrap_used)] // a panic is how a test reports
+#![allow(clippy::disallowed_methods)] // these tests run in real time
+
+use std::future::pending;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use redlock_core::{BoxFuture, ErrorKind, Instant, KeepAlive, Lease, Loss, Redlock, Runtime, TokioRuntime};
+use redlock_testkit::{FakeNode, MemoryNode, Operation, block_on};
+use tokio::runtime::Builder;
+
+/// Long enough for a renewal on a busy machine.
+const TTL: Duration = Duration::from_secs(6);
+
+/// Short, where the lock is to be lost.
+const SHORT: Duration = Duration::from_millis(50);
+
+fn workers(count: usize) -> tokio::runtime::Runtime {
+    Builder::new_multi_thread().worker_threads(count).enable_all().build().unwrap()
+}
+
+fn one_thread() -> tokio::runtime::Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+fn redlock() -> (Redlock, FakeNode) {
+    let node = FakeNode::new("fake", Arc::new(TokioRuntime::new()));
+    (Redlock::builder(TokioRuntime::new()).node(Arc::new(node.clone())).build().unwrap(), node)
+}
+
+/// Blocks its thread until the lock was renewed or lost. Returns whether it was renewed.
+fn block_until_renewed(lease: &Lease, node: &FakeNode) -> bool {
+    while lease.is_held() {
+        if node.seen(Operation::Extend) > 0 {
+            return true;
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    false
+}
+
+fn block_until_lost(lease: &Lease) {
+    while lease.is_held() {
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn run_renews_while_its_work_blocks_a_worker() {
+    for count in [2, 8] {
+        let (redlock, node) = redlock();
+        workers(count).block_on(async {
+            let work = async move |lease: Lease| block_until_renewed(&lease, &node);
+            let renewed = tokio::spawn(redlock.run("a", TTL, work)).await.unwrap();
+            assert!(renewed.unwrap(), "with {count} workers");
+        });
+    }
+}
+
+#[test]
+fn keep_alive_renews_while_the_holder_blocks_a_worker() {
+    for waits in [true, false] {
+        let (redlock, node) = redlock();
+        let task = async move {
+            let guard = if waits {
+                redlock.lock("a", TTL).keep_alive(KeepAlive::new()).await.unwrap()
+            } else {
+                redlock.try_lock("a", TTL).keep_alive(KeepAlive::new()).await.unwrap().unwrap()
+            };
+            assert!(block_until_renewed(&guard, &node), "waits: {waits}");
+        };
+        workers(2).block_on(async { tokio::spawn(task).await.unwrap() });
+    }
+}
+
+#[test]
+fn run_returns_a_loss_and_the_output_where_nothing_could_renew() {
+    let (redlock, node) = redlock();
+    one_thread().block_on(async {
+        let work = async |lease: Lease| {
+            block_until_lost(&lease);
+            "charged"
+        };
+        let error = redlock.run("a", SHORT, work).await.unwrap_err();
+        assert_eq!((ErrorKind::Lost, Some(&Loss::Expired)), (error.kind(), error.loss()));
+        assert_eq!(Some(&"charged"), error.output());
+        assert_eq!(Some("charged"), error.into_output());
+        redlock.close().await;
+        assert!(node.inner().is_empty());
+    });
+}
+
+/// A clock that moves while work is polled, as far as the work says.
+#[derive(Clone, Debug, Default)]
+struct Clock(Arc<AtomicU64>);
+
+impl Clock {
+    fn set(&self, millis: u64) {
+        self.0.store(millis, Ordering::Relaxed);
+    }
+}
+
+impl Runtime for Clock {
+    fn now(&self) -> Instant {
+        Instant::since_origin(Duration::from_millis(self.0.load(Ordering::Relaxed)))
+    }
+
+    fn sleep(&self, _: Duration) -> BoxFuture<()> {
+        Box::pin(pending())
+    }
+
+    fn spawn(&self, _: BoxFuture<()>) {}
+}
+
+/// With a TTL of 10 s the validity ends after 9,898 ms, and the loss is reported from 9,698 ms on.
+#[test]
+fn work_that_finishes_while_the_lock_is_valid_has_finished_in_time() {
+    for (finished, in_time) in [(9_697, true), (9_698, true), (9_897, true), (9_898, false), (20_000, false)]
+    {
+        let clock = Clock::default();
+        let node = Arc::new(MemoryNode::new("memory"));
+        let redlock = Redlock::builder(clock.clone()).node(node).build().unwrap();
+        let work = async |_| clock.set(finished);
+        let outcome = block_on(redlock.run("a", Duration::from_secs(10), work));
+        assert_eq!(in_time, outcome.is_ok(), "at {finished} ms");
+        assert_eq!(in_time, outcome.err().and_then(|error| error.into_output()).is_none());
+    }
+}
