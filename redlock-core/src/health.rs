@@ -108,5 +108,5 @@ async fn probe(shared: Arc<Shared>, verdict: Verdict<Health>) {
         Round::new(&shared, Question::Hold, Operation::Health, limit, |_, node| node.release(&claim));
     while releasing.next().await.is_some() {}
     let nodes = granting.ballots.reports(&shared).into_iter().map(NodeHealth).collect();
-    verdict.send(Health { nodes, up: granting.ballots.tally().answered(), quorum: shared.quorum() });
+    verdict.send(Health { nodes, up: granting.ballots.tally(&shared).answered(), quorum: shared.quorum() });
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::future::poll_fn;
 use std::iter;
+use std::ops::RangeInclusive;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -105,7 +106,7 @@ impl<'a> Round<'a> {
         if broken(Variant::WaitsForAll) && self.ballots.is_open() {
             return Decision::Open;
         }
-        self.ballots.tally().decide(self.question, self.quorum)
+        self.ballots.tally(self.shared).decide(self.question, self.quorum)
     }
 
     /// Until when a lease is valid that this round has granted.
@@ -192,27 +193,59 @@ impl Ballots {
         self.ballots[index] = ballot;
     }
 
-    /// The votes so far. Nodes that are one server have one vote: the strongest of theirs.
-    pub(crate) fn tally(&self) -> Tally {
+    /// The votes so far. Nodes that are one server have one vote: the strongest of theirs. Of those that granted a fenced
+    /// claim, only the largest group whose counters are together has a vote.
+    pub(crate) fn tally(&self, shared: &Shared) -> Tally {
+        let group = self.together(shared);
+        let standing = |index: usize| match self.outcome(index) {
+            Outcome::Counted(_) if !self.is_counter_in(group.as_ref(), index) => Standing::Failed,
+            _ => self.ballots[index].standing(),
+        };
         if !self.aliases {
-            return Tally::of(self.ballots.iter().map(Ballot::standing));
+            return Tally::of((0..self.ballots.len()).map(standing));
         }
         let voters = (0..self.ballots.len()).filter(|index| self.first_of_server(*index) == *index);
         Tally::of(voters.map(|voter| {
             let same = (voter..self.ballots.len()).filter(|index| self.first_of_server(*index) == voter);
-            same.map(|index| self.ballots[index].standing()).max().unwrap_or(Standing::Failed)
+            same.map(standing).max().unwrap_or(Standing::Failed)
         }))
     }
 
     /// The counters that were answered. Nodes that are one server have one: that of the first that answered one.
     pub(crate) fn counters(&self) -> impl Iterator<Item = FencingToken> + Clone {
-        let counter = |index: usize| match self.outcome(index) {
+        (0..self.ballots.len()).filter_map(|index| self.counter(index))
+    }
+
+    /// The counter that a node answered; `None` also where it is an earlier node's server.
+    fn counter(&self, index: usize) -> Option<FencingToken> {
+        let answered = |index: usize| match self.outcome(index) {
             Outcome::Counted(counter) => Some(*counter),
             _ => None,
         };
-        let same = |one: usize, other: usize| self.ballots[one].server == self.ballots[other].server;
-        let again = move |index| self.aliases && (0..index).any(|i| counter(i).is_some() && same(i, index));
-        (0..self.ballots.len()).filter(move |index| !again(*index)).filter_map(counter)
+        let same = |other: &usize| self.first_of_server(*other) == self.first_of_server(index);
+        let again = self.aliases && (0..index).filter(same).any(|other| answered(other).is_some());
+        answered(index).filter(|_| !again)
+    }
+
+    /// The largest group of counters that are together.
+    fn together(&self, shared: &Shared) -> Option<RangeInclusive<FencingToken>> {
+        shared.counter_bound.together(&self.counters())
+    }
+
+    fn is_counter_in(&self, group: Option<&RangeInclusive<FencingToken>>, index: usize) -> bool {
+        self.counter(index).zip(group).is_some_and(|(counter, group)| group.contains(&counter))
+    }
+
+    /// By how much the counter of a node is away from the group that has votes, in words.
+    fn astray(&self, group: Option<&RangeInclusive<FencingToken>>, index: usize) -> Option<String> {
+        let (counter, group) = self.counter(index).zip(group)?;
+        let seconds = |micros: u64| micros / 1_000_000;
+        let (counter, least, most) = (counter.as_u64(), group.start().as_u64(), group.end().as_u64());
+        match () {
+            () if counter > most => Some(format!("{}s ahead of", seconds(counter - most))),
+            () if counter < least => Some(format!("{}s behind", seconds(least - counter))),
+            () => None,
+        }
     }
 
     /// The answer of a node turned out to be none.
@@ -238,10 +271,17 @@ impl Ballots {
     pub(crate) fn reports(&self, shared: &Shared) -> Vec<NodeReport> {
         let so_far = shared.now().saturating_duration_since(self.start);
         let label = |index: usize| shared.members[index].node.label().to_owned();
+        let group = self.together(shared);
+        let outcome = |index: usize| match self.astray(group.as_ref(), index) {
+            None => self.outcome(index).clone(),
+            Some(how_far) => Outcome::Failed(NodeError::unknown(format!(
+                "granted, without a vote: its fencing counter is {how_far} those of other nodes"
+            ))),
+        };
         let report = |(index, ballot): (usize, &Ballot)| NodeReport {
             index,
             label: label(index),
-            outcome: ballot.outcome.clone(),
+            outcome: outcome(index),
             latency: if matches!(ballot.outcome, Outcome::Pending) { so_far } else { ballot.latency },
             same_server_as: Some(self.first_of_server(index))
                 .filter(|first| *first != index)
@@ -262,13 +302,13 @@ impl Ballots {
 
     /// Why there is no quorum of grants, in words.
     pub(crate) fn too_few_grant(&self, shared: &Shared) -> String {
-        let (votes, nodes, quorum) = (self.tally().may_grant(), self.ballots.len(), shared.quorum());
+        let (votes, nodes, quorum) = (self.tally(shared).may_grant(), self.ballots.len(), shared.quorum());
         format!("at most {votes} of {nodes} nodes grant, {quorum} must")
     }
 
     /// Why there is no quorum of answers, in words.
     pub(crate) fn too_few_answer(&self, shared: &Shared) -> String {
-        let (votes, nodes, quorum) = (self.tally().may_answer(), self.ballots.len(), shared.quorum());
+        let (votes, nodes, quorum) = (self.tally(shared).may_answer(), self.ballots.len(), shared.quorum());
         format!("at most {votes} of {nodes} nodes answer, {quorum} must")
     }
 
@@ -280,7 +320,19 @@ impl Ballots {
                 format!("{resources} is no lock: {wrong} of {nodes} nodes have something else under it");
             return (ErrorKind::WrongType, message);
         }
-        (ErrorKind::NoQuorum, format!("no quorum for {resources}: {}", self.too_few_answer(shared)))
+        let (too_few, outliers) = (self.too_few_answer(shared), self.outliers(shared));
+        (ErrorKind::NoQuorum, format!("no quorum for {resources}: {too_few}{outliers}"))
+    }
+
+    /// Which nodes have granted and have no vote, in words; nothing where there are none.
+    fn outliers(&self, shared: &Shared) -> String {
+        let group = self.together(shared);
+        let outlier = |index: usize| {
+            let how_far = self.astray(group.as_ref(), index)?;
+            let label = shared.members[index].node.label();
+            Some(format!("; the fencing counter of node {index} ({label}) is {how_far} those of other nodes"))
+        };
+        (0..self.ballots.len()).filter_map(outlier).collect()
     }
 
     /// How many nodes have something other than a lock under the key.

@@ -13,6 +13,7 @@ use event_listener::{Event, EventListener};
 
 use crate::chase::Chaser;
 use crate::clock::Instant;
+use crate::decide::fencing::Bound;
 use crate::decide::tally::quorum;
 use crate::decide::validity::DriftFactor;
 use crate::error::{Error, ErrorKind};
@@ -27,6 +28,8 @@ pub(crate) struct Shared {
     pub(crate) runtime: Arc<dyn Runtime>,
     pub(crate) settings: Settings,
     pub(crate) queues: Queues,
+    /// By how much the counters of nodes may differ that vote on a fenced claim.
+    pub(crate) counter_bound: Bound,
     /// Rounds and releases under way, in whichever task.
     busy: AtomicUsize,
     closed: AtomicBool,
@@ -56,12 +59,14 @@ pub(crate) struct Settings {
 
 impl Shared {
     pub(crate) fn new(nodes: Vec<Arc<dyn LockNode>>, runtime: Arc<dyn Runtime>, settings: Settings) -> Self {
+        let retention = nodes.iter().map(|node| node.capabilities().fence_retention).min();
         let member = |node| Member { node, chaser: Chaser::default() };
         Self {
             members: nodes.into_iter().map(member).collect(),
             runtime,
             settings,
             queues: Queues::default(),
+            counter_bound: Bound::of(retention.unwrap_or_default()),
             busy: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
             chases_stopped: AtomicBool::new(false),
