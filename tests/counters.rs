@@ -156,18 +156,78 @@ async fn what_is_no_counter_is_an_error_that_names_the_resource() {
     assert!(node.connection().is_some(), "an error of the server is an answer");
 }
 
+/// The server's time, in microseconds.
+fn micros(server: &RedisServer) -> u64 {
+    let time = server.command(&["TIME"]);
+    let parts: Vec<u64> = time.lines().map(|part| part.parse().unwrap()).collect();
+    parts[0] * 1_000_000 + parts[1]
+}
+
 #[tokio::test]
-async fn the_end_of_all_numbers_is_an_error() {
+async fn a_counter_far_ahead_of_the_clock_is_an_error() {
     let server = RedisServer::start();
     let node = node_of(&server);
-    server.command(&["SET", A, "9007199254740990"]);
-    assert_eq!(FencingToken::MAX.as_u64(), counted(&node, &claim("a", "mine")).await);
-    assert_eq!("9007199254740991", server.command(&["GET", A]));
-    assert_eq!(GRANTED, of(node.confirm(&claim("a", "mine"), minute(), FencingToken::MAX).await));
-    server.command(&["DEL", "a"]);
-    let error = rejected(node.acquire_fenced(&claim(["a", "b"], "mine"), minute()).await);
-    assert!(error.contains("come to their end"), "{error}");
-    assert_eq!([A], server.keys()[..], "nothing is set");
+    let (mine, both) = (claim("a", "mine"), claim(["a", "b"], "mine"));
+    let soon = token(micros(&server) + 3_600_000_000);
+    // The greatest, the greatest that can be counted up, and one that is too far by an hour.
+    let far =
+        [FencingToken::MAX.as_u64(), FencingToken::MAX.as_u64() - 1, micros(&server) + 25 * 3_600_000_000];
+    for far in far.map(|far| far.to_string()) {
+        server.command(&["SET", A, &far]);
+        for error in [
+            rejected(node.acquire_fenced(&both, minute()).await),
+            rejected(node.refill_fenced(&both, minute(), soon).await),
+        ] {
+            let text = format!("the fencing counter of \"a\", {far}, is ");
+            assert!(error.starts_with(&text) && error.contains("s ahead of the server's clock"), "{error}");
+        }
+        assert_eq!([A], server.keys()[..], "nothing is set");
+        server.command(&["SET", "a", "mine", "PX", "30000"]);
+        rejected(node.confirm(&mine, minute(), soon).await);
+        rejected(node.confirm(&mine, minute(), FencingToken::MAX).await);
+        rejected(node.acquire_fenced(&mine, minute()).await);
+        assert!(pttl(&server, "a") <= 30_000, "nothing is extended");
+        assert_eq!((&*far, -1), (&*server.command(&["GET", A]), pttl(&server, A)));
+        assert_eq!(GRANTED, of(node.release(&mine).await));
+    }
+    assert!(node.connection().is_some(), "an error of the server is an answer");
+}
+
+#[tokio::test]
+async fn a_token_far_ahead_of_the_clock_is_an_error() {
+    let server = RedisServer::start();
+    let node = node_of(&server);
+    let both = claim(["a", "b"], "mine");
+    let first = counted(&node, &both).await.to_string();
+    let far = token(micros(&server) + 25 * 3_600_000_000);
+    for far in [far, FencingToken::MAX] {
+        let error = rejected(node.confirm(&both, ttl(90_000), far).await);
+        assert!(error.starts_with(&format!("the fencing token {far} is ")), "{error}");
+        rejected(node.refill_fenced(&claim(["a", "c"], "mine"), ttl(90_000), far).await);
+    }
+    assert_eq!(["a", "b", A, B], server.keys()[..]);
+    assert_eq!(format!("{first}\n{first}"), server.command(&["MGET", A, B]).trim());
+    assert!(pttl(&server, "a") <= 60_000, "nothing is changed");
+    let near = token(micros(&server) + 23 * 3_600_000_000);
+    assert_eq!(
+        GRANTED,
+        of(node.confirm(&both, minute(), near).await),
+        "clocks may differ by less than a day"
+    );
+    assert_eq!(near.as_u64(), counted(&node, &both).await);
+}
+
+/// A counter expires no earlier than the clock has passed it: so it may be ahead by as long as counters are kept.
+#[tokio::test]
+async fn how_far_ahead_a_counter_may_be_follows_the_retention() {
+    let server = RedisServer::start();
+    let node = node(server.url(), &Options::tokio().fence_retention(Duration::from_secs(120))).unwrap();
+    let mine = claim("a", "mine");
+    counted(&node, &mine).await;
+    let ahead = |seconds: u64| token(micros(&server) + seconds * 1_000_000);
+    assert_eq!(GRANTED, of(node.confirm(&mine, minute(), ahead(100)).await));
+    rejected(node.confirm(&mine, minute(), ahead(150)).await);
+    assert_eq!(Duration::from_secs(120), node.capabilities().fence_retention);
 }
 
 #[tokio::test]

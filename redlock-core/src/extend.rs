@@ -134,7 +134,7 @@ fn outcome(lease: &Lease, round: &Round<'_>, extension: Extension) -> Option<Res
             (ErrorKind::Expired, format!("lost the lock on {resources} before a quorum had extended it"))
         }
         Decision::Lost(Some(Cause::Refused)) => {
-            let denied = round.ballots.denied();
+            let denied = round.ballots.denied(shared);
             let message = format!(
                 "lost the lock on {resources}: its keys are gone or owned by another client on {denied}"
             );

@@ -56,8 +56,38 @@ impl FencingToken {
     pub fn next(counter: Option<Self>, node_time: Duration) -> Option<Self> {
         let micros = u64::try_from(node_time.as_micros()).ok()?;
         let one_more = counter.map_or(0, Self::as_u64) + 1;
-        Self::new(one_more.max(micros - micros % GRANULE))
+        Self::new(one_more.max(coarse(micros)))
     }
+
+    /// Returns whether a node may store this number: whether a counter that is kept for `retention` from now on will have
+    /// been passed by the node's clock when it is forgotten.
+    ///
+    /// For backends. `node_time` is the node's own time since 1970. A number that is not plausible, stored or about to be
+    /// written, is an error, and the node changes nothing: it comes from a damaged counter, or from a clock that is wrong by
+    /// more than `retention`. Stored, it would end the use of the resource, or let tokens go back once it is forgotten.
+    ///
+    /// The number may be ahead by up to `retention`, less the part of a step of 2<sup>22</sup> us that
+    /// [`next`](FencingToken::next) rounds down.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use redlock_core::FencingToken;
+    ///
+    /// let (now, day) = (Duration::from_secs(1_800_000_000), Duration::from_secs(86_400));
+    /// let current = FencingToken::next(None, now).unwrap();
+    /// assert!(current.is_plausible(now, day));
+    /// assert!(!FencingToken::MAX.is_plausible(now, day));
+    /// ```
+    pub fn is_plausible(self, node_time: Duration, retention: Duration) -> bool {
+        let forgotten = node_time.saturating_add(retention);
+        let limit = u64::try_from(forgotten.as_micros()).map_or(u64::MAX, coarse);
+        self.as_u64() < limit
+    }
+}
+
+/// A time in microseconds, in whole steps.
+fn coarse(micros: u64) -> u64 {
+    micros - micros % GRANULE
 }
 
 impl fmt::Display for FencingToken {
@@ -139,6 +169,19 @@ mod tests {
             FencingToken::next(Some(token(GRANULE)), Duration::from_micros(GRANULE))
         );
         assert_eq!(None, FencingToken::next(None, Duration::from_secs(10_000_000_000)));
+    }
+
+    #[test]
+    fn what_is_plausible_is_below_the_counter_that_follows_when_it_is_forgotten() {
+        let (day, micros) = (Duration::from_secs(86_400), Duration::from_micros);
+        for now in [ZERO, micros(GRANULE - 1), micros(7 * GRANULE), Duration::from_secs(1_800_000_000)] {
+            let following = FencingToken::next(None, now + day).unwrap();
+            assert!(!following.is_plausible(now, day), "{now:?}");
+            assert!(token(following.as_u64() - 1).is_plausible(now, day), "{now:?}");
+            assert!(following.is_plausible(now + micros(GRANULE), day), "it becomes so with time");
+            assert!(!FencingToken::MAX.is_plausible(now, day));
+        }
+        assert!(FencingToken::MAX.is_plausible(ZERO, Duration::MAX));
     }
 
     #[cfg(feature = "serde")]

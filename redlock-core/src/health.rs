@@ -114,5 +114,5 @@ async fn probe(shared: Arc<Shared>, verdict: Verdict<Health>) {
         }
     }
     let nodes = ballots.reports(&shared).into_iter().map(NodeHealth).collect();
-    verdict.send(Health { nodes, up: ballots.tally().answered(), quorum: shared.quorum() });
+    verdict.send(Health { nodes, up: ballots.tally(&shared).answered(), quorum: shared.quorum() });
 }

@@ -29,7 +29,8 @@
 //!
 //! `release` leaves the counters alone. `acquire` and `extend` do too: a plain lock and a fenced one exclude each other, and
 //! only fenced ones are ordered. Every check comes before the first change. A counter that nobody uses any more may be
-//! forgotten after a day.
+//! forgotten after a day, or after the [time that the backend states](Capabilities::fence_retention). A counter, or a token
+//! to be written, that is [further ahead](FencingToken::is_plausible) of the node's clock is an error, and nothing is changed.
 //!
 //! A node that says no *refuses*: that is an answer, [`Vote::Refused`]. A [`NodeError`] means that there is no answer,
 //! and its kind says what may have happened: see [`NodeErrorKind`]. Core takes care of everything else: timeouts,
@@ -152,8 +153,9 @@ pub trait LockNode: Send + Sync + 'static {
     /// [next](FencingToken::next) of the greatest of them. Where all resources hold the token already nothing is
     /// changed, the counters included: a request that arrives twice counts once. (A counter that is gone is counted anew.)
     ///
-    /// Answers [`Counted`](Vote::Counted), with the counters as they are then, or refuses. At the end of all numbers it is
-    /// an error, and nothing is changed.
+    /// Answers [`Counted`](Vote::Counted), with the counters as they are then, or refuses. Where that number would not be
+    /// [plausible](FencingToken::is_plausible), it is an error of the kind [`Rejected`](NodeErrorKind::Rejected), and nothing
+    /// is changed. So it is at the end of all numbers.
     ///
     /// A backend that can says so in its [capabilities](Capabilities::fencing), for this and the two operations that
     /// follow.
@@ -165,7 +167,9 @@ pub trait LockNode: Send + Sync + 'static {
     /// As [`extend`](LockNode::extend), where no counter of the resources is greater than `fence`: they become `fence`.
     ///
     /// Answers [`Granted`](Vote::Granted); refuses where a resource does not hold the token; and where all do, and a counter
-    /// is greater, answers [`Superseded`](Vote::Superseded) and changes nothing.
+    /// is greater, answers [`Superseded`](Vote::Superseded) and changes nothing. Where all do, and `fence` or a counter is
+    /// not [plausible](FencingToken::is_plausible), it is an error of the kind [`Rejected`](NodeErrorKind::Rejected), and
+    /// nothing is changed.
     async fn confirm(&self, claim: &Claim, ttl: Ttl, fence: FencingToken) -> Result<Vote, NodeError> {
         let _ = (claim, ttl, fence);
         Err(NodeError::unsupported("confirm a fencing token"))
@@ -366,7 +370,7 @@ impl From<NonZeroU64> for ServerId {
 }
 
 /// What a backend can do beyond acquire, extend and release. By default nothing: every such ability is opt-in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Capabilities {
     /// Whether [`LockNode::inspect`] answers.
@@ -375,6 +379,20 @@ pub struct Capabilities {
     pub watch: bool,
     /// Whether [`LockNode::acquire_fenced`], [`LockNode::confirm`] and [`LockNode::refill_fenced`] answer.
     pub fencing: bool,
+    /// How long the counter of a resource is kept after the last fenced lock on it has expired. The default is 24 h.
+    ///
+    /// It also bounds what one node can do to fencing tokens. The backend rejects numbers that are further ahead of the
+    /// node's clock (see [`FencingToken::is_plausible`]), and a counter that is further away from those of the other nodes
+    /// gives its node no vote. Where nodes differ, the shortest time counts. Must not change while the node is in use.
+    pub fence_retention: Duration,
+}
+
+/// No ability.
+impl Default for Capabilities {
+    fn default() -> Self {
+        let fence_retention = Duration::from_secs(24 * 60 * 60);
+        Self { inspect: false, watch: false, fencing: false, fence_retention }
+    }
 }
 
 impl Capabilities {
@@ -396,6 +414,13 @@ impl Capabilities {
     #[must_use]
     pub fn with_fencing(mut self) -> Self {
         self.fencing = true;
+        self
+    }
+
+    /// Sets how long [counters are kept](Capabilities::fence_retention) after the last fenced lock has expired.
+    #[must_use]
+    pub fn with_fence_retention(mut self, retention: Duration) -> Self {
+        self.fence_retention = retention;
         self
     }
 }

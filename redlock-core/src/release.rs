@@ -127,7 +127,7 @@ impl Drop for Undoing {
 
 /// What the release found, as soon as a quorum has answered, or cannot.
 fn outcome(lease: &Lease, round: &Round<'_>, before: Released) -> Option<Result<Released, Error>> {
-    let (shared, tally) = (lease.shared(), round.ballots.tally());
+    let (shared, tally) = (lease.shared(), round.ballots.tally(lease.shared()));
     if tally.may_answer() < shared.quorum() {
         let (resources, count) = (lease.claim().all_resources(), round.ballots.too_few_available(shared));
         let message = format!("cannot confirm the release of {resources}: {count}");

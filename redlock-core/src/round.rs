@@ -3,6 +3,7 @@
 use std::fmt;
 use std::future::poll_fn;
 use std::iter;
+use std::ops::RangeInclusive;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -105,7 +106,7 @@ impl<'a> Round<'a> {
         if broken(Variant::WaitsForAll) && self.ballots.is_open() {
             return Decision::Open;
         }
-        self.ballots.tally().decide(self.question, self.quorum)
+        self.ballots.tally(self.shared).decide(self.question, self.quorum)
     }
 
     /// Until when a lease is valid that this round has granted.
@@ -201,34 +202,63 @@ impl Ballots {
         self.ballots[index] = ballot;
     }
 
-    /// The votes so far. Nodes that are one server have one vote: the strongest of theirs.
-    pub(crate) fn tally(&self) -> Tally {
+    /// The votes so far. Nodes that are one server have one vote: the strongest of theirs. Of those that granted a fenced
+    /// claim, only the largest group whose counters are together has a vote.
+    pub(crate) fn tally(&self, shared: &Shared) -> Tally {
+        let group = self.together(shared);
+        let standing = |index: usize| match self.outcome(index) {
+            Outcome::Counted(_) if !self.is_counter_in(group.as_ref(), index) => Standing::Failed,
+            _ => self.ballots[index].standing(),
+        };
         if !self.aliases {
-            return Tally::of(self.ballots.iter().map(Ballot::standing));
+            return Tally::of((0..self.ballots.len()).map(standing));
         }
         let voters = (0..self.ballots.len()).filter(|index| self.first_of_server(*index) == *index);
         Tally::of(voters.map(|voter| {
             let same = (voter..self.ballots.len()).filter(|index| self.first_of_server(*index) == voter);
-            same.map(|index| self.ballots[index].standing()).max().unwrap_or(Standing::Failed)
+            same.map(standing).max().unwrap_or(Standing::Failed)
         }))
     }
 
     /// The counters that were answered. Nodes that are one server have one, the greatest of theirs: one of them may only
     /// state that it is this server.
     pub(crate) fn counters(&self) -> impl Iterator<Item = FencingToken> + Clone {
-        let all = || 0..self.ballots.len();
-        let counter = |index: usize| match self.outcome(index) {
+        (0..self.ballots.len()).filter_map(|index| self.counter(index))
+    }
+
+    /// The counter that a node answered; `None` also where another node, which is the same server, answered a greater one.
+    fn counter(&self, index: usize) -> Option<FencingToken> {
+        let answered = |index: usize| match self.outcome(index) {
             Outcome::Counted(counter) => Some(*counter),
             _ => None,
         };
-        let server = |index: usize| self.ballots[index].server;
         // Of equal ones the first counts.
-        let rank = move |index| counter(index).map(|counter| (counter, usize::MAX - index));
-        let beaten = move |index| {
-            let same = |other: &usize| server(index).is_some() && server(*other) == server(index);
-            self.aliases && all().filter(same).any(|other| rank(other) > rank(index))
-        };
-        all().filter(move |index| !beaten(*index)).filter_map(counter)
+        let rank = |index: usize| answered(index).map(|counter| (counter, usize::MAX - index));
+        let same = |other: &usize| self.first_of_server(*other) == self.first_of_server(index);
+        let beaten =
+            self.aliases && (0..self.ballots.len()).filter(same).any(|other| rank(other) > rank(index));
+        answered(index).filter(|_| !beaten)
+    }
+
+    /// The largest group of counters that are together.
+    fn together(&self, shared: &Shared) -> Option<RangeInclusive<FencingToken>> {
+        shared.counter_bound.together(&self.counters())
+    }
+
+    fn is_counter_in(&self, group: Option<&RangeInclusive<FencingToken>>, index: usize) -> bool {
+        self.counter(index).zip(group).is_some_and(|(counter, group)| group.contains(&counter))
+    }
+
+    /// By how much the counter of a node is away from the group that has votes, in words.
+    fn astray(&self, group: Option<&RangeInclusive<FencingToken>>, index: usize) -> Option<String> {
+        let (counter, group) = self.counter(index).zip(group)?;
+        let seconds = |micros: u64| micros / 1_000_000;
+        let (counter, least, most) = (counter.as_u64(), group.start().as_u64(), group.end().as_u64());
+        match () {
+            () if counter > most => Some(format!("{}s ahead of", seconds(counter - most))),
+            () if counter < least => Some(format!("{}s behind", seconds(least - counter))),
+            () => None,
+        }
     }
 
     /// The answer of a node turned out to be none.
@@ -253,10 +283,17 @@ impl Ballots {
     pub(crate) fn reports(&self, shared: &Shared) -> Vec<NodeReport> {
         let so_far = shared.now().saturating_duration_since(self.start);
         let label = |index: usize| shared.members[index].node.label().to_owned();
+        let group = self.together(shared);
+        let outcome = |index: usize| match self.astray(group.as_ref(), index) {
+            None => self.outcome(index).clone(),
+            Some(how_far) => Outcome::Failed(NodeError::unknown(format!(
+                "granted, without a vote: its fencing counter is {how_far} those of other nodes"
+            ))),
+        };
         let report = |(index, ballot): (usize, &Ballot)| NodeReport {
             index,
             label: label(index),
-            outcome: ballot.outcome.clone(),
+            outcome: outcome(index),
             latency: if matches!(ballot.outcome, Outcome::Pending) { so_far } else { ballot.latency },
             same_server_as: Some(self.first_of_server(index))
                 .filter(|first| *first != index)
@@ -277,18 +314,19 @@ impl Ballots {
 
     /// Why there is no quorum of grants: `2 of 5 nodes extended, 3 required: 2 denied, 1 failed`.
     pub(crate) fn too_few(&self, granted: &str, shared: &Shared) -> String {
-        let (tally, nodes, quorum) = (self.tally(), self.ballots.len(), shared.quorum());
+        let (tally, nodes, quorum) = (self.tally(shared), self.ballots.len(), shared.quorum());
         format!("{} of {nodes} nodes {granted}, {quorum} required: {}", tally.granted(), tally.others())
     }
 
     /// How many nodes deny: `3 of 5 nodes`.
-    pub(crate) fn denied(&self) -> String {
-        format!("{} of {} nodes", self.tally().denied(), self.ballots.len())
+    pub(crate) fn denied(&self, shared: &Shared) -> String {
+        format!("{} of {} nodes", self.tally(shared).denied(), self.ballots.len())
     }
 
     /// Why there is no quorum of replies: `only 1 of 3 nodes available, 2 required`.
     pub(crate) fn too_few_available(&self, shared: &Shared) -> String {
-        let (available, nodes, quorum) = (self.tally().may_answer(), self.ballots.len(), shared.quorum());
+        let (available, nodes, quorum) =
+            (self.tally(shared).may_answer(), self.ballots.len(), shared.quorum());
         format!("only {available} of {nodes} nodes available, {quorum} required")
     }
 
@@ -302,7 +340,19 @@ impl Ballots {
             );
             return (ErrorKind::WrongType, message);
         }
-        (ErrorKind::NoQuorum, format!("cannot {what}: {}", self.too_few_available(shared)))
+        let (too_few, outliers) = (self.too_few_available(shared), self.outliers(shared));
+        (ErrorKind::NoQuorum, format!("cannot {what}: {too_few}{outliers}"))
+    }
+
+    /// Which nodes have granted and have no vote, in words; nothing where there are none.
+    fn outliers(&self, shared: &Shared) -> String {
+        let group = self.together(shared);
+        let outlier = |index: usize| {
+            let how_far = self.astray(group.as_ref(), index)?;
+            let label = shared.members[index].node.label();
+            Some(format!("; the fencing counter of node {index} ({label}) is {how_far} those of other nodes"))
+        };
+        (0..self.ballots.len()).filter_map(outlier).collect()
     }
 
     /// How many nodes have something other than a lock under the key.

@@ -13,6 +13,7 @@ use event_listener::{Event, EventListener};
 
 use crate::chase::Chaser;
 use crate::clock::Instant;
+use crate::decide::fencing::Bound;
 use crate::decide::tally::quorum;
 use crate::decide::validity::DriftFactor;
 use crate::error::{Error, ErrorKind};
@@ -33,6 +34,8 @@ pub(crate) struct Shared {
     pub(crate) limiter: Limiter,
     /// For the warning that new locks are denied, since there are too many.
     pub(crate) overload: Throttle,
+    /// By how much the counters of nodes may differ that vote on a fenced claim.
+    pub(crate) counter_bound: Bound,
     /// Rounds and releases under way, in whichever task.
     busy: AtomicUsize,
     closed: AtomicBool,
@@ -68,6 +71,7 @@ pub(crate) struct Settings {
 
 impl Shared {
     pub(crate) fn new(nodes: Vec<Arc<dyn LockNode>>, runtime: Arc<dyn Runtime>, settings: Settings) -> Self {
+        let retention = nodes.iter().map(|node| node.capabilities().fence_retention).min();
         let member = |node| Member { node, chaser: Chaser::default() };
         let limiter = Limiter::new(settings.max_concurrent_attempts);
         Self {
@@ -77,6 +81,7 @@ impl Shared {
             queues: Queues::default(),
             limiter,
             overload: Throttle::default(),
+            counter_bound: Bound::of(retention.unwrap_or_default()),
             busy: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
             nodes_behind: AtomicUsize::new(0),

@@ -137,7 +137,9 @@ impl<'a> Votes<'a> {
             return;
         }
         let (shared, ballots) = (lease.shared(), &self.claim.ballots);
-        let Some(Numbering { token, settled }) = number(ballots.counters(), self.claim.quorum) else {
+        let Some(Numbering { token, settled }) =
+            number(ballots.counters(), self.claim.quorum, shared.counter_bound)
+        else {
             return;
         };
         lease.fence(token);

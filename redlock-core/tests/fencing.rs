@@ -304,20 +304,106 @@ fn several_resources_have_one_token_that_is_greater_than_all_of_theirs() {
     });
 }
 
+/// A bad restore, or a `SET` by hand.
 #[test]
-fn a_counter_at_its_end_is_an_error_and_leaves_nothing() {
+fn a_damaged_counter_costs_the_vote_of_its_node_and_nothing_else() {
     with_five(|world| async move {
-        world.set_counters(&[(1 << 53) - 2; 5]);
-        let last = world.fenced().await;
-        assert_eq!(FencingToken::MAX, last.fencing_token().unwrap());
-        last.extend(TTL).await.unwrap();
-        last.release().await.unwrap();
+        let damaged = FencingToken::MAX.as_u64() - 1;
+        world.set_counters(&[damaged]);
+        for round in 1..=3 {
+            let guard = world.fenced().await;
+            assert_eq!(round, fence(&guard));
+            assert!(matches!(guard.votes()[0].outcome(), Outcome::Failed(_)), "{:?}", guard.votes());
+            guard.extend(TTL).await.unwrap();
+            guard.release().await.unwrap();
+            world.settle().await;
+        }
+        assert_eq!(Some(damaged), world.counters()[0]);
+        assert_eq!([Some(3); 4], world.counters()[1..]);
+        world.nothing_left().await;
+    });
+}
 
+#[test]
+fn damaged_counters_of_a_majority_are_an_error_and_leave_nothing() {
+    with_five(|world| async move {
+        world.set_counters(&[FencingToken::MAX.as_u64(); 3]);
         let error = world.redlock.try_lock("a", TTL).fenced().await.unwrap_err();
         assert_eq!(ErrorKind::NoQuorum, error.kind());
-        let told = format!("{}", std::error::Error::source(&error).unwrap());
-        assert!(told.contains("fencing tokens have come to their end"), "{told}");
+        let said = format!("{}", std::error::Error::source(&error).unwrap());
+        assert!(said.contains("the fencing counter of \"a\", 9007199254740991, is"), "{said}");
         world.lock().await.release().await.unwrap();
+        world.nothing_left().await;
+    });
+}
+
+/// A node whose clock is wrong by years accepts its own numbers, and answers before the others.
+#[test]
+fn a_counter_far_from_the_others_is_no_vote() {
+    with_five(|world| async move {
+        for wrong in [FencingToken::MAX, token(100_000_000_000)] {
+            world.nodes[0].inject(Fault::miscount(wrong));
+            let before = world.seen(Operation::Confirm);
+            let guard = world.fenced().await;
+            assert!(fence(&guard) < 10, "{guard:?}");
+            assert_eq!(before, world.seen(Operation::Confirm), "three of the others agree");
+            let report = guard.votes()[0].to_string();
+            assert!(report.contains("s ahead of those of other nodes"), "{report}");
+            guard.release().await.unwrap();
+            world.settle().await;
+            assert_eq!(0, world.keys(), "what it wrote there is released too");
+            world.nodes[0].clear_faults();
+        }
+        assert!(world.counters().iter().all(|counter| counter.unwrap() < 10));
+        world.nothing_left().await;
+    });
+}
+
+#[test]
+fn an_attempt_waits_for_more_answers_where_too_few_are_together() {
+    with_nodes(3, |world| async move {
+        world.nodes[0].inject(Fault::miscount(FencingToken::MAX));
+        world.nodes[2].inject(Fault::delay(50 * MS).on(Operation::Acquire));
+        let (guard, took) = world.time(world.redlock.lock("a", TTL).fenced()).await;
+        let guard = guard.unwrap();
+        assert_eq!((50 * MS, 1), (took, fence(&guard)));
+        guard.release().await.unwrap();
+        world.nothing_left().await;
+    });
+}
+
+#[test]
+fn an_attempt_fails_once_no_quorum_can_be_together_and_names_the_node() {
+    with_nodes(3, |world| async move {
+        world.nodes[0].inject(Fault::miscount(FencingToken::MAX));
+        world.nodes[2].inject(Fault::unavailable());
+        let error = world.redlock.try_lock("a", TTL).fenced().await.unwrap_err();
+        assert_eq!((ErrorKind::NoQuorum, true), (error.kind(), error.is_retryable()));
+        let said = error.to_string();
+        assert!(said.contains("the fencing counter of node 0 (fake-0) is 9007199254s ahead of"), "{said}");
+        let said = std::error::Error::source(&error).unwrap().to_string();
+        assert!(said.contains("node 0 (fake-0): granted, without a vote"), "{said}");
+        world.settle().await;
+        assert_eq!(0, world.keys(), "nothing is left, not even where it was granted");
+        world.nothing_left().await;
+    });
+}
+
+/// The clock of a node that was set to 1970 is as wrong as one that is years ahead.
+#[test]
+fn a_counter_far_behind_the_others_is_no_vote() {
+    with_nodes(3, |world| async move {
+        let hours = |hours: u64| token(hours * 3_600_000_000);
+        world.nodes[0].inject(Fault::miscount(token(1)));
+        world.nodes[1].inject(Fault::miscount(hours(30)));
+        world.nodes[2].inject(Fault::miscount(hours(31)).on(Operation::Acquire));
+        let error = world.redlock.try_lock("a", TTL).fenced().await.unwrap_err();
+        assert_eq!(
+            ErrorKind::NoQuorum,
+            error.kind(),
+            "the nodes do not take the token: their clocks are at 0"
+        );
+        assert_eq!(vec![1; 3], world.seen(Operation::Confirm), "the two others have a token to confirm");
         world.nothing_left().await;
     });
 }

@@ -127,8 +127,12 @@ fn a_closed_client_has_nobody_wait_for_a_place() {
         let closing = redlock.clone();
         world.spawn(async move { assert_eq!(0, closing.close().await) });
         world.settle().await;
-        let kinds: Vec<_> =
-            ended.lock().unwrap().iter().map(|(n, result)| (*n, result.as_ref().unwrap_err().kind())).collect();
+        let kinds: Vec<_> = ended
+            .lock()
+            .unwrap()
+            .iter()
+            .map(|(n, result)| (*n, result.as_ref().unwrap_err().kind()))
+            .collect();
         assert_eq!(vec![(1, ErrorKind::Closed)], kinds);
         world.sleep(2 * NODE_TIMEOUT).await;
         world.nothing_left().await;

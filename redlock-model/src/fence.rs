@@ -15,6 +15,7 @@
 //!     counters: Counters::Any,
 //!     extensions: Extensions::Behind,
 //!     forgets: false,
+//!     lies: false,
 //! };
 //! let exploration = explore(Fencing::new(scope));
 //! assert!(exploration.violation.is_none() && exploration.states > 10_000);
@@ -28,6 +29,9 @@
 //! and F <= m, and F becomes m. To extend is to confirm on a quorum. A *refill* sets a missing key if F <= m, and F
 //! becomes m. Nothing lowers F.
 //!
+//! With [`Scope::lies`] the first node may answer an acquire with a counter that is far from all others, whatever its own
+//! is. Such an answer gets no vote: m is the highest of a quorum of the other answers. The node may still confirm.
+//!
 //! # Why it holds
 //!
 //! F never falls, and a grant of m leaves F >= m on a quorum. Whoever begins later hears from one of these nodes, and more
@@ -35,6 +39,8 @@
 //! I4. For I2, let A and B be granted the same m. Some node counted towards both grants, say first towards that of A. F was
 //! m at both moments, so it was m between them, and between them B's key came. An acquire would have raised F, so it was
 //! a refill; but refills come after the grant, and that node counted before it.
+//!
+//! An answer that gets no vote changes none of this: what is left is a quorum of answers, of which none is above m.
 //!
 //! # What stands for what
 //!

@@ -6,8 +6,14 @@ use redlock_model::fence::{
 };
 use redlock_model::{Model, explore, explore_for};
 
-const SMALL: Scope =
-    Scope { nodes: 3, attempts: 2, counters: Counters::Any, extensions: Extensions::Behind, forgets: false };
+const SMALL: Scope = Scope {
+    nodes: 3,
+    attempts: 2,
+    counters: Counters::Any,
+    extensions: Extensions::Behind,
+    forgets: false,
+    lies: false,
+};
 
 fn nothing_is_violated(scope: Scope, states: usize) {
     let found = explore(Fencing::new(scope));
@@ -35,6 +41,14 @@ fn nothing_is_violated_by_extensions_at_any_time() {
     nothing_is_violated(Scope { extensions: Extensions::Any, ..SMALL }, 92_178);
 }
 
+/// One node answers with a counter far above all others whenever it likes.
+#[test]
+fn nothing_is_violated_by_one_lying_counter() {
+    let lying = Scope { counters: Counters::UpTo(4), lies: true, ..SMALL };
+    nothing_is_violated(lying, 237_466);
+    nothing_is_violated(Scope { extensions: Extensions::Any, ..lying }, 633_499);
+}
+
 #[test]
 fn nothing_is_violated_by_rules_that_do_no_harm() {
     for (variant, _) in HARMLESS {
@@ -57,6 +71,18 @@ fn broken_variants_are_caught_by_what_they_violate() {
         });
         assert!(!model.holds(broken.violates, &end), "{:?}: the trace does not lead there", broken.variant);
     }
+}
+
+/// The first answer is a lie, and one confirmation later a node that tells the truth has the far counter.
+#[test]
+fn the_shortest_way_to_a_far_counter_where_any_answer_votes() {
+    let lying = Scope { counters: Counters::UpTo(2), extensions: Extensions::None, lies: true, ..SMALL };
+    let model = Fencing::broken(lying, Variant::AnyAnswerVotes);
+    let violation = explore_for(model, &[Property::Bounded]).violation.unwrap();
+    let story = model.story(&violation.trace);
+    assert_eq!(4, story.len(), "{story:?}");
+    assert!(story.iter().any(|line| line.starts_with("n0 lies to A")), "{story:?}");
+    assert!(story.last().unwrap().ends_with("counter 1 -> 14"), "{story:?}");
 }
 
 #[test]

@@ -205,7 +205,7 @@ macro_rules! __conformance_cases {
             fencing::refill_takes_what_is_absent_and_raises_the_counters
             fencing::refill_refuses_what_is_anothers
             fencing::a_superseded_refill_changes_nothing
-            fencing::counters_end_with_an_error
+            fencing::a_token_far_ahead_of_the_clock_is_an_error
             fencing::one_of_many_fenced_claims_at_once_counts
             fencing::two_clients_count_on_one_server
             fencing::what_is_no_lock_is_an_error_to_fenced_operations

@@ -222,6 +222,10 @@ impl<N: LockNode> Faulty<N> {
                 self.state().connections_lost += 1;
                 Err(connection_lost())
             }
+            Effect::Miscount(counter) => match request.apply(&self.0.node).await {
+                Ok(Vote::Counted(_)) => Ok(Vote::Counted(counter)),
+                answer => answer,
+            },
             Effect::Hang | Effect::HoldReply => unreachable!("admitted to the queue"),
         }
     }

@@ -6,12 +6,11 @@
 //! hash tag, the two are in one slot again. No two keys have one counter: what follows the prefix tells the cases apart.
 //!
 //! Locking and counting is one script, and so one step. The text of each script begins with the same look at all keys.
+//! A number that is further ahead of the server's clock than counters are kept is an error, before anything is written.
 //! Unlike those of plain locks they are not loaded when a connection is made, but with their first use.
 
 use std::borrow::Cow;
 use std::time::Duration;
-
-use redlock_core::Ttl;
 
 use crate::asked::Asked;
 use crate::script::{Over, Script, number, script};
@@ -27,14 +26,13 @@ pub(crate) const PREFIX: &[u8] = b"redlock:fence:";
 /// paused who still means to write. When it is gone, the time that the next one begins with is beyond it.
 pub(crate) const RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The keys of a claim and of its counters; its token, its TTL, how long the counters are kept, and its fencing token.
+/// The keys of a claim and of its counters; its token, its TTL, how much longer the counters are kept, and its fencing token.
 pub(crate) fn over<'a>(asked: &Asked<'a>) -> Over<'a> {
     let Asked { claim, ttl, fence, options, .. } = *asked;
     let mut over = Over::claim(&options.keys.prefix, claim, ttl);
     let counters = over.keys.iter().map(|key| Cow::Owned(counter(&options.keys.fence_prefix, key)));
     over.keys.extend(counters.collect::<Vec<_>>());
-    let kept = ttl.map_or(0, Ttl::as_millis).saturating_add(millis(options.keys.fence_retention));
-    over.args.push(number(kept.min(LONGEST)));
+    over.args.push(number(millis(options.keys.fence_retention).min(LONGEST)));
     over.args.extend(fence.map(|fence| number(fence.as_u64())));
     over
 }

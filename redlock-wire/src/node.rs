@@ -328,6 +328,7 @@ impl<C: Connector> LockNode for Node<C> {
     /// Whether it can watch is known of a connection that stands, and hoped for until there is one.
     fn capabilities(&self) -> Capabilities {
         let can = Capabilities::default().with_inspect().with_fencing();
+        let can = can.with_fence_retention(self.0.options.keys.fence_retention);
         let refuses = |state: &State<_>| matches!(state, State::Up(link) if link.server.pushes.is_err());
         if !C::HEARS_PUSHES || self.0.slot.look(refuses) { can } else { can.with_watch() }
     }

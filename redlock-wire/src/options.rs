@@ -135,6 +135,9 @@ impl Options {
     /// It bounds what counters cost: some 160 bytes for each resource that was locked in that time. A counter that is gone
     /// begins anew with the server's time, which is beyond every number it has given out, unless clocks
     /// differ, or were set back, by more than that time.
+    ///
+    /// It also bounds how far a counter or a token may be ahead of the server's clock: further ahead it is an error, and the
+    /// node has no vote. So the clocks of the servers must agree within this time.
     pub fn fence_retention(mut self, retention: Duration) -> Self {
         Arc::make_mut(&mut self.keys).fence_retention = retention.max(Duration::from_secs(60));
         self

@@ -70,7 +70,8 @@ fn fencing_token(number: &[u8]) -> Option<FencingToken> {
 }
 
 /// What a script answers: a number of keys, or `{0, holder, remaining}`, or `{-1, position}` of a key of another type, or
-/// `{-2, position}` of a counter that is none.
+/// `{-2, position}` of a counter that is none, or `{-3, position, number, seconds}` of a number that is so far ahead of the
+/// clock.
 pub(crate) fn verdict(reply: &Reply, claim: &Claim) -> Result<Vote, NodeError> {
     match reply {
         Reply::Int(0) => Ok(Vote::Refused(Refusal::default())),
@@ -92,10 +93,26 @@ pub(crate) fn verdict(reply: &Reply, claim: &Claim) -> Result<Vote, NodeError> {
                     None => Err(surprise(reply)),
                 }
             }
+            [Reply::Int(-3), Reply::Int(position), Reply::Bytes(number), Reply::Int(seconds)] => {
+                match too_far_ahead(*position, number, *seconds, claim) {
+                    Some(message) => Err(NodeError::rejected(message)),
+                    None => Err(surprise(reply)),
+                }
+            }
             _ => Err(surprise(reply)),
         },
         _ => Err(surprise(reply)),
     }
+}
+
+/// Says which fencing token or counter is how far ahead of the server's clock. `None` if this is no such reply.
+fn too_far_ahead(position: i64, number: &[u8], seconds: i64, claim: &Claim) -> Option<String> {
+    let number = fencing_token(number)?;
+    let what = match usize::try_from(position).ok()?.checked_sub(1) {
+        None => format!("the fencing token {number}"),
+        Some(index) => format!("the fencing counter of {:?}, {number},", claim.resources().get(index)?),
+    };
+    Some(format!("{what} is {seconds}s ahead of the server's clock: more than counters are kept"))
 }
 
 /// What an inspection answers: 0, or `{0, holder, remaining}`, or `{-1, 1}` for a key of another type.
@@ -255,6 +272,26 @@ mod tests {
         let wrong = counted(&Reply::Array(vec![Reply::Int(-2), Reply::Int(2)]), &claim()).unwrap_err();
         assert_eq!(NodeErrorKind::Rejected, wrong.kind());
         assert!(wrong.to_string().contains("the counter of \"b\""), "{wrong}");
+    }
+
+    #[test]
+    fn a_number_ahead_of_the_clock_is_rejected_with_what_it_is_and_how_far() {
+        let far = |position, number: &str, seconds| {
+            Reply::Array(vec![Reply::Int(-3), Reply::Int(position), bytes(number), Reply::Int(seconds)])
+        };
+        for said in [counted, confirmed] {
+            let error = said(&far(2, "9007199254740991", 90_000), &claim()).unwrap_err();
+            assert_eq!(NodeErrorKind::Rejected, error.kind());
+            let text =
+                "the fencing counter of \"b\", 9007199254740991, is 90000s ahead of the server's clock";
+            assert!(error.to_string().starts_with(text), "{error}");
+            let error = said(&far(0, "42", 86_500), &claim()).unwrap_err();
+            assert_eq!(NodeErrorKind::Rejected, error.kind());
+            assert!(error.to_string().starts_with("the fencing token 42 is 86500s ahead"), "{error}");
+            for odd in [far(3, "42", 1), far(-1, "42", 1), far(1, "no", 1), far(i64::MIN, "42", 1)] {
+                assert_eq!(Err(NodeErrorKind::Unknown), kind(said(&odd, &claim())));
+            }
+        }
     }
 
     #[test]

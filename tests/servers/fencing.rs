@@ -9,10 +9,10 @@ fn fence(guard: &Guard) -> u64 {
     guard.fencing_token().unwrap().as_u64()
 }
 
-/// A number beyond all times of the servers: from here on counters grow by one.
+/// A number above all times of the servers: from here on counters grow by one.
 fn ahead(server: &RedisServer) -> u64 {
     let time = server.command(&["TIME"]);
-    (time.lines().next().unwrap().parse::<u64>().unwrap() + 86_400) * 1_000_000
+    (time.lines().next().unwrap().parse::<u64>().unwrap() + 3_600) * 1_000_000
 }
 
 fn to_all(servers: &[RedisServer], command: &[&str]) {
@@ -158,6 +158,34 @@ async fn what_is_no_counter_is_told_by_the_error() {
     redlock.lock("a", TTL).fenced().await.unwrap().release().await.unwrap();
     redlock.close().await;
     assert!(servers.iter().all(|server| server.keys() == [COUNTER]), "only counters are left");
+}
+
+/// A bad restore, or a `SET` by hand: one below the greatest number that there is.
+#[tokio::test]
+async fn a_damaged_counter_costs_the_vote_of_its_node_and_nothing_else() {
+    let servers = five();
+    let redlock = warm(&servers).await;
+    let damaged = (FencingToken::MAX.as_u64() - 1).to_string();
+    servers[0].command(&["SET", COUNTER, &damaged]);
+    let mut newest = 0;
+    for _ in 0..3 {
+        let guard = redlock.lock("a", TTL).fenced().await.unwrap();
+        assert!(fence(&guard) > newest && fence(&guard) < ahead(&servers[1]), "{guard:?}");
+        newest = fence(&guard);
+        let failed = async || matches!(guard.votes()[0].outcome(), Outcome::Failed(_));
+        eventually("the damaged node fails", Duration::from_secs(5), failed).await;
+        let said = guard.votes()[0].to_string();
+        assert!(said.contains("ahead of the server's clock"), "{said}");
+        guard.extend(TTL).await.unwrap();
+        assert_eq!(Released::Held, guard.release().await.unwrap());
+    }
+    let mut expected = vec![newest.to_string(); 5];
+    expected[0] = damaged;
+    assert_eq!(expected, counters(&servers), "the others were not told of it");
+
+    servers[0].command(&["DEL", COUNTER]);
+    let guard = fenced_by_all(&redlock).await;
+    assert!(fence(&guard) > newest, "the node votes again");
 }
 
 #[tokio::test]

@@ -258,7 +258,11 @@ mod tests {
             rounds.begin_next();
         }
         assert_eq!(None, rounds.expected_wait(at(999)), "too early to tell");
-        assert_eq!(Some(Duration::from_secs(1)), rounds.expected_wait(at(1000)), "50 wait, 50 began in a second");
+        assert_eq!(
+            Some(Duration::from_secs(1)),
+            rounds.expected_wait(at(1000)),
+            "50 wait, 50 began in a second"
+        );
         wait(&mut rounds);
         assert_eq!(Some(Duration::from_secs(3)), rounds.expected_wait(at(1500)));
         for _ in 0..150 {

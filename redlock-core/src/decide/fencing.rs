@@ -1,9 +1,12 @@
 //! Which fencing token a claim has, and which nodes count for it.
 //!
-//! Every node keeps a counter for each resource. An acquire raises the counter of the node that grants it and answers it;
-//! the claim's token `m` is the greatest answer at the moment when a quorum had granted. From then on a node *counts* for
-//! the claim only if, in one step, it still has the claim and its counter is no greater than `m`, and its counter becomes
-//! `m` with that. A grant wants a quorum that counts, and so does every extension.
+//! Every node keeps a counter for each resource. An acquire raises the counter of the node that grants it and answers it.
+//! Answers are *together* where no two of them differ by more than the bound, which is how long counters are kept. The
+//! claim's token `m` is the greatest of a quorum of answers that are together, at the first moment when there is one. An
+//! answer that is not among them is an *outlier*, and no vote: its node has a damaged counter, or a clock that is wrong by
+//! more than the bound. From then on a node *counts* for the claim only if, in one step, it still has the claim and its
+//! counter is no greater than `m`, and its counter becomes `m` with that. A grant wants a quorum that counts, and so does
+//! every extension.
 //!
 //! Why tokens grow: when a grant is told, a quorum of counters stands at `m` or above, and no counter ever falls. Whoever
 //! begins afterwards asks a quorum too. One node is in both: it has dropped the older claim to grant the newer one, and has
@@ -14,10 +17,52 @@
 //! before. And a node that has lost the claim is given it back only by an extension, when a quorum has counted: one that
 //! could count while the token is being confirmed would count for two.
 //!
+//! Outliers can be left out, because the argument needs two things only: a quorum of answers of which none is greater than
+//! `m`, and a quorum that counts. Any quorum of answers shares a node with the quorum that counted for the older claim,
+//! whichever answers are left out. The node of an outlier may still count afterwards, by the same rule as any other: it has
+//! the claim, and its counter becomes `m`. So leaving answers out costs an attempt some votes, and never the order of
+//! tokens. Two groups of answers that do not overlap cannot both be a quorum. Of two that overlap, the one with the smaller
+//! numbers is taken; either would do, and this one gives the greatest answer the least influence.
+//!
+//! The bound is what limits a single node. Nodes reject numbers that are further ahead of their own clocks than they keep
+//! counters, so a token from one wrong answer could never be confirmed by the others. Without the wrong answer there is
+//! another token, or an attempt that waits for more answers.
+//!
 //! All this holds as long as no counter is lost; no clock has a part in it. Where nothing fails the counters are the same
 //! on all nodes, all answer `m`, and no node has to be told: one round trip.
 
+use std::cmp::Reverse;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
 use crate::fencing::FencingToken;
+
+/// By how much counters may differ to be together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Bound(u64);
+
+impl Bound {
+    /// For counters that are kept for so long, and come from the time in microseconds.
+    pub(crate) fn of(retention: Duration) -> Self {
+        Self(u64::try_from(retention.as_micros()).unwrap_or(u64::MAX))
+    }
+
+    /// The largest group of counters that are together, from its least to its greatest; of several the lowest. `None` where
+    /// there is no counter.
+    pub(crate) fn together(
+        self,
+        counters: &(impl Iterator<Item = FencingToken> + Clone),
+    ) -> Option<RangeInclusive<FencingToken>> {
+        let group = |least: FencingToken| {
+            let others = counters.clone();
+            others.filter(move |other| {
+                other.as_u64().checked_sub(least.as_u64()).is_some_and(|by| by <= self.0)
+            })
+        };
+        let least = counters.clone().max_by_key(|least| (group(*least).count(), Reverse(*least)))?;
+        Some(least..=group(least).max()?)
+    }
+}
 
 /// The token of a claim, by the counters that the nodes answered which had granted it when they were a quorum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,12 +72,17 @@ pub(crate) struct Numbering {
     pub(crate) settled: bool,
 }
 
-/// `None` where nobody has answered.
+/// `None` where fewer than a quorum of the counters are together.
 pub(crate) fn number(
     counters: impl Iterator<Item = FencingToken> + Clone,
     quorum: usize,
+    bound: Bound,
 ) -> Option<Numbering> {
-    let token = counters.clone().max()?;
+    let group = bound.together(&counters)?;
+    if counters.clone().filter(|counter| group.contains(counter)).count() < quorum {
+        return None;
+    }
+    let token = *group.end();
     let settled = counters.filter(|counter| *counter == token).count() >= quorum;
     Some(Numbering { token, settled })
 }
@@ -76,8 +126,18 @@ mod tests {
         FencingToken::new(number).unwrap()
     }
 
+    const BOUND: u64 = 100;
+
+    fn bound() -> Bound {
+        Bound::of(Duration::from_micros(BOUND))
+    }
+
+    fn tokens(counters: &[u64]) -> impl Iterator<Item = FencingToken> + Clone {
+        counters.iter().map(|counter| token(*counter))
+    }
+
     fn numbered(counters: &[u64], quorum: usize) -> Option<(u64, bool)> {
-        let numbering = number(counters.iter().map(|counter| token(*counter)), quorum)?;
+        let numbering = number(tokens(counters), quorum, bound())?;
         Some((numbering.token.as_u64(), numbering.settled))
     }
 
@@ -88,6 +148,34 @@ mod tests {
         assert_eq!(Some((8, false)), numbered(&[7, 8, 7], 3));
         assert_eq!(Some((8, true)), numbered(&[7, 8, 8], 2), "one server that is two nodes");
         assert_eq!(None, numbered(&[], 1));
+    }
+
+    #[test]
+    fn one_counter_that_is_far_from_the_others_is_no_vote() {
+        let far = FencingToken::MAX.as_u64();
+        assert_eq!(None, numbered(&[far, 7, 7], 3), "more answers are needed");
+        assert_eq!(Some((7, true)), numbered(&[far, 7, 7, 7], 3));
+        assert_eq!(Some((8, false)), numbered(&[7, far, 8, 7], 3));
+        assert_eq!(
+            Some((1_007, true)),
+            numbered(&[1_007, 1, 1_007, 1_007], 3),
+            "neither is one that is far behind"
+        );
+        assert_eq!(None, numbered(&[far, 1_000, 1], 2), "no two are together");
+    }
+
+    #[test]
+    fn counters_are_together_up_to_the_bound() {
+        assert_eq!(Some((1 + BOUND, false)), numbered(&[1, 1 + BOUND], 2));
+        assert_eq!(None, numbered(&[1, 2 + BOUND], 2));
+        assert_eq!(Some((101, false)), numbered(&[1, 101, 60, 161], 3), "of several groups the lowest");
+    }
+
+    #[test]
+    fn a_bound_beyond_all_numbers_leaves_nothing_out() {
+        let all = Bound::of(Duration::MAX);
+        let numbering = number(tokens(&[1, FencingToken::MAX.as_u64()]), 2, all).unwrap();
+        assert_eq!(FencingToken::MAX, numbering.token);
     }
 
     #[test]
@@ -102,14 +190,86 @@ mod tests {
         assert_eq!(2, fence.may_count(), "a counter that fell is one that was lost");
     }
 
+    /// Counters of nodes, some of them far from the others.
+    fn counters() -> impl Strategy<Value = Vec<u64>> {
+        prop::collection::vec(prop_oneof![1_u64..400, 1_u64..1 << 53], 0..9)
+    }
+
+    /// The largest set of counters that are together, found by looking at every set.
+    fn most_together(counters: &[u64]) -> usize {
+        let sets = (0_u32..1 << counters.len()).map(|set| {
+            let chosen = (0..counters.len()).filter(move |index| set & 1 << index != 0);
+            chosen.map(|index| counters[index]).collect::<Vec<_>>()
+        });
+        let together =
+            sets.filter(|set| set.iter().all(|one| set.iter().all(|other| one.abs_diff(*other) <= BOUND)));
+        together.map(|set| set.len()).max().unwrap_or_default()
+    }
+
     proptest! {
         #[test]
-        fn the_token_is_the_greatest_and_settled_only_by_a_quorum_of_it(
-            counters in prop::collection::vec(1_u64..5, 1..9), quorum in 1_usize..6,
-        ) {
-            let (token, settled) = numbered(&counters, quorum).unwrap();
-            prop_assert!(counters.iter().all(|counter| *counter <= token) && counters.contains(&token));
+        fn there_is_a_token_as_soon_as_a_quorum_is_together(counters in counters(), quorum in 1_usize..6) {
+            prop_assert_eq!(most_together(&counters) >= quorum, numbered(&counters, quorum).is_some());
+        }
+
+        /// What the order of tokens rests on, and the limit of what one answer can do.
+        #[test]
+        fn the_token_is_the_greatest_of_a_quorum_that_is_together(counters in counters(), quorum in 1_usize..6) {
+            let Some((token, settled)) = numbered(&counters, quorum) else { return Ok(()) };
+            prop_assert!(counters.contains(&token));
+            let below = counters.iter().filter(|counter| **counter <= token && token - **counter <= BOUND);
+            prop_assert!(below.count() >= quorum);
             prop_assert_eq!(counters.iter().filter(|counter| **counter == token).count() >= quorum, settled);
+        }
+
+        /// An older claim's quorum of counters shares a node with every quorum of answers, which is then above it.
+        #[test]
+        fn a_token_is_above_every_older_one_whichever_answers_are_left_out(
+            older in 1_u64..400,
+            answers in prop::collection::vec((any::<bool>(), prop_oneof![1_u64..400, 1_u64..1 << 53]), 1..8),
+        ) {
+            // The nodes that had counted for the older claim answer more than its token.
+            let raise = |(counted, answer): &(bool, u64)| if *counted { (older + 1).max(*answer) } else { *answer };
+            let (nodes, quorum) = (answers.len(), answers.len() / 2 + 1);
+            prop_assume!(answers.iter().filter(|(counted, _)| *counted).count() >= quorum);
+            let counters: Vec<_> = answers.iter().map(raise).collect();
+            for heard in 1..=nodes {
+                if let Some((token, _)) = numbered(&counters[..heard], quorum) {
+                    prop_assert!(token > older);
+                }
+            }
+        }
+
+        /// One node that answers what it likes moves the token of the others by the bound at most.
+        #[test]
+        fn one_answer_moves_the_token_by_the_bound_at_most(
+            others in prop::collection::vec(1_u64..50, 2..7), liar in 1_u64..1 << 53, place in 0_usize..7,
+        ) {
+            let nodes = others.len() + 1;
+            let quorum = nodes / 2 + 1;
+            let mut counters = others.clone();
+            counters.insert(place.min(others.len()), liar);
+            let greatest = others.iter().max().unwrap();
+            if let Some((token, _)) = numbered(&counters, quorum) {
+                prop_assert!(token <= greatest + BOUND);
+            }
+            if others.len() >= quorum {
+                prop_assert!(numbered(&counters, quorum).is_some(), "it costs a vote and not the grant");
+            }
+        }
+
+        #[test]
+        fn the_answers_have_no_order(counters in counters(), quorum in 1_usize..6) {
+            let mut reversed = counters.clone();
+            reversed.reverse();
+            prop_assert_eq!(numbered(&counters, quorum), numbered(&reversed, quorum));
+        }
+
+        /// As answers come in, a group never gets smaller: a decision that was made stays.
+        #[test]
+        fn more_answers_never_take_votes_away(counters in counters()) {
+            let votes: Vec<_> = (0..=counters.len()).map(|heard| most_together(&counters[..heard])).collect();
+            prop_assert!(votes.is_sorted());
         }
     }
 }

@@ -5,7 +5,7 @@ use redlock_model::fence::{CATALOGUE, Counters, Extensions, Fencing, HARMLESS, S
 use crate::table::{self, Case};
 
 const fn scope(nodes: usize, attempts: usize, extensions: Extensions) -> Scope {
-    Scope { nodes, attempts, counters: Counters::Any, extensions, forgets: false }
+    Scope { nodes, attempts, counters: Counters::Any, extensions, forgets: false, lies: false }
 }
 
 const fn any_number(scope: Scope) -> Scope {
@@ -14,6 +14,10 @@ const fn any_number(scope: Scope) -> Scope {
 
 const fn up_to(bound: u8, scope: Scope) -> Scope {
     Scope { counters: Counters::UpTo(bound), ..scope }
+}
+
+const fn lying(scope: Scope) -> Scope {
+    Scope { lies: true, ..scope }
 }
 
 /// What is explored: each the largest that takes minutes.
@@ -29,6 +33,10 @@ const SCOPES: &[Scope] = &[
     scope(4, 2, Extensions::None),
     scope(4, 2, Extensions::Behind),
     any_number(scope(4, 2, Extensions::Behind)),
+    lying(up_to(6, scope(3, 2, Extensions::Behind))),
+    lying(up_to(4, scope(3, 2, Extensions::Any))),
+    lying(up_to(4, scope(3, 3, Extensions::Behind))),
+    lying(up_to(3, scope(5, 2, Extensions::None))),
 ];
 
 /// Where the harmless rules are explored.

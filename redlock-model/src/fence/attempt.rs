@@ -2,6 +2,7 @@
 
 use crate::fence::property::Property;
 use crate::fence::protocol::Fencing;
+use crate::fence::scope::FAR;
 use crate::fence::state::{Attempt, Phase, Round, State};
 use crate::fence::variant::Variant;
 
@@ -14,6 +15,11 @@ impl Fencing {
     /// A node has granted.
     pub(crate) fn answered(self, state: &mut State, attempt: usize, node: usize, counter: u8) {
         let is = &mut state.attempts[attempt];
+        if counter == FAR && self.scope.lies && self.variant != Variant::AnyAnswerVotes {
+            // No other is within the bound of it, so no quorum of two and more is.
+            is.outlier = true;
+            return;
+        }
         if is.phase == Phase::Granted {
             return Self::follow(state, attempt, node, counter);
         }
@@ -31,12 +37,22 @@ impl Fencing {
             if agreed || self.variant == Variant::NoWriteBack {
                 return self.grant(state, attempt);
             }
-            is.phase = Phase::Confirming;
+            (is.phase, is.outlier) = (Phase::Confirming, false);
             is.heard = if self.variant == Variant::EqualAnswersCount { is.highest } else { 0 };
             is.highest = 0;
         } else if is.highest != is.heard && self.variant != Variant::EqualAnswersCount {
             // That they differ is all there is to know.
             is.highest = 0;
+        }
+    }
+
+    /// Notes what must not be: a far counter on a node that does not lie, a far token.
+    pub(crate) fn look_for_far(self, state: &mut State) {
+        let nodes = (0..self.scope.nodes).filter(|node| !self.lies(*node));
+        let far_node = nodes.map(|node| state.nodes[node].counter).any(|counter| counter == FAR);
+        let far_grant = state.newest() == Some(FAR);
+        if far_node || far_grant {
+            state.violated |= Property::Bounded.bit();
         }
     }
 

@@ -13,13 +13,21 @@ pub enum Property {
     NoLateExtension,
     /// The same, and more: nor does one that began when fewer than a quorum of nodes had F <= m, whoever raised the others.
     NoHopelessExtension,
+    /// No counter of a node that does not lie becomes a far one, and no token is granted that is one: such a number ends the
+    /// resource, for good where it is the last.
+    Bounded,
     /// Too strong, and not true: no round that extends succeeds once a newer grant has returned, whenever it began.
     NoExtensionOnceReturned,
 }
 
 /// Those that the rule promises.
-pub(crate) const PROPERTIES: [Property; 4] =
-    [Property::Unique, Property::Increasing, Property::NoLateExtension, Property::NoHopelessExtension];
+pub(crate) const PROPERTIES: [Property; 5] = [
+    Property::Unique,
+    Property::Increasing,
+    Property::NoLateExtension,
+    Property::NoHopelessExtension,
+    Property::Bounded,
+];
 
 impl Property {
     /// A bit of its own.
@@ -35,6 +43,7 @@ impl fmt::Display for Property {
             Self::Increasing => "I3 increasing",
             Self::NoLateExtension => "I4 no late extension",
             Self::NoHopelessExtension => "I4 no hopeless extension",
+            Self::Bounded => "bounded counters",
             Self::NoExtensionOnceReturned => "no extension once a newer grant has returned",
         })
     }

@@ -2,7 +2,7 @@
 
 use crate::explore::Model;
 use crate::fence::property::{PROPERTIES, Property};
-use crate::fence::scope::{Counters, Extensions, MOST_ATTEMPTS, MOST_NODES, Scope};
+use crate::fence::scope::{Counters, Extensions, FAR, MOST_ATTEMPTS, MOST_NODES, Scope};
 use crate::fence::state::{Node, Phase, Round, State};
 use crate::fence::step::Step;
 use crate::fence::variant::Variant;
@@ -32,7 +32,10 @@ impl Fencing {
     ///
     /// As [`new`](Fencing::new), and when a rule that is not sound shall forget attempts.
     pub fn broken(scope: Scope, variant: Variant) -> Self {
-        let counters = !matches!(scope.counters, Counters::UpTo(bound) if bound > 14);
+        let counters = match scope.counters {
+            Counters::UpTo(bound) => bound < if scope.lies { FAR } else { 15 },
+            Counters::Any => !scope.lies,
+        };
         assert!(
             scope.nodes <= MOST_NODES && scope.attempts <= MOST_ATTEMPTS && counters,
             "too large: {scope}"
@@ -50,7 +53,11 @@ impl Fencing {
         let late = self.variant == Variant::TokenFollowsLaterAnswers && is.phase == Phase::Granted;
         for node in 0..self.scope.nodes {
             let on = state.nodes[node];
-            let listens = (is.phase == Phase::Asking || late) && !is.has_heard(node);
+            let outlier = is.outlier && self.lies(node);
+            let listens = (is.phase == Phase::Asking || late) && !is.has_heard(node) && !outlier;
+            if listens && self.lies(node) {
+                steps.push(Step::Lie { attempt, node });
+            }
             if on.key.is_none() {
                 for counter in self.raised(state, on.counter) {
                     steps.push(Step::Set { attempt, node, counter, heard: false });
@@ -109,6 +116,7 @@ impl Fencing {
                     self.answered(state, attempt, node, counter);
                 }
             }
+            Step::Lie { attempt, node } => self.answered(state, attempt, node, FAR),
             Step::Confirm { attempt, node } => {
                 let (is, on) = (state.attempts[attempt], state.nodes[node]);
                 if let Some(after) = self.confirmed(is, self.owner(attempt), on) {
@@ -161,6 +169,9 @@ impl Model for Fencing {
     fn next(&self, state: &State, step: Step) -> State {
         let mut next = *state;
         self.carry(&mut next, step);
+        if self.scope.lies {
+            self.look_for_far(&mut next);
+        }
         if self.scope.forgets {
             self.forget(&mut next);
         }

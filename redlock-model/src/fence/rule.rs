@@ -14,6 +14,11 @@ impl Fencing {
         if shared { 0 } else { u8::try_from(attempt).unwrap_or(u8::MAX) }
     }
 
+    /// Whether a node may answer a counter that is not its own.
+    pub(crate) fn lies(self, node: usize) -> bool {
+        self.scope.lies && node == 0
+    }
+
     /// What F may become where a key is set.
     pub(crate) fn raised(self, state: &State, counter: u8) -> RangeInclusive<u8> {
         match self.scope.counters {

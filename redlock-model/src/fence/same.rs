@@ -54,25 +54,26 @@ impl Fencing {
                 let is = &state.attempts[*attempt];
                 bits << 2 | u64::from(is.heard >> index & 1) << 1 | u64::from(is.highest >> index & 1)
             });
-            *bits = (self.number(node.counter) << 3 | key) << 8 | heard;
+            let lies = u64::from(self.lies(index));
+            *bits = ((lies << 4 | self.number(node.counter)) << 3 | key) << 8 | heard;
         }
         let nodes = &mut nodes[..self.scope.nodes];
         nodes.sort_unstable();
         let mut packed = Packed::default();
         for (index, bits) in nodes.iter().enumerate() {
-            packed[index / 3] |= bits << (15 * (index % 3));
+            packed[index / 3] |= bits << (16 * (index % 3));
         }
         let forgotten = state.forgotten.map_or(NONE, |value| self.number(value));
-        packed[1] |= (forgotten << 5 | u64::from(state.violated)) << 45;
-        packed[2] = order.iter().fold(0, |bits, attempt| bits << 12 | self.bits(state.attempts[*attempt]));
+        packed[1] |= (forgotten << 6 | u64::from(state.violated)) << 48;
+        packed[2] = order.iter().fold(0, |bits, attempt| bits << 13 | self.bits(state.attempts[*attempt]));
         packed
     }
 
-    /// 12 bits.
+    /// 13 bits.
     fn bits(self, attempt: Attempt) -> u64 {
         let bits = (attempt.phase as u64) << 4 | self.number(attempt.token);
         let floor = attempt.floor.map_or(NONE, |value| self.number(value));
-        (bits << 4 | floor) << 2 | attempt.round as u64
+        ((bits << 4 | floor) << 2 | attempt.round as u64) << 1 | u64::from(attempt.outlier)
     }
 
     /// A value in 4 bits.
@@ -111,6 +112,7 @@ mod tests {
         counters: Counters::Any,
         extensions: Extensions::Behind,
         forgets: false,
+        lies: false,
     };
 
     /// Every state that can be reached, one of each kind.

@@ -23,6 +23,9 @@ pub struct Scope {
     /// An attempt that can do nothing any more makes room for another: `attempts` bounds how many matter at once, and
     /// nothing bounds how many there are. For the sound rule with [`Counters::Any`] alone.
     pub forgets: bool,
+    /// The first node answers acquires with a counter far above all others whenever it likes. With [`Counters::UpTo`]
+    /// alone.
+    pub lies: bool,
 }
 
 /// What counters count to.
@@ -34,6 +37,9 @@ pub enum Counters {
     /// and the nodes' clocks do to them, and it is finite without a bound.
     Any,
 }
+
+/// The counter that a node lies about: further from every other than the bound within which counters vote.
+pub(crate) const FAR: u8 = 14;
 
 /// Whether holders extend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +73,7 @@ impl fmt::Display for Scope {
             Extensions::None => ", no extensions",
             Extensions::Behind => ", extensions",
             Extensions::Any => ", extensions at any time",
-        })
+        })?;
+        f.write_str(if self.lies { ", one lying counter" } else { "" })
     }
 }

@@ -38,6 +38,8 @@ pub(crate) struct Attempt {
     /// Of those that answered, the ones that gave the highest answer, as bits.
     pub(crate) highest: u8,
     pub(crate) round: Round,
+    /// It has heard a counter that is far from all others, and given it no vote.
+    pub(crate) outlier: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::fence::scope::FAR;
+
 /// One thing that happens. Where an answer is heard, it is heard at once, and what it decides is decided at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -31,6 +33,14 @@ pub enum Step {
         counter: u8,
         /// The attempt hears the answer.
         heard: bool,
+    },
+    /// A node answers the acquire of an attempt with a counter far above all others, whatever its own is. The attempt hears
+    /// it.
+    Lie {
+        /// Whom.
+        attempt: usize,
+        /// Where.
+        node: usize,
     },
     /// A node carries out a confirm of an attempt, and counts for it.
     Confirm {
@@ -73,6 +83,7 @@ impl fmt::Display for Step {
             Self::Again { attempt, node, counter, heard } => {
                 write!(f, "n{node} has the key of {}, counter {counter}{}", name(attempt), lost(heard))
             }
+            Self::Lie { attempt, node } => write!(f, "n{node} lies to {}: counter {FAR}", name(attempt)),
             Self::Confirm { attempt, node } => write!(f, "n{node} confirms {}", name(attempt)),
             Self::Extend { attempt } => write!(f, "{} extends", name(attempt)),
             Self::Refill { attempt, node } => {

@@ -25,6 +25,7 @@ impl Fencing {
             Step::Pass { node } | Step::Vanish { node } => (None, node),
             Step::Set { attempt, node, .. }
             | Step::Again { attempt, node, .. }
+            | Step::Lie { attempt, node }
             | Step::Confirm { attempt, node }
             | Step::Refill { attempt, node } => (Some(attempt), node),
         };

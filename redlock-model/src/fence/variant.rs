@@ -14,6 +14,7 @@ pub enum Variant {
     NoWriteBack,
     HalfConfirms,
     TokenFollowsLaterAnswers,
+    AnyAnswerVotes,
     OneKeyForTwoAttempts,
     EqualAnswersCount,
     ReacquireRaises,
@@ -54,6 +55,7 @@ const GRANTS: Scope = Scope {
     counters: Counters::UpTo(4),
     extensions: Extensions::None,
     forgets: false,
+    lies: false,
 };
 
 /// The same with extensions.
@@ -65,7 +67,9 @@ const fn broken(variant: Variant, does: &'static str, violates: Property, scope:
 
 /// Every broken variant.
 pub const CATALOGUE: &[Broken] = {
-    use Property::{Increasing, NoExtensionOnceReturned, NoHopelessExtension, NoLateExtension, Unique};
+    use Property::{
+        Bounded, Increasing, NoExtensionOnceReturned, NoHopelessExtension, NoLateExtension, Unique,
+    };
     #[allow(clippy::enum_glob_use)] // every variant is in the list
     use Variant::*;
     &[
@@ -77,6 +81,12 @@ pub const CATALOGUE: &[Broken] = {
             "the first quorum of answers is agreed, and the token is the highest of all that come",
             Unique,
             GRANTS,
+        ),
+        broken(
+            AnyAnswerVotes,
+            "the token is the greatest of all answers, whatever they are, and nodes take any token",
+            Bounded,
+            Scope { lies: true, ..GRANTS },
         ),
         broken(OneKeyForTwoAttempts, "two attempts share a lock token", Unique, GRANTS),
         broken(WriteBackToAny, "a confirm does not ask whose key it is, but F <= m", Unique, GRANTS),

@@ -17,7 +17,14 @@ const RUNS: u64 = 20_000;
 
 fn fencing(nodes: usize) -> Fencing {
     let extensions = Extensions::Any;
-    Fencing::new(Scope { nodes, attempts: 4, counters: Counters::UpTo(14), extensions, forgets: false })
+    Fencing::new(Scope {
+        nodes,
+        attempts: 4,
+        counters: Counters::UpTo(14),
+        extensions,
+        forgets: false,
+        lies: false,
+    })
 }
 
 fn every_run_is_one_of_the_model(nodes: usize) {

@@ -31,6 +31,10 @@ const REFILL_SETS: &str = "refill_fenced sets what is absent to the token";
 const REFILL_COUNTS: &str = "refill_fenced makes the counters of all resources fence";
 const REFILL_REFUSES: &str = "refill_fenced refuses what holds another token";
 
+const FAR: &str =
+    "a token to be written that is too far ahead of the node's clock is an error of the kind Rejected";
+const FAR_CHANGES: &str = "where a token is too far ahead of the node's clock, nothing is changed";
+
 /// The steps of the time that counters may go to.
 const GRANULE: u64 = 1 << 22;
 
@@ -413,24 +417,28 @@ pub(crate) async fn a_superseded_refill_changes_nothing(stage: &Stage) {
     superseded(refill(stage, "a", "alice", hour(), mine - 1).await, mine);
 }
 
-pub(crate) async fn counters_end_with_an_error(stage: &Stage) {
+pub(crate) async fn a_token_far_ahead_of_the_clock_is_an_error(stage: &Stage) {
     if cannot_fence(stage) {
         return;
     }
-    take(stage, "a", "alice").await;
-    granted(confirm(stage, "a", "alice", hour(), FencingToken::MAX.as_u64()).await, CONFIRM_GRANTED);
-    let max = FencingToken::MAX.as_u64();
-    holds_true(take(stage, "a", "alice").await == max, AGAIN);
-    leave(stage, "a", "alice").await;
-    for resources in [vec!["a"], vec!["b", "a"]] {
-        let answer = stage.node.acquire_fenced(&claim(resources, "bob"), hour()).await;
-        holds_true(answer.is_err(), "at the end of all numbers acquire_fenced is an error");
+    let ((answers, before, after), armed) = stage
+        .in_time(async |resource, ttl| {
+            let (node, far) = (&stage.node, FencingToken::MAX);
+            let before = counted(&acquire(stage, resource, "alice", ttl).await);
+            let confirmed = node.confirm(&claim(resource, "alice"), hour(), far).await;
+            let refilled = node.refill_fenced(&claim([resource, "free"], "alice"), hour(), far).await;
+            let after = counted(&acquire(stage, resource, "alice", ttl).await);
+            ([confirmed, refilled], before, after)
+        })
+        .await;
+    for answer in answers {
+        holds_true(answer.is_err_and(|error| error.kind() == NodeErrorKind::Rejected), FAR);
     }
-    for resource in ["a", "b"] {
-        holds_true(stage.is_free(resource).await, "at the end of all numbers nothing is changed");
-    }
-    let first = take_and_leave(stage, "b").await;
-    holds_true(first == 1 || first % GRANULE == 0, "at the end of all numbers nothing is changed");
+    holds_true(before == after, FAR_CHANGES);
+    holds_true(stage.is_free("free").await, FAR_CHANGES);
+    let first = take_and_leave(stage, "free").await;
+    holds_true(first == 1 || first % GRANULE == 0, FAR_CHANGES);
+    stage.expires(&armed, FAR_CHANGES).await;
 }
 
 pub(crate) async fn one_of_many_fenced_claims_at_once_counts(stage: &Stage) {

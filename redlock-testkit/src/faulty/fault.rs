@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use redlock_core::NodeError;
+use redlock_core::{FencingToken, NodeError};
 
 /// An operation of a [`LockNode`](redlock_core::LockNode).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -51,6 +51,7 @@ pub(super) enum Effect {
     DropRequest,
     LoseReply,
     Disconnect,
+    Miscount(FencingToken),
 }
 
 impl Fault {
@@ -113,6 +114,12 @@ impl Fault {
     /// is unknown.
     pub fn disconnect() -> Self {
         Self::new(Effect::Disconnect)
+    }
+
+    /// The request is carried out, and a grant of a fenced lock is answered with this counter, whatever the node's own is: a
+    /// server whose clock is wrong, or that lies.
+    pub fn miscount(counter: FencingToken) -> Self {
+        Self::new(Effect::Miscount(counter))
     }
 
     /// Only to requests of this operation.

@@ -1,14 +1,14 @@
 //! The counters of one node, from which fencing tokens come: pure, on values and the time handed in.
 //!
 //! A counter outlives the locks on its resource: it is forgotten a day after its last use, and the time that a counter
-//! begins with is beyond it by then.
+//! begins with is beyond it by then. A number for which that would not be so is rejected.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use redlock_core::{FencingToken, Instant, NodeError, Resource, Ttl};
 
-/// How long a counter is kept after the lock that used it last has expired.
+/// How long a counter is kept after the lock that used it last has expired, and how far it may be ahead of the clock.
 const RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
 
 #[derive(Default)]
@@ -33,8 +33,34 @@ impl Counters {
     /// What the counters become when the node grants all the resources.
     pub(crate) fn next(&self, resources: &[Resource], now: Instant) -> Result<FencingToken, NodeError> {
         let time = if self.timeless { Duration::ZERO } else { now.elapsed_since_origin() };
-        FencingToken::next(self.greatest(resources, now).0, time)
-            .ok_or_else(|| NodeError::rejected("the fencing tokens have come to their end"))
+        let next = FencingToken::next(self.greatest(resources, now).0, time);
+        self.check(resources, next.unwrap_or(FencingToken::MAX), now)?;
+        next.ok_or_else(|| NodeError::rejected("the fencing counter has reached its maximum, 2^53 - 1"))
+    }
+
+    /// Fails if a number, or a counter of the resources, is too far ahead of the clock.
+    pub(crate) fn check(
+        &self,
+        resources: &[Resource],
+        number: FencingToken,
+        now: Instant,
+    ) -> Result<(), NodeError> {
+        let time = now.elapsed_since_origin();
+        let rejected = |what: &str, number: FencingToken| {
+            let ahead = Duration::from_micros(number.as_u64()).saturating_sub(time).as_secs();
+            let why = "ahead of the server's clock: more than counters are kept";
+            NodeError::rejected(format!("{what} is {ahead}s {why}"))
+        };
+        let far = |number: &FencingToken| !number.is_plausible(time, RETENTION);
+        for resource in resources {
+            if let Some(counter) = self.of(resource, now).filter(far) {
+                return Err(rejected(&format!("the fencing counter of {resource:?}, {counter},"), counter));
+            }
+        }
+        if far(&number) {
+            return Err(rejected(&format!("the fencing token {number}"), number));
+        }
+        Ok(())
     }
 
     pub(crate) fn set(&mut self, resources: &[Resource], number: FencingToken, ttl: Ttl, now: Instant) {

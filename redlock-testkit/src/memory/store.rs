@@ -56,6 +56,7 @@ impl Store {
         let held = resources.iter().all(|resource| self.living(resource, now).is_some());
         if let (Some(counter), true) = self.counters.greatest(resources, now) {
             if held {
+                self.counters.check(resources, counter, now)?;
                 return Ok(Vote::Counted(counter));
             }
         }
@@ -83,6 +84,7 @@ impl Store {
         if let Some(refusal) = self.missing(claim, now)? {
             return Ok(Vote::Refused(refusal));
         }
+        self.counters.check(claim.resources(), fence, now)?;
         if let Some(newer) = self.newer(claim, fence, now) {
             return Ok(Vote::Superseded(newer));
         }
@@ -101,6 +103,7 @@ impl Store {
         if let Some(refusal) = self.refusal(claim, now)? {
             return Ok(Vote::Refused(refusal));
         }
+        self.counters.check(claim.resources(), fence, now)?;
         if let Some(newer) = self.newer(claim, fence, now) {
             return Ok(Vote::Superseded(newer));
         }

@@ -35,8 +35,6 @@ enum Flaw {
     CountsEachByItself,
     OneCounterForAll,
     CountersAreTrimmed,
-    WrapsAround,
-    EndTakes,
     ChecksThenCounts,
     // others
     ReleaseForgets,
@@ -59,6 +57,9 @@ enum Flaw {
     SupersededIsRefused,
     SupersededLengthens,
     SupersededRaises,
+    ConfirmTakesAnyToken,
+    FarConfirmRaises,
+    FarConfirmLengthens,
     // refill
     RefillSetsNothing,
     RefillRaisesNothing,
@@ -68,6 +69,9 @@ enum Flaw {
     RefillTakesWhatItCan,
     RefillIgnoresCounters,
     RefillSupersededSets,
+    RefillTakesAnyToken,
+    FarRefillSets,
+    FarRefillCounts,
     // capabilities
     FencingIsASecret,
     FencingIsClaimed,
@@ -91,8 +95,6 @@ const CAUGHT: &[(Flaw, &str, &str)] = &[
     (CountsEachByItself, "several_resources_count_beyond_the_greatest", "the next of the greatest"),
     (OneCounterForAll, "every_resource_has_a_counter_of_its_own", "a counter of its own"),
     (CountersAreTrimmed, "every_resource_has_a_counter_of_its_own", "a counter of its own"),
-    (WrapsAround, "counters_end_with_an_error", "is an error"),
-    (EndTakes, "counters_end_with_an_error", "nothing is changed"),
     (ChecksThenCounts, "one_of_many_fenced_claims_at_once_counts", "atomic on its node"),
     (ReleaseForgets, "a_counter_outlives_its_lock", "release leaves the counters alone"),
     (CountersExpire, "a_counter_outlives_its_lock", "kept when its lock expires"),
@@ -113,6 +115,9 @@ const CAUGHT: &[(Flaw, &str, &str)] = &[
     (SupersededIsRefused, "a_superseded_confirm_changes_nothing", "the answer is Superseded"),
     (SupersededLengthens, "a_superseded_confirm_changes_nothing", "still held"),
     (SupersededRaises, "a_superseded_confirm_changes_nothing", "superseded changes nothing"),
+    (ConfirmTakesAnyToken, "a_token_far_ahead_of_the_clock_is_an_error", "of the kind Rejected"),
+    (FarConfirmRaises, "a_token_far_ahead_of_the_clock_is_an_error", "nothing is changed"),
+    (FarConfirmLengthens, "a_token_far_ahead_of_the_clock_is_an_error", "still held"),
     (RefillSetsNothing, "refill_takes_what_is_absent_and_raises_the_counters", "sets what is absent"),
     (RefillRaisesNothing, "refill_takes_what_is_absent_and_raises_the_counters", "of all resources fence"),
     (RefillCounts, "refill_takes_what_is_absent_and_raises_the_counters", "of all resources fence"),
@@ -121,6 +126,9 @@ const CAUGHT: &[(Flaw, &str, &str)] = &[
     (RefillTakesWhatItCan, "refill_refuses_what_is_anothers", "changes nothing"),
     (RefillIgnoresCounters, "a_superseded_refill_changes_nothing", "the answer is Superseded"),
     (RefillSupersededSets, "a_superseded_refill_changes_nothing", "superseded changes nothing"),
+    (RefillTakesAnyToken, "a_token_far_ahead_of_the_clock_is_an_error", "of the kind Rejected"),
+    (FarRefillSets, "a_token_far_ahead_of_the_clock_is_an_error", "nothing is changed"),
+    (FarRefillCounts, "a_token_far_ahead_of_the_clock_is_an_error", "nothing is changed"),
     (FencingIsASecret, "capabilities_tell_whether_fencing_answers", "says so in its capabilities"),
     (FencingIsClaimed, "capabilities_tell_whether_fencing_answers", "says so in its capabilities"),
 ];
@@ -294,6 +302,11 @@ fn no() -> Vote {
     Vote::Refused(Refusal::default())
 }
 
+/// Whether a token is too far ahead of the clock.
+fn is_far(fence: FencingToken) -> bool {
+    !fence.is_plausible(boot_time().elapsed_since_origin(), Capabilities::default().fence_retention)
+}
+
 fn token(number: u64) -> FencingToken {
     FencingToken::new(number).unwrap_or(FencingToken::MAX)
 }
@@ -399,12 +412,6 @@ impl LockNode for Node {
             _ => counter + 1,
         };
         let next = if counts { next } else { counter };
-        if next > FencingToken::MAX.as_u64() && self.flaw != WrapsAround {
-            if self.flaw == EndTakes {
-                set(&mut state.plain, &absent, claim, ttl.as_duration());
-            }
-            return Err(NodeError::rejected("the end"));
-        }
         let ttl = if self.flaw == AcquireNeverExpires { LONG } else { ttl.as_duration() };
         if self.flaw != AcquireOnlyCounts {
             set(state.held(self.apart(true)), &absent, claim, ttl);
@@ -448,6 +455,14 @@ impl LockNode for Node {
                 }
                 return Ok(no());
             }
+        }
+        if is_far(fence) && self.flaw != ConfirmTakesAnyToken {
+            match self.flaw {
+                FarConfirmRaises => self.count_to(&mut state, resources, counter + 1),
+                FarConfirmLengthens => set(held, resources, claim, ttl.as_duration()),
+                _ => {}
+            }
+            return Err(NodeError::rejected("too far ahead"));
         }
         if superseded {
             match self.flaw {
@@ -497,6 +512,14 @@ impl LockNode for Node {
                 return Ok(no());
             }
         };
+        if is_far(fence) && self.flaw != RefillTakesAnyToken {
+            match self.flaw {
+                FarRefillSets => set(held, &absent, claim, ttl.as_duration()),
+                FarRefillCounts => self.count_to(&mut state, resources, counter + 1),
+                _ => {}
+            }
+            return Err(NodeError::rejected("too far ahead"));
+        }
         if counter > fence.as_u64() && self.flaw != RefillIgnoresCounters {
             if self.flaw == RefillSupersededSets {
                 set(held, &absent, claim, ttl.as_duration());

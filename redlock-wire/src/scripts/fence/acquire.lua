@@ -1,11 +1,13 @@
 -- Sets every key to the token, or none of them, and counts where it has set any. Answers the counter, as text.
-if #absent > 0 or uncounted then
-    local time = redis.pcall('TIME')
-    if time.err then return redis.error_reply('NOPERM fenced locks need the permission to run TIME') end
-    local micros = time[1] * 1000000 + time[2]
-    counter = math.max(counter + 1, micros - micros % 4194304)
-    if counter >= 2^53 then return redis.error_reply('ERR the fencing tokens have come to their end') end
+local raises = #absent > 0 or uncounted
+local number = counter
+if raises then number = math.max(counter + 1, coarse(now)) end
+local refused = too_far_ahead(math.min(number, 2^53 - 1))
+if refused then return refused end
+if number >= 2^53 then return redis.error_reply('ERR the fencing counter has reached its maximum, 2^53 - 1') end
+number = string.format('%.0f', number)
+if raises then
     fill()
-    count_to(string.format('%.0f', counter))
+    count_to(number)
 end
-return string.format('%.0f', counter)
+return number

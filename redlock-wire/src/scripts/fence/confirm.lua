@@ -1,6 +1,8 @@
 -- Where all keys hold the token and no counter is greater than the fencing token: makes every TTL at least the given one,
 -- and every counter the fencing token. Answers 1: counts; 0: a key is gone; the greater counter, as text: superseded.
 if #absent > 0 then return 0 end
+local refused = too_far_ahead(math.max(counter, ARGV[4]))
+if refused then return refused end
 if counter > tonumber(ARGV[4]) then return string.format('%.0f', counter) end
 for _, key in ipairs(short) do redis.call('PEXPIRE', key, ARGV[2]) end
 count_to(ARGV[4])

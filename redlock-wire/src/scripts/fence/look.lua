@@ -1,10 +1,11 @@
 -- What all scripts about fenced locks begin with: they look at everything before they write anything.
--- KEYS: the resources, then the counter of each. ARGV: the token, the TTL in milliseconds, how long counters are kept, and
--- to all but the acquire the fencing token.
+-- KEYS: the resources, then the counter of each. ARGV: the token, the TTL in milliseconds, for how many milliseconds more
+-- counters are kept, and to all but the acquire the fencing token.
 -- Answer, instead of what the script says: {0, token, PTTL}: held by another; {-1, position}: another type;
--- {-2, position}: a counter that is no counter.
+-- {-2, position}: a counter that is no counter; {-3, position, number, seconds}: a number that is so many seconds ahead of
+-- the clock, which the counter at the position has; position 0: no counter has it, it was about to be written.
 local count = #KEYS / 2
-local absent, short, counts, counter, uncounted = {}, {}, {}, 0, false
+local absent, short, counts, counter, greatest, uncounted = {}, {}, {}, 0, 0, false
 for position = 1, count do
     local held = redis.pcall('GET', KEYS[position])
     if not held then
@@ -18,6 +19,10 @@ for position = 1, count do
         if left >= 0 and left < tonumber(ARGV[2]) then short[#short + 1] = KEYS[position] end
     end
 end
+local time = redis.pcall('TIME')
+if time.err then return redis.error_reply('NOPERM fenced locks need the permission to run TIME') end
+local now = time[1] * 1000000 + time[2]
+local function coarse(micros) return micros - micros % 4194304 end
 for position = 1, count do
     local kept = redis.pcall('GET', KEYS[count + position])
     if not kept then
@@ -29,18 +34,27 @@ for position = 1, count do
         local number = string.find(kept, '^%d+$') and tonumber(kept)
         if not number or number >= 2^53 then return {-2, position} end
         counts[position] = kept
-        if number > counter then counter = number end
+        if number > counter then counter, greatest = number, position end
     end
+end
+-- A counter must not expire before the time that the next one begins with is above it. So a number from this limit on is
+-- an error, whether it is stored already or about to be written. The limit only grows.
+local limit = coarse(now + ARGV[3] * 1000)
+local function too_far_ahead(number)
+    if number < limit then return nil end
+    if counter >= limit then number = counter else greatest = 0 end
+    return {-3, greatest, string.format('%.0f', number), math.floor((number - now) / 1000000)}
 end
 local function fill()
     for _, key in ipairs(absent) do redis.call('SET', key, ARGV[1], 'PX', ARGV[2]) end
 end
 -- A counter that is at the number already only lives on: that takes no memory, which the server may have run out of.
 local function count_to(number)
+    local kept = string.format('%.0f', ARGV[2] + ARGV[3])
     for position = 1, count do
-        if counts[position] == number then redis.call('PEXPIRE', KEYS[count + position], ARGV[3]) end
+        if counts[position] == number then redis.call('PEXPIRE', KEYS[count + position], kept) end
     end
     for position = 1, count do
-        if counts[position] ~= number then redis.call('SET', KEYS[count + position], number, 'PX', ARGV[3]) end
+        if counts[position] ~= number then redis.call('SET', KEYS[count + position], number, 'PX', kept) end
     end
 end
