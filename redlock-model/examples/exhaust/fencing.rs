@@ -36,7 +36,6 @@ const SCOPES: &[Scope] = &[
     lying(up_to(6, scope(3, 2, Extensions::Behind))),
     lying(up_to(4, scope(3, 2, Extensions::Any))),
     lying(up_to(4, scope(3, 3, Extensions::Behind))),
-    lying(up_to(3, scope(5, 2, Extensions::None))),
 ];
 
 /// Where the harmless rules are explored.
