@@ -24,6 +24,7 @@ mod options;
 mod outbox;
 mod push;
 mod reply;
+mod scanner;
 mod script;
 mod slot;
 mod supervisor;
@@ -36,3 +37,4 @@ pub use crate::connection::{Command, Connection, Connector, Failure, Reply, Sent
 pub use crate::node::Node;
 pub use crate::options::Options;
 pub use crate::push::Hub;
+pub use crate::scanner::{MAX_REPLY_BYTES, MAX_REPLY_DEPTH, Scanner, Violation};
