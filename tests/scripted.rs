@@ -14,11 +14,26 @@ pub enum Answer {
     Nothing,
     /// Closes the connection.
     HangUp,
+    /// Sends the first bytes, and then the others again and again, without end: [`FLOOD`] bytes at least.
+    Flood(&'static str, &'static str),
+}
+
+/// No client reads so many bytes that are no complete reply.
+pub const FLOOD: usize = 64 << 20;
+
+/// How floods have ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Floods {
+    /// The client closed the connection.
+    pub stopped: usize,
+    /// The client read all of it.
+    pub swallowed: usize,
 }
 
 pub struct Scripted {
     port: u16,
     seen: Arc<Mutex<Vec<String>>>,
+    floods: Arc<Mutex<Floods>>,
 }
 
 impl Scripted {
@@ -27,10 +42,12 @@ impl Scripted {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let (script, seen) = (Arc::new(script), Arc::new(Mutex::new(Vec::new())));
-        let scripted = Self { port, seen: Arc::clone(&seen) };
+        let floods = Arc::new(Mutex::new(Floods::default()));
+        let scripted = Self { port, seen: Arc::clone(&seen), floods: Arc::clone(&floods) };
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(serve(stream, Arc::clone(&script), Arc::clone(&seen)));
+                let (script, seen) = (Arc::clone(&script), Arc::clone(&seen));
+                tokio::spawn(serve(stream, script, seen, Arc::clone(&floods)));
             }
         });
         scripted
@@ -44,6 +61,11 @@ impl Scripted {
     /// The commands so far, of all connections, that begin with `start`.
     pub fn seen(&self, start: &str) -> usize {
         self.seen.lock().unwrap().iter().filter(|command| command.starts_with(start)).count()
+    }
+
+    /// How the floods so far have ended.
+    pub fn floods(&self) -> Floods {
+        *self.floods.lock().unwrap()
     }
 }
 
@@ -62,6 +84,7 @@ async fn serve(
     stream: TcpStream,
     script: Arc<impl Fn(&str) -> Answer>,
     seen: Arc<Mutex<Vec<String>>>,
+    floods: Arc<Mutex<Floods>>,
 ) -> Option<()> {
     let mut stream = BufReader::new(stream);
     loop {
@@ -71,8 +94,23 @@ async fn serve(
             Answer::Say(reply) => stream.write_all(reply.as_bytes()).await.ok()?,
             Answer::Nothing => {}
             Answer::HangUp => return None,
+            Answer::Flood(first, rest) => {
+                let swallowed = flood(&mut stream, first, rest).await.is_ok();
+                let mut floods = floods.lock().unwrap();
+                *(if swallowed { &mut floods.swallowed } else { &mut floods.stopped }) += 1;
+                return None;
+            }
         }
     }
+}
+
+async fn flood(stream: &mut BufReader<TcpStream>, first: &str, rest: &str) -> std::io::Result<()> {
+    let rest = rest.repeat(1 << 13);
+    stream.write_all(first.as_bytes()).await?;
+    for _ in 0..FLOOD.div_ceil(rest.len()) {
+        stream.write_all(rest.as_bytes()).await?;
+    }
+    Ok(())
 }
 
 /// A command in either form: an array of strings, or a line.

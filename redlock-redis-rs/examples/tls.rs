@@ -1,13 +1,13 @@
 //! TLS: `tls CA-FILE rediss://HOST:PORT,...`
 //!
-//! `rediss://` alone checks the servers' certificates against the system's authorities. An authority of one's own comes
-//! with a configuration of the client, and so would a certificate of the client's.
+//! A `rediss://` URL alone checks the servers' certificates against the system's authorities. A private authority is given
+//! beside the URL, and so is a certificate for the client.
 #![allow(clippy::print_stdout)] // an example shows what it does
 
 use std::error::Error;
 use std::time::Duration;
 
-use redis::{Client, TlsCertificates};
+use redis::TlsCertificates;
 
 const TTL: Duration = Duration::from_secs(5);
 
@@ -19,7 +19,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let mut servers = Vec::new();
     for url in urls.split(',') {
         let certificates = TlsCertificates { client_tls: None, root_cert: root_cert.clone() };
-        servers.push(Client::build_with_tls(url, certificates)?);
+        servers.push((url, certificates));
     }
     let redlock = redlock_redis_rs::builder(servers)?.build()?;
     let guard = redlock.lock("a", TTL).await?;

@@ -3,12 +3,14 @@
 //! Whichever it is, it ends as a configuration for the client and as the label that the same server has in every other
 //! form: the endpoint's, without login and database.
 
+#[cfg(any(feature = "tls-rustls", feature = "tls-native-tls"))]
+use redis::TlsCertificates;
 use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo};
 use redlock_core::Error;
 use redlock_wire::{Address, Endpoint};
 
 use crate::connection::Connector;
-use crate::tls;
+use crate::tls::Tls;
 
 /// What names one server: a URL as [`Address::parse`] takes it, an [`Address`], or a [`ConnectionInfo`] or a [`Client`] of
 /// the redis client.
@@ -51,22 +53,41 @@ impl IntoConnector for ConnectionInfo {
     fn into_connector(self) -> Result<Connector, Error> {
         let endpoint = match self.addr() {
             ConnectionAddr::Tcp(host, port) => Endpoint::Tcp { host: bare(host), port: *port, tls: false },
-            ConnectionAddr::TcpTls { host, port, .. } => {
+            ConnectionAddr::TcpTls { host, port, tls_params: None, insecure: false } => {
                 Endpoint::Tcp { host: bare(host), port: *port, tls: true }
+            }
+            // The client keeps them to itself, and would connect where nobody looks at what the server sends.
+            ConnectionAddr::TcpTls { .. } => {
+                let certificates = "certificates are given beside the address, as (address, TlsCertificates), and the \
+                                    server's is always checked";
+                return Err(Error::invalid(format!("{}: {certificates}", self.addr())));
             }
             // By components, so that `//` and `/./` make no difference.
             ConnectionAddr::Unix(path) => Endpoint::Unix { path: path.components().collect() },
             other => return Err(Error::invalid(format!("{other}: neither TCP nor a Unix socket"))),
         };
         let label = endpoint.label()?;
-        let info = match endpoint {
-            Endpoint::Tcp { tls: true, .. } => tls::secured(self, &endpoint)?,
+        let tls = match endpoint {
+            Endpoint::Tcp { tls: true, .. } => Some(Tls::of_the_system(&endpoint)?),
             Endpoint::Unix { .. } if !cfg!(unix) => {
                 return Err(Error::invalid(format!("{endpoint}: this system has no Unix sockets")));
             }
-            _ => self,
+            _ => None,
         };
-        Ok(Connector::new(info, label))
+        Ok(Connector::new(self, tls, label))
+    }
+}
+
+/// An address with TLS, an authority of its own or a certificate for the client.
+#[cfg(any(feature = "tls-rustls", feature = "tls-native-tls"))]
+impl<A: AsRef<str>> IntoConnector for (A, TlsCertificates) {
+    fn into_connector(self) -> Result<Connector, Error> {
+        let address = Address::parse(self.0.as_ref())?;
+        if !matches!(address.endpoint(), Endpoint::Tcp { tls: true, .. }) {
+            return Err(Error::invalid(format!("{address}: certificates are for rediss://")));
+        }
+        let tls = Tls::with(&self.1, address.endpoint())?;
+        Ok(address.into_connector()?.secured(tls))
     }
 }
 

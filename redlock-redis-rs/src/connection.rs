@@ -11,18 +11,17 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use event_listener::Event;
 use redis::aio::{MultiplexedConnection, SendError};
-use redis::{
-    AsyncConnectionConfig, Client, Cmd, ConnectionInfo, Pipeline, ProtocolVersion, PushInfo, RedisError,
-};
+use redis::{AsyncConnectionConfig, Cmd, ConnectionInfo, Pipeline, ProtocolVersion, PushInfo, RedisError};
 use redlock_wire::{Command, Failure, Hub, Last, Reply};
 use tokio::task::unconstrained;
 
 use crate::command::{last, pack};
-use crate::{push, reply};
+use crate::net::{self, Task};
+use crate::tls::Tls;
+use crate::{push, reply, socket};
 
 /// So many commands may wait for the driver task. The client's 50 costs a fifth of the throughput at a thousand tasks.
 const BUFFER: usize = 1024;
@@ -31,12 +30,19 @@ const BUFFER: usize = 1024;
 #[derive(Clone)]
 pub struct Connector {
     info: ConnectionInfo,
+    tls: Option<Tls>,
     label: String,
 }
 
 impl Connector {
-    pub(crate) fn new(info: ConnectionInfo, label: String) -> Self {
-        Self { info, label }
+    pub(crate) fn new(info: ConnectionInfo, tls: Option<Tls>, label: String) -> Self {
+        Self { info, tls, label }
+    }
+
+    /// The same server, with TLS of the application's.
+    #[cfg(any(feature = "tls-rustls", feature = "tls-native-tls"))]
+    pub(crate) fn secured(self, tls: Tls) -> Self {
+        Self { tls: Some(tls), ..self }
     }
 
     /// What people know the server by: `10.0.0.1:6379`, or `unix:/run/redis.sock`.
@@ -65,14 +71,10 @@ impl Connector {
                 Ok::<(), SendError>(())
             });
         }
-        // No Nagle: a lock is one small write. No lingering: what a hung server has not read is not for it any more.
-        let tcp = self.info.tcp_settings().clone().set_nodelay(true).set_linger_time(Duration::ZERO);
         let login = self.info.redis_settings().clone().set_protocol(protocol);
-        #[cfg(feature = "tls-rustls")]
-        crate::tls::provide(&self.info);
-        let client = Client::open(self.info.clone().set_tcp_settings(tcp).set_redis_settings(login))?;
-        let client = client.get_multiplexed_async_connection_with_config(&config).await?;
-        Ok(Connection { client, loss, pushes })
+        let socket = socket::open(&self.info, self.tls.as_ref()).await?;
+        let (client, driver) = MultiplexedConnection::new_with_config(&login, socket, config).await?;
+        Ok(Connection { client, loss, pushes, _driver: net::spawn(driver) })
     }
 }
 
@@ -104,6 +106,8 @@ pub struct Connection {
     client: MultiplexedConnection,
     loss: Arc<Loss>,
     pushes: bool,
+    /// The client's task, which owns the socket.
+    _driver: Task,
 }
 
 impl Connection {

@@ -105,11 +105,15 @@ mod command;
 #[cfg(any(feature = "tokio", feature = "smol"))]
 mod connection;
 #[cfg(any(feature = "tokio", feature = "smol"))]
+mod net;
+#[cfg(any(feature = "tokio", feature = "smol"))]
 mod push;
 #[cfg(any(feature = "tokio", feature = "smol"))]
 mod reply;
 #[cfg(any(feature = "tokio", feature = "smol"))]
 mod shared;
+#[cfg(any(feature = "tokio", feature = "smol"))]
+mod socket;
 #[cfg(any(feature = "tokio", feature = "smol"))]
 mod tls;
 

@@ -1,103 +1,137 @@
-//! TLS, by the library that the features choose. The server's certificate is checked against the system's roots.
+//! TLS, by the library that the features choose. Without certificates of the application's own, the server's certificate
+//! is checked against the system's roots.
 
-use redis::ConnectionInfo;
+use std::io;
+
 use redlock_core::Error;
 use redlock_wire::Endpoint;
 
-/// Makes a configuration that asks for TLS ready for it.
-///
-/// The client itself would read the system's roots at every connect, give up over a single unreadable one, and trust nothing
-/// where both TLS features are on.
+use crate::socket::Stream;
+
+#[cfg(any(feature = "tls-rustls", feature = "tls-native-tls"))]
+use redis::TlsCertificates;
+
+/// How to set up TLS with one server.
+#[derive(Clone)]
+pub(crate) struct Tls(Connector);
+
 #[cfg(feature = "tls-rustls")]
-pub(crate) fn secured(info: ConnectionInfo, endpoint: &Endpoint) -> Result<ConnectionInfo, Error> {
-    use redis::{Client, ConnectionAddr, TlsCertificates};
-
-    let ConnectionAddr::TcpTls { tls_params: None, insecure: false, .. } = info.addr() else {
-        return Ok(info); // with roots of its own, or without a check
-    };
-    let invalid = |reason: String| Error::invalid(format!("{endpoint}: no TLS: {reason}"));
-    let root_cert = Some(roots().map_err(invalid)?);
-    let client = Client::build_with_tls(info, TlsCertificates { client_tls: None, root_cert });
-    Ok(client.map_err(|error| invalid(error.to_string()))?.get_connection_info().clone())
-}
-
-/// Makes sure that rustls has a cryptography provider, right before the client connects over TLS.
-///
-/// The client takes the provider of the process and no other: without one it installs the only one that rustls was compiled
-/// with, and panics where there are two. So this installs ring, if the application has installed none by now.
-#[cfg(feature = "tls-rustls")]
-pub(crate) fn provide(info: &ConnectionInfo) {
-    use rustls::crypto::{CryptoProvider, ring};
-
-    let secure = matches!(info.addr(), redis::ConnectionAddr::TcpTls { .. });
-    if secure && CryptoProvider::get_default().is_none() {
-        // Someone else may be quicker: then theirs it is.
-        let _ = ring::default_provider().install_default();
-    }
-}
-
-/// The client has the system's roots from its TLS library.
+type Connector = tokio_rustls::TlsConnector;
 #[cfg(all(feature = "tls-native-tls", not(feature = "tls-rustls")))]
-#[allow(clippy::unnecessary_wraps)] // the other two can fail
-pub(crate) fn secured(info: ConnectionInfo, _endpoint: &Endpoint) -> Result<ConnectionInfo, Error> {
-    Ok(info)
-}
-
-/// Says what is missing.
+type Connector = tokio_native_tls::TlsConnector;
 #[cfg(not(any(feature = "tls-rustls", feature = "tls-native-tls")))]
-pub(crate) fn secured(_info: ConnectionInfo, endpoint: &Endpoint) -> Result<ConnectionInfo, Error> {
-    let missing = "rediss:// needs the feature `tls-rustls` or `tls-native-tls` of redlock-redis-rs";
-    Err(Error::invalid(format!("{endpoint}: {missing}")))
+type Connector = std::convert::Infallible;
+
+#[cfg(any(feature = "tls-rustls", feature = "tls-native-tls"))]
+impl Tls {
+    /// With the system's roots.
+    pub(crate) fn of_the_system(endpoint: &Endpoint) -> Result<Self, Error> {
+        Self::with(&TlsCertificates { client_tls: None, root_cert: None }, endpoint)
+    }
+
+    /// With these certificates; with the system's roots where they have none.
+    pub(crate) fn with(certificates: &TlsCertificates, endpoint: &Endpoint) -> Result<Self, Error> {
+        let connector = connector(certificates);
+        Ok(Self(connector.map_err(|reason| Error::invalid(format!("{endpoint}: no TLS: {reason}")))?))
+    }
 }
 
-/// The system's root certificates that rustls can read, as the client takes them.
+#[cfg(not(any(feature = "tls-rustls", feature = "tls-native-tls")))]
+impl Tls {
+    /// Says what is missing.
+    pub(crate) fn of_the_system(endpoint: &Endpoint) -> Result<Self, Error> {
+        let missing = "rediss:// needs the feature `tls-rustls` or `tls-native-tls` of redlock-redis-rs";
+        Err(Error::invalid(format!("{endpoint}: {missing}")))
+    }
+}
+
+impl Tls {
+    /// Sets up TLS over a socket and checks that the certificate is that of `host`.
+    #[cfg(feature = "tls-rustls")]
+    pub(crate) async fn secure(&self, host: &str, socket: Box<dyn Stream>) -> io::Result<Box<dyn Stream>> {
+        let name = rustls::pki_types::ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
+        Ok(Box::new(self.0.connect(name, socket).await?))
+    }
+
+    /// Sets up TLS over a socket and checks that the certificate is that of `host`.
+    #[cfg(all(feature = "tls-native-tls", not(feature = "tls-rustls")))]
+    pub(crate) async fn secure(&self, host: &str, socket: Box<dyn Stream>) -> io::Result<Box<dyn Stream>> {
+        Ok(Box::new(self.0.connect(host, socket).await.map_err(io::Error::other)?))
+    }
+
+    /// There is none.
+    #[cfg(not(any(feature = "tls-rustls", feature = "tls-native-tls")))]
+    #[allow(clippy::unused_async)] // as the others
+    pub(crate) async fn secure(&self, _: &str, _: Box<dyn Stream>) -> io::Result<Box<dyn Stream>> {
+        match self.0 {}
+    }
+}
+
+/// The cryptography is the application's choice, if it has made one, and otherwise ring. Nothing is set for the process.
 #[cfg(feature = "tls-rustls")]
-fn roots() -> Result<Vec<u8>, String> {
-    let mut readable = rustls::RootCertStore::empty();
-    let mut pem = String::new();
-    for certificate in rustls_native_certs::load_native_certs().certs {
-        if readable.add(certificate.clone()).is_ok() {
-            pem.push_str("-----BEGIN CERTIFICATE-----\n");
-            pem.push_str(&base64(&certificate));
-            pem.push_str("\n-----END CERTIFICATE-----\n");
+fn connector(certificates: &TlsCertificates) -> Result<Connector, String> {
+    use std::sync::Arc;
+
+    use rustls::crypto::{CryptoProvider, ring};
+    use rustls::pki_types::pem::PemObject;
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+    use rustls::{ClientConfig, RootCertStore};
+
+    let in_pem = |pem: &[u8]| {
+        let certificates = CertificateDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>();
+        certificates.map_err(|error| format!("the certificates are no PEM: {error}"))
+    };
+    let mut roots = RootCertStore::empty();
+    match &certificates.root_cert {
+        Some(pem) => {
+            for root in in_pem(pem)? {
+                roots.add(root).map_err(|error| error.to_string())?;
+            }
         }
+        // Whichever are readable: a single broken one is no reason to trust none.
+        None => drop(roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs)),
     }
-    if pem.is_empty() {
-        return Err("the system has no readable root certificate".into());
+    if roots.is_empty() {
+        return Err("there is no readable root certificate".into());
     }
-    Ok(pem.into_bytes())
+    let provider = CryptoProvider::get_default().cloned();
+    let provider = provider.unwrap_or_else(|| Arc::new(ring::default_provider()));
+    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let config = config.map_err(|error| error.to_string())?.with_root_certificates(roots);
+    let config = match &certificates.client_tls {
+        Some(client) => {
+            let key = PrivateKeyDer::from_pem_slice(&client.client_key);
+            let key = key.map_err(|_| "the client's key is no PEM")?; // without what is in it
+            let chain = in_pem(&client.client_cert)?;
+            config.with_client_auth_cert(chain, key).map_err(|error| error.to_string())?
+        }
+        None => config.with_no_client_auth(),
+    };
+    Ok(Arc::new(config).into())
 }
 
-#[cfg(feature = "tls-rustls")]
-fn base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let byte = |index| u32::from(chunk.get(index).copied().unwrap_or(0));
-        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
-        for (digit, shift) in [18, 12, 6, 0].into_iter().enumerate() {
-            let letter = char::from(DIGITS[(bits >> shift & 63) as usize]);
-            text.push(if digit <= chunk.len() { letter } else { '=' });
+#[cfg(all(feature = "tls-native-tls", not(feature = "tls-rustls")))]
+fn connector(certificates: &TlsCertificates) -> Result<Connector, String> {
+    use tokio_native_tls::native_tls::{Certificate, Identity, TlsConnector};
+
+    const END: &str = "-----END CERTIFICATE-----";
+    let mut builder = TlsConnector::builder();
+    if let Some(pem) = &certificates.root_cert {
+        // The library reads one certificate at a time.
+        let pem = std::str::from_utf8(pem).map_err(|error| error.to_string())?;
+        let roots: Vec<_> = pem.split_inclusive(END).filter(|block| block.contains(END)).collect();
+        if roots.is_empty() {
+            return Err("there is no readable root certificate".into());
+        }
+        builder.disable_built_in_roots(true);
+        for root in roots {
+            let root = Certificate::from_pem(root.trim_start().as_bytes());
+            builder.add_root_certificate(root.map_err(|error| error.to_string())?);
         }
     }
-    text
-}
-
-#[cfg(all(test, feature = "tls-rustls"))]
-mod tests {
-    use super::base64;
-
-    #[test]
-    fn base64_as_in_its_rfc() {
-        for (plain, encoded) in [
-            ("", ""),
-            ("f", "Zg=="),
-            ("fo", "Zm8="),
-            ("foo", "Zm9v"),
-            ("foobar", "Zm9vYmFy"),
-            ("\u{ff}", "w78="),
-        ] {
-            assert_eq!(encoded, base64(plain.as_bytes()));
-        }
+    if let Some(client) = &certificates.client_tls {
+        let identity = Identity::from_pkcs8(&client.client_cert, &client.client_key);
+        builder.identity(identity.map_err(|_| "the client's certificate and key are no PEM")?);
     }
+    Ok(builder.build().map_err(|error| error.to_string())?.into())
 }

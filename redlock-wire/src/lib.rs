@@ -28,6 +28,7 @@ mod outbox;
 mod probe;
 mod push;
 mod reply;
+mod scanner;
 mod script;
 mod secret;
 mod slot;
@@ -41,3 +42,4 @@ pub use crate::connection::{Command, Connection, Connector, Failure, Reply, Sent
 pub use crate::node::Node;
 pub use crate::options::Options;
 pub use crate::push::Hub;
+pub use crate::scanner::{MAX_REPLY_BYTES, MAX_REPLY_DEPTH, Scanner, Violation};
