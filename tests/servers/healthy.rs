@@ -71,7 +71,7 @@ async fn close_right_after_a_release_leaves_no_key_and_no_task() {
 async fn nodes_where_nothing_can_be_released_are_not_healthy() {
     let servers = five();
     for (missing, said) in
-        [("-evalsha", "locks cannot be released: NOPERM"), ("-del", "the release failed: ")]
+        [("-evalsha", "locks cannot be released: NOPERM"), ("-get", "the release failed: ")]
     {
         let rights = format!("on >pw ~* +@all {missing}");
         for server in &servers[..3] {
