@@ -8,7 +8,7 @@ use rslock::LockManager;
 use crate::contender::ours::Ours;
 
 /// Longer than any measurement in which locks are released: a key that is left cannot disappear by expiring.
-const TTL: Duration = Duration::from_secs(600);
+pub(super) const TTL: Duration = Duration::from_secs(600);
 
 /// Which library, over which client.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -5,10 +5,9 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 
 use super::Plan;
-use super::client::{Kind, failed};
+use super::client::{Kind, TTL, failed};
 use super::stage::Stage;
 use super::tally::{Attempt, Tally};
-use crate::contender::TTL;
 use crate::lane::Flavor;
 use crate::report::Fact;
 

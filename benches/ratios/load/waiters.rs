@@ -6,10 +6,9 @@ use redlock_testkit::RedisServer;
 use tokio::time::sleep;
 
 use super::Plan;
-use super::client::{Kind, failed};
+use super::client::{Kind, TTL, failed};
 use super::stage::Stage;
 use super::tally::{Attempt, Tally};
-use crate::contender::TTL;
 use crate::lane::Flavor;
 use crate::report::Fact;
 
