@@ -6,7 +6,8 @@
 //!
 //! # Features
 //!
-//! `tokio` and `smol` add `Options::tokio` and `Options::smol`, over core's ready-made runtimes.
+//! `tokio` and `smol` add `Options::tokio` and `Options::smol`, over core's ready-made runtimes. `fuzzing` is for the fuzz
+//! targets of this repository and is no public interface.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -18,6 +19,9 @@ mod connection;
 #[cfg(test)]
 mod fake;
 mod fence;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod handshake;
 mod node;
 mod options;
