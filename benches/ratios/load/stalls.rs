@@ -63,12 +63,13 @@ async fn releases(stage: &Stage, count: usize, threads: usize) -> Tally {
     for first in (0..count).step_by(AT_ONCE) {
         let requests = (first..count.min(first + AT_ONCE))
             .map(|number| redlock.lock(format!("stalled-{number}"), TTL).into_future());
-        guards.extend(join_all(requests).await.into_iter().map(|guard| guard.expect("the name is free")));
+        guards.extend(join_all(requests).await.into_iter().flatten());
     }
     let start = Instant::now();
     let mut tasks = Vec::with_capacity(count);
+    let batch = guards.len().div_ceil(STALLS);
     for _ in 0..STALLS {
-        for guard in guards.drain(..guards.len().min(count / STALLS)) {
+        for guard in guards.drain(..guards.len().min(batch)) {
             let release =
                 async { guard.release().await.map(drop).map_err(|error| failed("release", &error)) };
             let start = Instant::now();
