@@ -143,7 +143,7 @@ impl<C: Contender> Lane for Track<C> {
     }
 }
 
-fn percentiles(mut times: Vec<Duration>) -> Percentiles {
+pub(crate) fn percentiles(mut times: Vec<Duration>) -> Percentiles {
     times.sort_unstable();
     let at = |percent: usize| times[(times.len() - 1) * percent / 100].as_secs_f64() * 1e6;
     Percentiles { p50: at(50), p99: at(99) }

@@ -1,4 +1,4 @@
-//! How fast it is, as ratios, and how long who waits has to wait: `scripts/bench` runs this.
+//! How fast it is, as ratios, how long who waits has to wait, and what happens under load: `scripts/bench` runs this.
 //!
 //! Starts its own servers, measures everything in interleaved rounds, prints one table, and writes it with a chart into
 //! `docs/performance`. `--quick` measures less and writes nothing; as a test (without `--bench`) it only shows that it
@@ -10,6 +10,7 @@ mod chart;
 mod contender;
 mod groups;
 mod lane;
+mod load;
 mod machine;
 mod report;
 mod round;
@@ -51,7 +52,11 @@ fn main() -> Result<(), Box<dyn Error>> {
             fs::write(folder()?.join("waiting.md"), format!("{WAITING}\n{machine}{table}"))?;
         }
     }
-    if has("waiting") {
+    if has("load") || !has("--bench") {
+        let folder = writes.then(folder).transpose()?;
+        load::run(&load::Plan::new(effort, &args)?, &machine, folder.as_deref())?;
+    }
+    if has("waiting") || has("load") {
         return Ok(());
     }
     let groups: [(&str, Group); 7] = [

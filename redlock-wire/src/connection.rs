@@ -171,15 +171,29 @@ pub enum Sent {
     Maybe,
 }
 
+/// So many replies of an array are shown.
+const SHOWN: usize = 4;
+
 impl fmt::Debug for Reply {
-    /// Shows the shape and the length of strings only: a reply may be somebody's token.
+    /// Shows the shape and the length of strings only: a reply may be somebody's token. Of an array it shows the first
+    /// replies, since a server may send any number of them.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Nil => f.write_str("nil"),
             Self::Int(number) => write!(f, "{number}"),
             Self::Bytes(bytes) => write!(f, "a string of {} bytes", bytes.len()),
-            Self::Array(replies) => f.debug_list().entries(replies).finish(),
-            Self::Error(message) => write!(f, "error {message:?}"),
+            Self::Array(replies) => {
+                write!(f, "an array of {}", replies.len())?;
+                for (position, reply) in replies.iter().take(SHOWN).enumerate() {
+                    f.write_str(if position == 0 { ": " } else { ", " })?;
+                    match reply {
+                        Self::Array(nested) => write!(f, "an array of {}", nested.len())?,
+                        other => write!(f, "{other:?}")?,
+                    }
+                }
+                f.write_str(if replies.len() > SHOWN { ", ..." } else { "" })
+            }
+            Self::Error(message) => write!(f, "error {:?}", published(message)),
         }
     }
 }

@@ -93,7 +93,7 @@ fn is_forbidden(message: &str) -> bool {
 }
 
 /// Reads the reply to `INFO server`.
-fn described(info: &str, pushes: Result<(), String>) -> Server {
+pub(crate) fn described(info: &str, pushes: Result<(), String>) -> Server {
     let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     let major = field("redis_version").and_then(|version| version.split('.').next()?.parse::<u32>().ok());
     Server { id: field("run_id").map(ServerId::new), set_get: major.is_some_and(|major| major >= 7), pushes }

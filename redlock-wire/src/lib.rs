@@ -6,7 +6,8 @@
 //!
 //! # Features
 //!
-//! `tokio` and `smol` add `Options::tokio` and `Options::smol`, over core's ready-made runtimes.
+//! `tokio` and `smol` add `Options::tokio` and `Options::smol`, over core's ready-made runtimes. `fuzzing` is for the fuzz
+//! targets of this repository and is no public interface.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -20,6 +21,9 @@ mod connection;
 mod fake;
 mod fence;
 mod first;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod handshake;
 mod journal;
 mod node;

@@ -82,7 +82,7 @@ pub(crate) fn verdict(reply: &Reply, claim: &Claim) -> Result<Vote, NodeError> {
                 Ok(Vote::Refused(refusal(holder, *left)))
             }
             [Reply::Int(what @ (-1 | -2)), Reply::Int(position)] => {
-                let index = usize::try_from(position - 1).ok();
+                let index = position.checked_sub(1).and_then(|index| usize::try_from(index).ok());
                 match index.and_then(|index| claim.resources().get(index)) {
                     Some(resource) if *what == -1 => Err(NodeError::wrong_type(resource)),
                     Some(resource) => {
@@ -162,7 +162,8 @@ fn rejected(message: &str) -> NodeError {
 
 /// A reply that no server gives. What it did is anyone's guess.
 fn surprise(reply: &Reply) -> NodeError {
-    NodeError::unknown(format!("the server's reply makes no sense: {reply:?}"))
+    let reply = published(&format!("{reply:?}"));
+    NodeError::unknown(format!("the server's reply makes no sense: {reply}"))
 }
 
 /// As much of a message as is fit for reports and logs: one line, not too long, without arguments of commands, and with
@@ -245,12 +246,23 @@ mod tests {
         let wrong = outcome(Reply::Array(vec![Reply::Int(-1), Reply::Int(2)])).unwrap_err();
         assert_eq!(NodeErrorKind::WrongType, wrong.kind());
         assert!(wrong.to_string().contains("\"b\""), "{wrong}");
-        for odd in [3, 0, -7, i64::MIN + 1] {
+        for odd in [3, 0, -7, i64::MIN] {
             let odd = Reply::Array(vec![Reply::Int(-1), Reply::Int(odd)]);
             assert_eq!(Err(NodeErrorKind::Unknown), kind(outcome(odd)));
         }
         assert_eq!(Err(NodeErrorKind::Unknown), kind(outcome(Reply::Int(-1))));
         assert_eq!(Err(NodeErrorKind::Unknown), kind(outcome(Reply::Nil)));
+    }
+
+    #[test]
+    fn a_reply_that_makes_no_sense_is_cut_in_messages() {
+        let wide = Reply::Array(vec![bytes("hunter2"); 1_000]);
+        let nested = Reply::Array(vec![wide.clone(), error(&"x".repeat(5_000))]);
+        for odd in [wide, nested] {
+            let message = verdict(&odd, &claim()).unwrap_err().to_string();
+            assert!(message.len() < 300, "{} bytes", message.len());
+            assert!(format!("{odd:?}").len() < 1_000);
+        }
     }
 
     #[test]

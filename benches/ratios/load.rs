@@ -1,0 +1,132 @@
+//! Goodput, latency and losses when a process asks for more locks than it can get: `scripts/bench load`.
+//!
+//! Each measurement starts its own servers, runtime and lock. Each has a time limit, so that a collapse shows up as requests
+//! that did not finish and not as a program that hangs.
+
+mod burst;
+mod client;
+mod curve;
+mod kept;
+mod open;
+mod stage;
+mod stalls;
+mod tally;
+mod waiters;
+
+use std::error::Error;
+use std::path::Path;
+
+use self::client::Kind;
+use crate::report::{self, Fact};
+use crate::round::Effort;
+
+/// What to measure, by the command line.
+pub(crate) struct Plan {
+    effort: Effort,
+    /// The only group to run.
+    only: Option<String>,
+    kinds: Vec<Kind>,
+    /// Numbers of locks, instead of those of the group.
+    locks: Option<Vec<usize>>,
+    /// How long a measurement lasts, instead of the time of the group.
+    seconds: Option<f64>,
+}
+
+impl Plan {
+    /// Reads `--only GROUP`, `--client NAME`, `--locks N,N,..` and `--seconds S`.
+    pub(crate) fn new(effort: Effort, args: &[String]) -> Result<Self, Box<dyn Error>> {
+        let value = |flag: &str| {
+            let position = args.iter().position(|arg| arg == flag);
+            position.and_then(|position| args.get(position + 1)).map(String::as_str)
+        };
+        let kinds = match value("--client") {
+            None => Kind::ALL.into(),
+            Some(name) => vec![Kind::named(name).ok_or("--client is redis-rs, fred or rslock")?],
+        };
+        let locks = value("--locks").map(|list| list.split(',').map(str::parse).collect()).transpose()?;
+        let seconds = value("--seconds").map(str::parse).transpose()?;
+        Ok(Self { effort, only: value("--only").map(str::to_owned), kinds, locks, seconds })
+    }
+
+    /// Whether everything is measured as it is published.
+    fn is_complete(&self) -> bool {
+        self.only.is_none()
+            && self.locks.is_none()
+            && self.seconds.is_none()
+            && self.kinds.len() == Kind::ALL.len()
+    }
+
+    fn includes(&self, group: &str) -> bool {
+        self.only.as_deref().is_none_or(|only| only == group)
+    }
+
+    /// The clients that can wait and keep locks alive.
+    fn adapters(&self) -> impl Iterator<Item = Kind> {
+        self.kinds.iter().copied().filter(|kind| *kind != Kind::Rslock)
+    }
+
+    fn locks(&self, full: &[usize], quick: &[usize], smoke: usize) -> Vec<usize> {
+        self.locks.clone().unwrap_or_else(|| self.choose(full.to_vec(), quick.to_vec(), vec![smoke]))
+    }
+
+    fn seconds(&self, full: f64, quick: f64, smoke: f64) -> f64 {
+        self.seconds.unwrap_or_else(|| self.choose(full, quick, smoke))
+    }
+
+    fn choose<T>(&self, full: T, quick: T, smoke: T) -> T {
+        match self.effort.rounds {
+            rounds if rounds >= Effort::FULL.rounds => full,
+            rounds if rounds >= Effort::QUICK.rounds => quick,
+            _ => smoke,
+        }
+    }
+}
+
+/// Measures the groups and prints a table for each. With a folder, and if nothing was left out, writes them there.
+pub(crate) fn run(plan: &Plan, machine: &str, folder: Option<&Path>) -> Result<(), Box<dyn Error>> {
+    let mut text = format!("{INTRODUCTION}\n{machine}\n![]({CHART})\n");
+    let mut print = |facts: &[Fact]| {
+        let table = report::facts(facts);
+        println!("{table}");
+        text.push_str(&table);
+    };
+    if plan.includes("burst") {
+        print(&burst::run(plan));
+    }
+    let mut curves = Vec::new();
+    if plan.includes("open") {
+        curves = open::run(plan);
+        print(&open::facts(&curves));
+    }
+    if plan.includes("waiters") {
+        print(&waiters::run(plan));
+    }
+    if plan.includes("kept") {
+        print(&kept::run(plan));
+    }
+    if plan.includes("stalls") {
+        print(&stalls::run(plan));
+    }
+    if let Some(folder) = folder.filter(|_| plan.is_complete()) {
+        curve::draw(&curves, &folder.join(CHART))?;
+        std::fs::write(folder.join("load.md"), text)?;
+    }
+    Ok(())
+}
+
+const CHART: &str = "load.svg";
+
+const INTRODUCTION: &str = "\
+# Load
+
+Written by `scripts/bench load`. Each measurement has its own five servers, which share the machine with the client, and runs
+on tokio's multi-thread runtime with default settings. All names are different, so no lock is contended unless the
+measurement says so.
+
+- *goodput*: locks that were acquired and released, per second.
+- *capacity*: the goodput of 64 tasks, each of which locks and releases without a pause.
+- *demand*: requests that start per second, whether earlier ones have finished or not, as a multiple of the capacity.
+- *p50*, *p99*: the time from the start of a request to the end of its release, for the requests that succeeded.
+- *keys left*: keys on all five servers after `close()` has returned, or after its time limit of 30 s.
+- *rslock*: with its default settings, which are three attempts.
+";

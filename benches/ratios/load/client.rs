@@ -1,0 +1,98 @@
+//! The libraries that are compared. Unlike the contenders of the other groups they may fail, and report it.
+
+use std::time::Duration;
+
+use redlock_core::Redlock;
+use rslock::LockManager;
+
+use crate::contender::ours::Ours;
+
+/// Longer than any measurement in which locks are released: a key that is left cannot disappear by expiring.
+pub(super) const TTL: Duration = Duration::from_secs(600);
+
+/// Which library, over which client.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    RedisRs,
+    Fred,
+    Rslock,
+}
+
+impl Kind {
+    pub(super) const ALL: [Self; 3] = [Self::RedisRs, Self::Fred, Self::Rslock];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::RedisRs => "redis-rs",
+            Self::Fred => "fred",
+            Self::Rslock => "rslock",
+        }
+    }
+
+    pub(super) fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+
+    pub(super) fn connect(self, urls: &[String]) -> Client {
+        match self {
+            Self::RedisRs => Client::Redlock(Ours::redis_rs(urls).0),
+            Self::Fred => Client::Redlock(Ours::fred(urls).0),
+            Self::Rslock => Client::Rslock(LockManager::new(urls.to_vec())),
+        }
+    }
+}
+
+/// A lock over several servers, with the settings that it has by default.
+#[derive(Clone)]
+pub(super) enum Client {
+    Redlock(Redlock),
+    Rslock(LockManager),
+}
+
+impl Client {
+    /// Locks a name and releases it. The error is what failed, and the kind of the failure.
+    pub(super) async fn cycle(&self, name: String) -> Result<(), String> {
+        match self {
+            Self::Redlock(redlock) => {
+                let guard = redlock.lock(name, TTL).await.map_err(|error| failed("lock", &error))?;
+                guard.release().await.map_err(|error| failed("release", &error))?;
+            }
+            Self::Rslock(manager) => {
+                let lock = manager.lock(name.as_bytes(), TTL).await;
+                let lock = lock.map_err(|error| format!("lock {}", variant(&error)))?;
+                manager.unlock(&lock).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// The lock of this project.
+    ///
+    /// # Panics
+    ///
+    /// For another library.
+    pub(super) fn redlock(&self) -> &Redlock {
+        match self {
+            Self::Redlock(redlock) => redlock,
+            Self::Rslock(_) => panic!("rslock takes no part in this measurement"),
+        }
+    }
+
+    pub(super) async fn close(&self) {
+        match self {
+            Self::Redlock(redlock) => redlock.close().await,
+            // It has no such call, and does nothing in the background.
+            Self::Rslock(_) => {}
+        }
+    }
+}
+
+/// What failed, and the kind of the error.
+pub(super) fn failed(what: &str, error: &redlock_core::Error) -> String {
+    format!("{what} {:?}", error.kind())
+}
+
+/// The name of an enum's variant.
+fn variant(error: &rslock::LockError) -> String {
+    format!("{error:?}").chars().take_while(|letter| letter.is_alphanumeric()).collect()
+}

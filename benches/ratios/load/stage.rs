@@ -1,0 +1,88 @@
+//! Five servers, a runtime and a lock for one measurement, and what the measurement leaves behind.
+
+use std::fmt;
+use std::future::Future;
+use std::time::{Duration, Instant};
+
+use redlock_testkit::RedisServer;
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::{sleep, timeout};
+
+use super::client::{Client, Kind};
+use crate::groups::servers;
+use crate::lane::Flavor;
+
+/// How long `close()` may take.
+const CLOSING: Duration = Duration::from_secs(30);
+
+/// How often the first lock is tried.
+const WARMING: usize = 20;
+
+pub(super) struct Stage {
+    pub(super) servers: Vec<RedisServer>,
+    pub(super) client: Client,
+    pub(super) runtime: Runtime,
+}
+
+impl Stage {
+    /// Starts servers and connects to them.
+    pub(super) fn new(kind: Kind, flavor: Flavor) -> Self {
+        let (servers, urls) = servers(5);
+        let runtime = match flavor {
+            Flavor::CurrentThread => Builder::new_current_thread().enable_all().build(),
+            Flavor::MultiThread => Builder::new_multi_thread().enable_all().build(),
+        };
+        let runtime = runtime.expect("the system has what a runtime needs");
+        let client = runtime.block_on(async {
+            let client = kind.connect(&urls);
+            // Other work on the machine may make the first attempts fail.
+            for _ in 0..WARMING {
+                let done = client.cycle("warm".to_owned()).await;
+                // Also for the servers that the quorum of the lock did not need.
+                sleep(Duration::from_millis(100)).await;
+                if done.is_ok() {
+                    break;
+                }
+            }
+            client
+        });
+        Self { servers, client, runtime }
+    }
+
+    pub(super) fn block_on<F: Future>(&self, work: F) -> F::Output {
+        self.runtime.block_on(work)
+    }
+
+    /// Closes the lock and counts the keys that begin with `prefix`.
+    pub(super) fn end(self, prefix: &str) -> Ending {
+        let Self { servers, client, runtime } = self;
+        let start = Instant::now();
+        let closed = runtime.block_on(async { timeout(CLOSING, client.close()).await.is_ok() });
+        let lasted = start.elapsed();
+        if matches!(client, Client::Rslock(_)) {
+            // Releases that are still on their way: it does not wait for those.
+            runtime.block_on(async { sleep(Duration::from_secs(1)).await });
+        }
+        let of_prefix =
+            |server: &RedisServer| server.keys().iter().filter(|key| key.starts_with(prefix)).count();
+        let keys = servers.iter().map(of_prefix).sum();
+        drop(client);
+        runtime.shutdown_timeout(Duration::from_secs(1));
+        Ending { closed, lasted, keys }
+    }
+}
+
+/// How `close()` went, and what is left on the servers.
+pub(super) struct Ending {
+    closed: bool,
+    lasted: Duration,
+    pub(super) keys: usize,
+}
+
+impl fmt::Display for Ending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.lasted.as_secs_f64();
+        let closed = if self.closed { "closed in" } else { "not closed after" };
+        write!(f, "{closed} {seconds:.1} s, {} keys left", self.keys)
+    }
+}

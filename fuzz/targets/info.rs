@@ -1,0 +1,16 @@
+//! What a server says of itself in its handshake: no panic, and messages that are short.
+//!
+//! The input is the reply to `INFO server`, whatever bytes it has.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use redlock_wire::fuzzing::server;
+
+/// In bytes.
+const LONGEST: usize = 4096;
+
+fuzz_target!(|info: &[u8]| {
+    let text = server(info);
+    assert!(text.len() <= LONGEST, "a description of {} bytes", text.len());
+});
