@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use redlock_core::{BoxFuture, ErrorKind, Instant, KeepAlive, Lease, Loss, Redlock, Runtime, TokioRuntime};
+use redlock_core::{
+    BoxFuture, ErrorKind, Instant, KeepAlive, Lease, Loss, Redlock, RunError, Runtime, TokioRuntime,
+};
 use redlock_testkit::{FakeNode, MemoryNode, Operation, block_on};
 use tokio::runtime::Builder;
 
@@ -126,6 +128,6 @@ fn work_that_finishes_while_the_lock_is_valid_has_finished_in_time() {
         let work = async |_| clock.set(finished);
         let outcome = block_on(redlock.run("a", Duration::from_secs(10), work));
         assert_eq!(in_time, outcome.is_ok(), "at {finished} ms");
-        assert_eq!(in_time, outcome.err().and_then(|error| error.into_output()).is_none());
+        assert_eq!(in_time, outcome.err().and_then(RunError::into_output).is_none());
     }
 }

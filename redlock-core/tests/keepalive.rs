@@ -357,7 +357,9 @@ fn keys_that_a_release_does_not_find_are_a_loss() {
     with_five(async |world| {
         let nodes = world.nodes.clone();
         let work = async move |lease: Lease| {
-            nodes.iter().for_each(|node| node.inner().clear());
+            for node in &nodes {
+                node.inner().clear();
+            }
             lease.is_held()
         };
         let error = world.redlock.run("a", TTL, work).await.unwrap_err();

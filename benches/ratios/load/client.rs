@@ -80,7 +80,7 @@ impl Client {
 
     pub(super) async fn close(&self) {
         match self {
-            Self::Redlock(redlock) => redlock.close().await,
+            Self::Redlock(redlock) => drop(redlock.close().await),
             // It has no such call, and does nothing in the background.
             Self::Rslock(_) => {}
         }

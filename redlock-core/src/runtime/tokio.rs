@@ -64,7 +64,7 @@ impl TokioRuntime {
     /// All runtimes that are created this way share one thread, which starts with the first of them. They work from any
     /// number of tokio runtimes, and from threads without one. Locks are also renewed while the caller's runtime is
     /// blocked, so limit [`KeepAlive::max_hold`](crate::KeepAlive::max_hold) if a caller may hang. Each request wakes
-    /// another thread, which costs tens of microseconds.
+    /// another thread, which adds latency.
     ///
     #[cfg_attr(feature = "tokio", doc = "```")]
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
