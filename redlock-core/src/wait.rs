@@ -178,6 +178,7 @@ mod tests {
         let settings = Settings {
             node_timeout: Duration::ZERO,
             retry_delay: Duration::ZERO,
+            max_concurrent_attempts: 1,
             local_queue: true,
             drift: DriftFactor::new(0.01).unwrap(),
             owner: None,

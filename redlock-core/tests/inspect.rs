@@ -283,7 +283,7 @@ fn a_name_that_a_node_refuses_is_never_sent() {
         for outcome in [
             redlock.lock("own:b", TTL).await.map(drop),
             redlock.try_lock(["a", "own:b"], TTL).await.map(drop),
-            redlock.run("own:b", TTL, async |_| ()).await,
+            redlock.run("own:b", TTL, async |_| ()).await.map_err(Error::from),
             redlock.resume(&detached).await.map(drop),
             redlock.release(&detached).await.map(drop),
             redlock.inspect("own:b").await.map(drop),

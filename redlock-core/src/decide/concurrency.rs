@@ -250,7 +250,11 @@ mod tests {
     #[test]
     fn the_wait_is_expected_by_how_fast_attempts_have_begun() {
         let mut rounds = full();
-        let wait = |rounds: &mut Concurrency<_>| (0..100).for_each(|_| drop(rounds.wait(Class::Attempt, "")));
+        let wait = |rounds: &mut Concurrency<_>| {
+            for _ in 0..100 {
+                rounds.wait(Class::Attempt, "");
+            }
+        };
         wait(&mut rounds);
         assert_eq!(None, rounds.expected_wait(at(0)));
         for _ in 0..50 {
