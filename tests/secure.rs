@@ -1,5 +1,5 @@
 //! A real server that speaks TLS, with a certificate of its own authority.
-#![allow(clippy::unwrap_used)] // a panic is how a test reports
+#![allow(dead_code, clippy::unwrap_used)] // each test uses a part of it; a panic is how a test reports
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -17,6 +17,11 @@ pub(crate) struct Secure {
 
 impl Secure {
     pub(crate) fn start(name: &str) -> Self {
+        Self::asking_for_certificates(name, "no")
+    }
+
+    /// As `--tls-auth-clients` says. The server's own certificate does for a client too.
+    pub(crate) fn asking_for_certificates(name: &str, asks: &str) -> Self {
         let folder = std::env::temp_dir().join(format!(
             "{}-tls-{name}-{}",
             env!("CARGO_PKG_NAME"),
@@ -48,12 +53,17 @@ impl Secure {
         openssl(&folder, &[&new[..], &leaf, &signed].concat());
 
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
-        let listen = ["--tls-port", &port, "--bind", "127.0.0.1", "::1", "--tls-auth-clients", "no"];
+        let listen = ["--tls-port", &port, "--bind", "127.0.0.1", "::1", "--tls-auth-clients", asks];
         let files =
             ["--tls-cert-file", &certificate, "--tls-key-file", &secret, "--tls-ca-cert-file", &authority];
         let args = listen.iter().chain(&files);
         let server = args.fold(RedisServer::builder(), |builder, arg| builder.arg(*arg)).start();
         Self { port, authority: authority.into(), _server: server, folder }
+    }
+
+    /// The contents of a file such as `server.pem` or `server.key`.
+    pub(crate) fn file(&self, name: &str) -> Vec<u8> {
+        std::fs::read(self.folder.join(name)).unwrap()
     }
 
     pub(crate) fn url(&self) -> String {

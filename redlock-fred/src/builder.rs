@@ -66,6 +66,7 @@ pub fn node(address: impl IntoConnector, options: &Options) -> Result<Node, Erro
 /// - the application's time limits, database and login count. The node needs what it has with a connection of its own:
 ///   the [rights](crate#rights), and a reply within the node timeout;
 /// - it is known late that the connection was lost, and that the server is another one: when a request fails;
+/// - nothing bounds what the server sends: nested replies abort the process ([hostile servers](crate#hostile-servers));
 /// - whatever the client's own settings say, a command of the lock goes out once and fails at once while there is no
 ///   connection. Whether the client reconnects is its own affair: without a policy for that, a lost node stays lost.
 ///

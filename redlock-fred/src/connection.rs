@@ -26,6 +26,7 @@ use tokio::task::AbortHandle;
 
 use crate::command::{Packed, last, pack, send};
 use crate::push::Pushes;
+use crate::relay::Relay;
 use crate::reply;
 
 /// So many pushes may wait for the task that passes them on. What is lost of more completes all watches of the connection,
@@ -66,6 +67,7 @@ impl Connector {
             blocking: Blocking::Block,
             ..self.config.clone()
         };
+        let (config, relay) = Relay::open(config).await?;
         let connection = ConnectionConfig {
             connection_timeout: Duration::ZERO, // all zeros stand for "none": the caller bounds the time
             internal_command_timeout: Duration::ZERO,
@@ -86,7 +88,7 @@ impl Connector {
         let mut connected = pin!(client.wait_for_connect());
         // Subscribes: what happened before its first poll would pass unseen.
         let _not_yet = poll_immediate(connected.as_mut()).await;
-        let connection = Connection::over(client.clone(), hub);
+        let connection = Connection::over(client.clone(), relay, hub);
         match select(connected, connection.task.ended.clone()).await {
             Either::Left((connected, _)) => connected.map(|()| connection),
             Either::Right(((), _)) => Err(Error::new_canceled()),
@@ -122,23 +124,29 @@ impl fmt::Debug for Connector {
 pub struct Connection {
     client: Client,
     task: Task,
+    relay: Relay,
     resp3: bool,
     _pushes: Pushes,
 }
 
 impl Connection {
     /// Starts fred's task.
-    fn over(client: Client, hub: &Hub) -> Self {
+    fn over(client: Client, relay: Relay, hub: &Hub) -> Self {
         let pushes = Pushes::of(&client, hub);
         let task = Task::new(client.connect());
-        Self { client, task, resp3: false, _pushes: pushes }
+        Self { client, task, relay, resp3: false, _pushes: pushes }
     }
 
     /// Asks for RESP3, and stays with RESP2 where the server refuses. Whether it has it.
     async fn switch_to_resp3(&self) -> Result<bool, Error> {
+        // Before fred switches, which it does within its task.
+        self.relay.speaks_resp3(true);
         match select(pin!(self.client.hello(RespVersion::RESP3, None, None)), self.task.ended.clone()).await {
             Either::Left((Err(error), _)) if !reply::refuses_resp3(&error) => Err(error),
-            Either::Left((answer, _)) => Ok(answer.is_ok()),
+            Either::Left((answer, _)) => {
+                self.relay.speaks_resp3(answer.is_ok());
+                Ok(answer.is_ok())
+            }
             Either::Right(((), _)) => Err(Error::new_canceled()),
         }
     }

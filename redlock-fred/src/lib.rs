@@ -48,6 +48,19 @@
 //! through hands that you do not trust, authenticate it (a MAC): whoever makes one up can have any key deleted whose value
 //! they know. The keys of [fencing counters](#fencing) can be neither locked nor released.
 //!
+//! # Hostile servers
+//!
+//! fred's decoder has no bounds of its own: a few KB of nested arrays overflow the stack, which aborts the process, and
+//! an endless reply takes memory and CPU time without limit. So on Linux and Android a node puts a relay between fred and the
+//! server, in the same process: it connects (with TLS where the configuration says so), and gives the connection up when
+//! the server sends a reply of more than 1 MiB, or one that is nested more than 8 deep. fred reaches it over an abstract
+//! Unix socket, which accepts this process alone; where a sandbox denies such sockets, no node connects.
+//!
+//! **On other systems, and with [`shared_node`], nothing stands between fred and the server: use them with trusted servers
+//! only, over TLS.** The same holds of `redlock-redis-rs` with `shared_node`; its own connections are bounded everywhere.
+//!
+//! Do not lock a name that is the key of something else with a value of 1 MiB or more: the server may send that value.
+//!
 //! # Time limits
 //!
 //! | limit | default | why |
@@ -101,6 +114,11 @@ mod builder;
 mod command;
 mod connection;
 mod push;
+#[cfg(any(target_os = "linux", target_os = "android"))]
+mod relay;
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+#[path = "no_relay.rs"]
+mod relay;
 mod reply;
 mod shared;
 mod tls;

@@ -8,6 +8,8 @@ mod conformance;
 mod connect;
 #[path = "../../tests/counters.rs"]
 mod counters;
+#[path = "../../tests/hostile.rs"]
+mod hostile;
 #[path = "../../tests/node.rs"]
 mod node;
 #[path = "../../tests/scripted.rs"]

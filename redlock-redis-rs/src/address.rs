@@ -13,17 +13,18 @@ use crate::connection::Connector;
 use crate::tls::Tls;
 
 /// What names one server: a URL as [`Address::parse`] takes it, an [`Address`], or a [`ConnectionInfo`] or a [`Client`] of
-/// the redis client.
+/// the redis client. A `rediss://` URL may have certificates beside it: `(url, TlsCertificates)`.
 ///
-/// Of a [`ConnectionInfo`] count server, login, database, certificates and TCP keep-alive. The protocol version, Nagle's
-/// algorithm and lingering are decided here.
+/// Of a [`ConnectionInfo`] count server, login, database, TCP keep-alive and `TCP_USER_TIMEOUT`. The protocol version, Nagle's
+/// algorithm and lingering are decided here. One that contains certificates, or that skips the check of the server's, is
+/// rejected: the client does not return them, so the node could not connect with them.
 pub trait IntoConnector {
     /// Parses it, without I/O but for the system's root certificates where it asks for TLS.
     ///
     /// # Errors
     ///
-    /// [`Invalid`](redlock_core::ErrorKind::Invalid) when it is malformed, or when it asks for TLS or for Unix sockets, and
-    /// this build has none. The message holds no password.
+    /// [`Invalid`](redlock_core::ErrorKind::Invalid) when it is malformed, when it asks for TLS or for Unix sockets and
+    /// this build has none, or when its certificates are unusable. The message holds no password.
     fn into_connector(self) -> Result<Connector, Error>;
 }
 
@@ -182,6 +183,25 @@ mod tests {
     fn tls_is_on_for_rediss_alone() {
         let secure = |url| matches!(of(url).0.addr(), ConnectionAddr::TcpTls { insecure: false, .. });
         assert!(secure("rediss://a") && secure("rediss://[::1]") && !secure("redis://a"));
+    }
+
+    #[cfg(any(feature = "tls-rustls", feature = "tls-native-tls"))]
+    #[test]
+    fn certificates_are_for_tls_and_beside_the_address() {
+        let none = || TlsCertificates { client_tls: None, root_cert: None };
+        assert_eq!("a:6379", of(("rediss://:pw@a", none())).1);
+        assert!(message(("redis://:hunter2@a", none())).contains("certificates are for rediss://"));
+
+        let broken = TlsCertificates { client_tls: None, root_cert: Some(b"hunter2".to_vec()) };
+        let shown = message(("rediss://a", broken));
+        assert!(shown.contains("no TLS") && !shown.contains("hunter2"), "{shown}");
+
+        let own = Client::build_with_tls("rediss://:hunter2@a", none()).unwrap();
+        let unchecked = Client::open("rediss://a/#insecure");
+        for client in [Some(own), unchecked.ok()].into_iter().flatten() {
+            let shown = message(client);
+            assert!(shown.contains("beside the address") && !shown.contains("hunter2"), "{shown}");
+        }
     }
 
     #[test]

@@ -65,6 +65,7 @@ pub fn node(address: impl IntoConnector, options: &Options) -> Result<Node, Erro
 /// - the application's time limits, database and login count. The node needs what it has with a connection of its own:
 ///   the [rights](crate#rights), and a reply within the node timeout;
 /// - it is known late that the connection was lost, and that the server is another one: when a request fails;
+/// - the size of the server's replies has no bounds ([hostile servers](crate#hostile-servers));
 /// - a [`MultiplexedConnection`](redis::aio::MultiplexedConnection) that was lost stays lost, and the node with it. A
 ///   `ConnectionManager` reconnects; its `response_timeout` should be at least the node timeout.
 ///

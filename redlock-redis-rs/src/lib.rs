@@ -39,9 +39,18 @@
 //!
 //! A `rediss://` URL checks the server's certificate against the authorities that the system trusts, over rustls with the
 //! feature `tls-rustls`, or over the platform's library with `tls-native-tls`. Without either it is refused when it is
-//! parsed. rustls takes the cryptography provider that the process has when a node first connects over TLS, and ring if
-//! there is none: an application that installs its own does so before that. An authority of one's own, or a certificate of the client's, comes with a client that was built with
-//! it, in the place of a URL (`examples/tls.rs`).
+//! parsed. rustls takes the cryptography provider of the process, and ring if there is none. A private authority, or a certificate for the client, is given beside the URL: `(url, TlsCertificates)`
+//! (`examples/tls.rs`). A `Client` or `ConnectionInfo` that contains certificates, or that skips the check of the server's,
+//! is rejected.
+//!
+//! # Hostile servers
+//!
+//! A node gives its connection up when the server sends a reply of more than 1 MiB, or one that is nested more than 8 deep,
+//! and connects again as after any loss. So a server that sends without end, before the login or on an idle connection,
+//! takes some 20 MB of memory at most, and its own vote. Two things follow:
+//!
+//! - Do not lock a name that is the key of something else with a value of 1 MiB or more: the server may send that value.
+//! - A connection of the application's ([`shared_node`]) has only the bounds that the client gives it.
 //!
 //! # Names and leases from elsewhere
 //!

@@ -3,7 +3,8 @@
 //! A client's decoder believes the server: it buffers a reply until it is complete, however long that takes, and some
 //! decoders recurse into nested replies until the stack ends. A [`Scanner`] reads the same bytes before the decoder does
 //! and rejects replies that are too large or too deep. It accepts only what it can measure, so that a decoder never
-//! waits for the end of a reply whose end the scanner has already seen.
+//! waits for the end of a reply whose end the scanner has already seen. Attributes are among what it rejects: no command of a
+//! lock is answered with one, and decoders disagree about a null behind them.
 
 use std::error::Error;
 use std::fmt;
@@ -11,7 +12,7 @@ use std::fmt;
 /// The largest reply that a server may send, in bytes. The replies to the commands of a lock have less than 10 KB.
 pub const MAX_REPLY_BYTES: usize = 1 << 20;
 
-/// How deep the arrays, maps, sets, attributes and pushes of a reply may be nested.
+/// How deep the arrays, maps, sets and pushes of a reply may be nested.
 pub const MAX_REPLY_DEPTH: usize = 8;
 
 /// An element of a reply has at least so many bytes: `_\r\n`.
@@ -92,7 +93,7 @@ impl Scanner {
             State::Kind => {
                 self.state = match byte {
                     b'+' | b'-' | b':' | b'_' | b',' | b'#' | b'(' => State::Line { cr: false },
-                    b'$' | b'!' | b'=' | b'*' | b'~' | b'>' | b'%' | b'|' => {
+                    b'$' | b'!' | b'=' | b'*' | b'~' | b'>' | b'%' => {
                         State::Length { kind: byte, length: None }
                     }
                     _ => return Err(Violation::Malformed),
@@ -128,7 +129,6 @@ impl Scanner {
                 match kind {
                     b'$' | b'!' | b'=' => self.state = State::Bytes(length + 2),
                     b'%' => self.opened(2 * length)?,
-                    b'|' => self.opened(2 * length + 1)?, // and what they are the attributes of
                     _ => self.opened(length)?,
                 }
             }
