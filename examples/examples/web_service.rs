@@ -50,8 +50,7 @@ async fn serve(
     let router = Router::new().route("/invoices/{invoice}/charge", post(charge)).with_state(app);
     axum::serve(listener, router).with_graceful_shutdown(stop).await?;
     // Only a node that is down can make this wait; what is owed to it then ends with its TTL.
-    let closing = timeout(Duration::from_secs(5), redlock.close()).await;
-    match closing {
+    match timeout(Duration::from_secs(5), redlock.close()).await {
         Ok(0) => Ok(()),
         _ => Err(io::Error::other("some keys stay until they expire")),
     }
