@@ -243,7 +243,7 @@ async fn a_lease_that_was_superseded_is_held_and_never_extended() {
     set_counters(&servers[..3], [fence(&guard) + 1; 3]);
     let error = guard.extend(TTL).await.unwrap_err();
     assert_eq!((ErrorKind::Superseded, false), (error.kind(), error.is_retryable()));
-    assert!(error.to_string().contains("newer fencing tokens were seen"), "{error}");
+    assert!(error.to_string().contains("a newer claim advanced the fencing counters"), "{error}");
     let newer = FencingToken::new(fence(&guard) + 1).unwrap();
     let superseded = |node: &&NodeReport| matches!(node.outcome(), Outcome::Superseded(by) if *by == newer);
     assert_eq!(3, error.nodes().iter().filter(superseded).count());

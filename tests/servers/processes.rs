@@ -122,7 +122,7 @@ async fn a_process_that_was_stopped_is_told_before_its_work_goes_on() {
         holder.go_on();
         let said = holder.says();
         assert!(said.starts_with("lost: "), "{said}");
-        assert!(said.contains("validity"), "{said}");
+        assert!(said.contains("lease expired"), "{said}");
         holder.ends();
     }
     let untouched = servers.iter().all(|server| server.command(&["MGET", "a", "b"]) == ours);

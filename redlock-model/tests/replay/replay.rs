@@ -39,6 +39,9 @@ pub(crate) enum Ballot {
 /// So long before its validity passes a lease is lost already, and cannot be extended any more.
 const MARGIN: Duration = Duration::from_millis(500);
 
+/// Rounds begin so far apart that one lease lapses, and its calls reach their time limits, before the next does.
+const ROUNDS_APART: Duration = Duration::from_millis(2 * 500 + 100_000 / 16);
+
 /// Within this, core sends a release that it owes: it may wait for another on the same node to time out, for the node
 /// timeout between two releases, and for the delay after a failure.
 const OWED_WITHIN: Duration = Duration::from_secs(3 * 100);
@@ -79,7 +82,7 @@ impl Replay {
                 let client = &self.clients[request.client];
                 let lapses = client.program.rounds.iter().any(|begun| {
                     let ends = *begun + TTL;
-                    client.program.now() < ends && ends - 2 * MARGIN <= until
+                    client.program.now() < ends && ends - ROUNDS_APART <= until
                 });
                 !lapses && self.open(request.client).all(|(_, begun)| begun + NODE_TIMEOUT > until)
             }
@@ -116,7 +119,7 @@ impl Replay {
                 // calls of an extension to end before the validity does.
                 let program = &mut self.clients[client].program;
                 if program.rounds.last() == Some(&program.now()) {
-                    program.wait(2 * MARGIN);
+                    program.wait(ROUNDS_APART);
                 }
                 let guard = program.guard.as_ref().expect("a lease is extended");
                 let soon = guard.remaining().saturating_sub(NODE_TIMEOUT / 2);

@@ -30,6 +30,11 @@ async fn given_up_after(node: &Node<Fake>, fake: &Fake) -> Duration {
     start.elapsed()
 }
 
+/// Timers of whole milliseconds add up.
+fn is_about(millis: u64, duration: Duration) -> bool {
+    (millis..millis + 10).contains(&u64::try_from(duration.as_millis()).unwrap())
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_attempt_to_connect_may_take_as_long_as_a_request() {
     for (told, chosen, expected) in [
@@ -42,8 +47,10 @@ async fn an_attempt_to_connect_may_take_as_long_as_a_request() {
         let options = options().connect_timeout(Duration::from_millis(chosen));
         let ((fake, node), (another, untold)) = (node_with(&options), node_with(&options));
         node.set_node_timeout(Duration::from_millis(told));
-        assert_eq!(Duration::from_millis(expected), given_up_after(&node, &fake).await);
-        assert_eq!(Duration::from_millis(chosen), given_up_after(&untold, &another).await, "each for itself");
+        let given_up = given_up_after(&node, &fake).await;
+        assert!(is_about(expected, given_up), "{given_up:?} instead of {expected} ms");
+        let given_up = given_up_after(&untold, &another).await;
+        assert!(is_about(chosen, given_up), "each for itself: {given_up:?} instead of {chosen} ms");
     }
 }
 
