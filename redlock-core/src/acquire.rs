@@ -32,7 +32,6 @@ pub(crate) async fn attempt(
     ttl: Ttl,
     permit: Permit,
 ) -> Result<Guard, Error> {
-    shared.resume_chases();
     let span = observe::attempt(&lease);
     let work = drive(shared, |verdict| everywhere(lease, ttl, permit, verdict).instrument(span));
     // Asked once the work counts as outstanding: whoever closes either sees it or is seen.

@@ -3,7 +3,7 @@
 //! How often and when is decided in [`backoff`](crate::decide::backoff). Between two attempts the nodes are watched, where
 //! they can be.
 
-use std::future::{Future, pending, poll_fn};
+use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
@@ -24,7 +24,7 @@ use crate::observe;
 use crate::owner::Owner;
 use crate::report::NodeReports;
 use crate::resource::Resources;
-use crate::runtime::{random, sleep_until};
+use crate::runtime::{LONGEST_SLEEP, random, sleep_until};
 use crate::shared::{Presence, Shared};
 use crate::token::Token;
 use crate::ttl::Ttl;
@@ -80,6 +80,7 @@ impl Attempts {
         if place.as_mut().is_some_and(|place| !place.try_turn(asked)) {
             return Ok(None);
         }
+        self.presence.resume_chases();
         let (permit, since) = match Permit::try_new(&self.presence, Class::Attempt) {
             Some(permit) => (permit, asked),
             None => (self.permit(Some(asked + DEFAULT_WAIT)).await?, self.presence.now()),
@@ -110,6 +111,8 @@ impl Attempts {
         // The last attempt, if another client had the lock then.
         let mut contended = None;
         loop {
+            // Before the permit: attempts may be held back until cleanup that a runtime has taken with it goes on.
+            presence.resume_chases();
             let permit = match Permit::try_new(presence, Class::Attempt) {
                 Some(permit) => permit,
                 None => {
@@ -200,11 +203,9 @@ impl Attempts {
             None => Err(Error::closed()),
             Some(Some(permit)) => Ok(permit),
             Some(None) => {
-                observe::overloaded(presence);
-                let (resources, max) = (&self.resources, presence.settings.max_concurrent_attempts);
-                let message = format!(
-                    "cannot lock {resources}: this process is overloaded, with {max} attempts in flight and others waiting"
-                );
+                let obstacle = observe::overloaded(presence);
+                let message =
+                    format!("cannot lock {}: this process is overloaded ({obstacle})", self.resources);
                 Err(Error::new(ErrorKind::Overloaded, message, NodeReports::default()))
             }
         }
@@ -271,7 +272,10 @@ async fn in_time<T>(
     let mut end = pin!(async {
         match until {
             Some(until) => sleep_until(&*presence.runtime, until).await,
-            None => pending().await,
+            // Polls what is waited for now and then.
+            None => loop {
+                presence.runtime.sleep(LONGEST_SLEEP).await;
+            },
         }
     });
     let mut wait = pin!(wait);

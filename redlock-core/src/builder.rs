@@ -71,6 +71,9 @@ impl Builder {
     /// How long one node may take to answer: small against the TTL, and generous against the round trip. 200 ms if not
     /// set; 1 ms at least. Never more than half of the TTL in question.
     ///
+    /// It measures the nodes: if this process did not run for a while, replies that arrived meanwhile are read before a node
+    /// counts as silent, which then takes longer.
+    ///
     /// It costs nothing while a quorum answers sooner. Nodes that connect allow an attempt to connect at least this long.
     pub fn node_timeout(mut self, timeout: Duration) -> Self {
         self.node_timeout = timeout;
@@ -94,7 +97,8 @@ impl Builder {
     ///
     /// The bound keeps a burst of requests from delaying the replies to all of them beyond the node timeout. A request that
     /// has no place when its [wait](crate::LockRequest::wait) is over fails with
-    /// [`Overloaded`](crate::ErrorKind::Overloaded). Over a slow network the bound limits the rate: with a round trip of
+    /// [`Overloaded`](crate::ErrorKind::Overloaded). A request that is not polled any more, and is not dropped, occupies its place
+    /// until it is; if none is given back for two node timeouts, one more attempt begins. Over a slow network the bound limits the rate: with a round trip of
     /// 100 ms, 256 attempts in flight are 2,560 attempts a second.
     pub fn max_concurrent_attempts(mut self, max: usize) -> Self {
         self.max_concurrent_attempts = max;

@@ -4,8 +4,8 @@
 //! chase alone, after a growing delay; once it answers, the rest goes out in batches. When a chase ends is decided in
 //! [`pursuit`](crate::decide::pursuit); time alone ends none.
 //!
-//! What bounds them: the queue of a node that does not answer holds 16 MiB, some 64 Ki claims of one short name, and that of
-//! a node that answers 256 MiB; beyond that the ones due first are dropped with a warning. Load alone drops none: while the
+//! What bounds them: the queue of a node that does not answer holds 16 MiB, about 64 Ki claims of one short name, and that of
+//! a node that answers 256 MiB; above that the ones due first are dropped with a warning. Load alone drops none: while the
 //! queues of more than a minority of the nodes are long, no new attempt begins. And when the last handle and lease are gone,
 //! a minute is left.
 
@@ -168,17 +168,22 @@ impl Shared {
         let mut queue = locked(&member.chaser.queue);
         let dropped = queue.push(due, self.now(), chase);
         self.settle_queue(queue);
-        if dropped > 0 {
-            self.gave_up_cleanup(dropped);
-            if let Some(times) = member.chaser.overflow.pass(self.now()) {
-                tracing::warn!(
-                    node = member.node.label(),
-                    times,
-                    "cleanup queue full; dropping the oldest entries (their keys expire with the TTL)"
-                );
-            }
-        }
+        self.overflowed(index, dropped);
         member.chaser.pushed.notify(usize::MAX);
+    }
+
+    /// So many claims were dropped from the queue of a node.
+    fn overflowed(&self, index: usize, dropped: usize) {
+        let member = &self.members[index];
+        self.gave_up_cleanup(dropped);
+        let times = if dropped > 0 { member.chaser.overflow.pass(self.now()) } else { None };
+        if let Some(times) = times {
+            tracing::warn!(
+                node = member.node.label(),
+                times,
+                "cleanup queue full; dropping the oldest entries (their keys expire with the TTL)"
+            );
+        }
     }
 
     /// The queue of a node has changed. While more than a minority of the nodes is behind, no attempt begins.
@@ -192,7 +197,7 @@ impl Shared {
         }
         drop(queue);
         let minority = self.members.len() - self.quorum();
-        // Counted anew within the lock of the limiter: whoever comes there last knows the last count.
+        // Counted within the lock of the limiter: the last to come there sees the last count.
         self.limiter.cleanup_is_behind(|| self.nodes_behind.load(Ordering::Acquire) > minority);
     }
 
@@ -241,6 +246,7 @@ impl Chasing {
         let mut queue = locked(&self.shared.members[self.index].chaser.queue);
         if given_up && !queue.chases.is_empty() {
             tracing::warn!(
+                node = self.shared.members[self.index].node.label(),
                 keys = queue.chases.len(),
                 "cleanup abandoned {} s after the last handle was dropped (the keys expire with the TTL)",
                 GRACE.as_secs()
@@ -252,6 +258,7 @@ impl Chasing {
         let Some((due, _)) = queue.chases.keys().next().copied() else {
             queue.running = false;
             self.over = true;
+            self.shared.settle_queue(queue);
             return None;
         };
         self.taken = queue.take(limit, now);
@@ -291,7 +298,7 @@ impl Chasing {
             }
         }
         shared.settle_queue(queue);
-        shared.gave_up_cleanup(dropped);
+        shared.overflowed(self.index, dropped);
         answered
     }
 }
@@ -302,12 +309,12 @@ impl Drop for Chasing {
         let now = self.shared.now();
         let mut queue = locked(&self.shared.members[self.index].chaser.queue);
         let dropped = self.taken.drain(..).map(|chase| queue.push(now, now, chase)).sum();
-        self.shared.gave_up_cleanup(dropped);
         if !self.over {
             queue.running = false;
             self.shared.chases_stopped.store(true, Ordering::Release);
         }
-        drop(queue);
+        self.shared.settle_queue(queue);
+        self.shared.overflowed(self.index, dropped);
         self.shared.notify();
     }
 }

@@ -71,7 +71,7 @@ impl Guard {
     /// Gives the lock away: to another task, process or machine, which goes on with [`Redlock::resume`]. What kept it alive
     /// stops; the keys live on for what is left of their TTL. Here the lock counts as [lost](Loss::Detached).
     ///
-    /// Waits for writes of the acquisition and of refills that are still under way, for a node timeout at most. One whose
+    /// Waits for writes of the acquisition and of refills that are still under way, for two node timeouts at most. One whose
     /// outcome stays unknown is not chased, since that would delete the lock under whoever resumes it: it ends with its
     /// TTL.
     ///
@@ -83,7 +83,8 @@ impl Guard {
     pub async fn detach(mut self) -> DetachedLease {
         self.lease.lose(Loss::Detached);
         let shared = self.lease.shared();
-        let limit = shared.now() + shared.settings.node_timeout;
+        // A process that is late gives its calls somewhat more time.
+        let limit = shared.now() + 2 * shared.settings.node_timeout;
         while self.lease.is_written() && shared.now() < limit {
             let changed = self.lease.listen();
             if self.lease.is_written() {

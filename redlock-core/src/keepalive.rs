@@ -26,7 +26,8 @@ use crate::observe;
 use crate::runtime::{random, sleep_until_or};
 use crate::ttl::Ttl;
 
-/// How a lock is kept: renewed whenever two thirds of its TTL are left, for as long as it is held.
+/// How a lock is kept: renewed whenever two thirds of its TTL are left, for as long as it is held. The first renewal comes up
+/// to a sixth of the TTL earlier, and one follows soon after a node has connected again.
 ///
 /// For the length of the TTL a crash of the holder keeps others out, so with keep-alive it can be short: some seconds.
 /// Renewing when two thirds are left costs each node three commands a TTL, and leaves time for several more tries when
@@ -67,7 +68,7 @@ pub(crate) fn keep_alive(lease: &Lease, settings: KeepAlive) {
         not_beyond,
         extensions_left: settings.max_extensions,
         is_first: true,
-        connections: SmallVec::new(),
+        connections: lease.connections(),
         done: false,
     };
     lease.shared().runtime.spawn(Box::pin(keeper.run()));
@@ -96,12 +97,15 @@ impl Keeper {
         while let Some((mut due, extension)) = self.next() {
             let mut failures = 0;
             loop {
-                self.connections = self.connections_now().collect();
                 if !self.wait_until(due, extension.ttl).await {
                     return;
                 }
                 let Some(permit) = self.permit().await else { return };
+                // Before anything is sent: a node that connects afterwards may have missed it.
+                self.connections = self.connections_now().collect();
                 let result = extend::extend(&self.lease, self.fitting(extension)).await;
+                let failed = result.as_ref().is_err_and(|error| error.kind() == ErrorKind::NoQuorum);
+                self.lease.shared().limiter.renewals_fail(failed);
                 drop(permit);
                 match result {
                     Ok(()) => {

@@ -184,7 +184,7 @@ impl Lease {
     /// Makes the lock valid for `ttl` (10 ms to 24 days) from now, less drift, if a quorum of all nodes still holds it, and of
     /// a fenced lock counts for it. Never shortens it: the deadline afterwards is the later of the old and the new.
     ///
-    /// Returns at the first moment when the outcome is certain, within the node timeout in any case. Afterwards, nodes
+    /// Returns at the first moment when the outcome is certain, at most after the node timeout, while this process keeps up. Afterwards, nodes
     /// that have lost the lock's keys, or never had them, get them back in the background.
     ///
     /// # Errors
@@ -314,6 +314,10 @@ impl Lease {
     /// It is over, for another reason than the time.
     pub(crate) fn lose(&self, loss: Loss) {
         let now = self.shared().now();
+        if loss == Loss::Detached {
+            // Whoever resumes it may release it: nothing is sent behind that.
+            self.0.released.store(true, Ordering::Release);
+        }
         self.end_as(loss, now, locked(&self.0.state));
     }
 

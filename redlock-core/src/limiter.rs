@@ -35,9 +35,16 @@ impl Limiter {
         locked(&self.0).expected_wait(now).is_some_and(|wait| now + wait > until)
     }
 
-    /// How many attempts wait, and how many renewals.
-    pub(crate) fn waiting(&self) -> (usize, usize) {
-        locked(&self.0).waiting()
+    /// Whether renewals fail, by the last one that has ended.
+    pub(crate) fn renewals_fail(&self, fail: bool) {
+        self.change(|rounds| rounds.renewals_fail(fail));
+    }
+
+    /// How many attempts wait, how many renewals, and why.
+    pub(crate) fn waiting(&self) -> (usize, usize, &'static str) {
+        let rounds = locked(&self.0);
+        let (attempts, renewals) = rounds.waiting();
+        (attempts, renewals, rounds.obstacle())
     }
 
     /// Changes what is in flight, then wakes those that may begin by it, when the lock is no longer held.
@@ -63,7 +70,7 @@ impl Permit {
         may_begin.then(|| Self { shared: Arc::clone(shared), class })
     }
 
-    /// Waits until the round may begin. May be dropped at any time.
+    /// Waits until the round may begin. May be dropped at any time. To be polled every second or so.
     pub(crate) fn wait(shared: &Arc<Shared>, class: Class) -> PermitWait<'_> {
         PermitWait { shared, class, waiting: None }
     }
@@ -107,9 +114,14 @@ impl Future for PermitWait<'_> {
                 None
             }
         };
-        // A waker may run foreign code when it is dropped.
+        let limit = 2 * shared.settings.node_timeout;
+        let overdue = rounds.begin_overdue(shared.now(), limit);
+        // A waker may run foreign code when it is called or dropped.
         drop(rounds);
         drop(replaced);
+        if let Some(overdue) = overdue {
+            overdue.wake();
+        }
         Poll::Pending
     }
 }

@@ -233,7 +233,7 @@ pub trait LockNode: Send + Sync + 'static {
         Ok(())
     }
 
-    /// Tells the backend the [node timeout](crate::Builder::node_timeout). Called when a [`Redlock`](crate::Redlock) is
+    /// Notifies the backend of the [node timeout](crate::Builder::node_timeout). Called when a [`Redlock`](crate::Redlock) is
     /// built. A backend that connects should allow an attempt to connect at least this long. The default ignores it.
     fn set_node_timeout(&self, timeout: Duration) {
         let _ = timeout;

@@ -123,20 +123,22 @@ pub(crate) fn waited(shared: &Shared, resources: &Resources, asked: Instant, fai
     metrics::histogram!(name::WAIT, "outcome" => outcome).record(waited());
 }
 
-/// A request was denied because too many attempts are in flight. Logged once a minute.
-pub(crate) fn overloaded(shared: &Shared) {
+/// A request was denied because this process is overloaded. Logged once a minute. Returns why.
+pub(crate) fn overloaded(shared: &Shared) -> &'static str {
+    let (waiting_attempts, waiting_renewals, reason) = shared.limiter.waiting();
     if let Some(denied) = shared.overload.pass(shared.now()) {
-        let max = shared.settings.max_concurrent_attempts;
-        let (attempts, renewals) = shared.limiter.waiting();
+        let max_concurrent_attempts = shared.settings.max_concurrent_attempts;
         tracing::warn!(
             target: TARGET,
+            reason,
             denied,
-            max_concurrent_attempts = max,
-            waiting_attempts = attempts,
-            waiting_renewals = renewals,
-            "new locks denied: too many attempts in flight"
+            max_concurrent_attempts,
+            waiting_attempts,
+            waiting_renewals,
+            "new locks denied: process overloaded"
         );
     }
+    reason
 }
 
 /// A renewal by keep-alive has succeeded.

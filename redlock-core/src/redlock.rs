@@ -47,7 +47,8 @@ impl Redlock {
     }
 
     /// Makes a single attempt, and answers `None` when someone else has the lock: [`TryLockRequest`], to be awaited. `ttl`
-    /// is as of [`lock`](Redlock::lock).
+    /// is as of [`lock`](Redlock::lock). If too many attempts are [in flight](Builder::max_concurrent_attempts), it waits for its
+    /// turn for up to 10 s, and then fails with [`Overloaded`](crate::ErrorKind::Overloaded).
     pub fn try_lock(&self, resources: impl IntoResources, ttl: Duration) -> TryLockRequest {
         TryLockRequest::new(self.0.clone(), resources.into_resources(), ttl)
     }
@@ -119,7 +120,7 @@ impl Redlock {
 
     /// Asks every node whether it can vote now: each is to grant and release a lock of 10 ms on a random name that begins
     /// with `redlock-health-`. A node is up only if it answered both, so a node that is up can write, not only listen, and
-    /// permits releases. Takes twice the node timeout at most.
+    /// permits releases. Takes at most twice the node timeout, while this process keeps up.
     ///
     /// # Cancel safety
     ///

@@ -118,7 +118,9 @@ impl LockRequest {
     }
 
     /// Waits so long for someone else to let go, from the first poll on. No attempt begins after that; zero is one
-    /// attempt. 10 s if not set.
+    /// attempt. 10 s if not set. If too many attempts are [in flight](crate::Builder::max_concurrent_attempts), the first attempt
+    /// waits for its turn at least as long as the node timeout, and the request fails with
+    /// [`Overloaded`](crate::ErrorKind::Overloaded) if it does not come.
     pub fn wait(mut self, wait: Duration) -> Self {
         self.wait = Wait::For(wait);
         self

@@ -30,10 +30,10 @@ use crate::error::{Error, ErrorKind};
 /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
 /// let work = async |_lease| {
 ///     // Blocks the only thread, so that the lock cannot be renewed.
-///     std::thread::sleep(Duration::from_millis(60));
+///     std::thread::sleep(Duration::from_millis(1200));
 ///     "charged"
 /// };
-/// let error = redlock.run("invoice:42", Duration::from_millis(30), work).await.unwrap_err();
+/// let error = redlock.run("invoice:42", Duration::from_secs(1), work).await.unwrap_err();
 /// assert_eq!(Some(&Loss::Expired), error.loss());
 /// assert_eq!(Some("charged"), error.into_output());
 /// # Ok(()) }

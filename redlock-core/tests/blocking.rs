@@ -18,7 +18,7 @@ use tokio::runtime::Builder;
 const TTL: Duration = Duration::from_secs(6);
 
 /// Short, where the lock is to be lost.
-const SHORT: Duration = Duration::from_millis(50);
+const SHORT: Duration = Duration::from_secs(1);
 
 fn workers(count: usize) -> tokio::runtime::Runtime {
     Builder::new_multi_thread().worker_threads(count).enable_all().build().unwrap()

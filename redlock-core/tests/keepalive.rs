@@ -564,3 +564,54 @@ fn validity_is_told_to_the_end_without_keep_alive() {
         assert_eq!((Loss::Expired, start + VALIDITY - MARGIN), (reason, at));
     });
 }
+
+/// The TTL is long, so that a regular renewal comes after 10 s at the earliest.
+const LONG: Duration = Duration::from_secs(60);
+
+async fn missed_by_the_first(world: &World, redlock: &Redlock, nodes: &[FakeNode]) -> Guard {
+    nodes[0].crash();
+    let guard = redlock.lock("a", LONG).keep_alive(KeepAlive::new()).await.unwrap();
+    world.sleep(Duration::from_millis(500)).await;
+    assert!(nodes[0].inner().is_empty() && nodes[1].inner().len() == 1);
+    guard
+}
+
+fn with_connections(world: &World) -> (Vec<FakeNode>, Redlock) {
+    let node = |number| FakeNode::new(format!("connected-{number}"), world.process.runtime()).ordered();
+    let nodes: Vec<_> = (0..5).map(node).collect();
+    let redlock = builder(&world.process, &nodes).build().unwrap();
+    (nodes, redlock)
+}
+
+#[test]
+fn a_node_that_missed_the_acquisition_gets_the_key_soon_after_it_is_back() {
+    with_five(async |world| {
+        let (nodes, redlock) = with_connections(&world);
+        let guard = missed_by_the_first(&world, &redlock, &nodes).await;
+        nodes[0].restart();
+        world.sleep(Duration::from_secs(8)).await;
+        assert_eq!(1, nodes[0].inner().len(), "no renewal was brought forward");
+        assert_eq!(1, nodes[1].seen(Operation::Extend), "and once is enough");
+        guard.release().await.unwrap();
+        assert_eq!(0, redlock.close().await);
+        assert!(nodes.iter().all(|node| node.inner().is_empty()));
+    });
+}
+
+#[test]
+fn a_node_that_is_back_gets_no_key_of_a_lock_that_was_released_or_is_not_extended() {
+    with_five(async |world| {
+        let (nodes, redlock) = with_connections(&world);
+        let guard = missed_by_the_first(&world, &redlock, &nodes).await;
+        nodes[1..].iter().for_each(|node| node.inject(Fault::reject().on(Operation::Extend)));
+        nodes[0].restart();
+        world.sleep(Duration::from_secs(8)).await;
+        assert!(nodes[1].seen(Operation::Extend) > 0, "no renewal was brought forward");
+        assert!(nodes[0].inner().is_empty(), "only a quorum that has extended allows it");
+        nodes.iter().for_each(FakeNode::clear_faults);
+        guard.release().await.unwrap();
+        world.sleep(LONG).await;
+        assert!(nodes.iter().all(|node| node.inner().is_empty()));
+        assert_eq!(0, redlock.close().await);
+    });
+}

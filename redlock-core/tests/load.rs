@@ -167,3 +167,42 @@ fn when_not_all_can_be_served_locks_are_kept_and_new_ones_denied() {
         nothing_left(&world, &redlock).await;
     });
 }
+
+#[test]
+fn requests_that_nobody_polls_do_not_keep_others_out_forever() {
+    with_five(async |world| {
+        delay(&world, Operation::Acquire, 10 * MS);
+        let redlock = bounded(&world, 2);
+        let mut idle: Vec<_> =
+            ["a", "b"].map(|name| redlock.lock(name, TTL).into_future()).into_iter().collect();
+        for request in &mut idle {
+            assert!(poll_immediate(request).await.is_none());
+        }
+        let (guard, waited) = world.time(redlock.lock("c", TTL).wait_forever()).await;
+        guard.unwrap().release().await.unwrap();
+        assert!(waited < Duration::from_secs(3), "{waited:?}");
+        drop(idle);
+        nothing_left(&world, &redlock).await;
+    });
+}
+
+#[test]
+fn a_burst_after_an_idle_time_is_served() {
+    with_five(async |world| {
+        delay(&world, Operation::Acquire, 60 * MS);
+        let redlock = bounded(&world, 4);
+        for _ in 0..2 {
+            let ended = lock_all(&world, &redlock, 5, TTL).await;
+            let mut request = redlock.lock("dropped", TTL).into_future();
+            assert!(poll_immediate(&mut request).await.is_none());
+            drop(request);
+            world.sleep(Duration::from_secs(12)).await;
+            assert!(ended.lock().unwrap().drain(..).all(|(_, result)| result.is_ok()));
+            let ended = lock_all(&world, &redlock, 100, TTL).await;
+            world.sleep(Duration::from_secs(9)).await;
+            let ended = std::mem::take(&mut *ended.lock().unwrap());
+            assert_eq!(100, ended.iter().filter(|(_, result)| result.is_ok()).count());
+        }
+        nothing_left(&world, &redlock).await;
+    });
+}

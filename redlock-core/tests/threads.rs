@@ -110,13 +110,35 @@ fn what_a_runtime_leaves_undone_the_next_one_does() {
 }
 
 #[test]
+fn new_locks_do_not_wait_for_cleanup_that_a_runtime_has_taken_with_it() {
+    let nodes = memory_nodes(3);
+    let redlock = redlock(&nodes);
+    let first = one_thread();
+    let guards = first.block_on(async {
+        let mut guards = Vec::new();
+        for number in 0..5000 {
+            guards.push(redlock.lock(number.to_string(), TTL).await.unwrap());
+        }
+        guards
+    });
+    drop(first);
+    drop(guards);
+    assert_eq!(15_000, nodes.iter().map(|node| node.len()).sum::<usize>());
+    one_thread().block_on(async {
+        redlock.lock("new", TTL).await.unwrap().release().await.unwrap();
+        assert_eq!(0, redlock.close().await);
+    });
+    assert!(nodes.iter().all(|node| node.is_empty()));
+}
+
+#[test]
 fn close_where_nothing_can_run_returns() {
     let nodes = ordered_nodes();
     let redlock = redlock(&nodes);
     let guard = one_thread().block_on(async { redlock.lock("a", TTL).await }).unwrap();
     let start = Instant::now();
     drop(guard);
-    block_on(redlock.close());
+    assert_eq!(5, block_on(redlock.close()), "one claim on each node");
     assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
     assert_eq!(5, left(&nodes), "left to their TTL");
 }

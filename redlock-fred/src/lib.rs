@@ -45,8 +45,8 @@
 //! # Names and leases from elsewhere
 //!
 //! A lock can have 1,000 names at most. If users choose names, set an [`Options::key_prefix`]. If a [`DetachedLease`] passes
-//! through hands that you do not trust, authenticate it (a MAC): whoever makes one up can have any key deleted whose value
-//! they know. The keys of [fencing counters](#fencing) can be neither locked nor released.
+//! through hands that you do not trust, authenticate it (a MAC): a forged lease deletes any key whose value its author
+//! knows. The keys of [fencing counters](#fencing) can be neither locked nor released.
 //!
 //! # Hostile servers
 //!
@@ -86,6 +86,7 @@
 //! | fenced locks | `TIME`, in scripts; and the keys of the counters, `redlock:fence:*` |
 //! | short requests; without it scripts are sent whole | `SCRIPT LOAD` |
 //! | being woken; without it waiters poll | `CLIENT TRACKING`, `CLIENT CACHING`, `PTTL`, and RESP3 by `HELLO` |
+//! | probing a quiet connection; without it the server logs a denial every 5 s | `PING` |
 //!
 //! # Servers
 //!

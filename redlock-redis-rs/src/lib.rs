@@ -47,7 +47,7 @@
 //!
 //! A node gives its connection up when the server sends a reply of more than 1 MiB, or one that is nested more than 8 deep,
 //! and connects again as after any loss. So a server that sends without end, before the login or on an idle connection,
-//! takes some 20 MB of memory at most, and its own vote. Two things follow:
+//! takes about 20 MB of memory at most, and its own vote. Two things follow:
 //!
 //! - Do not lock a name that is the key of something else with a value of 1 MiB or more: the server may send that value.
 //! - A connection of the application's ([`shared_node`]) has only the bounds that the client gives it.
@@ -55,8 +55,8 @@
 //! # Names and leases from elsewhere
 //!
 //! A lock can have 1,000 names at most. If users choose names, set an [`Options::key_prefix`]. If a [`DetachedLease`] passes
-//! through hands that you do not trust, authenticate it (a MAC): whoever makes one up can have any key deleted whose value
-//! they know. The keys of [fencing counters](#fencing) can be neither locked nor released.
+//! through hands that you do not trust, authenticate it (a MAC): a forged lease deletes any key whose value its author
+//! knows. The keys of [fencing counters](#fencing) can be neither locked nor released.
 //!
 //! # Time limits
 //!
@@ -83,6 +83,7 @@
 //! | fenced locks | `TIME`, in scripts; and the keys of the counters, `redlock:fence:*` |
 //! | short requests; without it scripts are sent whole | `SCRIPT LOAD` |
 //! | being woken; without it waiters poll | `CLIENT TRACKING`, `CLIENT CACHING`, `PTTL`, and RESP3 by `HELLO` |
+//! | probing a quiet connection; without it the server logs a denial every 5 s | `PING` |
 //!
 //! # Servers
 //!

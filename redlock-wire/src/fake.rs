@@ -34,11 +34,14 @@ struct Inner {
 
 /// How the server behaves.
 #[derive(Clone)]
+#[allow(clippy::struct_excessive_bools)] // a test sets one or two of them
 pub(crate) struct Mood {
     /// `Err`: it refuses connections, saying so. `Ok(false)`: it leaves them hanging until that changes.
     pub(crate) accepts: Result<bool, &'static str>,
     /// Otherwise requests hang for ever.
     pub(crate) answers: bool,
+    /// Requests fail at once, and only they say that the connection is lost.
+    pub(crate) fails: bool,
     pub(crate) knows_scripts: bool,
     pub(crate) info: Reply,
     pub(crate) set: Reply,
@@ -60,6 +63,7 @@ impl Default for Mood {
         Self {
             accepts: Ok(true),
             answers: true,
+            fails: false,
             knows_scripts: true,
             info,
             set,
@@ -176,6 +180,9 @@ impl Connection for FakeConnection {
         }
         self.fake.0.calls.lock().unwrap().push(name);
         let mood = self.fake.mood();
+        if mood.fails {
+            return Err(Failure::maybe_sent("broken"));
+        }
         if !mood.answers {
             return pending().await;
         }

@@ -22,14 +22,15 @@ use crate::connection::{Connection, Connector};
 use crate::fence;
 use crate::journal::Journal;
 use crate::options::{Keys, Options};
-use crate::probe::FAILURES;
+use crate::probe::{FAILURES, SILENCE, UNRESPONSIVE};
 use crate::slot::{Link, Slot, State};
-use crate::supervisor::{UNRESPONSIVE, due, supervise};
+use crate::supervisor::{due, supervise};
 
-/// Doubt that no supervisor has looked after for so long means that none is run: a request then gives the connection up.
-const UNATTENDED: Duration = Duration::from_millis(350);
+/// Doubt that no supervisor has looked after for so long, and for a silence, means that none is run: a request then gives the
+/// connection up.
+const UNATTENDED: Duration = Duration::from_millis(150);
 
-/// So many requests are sent over a connection that is in doubt; further ones fail at once.
+/// So many requests are sent over a connection over which [`FAILURES`] have failed; further ones fail at once.
 const MAX_IN_DOUBT: u32 = 1024;
 
 /// A request that was dropped sooner says nothing about the server. No node timeout is shorter. The first of those in a row
@@ -142,7 +143,7 @@ impl<C: Connector> Node<C> {
     /// an argument of another takes up its room twice, and a client's futures are large.
     fn depart<'a>(&'a self, link: &'a Link<C::Connection>) -> Result<Flight<'a, C>, NodeError> {
         let in_doubt = link.is_doubted();
-        if in_doubt && link.sent_in_doubt() >= MAX_IN_DOUBT {
+        if link.unanswered() >= FAILURES && link.sent_in_doubt() >= MAX_IN_DOUBT {
             return Err(NodeError::unavailable(format!("{MAX_IN_DOUBT} requests are unanswered")));
         }
         let since = in_doubt.then(|| self.0.options.runtime.now());
@@ -249,7 +250,8 @@ impl<C: Connector> Drop for Flight<'_, C> {
             return;
         }
         let (unanswered, silent) = self.link.given_up(now);
-        if unanswered >= FAILURES && silent >= UNATTENDED {
+        let silence = self.node.options.connect_timeout.node_timeout().max(SILENCE);
+        if unanswered >= FAILURES && silent >= silence + UNATTENDED {
             self.node.break_off(self.link.generation);
         }
     }

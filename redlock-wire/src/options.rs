@@ -55,7 +55,12 @@ impl ConnectTimeout {
     }
 
     pub(crate) fn get(&self) -> Duration {
-        self.chosen.max(Duration::from_millis(self.raised.load(Ordering::Relaxed).into()))
+        self.chosen.max(self.node_timeout())
+    }
+
+    /// The node timeout, as far as it was told: at most [`LONGEST_RAISED`].
+    pub(crate) fn node_timeout(&self) -> Duration {
+        Duration::from_millis(self.raised.load(Ordering::Relaxed).into())
     }
 }
 

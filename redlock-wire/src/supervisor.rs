@@ -17,7 +17,7 @@ use crate::first::{First, first};
 use crate::handshake::{Server, greet};
 use crate::node::Shared;
 use crate::options::Options;
-use crate::probe::unresponsive;
+use crate::probe::{LOST, SILENCE, unresponsive};
 use crate::push::Hub;
 use crate::secret::Secret;
 use crate::slot::Link;
@@ -34,9 +34,6 @@ struct Supervisor<C: Connector> {
     options: Options,
     epoch: u64,
 }
-
-/// Why a connection is given up that is not answered over.
-pub(crate) const UNRESPONSIVE: &str = "the server has stopped answering";
 
 /// Starts the supervisor of an epoch in the runtime of the caller.
 pub(crate) fn supervise<C: Connector>(node: &Arc<Shared<C>>, epoch: u64) {
@@ -128,10 +125,11 @@ impl<C: Connector> Supervisor<C> {
     async fn loss(&self, link: &Link<C::Connection>) -> &'static str {
         let displaced = self.until(|node| !node.slot.look(|state| state.is_up(link.generation)));
         let over = first(link.connection.lost(), displaced);
-        let over = first(over, unresponsive(link, &*self.options.runtime));
+        let silence = || self.options.connect_timeout.node_timeout().max(SILENCE);
+        let over = first(over, unresponsive(link, &*self.options.runtime, silence));
         match first(over, link.outbox.drive(&link.connection)).await {
-            First::Left(First::Right(())) => UNRESPONSIVE,
-            _ => "the connection was lost",
+            First::Left(First::Right(reason)) => reason,
+            _ => LOST,
         }
     }
 

@@ -30,11 +30,13 @@ const PERIOD: Duration = Duration::from_millis(200);
 const LIMIT: Duration = Duration::from_secs(20);
 
 pub(super) fn run(plan: &Plan) -> Vec<Fact> {
-    let lasts = Duration::from_secs_f64(plan.seconds(300.0, 20.0, 0.5));
+    // The larger number for five minutes, the smaller one for one.
+    let lasts =
+        |count| Duration::from_secs_f64(plan.seconds(if count > 20_000 { 300.0 } else { 60.0 }, 20.0, 0.5));
     let counts = plan.locks(&[20_000, 50_000], &[20_000, 50_000], 50);
     plan.adapters()
         .flat_map(|kind| counts.iter().map(move |count| (kind, *count)))
-        .flat_map(|(kind, count)| kept(kind, count, lasts))
+        .flat_map(|(kind, count)| kept(kind, count, lasts(count)))
         .collect()
 }
 

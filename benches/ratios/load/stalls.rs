@@ -16,7 +16,7 @@ const GROUP: &str =
 
 const STALLS: usize = 4;
 
-/// Shorter than the default node timeout, which is 300 ms.
+/// Longer than the default node timeout, which is 200 ms.
 const STALL: Duration = Duration::from_millis(260);
 
 /// How long the releases may take.

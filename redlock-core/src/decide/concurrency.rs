@@ -8,8 +8,10 @@
 //! A request whose turn cannot come in time, by the rate at which attempts have begun of late, is denied at once: a queue that
 //! is longer than what its requests can wait for would cost time that the others need.
 //!
-//! Nothing can deadlock: whatever is in flight waits for nodes alone, for a bounded time. Confirmations, releases and
-//! cleanup are not counted, so none of them waits for an attempt.
+//! Nothing can deadlock. What is in flight waits for nodes alone, for a bounded time; confirmations, releases and cleanup are
+//! not counted, so none of them waits for an attempt. An attempt is polled by its caller, who may turn to something else: if
+//! none ends for [some time](Concurrency::begin_overdue), one more begins. And renewals hold attempts back only as long as
+//! renewals succeed: where they fail because of the nodes, an attempt is to say so.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -32,8 +34,12 @@ pub(crate) struct Concurrency<W> {
     attempts: InFlight<W>,
     renewals: InFlight<W>,
     is_cleanup_behind: bool,
+    /// Whether the last renewal that ended has failed.
+    renewals_fail: bool,
     last_number: u64,
     pace: Option<Pace>,
+    /// Since when all attempts in flight have been there while others wait.
+    stuck_since: Option<Instant>,
 }
 
 /// How fast attempts begin that had to wait, since others do.
@@ -70,7 +76,16 @@ impl<W> Concurrency<W> {
     pub(crate) fn new(max: usize) -> Self {
         let none = || InFlight { count: 0, waiting: BTreeMap::new() };
         let (attempts, renewals) = (none(), none());
-        Self { max, attempts, renewals, is_cleanup_behind: false, last_number: 0, pace: None }
+        Self {
+            max,
+            attempts,
+            renewals,
+            is_cleanup_behind: false,
+            renewals_fail: false,
+            last_number: 0,
+            pace: None,
+            stuck_since: None,
+        }
     }
 
     /// Begins a round if it may begin at once.
@@ -82,10 +97,17 @@ impl<W> Concurrency<W> {
 
     /// How long an attempt would wait that comes now, if that can be told.
     pub(crate) fn expected_wait(&mut self, now: Instant) -> Option<Duration> {
+        if self.attempts.waiting.is_empty() {
+            self.pace = None;
+            return None;
+        }
         let pace = self.pace.get_or_insert(Pace { since: now, begun: 0, interval: None });
         let elapsed = now.saturating_duration_since(pace.since);
         if elapsed >= WINDOW {
-            *pace = Pace { since: now, begun: 0, interval: Some(elapsed / pace.begun.max(1)) };
+            // Nothing is known of a pause, nor where nothing begins.
+            let is_known = elapsed < 2 * WINDOW && pace.begun > 0;
+            let interval = is_known.then(|| elapsed / pace.begun);
+            *pace = Pace { since: now, begun: 0, interval };
         }
         let waiting = u32::try_from(self.attempts.waiting.len()).unwrap_or(u32::MAX);
         pace.interval.map(|interval| interval.saturating_mul(waiting))
@@ -117,8 +139,39 @@ impl<W> Concurrency<W> {
         waker
     }
 
+    /// Whether renewals fail, by the last one that has ended.
+    pub(crate) fn renewals_fail(&mut self, fail: bool) {
+        self.renewals_fail = fail;
+    }
+
+    /// Begins one attempt more than may be in flight, if none of those has ended for `limit`. Returns its waker.
+    pub(crate) fn begin_overdue(&mut self, now: Instant, limit: Duration) -> Option<W> {
+        if self.attempts.waiting.is_empty() || self.attempts.count < self.max {
+            self.stuck_since = None;
+            return None;
+        }
+        let since = *self.stuck_since.get_or_insert(now);
+        if now.saturating_duration_since(since) < limit {
+            return None;
+        }
+        self.stuck_since = Some(now);
+        let (_, waker) = self.attempts.waiting.pop_first()?;
+        self.attempts.count += 1;
+        Some(waker)
+    }
+
+    /// Why an attempt has to wait.
+    pub(crate) fn obstacle(&self) -> &'static str {
+        match () {
+            () if self.is_cleanup_behind => "cleanup is behind",
+            () if !self.renewals.waiting.is_empty() => "renewals of held locks come first",
+            () => "as many attempts are in flight as may be",
+        }
+    }
+
     /// A round has ended. Others may [begin](Concurrency::begin_next).
     pub(crate) fn end(&mut self, class: Class) {
+        self.stuck_since = None;
         self.class(class).count -= 1;
     }
 
@@ -161,7 +214,8 @@ impl<W> Concurrency<W> {
     fn has_room(&self, class: Class) -> bool {
         match class {
             Class::Attempt => {
-                self.attempts.count < self.max && self.renewals.waiting.is_empty() && !self.is_cleanup_behind
+                let renewals_wait = !self.renewals.waiting.is_empty() && !self.renewals_fail;
+                self.attempts.count < self.max && !renewals_wait && !self.is_cleanup_behind
             }
             Class::Renewal(_) => self.renewals.count < self.max,
         }
@@ -274,6 +328,50 @@ mod tests {
             rounds.begin_next();
         }
         assert_eq!(None, rounds.expected_wait(at(9000)), "nobody waits: the pace begins anew");
+    }
+
+    #[test]
+    fn no_wait_is_expected_from_a_time_in_which_nobody_waited_or_nothing_ran() {
+        let mut rounds = full();
+        let alone = rounds.wait(Class::Attempt, "");
+        assert_eq!(None, rounds.expected_wait(at(0)));
+        rounds.leave(alone);
+        assert_eq!(None, rounds.expected_wait(at(12_000)), "nobody waits");
+        rounds.wait(Class::Attempt, "");
+        assert_eq!(None, rounds.expected_wait(at(12_000)));
+        assert_eq!(None, rounds.expected_wait(at(13_500)), "nothing has begun");
+        rounds.end(Class::Attempt);
+        rounds.wait(Class::Attempt, "");
+        rounds.begin_next();
+        assert_eq!(None, rounds.expected_wait(at(60_000)), "a pause");
+    }
+
+    #[test]
+    fn attempts_that_are_not_polled_do_not_keep_others_out_forever() {
+        let mut rounds = full();
+        let limit = Duration::from_millis(400);
+        assert_eq!(None, rounds.begin_overdue(at(0), limit));
+        let _waiting = ["first", "second"].map(|name| rounds.wait(Class::Attempt, name));
+        assert_eq!([None, None], [0, 399].map(|now| rounds.begin_overdue(at(now), limit)));
+        assert_eq!(Some("first"), rounds.begin_overdue(at(400), limit));
+        assert_eq!(None, rounds.begin_overdue(at(700), limit));
+        rounds.end(Class::Attempt);
+        assert_eq!(None, rounds.begin_overdue(at(900), limit), "one has ended");
+        assert_eq!(None, rounds.begin_next(), "there is still one too many");
+        assert_eq!(Some("second"), rounds.begin_overdue(at(1300), limit));
+    }
+
+    #[test]
+    fn renewals_that_fail_hold_no_attempt_back() {
+        let mut rounds = full();
+        let renewal = Class::Renewal(at(10));
+        assert!(rounds.try_begin(renewal) && rounds.try_begin(renewal));
+        rounds.wait(renewal, "renewal");
+        rounds.end(Class::Attempt);
+        assert!(!rounds.try_begin(Class::Attempt));
+        assert_eq!("renewals of held locks come first", rounds.obstacle());
+        rounds.renewals_fail(true);
+        assert!(rounds.try_begin(Class::Attempt));
     }
 
     proptest! {

@@ -11,7 +11,8 @@
 //!
 //! A release is known to be behind a write only if the write's call had ended before: a call that has begun may not have
 //! sent anything yet (it waits for a place in a queue, or its task has used up its turn), while one that has ended sends
-//! nothing any more. No call lasts longer than the node timeout, so the second of two releases that far apart is behind.
+//! nothing any more. Behind a release no
+//! call of a write is polled once its node timeout is over, so the second of two releases that far apart is behind.
 //!
 //! Time passing at the client ends no pursuit.
 
@@ -56,6 +57,12 @@ impl Trace {
     pub(crate) fn lose(&mut self) {
         self.in_flight = self.in_flight.saturating_sub(1);
         self.unknown += 1;
+    }
+
+    /// Where the node is not known to have the key: the connection that it was to be written over, if there was one.
+    #[allow(clippy::option_option)] // "known to have the key" and "no connection" are two things
+    pub(crate) fn connection_without_key(self) -> Option<Option<ConnectionId>> {
+        (!self.written).then_some(self.connection)
     }
 
     /// Whether a write may still be sent.

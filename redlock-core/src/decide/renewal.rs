@@ -17,8 +17,11 @@ use crate::ttl::Ttl;
 /// Tries are never further apart: nodes that were unreachable may be back.
 const LONGEST_DELAY: Duration = Duration::from_secs(5);
 
-/// Connections are looked at no more often than this.
+/// How often connections are checked, at most.
 const MIN_LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// And at least this often, however long the TTL.
+const MAX_LOOK_INTERVAL: Duration = Duration::from_secs(60);
 
 /// When to renew a lease for the first time that is valid until `deadline`.
 pub(crate) fn first_due(deadline: Instant, ttl: Ttl, random: u64) -> Instant {
@@ -33,7 +36,7 @@ pub(crate) fn due(deadline: Instant, ttl: Ttl, random: u64) -> Instant {
     deadline - ttl / 30 * 19 - between_half_and_whole(ttl / 15, random)
 }
 
-/// When to renew a lease at the latest, if a node that may lack its key has connected `now`: the renewal is what gives the
+/// When to renew a lease at the latest, if a node that may lack its key has connected again `now`: the renewal is what gives the
 /// key back to it. Thousands of leases see the same reconnection, so this is spread over a twelfth of the TTL.
 pub(crate) fn after_reconnection(now: Instant, ttl: Ttl, random: u64) -> Instant {
     now + between_half_and_whole(ttl.as_duration() / 6, random) - ttl.as_duration() / 12
@@ -41,7 +44,7 @@ pub(crate) fn after_reconnection(now: Instant, ttl: Ttl, random: u64) -> Instant
 
 /// How often to look whether a node has connected anew.
 pub(crate) fn look_interval(ttl: Ttl) -> Duration {
-    (ttl.as_duration() / 30).max(MIN_LOOK_INTERVAL)
+    (ttl.as_duration() / 30).clamp(MIN_LOOK_INTERVAL, MAX_LOOK_INTERVAL)
 }
 
 /// When to try again after a failure, if the lease is lost at `ends` otherwise; `None` when no time is left.

@@ -1,5 +1,7 @@
 //! What a lease has on each node: what may lie there of it, whether the node counts for it, and the requests it makes.
 
+use smallvec::SmallVec;
+
 use super::Lease;
 use crate::broken::{Variant, broken};
 use crate::calls::Call;
@@ -7,7 +9,7 @@ use crate::clock::Instant;
 use crate::decide::fencing::Fence;
 use crate::decide::pursuit::{Pursuit, Trace};
 use crate::fencing::FencingToken;
-use crate::node::{NodeErrorKind, Refusal, Vote};
+use crate::node::{ConnectionId, NodeErrorKind, Refusal, Vote};
 use crate::observe::Operation;
 use crate::report::{NodeReport, Outcome};
 use crate::round::{Ballot, Ballots};
@@ -63,6 +65,16 @@ impl Lease {
     /// What a release must achieve that is sent to a node now, after the end.
     pub(crate) fn pursuit(&self, index: usize) -> Pursuit {
         locked(&self.0.state).traces[index].pursue()
+    }
+
+    /// By node: the connection that is in use. Of a node that is not known to have the key, the one that was when it was to
+    /// be written.
+    pub(crate) fn connections(&self) -> SmallVec<[Option<ConnectionId>; 5]> {
+        let state = locked(&self.0.state);
+        let members = self.shared().members.iter().zip(&state.traces);
+        members
+            .map(|(member, trace)| trace.connection_without_key().unwrap_or(member.node.connection()))
+            .collect()
     }
 
     pub(crate) fn is_fenced(&self) -> bool {

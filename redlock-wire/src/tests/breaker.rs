@@ -65,7 +65,7 @@ async fn requests_given_up_within_moments_say_nothing() {
     }
     // The first was given up 180 ms ago.
     assert_eq!(Some(ConnectionId(1)), node.connection());
-    let _ = timeout(3 * moment, lock(&node)).await;
+    tokio::time::sleep(3 * moment).await;
     assert_ne!(Some(ConnectionId(1)), node.connection());
 }
 
@@ -128,7 +128,9 @@ async fn a_server_that_is_in_doubt_is_sent_a_bounded_number_of_requests() {
     let (fake, node) = node();
     lock(&node).await.unwrap();
     fake.is(|mood| mood.answers = false);
-    give_up(&node).await;
+    for _ in 0..3 {
+        assert!(timeout(Duration::from_millis(20), lock(&node)).await.is_err());
+    }
     let claim = claim("a");
     let mut requests: Vec<_> = (0..2000).map(|_| node.acquire(&claim, ttl())).collect();
     let mut denied = Vec::new();
@@ -141,6 +143,43 @@ async fn a_server_that_is_in_doubt_is_sent_a_bounded_number_of_requests() {
     drop(requests);
 
     fake.is(|mood| mood.answers = true);
-    tokio::time::sleep(Duration::from_millis(1)).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(Vote::Granted, lock(&node).await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_probe_that_fails_at_once_ends_the_connection_and_no_loop() {
+    let (fake, node) = node();
+    lock(&node).await.unwrap();
+    fake.is(|mood| mood.fails = true);
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    assert_ne!(Some(ConnectionId(1)), node.connection());
+    fake.is(|mood| mood.fails = false);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(Vote::Granted, lock(&node).await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_may_be_silent_for_as_long_as_a_request_may_take() {
+    let (fake, node) = node();
+    node.set_node_timeout(Duration::from_secs(2));
+    lock(&node).await.unwrap();
+    fake.is(|mood| mood.answers = false);
+    tokio::time::sleep(Duration::from_secs(14)).await;
+    assert_eq!(Some(ConnectionId(1)), node.connection(), "probed 9 s ago");
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_ne!(Some(ConnectionId(1)), node.connection());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_probe_of_a_quiet_connection_bounds_no_requests() {
+    let (fake, node) = node();
+    lock(&node).await.unwrap();
+    fake.is(|mood| mood.answers = false);
+    tokio::time::sleep(Duration::from_millis(5100)).await;
+    let claim = claim("a");
+    let mut requests: Vec<_> = (0..3000).map(|_| node.acquire(&claim, ttl())).collect();
+    for request in &mut requests {
+        assert!(at_once(request).await.is_none());
+    }
 }
