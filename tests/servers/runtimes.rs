@@ -102,6 +102,7 @@ fn the_end_of_the_runtime_that_opened_the_connections_is_named_and_was_warned_of
     let _listening = tracing::subscriber::set_default(warnings.clone());
     one_thread().block_on(async {
         let guard = redlock.lock("a", TTL * 100).await.unwrap();
+        granted_by_all(&guard).await;
         assert_eq!(1, warnings.about("one Redlock used in several tokio runtimes"));
         servers.iter().for_each(RedisServer::pause);
         let release = tokio::spawn(guard.release());

@@ -45,6 +45,7 @@ async fn work_that_blocks_the_only_thread_for_several_ttls_is_returned_in_an_err
         let acquired = async {
             let guard = other.lock("a", TTL).await.unwrap();
             guard.release().await.unwrap();
+            other.close().await;
         };
         std::thread::scope(|scope| scope.spawn(|| one_thread().block_on(acquired)).join().unwrap());
         "charged"

@@ -36,10 +36,8 @@ pub(crate) enum Ballot {
     Failed,
 }
 
-/// So long before its validity passes a lease is lost already, and cannot be extended any more.
-const MARGIN: Duration = Duration::from_millis(500);
-
-/// Rounds begin so far apart that one lease lapses, and its calls reach their time limits, before the next does.
+/// Rounds begin so far apart that one lease lapses, half a second before its validity does, and its calls reach their time
+/// limits a sixteenth of the node timeout later, before the next lease lapses.
 const ROUNDS_APART: Duration = Duration::from_millis(2 * 500 + 100_000 / 16);
 
 /// Within this, core sends a release that it owes: it may wait for another on the same node to time out, for the node
