@@ -123,12 +123,12 @@ fn new_locks_do_not_wait_for_cleanup_that_a_runtime_has_taken_with_it() {
     });
     drop(first);
     drop(guards);
-    assert_eq!(15_000, nodes.iter().map(|node| node.len()).sum::<usize>());
+    assert_eq!(15_000, nodes.iter().map(MemoryNode::len).sum::<usize>());
     one_thread().block_on(async {
         redlock.lock("new", TTL).await.unwrap().release().await.unwrap();
         assert_eq!(0, redlock.close().await);
     });
-    assert!(nodes.iter().all(|node| node.is_empty()));
+    assert!(nodes.iter().all(MemoryNode::is_empty));
 }
 
 #[test]
