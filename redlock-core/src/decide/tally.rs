@@ -10,6 +10,8 @@
 //! as those that failed may have it, it is not known. A node that has it, and a newer fencing token, *supersedes* it: such
 //! a lease is not gone, but where they exclude a quorum of nodes that count for it, it can never be extended again.
 
+use std::fmt;
+
 use crate::broken::{Variant, broken};
 
 /// How many of `nodes` must agree, so that any two such sets share a node.
@@ -123,17 +125,30 @@ impl Tally {
     }
 
     /// The voters that have not granted, for messages: `2 denied, 1 failed`. Empty if all have granted.
-    pub(crate) fn others(self) -> String {
-        let Self { refused, superseded, failed, pending, .. } = self;
-        let counts =
-            [(refused, "denied"), (superseded, "superseded"), (failed, "failed"), (pending, "pending")];
-        let counts = counts.iter().filter(|(count, _)| *count > 0);
-        counts.map(|(count, what)| format!("{count} {what}")).collect::<Vec<_>>().join(", ")
+    pub(crate) fn others(self) -> Others {
+        Others(self)
     }
 
     /// How many voters have answered or still may.
     pub(crate) fn may_answer(self) -> usize {
         self.answered() + self.pending
+    }
+}
+
+/// The voters of a round that have not granted, for messages.
+pub(crate) struct Others(Tally);
+
+impl fmt::Display for Others {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Tally { refused, superseded, failed, pending, .. } = self.0;
+        let counts =
+            [(refused, "denied"), (superseded, "superseded"), (failed, "failed"), (pending, "pending")];
+        let mut separator = "";
+        for (count, what) in counts.into_iter().filter(|(count, _)| *count > 0) {
+            write!(f, "{separator}{count} {what}")?;
+            separator = ", ";
+        }
+        Ok(())
     }
 }
 
@@ -250,9 +265,9 @@ mod tests {
     fn messages_count_what_there_is() {
         use Standing::{Failed, Granted, Pending, Refused, Superseded};
         let all = [Granted, Refused, Refused, Superseded, Failed, Pending, Pending, Pending];
-        assert_eq!("2 denied, 1 superseded, 1 failed, 3 pending", Tally::of(all).others());
-        assert_eq!("1 failed", Tally::of([Granted, Failed]).others());
-        assert_eq!("", Tally::of([Granted]).others());
+        assert_eq!("2 denied, 1 superseded, 1 failed, 3 pending", Tally::of(all).others().to_string());
+        assert_eq!("1 failed", Tally::of([Granted, Failed]).others().to_string());
+        assert_eq!("", Tally::of([Granted]).others().to_string());
     }
 
     #[test]
