@@ -172,7 +172,7 @@ impl Attempts {
     /// Waits for the turn among the tasks of this process, no longer than the patience lasts.
     async fn in_turn(&self, place: &mut Place, patience: &Patience) -> Result<(), Error> {
         let presence = &self.presence;
-        match in_time(presence, patience.until, place.turn()).await {
+        match in_time(presence, patience.until, LONGEST_SLEEP, place.turn()).await {
             None => Err(Error::closed()),
             Some(None) => {
                 let resources = &self.resources;
@@ -193,11 +193,11 @@ impl Attempts {
     /// Waits until another attempt may be in flight.
     async fn permit(&self, until: Option<Instant>) -> Result<Permit, Error> {
         let presence = &self.presence;
-        let hopeless = until.is_some_and(|until| presence.limiter.is_hopeless(presence.now(), until));
-        let permit = if hopeless {
+        let permit = if presence.limiter.is_full() {
             Some(None)
         } else {
-            in_time(presence, until, Permit::wait(presence, Class::Attempt)).await
+            let poll_interval = presence.limiter.poll_interval();
+            in_time(presence, until, poll_interval, Permit::wait(presence, Class::Attempt)).await
         };
         match permit {
             None => Err(Error::closed()),
@@ -263,19 +263,21 @@ async fn pause(presence: &Presence, delay: Duration) {
     while_open(presence, sleep_until(&*presence.runtime, presence.now() + delay)).await;
 }
 
-/// The output of `wait`, or `None` if it was not there by `until`; `None` when there is no point in waiting any more.
+/// The output of `wait`, or `None` if it was not there by `until`; `None` when there is no point in waiting any more. It is
+/// polled at least once in each `poll_interval`.
 async fn in_time<T>(
     presence: &Presence,
     until: Option<Instant>,
+    poll_interval: Duration,
     wait: impl Future<Output = T>,
 ) -> Option<Option<T>> {
     let mut end = pin!(async {
-        match until {
-            Some(until) => sleep_until(&*presence.runtime, until).await,
-            // Polls what is waited for now and then.
-            None => loop {
-                presence.runtime.sleep(LONGEST_SLEEP).await;
-            },
+        loop {
+            let left = until.map(|until| until.saturating_duration_since(presence.now()));
+            if left.is_some_and(|left| left.is_zero()) {
+                return;
+            }
+            presence.runtime.sleep(left.map_or(poll_interval, |left| left.min(poll_interval))).await;
         }
     });
     let mut wait = pin!(wait);

@@ -95,6 +95,9 @@ impl Builder {
     /// decided, in the order in which they came. Renewals by keep-alive have as many places of their own, and while one of
     /// them waits no attempt begins. The default is 256; the minimum is 1.
     ///
+    /// For each of them 256 requests may wait, 65,536 by default; further ones fail at once with
+    /// [`Overloaded`](crate::ErrorKind::Overloaded).
+    ///
     /// The bound keeps a burst of requests from delaying the replies to all of them beyond the node timeout. A request that
     /// has no place when its [wait](crate::LockRequest::wait) is over fails with
     /// [`Overloaded`](crate::ErrorKind::Overloaded). A request that is not polled any more, and is not dropped, occupies its place

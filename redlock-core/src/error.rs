@@ -28,8 +28,8 @@ pub enum ErrorKind {
     /// longer, and no node was asked.
     Contended,
     /// This process has more attempts to make than it may have [in flight](crate::Builder::max_concurrent_attempts), and the
-    /// request waited in vain for its turn, or came when so many others waited that its turn could not come in time: no node
-    /// was asked, or none in the last attempt.
+    /// request waited in vain for its turn, or came when as many others waited as may: no node was asked, or none in the
+    /// last attempt.
     Overloaded,
     /// Too few nodes answered to say anything: errors and timeouts alone exclude a quorum.
     NoQuorum,

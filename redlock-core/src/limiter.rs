@@ -6,10 +6,14 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
-use crate::clock::Instant;
 use crate::decide::concurrency::{Class, Concurrency, Waiting};
+use crate::runtime::LONGEST_SLEEP;
 use crate::shared::{Shared, locked};
+
+/// Of all attempts that wait, about so many are polled every second.
+const POLLED_AT_ONCE: usize = 64;
 
 /// The rounds in flight of one [`Redlock`](crate::Redlock).
 pub(crate) struct Limiter(Mutex<Concurrency<Waker>>);
@@ -30,14 +34,21 @@ impl Limiter {
         self.change(|rounds| rounds.cleanup_is_behind(is_behind()));
     }
 
-    /// Whether an attempt that comes now cannot begin by `until`, as far as can be told.
-    pub(crate) fn is_hopeless(&self, now: Instant, until: Instant) -> bool {
-        locked(&self.0).expected_wait(now).is_some_and(|wait| now + wait > until)
+    /// Whether so many attempts wait that no other may.
+    pub(crate) fn is_full(&self) -> bool {
+        locked(&self.0).is_full()
     }
 
     /// Whether renewals fail, by the last one that has ended.
     pub(crate) fn renewals_fail(&self, fail: bool) {
         self.change(|rounds| rounds.renewals_fail(fail));
+    }
+
+    /// How often an attempt that waits is to be polled, so that all of them together cost little.
+    pub(crate) fn poll_interval(&self) -> Duration {
+        let (attempts, _) = locked(&self.0).waiting();
+        LONGEST_SLEEP
+            .saturating_mul(u32::try_from(attempts / POLLED_AT_ONCE).unwrap_or(u32::MAX).saturating_add(1))
     }
 
     /// How many attempts wait, how many renewals, and why.
@@ -70,7 +81,8 @@ impl Permit {
         may_begin.then(|| Self { shared: Arc::clone(shared), class })
     }
 
-    /// Waits until the round may begin. May be dropped at any time. To be polled every second or so.
+    /// Waits until the round may begin. May be dropped at any time. To be polled in every
+    /// [interval](Limiter::poll_interval), since another round may be [overdue](Concurrency::begin_overdue).
     pub(crate) fn wait(shared: &Arc<Shared>, class: Class) -> PermitWait<'_> {
         PermitWait { shared, class, waiting: None }
     }

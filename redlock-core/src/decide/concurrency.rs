@@ -5,8 +5,8 @@
 //! first: while one of them waits no attempt begins. So a process that is asked for more than it can do denies new locks,
 //! and keeps those that it holds. Nor does an attempt begin while cleanup is behind, since each may leave more of it.
 //!
-//! A request whose turn cannot come in time, by the rate at which attempts have begun of late, is denied at once: a queue that
-//! is longer than what its requests can wait for would cost time that the others need.
+//! Only so many attempts wait, too: further ones are denied at once. A queue that is longer than what its requests can wait
+//! for would cost time and memory that the others need.
 //!
 //! Nothing can deadlock. What is in flight waits for nodes alone, for a bounded time; confirmations, releases and cleanup are
 //! not counted, so none of them waits for an attempt. An attempt is polled by its caller, who may turn to something else: if
@@ -37,23 +37,12 @@ pub(crate) struct Concurrency<W> {
     /// Whether the last renewal that ended has failed.
     renewals_fail: bool,
     last_number: u64,
-    pace: Option<Pace>,
     /// Since when all attempts in flight have been there while others wait.
     stuck_since: Option<Instant>,
 }
 
-/// How fast attempts begin that had to wait, since others do.
-#[derive(Clone, Copy, Debug)]
-struct Pace {
-    since: Instant,
-    /// How many have begun since then.
-    begun: u32,
-    /// How long each has taken of late, on average.
-    interval: Option<Duration>,
-}
-
-/// The pace is measured over so long.
-const WINDOW: Duration = Duration::from_secs(1);
+/// For each attempt that may be in flight so many wait at most.
+const MAX_WAITING: usize = 256;
 
 /// The rounds of one class. Those that wait are ordered by time, then by arrival.
 #[derive(Debug)]
@@ -83,7 +72,6 @@ impl<W> Concurrency<W> {
             is_cleanup_behind: false,
             renewals_fail: false,
             last_number: 0,
-            pace: None,
             stuck_since: None,
         }
     }
@@ -95,22 +83,9 @@ impl<W> Concurrency<W> {
         may_begin
     }
 
-    /// How long an attempt would wait that comes now, if that can be told.
-    pub(crate) fn expected_wait(&mut self, now: Instant) -> Option<Duration> {
-        if self.attempts.waiting.is_empty() {
-            self.pace = None;
-            return None;
-        }
-        let pace = self.pace.get_or_insert(Pace { since: now, begun: 0, interval: None });
-        let elapsed = now.saturating_duration_since(pace.since);
-        if elapsed >= WINDOW {
-            // Nothing is known of a pause, nor where nothing begins.
-            let is_known = elapsed < 2 * WINDOW && pace.begun > 0;
-            let interval = is_known.then(|| elapsed / pace.begun);
-            *pace = Pace { since: now, begun: 0, interval };
-        }
-        let waiting = u32::try_from(self.attempts.waiting.len()).unwrap_or(u32::MAX);
-        pace.interval.map(|interval| interval.saturating_mul(waiting))
+    /// Whether no other attempt is to wait.
+    pub(crate) fn is_full(&self) -> bool {
+        self.attempts.waiting.len() >= self.max.saturating_mul(MAX_WAITING)
     }
 
     /// Has a round wait.
@@ -186,19 +161,8 @@ impl<W> Concurrency<W> {
             let waker = if self.has_room(class) { self.class(class).waiting.pop_first() } else { None };
             let (_, waker) = waker?;
             self.class(class).count += 1;
-            if class == Class::Attempt {
-                self.note_pace();
-            }
             Some(waker)
         })
-    }
-
-    fn note_pace(&mut self) {
-        if self.attempts.waiting.is_empty() {
-            self.pace = None;
-        } else if let Some(pace) = &mut self.pace {
-            pace.begun += 1;
-        }
     }
 
     /// Whether a round that ends, or cleanup that has caught up, may let another begin.
@@ -302,48 +266,14 @@ mod tests {
     }
 
     #[test]
-    fn the_wait_is_expected_by_how_fast_attempts_have_begun() {
+    fn a_bounded_number_of_attempts_waits() {
         let mut rounds = full();
-        let wait = |rounds: &mut Concurrency<_>| {
-            for _ in 0..100 {
-                rounds.wait(Class::Attempt, "");
-            }
-        };
-        wait(&mut rounds);
-        assert_eq!(None, rounds.expected_wait(at(0)));
-        for _ in 0..50 {
-            rounds.end(Class::Attempt);
-            rounds.begin_next();
-        }
-        assert_eq!(None, rounds.expected_wait(at(999)), "too early to tell");
-        assert_eq!(
-            Some(Duration::from_secs(1)),
-            rounds.expected_wait(at(1000)),
-            "50 wait, 50 began in a second"
-        );
-        wait(&mut rounds);
-        assert_eq!(Some(Duration::from_secs(3)), rounds.expected_wait(at(1500)));
-        for _ in 0..150 {
-            rounds.end(Class::Attempt);
-            rounds.begin_next();
-        }
-        assert_eq!(None, rounds.expected_wait(at(9000)), "nobody waits: the pace begins anew");
-    }
-
-    #[test]
-    fn no_wait_is_expected_from_a_time_in_which_nobody_waited_or_nothing_ran() {
-        let mut rounds = full();
-        let alone = rounds.wait(Class::Attempt, "");
-        assert_eq!(None, rounds.expected_wait(at(0)));
-        rounds.leave(alone);
-        assert_eq!(None, rounds.expected_wait(at(12_000)), "nobody waits");
-        rounds.wait(Class::Attempt, "");
-        assert_eq!(None, rounds.expected_wait(at(12_000)));
-        assert_eq!(None, rounds.expected_wait(at(13_500)), "nothing has begun");
-        rounds.end(Class::Attempt);
-        rounds.wait(Class::Attempt, "");
-        rounds.begin_next();
-        assert_eq!(None, rounds.expected_wait(at(60_000)), "a pause");
+        let mut waiting: Vec<_> = (0..511).map(|_| rounds.wait(Class::Attempt, "")).collect();
+        assert!(!rounds.is_full());
+        waiting.push(rounds.wait(Class::Attempt, ""));
+        assert!(rounds.is_full());
+        rounds.leave(waiting.remove(7));
+        assert!(!rounds.is_full());
     }
 
     #[test]
