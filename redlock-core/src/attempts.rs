@@ -73,6 +73,9 @@ impl Attempts {
     }
 
     async fn only_one(&self, asked: Instant) -> Result<Option<Guard>, Error> {
+        if self.presence.limiter.is_full() {
+            return Err(self.overloaded());
+        }
         let mut place = self.place();
         if self.presence.is_closed() {
             return Err(Error::closed());
@@ -94,6 +97,9 @@ impl Attempts {
 
     async fn one_after_another(&self, asked: Instant, patience: &Patience) -> Result<Guard, Error> {
         let presence = &self.presence;
+        if presence.limiter.is_full() {
+            return Err(self.overloaded());
+        }
         let mut place = self.place();
         // The clock was read just now, unless there was somebody to wait for.
         let mut just_now = Some(asked);
@@ -193,22 +199,18 @@ impl Attempts {
     /// Waits until another attempt may be in flight.
     async fn permit(&self, until: Option<Instant>) -> Result<Permit, Error> {
         let presence = &self.presence;
-        let permit = if presence.limiter.is_full() {
-            Some(None)
-        } else {
-            let poll_interval = presence.limiter.poll_interval();
-            in_time(presence, until, poll_interval, Permit::wait(presence, Class::Attempt)).await
-        };
-        match permit {
+        let poll_interval = presence.limiter.poll_interval();
+        match in_time(presence, until, poll_interval, Permit::wait(presence, Class::Attempt)).await {
             None => Err(Error::closed()),
             Some(Some(permit)) => Ok(permit),
-            Some(None) => {
-                let obstacle = observe::overloaded(presence);
-                let message =
-                    format!("cannot lock {}: this process is overloaded ({obstacle})", self.resources);
-                Err(Error::new(ErrorKind::Overloaded, message, NodeReports::default()))
-            }
+            Some(None) => Err(self.overloaded()),
         }
+    }
+
+    fn overloaded(&self) -> Error {
+        let obstacle = observe::overloaded(&self.presence);
+        let message = format!("cannot lock {}: this process is overloaded ({obstacle})", self.resources);
+        Error::new(ErrorKind::Overloaded, message, NodeReports::default())
     }
 
     fn node_timeout(&self) -> Duration {

@@ -4,6 +4,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -16,7 +17,11 @@ use crate::shared::{Shared, locked};
 const POLLED_AT_ONCE: usize = 64;
 
 /// The rounds in flight of one [`Redlock`](crate::Redlock).
-pub(crate) struct Limiter(Mutex<Concurrency<Waker>>);
+pub(crate) struct Limiter {
+    rounds: Mutex<Concurrency<Waker>>,
+    /// Whether so many attempts wait that no other may, as of the last change. For requests, which ask before anything else.
+    is_full: AtomicBool,
+}
 
 /// The right to have a round in flight. Dropped, it goes to the next that waits.
 pub(crate) struct Permit {
@@ -26,7 +31,7 @@ pub(crate) struct Permit {
 
 impl Limiter {
     pub(crate) fn new(max: usize) -> Self {
-        Self(Mutex::new(Concurrency::new(max)))
+        Self { rounds: Mutex::new(Concurrency::new(max)), is_full: AtomicBool::new(false) }
     }
 
     /// Holds attempts back while cleanup is behind.
@@ -36,7 +41,7 @@ impl Limiter {
 
     /// Whether so many attempts wait that no other may.
     pub(crate) fn is_full(&self) -> bool {
-        locked(&self.0).is_full()
+        self.is_full.load(Ordering::Relaxed)
     }
 
     /// Whether renewals fail, by the last one that has ended.
@@ -46,27 +51,28 @@ impl Limiter {
 
     /// How often an attempt that waits is to be polled, so that all of them together cost little.
     pub(crate) fn poll_interval(&self) -> Duration {
-        let (attempts, _) = locked(&self.0).waiting();
+        let (attempts, _) = locked(&self.rounds).waiting();
         LONGEST_SLEEP
             .saturating_mul(u32::try_from(attempts / POLLED_AT_ONCE).unwrap_or(u32::MAX).saturating_add(1))
     }
 
     /// How many attempts wait, how many renewals, and why.
     pub(crate) fn waiting(&self) -> (usize, usize, &'static str) {
-        let rounds = locked(&self.0);
+        let rounds = locked(&self.rounds);
         let (attempts, renewals) = rounds.waiting();
         (attempts, renewals, rounds.obstacle())
     }
 
     /// Changes what is in flight, then wakes those that may begin by it, when the lock is no longer held.
     fn change<T>(&self, change: impl FnOnce(&mut Concurrency<Waker>) -> T) -> T {
-        let mut rounds = locked(&self.0);
+        let mut rounds = locked(&self.rounds);
         let changed = change(&mut rounds);
         if rounds.is_waited_for() {
             let mut begun = Vec::new();
             while let Some(waker) = rounds.begin_next() {
                 begun.push(waker);
             }
+            self.is_full.store(rounds.is_full(), Ordering::Relaxed);
             drop(rounds);
             begun.into_iter().for_each(Waker::wake);
         }
@@ -77,7 +83,7 @@ impl Limiter {
 impl Permit {
     /// The permit, if the round may begin at once.
     pub(crate) fn try_new(shared: &Arc<Shared>, class: Class) -> Option<Self> {
-        let may_begin = locked(&shared.limiter.0).try_begin(class);
+        let may_begin = locked(&shared.limiter.rounds).try_begin(class);
         may_begin.then(|| Self { shared: Arc::clone(shared), class })
     }
 
@@ -107,7 +113,7 @@ impl Future for PermitWait<'_> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Permit> {
         let Self { shared, class, waiting } = &mut *self;
         let waker = cx.waker().clone();
-        let mut rounds = locked(&shared.limiter.0);
+        let mut rounds = locked(&shared.limiter.rounds);
         let replaced = match *waiting {
             Some(entered) => match rounds.waker(entered) {
                 Some(waiting) => Some(std::mem::replace(waiting, waker)),
@@ -123,6 +129,7 @@ impl Future for PermitWait<'_> {
             }
             None => {
                 *waiting = Some(rounds.wait(*class, waker));
+                shared.limiter.is_full.store(rounds.is_full(), Ordering::Relaxed);
                 None
             }
         };
