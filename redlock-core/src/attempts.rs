@@ -208,6 +208,9 @@ impl Attempts {
     }
 
     fn overloaded(&self) -> Error {
+        if self.presence.is_closed() {
+            return Error::closed();
+        }
         let obstacle = observe::overloaded(&self.presence);
         let message = format!("cannot lock {}: this process is overloaded ({obstacle})", self.resources);
         Error::new(ErrorKind::Overloaded, message, NodeReports::default())
