@@ -20,7 +20,7 @@ use self::client::Kind;
 use crate::report::{self, Fact};
 use crate::round::Effort;
 
-/// What to measure, by the command line.
+/// The measurements that the command line asks for.
 pub(crate) struct Plan {
     effort: Effort,
     /// The only group to run.

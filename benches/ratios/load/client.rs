@@ -87,7 +87,7 @@ impl Client {
     }
 }
 
-/// What failed, and the kind of the error.
+/// The operation that failed, and the kind of the error.
 pub(super) fn failed(what: &str, error: &redlock_core::Error) -> String {
     format!("{what} {:?}", error.kind())
 }
