@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use redlock_core::{
-    Claim, ConnectionId, LockNode, NodeError, Redlock, Refusal, ServerId, Token, TokioRuntime, Ttl, Vote,
+    Claim, ConnectionId, Denial, LockNode, NodeError, Redlock, ServerId, Token, TokioRuntime, Ttl, Vote,
     async_trait,
 };
 
@@ -26,7 +26,7 @@ impl InstantNode {
 
     /// Nodes on which somebody has everything.
     pub fn refusing(count: usize, holder: &Token) -> Vec<Self> {
-        Self::answering(count, &Vote::Refused(Refusal::by(holder.clone())))
+        Self::answering(count, &Vote::Denied(Denial::by(holder.clone())))
     }
 
     /// A lock over nodes, on tokio.

@@ -1,4 +1,4 @@
-"""Runs both sides of every row of docs/coming-from.md, and compares what they leave behind on their servers.
+"""Runs both sides of every row of docs/migrating.md, and compares what they leave behind on their servers.
 
 A section whose table stands under `<!-- rows: KIND ... -->` becomes two programs: the cells of the second column and
 those of the third, one after the other. Each runs on three servers of its own and stops after every row; then both must
@@ -77,7 +77,7 @@ const row = () => (console.log('row'), lines.next());
 
 def sections():
     """Title, kind, and rows as (what, theirs, ours)."""
-    text = (ROOT / "docs" / "coming-from.md").read_text()
+    text = (ROOT / "docs" / "migrating.md").read_text()
     for part in re.split(r"^## ", text, flags=re.M)[1:]:
         marker = re.search(r"<!-- rows: (.*?) -->\n\|.*\n\|.*\n((?:\|.*\n)+)", part)
         assert marker, f"no rows: {part}"
@@ -209,7 +209,7 @@ def main():
             programs[f"theirs_{number}"] = theirs(kind, [cell for _, cell, _ in rows])
     binaries = project(folder / "coming-from", programs)
     failures = 0
-    print("\n| docs/coming-from.md | rows | both sides run | the same locks after each |\n|---|---|---|---|")
+    print("\n| docs/migrating.md | rows | both sides run | the same locks after each |\n|---|---|---|---|")
     for number, (title, kind, rows) in every:
         commands = [[binaries / f"ours_{number}"]]
         if kind == ["rust"]:

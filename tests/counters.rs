@@ -143,7 +143,7 @@ async fn what_is_no_counter_is_an_error_that_names_the_resource() {
         server.command(&["DEL", B]);
         server.command(&command);
         let error = rejected(node.acquire_fenced(&both, minute()).await);
-        assert!(error.contains("the counter of \"b\""), "{error}");
+        assert!(error.contains("the fencing counter of \"b\" is not a number"), "{error}");
         rejected(node.refill_fenced(&both, minute(), token(7)).await);
         assert_eq!([B], server.keys()[..], "nothing is set");
         for key in ["a", "b"] {

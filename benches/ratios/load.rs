@@ -126,6 +126,8 @@ measurement says so.
 - *goodput*: locks that were acquired and released, per second.
 - *capacity*: the goodput of 64 tasks, each of which locks and releases without a pause.
 - *demand*: requests that start per second, whether earlier ones have finished or not, as a multiple of the capacity.
+- *one in 10 requests asks for a lock*: the others return at once, without the library. This goodput is what the machine can
+  do while it starts ten times as many tasks as it can serve. Compared with it, denials by the library are free or not.
 - *p50*, *p99*: the time from the start of a request to the end of its release, for the requests that succeeded.
 - *keys left*: keys on all five servers after `close()` has returned, or after its time limit of 30 s.
 - *rslock*: with its default settings, which are three attempts.

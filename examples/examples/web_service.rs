@@ -33,14 +33,14 @@ struct App {
 async fn charge(State(app): State<App>, Path(invoice): Path<u64>) -> StatusCode {
     let work = async move |_lease| app.bank.charge(invoice).await;
     let lock = app.redlock.lock(format!("invoice:{invoice}"), Duration::from_secs(5));
-    match lock.wait(Duration::from_millis(200)).run(work).await {
+    match lock.max_wait(Duration::from_millis(200)).run(work).await {
         Ok(()) => StatusCode::NO_CONTENT,
         Err(error) if error.kind() == ErrorKind::Contended => StatusCode::CONFLICT,
         Err(_) => StatusCode::SERVICE_UNAVAILABLE,
     }
 }
 
-/// Until `stop`: then requests that are under way come to their end, and what they locked is released everywhere.
+/// Serves until `stop`. Then it completes the requests in progress and releases their locks.
 async fn serve(
     listener: TcpListener,
     app: App,
@@ -49,7 +49,7 @@ async fn serve(
     let redlock = app.redlock.clone();
     let router = Router::new().route("/invoices/{invoice}/charge", post(charge)).with_state(app);
     axum::serve(listener, router).with_graceful_shutdown(stop).await?;
-    // Only a node that is down can make this wait; what is owed to it then ends with its TTL.
+    // This blocks only while a node is unreachable; pending cleanup on that node is then left to the TTL.
     match timeout(Duration::from_secs(5), redlock.close()).await {
         Ok(0) => Ok(()),
         _ => Err(io::Error::other("some keys stay until they expire")),
@@ -94,5 +94,5 @@ fn one_request_charges_and_the_other_is_told_so() {
 fn the_recipe_is_this_code() {
     let (before, _) = include_str!("web_service.rs").split_once("\n#[tokio::main").expect("it has a main");
     let (_, shown) = before.split_once("#[derive(Clone)]").expect("it has a state");
-    assert!(include_str!("../../docs/recipes.md").contains(shown), "docs/recipes.md shows something else");
+    assert!(include_str!("../../docs/patterns.md").contains(shown), "docs/patterns.md shows something else");
 }

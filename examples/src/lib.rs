@@ -5,7 +5,7 @@
 //! | `fenced_row` | a row in SQLite that refuses who comes too late | `docs/fencing.md` |
 //! | `fenced_value` | a value in Redis that does | the same |
 //! | `fenced_service` | a service that does | the same |
-//! | `web_service` | a web service whose requests lock, with axum | `docs/recipes.md` |
+//! | `web_service` | a web service whose requests lock, with axum | `docs/patterns.md` |
 
 use std::io;
 use std::net::SocketAddr;
@@ -64,5 +64,5 @@ struct Fencing;
 
 /// These with axum as it is, which nothing that is published depends on.
 #[cfg(doctest)]
-#[doc = include_str!("../../docs/recipes.md")]
+#[doc = include_str!("../../docs/patterns.md")]
 struct Recipes;

@@ -1,7 +1,9 @@
-//! What operators see: events through `tracing`, counters and histograms through `metrics`. `docs/observability.md` has
-//! all names. The nodes are fake ones; a real service differs in where the output goes.
+//! Prints events from `tracing`, and counters and histograms from `metrics`.
+//!
+//! `docs/monitoring.md` lists all names. The nodes are fake ones; a real service differs in the destination of the
+//! output.
 #![allow(clippy::print_stdout)] // an example shows what it does
-#![allow(clippy::disallowed_methods)] // an application asks its runtime itself
+#![allow(clippy::disallowed_methods)] // an application uses its runtime directly
 
 use std::time::Duration;
 
@@ -23,8 +25,8 @@ async fn main() -> Result<(), Error> {
         .build()?;
     let guard = redlock.lock("invoice:42", TTL).keep_alive(KeepAlive::new()).await?;
     assert!(redlock.try_lock("invoice:42", TTL).await?.is_none());
-    tokio::time::sleep(TTL).await; // it is renewed meanwhile
-    nodes.iter().for_each(MemoryNode::clear); // somebody deletes it
+    tokio::time::sleep(TTL).await; // keep-alive renews the lock meanwhile
+    nodes.iter().for_each(MemoryNode::clear); // another client deletes the key
     println!("{}", guard.lost().await);
     redlock.close().await;
 
@@ -34,7 +36,7 @@ async fn main() -> Result<(), Error> {
     Ok(())
 }
 
-/// In place of an exporter, such as `metrics-exporter-prometheus`.
+/// Installs a recorder instead of `metrics-exporter-prometheus` or the like.
 fn record() -> Snapshotter {
     let recorder = DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();

@@ -1,8 +1,8 @@
-//! Acquiring: one attempt is one round with a token of its own.
+//! Acquisition: one attempt is one round with its own token.
 //!
-//! One token over several attempts is unsafe: a release of the first attempt that arrives late deletes the key of the
-//! second, which still counts it. A lost attempt is undone on all nodes from the moment it is lost, for whatever reason:
-//! refusals, errors, timeouts, validity spent, or nobody waiting any more.
+//! Several attempts with one token are unsafe. A late release of the first attempt would delete the key of the second,
+//! which still counts it. A failed attempt is cleaned up on all nodes as soon as it fails. This applies to every cause:
+//! denials, errors, timeouts, no validity left, or a caller that no longer waits.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -11,52 +11,51 @@ use std::time::Duration;
 
 use tracing::Instrument;
 
-use crate::background::{Verdict, drive};
-use crate::broken::{self, Variant, broken};
+use crate::acquire_round::{AcquireRound, Phase, Stragglers};
 use crate::calls::{Calls, Ending};
 use crate::decide::tally::{Cause, Decision};
+use crate::drive::{Responder, drive};
 use crate::error::{Error, ErrorKind};
 use crate::guard::Guard;
 use crate::lease::Lease;
 use crate::limiter::Permit;
 use crate::observe;
-use crate::release::Undoing;
-use crate::shared::Shared;
+use crate::release::Rollback;
+use crate::shared::Inner;
 use crate::ttl::Ttl;
-use crate::votes::{Stragglers, Voted, Votes};
 
-/// Makes one attempt at a lease that no other attempt is for.
+/// Makes one attempt with a lease that no other attempt uses.
 pub(crate) async fn attempt(
-    shared: &Arc<Shared>,
+    shared: &Arc<Inner>,
     lease: Lease,
     ttl: Ttl,
     permit: Permit,
 ) -> Result<Guard, Error> {
     let span = observe::attempt(&lease);
-    let work = drive(shared, |verdict| everywhere(lease, ttl, permit, verdict).instrument(span));
-    // Asked once the work counts as outstanding: whoever closes either sees it or is seen.
+    let work = drive(shared, |responder| run_round(lease, ttl, permit, responder).instrument(span));
+    // Checked after the work counts as outstanding: either `close` sees the work, or this check sees the closing.
     if shared.is_closed() {
         return Err(Error::closed());
     }
     work.await
 }
 
-/// Asks all nodes, tells the verdict as soon as it is certain, and sees to every node that answers later. What comes behind
-/// the decision needs no permit, so another attempt may begin.
-async fn everywhere(lease: Lease, ttl: Ttl, permit: Permit, verdict: Verdict<Result<Guard, Error>>) {
-    let votes = decided(&lease, ttl, &verdict).await;
+/// Runs the round: reports the result once certain, and handles late replies.
+///
+/// The permit is returned at the decision. The rest of the work needs none, so another attempt may begin.
+async fn run_round(lease: Lease, ttl: Ttl, permit: Permit, responder: Responder<Result<Guard, Error>>) {
+    let votes = decided(&lease, ttl, &responder).await;
     drop(permit);
-    let mut rest = conclude(&lease, votes, verdict);
+    let mut rest = conclude(&lease, votes, responder);
     rest.finish().await;
 }
 
-/// Asks all nodes, until the votes decide or nobody waits for them any more.
-async fn decided<'a, T>(lease: &'a Lease, ttl: Ttl, verdict: &Verdict<T>) -> Votes<'a> {
+/// Sends to all nodes until the votes decide or the caller no longer waits.
+async fn decided<'a, T>(lease: &'a Lease, ttl: Ttl, responder: &Responder<T>) -> AcquireRound<'a> {
     let mut undecided = Undecided(Some(lease));
-    let mut votes = Votes::new(lease, ttl, node_timeout(lease.shared().settings.node_timeout, ttl));
-    broken::note_expiry(lease.claim(), votes.start() + ttl.as_duration());
-    while votes.decision() == Decision::Open {
-        if next_while_awaited(&mut votes, verdict).await.is_none() {
+    let mut votes = AcquireRound::new(lease, ttl, node_timeout(lease.shared().settings.node_timeout, ttl));
+    while votes.decision() == Decision::Pending {
+        if next_while_awaited(&mut votes, responder).await.is_none() {
             break;
         }
     }
@@ -64,85 +63,84 @@ async fn decided<'a, T>(lease: &'a Lease, ttl: Ttl, verdict: &Verdict<T>) -> Vot
     votes
 }
 
-/// What is left to do once an attempt is decided.
+/// The work that remains once an attempt is decided.
 enum Rest<'a> {
     Won(Stragglers<'a>),
     Lost(Lost<'a>),
-    Nothing,
 }
 
 impl Rest<'_> {
     async fn finish(&mut self) {
         match self {
             Self::Won(stragglers) => stragglers.finish().await,
-            // In a place of its own: an attempt that is won has no room for it.
+            // Boxed, so that the future of a successful attempt reserves no room for it.
             Self::Lost(lost) => Box::pin(lost.undo()).await,
-            Self::Nothing => {}
         }
     }
 }
 
-/// Tells the verdict of an attempt that was won.
-fn conclude<'a>(lease: &'a Lease, votes: Votes<'a>, verdict: Verdict<Result<Guard, Error>>) -> Rest<'a> {
-    // Seen within this very poll, if there was a vote to win by.
-    let (deadline, now) = (votes.deadline(), votes.seen());
-    let in_time = now < deadline || broken(Variant::ValidityUnchecked);
-    if votes.decision() == Decision::Won && in_time && !verdict.is_canceled() {
+/// Reports a successful attempt, or prepares the cleanup of a failed one.
+fn conclude<'a>(
+    lease: &'a Lease,
+    votes: AcquireRound<'a>,
+    responder: Responder<Result<Guard, Error>>,
+) -> Rest<'a> {
+    // The deciding vote of a successful attempt was seen in this poll, so this time is current.
+    let (deadline, now) = (votes.deadline(), votes.completed_at());
+    let in_time = now < deadline;
+    if votes.decision() == Decision::Won && in_time && !responder.is_canceled() {
         let stragglers = votes.win(deadline, now);
         observe::attempted(lease, Ok(()));
-        // A guard that nobody takes is dropped, and so released.
-        verdict.send(Ok(Guard::new(lease.clone())));
+        // If no caller takes the guard, it is dropped, which releases the lock.
+        responder.send(Ok(Guard::new(lease.clone())));
         Rest::Won(stragglers)
-    } else if broken(Variant::CancelledKept) && verdict.is_canceled() {
-        Rest::Nothing
     } else {
-        Rest::Lost(Lost { lease, votes, in_time, verdict: Some(verdict) })
+        Rest::Lost(Lost { lease, votes, in_time, responder: Some(responder) })
     }
 }
 
-/// An attempt that was lost.
+/// An attempt that failed.
 struct Lost<'a> {
     lease: &'a Lease,
-    votes: Votes<'a>,
+    votes: AcquireRound<'a>,
     in_time: bool,
-    /// Until the cause is told.
-    verdict: Option<Verdict<Result<Guard, Error>>>,
+    /// The receiver of the cause, until the cause is reported.
+    responder: Option<Responder<Result<Guard, Error>>>,
 }
 
 impl Lost<'_> {
-    /// Releases it on all nodes: on each as soon as the call of its write has ended, so that nothing is sent behind its
-    /// undoing. Tells the cause meanwhile, once it is certain.
+    /// Releases the claim on all nodes, and reports the cause once it is certain.
+    ///
+    /// Each node gets its release as soon as the call of its write has ended. So nothing is sent after the cleanup.
     async fn undo(&mut self) {
-        let Self { lease, votes, in_time, verdict } = self;
+        let Self { lease, votes, in_time, responder } = self;
         let shared = lease.shared();
         let sent = shared.now();
-        let mut undoing = Undoing::begin(lease, sent);
-        let mut releases = Calls::none(&*shared.runtime, shared.members.len());
-        for index in (0..shared.members.len()).filter(|index| !votes.is_pending(*index)) {
+        let mut rollback = Rollback::begin(lease, sent);
+        let mut releases = Calls::none(&*shared.runtime, shared.peers.len());
+        for index in (0..shared.peers.len()).filter(|index| !votes.is_pending(*index)) {
             releases.start(index, shared.settings.node_timeout, lease.release_on(index));
         }
-        // Nobody waits for a reason that nobody asks for any more.
-        verdict.take_if(|verdict| verdict.is_canceled());
-        if verdict.is_none() {
+        // A caller that no longer waits needs no cause.
+        responder.take_if(|responder| responder.is_canceled());
+        if responder.is_none() {
             observe::attempted(lease, Err(None));
         }
         loop {
-            if let Some(error) = verdict.as_ref().and_then(|_| error(lease, votes, *in_time)) {
+            if let Some(error) = responder.as_ref().and_then(|_| error(lease, votes, *in_time)) {
                 observe::attempted(lease, Err(Some(&error)));
-                if let Some(verdict) = verdict.take() {
-                    verdict.send(Err(error));
+                if let Some(responder) = responder.take() {
+                    responder.send(Err(error));
                 }
             }
             match next_of(votes, &mut releases).await {
-                Some(Step::Voted(Voted::OnToken)) => {}
-                Some(Step::Voted(Voted::OnClaim(index))) => {
-                    undoing.again(index);
-                    if !broken(Variant::StragglerKept) {
-                        releases.start(index, shared.settings.node_timeout, lease.release_on(index));
-                    }
+                Some(Step::Voted(Phase::Confirm)) => {}
+                Some(Step::Voted(Phase::Acquire(index))) => {
+                    rollback.again(index);
+                    releases.start(index, shared.settings.node_timeout, lease.release_on(index));
                 }
                 Some(Step::Released(index, ending)) => {
-                    undoing.answered(index, &ending.into(), sent, releases.seen());
+                    rollback.answered(index, &ending.into(), sent, releases.completed_at());
                 }
                 None => return,
             }
@@ -151,12 +149,12 @@ impl Lost<'_> {
 }
 
 enum Step {
-    Voted(Voted),
+    Voted(Phase),
     Released(usize, Ending),
 }
 
-/// What ends next, of the votes that are still open and the releases; `None` when all have.
-async fn next_of(votes: &mut Votes<'_>, releases: &mut Calls<'_>) -> Option<Step> {
+/// Returns the next vote or release to end; `None` when all have ended.
+async fn next_of(votes: &mut AcquireRound<'_>, releases: &mut Calls<'_>) -> Option<Step> {
     poll_fn(|cx| {
         let vote = votes.poll_next(cx);
         if let Poll::Ready(Some(voted)) = vote {
@@ -171,37 +169,39 @@ async fn next_of(votes: &mut Votes<'_>, releases: &mut Calls<'_>) -> Option<Step
     .await
 }
 
-/// An attempt whose round is open. Dropped then, because its runtime has ended, it is left to the chases.
+/// An attempt whose round is not decided yet.
+///
+/// If it is dropped because its runtime has ended, the cleanup queues take over.
 struct Undecided<'a>(Option<&'a Lease>);
 
 impl Drop for Undecided<'_> {
     fn drop(&mut self) {
         if let Some(lease) = self.0 {
-            drop(Undoing::begin(lease, lease.shared().now()));
+            drop(Rollback::begin(lease, lease.shared().now()));
         }
     }
 }
 
-/// The next vote; `None` when there is none left, or nobody waits for the verdict any more.
-async fn next_while_awaited<T>(votes: &mut Votes<'_>, verdict: &Verdict<T>) -> Option<Voted> {
-    poll_fn(|cx| if verdict.is_canceled() { Poll::Ready(None) } else { votes.poll_next(cx) }).await
+/// Returns the next vote; `None` if none is left or the caller no longer waits.
+async fn next_while_awaited<T>(votes: &mut AcquireRound<'_>, responder: &Responder<T>) -> Option<Phase> {
+    poll_fn(|cx| if responder.is_canceled() { Poll::Ready(None) } else { votes.poll_next(cx) }).await
 }
 
-/// Why the attempt was lost, once that is certain.
-fn error(lease: &Lease, votes: &Votes<'_>, in_time: bool) -> Option<Error> {
+/// Returns the cause of the failure, once it is certain.
+fn error(lease: &Lease, votes: &AcquireRound<'_>, in_time: bool) -> Option<Error> {
     let shared = lease.shared();
     let resources = lease.claim().all_resources();
-    let ballots = &votes.deciding().ballots;
+    let responses = &votes.deciding().responses;
     let (kind, message) = match votes.decision() {
-        Decision::Open | Decision::Lost(None) => return None,
+        Decision::Pending | Decision::Lost(None) => return None,
         Decision::Won if in_time => return None,
         Decision::Won => (
-            ErrorKind::Expired,
-            format!("cannot lock {resources}: no validity was left when a quorum had granted it"),
+            ErrorKind::TooSlow,
+            format!("cannot lock {resources}: no validity left when a quorum granted it"),
         ),
         Decision::Lost(Some(Cause::Refused | Cause::Superseded)) => {
-            let count = ballots.too_few("granted", shared);
-            let message = match ballots.holder() {
+            let count = responses.too_few("granted", shared);
+            let message = match responses.holder() {
                 Some(holder) => format!("{resources} is locked by {holder} ({count})"),
                 None if votes.is_confirmation() => {
                     format!(
@@ -212,13 +212,16 @@ fn error(lease: &Lease, votes: &Votes<'_>, in_time: bool) -> Option<Error> {
             };
             (ErrorKind::Contended, message)
         }
-        Decision::Lost(Some(Cause::NoQuorum)) => ballots.no_quorum(format_args!("lock {resources}"), shared),
+        Decision::Lost(Some(Cause::NoQuorum)) => {
+            responses.no_quorum(format_args!("lock {resources}"), shared)
+        }
     };
-    Some(ballots.error(kind, message, shared))
+    Some(responses.error(kind, message, shared))
 }
 
-/// How long a node may take when a TTL is running: no longer than half of it, so that a quorum that answers at the last
-/// moment leaves something to use.
+/// Returns the time limit for one node while a TTL is running.
+///
+/// It is at most half of the TTL, so that a quorum of late replies leaves usable validity.
 pub(crate) fn node_timeout(configured: Duration, ttl: Ttl) -> Duration {
     configured.min(ttl.as_duration() / 2)
 }

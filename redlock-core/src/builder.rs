@@ -1,4 +1,4 @@
-//! From nodes and settings to a [`Redlock`].
+//! The builder of a [`Redlock`].
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,9 +10,26 @@ use crate::node::LockNode;
 use crate::owner::Owner;
 use crate::redlock::Redlock;
 use crate::runtime::Runtime;
-use crate::shared::{Presence, Settings, Shared};
+use crate::shared::{Handle, Inner, Settings};
 
-/// Collects nodes and settings, and checks them. Does no I/O and needs no runtime around it.
+/// A builder of a [`Redlock`] from nodes and settings.
+///
+/// It does no I/O, and it can be used outside a runtime.
+///
+#[cfg_attr(feature = "tokio", doc = "```")]
+#[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+/// # use std::{sync::Arc, time::Duration};
+/// # use redlock_testkit::MemoryNode;
+/// # use redlock_core::{LockNode, Redlock, TokioRuntime};
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+/// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
+/// let redlock = Redlock::builder(TokioRuntime::new())
+///     .nodes(nodes)
+///     .node_timeout(Duration::from_millis(100))
+///     .owner("host-1:4242")
+///     .build()?;
+/// # Ok(()) }
+/// ```
 #[derive(Clone)]
 #[must_use = "a builder does nothing until it builds"]
 pub struct Builder {
@@ -26,19 +43,23 @@ pub struct Builder {
     owner: Option<String>,
 }
 
-/// 200 ms: a hundred round trips within a data centre and two around the world, and a fiftieth of the 10 s TTL that most
-/// locks have. A node that takes longer votes too late to be of use.
+/// The default node timeout: 200 ms.
+///
+/// That is a hundred round trips within a data center, and two around the world. It is a fiftieth of 10 s, the most
+/// frequent TTL. A node that takes longer votes too late to be useful.
 const NODE_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// 200 ms: what the reference implementations have.
+/// The default retry delay: 200 ms, as in the reference implementations.
 const RETRY_DELAY: Duration = Duration::from_millis(200);
 
-/// 256: as fast as any larger number on five local servers, and a process that handles 5,000 attempts a second reads the
+/// The default limit of attempts in flight: 256.
+///
+/// It is as fast as any larger limit on five local servers. A process that handles 5,000 attempts a second reads the
 /// reply to the last of them after 50 ms, a quarter of the node timeout.
 const MAX_CONCURRENT_ATTEMPTS: usize = 256;
 
 impl Builder {
-    /// Starts with a runtime and no nodes.
+    /// Creates a builder with a runtime and no nodes.
     pub fn new(runtime: Arc<dyn Runtime>) -> Self {
         let drift_factor = 0.01;
         Self {
@@ -53,10 +74,25 @@ impl Builder {
         }
     }
 
-    /// Adds a node. Nodes are independent lock servers: never a replica of another, never two names of one.
+    /// Adds a node.
     ///
-    /// An odd number is best: an even number tolerates no more failures than one node less. One node is the
-    /// single-instance lock, with no tolerance at all.
+    /// Every node must be an independent lock server: neither a replica of another node, nor a second name of one. Use
+    /// an odd number of nodes: an even number tolerates no more failures than one node less. A single node is a lock
+    /// without any fault tolerance.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::sync::Arc;
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// let redlock = Redlock::builder(TokioRuntime::new())
+    ///     .node(Arc::new(MemoryNode::new("10.0.0.1:6379")))
+    ///     .node(Arc::new(MemoryNode::new("10.0.0.2:6379")))
+    ///     .node(Arc::new(MemoryNode::new("10.0.0.3:6379")))
+    ///     .build()?;
+    /// # Ok(()) }
+    /// ```
     pub fn node(mut self, node: Arc<dyn LockNode>) -> Self {
         self.nodes.push(node);
         self
@@ -68,59 +104,71 @@ impl Builder {
         self
     }
 
-    /// How long one node may take to answer: small against the TTL, and generous against the round trip. 200 ms if not
-    /// set; 1 ms at least. Never more than half of the TTL in question.
+    /// Sets how long one node may take to reply.
     ///
-    /// It measures the nodes: if this process did not run for a while, replies that arrived meanwhile are read before a node
-    /// counts as silent, which then takes longer.
+    /// The default is 200 ms; the minimum is 1 ms. Each lock uses at most half of its TTL. Choose a value that is small
+    /// compared to the TTL, and large compared to a round trip. A long timeout costs nothing while a quorum replies
+    /// sooner.
     ///
-    /// It costs nothing while a quorum answers sooner. Nodes that connect allow an attempt to connect at least this long.
+    /// The timeout measures the nodes, not this process. After a pause of the process, it reads the replies that
+    /// arrived in the pause before a node counts as silent. The timeout then takes longer.
+    ///
+    /// Nodes with connections allow at least this time for one connection attempt.
     pub fn node_timeout(mut self, timeout: Duration) -> Self {
         self.node_timeout = timeout;
         self
     }
 
-    /// The longest delay between two attempts, after nodes that failed, or at a lock that someone else has where too few
-    /// nodes can [tell](crate::LockNode::watch) when it may be free. Each is random between half of it and the whole, and
-    /// at least 1 ms. 200 ms if not set.
+    /// Sets the longest delay between two attempts.
     ///
-    /// While a quorum of nodes tells, an attempt is made when they do, when the key expires by what they said, or after 5 s;
-    /// after the delay, where [attempts](crate::LockRequest::attempts) are counted.
+    /// The default is 200 ms. Each delay is random between half of this value and all of it, and at least 1 ms. A delay
+    /// follows an attempt that failed because of the nodes. It also follows a denied attempt, if too few nodes can
+    /// [notify](crate::LockNode::watch) the waiter.
+    ///
+    /// While a quorum of nodes sends notifications, the next attempt starts at a notification. Otherwise it starts when
+    /// the key expires according to the nodes, or after 5 s. If the [attempts](crate::LockRequest::max_attempts) are
+    /// limited, it starts after the delay.
     pub fn retry_delay(mut self, delay: Duration) -> Self {
         self.retry_delay = delay;
         self
     }
 
-    /// Sets how many attempts at locks may be in flight at once, on all nodes together: further ones wait until others are
-    /// decided, in the order in which they came. Renewals by keep-alive have as many places of their own, and while one of
-    /// them waits no attempt begins. The default is 256; the minimum is 1.
+    /// Sets how many attempts may be in flight at once, on all nodes together.
     ///
-    /// For each of them 256 requests may wait, 65,536 by default; further ones fail at once with
-    /// [`Overloaded`](crate::ErrorKind::Overloaded).
+    /// The default is 256; the minimum is 1. Further attempts wait until others are decided, and start in the order of
+    /// their requests. Renewals by keep-alive have as many places of their own, and no attempt starts while a renewal
+    /// waits for its place. Queries for the state of a lock that another client holds have as many places of their own,
+    /// too.
     ///
-    /// The bound keeps a burst of requests from delaying the replies to all of them beyond the node timeout. A request that
-    /// has no place when its [wait](crate::LockRequest::wait) is over fails with
-    /// [`Overloaded`](crate::ErrorKind::Overloaded). A request that is not polled any more, and is not dropped, occupies its place
-    /// until it is; if none is given back for two node timeouts, one more attempt begins. Over a slow network the bound limits the rate: with a round trip of
-    /// 100 ms, 256 attempts in flight are 2,560 attempts a second.
+    /// For each place 256 requests may wait, which is 65,536 by default. Further requests fail at once with
+    /// [`Overloaded`](crate::ErrorKind::Overloaded). A request that has no place when its
+    /// [wait](crate::LockRequest::max_wait) is over fails with [`Overloaded`](crate::ErrorKind::Overloaded), too.
+    ///
+    /// The limit prevents a burst of requests from delaying all replies past the node timeout. Over a slow network it
+    /// limits the rate: with a round trip of 100 ms, 256 attempts in flight are 2,560 attempts a second.
+    ///
+    /// A request that is neither polled nor dropped keeps its place. If no place becomes free for two node timeouts,
+    /// one more attempt starts.
     pub fn max_concurrent_attempts(mut self, max: usize) -> Self {
         self.max_concurrent_attempts = max;
         self
     }
 
-    /// Whether tasks that share the [`Redlock`] queue among themselves for a resource: on, if not set. First come, first
-    /// served, and only one of them at a time asks the nodes; [`try_lock`](Redlock::try_lock) asks none while another task
-    /// has the lock or waits for it.
+    /// Sets whether tasks that share the [`Redlock`] queue for a resource.
     ///
-    /// Without it, tasks contend at the nodes like strangers.
+    /// The default is `true`: first come, first served, and only one task at a time sends requests to the nodes.
+    /// [`try_lock`](Redlock::try_lock) sends none while another task holds the lock or waits for it. Without the queue,
+    /// tasks contend at the nodes like separate processes.
     pub fn local_queue(mut self, on: bool) -> Self {
         self.local_queue = on;
         self
     }
 
-    /// How far the clocks of nodes and clients may run apart, as a share of the TTL: 0.01 if not set, which is 20 times
-    /// what clocks disciplined by NTP are off. From 0 to less than 1. 2 ms are added in any case, since servers count whole
-    /// milliseconds: the rule is that of the [article], "Safety arguments".
+    /// Sets how far the clocks of nodes and clients may drift apart.
+    ///
+    /// The value is a share of the TTL, from 0 to less than 1. The default is 0.01, which is 20 times the drift of
+    /// clocks that NTP disciplines. 2 ms are always added, because servers count whole milliseconds. See "Safety
+    /// arguments" in the [article].
     ///
     /// [article]: https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/
     pub fn clock_drift_factor(mut self, factor: f64) -> Self {
@@ -128,24 +176,40 @@ impl Builder {
         self
     }
 
-    /// Who locks, for people: a host and a process, say. The label precedes the random part of every token
-    /// (`host-1:4242#5f0c..`), so that errors, [`inspect`](Redlock::inspect) and `redis-cli` show who holds a lock. None
-    /// if not set.
+    /// Sets a human-readable owner label, for example a host and a process.
     ///
-    /// 1 to 64 printable ASCII characters, but spaces, quotes (`"`, `'` and the backtick), backslashes and `#`. It is no
-    /// secret, and identifies nobody to the nodes: two processes may have the same.
+    /// The default is none. A label has 1 to 64 printable ASCII characters, except spaces, quotes (`"`, `'` and the
+    /// backtick), backslashes and `#`.
+    ///
+    /// The label precedes the random part of every token (`host-1:4242#5f0c..`). So errors,
+    /// [`inspect`](Redlock::inspect) and `redis-cli` show the holder of a lock. The label is not a secret, and it does
+    /// not identify a client to the nodes: two processes may use the same label.
     pub fn owner(mut self, label: impl Into<String>) -> Self {
         self.owner = Some(label.into());
         self
     }
 
-    /// Checks nodes and settings. Connects to nothing: nodes connect when they are first used.
+    /// Validates the settings and builds the [`Redlock`].
+    ///
+    /// It does not connect: each node connects when it is first used.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use redlock_core::{ErrorKind, Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// let error = Redlock::builder(TokioRuntime::new()).build().unwrap_err();
+    /// assert_eq!(ErrorKind::InvalidInput, error.kind());
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     ///
-    /// [`Invalid`](crate::ErrorKind::Invalid) without nodes, with two nodes of the same label (one server listed twice),
-    /// with a control character in a label, or with a node timeout, a number of attempts, a clock drift factor or an owner's
-    /// label out of its bounds.
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) in each of these cases:
+    ///
+    /// - There are no nodes.
+    /// - Two nodes have the same label, because one server is listed twice.
+    /// - A label contains a control character.
+    /// - The node timeout, the number of attempts, the clock drift factor or the owner label is out of bounds.
     pub fn build(self) -> Result<Redlock, Error> {
         if self.nodes.is_empty() {
             return Err(Error::invalid("no nodes were given; a lock needs at least one"));
@@ -182,7 +246,7 @@ impl Builder {
             owner: self.owner.as_deref().map(Owner::new).transpose()?,
         };
         self.nodes.iter().for_each(|node| node.set_node_timeout(self.node_timeout));
-        Ok(Redlock::new(Presence(Arc::new(Shared::new(self.nodes, self.runtime, settings)))))
+        Ok(Redlock::new(Handle(Arc::new(Inner::new(self.nodes, self.runtime, settings)))))
     }
 }
 

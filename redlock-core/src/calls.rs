@@ -1,10 +1,10 @@
 //! Several requests at once, with one time limit for all of them.
 //!
-//! The limit measures the nodes: time in which this process did not run counts for little, see
+//! The limit measures the nodes. Time in which this process did not run hardly counts; see
 //! [`time_limit`](crate::decide::time_limit).
 //!
-//! All calls are polled together by whoever polls [`Calls`]: there are few, and a task for each would cost more. The
-//! timer is made when the first call has to wait, so calls that answer at once need none.
+//! The task that polls [`Calls`] polls all calls together. There are few of them, and a task for each would cost more.
+//! The timer is created when the first call has to wait, so immediate replies need none.
 
 use std::future::{Future, poll_fn};
 use std::mem;
@@ -22,27 +22,27 @@ use crate::runtime::{BoxFuture, LONGEST_SLEEP, Runtime};
 /// One request to one node.
 pub(crate) type Call<'a, T = Vote> = Pin<Box<dyn Future<Output = Result<T, NodeError>> + Send + 'a>>;
 
-/// How a call ended.
+/// The end of a call.
 #[derive(Debug)]
 pub(crate) enum Ending<T = Vote> {
     Answered(T),
     Failed(NodeError),
-    /// It was dropped at the time limit.
+    /// The call was dropped at the time limit.
     TimedOut,
 }
 
 pub(crate) struct Calls<'a, T = Vote> {
     runtime: &'a dyn Runtime,
-    /// In place for as many nodes as most have.
+    /// The calls, stored inline for the usual number of nodes.
     slots: SmallVec<[Slot<'a, T>; 5]>,
     limit: TimeLimit,
     timer: Option<BoxFuture<()>>,
     timed_out: bool,
-    /// When the endings that are told were seen.
+    /// The time at which the returned endings were seen.
     seen: Instant,
-    /// When the clock was read last.
+    /// The time of the last clock reading.
     read: Instant,
-    /// Whether calls may be polled once more after the limit.
+    /// True if calls may be polled once more after the limit.
     last_look: bool,
 }
 
@@ -53,9 +53,9 @@ enum Slot<'a, T> {
 }
 
 impl<T> Slot<'_, T> {
-    /// Takes the ending out, if there is one.
+    /// Takes out the ending, if there is one.
     fn tell(&mut self, index: usize) -> Option<(usize, Ending<T>)> {
-        // Looked at first: slots are looked at more often than they end.
+        // Checked first: slots are checked more often than they end.
         if !matches!(self, Slot::Ended(_)) {
             return None;
         }
@@ -86,7 +86,7 @@ impl<'a, T> Calls<'a, T> {
         }
     }
 
-    /// No calls yet; they are started one by one.
+    /// Creates a set without calls, which are started one by one.
     pub(crate) fn none(runtime: &'a dyn Runtime, places: usize) -> Self {
         let slots = (0..places).map(|_| Slot::Told).collect();
         let never = Instant::ORIGIN;
@@ -102,7 +102,7 @@ impl<'a, T> Calls<'a, T> {
         }
     }
 
-    /// Starts a call in a place that has none. The time limit of all begins anew.
+    /// Starts a call in a place that has none. The time limit of all calls starts again.
     pub(crate) fn start(&mut self, place: usize, limit: Duration, call: Call<'a, T>) {
         self.slots[place] = Slot::Pending(call);
         self.read = self.runtime.now();
@@ -110,21 +110,24 @@ impl<'a, T> Calls<'a, T> {
         self.timed_out = false;
     }
 
-    /// From now on no call is polled after the limit: a call that was kept from being polled for long would send its
-    /// request then, and what was to undo it has come before.
-    pub(crate) fn without_last_look(&mut self) {
+    /// Stops all polling after the limit.
+    ///
+    /// Otherwise, a call that was not polled for long would send its request after the cleanup of this request.
+    pub(crate) fn without_poll_past_deadline(&mut self) {
         self.last_look = false;
     }
 
-    /// When the ending that was told last was seen: it came no later. Endings that are seen together have one time, so that
-    /// the clock is read once for all of them.
-    pub(crate) fn seen(&self) -> Instant {
+    /// Returns when the last returned ending was seen; it came no later.
+    ///
+    /// Endings that are seen together have the same time, so that the clock is read once for all of them.
+    pub(crate) fn completed_at(&self) -> Instant {
         self.seen
     }
 
-    /// The next call to end, by its position; `None` when all have. Safe to drop and ask again.
+    /// Returns the next call to end, by its position; `None` when all have ended.
     ///
-    /// All calls have been polled before the first ending is told, so no request waits for what becomes of an ending.
+    /// All calls are polled before the first ending is returned, so no request waits for the handling of an ending.
+    /// This future may be dropped: no ending is lost.
     pub(crate) async fn next(&mut self) -> Option<(usize, Ending<T>)> {
         poll_fn(|cx| self.poll_next(cx)).await
     }
@@ -136,7 +139,7 @@ impl<'a, T> Calls<'a, T> {
                 return Poll::Ready(Some(ended));
             }
             let (mut ended, mut waiting) = (false, false);
-            let too_late = !self.last_look && self.runtime.now() >= self.limit.end();
+            let too_late = !self.last_look && self.runtime.now() >= self.limit.nominal_end();
             for slot in &mut self.slots {
                 let Slot::Pending(call) = slot else { continue };
                 let polled = if too_late { Poll::Pending } else { call.as_mut().poll(cx) };
@@ -159,7 +162,7 @@ impl<'a, T> Calls<'a, T> {
                 }
                 (false, false) => return Poll::Ready(None),
                 (false, true) => {
-                    // One more look after the limit: an answer that is there counts as one.
+                    // One more poll after the limit: a reply that has arrived counts.
                     ready!(self.poll_limit(cx));
                     self.timed_out = true;
                 }
@@ -167,13 +170,15 @@ impl<'a, T> Calls<'a, T> {
         }
     }
 
-    /// Ready once the limit has passed by the clock; the timer is only a reason to look at it. It is made by the last reading,
-    /// which was in this poll or right before it: a pause in between makes a time limit late, never early.
+    /// Completes once the limit has passed by the clock.
+    ///
+    /// The timer is only a reason to read the clock. It is set from the last reading, which was in this poll or right
+    /// before it. A pause in between makes the limit late, never early.
     fn poll_limit(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             if let Some(timer) = &mut self.timer {
                 ready!(timer.as_mut().poll(cx));
-                // Not to be polled again: a call that is started later has the limit begin anew.
+                // A completed timer must not be polled again: a call that starts later restarts the limit.
                 self.timer = None;
                 self.read = self.runtime.now();
             }
@@ -195,7 +200,7 @@ mod tests {
 
     use super::*;
 
-    /// Time passes only by sleeping, and then at once.
+    /// A runtime on which time passes only by sleeping, and then at once.
     #[derive(Debug, Default)]
     struct Asleep(Mutex<Duration>);
 
@@ -206,7 +211,7 @@ mod tests {
 
         fn sleep(&self, duration: Duration) -> BoxFuture<()> {
             *self.0.lock().unwrap() += duration;
-            // Like any `async` block it panics when it is polled once it has completed.
+            // Like any `async` block, this panics if it is polled after its completion.
             Box::pin(async {})
         }
 
@@ -220,11 +225,11 @@ mod tests {
         for millis in [50, 100] {
             calls.start(0, Duration::from_millis(50), Box::pin(pending()));
             assert!(matches!(calls.next().now_or_never(), Some(Some((0, Ending::TimedOut)))));
-            assert_eq!(Instant::since_origin(Duration::from_millis(millis)), calls.seen());
+            assert_eq!(Instant::since_origin(Duration::from_millis(millis)), calls.completed_at());
         }
     }
 
-    /// A process that is paused in its first sleep. The call has its answer by then, and another task has to run to read it.
+    /// The process pauses in its first sleep. The reply has arrived by then, but another task must run to read it.
     #[test]
     fn an_answer_that_is_there_after_a_pause_counts() {
         #[derive(Debug, Default)]

@@ -1,26 +1,28 @@
-//! What a request is about: the resources, and the token that claims them.
+//! The subject of a request: the resources, and the token that claims them.
 
 use std::sync::Arc;
 
 use crate::resource::{Resource, Resources};
 use crate::token::Token;
 
-/// One or more resources and the token that stands for their holder. Clones share both.
+/// One or more resources, and the token that identifies their holder.
+///
+/// Clones share both.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Claim(Arc<(Resources, Token)>);
 
 impl Claim {
-    /// Claims `resources` with `token`.
+    /// Creates a claim on `resources` with `token`.
     pub fn new(resources: Resources, token: Token) -> Self {
         Self(Arc::new((resources, token)))
     }
 
-    /// What is claimed: at least one, sorted, all different.
+    /// Returns the claimed resources: at least one, sorted, all different.
     pub fn resources(&self) -> &[Resource] {
         &self.0.0
     }
 
-    /// The value that goes under every key.
+    /// Returns the value of every key.
     pub fn token(&self) -> &Token {
         &self.0.1
     }

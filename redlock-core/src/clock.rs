@@ -1,35 +1,41 @@
-//! Time as a lock sees it.
+//! The clock of leases.
 //!
-//! A lease must not look valid after the machine was suspended, since the servers' clocks went on. So time is read from
-//! a clock that counts suspension: `CLOCK_BOOTTIME` on Linux and Android; `CLOCK_MONOTONIC` on other Unix systems, which
-//! counts it on Apple's and does not on some BSDs; elsewhere [`std::time::Instant`], which counts it on Windows.
+//! A lease must not look valid after the machine was suspended, because the servers' clocks continued. So time is read
+//! from a clock that counts suspension:
 //!
-//! None of them counts the time for which a hypervisor pauses a virtual machine. See [`boot_time`].
+//! - Linux and Android: `CLOCK_BOOTTIME`.
+//! - Other Unix systems: `CLOCK_MONOTONIC`. It counts suspension on Apple systems, but not on some BSDs.
+//! - Other systems: [`std::time::Instant`]. It counts suspension on Windows.
+//!
+//! A hypervisor that pauses a virtual machine may stop all of them. See [`suspend_aware_now`].
 
 use std::ops::{Add, Sub};
 use std::time::Duration;
 
-/// A point in time on a [`Runtime`](crate::Runtime)'s clock, in nanoseconds since an origin of that clock's choice.
+/// A point in time on the clock of a [`Runtime`](crate::Runtime).
 ///
-/// Instants of different clocks must not be compared. Arithmetic saturates: nothing here panics.
+/// It counts nanoseconds since an origin that the clock chooses. Instants of different clocks must not be compared.
+/// Arithmetic saturates and never panics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(u64);
 
 impl Instant {
-    /// The clock's origin.
+    /// The origin of the clock.
     pub const ORIGIN: Self = Self(0);
 
-    /// The point that lies `elapsed` after the origin; some 584 years at most.
+    /// Returns the point that lies `elapsed` after the origin.
+    ///
+    /// The maximum is about 584 years.
     pub fn since_origin(elapsed: Duration) -> Self {
         Self(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// The time since the origin.
+    /// Returns the time since the origin.
     pub fn elapsed_since_origin(self) -> Duration {
         Duration::from_nanos(self.0)
     }
 
-    /// The time from `earlier` to this point, or zero when `earlier` is the later one.
+    /// Returns the time from `earlier` to this point, or zero if `earlier` is later.
     pub fn saturating_duration_since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
@@ -51,16 +57,19 @@ impl Sub<Duration> for Instant {
     }
 }
 
-/// Reads the machine's clock that counts suspension; what a [`Runtime`](crate::Runtime) on real time answers.
+/// Reads the machine's clock that counts suspension.
 ///
-/// That is `CLOCK_BOOTTIME` on Linux and Android; `CLOCK_MONOTONIC` on other Unix systems, which counts suspension on Apple's
-/// and does not on some BSDs; elsewhere [`std::time::Instant`], which counts it on Windows.
+/// A [`Runtime`](crate::Runtime) on real time returns this time.
 ///
-/// A hypervisor that pauses a virtual machine (live migration, restoring a snapshot) may stop all clocks of the machine.
-/// After such a pause [`Lease::is_held`](crate::Lease::is_held) may be true although the keys on the nodes have expired.
-/// Where that can happen, let the resource check [fencing tokens](crate::LockRequest::fenced).
+/// - Linux and Android: `CLOCK_BOOTTIME`.
+/// - Other Unix systems: `CLOCK_MONOTONIC`. It counts suspension on Apple systems, but not on some BSDs.
+/// - Other systems: [`std::time::Instant`]. It counts suspension on Windows.
+///
+/// A hypervisor that pauses a virtual machine (live migration, restoring a snapshot) may stop all clocks of the
+/// machine. After such a pause [`Lease::is_held`](crate::Lease::is_held) may return `true` although the keys on the
+/// nodes have expired. If that can happen, let the resource check [fencing tokens](crate::LockRequest::fenced).
 #[cfg(unix)]
-pub fn boot_time() -> Instant {
+pub fn suspend_aware_now() -> Instant {
     use rustix::time::{ClockId, clock_gettime};
 
     #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -68,21 +77,24 @@ pub fn boot_time() -> Instant {
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
     let clock = ClockId::Monotonic;
     let time = clock_gettime(clock);
-    // Neither clock is ever negative. Zero would be the wrong way round: leases would look valid for longer.
+    // Neither clock is ever negative. Zero would be the unsafe direction: leases would look valid for longer.
     let (seconds, nanos) = (u64::try_from(time.tv_sec), u32::try_from(time.tv_nsec));
     Instant::since_origin(Duration::new(seconds.unwrap_or(0), nanos.unwrap_or(0)))
 }
 
-/// Reads the machine's clock that counts suspension; what a [`Runtime`](crate::Runtime) on real time answers.
+/// Reads the machine's clock that counts suspension.
 ///
-/// That is `CLOCK_BOOTTIME` on Linux and Android; `CLOCK_MONOTONIC` on other Unix systems, which counts suspension on Apple's
-/// and does not on some BSDs; elsewhere [`std::time::Instant`], which counts it on Windows.
+/// A [`Runtime`](crate::Runtime) on real time returns this time.
 ///
-/// A hypervisor that pauses a virtual machine (live migration, restoring a snapshot) may stop all clocks of the machine.
-/// After such a pause [`Lease::is_held`](crate::Lease::is_held) may be true although the keys on the nodes have expired.
-/// Where that can happen, let the resource check [fencing tokens](crate::LockRequest::fenced).
+/// - Linux and Android: `CLOCK_BOOTTIME`.
+/// - Other Unix systems: `CLOCK_MONOTONIC`. It counts suspension on Apple systems, but not on some BSDs.
+/// - Other systems: [`std::time::Instant`]. It counts suspension on Windows.
+///
+/// A hypervisor that pauses a virtual machine (live migration, restoring a snapshot) may stop all clocks of the
+/// machine. After such a pause [`Lease::is_held`](crate::Lease::is_held) may return `true` although the keys on the
+/// nodes have expired. If that can happen, let the resource check [fencing tokens](crate::LockRequest::fenced).
 #[cfg(not(unix))]
-pub fn boot_time() -> Instant {
+pub fn suspend_aware_now() -> Instant {
     use std::sync::OnceLock;
 
     static ORIGIN: OnceLock<std::time::Instant> = OnceLock::new();
@@ -105,9 +117,9 @@ mod tests {
 
     #[test]
     fn the_boot_clock_never_goes_back() {
-        let mut last = boot_time();
+        let mut last = suspend_aware_now();
         for _ in 0..1000 {
-            let now = boot_time();
+            let now = suspend_aware_now();
             assert!(now >= last);
             last = now;
         }

@@ -1,14 +1,14 @@
-//! The decisions, on values only: no I/O, no clock, no chance.
+//! The decisions, as pure functions of values: no I/O, no clock, no randomness.
 
 pub(crate) mod backoff;
 pub(crate) mod concurrency;
 pub(crate) mod fencing;
-pub(crate) mod hold;
-pub(crate) mod outlook;
-pub(crate) mod pursuit;
-pub(crate) mod queue;
+pub(crate) mod fifo;
+pub(crate) mod holder;
+pub(crate) mod lease_status;
+pub(crate) mod pending_release;
+pub(crate) mod readiness;
 pub(crate) mod renewal;
-pub(crate) mod sight;
 pub(crate) mod tally;
 pub(crate) mod time_limit;
 pub(crate) mod validity;

@@ -1,8 +1,10 @@
-//! A lease that travels: what another task, process or program needs to go on with a lock.
+//! A detached lease: the data with which a lock is resumed elsewhere.
 //!
-//! It has no deadline. A deadline is a time on one machine's clock and says nothing on another's, and how long the
-//! journey took is unknown: so whoever receives it asks the nodes before relying on anything. It is a secret, because
-//! whoever has the token can release the lock: `Debug` shows the token's fingerprint, and no error of this crate shows more.
+//! It has no deadline. A deadline is a time on the clock of one machine and has no meaning on another. The time of the
+//! transfer is unknown as well. So the receiver sends requests to the nodes before it relies on the lock.
+//!
+//! It is a secret, because a client that has the token can release the lock. `Debug` shows the token's fingerprint, and
+//! no error of this crate shows more.
 
 use std::fmt;
 use std::time::Duration;
@@ -14,17 +16,20 @@ use crate::resource::{IntoResources, Resource};
 use crate::token::Token;
 use crate::ttl::Ttl;
 
-/// The longest token that is taken from elsewhere, in bytes: far above what any lock library writes.
+/// The maximum length of a token from elsewhere, in bytes.
+///
+/// Tokens of other lock libraries are far shorter.
 const LONGEST_TOKEN: usize = 1024;
 
-/// A lease without its holder: resources, token, TTL and fencing token, to be resumed elsewhere. A secret.
+/// A lease without its holder, to be resumed elsewhere. A secret.
 ///
-/// It holds nothing, says nothing about whether the lock is still there, and does nothing when it is dropped: the keys
-/// are then left to their TTL. It may also be made of a resource and a token that another program used, to extend or
-/// release that program's lock.
+/// It consists of resources, token, TTL and fencing token. It holds nothing and does not show whether the lock still
+/// exists. Dropping it has no effect: the keys are left to their TTL. You can also create one from a resource and a
+/// token that another program used, to extend or release that program's lock.
 ///
-/// Nobody can see from a lease whether it is genuine. To release one means to delete keys whose value is its token, whatever
-/// they are. A lease that passes through untrusted hands needs a MAC, which you check before you use it.
+/// A lease does not show whether it is genuine. Its release deletes all keys whose value is its token, even if they are
+/// not locks. If a lease passes through untrusted hands, send a MAC with it, and verify the MAC before you use the
+/// lease.
 #[cfg_attr(feature = "serde", doc = "")]
 #[cfg_attr(feature = "serde", doc = include_str!("detached/format.md"))]
 #[derive(Clone, PartialEq, Eq)]
@@ -35,8 +40,9 @@ pub struct DetachedLease {
 }
 
 impl DetachedLease {
-    /// A lease as another program has it: what it locked, with which token. `ttl` is for how long it is to be held when
-    /// it is resumed.
+    /// Creates a lease from the resources and the token of another program.
+    ///
+    /// `ttl` is the TTL for which the lock is held after it is resumed.
     ///
     /// ```
     /// use std::time::Duration;
@@ -49,8 +55,11 @@ impl DetachedLease {
     ///
     /// # Errors
     ///
-    /// [`Invalid`](crate::ErrorKind::Invalid) for bad resources or more than 1,000, a token that is empty or longer than 1,024 bytes, and a
-    /// TTL out of bounds.
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) in each of these cases:
+    ///
+    /// - The resources are invalid, or more than 1,000.
+    /// - The token is empty or longer than 1,024 bytes.
+    /// - The TTL is out of bounds.
     pub fn new(resources: impl IntoResources, token: impl AsRef<[u8]>, ttl: Duration) -> Result<Self, Error> {
         let token = token.as_ref();
         match token.len() {
@@ -62,30 +71,31 @@ impl DetachedLease {
         Ok(Self { claim, ttl: Ttl::new(ttl)?, fencing_token: None })
     }
 
-    /// The same of a fenced lock that has this fencing token. Resumed without it, a fenced lock is extended as a plain one,
-    /// whatever newer claims have counted.
+    /// Adds the fencing token of a fenced lock.
+    ///
+    /// If a fenced lock is resumed without it, it is extended like a plain lock, even if newer claims have counted.
     #[must_use]
     pub fn with_fencing_token(mut self, fencing_token: FencingToken) -> Self {
         self.fencing_token = Some(fencing_token);
         self
     }
 
-    /// What is locked: at least one resource, sorted.
+    /// Returns the locked resources: at least one, sorted.
     pub fn resources(&self) -> &[Resource] {
         self.claim.resources()
     }
 
-    /// The value under every key of the lock.
+    /// Returns the value of every key of the lock.
     pub fn token(&self) -> &Token {
         self.claim.token()
     }
 
-    /// The TTL that the lock was last given.
+    /// Returns the last TTL of the lock.
     pub fn ttl(&self) -> Duration {
         self.ttl.as_duration()
     }
 
-    /// Of a fenced lock: its [fencing token](crate::Lease::fencing_token).
+    /// Returns the [fencing token](crate::Lease::fencing_token) of a fenced lock.
     pub fn fencing_token(&self) -> Option<FencingToken> {
         self.fencing_token
     }
@@ -124,7 +134,7 @@ mod tests {
             (DetachedLease::new("a", "token", Duration::ZERO), "TTL of 0ns is too short"),
         ] {
             let error = wrong.unwrap_err();
-            assert_eq!(ErrorKind::Invalid, error.kind());
+            assert_eq!(ErrorKind::InvalidInput, error.kind());
             assert!(error.to_string().contains(said), "{error}");
             assert!(!error.to_string().contains("xxx"), "a token in an error: {error}");
         }

@@ -1,18 +1,20 @@
-//! The number that grows with every grant: what a resource checks, so that a holder that came too late cannot write.
+//! Fencing tokens: numbers by which a resource rejects writes of stale holders.
 //!
-//! A lock with a time limit cannot stop a holder that was paused past its validity from going on. The resource can, if
-//! every write carries a number and smaller numbers than the greatest seen are refused. [The chapter on
-//! fencing](https://github.com/redlock-rs/redlock/blob/main/docs/fencing.md) has the rule by which independent nodes agree
-//! on such numbers, and why it holds.
+//! A lease cannot stop a holder that was paused past its validity. The protected resource can, if every write carries a
+//! number and the resource rejects numbers smaller than the greatest one it has seen. [Why fencing holds] describes how
+//! independent nodes agree on such numbers.
+//!
+//! [Why fencing holds]: https://github.com/redlock-rs/redlock/blob/main/docs/internals/why-fencing-holds.md
 
 use std::fmt;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-/// A number that is greater than that of every earlier grant of the same resource. See [`LockRequest::fenced`].
+/// A number that is greater than that of every earlier grant of the same resource.
 ///
-/// At most 2<sup>53</sup> - 1, so that it is exact as a JSON number, in Lua and in JavaScript, and fits the signed integers of
-/// databases: `i64::from`. With the feature `serde` it is serialised as an integer.
+/// See [`LockRequest::fenced`]. The maximum is 2<sup>53</sup> - 1. So a token is exact as a JSON number, in Lua and in
+/// JavaScript, and it fits the signed integers of databases: use `i64::from`. With the feature `serde` it is serialized
+/// as an integer.
 ///
 /// [`LockRequest::fenced`]: crate::LockRequest::fenced
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -20,28 +22,33 @@ use std::time::Duration;
 #[cfg_attr(feature = "serde", serde(into = "u64", try_from = "u64"))]
 pub struct FencingToken(NonZeroU64);
 
-/// The steps of the time that a counter begins with, in microseconds: some 4.2 s.
+/// The step of the time with which a counter begins, in microseconds: about 4.2 s.
 const GRANULE: u64 = 1 << 22;
 
 impl FencingToken {
-    /// The greatest: 2<sup>53</sup> - 1.
+    /// The maximum: 2<sup>53</sup> - 1.
     pub const MAX: Self = Self(NonZeroU64::new((1 << 53) - 1).unwrap());
 
-    /// This number as a token; `None` for zero and for what is greater than [`MAX`](FencingToken::MAX).
+    /// Creates a token from a number.
+    ///
+    /// Returns `None` for zero and for numbers above [`MAX`](FencingToken::MAX).
     pub fn new(number: u64) -> Option<Self> {
         NonZeroU64::new(number).map(Self).filter(|token| *token <= Self::MAX)
     }
 
-    /// The number.
+    /// Returns the number.
     pub fn as_u64(self) -> u64 {
         self.0.get()
     }
 
-    /// What the counter of a node becomes when it grants: one more than it is, and no less than the node's own time,
-    /// in microseconds since 1970 rounded down to multiples of 2<sup>22</sup>. `None` at the end of all numbers.
+    /// Returns the new value of a node's counter when the node grants.
     ///
-    /// For backends. The time is for counters that were lost: they go on beyond what they were, if the node stayed away
-    /// for longer than one step of it, and by how much clocks differ. Where no counter is lost no clock matters.
+    /// For backends. The value is one more than the counter, and at least the node's own time. That time is in
+    /// microseconds since 1970, rounded down to a multiple of 2<sup>22</sup>. Returns `None` at the end of all numbers.
+    ///
+    /// The time is for counters that were lost. They continue above their old value, if the node was away for longer
+    /// than one step of the time plus the differences of the clocks. While no counter is lost, clocks have no
+    /// influence.
     ///
     /// ```
     /// use std::time::Duration;
@@ -59,15 +66,16 @@ impl FencingToken {
         Self::new(one_more.max(coarse(micros)))
     }
 
-    /// Returns whether a node may store this number: whether a counter that is kept for `retention` from now on will have
-    /// been passed by the node's clock when it is forgotten.
+    /// Returns whether a node may store this number.
     ///
-    /// For backends. `node_time` is the node's own time since 1970. A number that is not plausible, stored or about to be
-    /// written, is an error, and the node changes nothing: it comes from a damaged counter, or from a clock that is wrong by
-    /// more than `retention`. Stored, it would end the use of the resource, or let tokens go back once it is forgotten.
+    /// For backends. `node_time` is the node's own time since 1970, and counters are kept for `retention` from now on.
+    /// A number is plausible if the node's clock will have passed it when the counter is forgotten. So the number may
+    /// be ahead by up to `retention`, less the part of a step of 2<sup>22</sup> us that [`next`](FencingToken::next)
+    /// rounds down.
     ///
-    /// The number may be ahead by up to `retention`, less the part of a step of 2<sup>22</sup> us that
-    /// [`next`](FencingToken::next) rounds down.
+    /// If a number that is stored or about to be written is not plausible, the node returns an error and changes
+    /// nothing. Such a number comes from a damaged counter, or from a clock that is wrong by more than `retention`. A
+    /// node that stored it would end the use of the resource, or let tokens decrease once the counter is forgotten.
     ///
     /// ```
     /// use std::time::Duration;
@@ -85,7 +93,7 @@ impl FencingToken {
     }
 }
 
-/// A time in microseconds, in whole steps.
+/// Rounds a time in microseconds down to whole steps.
 fn coarse(micros: u64) -> u64 {
     micros - micros % GRANULE
 }
@@ -108,26 +116,28 @@ impl From<FencingToken> for i64 {
     }
 }
 
-/// Refuses what is no token.
+/// Rejects numbers that are not tokens.
 impl TryFrom<u64> for FencingToken {
-    type Error = NoFencingToken;
+    type Error = InvalidFencingToken;
 
-    fn try_from(number: u64) -> Result<Self, NoFencingToken> {
-        Self::new(number).ok_or(NoFencingToken(number))
+    fn try_from(number: u64) -> Result<Self, InvalidFencingToken> {
+        Self::new(number).ok_or(InvalidFencingToken(number))
     }
 }
 
-/// A number that is no [`FencingToken`]: zero, or greater than [`FencingToken::MAX`].
+/// The error for a number that is not a [`FencingToken`].
+///
+/// It is zero, or greater than [`FencingToken::MAX`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoFencingToken(u64);
+pub struct InvalidFencingToken(u64);
 
-impl fmt::Display for NoFencingToken {
+impl fmt::Display for InvalidFencingToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} is no fencing token: they go from 1 to {}", self.0, FencingToken::MAX)
+        write!(f, "invalid fencing token {}: the range is 1 to {}", self.0, FencingToken::MAX)
     }
 }
 
-impl std::error::Error for NoFencingToken {}
+impl std::error::Error for InvalidFencingToken {}
 
 #[cfg(test)]
 mod tests {
@@ -147,7 +157,7 @@ mod tests {
         assert_eq!((1 << 53) - 1, i64::from(FencingToken::MAX));
         assert!(token(9) < token(10));
         let error = FencingToken::try_from(0).unwrap_err().to_string();
-        assert_eq!("0 is no fencing token: they go from 1 to 9007199254740991", error);
+        assert_eq!("invalid fencing token 0: the range is 1 to 9007199254740991", error);
     }
 
     #[test]

@@ -1,160 +1,173 @@
-//! Who has a resource, without taking it.
+//! Inspection: the holder of a resource, without acquiring it.
 //!
-//! One question to all nodes, decided in [`sight`](crate::decide::sight) as soon as it can be. What a node says is as old
-//! as its answer, so the time since the question was sent is taken off what a holder has left.
+//! One round of requests to all nodes, which [`reply`](crate::decide::holder) decides as soon as possible. The content
+//! of a reply is as old as the reply. So the time since the requests were sent is subtracted from the holder's
+//! remaining time.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::background::{Verdict, drive};
 use crate::calls::Calls;
-use crate::decide::sight::{Conclusion, conclude};
+use crate::decide::holder::{HolderQuorum, conclude};
+use crate::drive::{Responder, drive};
 use crate::error::{Error, ErrorKind};
 use crate::lease::Lease;
 use crate::observe::Operation;
 use crate::report::{NodeReport, NodeReports};
 use crate::resource::Resource;
-use crate::round::Ballots;
-use crate::shared::Shared;
+use crate::round::Responses;
+use crate::shared::Inner;
 use crate::token::{Fingerprint, Token};
 
-/// What the nodes say about who has a resource. See [`Redlock::inspect`](crate::Redlock::inspect).
+/// The holder of a resource, according to the nodes.
+///
+/// See [`Redlock::inspect`](crate::Redlock::inspect).
 #[derive(Clone, Debug)]
 pub struct Inspection {
     resource: Resource,
-    finding: Finding,
+    finding: LockStatus,
     holder: Option<Token>,
     nodes: NodeReports,
 }
 
-/// Who has a resource, as a quorum of nodes sees it.
+/// The status of a resource, according to a quorum of nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Finding {
-    /// Nobody: a quorum has nothing under the name, so that a lock asked for now can be won.
+pub enum LockStatus {
+    /// A quorum has nothing under the name, so a lock can be acquired now.
     Free,
-    /// Somebody: a quorum has the same token under the name.
+    /// A quorum has the same token under the name.
     #[non_exhaustive]
     Held {
-        /// Whose token, as a fingerprint, with the [owner's label](Fingerprint::owner) if there is one.
+        /// The fingerprint of the token, with the [owner label](Fingerprint::owner) if any.
         by: Fingerprint,
-        /// For how long at least, unless it is released before. `None` when it never expires, as another program may
-        /// have it.
+        /// The minimum remaining time, unless the lock is released earlier.
+        ///
+        /// `None` if it never expires, for example because another program has set it.
         remaining: Option<Duration>,
     },
-    /// Neither: the nodes disagree, or too few of those that agree could be asked. An attempt is under way or is being
-    /// undone, or nodes have lost data. [`Inspection::nodes`] says who has it where.
+    /// The nodes disagree, or too few of those that agree could be inspected.
+    ///
+    /// An attempt or its cleanup is in progress, or nodes have lost data. [`Inspection::node_reports`] has the holder
+    /// on each node.
     Undecided,
 }
 
 impl Inspection {
-    /// What was inspected.
+    /// Returns the inspected resource.
     pub fn resource(&self) -> &Resource {
         &self.resource
     }
 
-    /// Who has it.
-    pub fn finding(&self) -> &Finding {
+    /// Returns the status of the resource.
+    pub fn status(&self) -> &LockStatus {
         &self.finding
     }
 
-    /// Whether a quorum says that nobody has it.
+    /// Returns whether the resource is free, according to a quorum.
     pub fn is_free(&self) -> bool {
-        self.finding == Finding::Free
+        self.finding == LockStatus::Free
     }
 
-    /// Who has it, where a quorum says the same.
+    /// Returns the holder, if a quorum agrees on it.
     pub fn holder(&self) -> Option<&Fingerprint> {
         match &self.finding {
-            Finding::Held { by, .. } => Some(by),
+            LockStatus::Held { by, .. } => Some(by),
             _ => None,
         }
     }
 
-    /// For how long it is held at least, unless it is released before, counted from when this was answered. `None` where
-    /// nobody has it, the nodes disagree, or it never expires.
+    /// Returns the minimum remaining time, unless the lock is released earlier.
+    ///
+    /// The time counts from the end of the inspection. `None` if the resource is free, the nodes disagree, or the key
+    /// never expires.
     pub fn remaining(&self) -> Option<Duration> {
         match self.finding {
-            Finding::Held { remaining, .. } => remaining,
+            LockStatus::Held { remaining, .. } => remaining,
             _ => None,
         }
     }
 
-    /// Whether the holder is this very lease.
+    /// Returns whether `lease` is the holder.
     pub fn is_held_by(&self, lease: &Lease) -> bool {
         self.holder.as_ref() == Some(lease.claim().token())
     }
 
-    /// What every node said, in the order in which the nodes were configured. Nodes that had not answered when a quorum
-    /// had are pending.
-    pub fn nodes(&self) -> &[NodeReport] {
+    /// Returns the reports of all nodes, in configured order.
+    ///
+    /// Nodes that did not reply before the result was certain are pending.
+    pub fn node_reports(&self) -> &[NodeReport] {
         &self.nodes
     }
 }
 
-/// `"invoice:42" is held by host-1:4242#9c01a7f2 for at least 8.9s`, `"invoice:42" is free`, or who has it where.
+/// Formats the holder, or the reports of the nodes if they disagree.
+///
+/// For example: `"invoice:42" is held by host-1:4242#9c01a7f2 for at least 8.9s`, or `"invoice:42" is free`.
 impl fmt::Display for Inspection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { resource, finding, holder, nodes } = self;
         match holder {
             Some(holder) => write!(f, "{resource:?} is held by {holder}")?,
             None if self.is_free() => write!(f, "{resource:?} is free")?,
-            None => write!(f, "who holds {resource:?} is undecided: {nodes}")?,
+            None => write!(f, "no quorum agrees on the holder of {resource:?} ({nodes})")?,
         }
         match finding {
-            Finding::Held { remaining: Some(left), .. } => write!(f, " for at least {left:.1?}"),
-            Finding::Held { remaining: None, .. } => f.write_str(" without expiry"),
+            LockStatus::Held { remaining: Some(left), .. } => write!(f, " for at least {left:.1?}"),
+            LockStatus::Held { remaining: None, .. } => f.write_str(" without expiry"),
             _ => Ok(()),
         }
     }
 }
 
-pub(crate) async fn inspect(shared: &Arc<Shared>, resource: Resource) -> Result<Inspection, Error> {
+pub(crate) async fn inspect(shared: &Arc<Inner>, resource: Resource) -> Result<Inspection, Error> {
     shared.check_names(std::slice::from_ref(&resource))?;
-    let able = shared.members.iter().filter(|member| member.node.capabilities().inspect).count();
+    let able = shared.peers.iter().filter(|peer| peer.node.capabilities().inspect).count();
     if able < shared.quorum() {
-        let (nodes, quorum) = (shared.members.len(), shared.quorum());
-        let message = format!("{able} of {nodes} nodes can be inspected, {quorum} must");
+        let (nodes, quorum) = (shared.peers.len(), shared.quorum());
+        let message = format!(
+            "cannot inspect {resource:?}: only {able} of {nodes} nodes support it, {quorum} required"
+        );
         return Err(Error::new(ErrorKind::Unsupported, message, NodeReports::default()));
     }
-    // Driven to its end also when a quorum was sooner: a request that is dropped looks like one that is not answered.
-    drive(shared, |verdict| everywhere(Arc::clone(shared), resource, verdict)).await
+    // Driven to its end even if a quorum replied sooner: a dropped request looks like one without a reply.
+    drive(shared, |responder| run_round(Arc::clone(shared), resource, responder)).await
 }
 
-async fn everywhere(shared: Arc<Shared>, resource: Resource, verdict: Verdict<Result<Inspection, Error>>) {
+async fn run_round(shared: Arc<Inner>, resource: Resource, responder: Responder<Result<Inspection, Error>>) {
     let start = shared.now();
-    let calls = shared.members.iter().map(|member| member.node.inspect(&resource));
+    let calls = shared.peers.iter().map(|peer| peer.node.inspect(&resource));
     let mut calls = Calls::new(&*shared.runtime, start, shared.settings.node_timeout, calls);
-    let mut ballots = Ballots::new(start, shared.members.len());
-    let mut verdict = Some(verdict);
+    let mut responses = Responses::new(start, shared.peers.len());
+    let mut responder = Some(responder);
     while let Some((index, ending)) = calls.next().await {
-        ballots.cast(index, ending.into(), Operation::Inspect, calls.seen(), &shared);
-        if let Some(result) = verdict.as_ref().and_then(|_| result(&resource, &ballots, &shared)) {
-            if let Some(verdict) = verdict.take() {
-                verdict.send(result);
+        responses.record(index, ending.into(), Operation::Inspect, calls.completed_at(), &shared);
+        if let Some(result) = responder.as_ref().and_then(|_| result(&resource, &responses, &shared)) {
+            if let Some(responder) = responder.take() {
+                responder.send(result);
             }
         }
     }
 }
 
-/// What the nodes have said, once that is certain.
-fn result(resource: &Resource, ballots: &Ballots, shared: &Shared) -> Option<Result<Inspection, Error>> {
-    let sights = ballots.sights();
-    let (finding, holder) = match conclude(&sights, shared.quorum()) {
-        Conclusion::Open => return None,
-        Conclusion::NoQuorum => {
-            let (kind, message) = ballots.no_quorum(format_args!("inspect {resource:?}"), shared);
-            return Some(Err(ballots.error(kind, message, shared)));
+/// Returns the result of the inspection, once it is certain.
+fn result(resource: &Resource, responses: &Responses, shared: &Inner) -> Option<Result<Inspection, Error>> {
+    let holder_replies = responses.holder_replies();
+    let (finding, holder) = match conclude(&holder_replies, shared.quorum()) {
+        HolderQuorum::Open => return None,
+        HolderQuorum::NoQuorum => {
+            let (kind, message) = responses.no_quorum(format_args!("inspect {resource:?}"), shared);
+            return Some(Err(responses.error(kind, message, shared)));
         }
-        Conclusion::Free => (Finding::Free, None),
-        Conclusion::Undecided => (Finding::Undecided, None),
-        Conclusion::Held(token, remaining) => {
-            let passed = shared.now().saturating_duration_since(ballots.start);
+        HolderQuorum::Free => (LockStatus::Free, None),
+        HolderQuorum::Undecided => (LockStatus::Undecided, None),
+        HolderQuorum::Held(token, remaining) => {
+            let passed = shared.now().saturating_duration_since(responses.start);
             let remaining = remaining.map(|left| left.saturating_sub(passed));
-            (Finding::Held { by: token.fingerprint(), remaining }, Some(token.clone()))
+            (LockStatus::Held { by: token.fingerprint(), remaining }, Some(token.clone()))
         }
     };
-    let nodes = NodeReports(ballots.reports(shared));
+    let nodes = NodeReports(responses.reports(shared));
     Some(Ok(Inspection { resource: resource.clone(), finding, holder, nodes }))
 }

@@ -1,9 +1,9 @@
-//! Keeping a lease alive: a task of its own renews it until it is released or lost.
+//! Keep-alive: a background task that renews a lease until it is released or lost.
 //!
-//! When, is decided in [`renewal`](crate::decide::renewal). Renewals come one after the other, and each ends when the
-//! lease does, so none is sent behind a release. The task is not what tells a loss: whoever waits for it looks at the
-//! clock, so a task that panicked, or went with its runtime, takes nothing with it but the renewals. It holds the lease,
-//! and ends with it.
+//! [`renewal`](crate::decide::renewal) decides when to renew. Renewals come one after the other, and each ends when the
+//! lease does, so none is sent after a release. The task does not report losses: a task that waits for a loss reads the
+//! clock itself. So if the renewal task panics, or ends with its runtime, only the renewals are missing. It holds the
+//! lease, and ends with it.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 use crate::acquire::node_timeout;
 use crate::clock::Instant;
 use crate::decide::concurrency::Class;
-use crate::decide::hold::Doubt;
+use crate::decide::lease_status::Degraded;
 use crate::decide::renewal;
 use crate::error::ErrorKind;
 use crate::extend::{self, Extension};
@@ -26,12 +26,23 @@ use crate::observe;
 use crate::runtime::{random, sleep_until_or};
 use crate::ttl::Ttl;
 
-/// How a lock is kept: renewed whenever two thirds of its TTL are left, for as long as it is held. The first renewal comes up
-/// to a sixth of the TTL earlier, and one follows soon after a node has connected again.
+/// Settings for the automatic renewal of a lock.
 ///
-/// For the length of the TTL a crash of the holder keeps others out, so with keep-alive it can be short: some seconds.
-/// Renewing when two thirds are left costs each node three commands a TTL, and leaves time for several more tries when
-/// nodes do not answer. The state of the lease says how it goes: [`Lease::state`].
+/// The lock is renewed whenever two thirds of its TTL are left, for as long as it is held. The first renewal comes up
+/// to a sixth of the TTL earlier. Another one follows soon after a node has reconnected.
+///
+/// After a crash of the holder, other clients are excluded for the length of the TTL. So choose a short TTL with
+/// keep-alive: a few seconds. Each lock costs each node three commands per TTL. Enough time is left for several more
+/// attempts if nodes do not reply. [`Lease::state`] shows the progress.
+///
+/// ```
+/// use std::time::Duration;
+/// use redlock_core::KeepAlive;
+///
+/// let settings = KeepAlive::new()
+///     .max_hold(Duration::from_secs(3600))
+///     .max_extensions(1000);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use = "these are settings, for a request or a guard"]
 pub struct KeepAlive {
@@ -40,30 +51,35 @@ pub struct KeepAlive {
 }
 
 impl KeepAlive {
-    /// Without limits: until the lock is released.
+    /// Creates settings without limits: the lock is renewed until it is released.
     pub const fn new() -> Self {
         Self { max_hold: None, max_extensions: None }
     }
 
-    /// Never holds the lock for longer than this, counted from when it was acquired: the last renewal makes it valid
-    /// until then. What was granted without keep-alive stands, so less than the TTL is no less.
+    /// Sets the longest time for which the lock is held.
+    ///
+    /// The default is unlimited. The time counts from the start of the attempt that acquired the lock, and the last
+    /// renewal makes the lock valid until its end. The first grant is never shortened, so a value below the TTL has the
+    /// effect of the TTL.
     pub const fn max_hold(mut self, max_hold: Duration) -> Self {
         self.max_hold = Some(max_hold);
         self
     }
 
-    /// Extends the lock at most so many times; failed tries do not count. Then it expires with its TTL.
+    /// Sets how often the lock is extended at most. Afterwards it expires with its TTL.
+    ///
+    /// The default is unlimited; 0 never extends. Failed renewals do not count.
     pub const fn max_extensions(mut self, max_extensions: u32) -> Self {
         self.max_extensions = Some(max_extensions);
         self
     }
 }
 
-/// Keeps a lease alive from now on, in the place of whoever did so before.
+/// Keeps a lease alive from now on, and replaces an earlier keep-alive.
 pub(crate) fn keep_alive(lease: &Lease, settings: KeepAlive) {
     let not_beyond = settings.max_hold.map(|max_hold| lease.since() + max_hold);
-    let keeper = Keeper {
-        number: lease.next_keeper(),
+    let keeper = RenewalTask {
+        number: lease.next_epoch(),
         lease: lease.clone(),
         not_beyond,
         extensions_left: settings.max_extensions,
@@ -74,20 +90,22 @@ pub(crate) fn keep_alive(lease: &Lease, settings: KeepAlive) {
     lease.shared().runtime.spawn(Box::pin(keeper.run()));
 }
 
-struct Keeper {
+struct RenewalTask {
     lease: Lease,
     number: u64,
     not_beyond: Option<Instant>,
     extensions_left: Option<u32>,
-    /// Whether the lease was not renewed yet.
+    /// `true` until the lease has been renewed.
     is_first: bool,
-    /// By node: over which connection the last renewal was sent.
+    /// The connections over which the last renewal was sent, by node.
     connections: SmallVec<[Option<ConnectionId>; 5]>,
-    /// Whether there is nothing more to do. Dropped before, the task has panicked or its runtime has ended.
+    /// `true` once there is nothing left to do.
+    ///
+    /// If the task is dropped earlier, it has panicked or its runtime has ended.
     done: bool,
 }
 
-impl Keeper {
+impl RenewalTask {
     async fn run(mut self) {
         self.renew().await;
         self.done = true;
@@ -101,7 +119,7 @@ impl Keeper {
                     return;
                 }
                 let Some(permit) = self.permit().await else { return };
-                // Before anything is sent: a node that connects afterwards may have missed it.
+                // Read before anything is sent: a node that connects afterwards may have missed the renewal.
                 self.connections = self.connections_now().collect();
                 let result = extend::extend(&self.lease, self.fitting(extension)).await;
                 let failed = result.as_ref().is_err_and(|error| error.kind() == ErrorKind::NoQuorum);
@@ -112,7 +130,7 @@ impl Keeper {
                         observe::renewed(&self.lease);
                         break;
                     }
-                    // Its owner has ended it meanwhile.
+                    // The owner has ended the lease in between.
                     Err(_) if self.lease.is_released() => return,
                     Err(error) => {
                         observe::renewal_failed(&self.lease, &error, failures);
@@ -131,7 +149,7 @@ impl Keeper {
         }
     }
 
-    /// The next renewal and when it is due; `None` when no other may be made.
+    /// Returns the next renewal and its due time; `None` if no other is allowed.
     fn next(&self) -> Option<(Instant, Extension)> {
         let (deadline, ttl) = self.lease.term();
         let enough =
@@ -143,13 +161,17 @@ impl Keeper {
         Some((due(deadline, ttl, self.random()), extension))
     }
 
-    /// With a time limit that leaves half of the rest for another try, and for the truth about this one.
+    /// Limits the time of a renewal to half of the time that is left.
+    ///
+    /// The other half is for another attempt, and for the outcome of this one.
     fn fitting(&self, extension: Extension) -> Extension {
         let left = self.ends().saturating_duration_since(self.now());
         Extension { limit: extension.limit.min(left / 2), ..extension }
     }
 
-    /// Whether the lease is to be renewed: at `due`, or soon after a node has connected anew, which may lack the key.
+    /// Waits until the lease is due for a renewal; `false` if it is not to be renewed.
+    ///
+    /// The renewal is due at `due`, or soon after a node has reconnected, because that node may lack the key.
     async fn wait_until(&self, mut due: Instant, ttl: Ttl) -> bool {
         let mut brought_forward = false;
         loop {
@@ -170,7 +192,7 @@ impl Keeper {
         }
     }
 
-    /// Waits until another renewal may be in flight; `None` when the lease is not to be renewed any more.
+    /// Waits for a permit for a renewal; `None` if the lease is not to be renewed.
     async fn permit(&self) -> Option<Permit> {
         let (shared, class) = (self.lease.shared(), Class::Renewal(self.ends()));
         if let Some(permit) = Permit::try_new(shared, class) {
@@ -193,10 +215,10 @@ impl Keeper {
     }
 
     fn connections_now(&self) -> impl Iterator<Item = Option<ConnectionId>> {
-        self.lease.shared().members.iter().map(|member| member.node.connection())
+        self.lease.shared().peers.iter().map(|peer| peer.node.connection())
     }
 
-    /// Whether a node is connected over another connection than at the last renewal.
+    /// Returns whether a node uses another connection than at the last renewal.
     fn has_reconnected(&self) -> bool {
         let mut connections = self.connections_now().zip(&self.connections);
         connections.any(|(now, before)| now.is_some() && now != *before)
@@ -215,10 +237,10 @@ impl Keeper {
     }
 }
 
-impl Drop for Keeper {
+impl Drop for RenewalTask {
     fn drop(&mut self) {
         if !self.done {
-            self.lease.doubt(Doubt::Abandoned);
+            self.lease.doubt(Degraded::Abandoned);
         }
     }
 }

@@ -1,9 +1,9 @@
-//! What a holder has: the claim, until when it is valid, and what may lie on the nodes.
+//! The state of a held lock: the claim, the deadline, and the writes on each node.
 //!
-//! Whether a lease is held is computed from the clock at each call, by [`Hold`]. Beside it stands, for each node, the
-//! [`Trace`] of our writes there, which says what a release must achieve. A lease that was released never begins another
-//! write: both happen under the same mutex, and a write that had begun before is known to the release, whether or not it
-//! has been sent by then.
+//! [`LeaseStatus`] computes from the clock whether a lease is held, at each call. In addition, one [`WriteState`] for
+//! each node describes the writes of this client there, and so the work of a release. A released lease never begins
+//! another write: both happen under the same mutex. A write that began earlier is known to the release, even if it has
+//! not been sent by then.
 
 mod nodes;
 
@@ -21,109 +21,186 @@ use crate::acquire::node_timeout;
 use crate::claim::Claim;
 use crate::clock::Instant;
 use crate::decide::fencing::Fence;
-use crate::decide::hold::{Doubt, Hold, LeaseState, Loss};
-use crate::decide::pursuit::{Pursuit, Trace};
+use crate::decide::lease_status::{Degraded, LeaseState, LeaseStatus, Loss};
+use crate::decide::pending_release::{PendingRelease, WriteState};
 use crate::detached::DetachedLease;
 use crate::error::{Error, ErrorKind};
 use crate::extend::{self, Extension};
 use crate::fencing::FencingToken;
 use crate::observe;
-use crate::release::Released;
+use crate::release::ReleaseOutcome;
 use crate::report::{NodeReport, NodeReports};
 use crate::resource::Resource;
-use crate::round::Ballots;
-use crate::shared::{Presence, Shared, locked};
+use crate::round::Responses;
+use crate::shared::{Handle, Inner, locked};
 use crate::state::UntilState;
 use crate::token::Fingerprint;
 use crate::ttl::Ttl;
-use crate::wait::Place;
+use crate::wait::Waiter;
 
-/// A view of a held lock: what it is on, how long it is valid, whether it still is. Extends it, never releases it.
+/// A view of a held lock: its resources, its validity and its state.
 ///
-/// Clones are views of the same lease; dropping one does nothing. It does not keep the lock: when the [`Guard`] that
-/// owns the lock is released or dropped, or the validity has passed, every view says that it is not held.
+/// A lease can extend the lock and never releases it. Clones are views of the same lease, and dropping one has no
+/// effect.
+///
+/// A lease does not keep the lock. Once the [`Guard`] that owns the lock is released or dropped, or the validity has
+/// ended, every view reports that the lock is not held.
 ///
 /// [`Guard`]: crate::Guard
 #[derive(Clone)]
-pub struct Lease(Arc<Holding>);
+pub struct Lease(Arc<Record>);
 
-struct Holding {
-    presence: Arc<Presence>,
+struct Record {
+    handle: Arc<Handle>,
     claim: Claim,
-    /// Whether it has a fencing token, or is to get one.
+    /// `true` if the lease has a fencing token, or is to get one.
     fenced: bool,
-    /// Before the first request of its acquisition.
+    /// The start of the acquisition, before its first request.
     since: Instant,
     state: Mutex<State>,
-    /// Whether releases are being sent. Written under the mutex of the state, so that no write begins behind it.
+    /// `true` once releases are being sent.
+    ///
+    /// Written under the mutex of the state, so that no write begins afterwards.
     released: AtomicBool,
-    /// The place in this process's queues, as long as others are to wait behind it.
-    place: Mutex<Option<Place>>,
-    /// Fires when the state has changed for another reason than the time, or a write has ended.
+    /// The place in the queues of this process, while other tasks must wait behind it.
+    place: Mutex<Option<Waiter>>,
+    /// Notified when a write has ended, or something other than time changed the state.
     changed: Event,
 }
 
 struct State {
-    hold: Hold,
-    /// Which keep-alive is the one in force, by number.
-    keeper: u64,
-    /// Whether the loss has been told to the log.
+    hold: LeaseStatus,
+    /// The number of the keep-alive that is in effect.
+    epoch: u64,
+    /// `true` once the loss was logged.
     loss_told: bool,
-    /// In place for as many nodes as most have.
-    traces: SmallVec<[Trace; 5]>,
-    /// Of a fenced lease, once a quorum has granted it.
+    /// The writes by node: inline for up to five nodes, as most configurations have.
+    traces: SmallVec<[WriteState; 5]>,
+    /// The fencing state of a fenced lease, once a quorum has granted it.
     fence: Option<Fence>,
-    /// The votes of the acquisition, stragglers included.
-    ballots: Option<Ballots>,
+    /// The responses to the acquisition, including late replies.
+    responses: Option<Responses>,
 }
 
-/// How a lease stands, at one moment.
+/// The state of a lease at one moment.
 pub(crate) struct Look {
     pub(crate) state: LeaseState,
-    /// How long the state lasts at least, unless it is changed.
+    /// The minimum time for which the state lasts, unless it is changed.
     pub(crate) lasts: Duration,
-    /// How early the loss is told.
+    /// The time from the report of a loss to the deadline.
     pub(crate) margin: Duration,
 }
 
 impl Lease {
-    /// What is locked: at least one resource, sorted.
+    /// Returns the locked resources: at least one, sorted.
     pub fn resources(&self) -> &[Resource] {
         self.0.claim.resources()
     }
 
-    /// How much longer the lock may be relied on, by the clock, as of now. Zero once it may not: the validity has
-    /// passed, the lock was released, or a quorum said that it is not ours any more.
+    /// Returns how much longer the lock is valid, according to the clock.
     ///
-    /// Time spent suspended counts, so this is right even if the machine has just woken up. A pause by a hypervisor may
-    /// not count: see [`boot_time`](crate::boot_time).
+    /// Zero means that the lock is no longer held. The validity has ended, the lock was released, or a quorum reported
+    /// that its keys are gone.
+    ///
+    /// Time in system suspend counts, so the value is correct even if the machine has just resumed. A pause by a
+    /// hypervisor may not count: see [`suspend_aware_now`](crate::suspend_aware_now).
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::{sync::Arc, time::Duration};
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{LockNode, Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// # let guard = redlock.lock("report", ttl).await?;
+    /// if guard.remaining() > Duration::from_secs(1) {
+    ///     // There is enough time for an effect that takes up to 1 s.
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub fn remaining(&self) -> Duration {
         locked(&self.0.state).hold.remaining(self.shared().now())
     }
 
-    /// Whether the lock may be relied on at this moment: whether [`remaining`](Lease::remaining) is more than zero.
+    /// Returns whether the lock is valid at this moment.
     ///
-    /// The answer ages: by the time it is used the validity may have passed. Before an effect that must not happen
-    /// twice, compare `remaining` with the time that the effect takes.
+    /// That is the case if [`remaining`](Lease::remaining) is more than zero. The result ages: the validity may end
+    /// before you use it. Before an effect that must not happen twice, compare `remaining` with the time that the
+    /// effect takes.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::{sync::Arc, time::Duration};
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{LockNode, Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// # let guard = redlock.lock("report", ttl).await?;
+    /// let lease = guard.lease();
+    /// assert!(lease.is_held());
+    /// guard.release().await?;
+    /// assert!(!lease.is_held());
+    /// # Ok(()) }
+    /// ```
     pub fn is_held(&self) -> bool {
         !self.remaining().is_zero()
     }
 
-    /// How the lock stands, by the clock, as of now.
+    /// Returns the state of the lock, according to the clock.
     ///
-    /// A loss is told before it is one: in the last fiftieth of the TTL (1 ms at least, 500 ms at most) the state is
-    /// [`Lost`](LeaseState::Lost) already, while [`is_held`](Lease::is_held) is still true and others are kept out. That
-    /// is the time to stop in.
+    /// A loss is reported before the lease ends. In the last fiftieth of the TTL (at least 1 ms, at most 500 ms) the
+    /// state is already [`Lost`](LeaseState::Lost). [`is_held`](Lease::is_held) is still true then, and other clients
+    /// are still excluded. Use this time to stop.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::{sync::Arc, time::Duration};
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{LeaseState, LockNode, Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// # let guard = redlock.lock("report", ttl).await?;
+    /// match guard.state() {
+    ///     LeaseState::Held => println!("held"),
+    ///     LeaseState::AtRisk => println!("held, but the last extension failed"),
+    ///     LeaseState::Lost(loss) => println!("stop: {loss}"),
+    ///     _ => {}
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub fn state(&self) -> LeaseState {
         self.look().state
     }
 
-    /// Waits until the state is another one than it is when this is called, and answers the new one. A loss is final:
-    /// then this answers at once.
+    /// Waits until the state differs from the present one, and returns the new state.
+    ///
+    /// The present state is that at the time of the call. A loss is final: after one, this returns at once.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::{sync::Arc, time::Duration};
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{LeaseState, LockNode, Loss, Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// # let guard = redlock.lock("report", ttl).await?;
+    /// let changed = guard.changed();
+    /// guard.release().await?;
+    /// assert_eq!(LeaseState::Lost(Loss::Released), changed.await);
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Cancel safety
     ///
-    /// May be dropped at any time. The future owns what it needs.
+    /// If this future is dropped, nothing is lost. It owns its data, and you can create another one at any time.
     pub fn changed(&self) -> impl Future<Output = LeaseState> + Send + 'static + use<> {
         let before = self.state();
         UntilState::new(self.clone(), move |state| match state {
@@ -133,18 +210,38 @@ impl Lease {
         })
     }
 
-    /// Waits until the lock is lost, and answers why. That is told before the validity has passed (see
-    /// [`state`](Lease::state)), whether nodes answer or not. Where nothing could run for a while (the machine was
-    /// suspended, the runtime was starved), this is ready at the next poll, and otherwise within a second.
+    /// Waits until the lock is lost, and returns the reason.
     ///
-    /// The owner's release ends the wait too, with [`Loss::Released`]; so nobody waits for ever.
+    /// The loss is reported before the validity ends (see [`state`](Lease::state)), even if no node replies. If nothing
+    /// could run for a while, because the machine was suspended or the runtime was starved, the future is ready at its
+    /// next poll. Its timer polls it within one second.
     ///
-    /// It reads the clock every fiftieth of the TTL. That is linear in the number of waits: 20,000 of them with a TTL of 10 s
-    /// take about a tenth of a CPU core.
+    /// A release by the owner also ends the wait, with [`Loss::Released`]. So the wait always ends.
+    ///
+    /// The wait reads the clock every fiftieth of the TTL. The cost is linear in the number of waits. 20,000 of them
+    /// with a TTL of 10 s take about a tenth of a CPU core.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::{sync::Arc, time::Duration};
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{LockNode, Redlock, TokioRuntime};
+    /// # async fn work() {}
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// # let guard = redlock.lock("report", ttl).await?;
+    /// tokio::select! {
+    ///     loss = guard.lost() => println!("work canceled: {loss}"),
+    ///     () = work() => println!("done"),
+    /// }
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Cancel safety
     ///
-    /// May be dropped at any time. The future owns what it needs.
+    /// If this future is dropped, nothing is lost. It owns its data, and you can create another one at any time.
     pub fn lost(&self) -> impl Future<Output = Loss> + Send + 'static + use<> {
         UntilState::new(self.clone(), |state| match state {
             LeaseState::Lost(loss) => Some(loss),
@@ -152,73 +249,152 @@ impl Lease {
         })
     }
 
-    /// What tells this lock's token from others in logs and errors. The token itself is a secret.
+    /// Returns the fingerprint of this lock's token, for logs and errors.
+    ///
+    /// The token itself is a secret.
     pub fn fingerprint(&self) -> Fingerprint {
         self.0.claim.token().fingerprint()
     }
 
-    /// The number that a [fenced](crate::LockRequest::fenced) lock has: greater than that of every earlier fenced lock on
-    /// any of its resources. `None` where the lock was not asked for with one. It does not change while the lock is held.
+    /// Returns the token of a [fenced](crate::LockRequest::fenced) lock, or `None`.
     ///
-    /// Send it along with every write to what the lock protects, and have that refuse smaller numbers than it has seen.
+    /// The token is greater than that of every earlier fenced lock on any of the resources. It does not change while
+    /// the lock is held. Plain locks have none.
+    ///
+    /// Send the token with every write to the protected resource, which must reject smaller tokens than it has seen.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::{sync::Arc, time::Duration};
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{LockNode, Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let guard = redlock.lock("report", ttl).fenced().await?;
+    /// let token = guard.fencing_token().expect("a fenced lock has a token");
+    /// println!("Fencing-Token: {token}");
+    /// # Ok(()) }
+    /// ```
     pub fn fencing_token(&self) -> Option<FencingToken> {
         locked(&self.0.state).fence.as_ref().map(Fence::token)
     }
 
-    /// On how many nodes the lock can still be extended, as far as is known: all of them, and of a fenced lock those where no
-    /// newer claim has counted beyond its [token](Lease::fencing_token). When they are fewer than a quorum, extensions
-    /// fail with [`Superseded`](ErrorKind::Superseded), and the lock ends with its validity.
+    /// Returns the number of nodes on which the lock can still be extended.
     ///
-    /// It happens where nodes have lost the lock, or never had it, and others try to get it there meanwhile.
-    pub fn may_count(&self) -> usize {
-        locked(&self.0.state).fence.as_ref().map_or(self.shared().members.len(), Fence::may_count)
+    /// For a plain lock these are all nodes. For a fenced lock these are all nodes except those that are known to have
+    /// counted a newer claim above its [token](Lease::fencing_token). If they are fewer than a quorum, extensions fail
+    /// with [`Superseded`](ErrorKind::Superseded), and the lock ends with its validity.
+    ///
+    /// Nodes drop out if they have lost the lock, or never held it, and other clients try to acquire it there.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::{sync::Arc, time::Duration};
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{LockNode, Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let guard = redlock.lock("report", ttl).fenced().await?;
+    /// assert_eq!(3, guard.extendable_nodes());
+    /// # Ok(()) }
+    /// ```
+    pub fn extendable_nodes(&self) -> usize {
+        locked(&self.0.state).fence.as_ref().map_or(self.shared().peers.len(), Fence::extendable_nodes)
     }
 
-    /// What every node said when the lock was acquired, in the order in which the nodes were configured. Nodes that had
-    /// not answered when a quorum had granted are pending, until they answer.
-    pub fn votes(&self) -> Vec<NodeReport> {
-        let ballots = locked(&self.0.state).ballots.clone();
-        ballots.map(|ballots| ballots.reports(self.shared())).unwrap_or_default()
+    /// Returns the reports of all nodes about the acquisition, in configured order.
+    ///
+    /// Nodes that have not replied when a quorum grants are pending, until they reply. The list is empty for a lock
+    /// that was [resumed](crate::Redlock::resume).
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::{sync::Arc, time::Duration};
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{LockNode, Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// # let guard = redlock.lock("report", ttl).await?;
+    /// for report in guard.node_reports() {
+    ///     println!("{report}");
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn node_reports(&self) -> Vec<NodeReport> {
+        let responses = locked(&self.0.state).responses.clone();
+        responses.map(|responses| responses.reports(self.shared())).unwrap_or_default()
     }
 
-    /// Makes the lock valid for `ttl` (10 ms to 24 days) from now, less drift, if a quorum of all nodes still holds it, and of
-    /// a fenced lock counts for it. Never shortens it: the deadline afterwards is the later of the old and the new.
+    /// Makes the lock valid for `ttl` from now, less clock drift.
     ///
-    /// Returns at the first moment when the outcome is certain, at most after the node timeout, while this process keeps up. Afterwards, nodes
-    /// that have lost the lock's keys, or never had them, get them back in the background.
+    /// `ttl` is 10 ms to 24 days. A quorum of all nodes must still hold the lock, and count for it if it is fenced. The
+    /// validity is never shortened: the new deadline is the later of both.
+    ///
+    /// Returns as soon as the outcome is certain. That takes at most the node timeout, unless this process is delayed.
+    /// Afterwards, nodes that have lost the lock's keys, or never held them, get them back in the background.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::{sync::Arc, time::Duration};
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{LockNode, Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let guard = redlock.lock("report", Duration::from_secs(5)).await?;
+    /// guard.extend(Duration::from_secs(30)).await?;
+    /// assert!(guard.remaining() > Duration::from_secs(29));
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     ///
-    /// [`Invalid`](ErrorKind::Invalid) for a TTL out of bounds; [`Expired`](ErrorKind::Expired) when the lease was lost
-    /// with time, since a loss is final (see [`state`](Lease::state)); [`Lost`](ErrorKind::Lost) when a quorum does not
-    /// hold the lock, or it was released or detached; [`Superseded`](ErrorKind::Superseded) when a fenced lock can never be extended again
-    /// (see [`may_count`](Lease::may_count)); [`NoQuorum`](ErrorKind::NoQuorum) when too few nodes answered. A failed
-    /// extension takes nothing away: the old deadline stands, unless a quorum says that the lock is not ours.
+    /// A failed extension leaves the old deadline as it is, unless a quorum reports that the keys are gone.
+    ///
+    /// - [`InvalidInput`](ErrorKind::InvalidInput) if the TTL is out of bounds.
+    /// - [`TooSlow`](ErrorKind::TooSlow) if the lease expired before the extension succeeded. A loss is final: see
+    ///   [`state`](Lease::state).
+    /// - [`Lost`](ErrorKind::Lost) if a quorum does not hold the lock, or it was released or detached.
+    /// - [`Superseded`](ErrorKind::Superseded) if a fenced lock can never be extended again: see
+    ///   [`extendable_nodes`](Lease::extendable_nodes).
+    /// - [`NoQuorum`](ErrorKind::NoQuorum) if too few nodes replied.
     ///
     /// # Cancel safety
     ///
-    /// Dropped after its first poll, the extension goes on in the background, and may or may not take effect.
+    /// If this future is dropped after its first poll, the extension continues in the background. It may or may not
+    /// take effect.
     pub async fn extend(&self, ttl: Duration) -> Result<(), Error> {
         let ttl = Ttl::new(ttl)?;
         let limit = node_timeout(self.shared().settings.node_timeout, ttl);
         extend::extend(self, Extension { ttl, limit, not_beyond: None }).await
     }
 
-    /// A lease that no node has granted yet. Its clock has started at `since`: nothing was sent before.
-    pub(crate) fn new(presence: Arc<Presence>, claim: Claim, fenced: bool, since: Instant) -> Self {
-        let mut traces: SmallVec<[Trace; 5]> = smallvec![Trace::default(); presence.members.len()];
-        for (trace, member) in traces.iter_mut().zip(&presence.members) {
-            trace.begin(member.node.connection());
+    /// Creates a lease that no node has granted yet.
+    ///
+    /// Its clock starts at `since`, before anything is sent.
+    pub(crate) fn new(handle: Arc<Handle>, claim: Claim, fenced: bool, since: Instant) -> Self {
+        let mut traces: SmallVec<[WriteState; 5]> = smallvec![WriteState::default(); handle.peers.len()];
+        for (trace, peer) in traces.iter_mut().zip(&handle.peers) {
+            trace.begin(peer.node.connection());
         }
-        Self::with_traces(presence, claim, fenced, since, traces)
+        Self::with_traces(handle, claim, fenced, since, traces)
     }
 
-    /// A lease that someone else wrote. Whether any node has it is not known.
-    pub(crate) fn foreign(presence: Arc<Presence>, detached: &DetachedLease) -> Self {
-        let traces = smallvec![Trace::foreign(); presence.members.len()];
+    /// Creates a lease that another process wrote.
+    ///
+    /// It is unknown whether any node holds it.
+    pub(crate) fn foreign(handle: Arc<Handle>, detached: &DetachedLease) -> Self {
+        let traces = smallvec![WriteState::foreign(); handle.peers.len()];
         let (claim, token) = (detached.claim.clone(), detached.fencing_token);
-        let since = presence.now();
-        let lease = Self::with_traces(presence, claim, token.is_some(), since, traces);
+        let since = handle.now();
+        let lease = Self::with_traces(handle, claim, token.is_some(), since, traces);
         if let Some(token) = token {
             lease.fence(token);
         }
@@ -226,28 +402,34 @@ impl Lease {
     }
 
     fn with_traces(
-        presence: Arc<Presence>,
+        handle: Arc<Handle>,
         claim: Claim,
         fenced: bool,
         since: Instant,
-        traces: SmallVec<[Trace; 5]>,
+        traces: SmallVec<[WriteState; 5]>,
     ) -> Self {
-        let state =
-            State { hold: Hold::none(), keeper: 0, loss_told: false, traces, fence: None, ballots: None };
+        let state = State {
+            hold: LeaseStatus::none(),
+            epoch: 0,
+            loss_told: false,
+            traces,
+            fence: None,
+            responses: None,
+        };
         let (state, released, place) = (Mutex::new(state), AtomicBool::new(false), Mutex::default());
         let changed = Event::new();
-        Self(Arc::new(Holding { presence, claim, fenced, since, state, released, place, changed }))
+        Self(Arc::new(Record { handle, claim, fenced, since, state, released, place, changed }))
     }
 
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
-        &self.0.presence
+    pub(crate) fn shared(&self) -> &Arc<Inner> {
+        &self.0.handle
     }
 
     pub(crate) fn claim(&self) -> &Claim {
         &self.0.claim
     }
 
-    /// How the lease stands now, told to the log when it is seen to be lost.
+    /// Returns the present state. Logs a loss when it is first seen.
     pub(crate) fn look(&self) -> Look {
         let now = self.shared().now();
         let mut state = locked(&self.0.state);
@@ -266,18 +448,22 @@ impl Lease {
         look
     }
 
-    /// Listens for changes that are not made by time. Listen first, then look.
+    /// Listens for changes that time does not cause. Listen before you read the state.
     pub(crate) fn listen(&self) -> EventListener {
         self.0.changed.listen()
     }
 
-    /// Tells who listens that the state has changed. Without a fence, because changes are made, and looked at, under the mutex.
+    /// Notifies listeners that the state has changed.
+    ///
+    /// No fence is needed, because changes are made and read under the mutex.
     fn notify(&self) {
         self.0.changed.notify(usize::MAX.relaxed());
     }
 
-    /// A quorum granted again: the lease is valid until `deadline`, or until the deadline it has, whichever is later. `false`
-    /// when it was lost before.
+    /// Records another grant of a quorum.
+    ///
+    /// The lease is valid until the later of `deadline` and its present deadline. Returns `false` if it was lost
+    /// before.
     pub(crate) fn hold_until(&self, deadline: Instant, ttl: Ttl, now: Instant) -> bool {
         let granted = locked(&self.0.state).hold.grant(deadline, ttl, now);
         self.notify();
@@ -285,14 +471,14 @@ impl Lease {
         granted
     }
 
-    /// Takes over the place that the lock was waited for in: others wait behind it until the lease is over.
-    pub(crate) fn keep_place(&self, place: Place) {
+    /// Takes over the place in the queue: other tasks wait behind it until the end.
+    pub(crate) fn keep_place(&self, place: Waiter) {
         drop(place.hold_until(self.term().0));
         let before = locked(&self.0.place).replace(place);
         drop(before);
     }
 
-    /// Lets the next one of this process have its turn.
+    /// Gives the next task of this process its turn.
     pub(crate) fn leave_queue(&self) {
         let place = locked(&self.0.place).take();
         drop(place);
@@ -300,22 +486,22 @@ impl Lease {
 
     fn tell_queue(&self) {
         let woken = locked(&self.0.place).as_ref().map(|place| place.hold_until(self.term().0));
-        // Behind the lock of the place, which a task that is woken may take.
+        // Dropped after `place` is unlocked, because a task that is woken may lock it.
         drop(woken);
     }
 
-    /// Renewals fail, or have ended.
-    pub(crate) fn doubt(&self, doubt: Doubt) {
+    /// Records that renewals fail or have ended.
+    pub(crate) fn doubt(&self, doubt: Degraded) {
         let now = self.shared().now();
         locked(&self.0.state).hold.doubt(doubt, now);
         self.notify();
     }
 
-    /// It is over, for another reason than the time.
+    /// Ends the lease for a reason other than time.
     pub(crate) fn lose(&self, loss: Loss) {
         let now = self.shared().now();
         if loss == Loss::Detached {
-            // Whoever resumes it may release it: nothing is sent behind that.
+            // The process that resumes the lease may release it, and nothing may be sent after that.
             self.0.released.store(true, Ordering::Release);
         }
         self.end_as(loss, now, locked(&self.0.state));
@@ -323,7 +509,7 @@ impl Lease {
 
     fn end_as(&self, loss: Loss, now: Instant, mut state: MutexGuard<'_, State>) {
         let released = loss == Loss::Released;
-        let was_granted = state.hold.over().is_none() && state.hold.ttl().is_some();
+        let was_granted = state.hold.ended().is_none() && state.hold.ttl().is_some();
         let until = now.min(state.hold.deadline());
         state.hold.end(loss, now);
         drop(state);
@@ -331,77 +517,81 @@ impl Lease {
         if was_granted {
             observe::held(until.saturating_duration_since(self.since()));
         }
-        // Behind a release the next one has its turn when the nodes have confirmed it.
+        // After a release, the next task has its turn when the nodes have confirmed.
         if !released {
             self.leave_queue();
         }
     }
 
-    /// Why it is over, if it is for another reason than the time.
-    pub(crate) fn over(&self) -> Option<Loss> {
-        locked(&self.0.state).hold.over().cloned()
+    /// Returns why the lease has ended, if the reason is not time.
+    pub(crate) fn ended(&self) -> Option<Loss> {
+        locked(&self.0.state).hold.ended().cloned()
     }
 
     pub(crate) fn since(&self) -> Instant {
         self.0.since
     }
 
-    /// When it is lost unless it is extended.
+    /// Returns the time at which the lease is lost unless it is extended.
     pub(crate) fn ends(&self) -> Instant {
         locked(&self.0.state).hold.ends()
     }
 
-    /// Until when it is valid, and with which TTL.
+    /// Returns the deadline and the TTL.
     pub(crate) fn term(&self) -> (Instant, Option<Ttl>) {
         let state = locked(&self.0.state);
         (state.hold.deadline(), state.hold.ttl())
     }
 
-    /// What another process needs of it.
+    /// Returns the data that another process needs to resume the lease.
     pub(crate) fn detached(&self) -> DetachedLease {
         let (_, ttl) = self.term();
         let ttl = ttl.expect("a guard's lease was granted with a TTL");
         DetachedLease { claim: self.claim().clone(), ttl, fencing_token: self.fencing_token() }
     }
 
-    /// From now on the keep-alive with this number is the one in force, and no other.
-    pub(crate) fn next_keeper(&self) -> u64 {
+    /// Ends the present keep-alive, and returns the number of the next one.
+    pub(crate) fn next_epoch(&self) -> u64 {
         let mut state = locked(&self.0.state);
-        state.keeper += 1;
-        let keeper = state.keeper;
+        state.epoch += 1;
+        let keeper = state.epoch;
         drop(state);
         self.notify();
         keeper
     }
 
-    /// Whether a keep-alive is to go on.
+    /// Returns whether the keep-alive with this number is to continue.
     pub(crate) fn is_kept_by(&self, keeper: u64) -> bool {
         let now = self.shared().now();
         let state = locked(&self.0.state);
-        state.keeper == keeper && !state.hold.is_lost(now)
+        state.epoch == keeper && !state.hold.is_lost(now)
     }
 
-    /// What a release would say that is asked for `now`.
-    pub(crate) fn standing(&self, now: Instant) -> Released {
+    /// Returns the outcome of a release that begins `now`.
+    pub(crate) fn release_outcome(&self, now: Instant) -> ReleaseOutcome {
         let state = locked(&self.0.state);
-        match state.hold.over() {
-            Some(Loss::NotOurs { .. }) => Released::Lost,
-            // Of someone else's lease it is not known when it expires: the nodes say whether it has.
-            _ if !state.hold.remaining(now).is_zero() || state.hold.ttl().is_none() => Released::Held,
-            _ => Released::Expired,
+        match state.hold.ended() {
+            Some(Loss::Revoked { .. }) => ReleaseOutcome::AlreadyLost,
+            // The expiry of a lease of another process is unknown here: the nodes decide.
+            _ if !state.hold.remaining(now).is_zero() || state.hold.ttl().is_none() => {
+                ReleaseOutcome::Released
+            }
+            _ => ReleaseOutcome::AlreadyExpired,
         }
     }
 
-    /// Ends the lease: from `now` on no write begins. Answers what releases must achieve that are sent then.
-    pub(crate) fn end(&self, now: Instant) -> Vec<Pursuit> {
+    /// Ends the lease: from `now` on no write begins.
+    ///
+    /// Returns the releases that are needed, by node.
+    pub(crate) fn end(&self, now: Instant) -> Vec<PendingRelease> {
         let state = locked(&self.0.state);
         self.0.released.store(true, Ordering::Release);
-        let pursuits = state.traces.iter().map(|trace| trace.pursue()).collect();
+        let pending_releases = state.traces.iter().map(|trace| trace.pending_release()).collect();
         self.end_as(Loss::Released, now, state);
-        pursuits
+        pending_releases
     }
 
-    /// The error of an extension that failed for a reason that is not the nodes'.
+    /// Returns the error of an extension that failed for a reason other than the nodes.
     pub(crate) fn not_extended(&self, kind: ErrorKind, why: impl fmt::Display) -> Error {
         let message = format!("cannot extend the lock on {}: {why}", self.claim().all_resources());
         Error::new(kind, message, NodeReports::default())

@@ -1,24 +1,30 @@
-//! Redlock over N independent lock servers, for any transport and any async runtime.
+//! A distributed lock over N independent servers, for any transport and runtime.
 //!
-//! Most programs want an adapter crate, which brings the transport and re-exports this one: `redlock-redis-rs` or
-//! `redlock-fred`. This crate is the algorithm: it knows no Redis, no sockets and no runtime.
+//! Most programs use an adapter crate, which adds the transport and re-exports this crate: `redlock-redis-rs` or
+//! `redlock-fred`. This crate contains the [Redlock] algorithm, and nothing that is specific to Redis, sockets or a
+//! runtime.
 //!
-//! # Safety limits first
+//! # Safety
 //!
-//! A lock with a time limit is no fence. At most one valid holder exists at a time **if** no node loses a key within its
-//! TTL, and no clock steps or runs beyond the drift factor. And a holder that is paused past its validity (a stopped
-//! process, a suspended machine) may go on as if it still held the lock: ask [`Lease::remaining`] before an effect, and
-//! where doing something twice would be a catastrophe, let the resource itself check, with a
-//! [fencing token](LockRequest::fenced).
+//! At most one client holds a valid lease on a resource, on two conditions. No node loses keys within their TTL, and
+//! clocks neither step nor drift by more than the drift factor.
 //!
-//! # The words
+//! A lease cannot stop its holder: after a pause past the validity, a stale holder may still write. Check
+//! [`Lease::remaining`] before each effect, or work inside [`Redlock::run`]. If a second write would be a catastrophe,
+//! let the resource check a [fencing token](LockRequest::fenced).
 //!
-//! - A **node** is one independent lock server; a **quorum** is more than half of all nodes.
-//! - A **resource** is the name that is locked; a **token** is the random value that stands for its holder.
-//! - The **TTL** is how long a node keeps a lock when nothing more is heard of its holder. The **validity** is how long
-//!   the holder may rely on it: TTL - elapsed - **drift**.
-//! - A node *grants*, or it *refuses*: both are answers, its **vote**. A server that answers with an error *rejects*.
-//! - A **lease** is what a holder has; a **guard** owns a lease and releases it.
+//! [Guarantees] lists every guarantee with its conditions, explains why mutual exclusion holds, and describes the
+//! checks.
+//!
+//! # Terminology
+//!
+//! - A **node** is one independent lock server. A **quorum** is more than half of all nodes.
+//! - A **resource** is the name that is locked. A **token** is the random value that identifies its holder.
+//! - The **TTL** is the time for which a node keeps a lock without an extension. The **validity** is the time for which
+//!   the holder may rely on the lock: TTL - elapsed - **drift**.
+//! - A node *grants* or *denies* a request; both are replies, and count as its **vote**. An *error reply* is not a
+//!   vote.
+//! - A **lease** is a view of a held lock. A **guard** owns a lease and releases it.
 //!
 //! # Locking
 //!
@@ -27,7 +33,7 @@
 //! # use std::sync::Arc;
 //! # use redlock_testkit::MemoryNode;
 //! use std::time::Duration;
-//! use redlock_core::{LockNode, Redlock, Released, TokioRuntime};
+//! use redlock_core::{LockNode, Redlock, ReleaseOutcome, TokioRuntime};
 //!
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
 //! # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
@@ -37,102 +43,99 @@
 //! let guard = redlock.lock("invoice:42", ttl).await?;
 //! assert!(guard.is_held() && guard.remaining() > Duration::from_secs(9));
 //!
-//! // Someone else has it: `None` from one attempt, an error once the wait is over.
+//! // While the lock is held: `None` after one attempt, an error after the wait.
 //! assert!(redlock.try_lock("invoice:42", ttl).await?.is_none());
-//! assert!(redlock.lock("invoice:42", ttl).wait(Duration::from_millis(5)).await.is_err());
+//! assert!(redlock.lock("invoice:42", ttl).max_wait(Duration::from_millis(5)).await.is_err());
 //!
 //! // Several resources, all or none, in any order.
 //! let both = redlock.lock(["account:2", "account:1"], ttl).await?;
 //!
 //! guard.extend(ttl).await?;
-//! assert_eq!(Released::Held, guard.release().await?);
+//! assert_eq!(ReleaseOutcome::Released, guard.release().await?);
 //! drop(both); // released in the background
-//! redlock.close().await; // waits for that
+//! redlock.close().await; // waits for the release
 //! # Ok(()) }
 //! ```
 //!
 //! # Holding
 //!
-//! [`Redlock::run`] keeps the lock alive while some work runs, and stops the work when the lock is lost. By hand: ask for
-//! [keep-alive](LockRequest::keep_alive), and watch the lease: [`Lease::state`] says at each call how it stands,
-//! [`Lease::lost`] tells the loss, with its reason, before the validity has passed. For that nothing has to run but the
-//! task that waits: not the renewals, not the nodes. A lock goes to another process with [`Guard::detach`] and
-//! [`Redlock::resume`].
+//! [`Redlock::run`] keeps the lock alive while some work runs, and cancels the work if the lock is lost. Without it,
+//! request [keep-alive](LockRequest::keep_alive) and watch the lease:
+//!
+//! - [`Lease::state`] returns the present state.
+//! - [`Lease::lost`] returns the reason of a loss before the validity ends.
+//!
+//! Loss detection requires only that the waiting task is polled. It depends neither on the renewals nor on the nodes.
+//! To move a lock to another process, use [`Guard::detach`] and [`Redlock::resume`].
 //!
 //! # Fencing
 //!
-//! A [fenced](LockRequest::fenced) lock has a [`FencingToken`]: a number that grows with every grant. A resource that refuses
-//! smaller numbers than it has seen cannot be written by a holder that comes too late. `docs/fencing.md` in the repository
-//! has the rule by which independent nodes agree on such numbers, its conditions, and how a resource checks.
+//! A [fenced](LockRequest::fenced) lock has a [`FencingToken`]: a number that increases with every grant. A resource
+//! that rejects smaller numbers than it has seen rejects the writes of stale holders. See [Fencing tokens].
 //!
-//! # How it decides
+//! # Algorithm
 //!
-//! An attempt asks all nodes at once, with a fresh token, and is decided at the first moment when it can be: won as soon
-//! as a quorum granted and validity is left; lost as soon as a quorum has become impossible. A slow, hung or dead minority
-//! costs nothing. A lost attempt, for whatever reason, is undone on all nodes in the background, and retried when
-//! nodes tell that the lock may be free, or after a random delay. A write whose outcome is unknown is chased with releases until it cannot take effect any more.
+//! An attempt sends requests to all nodes at once, with a new token. It is won as soon as a quorum has granted and
+//! validity is left. It is lost as soon as a quorum is impossible. So a slow, hung or dead minority costs no time.
 //!
-//! # Why it is safe
-//!
-//! 1. Two quorums of the same nodes share a node, and a node gives a resource to one token at a time. So two holders at
-//!    once need a node whose key of the first was gone while the first still relied on it.
-//! 2. The first relies on it until TTL - elapsed - drift after it had *begun* to ask, by a clock that counts suspension.
-//!    No node started to count the TTL before it was asked; so no key can be gone by then, unless a node lost it, or
-//!    counted the TTL faster than the drift allows.
-//! 3. An extension counts only nodes that still hold the token, a quorum of all; it begins a new validity as an
-//!    acquisition does, and one that fails leaves the old validity as it was.
-//! 4. Each attempt has a token of its own, and a release deletes nothing but its token: undoing one attempt, however late,
-//!    touches no other.
-//!
-//! What is assumed: nodes are independent of each other and keep keys until their TTL is over; the speed of clocks is right
-//! to within the drift factor, and the servers' clocks are not stepped; a holder looks at its lease before an effect.
-//! Nothing is assumed of messages: they may be lost, late, out of order or repeated. The repository checks this by
-//! simulation, and by exploring every interleaving in small scopes (`docs/exhaustive.md`); what each assumption means in
-//! operation stands in `docs/is-redlock-right.md` and `docs/running-the-nodes.md`.
+//! A lost attempt is cleaned up on all nodes in the background. It is retried when nodes signal that the lock may be
+//! free, or after a random delay. If the outcome of a write is unknown, releases are repeated until it can no longer
+//! take effect.
 //!
 //! # Defaults
 //!
-//! | what | default | why |
+//! | Option | Default | Reason |
 //! |---|---|---|
-//! | wait for someone else | 10 s | a critical section or two; [`wait`](LockRequest::wait) |
-//! | retry delay, where nodes do not tell | random, 100 to 200 ms | as the reference; [`retry_delay`](LockRequest::retry_delay) |
-//! | node timeout | 200 ms, at most half of the TTL | two round trips around the world; [`node_timeout`](Builder::node_timeout) |
-//! | clock drift | 1 % of the TTL + 2 ms | as the reference, 20 times NTP's; [`clock_drift_factor`](Builder::clock_drift_factor) |
-//! | rounds without a usable quorum | 3 in a row | beyond that it is an outage, not bad luck |
-//! | renewals of keep-alive | when two thirds of the TTL are left | late or failed ones can be made up for; [`KeepAlive`] |
-//! | loss is told before the deadline | TTL / 50, in 1 to 500 ms | time to be woken and to stop; [`Lease::state`] |
-//! | attempts | not counted: the time is | an attempt may take 1 ms or 200; [`attempts`](LockRequest::attempts) |
-//! | attempts in flight | 256, and as many renewals | enough to keep servers busy, few enough to read all replies in time; [`max_concurrent_attempts`](Builder::max_concurrent_attempts) |
-//! | queue among the tasks of a process | on | a mutex is cheaper than a lock server, and it is fair; [`local_queue`](Builder::local_queue) |
-//! | look again while nodes are watched | 5 s, or when the key expires | in case a node tells nothing; rare enough to cost nothing |
-//! | owner's label | none | it goes to the servers, so it is asked for; [`owner`](Builder::owner) |
-//! | keep-alive | off for `lock`, on for `run` | a lock that nobody looks after must end; work in `run` is looked after |
-//! | TTL | none: explicit everywhere | it is the price of a crash, and only the caller knows it |
+//! | [`max_wait`] | 10 s | enough for one or two critical sections |
+//! | [`retry_delay`], without notifications | random, 100 ms to 200 ms | the reference's value |
+//! | [`node_timeout`] | 200 ms, at most half of the TTL | two round trips around the world |
+//! | [`clock_drift_factor`] | 1 % of the TTL, plus 2 ms | the reference's value, 20 times NTP's drift |
+//! | rounds without a usable quorum | 3 in a row | more of them are an outage, not bad luck |
+//! | renewals of [`KeepAlive`] | when two thirds of the TTL are left | time for retries |
+//! | report of a loss ([`Lease::state`]) | TTL / 50 early, 1 ms to 500 ms | time to wake up and stop |
+//! | [`max_attempts`] | unlimited | an attempt takes 1 ms or 200 ms, so time is limited instead |
+//! | [`max_concurrent_attempts`] | 256, and as many renewals | keeps servers busy, and replies are read in time |
+//! | [`local_queue`] | on | a mutex is cheaper than a lock server, and the queue is fair |
+//! | attempt while nodes are watched | after 5 s, or when the key expires | covers lost notifications, costs little |
+//! | [`owner`] label | none | it is sent to the servers, so it is opt-in |
+//! | keep-alive | off for `lock`, on for `run` | an unsupervised lock must expire; `run` supervises its work |
+//! | TTL | none: always explicit | the time that others wait after a crash; only the caller knows it |
 //!
 //! # Features
 //!
-//! `tokio` and `smol` add a ready-made [`Runtime`] each; `serde` makes a [`DetachedLease`] serialisable; `metrics`
-//! counts and times through the `metrics` facade. Features add items, and never change what others do.
+//! - `tokio` and `smol` add a ready-made [`Runtime`] each.
+//! - `serde` makes a [`DetachedLease`] serializable.
+//! - `metrics` adds counters and histograms through the `metrics` facade.
 //!
-//! Spans and events go to `tracing` in any case; `docs/observability.md` in the repository has all names.
+//! Features add items, and never change the behavior of others. Spans and events are always emitted through `tracing`.
+//! See [Monitoring] for all names.
+//!
+//! [Redlock]: https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/
+//! [Guarantees]: https://github.com/redlock-rs/redlock/blob/main/docs/guarantees.md
+//! [Fencing tokens]: https://github.com/redlock-rs/redlock/blob/main/docs/fencing.md
+//! [Monitoring]: https://github.com/redlock-rs/redlock/blob/main/docs/monitoring.md
+//! [`max_wait`]: LockRequest::max_wait
+//! [`retry_delay`]: LockRequest::retry_delay
+//! [`node_timeout`]: Builder::node_timeout
+//! [`clock_drift_factor`]: Builder::clock_drift_factor
+//! [`max_attempts`]: LockRequest::max_attempts
+//! [`max_concurrent_attempts`]: Builder::max_concurrent_attempts
+//! [`local_queue`]: Builder::local_queue
+//! [`owner`]: Builder::owner
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod acquire;
+mod acquire_round;
 mod attempts;
-mod background;
-#[cfg(redlock_broken)]
-#[doc(hidden)]
-pub mod broken;
-#[cfg(not(redlock_broken))]
-mod broken;
 mod builder;
 mod calls;
-mod chase;
 mod claim;
+mod cleanup;
 mod clock;
 mod decide;
 mod detached;
+mod drive;
 mod error;
 mod extend;
 mod fencing;
@@ -160,31 +163,30 @@ mod state;
 mod throttle;
 mod token;
 mod ttl;
-mod votes;
 mod wait;
 
 pub use async_trait::async_trait;
 
 pub use crate::builder::Builder;
 pub use crate::claim::Claim;
-pub use crate::clock::{Instant, boot_time};
-pub use crate::decide::hold::{LeaseState, Loss};
+pub use crate::clock::{Instant, suspend_aware_now};
+pub use crate::decide::lease_status::{LeaseState, Loss};
 pub use crate::detached::DetachedLease;
 pub use crate::error::{Error, ErrorKind};
-pub use crate::fencing::{FencingToken, NoFencingToken};
+pub use crate::fencing::{FencingToken, InvalidFencingToken};
 pub use crate::guard::Guard;
 pub use crate::health::{Health, NodeHealth};
-pub use crate::inspect::{Finding, Inspection};
+pub use crate::inspect::{Inspection, LockStatus};
 pub use crate::keepalive::KeepAlive;
 pub use crate::lease::Lease;
 pub use crate::node::{
-    Availability, Capabilities, ConnectionId, Holding, LockNode, NodeError, NodeErrorKind, Refusal, ServerId,
-    Vote, Watch,
+    Availability, Capabilities, ConnectionId, Denial, LockEntry, LockNode, NodeError, NodeErrorKind,
+    ServerId, Vote, Watch,
 };
 #[cfg(feature = "metrics")]
 pub use crate::observe::describe_metrics;
 pub use crate::redlock::Redlock;
-pub use crate::release::Released;
+pub use crate::release::ReleaseOutcome;
 pub use crate::report::{NodeReport, Outcome};
 pub use crate::request::{LockRequest, TryLockRequest};
 pub use crate::resource::{IntoResource, IntoResources, Resource, Resources};

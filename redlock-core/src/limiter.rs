@@ -1,6 +1,7 @@
-//! The bound on rounds in flight: where attempts and renewals wait until they may begin.
+//! The limit of rounds in flight.
 //!
-//! Which of them may, is decided in [`concurrency`](crate::decide::concurrency).
+//! Attempts, renewals and watches wait here until they may begin. [`concurrency`](crate::decide::concurrency) decides
+//! which of them may.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -11,21 +12,21 @@ use std::time::Duration;
 
 use crate::decide::concurrency::{Class, Concurrency, Waiting};
 use crate::runtime::LONGEST_SLEEP;
-use crate::shared::{Shared, locked};
+use crate::shared::{Inner, locked};
 
-/// Of all attempts that wait, about so many are polled every second.
+/// The approximate number of waiting attempts that are polled in each second.
 const POLLED_AT_ONCE: usize = 64;
 
 /// The rounds in flight of one [`Redlock`](crate::Redlock).
 pub(crate) struct Limiter {
     rounds: Mutex<Concurrency<Waker>>,
-    /// Whether so many attempts wait that no other may, as of the last change. For requests, which ask before anything else.
+    /// True if no further attempt may wait, as of the last change. Requests read it before anything else.
     is_full: AtomicBool,
 }
 
-/// The right to have a round in flight. Dropped, it goes to the next that waits.
+/// The right to have a round in flight. When it is dropped, the next waiting round may begin.
 pub(crate) struct Permit {
-    shared: Arc<Shared>,
+    shared: Arc<Inner>,
     class: Class,
 }
 
@@ -39,31 +40,35 @@ impl Limiter {
         self.change(|rounds| rounds.cleanup_is_behind(is_behind()));
     }
 
-    /// Whether so many attempts wait that no other may.
+    /// Returns whether no further attempt may wait.
     pub(crate) fn is_full(&self) -> bool {
         self.is_full.load(Ordering::Relaxed)
     }
 
-    /// Whether renewals fail, by the last one that has ended.
+    /// Sets whether the last renewal that ended has failed.
     pub(crate) fn renewals_fail(&self, fail: bool) {
         self.change(|rounds| rounds.renewals_fail(fail));
     }
 
-    /// How often an attempt that waits is to be polled, so that all of them together cost little.
+    /// Returns the interval at which to poll a waiting attempt.
+    ///
+    /// It grows with the number of waiting attempts, so that all of them together cost little.
     pub(crate) fn poll_interval(&self) -> Duration {
         let (attempts, _) = locked(&self.rounds).waiting();
         LONGEST_SLEEP
             .saturating_mul(u32::try_from(attempts / POLLED_AT_ONCE).unwrap_or(u32::MAX).saturating_add(1))
     }
 
-    /// How many attempts wait, how many renewals, and why.
+    /// Returns the numbers of waiting attempts and renewals, and the reason.
     pub(crate) fn waiting(&self) -> (usize, usize, &'static str) {
         let rounds = locked(&self.rounds);
         let (attempts, renewals) = rounds.waiting();
         (attempts, renewals, rounds.obstacle())
     }
 
-    /// Changes what is in flight, then wakes those that may begin by it, when the lock is no longer held.
+    /// Changes the rounds, then wakes those that may begin because of it.
+    ///
+    /// The wakers are called after the mutex is unlocked.
     fn change<T>(&self, change: impl FnOnce(&mut Concurrency<Waker>) -> T) -> T {
         let mut rounds = locked(&self.rounds);
         let changed = change(&mut rounds);
@@ -81,15 +86,17 @@ impl Limiter {
 }
 
 impl Permit {
-    /// The permit, if the round may begin at once.
-    pub(crate) fn try_new(shared: &Arc<Shared>, class: Class) -> Option<Self> {
+    /// Returns the permit if the round may begin at once.
+    pub(crate) fn try_new(shared: &Arc<Inner>, class: Class) -> Option<Self> {
         let may_begin = locked(&shared.limiter.rounds).try_begin(class);
         may_begin.then(|| Self { shared: Arc::clone(shared), class })
     }
 
-    /// Waits until the round may begin. May be dropped at any time. To be polled in every
-    /// [interval](Limiter::poll_interval), since another round may be [overdue](Concurrency::begin_overdue).
-    pub(crate) fn wait(shared: &Arc<Shared>, class: Class) -> PermitWait<'_> {
+    /// Waits until the round may begin.
+    ///
+    /// The future may be dropped at any time. Poll it in every [interval](Limiter::poll_interval), since another round
+    /// may be [overdue](Concurrency::begin_overdue).
+    pub(crate) fn wait(shared: &Arc<Inner>, class: Class) -> PermitWait<'_> {
         PermitWait { shared, class, waiting: None }
     }
 }
@@ -100,9 +107,9 @@ impl Drop for Permit {
     }
 }
 
-/// Waits for a [`Permit`].
+/// A future that waits for a [`Permit`].
 pub(crate) struct PermitWait<'a> {
-    shared: &'a Arc<Shared>,
+    shared: &'a Arc<Inner>,
     class: Class,
     waiting: Option<Waiting>,
 }
@@ -134,8 +141,8 @@ impl Future for PermitWait<'_> {
             }
         };
         let limit = 2 * shared.settings.node_timeout;
-        let overdue = rounds.begin_overdue(shared.now(), limit);
-        // A waker may run foreign code when it is called or dropped.
+        let overdue = rounds.begin_overdue(*class, shared.now(), limit);
+        // A waker may run foreign code when it is called or dropped, so not under the mutex.
         drop(rounds);
         drop(replaced);
         if let Some(overdue) = overdue {

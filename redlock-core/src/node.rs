@@ -1,49 +1,65 @@
-//! The contract of a transport: one independent lock server.
+//! The contract of a backend: one independent lock server.
 //!
-//! # Your own backend
+//! # Custom backends
 //!
-//! Implement [`LockNode`] for anything that can set a value if absent, with an expiry, and compare it before it deletes
-//! it. Three operations are needed; each is about a [`Claim`] (resources and a token) and is atomic on its node:
+//! Implement [`LockNode`] for any store that can set an absent value with an expiry, and can compare a value before it
+//! deletes it. Three operations are required. Each has a [`Claim`] (resources and a token), and is atomic on its node:
 //!
-//! | operation | does | answers |
+//! | Operation | Effect | Reply |
 //! |---|---|---|
-//! | [`acquire`](LockNode::acquire) | sets every resource to the token with the TTL, or none of them | granted, or refused |
-//! | [`extend`](LockNode::extend) | where every resource still holds the token, makes the TTL at least `ttl` | granted, or refused |
-//! | [`release`](LockNode::release) | deletes what still holds the token, and only that | granted (something was deleted), or refused |
+//! | [`acquire`] | sets every resource to the token with the TTL, or none of them | granted or denied |
+//! | [`extend`] | makes each TTL at least `ttl`, if all resources still hold the token | granted or denied |
+//! | [`release`] | deletes each resource that still holds the token, no others | granted (any deleted) or denied |
 //!
-//! Whatever else there is has a default and may be left out: [`inspect`](LockNode::inspect) says who has a resource,
-//! [`watch`](LockNode::watch) tells when it may be free, [`connection`](LockNode::connection) and
-//! [`server`](LockNode::server) let core be certain sooner and be right where two names are one server.
-//! [`capabilities`](LockNode::capabilities) says which operations there are.
+//! [`label`](LockNode::label) returns the name of the node. All other methods have a default and are optional:
+//!
+//! - [`inspect`](LockNode::inspect) returns the holder of a resource.
+//! - [`watch`](LockNode::watch) notifies waiters when a resource may be free.
+//! - [`connection`](LockNode::connection) lets the core finish its cleanup sooner.
+//! - [`server`](LockNode::server) lets the core detect two names of one server.
+//! - [`capabilities`](LockNode::capabilities) returns the supported operations.
 //!
 //! # Fencing
 //!
-//! A backend that keeps a counter for each resource, beside it and longer than it, can give out
-//! [fencing tokens](FencingToken). Then it has three more operations, each atomic as well:
+//! A backend can issue [fencing tokens](FencingToken) if it keeps a counter for each resource, separately and for
+//! longer than the resource. It then has three more operations, each of them atomic. *Token* is the fencing token here:
 //!
-//! | operation | does | answers |
+//! | Operation | Effect | Reply |
 //! |---|---|---|
-//! | [`acquire_fenced`](LockNode::acquire_fenced) | as `acquire`, and counts: the counters of all resources become the [next](FencingToken::next) of the greatest | counted, or refused |
-//! | [`confirm`](LockNode::confirm) | as `extend`, where no counter is greater than the token: then all become the token | granted, refused, or superseded |
-//! | [`refill_fenced`](LockNode::refill_fenced) | as `acquire`, where no counter is greater than the token: then all become the token | granted, refused, or superseded |
+//! | [`acquire_fenced`] | `acquire`, and raises all counters to the [next] of the greatest | counted or denied |
+//! | [`confirm`] | `extend`, if no counter is above the token; sets all to it | granted, denied or superseded |
+//! | [`refill_fenced`] | `acquire`, if no counter is above the token; sets all to it | granted, denied or superseded |
 //!
-//! `release` leaves the counters alone. `acquire` and `extend` do too: a plain lock and a fenced one exclude each other, and
-//! only fenced ones are ordered. Every check comes before the first change. A counter that nobody uses any more may be
-//! forgotten after a day, or after the [time that the backend states](Capabilities::fence_retention). A counter, or a token
-//! to be written, that is [further ahead](FencingToken::is_plausible) of the node's clock is an error, and nothing is changed.
+//! `acquire`, `extend` and `release` do not change the counters. Plain and fenced locks exclude each other, and only
+//! fenced locks are ordered. All checks come before the first change. An unused counter may be forgotten after a day,
+//! or after the [time that the backend states](Capabilities::fence_retention).
 //!
-//! A node that says no *refuses*: that is an answer, [`Vote::Refused`]. A [`NodeError`] means that there is no answer,
-//! and its kind says what may have happened: see [`NodeErrorKind`]. Core takes care of everything else: timeouts,
-//! quorum, retry, undoing. It drops a call that has run into the node timeout, so a call must be safe to drop: the
-//! request may then have been carried out or not, and core treats it so.
+//! A counter or a number to be written that is [too far ahead](FencingToken::is_plausible) of the node's clock is an
+//! error. Nothing is changed then.
 //!
-//! Prove a backend with the conformance suite of `redlock-testkit`, which has one test for each sentence of these docs.
+//! # Denials and errors
+//!
+//! A denial is a reply: [`Vote::Denied`]. A [`NodeError`] means that there is no vote. Its kind states the possible
+//! effects of the request: see [`NodeErrorKind`].
+//!
+//! The core handles timeouts, quorum, retries and cleanup. It drops calls that exceed the node timeout, so it must be
+//! safe to drop a call. The core assumes that a dropped request may or may not be carried out.
+//!
+//! The conformance suite of `redlock-testkit` verifies a backend. It has one test for each sentence of these docs.
+//!
+//! [`acquire`]: LockNode::acquire
+//! [`extend`]: LockNode::extend
+//! [`release`]: LockNode::release
+//! [`acquire_fenced`]: LockNode::acquire_fenced
+//! [`confirm`]: LockNode::confirm
+//! [`refill_fenced`]: LockNode::refill_fenced
+//! [next]: FencingToken::next
 //!
 //! ```
 //! use std::collections::HashMap;
 //! use std::sync::Mutex;
 //!
-//! use redlock_core::{Claim, Instant, LockNode, NodeError, Refusal, Resource, Token, Ttl, Vote, async_trait, boot_time};
+//! use redlock_core::{Claim, Instant, LockNode, NodeError, Denial, Resource, Token, Ttl, Vote, async_trait, suspend_aware_now};
 //!
 //! struct InProcess(Mutex<HashMap<Resource, (Token, Instant)>>);
 //!
@@ -51,7 +67,7 @@
 //!     /// Runs `operation` on the living entries.
 //!     fn with<T>(&self, operation: impl FnOnce(&mut HashMap<Resource, (Token, Instant)>) -> T) -> T {
 //!         let mut held = self.0.lock().unwrap();
-//!         held.retain(|_, (_, deadline)| *deadline > boot_time());
+//!         held.retain(|_, (_, deadline)| *deadline > suspend_aware_now());
 //!         operation(&mut held)
 //!     }
 //! }
@@ -66,10 +82,10 @@
 //!         self.with(|held| {
 //!             let taken = |resource| held.get(resource).is_some_and(|(token, _)| token != claim.token());
 //!             if claim.resources().iter().any(taken) {
-//!                 return Ok(Vote::Refused(Refusal::default()));
+//!                 return Ok(Vote::Denied(Denial::default()));
 //!             }
 //!             for resource in claim.resources() {
-//!                 let fresh = (claim.token().clone(), boot_time() + ttl.as_duration());
+//!                 let fresh = (claim.token().clone(), suspend_aware_now() + ttl.as_duration());
 //!                 held.entry(resource.clone()).or_insert(fresh);
 //!             }
 //!             Ok(Vote::Granted)
@@ -80,11 +96,11 @@
 //!         self.with(|held| {
 //!             let ours = |resource| held.get(resource).is_some_and(|(token, _)| token == claim.token());
 //!             if !claim.resources().iter().all(ours) {
-//!                 return Ok(Vote::Refused(Refusal::default()));
+//!                 return Ok(Vote::Denied(Denial::default()));
 //!             }
 //!             for resource in claim.resources() {
 //!                 let (_, deadline) = held.get_mut(resource).expect("checked above");
-//!                 *deadline = (*deadline).max(boot_time() + ttl.as_duration());
+//!                 *deadline = (*deadline).max(suspend_aware_now() + ttl.as_duration());
 //!             }
 //!             Ok(Vote::Granted)
 //!         })
@@ -94,7 +110,7 @@
 //!         self.with(|held| {
 //!             let before = held.len();
 //!             held.retain(|resource, (token, _)| token != claim.token() || !claim.resources().contains(resource));
-//!             Ok(if held.len() < before { Vote::Granted } else { Vote::Refused(Refusal::default()) })
+//!             Ok(if held.len() < before { Vote::Granted } else { Vote::Denied(Denial::default()) })
 //!         })
 //!     }
 //! }
@@ -118,156 +134,197 @@ use crate::runtime::BoxFuture;
 use crate::token::Token;
 use crate::ttl::Ttl;
 
-/// One independent lock server; the [module docs](self) are the recipe for a backend of your own.
+/// One independent lock server.
+///
+/// The [module docs](self) describe how to implement a custom backend.
 ///
 /// # Errors
 ///
-/// Every operation fails with a [`NodeError`], whose [kind](NodeErrorKind) says what may have happened. Those that have a
-/// default are [`Unsupported`](NodeErrorKind::Unsupported) by default.
+/// Every operation fails with a [`NodeError`], whose [kind](NodeErrorKind) states the possible effects. Operations that
+/// have a default return [`Unsupported`](NodeErrorKind::Unsupported) by default.
 ///
 /// # Cancel safety
 ///
-/// Every operation may be dropped at any await. Whether the request is then carried out is unknown; it must be carried
-/// out as a whole or not at all, and what has not been sent by then is never sent.
+/// If the future of an operation is dropped, at any await, it is unknown whether the request is carried out. It must be
+/// carried out completely or not at all. A request that has not been sent by then must never be sent.
 #[async_trait]
 pub trait LockNode: Send + Sync + 'static {
-    /// What people know the node by, such as `10.0.0.1:6379`. Free of secrets, and different for every node of a
-    /// [`Redlock`](crate::Redlock): two nodes with one label are refused as one server listed twice.
+    /// Returns a human-readable name of the node, such as `10.0.0.1:6379`.
+    ///
+    /// The name contains no secrets. It differs between all nodes of a [`Redlock`](crate::Redlock): two nodes with the
+    /// same label are rejected, as one server that is listed twice.
     fn label(&self) -> &str;
 
-    /// Sets every resource of the claim to its token, expiring after `ttl`, if each is absent or holds this very token;
-    /// otherwise changes nothing. A resource that holds the token already is left as it is.
+    /// Sets every resource of the claim to its token, or none of them.
     ///
-    /// Refuses with the holder's token and the remaining time to live, where they are cheap to tell.
+    /// Granted if each resource is absent or holds this token already. Absent resources are set and expire after `ttl`.
+    /// A resource that holds the token already is left as it is.
+    ///
+    /// Otherwise denied, and nothing is changed. The denial has the holder's token and the remaining TTL, if they are
+    /// cheap to determine.
     async fn acquire(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError>;
 
-    /// Where every resource still holds the token, makes its time to live at least `ttl`; otherwise changes nothing.
-    /// Never shortens a time to live, never creates a resource.
+    /// Makes the remaining TTL of every resource at least `ttl`.
+    ///
+    /// Granted if every resource still holds the token. Otherwise denied, and nothing is changed. Never shortens a TTL,
+    /// and never creates a resource.
     async fn extend(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError>;
 
-    /// Deletes each resource that still holds the token. Granted when at least one was deleted; refused when nothing of
-    /// ours was there, also when there is something that is no lock at all.
+    /// Deletes each resource that still holds the token.
+    ///
+    /// Granted if at least one was deleted. Denied if no resource holds the token, even if a key holds a value that is
+    /// not a lock.
     async fn release(&self, claim: &Claim) -> Result<Vote, NodeError>;
 
-    /// As [`acquire`](LockNode::acquire), and counts: where something was set, the counters of all resources become the
-    /// [next](FencingToken::next) of the greatest of them. Where all resources hold the token already nothing is
-    /// changed, the counters included: a request that arrives twice counts once. (A counter that is gone is counted anew.)
+    /// Acquires the claim, and raises the counters of its resources.
     ///
-    /// Answers [`Counted`](Vote::Counted), with the counters as they are then, or refuses. Where that number would not be
-    /// [plausible](FencingToken::is_plausible), it is an error of the kind [`Rejected`](NodeErrorKind::Rejected), and nothing
-    /// is changed. So it is at the end of all numbers.
+    /// Same as [`acquire`](LockNode::acquire). In addition, if something was set, the counters of all resources become
+    /// the [next](FencingToken::next) of the greatest of them. If all resources hold the token already, nothing is
+    /// changed, including the counters: a request that arrives twice counts once. (If a counter is gone by then, it is
+    /// counted again.)
     ///
-    /// A backend that can says so in its [capabilities](Capabilities::fencing), for this and the two operations that
-    /// follow.
+    /// Returns [`Counted`](Vote::Counted) with the value of the counters, or denies. If the next number would not be
+    /// [plausible](FencingToken::is_plausible), the result is an error of the kind
+    /// [`Rejected`](NodeErrorKind::Rejected), and nothing is changed. The same applies at the end of all numbers.
+    ///
+    /// A backend that supports this states it in its [capabilities](Capabilities::fencing), for this operation and the
+    /// next two.
     async fn acquire_fenced(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
         let _ = (claim, ttl);
         Err(NodeError::unsupported("acquire with a fencing token"))
     }
 
-    /// As [`extend`](LockNode::extend), where no counter of the resources is greater than `fence`: they become `fence`.
+    /// Extends the claim, and sets the counters of its resources to `fence`.
     ///
-    /// Answers [`Granted`](Vote::Granted); refuses where a resource does not hold the token; and where all do, and a counter
-    /// is greater, answers [`Superseded`](Vote::Superseded) and changes nothing. Where all do, and `fence` or a counter is
-    /// not [plausible](FencingToken::is_plausible), it is an error of the kind [`Rejected`](NodeErrorKind::Rejected), and
-    /// nothing is changed.
+    /// Same as [`extend`](LockNode::extend), if no counter of the resources is greater than `fence`: then all of them
+    /// become `fence`.
+    ///
+    /// - Returns [`Granted`](Vote::Granted) in this case.
+    /// - Denies if a resource does not hold the token.
+    /// - Returns [`Superseded`](Vote::Superseded) if all resources hold the token and a counter is greater. Nothing is
+    ///   changed.
+    /// - Fails with an error of the kind [`Rejected`](NodeErrorKind::Rejected) if all resources hold the token, and
+    ///   `fence` or a counter is not [plausible](FencingToken::is_plausible). Nothing is changed.
     async fn confirm(&self, claim: &Claim, ttl: Ttl, fence: FencingToken) -> Result<Vote, NodeError> {
         let _ = (claim, ttl, fence);
         Err(NodeError::unsupported("confirm a fencing token"))
     }
 
-    /// As [`acquire`](LockNode::acquire), where no counter of the resources is greater than `fence`: they become `fence`.
+    /// Acquires the claim, and sets the counters of its resources to `fence`.
     ///
-    /// Answers as [`confirm`](LockNode::confirm) does, but that what is absent is no reason to refuse.
+    /// Same as [`acquire`](LockNode::acquire), if no counter of the resources is greater than `fence`: then all of them
+    /// become `fence`. The replies are those of [`confirm`](LockNode::confirm), except that an absent resource does not
+    /// cause a denial.
     async fn refill_fenced(&self, claim: &Claim, ttl: Ttl, fence: FencingToken) -> Result<Vote, NodeError> {
         let _ = (claim, ttl, fence);
         Err(NodeError::unsupported("refill with a fencing token"))
     }
 
-    /// Who has a resource here, without changing anything: the token and its remaining time, as they are at one and the
-    /// same moment, or `None` where it is free. A key of another type is an error.
+    /// Returns the holder of a resource on this node, and changes nothing.
     ///
-    /// A backend that can says so in its [capabilities](Capabilities::inspect).
-    async fn inspect(&self, resource: &Resource) -> Result<Option<Holding>, NodeError> {
+    /// Returns the token and its remaining time at one moment, or `None` if the resource is free. A key of another type
+    /// is an error.
+    ///
+    /// A backend that supports this states it in its [capabilities](Capabilities::inspect).
+    async fn inspect(&self, resource: &Resource) -> Result<Option<LockEntry>, NodeError> {
         let _ = resource;
         Err(NodeError::unsupported("inspect"))
     }
 
-    /// Begins to watch a resource, and says how it stands from then on: whatever changes it afterwards completes
-    /// [`Watch::changed`], whoever did it. By default core asks again from time to time instead.
+    /// Begins to watch a resource, and returns its present state.
     ///
-    /// A backend that can says so in its [capabilities](Capabilities::watch).
+    /// A later change by any client completes [`Watch::changed`]. Without this operation, the core polls.
+    ///
+    /// A backend that supports this states it in its [capabilities](Capabilities::watch).
     async fn watch(&self, resource: &Resource) -> Result<Watch, NodeError> {
         let _ = resource;
         Err(NodeError::unsupported("watch"))
     }
 
-    /// The ordered connection that a request sent now would use, or `None` where there is no such thing.
+    /// Returns the ordered connection that a request sent now would use, if any.
     ///
-    /// Requests sent over one connection are carried out in the order they were sent. A number stands for one
-    /// connection and never comes back, so two equal readings mean that it stood all the while. Core uses it to know
-    /// that a release came after a write whose reply was lost; without it, it asks twice.
+    /// The server carries out the requests of one connection in the order in which they were sent. An identifier
+    /// belongs to one connection and is never reused. So two equal readings mean that the connection was the same all
+    /// the time.
+    ///
+    /// The core uses it to recognize that a release followed a write whose reply was lost. Without it, the core sends a
+    /// second release.
+    ///
+    /// When this value changes, nothing is sent over the earlier connection any more. This includes requests whose
+    /// futures are still polled, and requests that the client has queued. A write that arrives after its cleanup leaves
+    /// a key until its TTL expires.
     fn connection(&self) -> Option<ConnectionId> {
         None
     }
 
-    /// Which server this has turned out to be, where the backend can tell. Nodes with the same identity count as one.
+    /// Returns the identity of the server, if the backend knows it.
     ///
-    /// Asked with every vote, so it should be a number that is there.
+    /// Nodes with the same identity count as one. The core calls this with every vote, so it should return a stored
+    /// number.
     fn server(&self) -> Option<ServerId> {
         None
     }
 
-    /// What the backend can do beyond the three operations.
+    /// Returns the optional operations that the backend supports.
     fn capabilities(&self) -> Capabilities {
         Capabilities::default()
     }
 
-    /// Checks whether this backend can lock a resource of this name. Called before anything is sent about it. The default
-    /// allows every name.
+    /// Checks whether this backend can lock a resource of this name.
+    ///
+    /// The core calls this before it sends anything about the resource. The default allows every name.
     ///
     /// # Errors
     ///
-    /// [`Invalid`](crate::ErrorKind::Invalid) when the backend uses the name for something else. The caller gets this error.
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) if the backend uses the name for something else. The caller
+    /// gets this error.
     fn check(&self, resource: &Resource) -> Result<(), Error> {
         let _ = resource;
         Ok(())
     }
 
-    /// Notifies the backend of the [node timeout](crate::Builder::node_timeout). Called when a [`Redlock`](crate::Redlock) is
-    /// built. A backend that connects should allow an attempt to connect at least this long. The default ignores it.
+    /// Notifies the backend of the [node timeout](crate::Builder::node_timeout).
+    ///
+    /// The core calls this when a [`Redlock`](crate::Redlock) is built. A backend with connections should allow at
+    /// least this time for one connection attempt. The default ignores it.
     fn set_node_timeout(&self, timeout: Duration) {
         let _ = timeout;
     }
 }
 
-/// What a node answers.
+/// The reply of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Vote {
-    /// Done, on every resource.
+    /// The request was carried out on every resource.
     Granted,
-    /// No, and nothing was changed.
-    Refused(Refusal),
-    /// Done, on every resource, and its counters are at this now: the yes of
-    /// [`acquire_fenced`](LockNode::acquire_fenced), and of nothing else.
+    /// The request was denied, and nothing was changed.
+    Denied(Denial),
+    /// The request was carried out on every resource; the counters have this value.
+    ///
+    /// Only [`acquire_fenced`](LockNode::acquire_fenced) replies this.
     Counted(FencingToken),
-    /// The resources are ours, and one has a counter greater than our fencing token; nothing was changed. With this number a newer
-    /// claim has been here, so the node never counts for ours again.
+    /// The resources hold the token, but a counter is greater than the fencing token.
+    ///
+    /// Nothing was changed. The value is this counter. A newer claim has set it, so the node never counts for this
+    /// claim again.
     Superseded(FencingToken),
 }
 
-/// What a node tells along with its no. Both facts are optional: a backend says what it can tell cheaply.
+/// The details of a denial.
+///
+/// Both fields are optional: a backend sets those that are cheap to determine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Refusal {
-    /// The token in our way.
+pub struct Denial {
+    /// The token that holds the resource.
     pub holder: Option<Token>,
-    /// How long it will stand if nobody extends it, by the node's clock.
+    /// The time until the key expires unless it is extended, by the node's clock.
     pub remaining: Option<Duration>,
 }
 
-impl Refusal {
-    /// A refusal because of `holder`.
+impl Denial {
+    /// Creates a denial because of `holder`.
     pub fn by(holder: Token) -> Self {
         Self { holder: Some(holder), remaining: None }
     }
@@ -280,24 +337,25 @@ impl Refusal {
     }
 }
 
-/// What is under a resource on one node.
+/// The entry of a resource on one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Holding {
-    /// The token under it.
+pub struct LockEntry {
+    /// The stored token.
     pub token: Token,
-    /// How long it will stand if nobody extends it, by the node's clock; `None` where it never expires, as another
-    /// program may have it.
+    /// The time until the key expires unless it is extended, by the node's clock.
+    ///
+    /// `None` if it never expires, for example because another program has set it.
     pub remaining: Option<Duration>,
 }
 
-impl Holding {
-    /// A resource that holds `token` and never expires.
+impl LockEntry {
+    /// Creates an entry that holds `token` and never expires.
     pub fn of(token: Token) -> Self {
         Self { token, remaining: None }
     }
 
-    /// Adds the time after which it expires.
+    /// Adds the time after which the key expires.
     #[must_use]
     pub fn expiring_in(mut self, remaining: Duration) -> Self {
         self.remaining = Some(remaining);
@@ -305,29 +363,34 @@ impl Holding {
     }
 }
 
-/// A watch over one resource on one node, as it was begun. See [`LockNode::watch`].
+/// A watch of one resource on one node. See [`LockNode::watch`].
 #[non_exhaustive]
 pub struct Watch {
-    /// How the resource stood at a moment from which on no change is missed.
+    /// The availability at a moment from which on no change is missed.
     pub availability: Availability,
-    /// Completes once the resource may have become free since, or when nothing more will be heard of it (a connection was
-    /// lost). A hint: it may come without a cause, and says nothing about how the resource stands now; whoever wants to
-    /// know begins another watch. Expiry may be told late, or not at all. Dropping it ends the watch.
+    /// Completes once the resource may be free, or no more notifications follow.
+    ///
+    /// The latter is the case after a connection was lost. The notification is a hint. It may come without a cause, and
+    /// it does not contain the present state: call [`watch`](LockNode::watch) again to read it. The notification of an
+    /// expiry may come late or never. Dropping the future ends the watch.
     pub changed: BoxFuture<()>,
 }
 
-/// Whether a resource could be had on one node.
+/// The availability of a resource on one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Availability {
-    /// Nobody has it.
+    /// The resource is free.
     Free,
-    /// Somebody has it, for so long by the node's clock if it is not extended; `None` where that is not known, or for ever.
+    /// The resource is held.
+    ///
+    /// The value is the time until the key expires unless it is extended, by the node's clock. `None` if that is
+    /// unknown, or if the key never expires.
     Taken(Option<Duration>),
 }
 
 impl Watch {
-    /// A watch that was begun when the resource was like this.
+    /// Creates a watch of a resource that was in this state at the beginning.
     pub fn new(availability: Availability, changed: impl Future<Output = ()> + Send + 'static) -> Self {
         Self { availability, changed: Box::pin(changed) }
     }
@@ -339,55 +402,67 @@ impl fmt::Debug for Watch {
     }
 }
 
-/// One connection of a node, of all that it ever had. See [`LockNode::connection`].
+/// The identifier of one connection of a node, never reused.
+///
+/// See [`LockNode::connection`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ConnectionId(pub u64);
 
-/// What tells a server from all others: a number that stands for whatever it is known by, such as the `run_id` of Redis.
-/// Two servers have the same by chance once in 10^19 times, and would then have one vote between them: that is the safe side.
+/// The identifier of a server: a number made from a name such as Redis' `run_id`.
+///
+/// Two servers have the same identifier by chance, with a probability of about 10^-19. They then have one vote
+/// together, which is safe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ServerId(NonZeroU64);
 
 impl ServerId {
-    /// The identity of a server that is known by this text. It means something within this process only.
+    /// Creates the identifier of the server with this name.
+    ///
+    /// It is valid within this process only.
     pub fn new(known_by: impl AsRef<str>) -> Self {
         let mut hasher = DefaultHasher::new();
         known_by.as_ref().hash(&mut hasher);
         Self(NonZeroU64::new(hasher.finish()).unwrap_or(NonZeroU64::MIN))
     }
 
-    /// The number that stands for it, for a backend that keeps it in an atomic.
+    /// Returns the number, for a backend that stores it in an atomic.
     pub fn get(self) -> NonZeroU64 {
         self.0
     }
 }
 
-/// From the number that stands for it.
+/// Restores an identifier from its number.
 impl From<NonZeroU64> for ServerId {
     fn from(number: NonZeroU64) -> Self {
         Self(number)
     }
 }
 
-/// What a backend can do beyond acquire, extend and release. By default nothing: every such ability is opt-in.
+/// The optional operations of a backend. There are none by default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Capabilities {
-    /// Whether [`LockNode::inspect`] answers.
+    /// Support for [`LockNode::inspect`].
     pub inspect: bool,
-    /// Whether [`LockNode::watch`] answers. May change with the connection: asked before each use.
-    pub watch: bool,
-    /// Whether [`LockNode::acquire_fenced`], [`LockNode::confirm`] and [`LockNode::refill_fenced`] answer.
-    pub fencing: bool,
-    /// How long the counter of a resource is kept after the last fenced lock on it has expired. The default is 24 h.
+    /// Support for [`LockNode::watch`].
     ///
-    /// It also bounds what one node can do to fencing tokens. The backend rejects numbers that are further ahead of the
-    /// node's clock (see [`FencingToken::is_plausible`]), and a counter that is further away from those of the other nodes
-    /// gives its node no vote. Where nodes differ, the shortest time counts. Must not change while the node is in use.
+    /// May change with the connection: the core reads it before each use.
+    pub watch: bool,
+    /// Support for fencing.
+    ///
+    /// The operations are [`LockNode::acquire_fenced`], [`LockNode::confirm`] and [`LockNode::refill_fenced`].
+    pub fencing: bool,
+    /// The time for which a counter is kept after the last fenced lock has expired.
+    ///
+    /// The default is 24 h. It must not change while the node is in use. If nodes differ, the shortest time counts.
+    ///
+    /// The time also limits the influence of one node on fencing tokens. The backend rejects numbers that are further
+    /// ahead of the node's clock (see [`FencingToken::is_plausible`]). A node whose counter is further away from those
+    /// of the other nodes has no vote.
     pub fence_retention: Duration,
 }
 
-/// No ability.
+/// Supports no optional operation.
 impl Default for Capabilities {
     fn default() -> Self {
         let fence_retention = Duration::from_secs(24 * 60 * 60);
@@ -396,28 +471,30 @@ impl Default for Capabilities {
 }
 
 impl Capabilities {
-    /// Adds the ability to [`inspect`](LockNode::inspect).
+    /// Adds support for [`inspect`](LockNode::inspect).
     #[must_use]
     pub fn with_inspect(mut self) -> Self {
         self.inspect = true;
         self
     }
 
-    /// Adds the ability to [`watch`](LockNode::watch).
+    /// Adds support for [`watch`](LockNode::watch).
     #[must_use]
     pub fn with_watch(mut self) -> Self {
         self.watch = true;
         self
     }
 
-    /// Adds the ability to give out [fencing tokens](LockNode::acquire_fenced).
+    /// Adds support for [fencing tokens](LockNode::acquire_fenced).
     #[must_use]
     pub fn with_fencing(mut self) -> Self {
         self.fencing = true;
         self
     }
 
-    /// Sets how long [counters are kept](Capabilities::fence_retention) after the last fenced lock has expired.
+    /// Sets how long [counters are kept](Capabilities::fence_retention).
+    ///
+    /// The time begins when the last fenced lock has expired.
     #[must_use]
     pub fn with_fence_retention(mut self, retention: Duration) -> Self {
         self.fence_retention = retention;
@@ -425,9 +502,10 @@ impl Capabilities {
     }
 }
 
-/// Why a node did not answer a request. Not for a refusal, which is an answer.
+/// The reason for which a node did not vote on a request.
 ///
-/// Its message is for people and holds no secrets. It may have the client's own error as its source.
+/// A denial is a vote, not an error. The message is for humans and contains no secrets. The source may be the client's
+/// own error.
 #[derive(Clone)]
 pub struct NodeError {
     kind: NodeErrorKind,
@@ -435,61 +513,65 @@ pub struct NodeError {
     source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
 
-/// What may have happened to a request without an answer.
+/// The possible effects of a request without a vote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum NodeErrorKind {
     /// The node cannot be reached, and the request was certainly not sent.
     Unavailable,
-    /// The request may have been sent, and may have been carried out or may be later: a lost connection, a lost reply.
+    /// The request may have been sent, and it may be carried out now or later.
+    ///
+    /// For example, the connection or the reply was lost.
     Unknown,
-    /// The server answered with an error and changed nothing: out of memory, read-only, not permitted.
+    /// The server sent an error reply and changed nothing.
+    ///
+    /// For example, it is out of memory or read-only, or the user lacks a permission.
     Rejected,
-    /// What lies under the resource's key is no lock. Nothing was changed.
+    /// The resource's key holds a value that is not a lock. Nothing was changed.
     WrongType,
-    /// This backend cannot do that. Nothing was sent.
+    /// The backend does not support the operation. Nothing was sent.
     Unsupported,
 }
 
 impl NodeError {
-    /// The node cannot be reached; nothing was sent.
+    /// Creates an error: the node cannot be reached, and nothing was sent.
     pub fn unavailable(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(NodeErrorKind::Unavailable, message)
     }
 
-    /// The request was sent, or may have been, and its outcome is unknown.
+    /// Creates an error: the request may have been sent, and its outcome is unknown.
     pub fn unknown(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(NodeErrorKind::Unknown, message)
     }
 
-    /// The server answered with an error.
+    /// Creates an error: the server sent an error reply.
     pub fn rejected(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(NodeErrorKind::Rejected, message)
     }
 
-    /// The key of `resource` holds something that is no lock.
+    /// Creates an error: the key of `resource` holds a value that is not a lock.
     pub fn wrong_type(resource: &Resource) -> Self {
-        Self::new(NodeErrorKind::WrongType, format!("the key {resource:?} holds something other than a lock"))
+        Self::new(NodeErrorKind::WrongType, format!("key {resource:?} holds a non-lock value"))
     }
 
-    /// This backend cannot do `operation`.
+    /// Creates an error: the backend does not support `operation`.
     pub fn unsupported(operation: &'static str) -> Self {
         Self::new(NodeErrorKind::Unsupported, format!("this backend cannot {operation}"))
     }
 
-    /// Adds the client's own error.
+    /// Adds the client's own error as the source.
     #[must_use]
     pub fn with_source(mut self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
         self.source = Some(Arc::new(source));
         self
     }
 
-    /// What may have happened to the request.
+    /// Returns the possible effects of the request.
     pub fn kind(&self) -> NodeErrorKind {
         self.kind
     }
 
-    /// Says before the message what has failed.
+    /// Prefixes the message with `what`, the operation that has failed.
     pub(crate) fn of(self, what: &str) -> Self {
         Self { message: format!("{what}: {}", self.message).into(), ..self }
     }

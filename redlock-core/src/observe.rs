@@ -1,24 +1,25 @@
-//! What operators see: spans and events through `tracing`, numbers through `metrics`.
+//! Observability: spans and events through `tracing`, numbers through `metrics`.
 //!
-//! All names are here, and in `docs/observability.md`, which a test compares with what is really said. Nothing tells a
-//! token but by its fingerprint, and no number is told by resource: there may be millions of them. Without a subscriber
-//! nothing here allocates or reads a clock, unless the feature `metrics` is on: then numbers are handed to the facade, whether
-//! or not there is a recorder.
+//! All names are here and in `docs/monitoring.md`; a test compares that document with the output. Tokens appear only as
+//! fingerprints. No metric has a label for the resource, because there may be millions of resources.
+//!
+//! Without a subscriber, nothing here allocates or reads a clock. The feature `metrics` is an exception: it passes
+//! numbers to the facade, with or without a recorder.
 
 use std::time::Duration;
 
 use tracing::Span;
 
 use crate::clock::Instant;
-use crate::decide::hold::Loss;
+use crate::decide::lease_status::Loss;
 use crate::error::{Error, ErrorKind};
 use crate::lease::Lease;
-use crate::release::Released;
+use crate::release::ReleaseOutcome;
 use crate::report::Outcome;
 use crate::resource::Resources;
-use crate::shared::Shared;
+use crate::shared::Inner;
 
-/// What the targets of all spans and events here are.
+/// The target of all spans and events of this module.
 const TARGET: &str = "redlock";
 
 #[cfg(feature = "metrics")]
@@ -32,7 +33,7 @@ pub(crate) mod name {
     pub(crate) const NODE_LATENCY: &str = "redlock_node_latency_seconds";
 }
 
-/// Which request a round makes.
+/// The request that a round makes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Operation {
     Acquire,
@@ -56,35 +57,35 @@ impl Operation {
     }
 }
 
-/// The span of one attempt: the votes, and the undoing of a lost one.
+/// Creates the span of one attempt: its votes, and the cleanup if it fails.
 pub(crate) fn attempt(lease: &Lease) -> Span {
     let resources = lease.claim().all_resources();
-    tracing::debug_span!(target: TARGET, "attempt", %resources, token = %lease.fingerprint())
+    tracing::debug_span!(target: TARGET, "attempt", %resources, lease = %lease.fingerprint())
 }
 
-/// The span of one extension.
+/// Creates the span of one extension.
 pub(crate) fn extension(lease: &Lease) -> Span {
     let resources = lease.claim().all_resources();
-    tracing::debug_span!(target: TARGET, "extend", %resources, token = %lease.fingerprint())
+    tracing::debug_span!(target: TARGET, "extend", %resources, lease = %lease.fingerprint())
 }
 
-/// The span of one release.
+/// Creates the span of one release.
 pub(crate) fn release(lease: &Lease) -> Span {
     let resources = lease.claim().all_resources();
-    tracing::debug_span!(target: TARGET, "release", %resources, token = %lease.fingerprint())
+    tracing::debug_span!(target: TARGET, "release", %resources, lease = %lease.fingerprint())
 }
 
-/// A node has answered, or can no longer.
+/// Records the reply of a node, its error or its timeout.
 pub(crate) fn voted(operation: Operation, node: &str, outcome: &Outcome, latency: Duration) {
     let (operation, said) = (operation.name(), vote(outcome));
     match outcome {
         Outcome::Failed(error) => {
-            tracing::debug!(target: TARGET, node, operation, outcome = said, ?latency, %error, "vote");
+            tracing::debug!(target: TARGET, node, operation, outcome = said, ?latency, %error, "node response");
         }
         Outcome::TimedOut => {
-            tracing::debug!(target: TARGET, node, operation, outcome = said, ?latency, "vote");
+            tracing::debug!(target: TARGET, node, operation, outcome = said, ?latency, "node response");
         }
-        _ => tracing::trace!(target: TARGET, node, operation, outcome = said, ?latency, "vote"),
+        _ => tracing::trace!(target: TARGET, node, operation, outcome = said, ?latency, "node response"),
     }
     #[cfg(feature = "metrics")]
     metrics::histogram!(
@@ -93,7 +94,7 @@ pub(crate) fn voted(operation: Operation, node: &str, outcome: &Outcome, latency
     .record(latency);
 }
 
-/// An attempt has won, or why it has not. `None`: nobody waited for it any more.
+/// Records the outcome of an attempt. `Err(None)` means that no caller waited for it any more.
 pub(crate) fn attempted(lease: &Lease, result: Result<(), Option<&Error>>) {
     let outcome = match result {
         Ok(()) => "granted",
@@ -104,27 +105,29 @@ pub(crate) fn attempted(lease: &Lease, result: Result<(), Option<&Error>>) {
     tracing::debug!(
         target: TARGET,
         %resources,
-        token = %lease.fingerprint(),
+        lease = %lease.fingerprint(),
         outcome,
         fencing_token = lease.fencing_token().map(tracing::field::display),
         holder = result.err().flatten().and_then(Error::holder).map(tracing::field::display),
-        "attempted"
+        "attempt completed"
     );
     #[cfg(feature = "metrics")]
     metrics::counter!(name::ATTEMPTS, "outcome" => outcome).increment(1);
 }
 
-/// A request for a lock that was begun at `asked` has come to its end. `None`: it has the lock.
-pub(crate) fn waited(shared: &Shared, resources: &Resources, asked: Instant, failure: Option<ErrorKind>) {
+/// Records the end of a lock request that began at `asked`. Without a `failure`, the request has acquired the lock.
+pub(crate) fn waited(shared: &Inner, resources: &Resources, asked: Instant, failure: Option<ErrorKind>) {
     let outcome = failure.map_or("granted", kind);
     let waited = || shared.now().saturating_duration_since(asked);
-    tracing::debug!(target: TARGET, %resources, outcome, waited = ?waited(), "asked");
+    tracing::debug!(target: TARGET, %resources, outcome, waited = ?waited(), "request completed");
     #[cfg(feature = "metrics")]
     metrics::histogram!(name::WAIT, "outcome" => outcome).record(waited());
 }
 
-/// A request was denied because this process is overloaded. Logged once a minute. Returns why.
-pub(crate) fn overloaded(shared: &Shared) -> &'static str {
+/// Records a request that was denied because this process is overloaded.
+///
+/// Logs this at most once a minute. Returns the reason.
+pub(crate) fn overloaded(shared: &Inner) -> &'static str {
     let (waiting_attempts, waiting_renewals, reason) = shared.limiter.waiting();
     if let Some(denied) = shared.overload.pass(shared.now()) {
         let max_concurrent_attempts = shared.settings.max_concurrent_attempts;
@@ -141,80 +144,83 @@ pub(crate) fn overloaded(shared: &Shared) -> &'static str {
     reason
 }
 
-/// A renewal by keep-alive has succeeded.
+/// Records a successful renewal by keep-alive.
 pub(crate) fn renewed(lease: &Lease) {
     let resources = lease.claim().all_resources();
-    tracing::debug!(target: TARGET, %resources, token = %lease.fingerprint(), "renewed");
+    tracing::debug!(target: TARGET, %resources, lease = %lease.fingerprint(), "lease renewed");
     #[cfg(feature = "metrics")]
     metrics::counter!(name::RENEWALS, "outcome" => "granted").increment(1);
 }
 
-/// A renewal by keep-alive has failed, after `earlier` others in a row. The warning comes once, if the lease is lost.
+/// Records a failed renewal by keep-alive, after `earlier` failures in a row.
+///
+/// A warning follows once, if the lease is lost.
 pub(crate) fn renewal_failed(lease: &Lease, error: &Error, earlier: u32) {
     let resources = lease.claim().all_resources();
     if earlier == 0 {
-        tracing::info!(target: TARGET, %resources, token = %lease.fingerprint(), %error, "renewal failed");
+        tracing::info!(target: TARGET, %resources, lease = %lease.fingerprint(), %error, "renewal failed");
     } else {
-        tracing::debug!(target: TARGET, %resources, token = %lease.fingerprint(), %error, earlier, "renewal failed");
+        tracing::debug!(target: TARGET, %resources, lease = %lease.fingerprint(), %error, earlier, "renewal failed");
     }
     #[cfg(feature = "metrics")]
     metrics::counter!(name::RENEWALS, "outcome" => kind(error.kind())).increment(1);
 }
 
-/// A lock was lost. Told once for each lease, and not if its owner ended it.
+/// Records a lost lock, once for each lease, and not if its owner ended it.
 pub(crate) fn lost(lease: &Lease, loss: &Loss) {
     let resources = lease.claim().all_resources();
-    tracing::warn!(target: TARGET, %resources, token = %lease.fingerprint(), reason = %loss, "lease lost");
+    tracing::warn!(target: TARGET, %resources, lease = %lease.fingerprint(), reason = %loss, "lease lost");
     #[cfg(feature = "metrics")]
     metrics::counter!(name::LOSSES, "reason" => reason(loss)).increment(1);
 }
 
-/// What a release has found.
-pub(crate) fn released(lease: &Lease, result: Result<Released, &Error>) {
+/// Records the outcome of a release.
+pub(crate) fn released(lease: &Lease, result: Result<ReleaseOutcome, &Error>) {
     let outcome = match result {
-        Ok(Released::Held) => "held",
-        Ok(Released::Expired) => "expired",
-        Ok(Released::Lost) => "lost",
+        Ok(ReleaseOutcome::Released) => "released",
+        Ok(ReleaseOutcome::AlreadyExpired) => "already_expired",
+        Ok(ReleaseOutcome::AlreadyLost) => "already_lost",
         Err(error) => kind(error.kind()),
     };
     let resources = lease.claim().all_resources();
-    tracing::debug!(target: TARGET, %resources, token = %lease.fingerprint(), outcome, "released");
+    tracing::debug!(target: TARGET, %resources, lease = %lease.fingerprint(), outcome, "lease released");
     #[cfg(feature = "metrics")]
     metrics::counter!(name::RELEASES, "outcome" => outcome).increment(1);
 }
 
-/// The work of `run` is done, and its lock could not be released: that goes on in the background.
+/// Logs that the release after the work of `run` has failed. The release continues in the background.
 pub(crate) fn release_failed(lease: &Lease, error: &Error) {
     let resources = lease.claim().all_resources();
-    tracing::warn!(target: TARGET, %resources, token = %lease.fingerprint(), %error, "release failed after work completed");
+    tracing::warn!(target: TARGET, %resources, lease = %lease.fingerprint(), %error, "release failed after work completed");
 }
 
-/// A lock that was held for so long is not held any more.
+/// Records the time for which a lock was held, when it ends.
 pub(crate) fn held(duration: Duration) {
     let _ = duration;
     #[cfg(feature = "metrics")]
     metrics::histogram!(name::HOLD).record(duration);
 }
 
-/// Tells the installed recorder of the [`metrics`] facade what each metric of this crate is about, and its unit. Call it
-/// once, after the recorder is installed. The metrics are counted without it too.
+/// Registers the description and the unit of each metric of this crate.
+///
+/// Call it once, after the recorder of the [`metrics`] facade is installed. Metrics are also recorded without it.
 #[cfg(feature = "metrics")]
 pub fn describe_metrics() {
     use metrics::{Unit, describe_counter, describe_histogram};
 
-    describe_counter!(name::ATTEMPTS, "Attempts at a lock, by outcome.");
-    describe_histogram!(name::WAIT, Unit::Seconds, "From asking for a lock to having it or giving up.");
+    describe_counter!(name::ATTEMPTS, "Lock attempts, by outcome.");
+    describe_histogram!(name::WAIT, Unit::Seconds, "Duration of lock requests, by outcome.");
     describe_histogram!(name::HOLD, Unit::Seconds, "How long locks were held.");
     describe_counter!(name::RENEWALS, "Renewals by keep-alive, by outcome.");
-    describe_counter!(name::LOSSES, "Locks that were lost while somebody relied on them, by reason.");
-    describe_counter!(name::RELEASES, "Releases, by what they found.");
-    describe_histogram!(name::NODE_LATENCY, Unit::Seconds, "How long a node took to answer, by outcome.");
+    describe_counter!(name::LOSSES, "Lost leases, by reason.");
+    describe_counter!(name::RELEASES, "Releases, by outcome.");
+    describe_histogram!(name::NODE_LATENCY, Unit::Seconds, "Response time of nodes, by outcome.");
 }
 
 fn vote(outcome: &Outcome) -> &'static str {
     match outcome {
         Outcome::Granted | Outcome::Counted(_) => "granted",
-        Outcome::Refused(_) => "refused",
+        Outcome::Denied(_) => "denied",
         Outcome::Superseded(_) => "superseded",
         Outcome::Free => "free",
         Outcome::Held(_) => "held",
@@ -229,11 +235,11 @@ fn kind(kind: ErrorKind) -> &'static str {
         ErrorKind::Contended => "contended",
         ErrorKind::Overloaded => "overloaded",
         ErrorKind::NoQuorum => "no_quorum",
-        ErrorKind::Expired => "expired",
+        ErrorKind::TooSlow => "too_slow",
         ErrorKind::Lost => "lost",
         ErrorKind::Superseded => "superseded",
         ErrorKind::WrongType => "wrong_type",
-        ErrorKind::Invalid => "invalid",
+        ErrorKind::InvalidInput => "invalid_input",
         ErrorKind::Unsupported => "unsupported",
         ErrorKind::Closed => "closed",
     }
@@ -245,7 +251,7 @@ fn reason(loss: &Loss) -> &'static str {
         Loss::Expired => "expired",
         Loss::Unreachable => "unreachable",
         Loss::Superseded => "superseded",
-        Loss::NotOurs { .. } => "not_ours",
+        Loss::Revoked { .. } => "revoked",
         Loss::Released => "released",
         Loss::Detached => "detached",
     }

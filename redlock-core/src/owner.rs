@@ -1,22 +1,24 @@
-//! Whom a lock belongs to, for people: a label in front of the random part of a token.
+//! Owner labels: human-readable prefixes of tokens.
 //!
-//! `host-1:4242#5f0c..`, as `redis-cli` shows it: the label, `#`, 40 hexadecimal digits. A label has no `#`, so the end
-//! of it is certain. It identifies nobody to the nodes: only the whole token does, and two holders may have one label.
+//! `redis-cli` shows `host-1:4242#5f0c..`: the label, `#`, and 40 hexadecimal digits. A label has no `#`, so its end is
+//! unambiguous. It does not identify a client to the nodes: only the whole token does, and two holders may have the
+//! same label.
 
 use std::sync::Arc;
 
 use crate::error::Error;
 
-/// Between the label and the random part.
+/// The separator between the label and the random part.
 pub(crate) const SEPARATOR: u8 = b'#';
 
-/// A label that has been checked. Clones share it.
+/// A valid label. Clones share it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Owner(Arc<str>);
 
 impl Owner {
-    /// The longest label, in bytes: a host name and a process or request beside it. It is part of every value and
-    /// request, so it is short.
+    /// The maximum length of a label in bytes: a host name, and a process or request.
+    ///
+    /// The label is part of every value and request, so it is short.
     pub(crate) const MAX_LEN: usize = 64;
 
     pub(crate) fn new(label: &str) -> Result<Self, Error> {
@@ -25,20 +27,20 @@ impl Owner {
             1..=Self::MAX_LEN => match label.chars().find(|character| !is_allowed(*character)) {
                 None => Ok(Self(label.into())),
                 Some(wrong) => Err(Error::invalid(format!(
-                    "the owner label {label:?} contains {wrong:?}; it may consist of printable ASCII characters but \
-                     spaces, quotes, backslashes and '#'"
+                    "invalid owner label {label:?}: contains {wrong:?}; allowed: printable ASCII except spaces, \
+                     quotes, backslashes and '#'"
                 ))),
             },
             long => Err(Error::invalid(format!("an owner label is {long} bytes long; the limit is 64"))),
         }
     }
 
-    /// Whether [`new`](Owner::new) would take it.
+    /// Returns whether [`new`](Owner::new) would accept the label.
     pub(crate) fn is_valid(label: &str) -> bool {
         (1..=Self::MAX_LEN).contains(&label.len()) && label.chars().all(is_allowed)
     }
 
-    /// A label that is known to be valid.
+    /// Creates an owner from a label that is known to be valid.
     pub(crate) fn of_valid(label: &str) -> Self {
         Self(label.into())
     }
@@ -48,7 +50,7 @@ impl Owner {
     }
 }
 
-/// Whatever survives logs, shells and `redis-cli` without being escaped.
+/// Returns whether a character needs no escaping in logs, shells and `redis-cli`.
 fn is_allowed(character: char) -> bool {
     character.is_ascii_graphic() && !matches!(character, '"' | '\'' | '`' | '\\' | '#')
 }
@@ -66,7 +68,7 @@ mod tests {
         assert!(refused("").contains("empty"));
         assert!(refused(&"x".repeat(65)).contains("65 bytes long; the limit is 64"));
         for bad in [" ", "a b", "\"", "'", "`", "\\", "#", "\n", "\x7f", "\u{fc}"] {
-            assert!(refused(bad).contains("contains"), "{bad:?}");
+            assert!(refused(bad).contains(": contains "), "{bad:?}");
         }
     }
 }

@@ -1,143 +1,156 @@
-//! Releasing: a compare-and-delete on every node, and a chase where its outcome stays unknown.
+//! Release: compare-and-delete on every node, and cleanup if an outcome is unknown.
 
 use tracing::Instrument;
 
-use crate::background::{Driven, Verdict, drive};
-use crate::broken::{Variant, broken};
-use crate::chase::Chase;
+use crate::cleanup::CleanupEntry;
 use crate::clock::Instant;
-use crate::decide::pursuit::{Answer, Next, Pursuit};
-use crate::decide::tally::{Cause, Decision, Question};
+use crate::decide::pending_release::{Answer, Next, PendingRelease};
+use crate::decide::tally::{Cause, Decision, RoundKind};
+use crate::drive::{Detachable, Responder, drive};
 use crate::error::{Error, ErrorKind};
 use crate::lease::Lease;
 use crate::observe::{self, Operation};
 use crate::report::Outcome;
 use crate::round::Round;
 
-/// What a release found.
+/// The outcome of a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Released {
-    /// The lock was ours until now: its validity had not passed, and the nodes that answered first do not contradict.
-    Held,
-    /// Its validity had passed before: someone else may have had it since.
-    Expired,
-    /// Its validity had not passed, but so many nodes did not have it any more that no quorum can. It was deleted, or the
-    /// nodes have lost data; someone else may have had it meanwhile. Not always noticed: a release waits for a quorum of
-    /// answers, and not for more to find this out.
-    Lost,
+pub enum ReleaseOutcome {
+    /// This client held the lock until now.
+    ///
+    /// The validity had not passed, and the first replies of the nodes do not contradict this.
+    Released,
+    /// The validity had passed before the release.
+    ///
+    /// Another client may have acquired the lock since then.
+    AlreadyExpired,
+    /// The lock was lost before its validity had passed.
+    ///
+    /// So many nodes no longer had it that a quorum is impossible: it was deleted, or nodes have lost data. Another
+    /// client may have acquired it meanwhile. This is not always detected, because a release waits for replies of a
+    /// quorum and no longer.
+    AlreadyLost,
 }
 
-/// Releases a lease and waits until a quorum has answered. The lease has ended when this is first polled.
-pub(crate) async fn release(lease: &Lease) -> Result<Released, Error> {
-    everywhere(lease).await
+/// Releases a lease and waits until a quorum has replied. The first poll ends the lease.
+pub(crate) async fn release(lease: &Lease) -> Result<ReleaseOutcome, Error> {
+    run_round(lease).await
 }
 
-/// Releases a lease in the background. The lease has ended when this returns.
+/// Releases a lease in the background. The lease has ended when this function returns.
 pub(crate) fn in_background(lease: &Lease) {
-    everywhere(lease).in_background();
+    run_round(lease).in_background();
 }
 
-/// Ends the lease and deletes the claim on all nodes, also where nothing of it is known to be.
-fn everywhere(lease: &Lease) -> Driven<Result<Released, Error>> {
+/// Ends the lease and deletes the claim on all nodes. This includes nodes that are not known to have it.
+fn run_round(lease: &Lease) -> Detachable<Result<ReleaseOutcome, Error>> {
     let now = lease.shared().now();
-    let before = lease.standing(now);
-    let undoing = Undoing::begin(lease, now);
+    let before = lease.release_outcome(now);
+    let rollback = Rollback::begin(lease, now);
     let span = observe::release(lease);
-    drive(lease.shared(), |verdict| run(undoing, before, verdict).instrument(span))
+    drive(lease.shared(), |responder| run(rollback, before, responder).instrument(span))
 }
 
-async fn run(mut undoing: Undoing, before: Released, verdict: Verdict<Result<Released, Error>>) {
-    let lease = undoing.lease.clone();
+async fn run(
+    mut rollback: Rollback,
+    before: ReleaseOutcome,
+    responder: Responder<Result<ReleaseOutcome, Error>>,
+) {
+    let lease = rollback.lease.clone();
     let shared = lease.shared();
-    let mut verdict = Some(verdict);
+    let mut responder = Some(responder);
     let limit = shared.settings.node_timeout;
     let mut round =
-        Round::new(shared, Question::Hold, Operation::Release, limit, |index, _| lease.release_on(index));
-    let sent = round.ballots.start;
+        Round::new(shared, RoundKind::Extend, Operation::Release, limit, |index, _| lease.release_on(index));
+    let sent = round.responses.start;
     while let Some(index) = round.next().await {
-        undoing.answered(index, round.ballots.outcome(index), sent, round.ballots.seen(index));
-        if let Some(result) = verdict.as_ref().and_then(|_| outcome(&lease, &round, before)) {
+        rollback.answered(index, round.responses.outcome(index), sent, round.responses.completed_at(index));
+        if let Some(result) = responder.as_ref().and_then(|_| outcome(&lease, &round, before)) {
             lease.leave_queue();
             observe::released(&lease, result.as_ref().copied());
-            if let Some(verdict) = verdict.take() {
-                verdict.send(result);
+            if let Some(responder) = responder.take() {
+                responder.send(result);
             }
         }
     }
 }
 
-/// What is still to be undone of a lease that has ended. Dropped before it is done, because its runtime has ended, it
-/// leaves the rest to the chases.
-pub(crate) struct Undoing {
+/// The pending cleanup of a lease that has ended.
+///
+/// If it is dropped before it is done, because its runtime has ended, the rest goes to the cleanup queues.
+pub(crate) struct Rollback {
     lease: Lease,
-    /// By node; `None` where it is done, or chased already.
-    open: Vec<Option<Pursuit>>,
+    /// The cleanup by node; `None` if it is done or in the cleanup queue.
+    open: Vec<Option<PendingRelease>>,
 }
 
-impl Undoing {
-    /// Ends the lease, `now`.
+impl Rollback {
+    /// Ends the lease at the time `now`.
     ///
-    /// What may be on the nodes is taken before the first release is sent: what becomes known later may have happened
-    /// behind it.
+    /// The possible writes on the nodes are read before the first release is sent. A write that becomes known later may
+    /// have been carried out after that release.
     pub(crate) fn begin(lease: &Lease, now: Instant) -> Self {
-        let open = lease.end(now).into_iter().map(owed).collect();
+        let open = lease.end(now).into_iter().map(Some).collect();
         Self { lease: lease.clone(), open }
     }
 
-    /// A release is about to be sent to a node where more has become known since the beginning.
+    /// Prepares a release on a node where more has become known since the beginning.
     pub(crate) fn again(&mut self, index: usize) {
-        self.open[index] = owed(self.lease.pursuit(index)).filter(|_| !broken(Variant::StragglerKept));
+        self.open[index] = Some(self.lease.pending_release(index));
     }
 
-    /// The outcome of a release that was sent to a node, at `sent` or later, and seen at `at`.
+    /// Handles the outcome of a release that was sent at `sent` or later. The outcome was seen at `at`.
     pub(crate) fn answered(&mut self, index: usize, outcome: &Outcome, sent: Instant, at: Instant) {
         let shared = self.lease.shared();
-        let Some(mut pursuit) = self.open[index].take() else { return };
-        let connection = shared.members[index].node.connection();
+        let Some(mut pending_release) = self.open[index].take() else { return };
+        let connection = shared.peers[index].node.connection();
         let next = match outcome {
-            Outcome::Granted => {
-                pursuit.answered(Answer { deleted: true, connection, sent, at }, shared.settings.node_timeout)
-            }
-            Outcome::Refused(_) => pursuit
+            Outcome::Granted => pending_release
+                .answered(Answer { deleted: true, connection, sent, at }, shared.settings.node_timeout),
+            Outcome::Denied(_) => pending_release
                 .answered(Answer { deleted: false, connection, sent, at }, shared.settings.node_timeout),
-            _ => pursuit.failed(at),
+            _ => pending_release.failed(at),
         };
         if let Next::Again(due) = next {
-            shared.chase(index, due, Chase { claim: self.lease.claim().clone(), pursuit });
+            shared.clean_up(index, due, CleanupEntry { claim: self.lease.claim().clone(), pending_release });
         }
     }
 }
 
-fn owed(pursuit: Pursuit) -> Option<Pursuit> {
-    (pursuit.is_written() || !broken(Variant::ReleaseOnGrantingNodes)).then_some(pursuit)
-}
-
-impl Drop for Undoing {
+impl Drop for Rollback {
     fn drop(&mut self) {
         let shared = self.lease.shared();
-        for (index, pursuit) in self.open.iter().enumerate() {
-            let Some(pursuit) = *pursuit else { continue };
-            if let Next::Again(due) = pursuit.failed(shared.now()) {
-                shared.leave_to_chase(index, due, Chase { claim: self.lease.claim().clone(), pursuit });
+        for (index, pending_release) in self.open.iter().enumerate() {
+            let Some(pending_release) = *pending_release else { continue };
+            if let Next::Again(due) = pending_release.failed(shared.now()) {
+                shared.leave_to_cleanup(
+                    index,
+                    due,
+                    CleanupEntry { claim: self.lease.claim().clone(), pending_release },
+                );
             }
         }
     }
 }
 
-/// What the release found, as soon as a quorum has answered, or cannot.
-fn outcome(lease: &Lease, round: &Round<'_>, before: Released) -> Option<Result<Released, Error>> {
-    let (shared, tally) = (lease.shared(), round.ballots.tally(lease.shared()));
-    if tally.may_answer() < shared.quorum() {
-        let (resources, count) = (lease.claim().all_resources(), round.ballots.too_few_available(shared));
+/// Returns the result of the release, once a quorum has replied or cannot.
+fn outcome(
+    lease: &Lease,
+    round: &Round<'_>,
+    before: ReleaseOutcome,
+) -> Option<Result<ReleaseOutcome, Error>> {
+    let (shared, tally) = (lease.shared(), round.responses.tally(lease.shared()));
+    if tally.possible_answers() < shared.quorum() {
+        let (resources, count) = (lease.claim().all_resources(), round.responses.too_few_available(shared));
         let message = format!("cannot confirm the release of {resources}: {count}");
-        return Some(Err(round.ballots.error(ErrorKind::NoQuorum, message, shared)));
+        return Some(Err(round.responses.error(ErrorKind::NoQuorum, message, shared)));
     }
     if tally.answered() < shared.quorum() {
         return None;
     }
     Some(Ok(match (before, round.decision()) {
-        (Released::Held, Decision::Lost(Some(Cause::Refused))) => Released::Lost,
+        (ReleaseOutcome::Released, Decision::Lost(Some(Cause::Refused))) => ReleaseOutcome::AlreadyLost,
         _ => before,
     }))
 }

@@ -1,13 +1,13 @@
-//! What each node said in a round: for errors, for a guard's votes, for health and inspection.
+//! Reports about single nodes, for errors, leases, health checks and inspections.
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::fencing::FencingToken;
-use crate::node::{Holding, NodeError, Refusal};
+use crate::node::{Denial, LockEntry, NodeError};
 use crate::token::Token;
 
-/// What one node said.
+/// A report about one node: its index, label, outcome and latency.
 #[derive(Clone, Debug)]
 pub struct NodeReport {
     pub(crate) index: usize,
@@ -17,80 +17,88 @@ pub struct NodeReport {
     pub(crate) same_server_as: Option<(usize, String)>,
 }
 
-/// How a request to one node ended.
+/// The outcome of a request to one node.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Outcome {
-    /// The node said yes.
+    /// The node granted the request.
     Granted,
-    /// The node said no.
-    Refused(Refusal),
-    /// The node said yes to a fenced lock, and its counter is at this number.
+    /// The node denied the request.
+    Denied(Denial),
+    /// The node granted a fenced lock, and its counter now has this value.
     Counted(FencingToken),
-    /// The node has the lock, and a newer fenced one has counted there up to this number: it does not count any more.
+    /// The node holds the lock, but a newer claim has raised its counter to this value.
+    ///
+    /// The node no longer counts for this lock.
     Superseded(FencingToken),
-    /// The node has nothing under the resource: what an inspection found.
+    /// The node has nothing under the resource. Inspections only.
     Free,
-    /// The node has this under the resource: what an inspection found.
-    Held(Holding),
-    /// There was no answer; the error says why.
+    /// The node has this entry under the resource. Inspections only.
+    Held(LockEntry),
+    /// The request failed without a vote, for this reason.
     Failed(NodeError),
-    /// The node did not answer within the node timeout.
+    /// The node did not reply within the node timeout.
     TimedOut,
-    /// The node had not answered yet when the round was decided.
+    /// The node did not reply before the round was decided.
     Pending,
 }
 
 impl NodeReport {
-    /// The node's position in the configuration, from 0.
+    /// Returns the node's position in the configuration, from 0.
     pub fn index(&self) -> usize {
         self.index
     }
 
-    /// The node's label, such as `10.0.0.1:6379`.
+    /// Returns the node's label, such as `10.0.0.1:6379`.
     pub fn label(&self) -> &str {
         &self.label
     }
 
-    /// How the request ended.
+    /// Returns the outcome of the request.
     pub fn outcome(&self) -> &Outcome {
         &self.outcome
     }
 
-    /// From the round's first send to the outcome, or to the report while it is pending.
+    /// Returns the time from the first request of the round to the outcome.
+    ///
+    /// For a pending node, the time ends at the report.
     pub fn latency(&self) -> Duration {
         self.latency
     }
 
-    /// The first node that turned out to be the same server, as index and label: the two have one vote.
+    /// Returns the first node that is the same server, as index and label.
+    ///
+    /// The two nodes have one vote together.
     pub fn same_server_as(&self) -> Option<(usize, &str)> {
         self.same_server_as.as_ref().map(|(index, label)| (*index, label.as_str()))
     }
 }
 
-/// `node 2 (10.0.0.3:6379): timed out after 50ms`
+/// Formats as `node 2 (10.0.0.3:6379): timed out after 50ms`.
 impl fmt::Display for NodeReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { index, label, outcome, latency, same_server_as } = self;
         write!(f, "node {index} ({label}): ")?;
         match outcome {
             Outcome::Granted => write!(f, "granted after {latency:.1?}")?,
-            Outcome::Refused(Refusal { holder: Some(holder), .. }) => {
-                write!(f, "refused after {latency:.1?}, held by {holder}")?;
+            Outcome::Denied(Denial { holder: Some(holder), .. }) => {
+                write!(f, "denied after {latency:.1?}: held by {holder}")?;
             }
-            Outcome::Refused(_) => write!(f, "refused after {latency:.1?}")?,
-            Outcome::Counted(counter) => write!(f, "granted, with {counter}, after {latency:.1?}")?,
-            Outcome::Superseded(counter) => write!(f, "superseded by {counter} after {latency:.1?}")?,
-            Outcome::Free => write!(f, "free after {latency:.1?}")?,
-            Outcome::Held(Holding { token, remaining: Some(left) }) => {
-                write!(f, "held by {token} for {left:.1?} after {latency:.1?}")?;
+            Outcome::Denied(_) => write!(f, "denied after {latency:.1?}")?,
+            Outcome::Counted(counter) => write!(f, "granted after {latency:.1?}: fencing counter {counter}")?,
+            Outcome::Superseded(counter) => {
+                write!(f, "superseded after {latency:.1?}: fencing counter {counter}")?;
             }
-            Outcome::Held(Holding { token, remaining: None }) => {
-                write!(f, "held by {token} without expiry after {latency:.1?}")?;
+            Outcome::Free => write!(f, "free (after {latency:.1?})")?,
+            Outcome::Held(LockEntry { token, remaining: Some(left) }) => {
+                write!(f, "held by {token}, expires in {left:.1?} (after {latency:.1?})")?;
+            }
+            Outcome::Held(LockEntry { token, remaining: None }) => {
+                write!(f, "held by {token}, no expiry (after {latency:.1?})")?;
             }
             Outcome::Failed(error) => write!(f, "{error} (after {latency:.1?})")?,
             Outcome::TimedOut => write!(f, "timed out after {latency:.1?}")?,
-            Outcome::Pending => write!(f, "no answer yet after {latency:.1?}")?,
+            Outcome::Pending => write!(f, "no reply yet after {latency:.1?}")?,
         }
         match same_server_as {
             Some((index, label)) => write!(f, " [the same server as node {index} ({label})]"),
@@ -99,17 +107,17 @@ impl fmt::Display for NodeReport {
     }
 }
 
-/// Who holds what was refused: the token that most nodes named.
+/// Returns the holder: the token that most denials named.
 pub(crate) fn holder<'a>(outcomes: impl Iterator<Item = &'a Outcome> + Clone) -> Option<&'a Token> {
     let named = outcomes.filter_map(|outcome| match outcome {
-        Outcome::Refused(refusal) => refusal.holder.as_ref(),
+        Outcome::Denied(refusal) => refusal.holder.as_ref(),
         _ => None,
     });
     let votes = |token: &Token| named.clone().filter(|other| *other == token).count();
     named.clone().max_by_key(|token| votes(token))
 }
 
-/// The reports of all nodes, as the source of an error.
+/// The reports about all nodes, as the source of an error.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NodeReports(pub(crate) Vec<NodeReport>);
 

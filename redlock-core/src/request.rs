@@ -1,4 +1,4 @@
-//! A lock as it is asked for: settings first, then an await.
+//! Lock requests: options first, then `.await`.
 
 use std::fmt;
 use std::future::{Future, IntoFuture};
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::attempts::{Attempts, DEFAULT_WAIT};
 use crate::clock::Instant;
-use crate::decide::backoff::Patience;
+use crate::decide::backoff::RetryPolicy;
 use crate::error::Error;
 use crate::guard::Guard;
 use crate::keepalive::KeepAlive;
@@ -17,28 +17,32 @@ use crate::resource::Resources;
 use crate::run;
 use crate::run_error::RunError;
 use crate::runtime::BoxFuture;
-use crate::shared::Presence;
+use crate::shared::Handle;
 use crate::ttl::Ttl;
 
-/// A lock to be waited for: set what matters, then await it.
+/// A lock request: set options, then `.await` it to acquire the lock.
 ///
-/// Waiting for someone else to let go is bounded by time: 10 s by default. The tasks that share a
-/// [`Redlock`](crate::Redlock) wait in a queue of their own, and the time in it counts. Nodes that cannot be reached are not waited
-/// for that long: three rounds in a row without a usable quorum end the request.
+/// The request waits while another client holds the lock, for up to 10 s by default. The tasks that share a
+/// [`Redlock`](crate::Redlock) wait in a queue of their own, and the time in it counts. Unreachable nodes end the
+/// request sooner: it fails after three rounds in a row without a usable quorum.
 ///
 /// # Errors
 ///
-/// [`Contended`](crate::ErrorKind::Contended) when the time, or the number of attempts, is up;
-/// [`NoQuorum`](crate::ErrorKind::NoQuorum) when too few nodes answer; [`Expired`](crate::ErrorKind::Expired) when nodes are so slow
-/// that nothing of the TTL is left; [`WrongType`](crate::ErrorKind::WrongType) when a name is used for something else;
-/// [`Invalid`](crate::ErrorKind::Invalid) for a bad name, TTL or owner's label;
-/// [`Unsupported`](crate::ErrorKind::Unsupported) when it is to be [fenced](LockRequest::fenced) and a node cannot;
-/// [`Closed`](crate::ErrorKind::Closed) after [`close`](crate::Redlock::close).
+/// - [`Contended`](crate::ErrorKind::Contended) if the waiting time, or the number of attempts, is used up.
+/// - [`Overloaded`](crate::ErrorKind::Overloaded) if too many attempts are
+///   [in flight](crate::Builder::max_concurrent_attempts) in this process.
+/// - [`NoQuorum`](crate::ErrorKind::NoQuorum) if too few nodes replied.
+/// - [`TooSlow`](crate::ErrorKind::TooSlow) if the nodes were so slow that no validity was left.
+/// - [`WrongType`](crate::ErrorKind::WrongType) if a name is used for something other than a lock.
+/// - [`InvalidInput`](crate::ErrorKind::InvalidInput) if a name, the TTL or the owner label is invalid.
+/// - [`Unsupported`](crate::ErrorKind::Unsupported) if the lock is [fenced](LockRequest::fenced) and a node does not
+///   support it.
+/// - [`Closed`](crate::ErrorKind::Closed) after [`close`](crate::Redlock::close).
 ///
 /// # Cancel safety
 ///
-/// Dropped at any await, whatever was sent is undone on all nodes in the background. Nothing is sent before the first
-/// poll.
+/// If this future is dropped, the library cleans up all that it sent, on all nodes and in the background. Nothing is
+/// sent before the first poll.
 #[must_use = "a request does nothing until it is awaited"]
 pub struct LockRequest {
     attempt: Attempt,
@@ -47,45 +51,64 @@ pub struct LockRequest {
     retry_delay: Duration,
 }
 
-/// One attempt at a lock, to be awaited: the guard, or `None` when someone else has the lock.
+/// A request for a single attempt: `.await` it to get a guard or `None`.
+///
+/// `None` means that another client or task holds the lock, or is ahead in the queue.
+///
+#[cfg_attr(feature = "tokio", doc = "```")]
+#[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+/// # use std::{sync::Arc, time::Duration};
+/// # use redlock_testkit::MemoryNode;
+/// # use redlock_core::{KeepAlive, LockNode, Redlock, TokioRuntime};
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+/// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
+/// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
+/// # let ttl = Duration::from_secs(10);
+/// let request = redlock.try_lock("nightly", ttl);
+/// if let Some(guard) = request.keep_alive(KeepAlive::new()).await? {
+///     // Only one client at a time runs this.
+///     guard.release().await?;
+/// }
+/// # Ok(()) }
+/// ```
 ///
 /// # Errors
 ///
-/// As of [`LockRequest`], but [`Contended`](crate::ErrorKind::Contended): that is `Ok(None)`.
+/// Same as [`LockRequest`], except [`Contended`](crate::ErrorKind::Contended), which is `Ok(None)`.
 ///
 /// # Cancel safety
 ///
-/// Dropped at any await, whatever was sent is undone on all nodes in the background. Nothing is sent before the first
-/// poll.
+/// If this future is dropped, the library cleans up all that it sent, on all nodes and in the background. Nothing is
+/// sent before the first poll.
 #[must_use = "a request does nothing until it is awaited"]
 pub struct TryLockRequest {
     attempt: Attempt,
 }
 
-/// What every attempt of a request is made with, as it was given.
+/// The settings of every attempt of a request, as the caller gave them.
 struct Attempt {
-    presence: Arc<Presence>,
+    handle: Arc<Handle>,
     resources: Result<Resources, Error>,
     ttl: Duration,
-    /// Instead of the builder's.
+    /// Replaces the label of the builder.
     owner: Option<Result<Owner, Error>>,
     keep_alive: Option<KeepAlive>,
     fenced: bool,
 }
 
 impl Attempt {
-    fn new(presence: Arc<Presence>, resources: Result<Resources, Error>, ttl: Duration) -> Self {
-        Self { presence, resources, ttl, owner: None, keep_alive: None, fenced: false }
+    fn new(handle: Arc<Handle>, resources: Result<Resources, Error>, ttl: Duration) -> Self {
+        Self { handle, resources, ttl, owner: None, keep_alive: None, fenced: false }
     }
 
     fn check(self) -> Result<Attempts, Error> {
-        let Self { presence, resources, ttl, owner, keep_alive, fenced } = self;
+        let Self { handle, resources, ttl, owner, keep_alive, fenced } = self;
         let (resources, ttl, owner) = (resources?, Ttl::new(ttl)?, owner.transpose()?);
-        presence.check_names(&resources)?;
+        handle.check_names(&resources)?;
         if fenced {
-            presence.check_fencing()?;
+            handle.check_fencing()?;
         }
-        Ok(Attempts { presence, resources, ttl, fenced, owner, keep_alive })
+        Ok(Attempts { handle, resources, ttl, fenced, owner, keep_alive })
     }
 }
 
@@ -111,60 +134,159 @@ impl fmt::Debug for TryLockRequest {
 }
 
 impl LockRequest {
-    pub(crate) fn new(presence: Arc<Presence>, resources: Result<Resources, Error>, ttl: Duration) -> Self {
-        let retry_delay = presence.settings.retry_delay;
-        let attempt = Attempt::new(presence, resources, ttl);
+    pub(crate) fn new(handle: Arc<Handle>, resources: Result<Resources, Error>, ttl: Duration) -> Self {
+        let retry_delay = handle.settings.retry_delay;
+        let attempt = Attempt::new(handle, resources, ttl);
         Self { attempt, wait: Wait::For(DEFAULT_WAIT), attempts: None, retry_delay }
     }
 
-    /// Waits so long for someone else to let go, from the first poll on. No attempt begins after that; zero is one
-    /// attempt. 10 s if not set. If too many attempts are [in flight](crate::Builder::max_concurrent_attempts), the first attempt
-    /// waits for its turn at least as long as the node timeout, and the request fails with
-    /// [`Overloaded`](crate::ErrorKind::Overloaded) if it does not come.
-    pub fn wait(mut self, wait: Duration) -> Self {
+    /// Sets how long to wait while another client holds the lock.
+    ///
+    /// The default is 10 s, measured from the first poll. No attempt starts after that; `Duration::ZERO` makes a single
+    /// attempt.
+    ///
+    /// If too many attempts are [in flight](crate::Builder::max_concurrent_attempts), the first attempt waits for its
+    /// turn for at least the node timeout. If its turn does not come, the request fails with
+    /// [`Overloaded`](crate::ErrorKind::Overloaded).
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::{sync::Arc, time::Duration};
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{ErrorKind, LockNode, Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let guard = redlock.lock("report", ttl).await?;
+    ///
+    /// let request = redlock.lock("report", ttl);
+    /// let result = request.max_wait(Duration::from_millis(5)).await;
+    /// assert_eq!(ErrorKind::Contended, result.unwrap_err().kind());
+    /// # Ok(()) }
+    /// ```
+    pub fn max_wait(mut self, wait: Duration) -> Self {
         self.wait = Wait::For(wait);
         self
     }
 
-    /// Waits until `deadline`, a time on [`Redlock::now`](crate::Redlock::now)'s clock: one deadline for several steps.
-    /// One that has passed is one attempt.
+    /// Sets a deadline for the wait, on the clock of [`Redlock::now`].
+    ///
+    /// It replaces [`max_wait`](LockRequest::max_wait), so that one deadline can limit several steps. A deadline that
+    /// has passed makes a single attempt.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::{sync::Arc, time::Duration};
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{LockNode, Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let deadline = redlock.now() + Duration::from_secs(2);
+    /// let invoice = redlock.lock("invoice:42", ttl).wait_until(deadline).await?;
+    /// let account = redlock.lock("account:7", ttl).wait_until(deadline).await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// [`Redlock::now`]: crate::Redlock::now
     pub fn wait_until(mut self, deadline: Instant) -> Self {
         self.wait = Wait::Until(deadline);
         self
     }
 
-    /// Waits however long someone else has the lock. Three rounds in a row without a usable quorum end the request all the
-    /// same.
-    pub fn wait_forever(mut self) -> Self {
+    /// Waits as long as another client holds the lock.
+    ///
+    /// Three rounds in a row without a usable quorum still end the request.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::{sync::Arc, time::Duration};
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{ErrorKind, LockNode, Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let guard = loop {
+    ///     match redlock.lock("report", ttl).wait_unbounded().await {
+    ///         // Retries during an outage of the nodes.
+    ///         Err(error) if error.kind() == ErrorKind::NoQuorum => continue,
+    ///         result => break result?,
+    ///     }
+    /// };
+    /// # Ok(()) }
+    /// ```
+    pub fn wait_unbounded(mut self) -> Self {
         self.wait = Wait::ForEver;
         self
     }
 
-    /// Ends after so many attempts, at least one, [a delay](LockRequest::retry_delay) apart, if the [wait](LockRequest::wait)
-    /// is not over before. Attempts that nodes bring about before a delay is over, by telling that the lock may be free,
-    /// come on top and use up none. Not bounded if not set: the time is.
-    pub fn attempts(mut self, attempts: u32) -> Self {
+    /// Sets the maximum number of attempts.
+    ///
+    /// The number is unlimited by default, because the waiting time is limited; 0 counts as 1. The attempts are
+    /// [a delay](LockRequest::retry_delay) apart, and the [wait](LockRequest::max_wait) still limits them. Attempts
+    /// that a notification triggers before a delay is over do not count.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::{sync::Arc, time::Duration};
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{LockNode, Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let guard = redlock
+    ///     .lock("report", ttl)
+    ///     .max_attempts(3)
+    ///     .retry_delay(Duration::from_millis(50))
+    ///     .await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn max_attempts(mut self, attempts: u32) -> Self {
         self.attempts = Some(attempts);
         self
     }
 
-    /// The longest delay between two attempts where nodes do not tell when to try, as of
-    /// [`Builder::retry_delay`](crate::Builder::retry_delay), which counts if this is not set. Each is random between half
-    /// of it and the whole, and at least 1 ms.
+    /// Sets the longest delay between two attempts of this request.
+    ///
+    /// The default is [`Builder::retry_delay`](crate::Builder::retry_delay). Each delay is random between half of this
+    /// value and all of it, and at least 1 ms. The delay applies if the nodes do not show when to retry: after
+    /// failures, or if too few nodes notify the waiter.
     pub fn retry_delay(mut self, delay: Duration) -> Self {
         self.retry_delay = delay;
         self
     }
 
-    /// Keeps the lock alive once it is held, as [`Guard::keep_alive`] does.
+    /// Renews the lock automatically once it is held.
+    ///
+    /// Same as [`Guard::keep_alive`]. The default is off, except for [`run`](LockRequest::run).
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::{sync::Arc, time::Duration};
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{KeepAlive, LockNode, Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let settings = KeepAlive::new().max_hold(Duration::from_secs(3600));
+    /// let guard = redlock.lock("report", ttl).keep_alive(settings).await?;
+    /// # Ok(()) }
+    /// ```
     pub fn keep_alive(mut self, settings: KeepAlive) -> Self {
         self.attempt.keep_alive = Some(settings);
         self
     }
 
-    /// Has the lock carry a [fencing token](Lease::fencing_token): a number that grows with every fenced lock on these
-    /// resources, whoever takes it. A resource that refuses smaller numbers than it has seen cannot be written by a holder
-    /// that comes too late, however long it was paused.
+    /// Adds a [fencing token](Lease::fencing_token) to the lock.
+    ///
+    /// The token is a number that increases with every fenced lock on these resources, for all clients. A protected
+    /// resource rejects numbers that are smaller than the greatest one it has seen. Then a stale holder cannot write to
+    /// it, however long it was paused.
     ///
     #[cfg_attr(feature = "tokio", doc = "```")]
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
@@ -184,20 +306,40 @@ impl LockRequest {
     /// # Ok(()) }
     /// ```
     ///
-    /// It costs one round trip, as a plain lock does, and a second one where the nodes' counters differ: after a failure, or
-    /// when their clocks pass from one step to the next. Fenced and plain locks exclude each other; only fenced ones are
-    /// ordered. Numbers stay unique and grow as long as the nodes keep their data; the chapter on fencing says what else
-    /// it takes where they do not.
+    /// A fenced lock costs one round trip, as a plain lock does. It costs a second one if the counters of the nodes
+    /// differ. They differ after a failure, or when the nodes' clocks pass from one step to the next. Fenced and plain
+    /// locks exclude each other; only fenced locks are ordered.
     ///
-    /// Every node must be able to, or nothing is sent: [`Unsupported`](crate::ErrorKind::Unsupported).
+    /// Tokens are unique and increase as long as the nodes keep their data. For nodes that lose data, see
+    /// [Fencing tokens].
+    ///
+    /// Every node must support fencing. Otherwise the request fails with
+    /// [`Unsupported`](crate::ErrorKind::Unsupported), and nothing is sent.
+    ///
+    /// [Fencing tokens]: https://github.com/redlock-rs/redlock/blob/main/docs/fencing.md
     pub fn fenced(mut self) -> Self {
         self.attempt.fenced = true;
         self
     }
 
-    /// Who locks, for people, such as the request that is being served: a label as of
-    /// [`Builder::owner`](crate::Builder::owner), which counts if this is not set. One that is no label is
-    /// [`Invalid`](crate::ErrorKind::Invalid) when the request is awaited.
+    /// Sets the owner label of this request, for example the ID of an HTTP request.
+    ///
+    /// The format and the default are those of [`Builder::owner`](crate::Builder::owner). An invalid label is an error
+    /// of the kind [`InvalidInput`](crate::ErrorKind::InvalidInput) when the request is awaited.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::{sync::Arc, time::Duration};
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{LockNode, Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let guard = redlock.lock("report", ttl).owner("request-7").await?;
+    /// assert_eq!(Some("request-7"), guard.fingerprint().owner());
+    /// # Ok(()) }
+    /// ```
     pub fn owner(mut self, label: impl AsRef<str>) -> Self {
         self.attempt.owner = Some(Owner::new(label.as_ref()));
         self
@@ -205,18 +347,19 @@ impl LockRequest {
 
     /// Runs `work` under the lock and returns its output.
     ///
-    /// Waits for the lock, keeps it alive, drops the work when the lock is lost, and releases the lock. Unless
+    /// Waits for the lock, keeps it alive, drops the work if the lock is lost, and releases the lock. Unless
     /// [`keep_alive`](LockRequest::keep_alive) sets a limit, the lock is renewed until the work ends.
     ///
-    /// `work` gets a view of the lock. It is polled in the caller's task, and the clock is read before each poll: so the
-    /// work does not continue after a pause that outlasted the lock. The clock is read again when the work has finished.
+    /// `work` gets a view of the lock. It is polled in the caller's task, and the clock is read before each poll. So
+    /// the work does not continue after a pause that outlasted the lock. The clock is read again when the work has
+    /// finished.
     ///
     /// Waits for the release to complete. A failed release is logged and does not replace the output of `work`.
     ///
     /// # Blocking work
     ///
-    /// Renewals run in a background task. Work that blocks its thread prevents them only if no other thread of the runtime
-    /// is free: always on a single-threaded runtime. Run blocking code with `tokio::task::spawn_blocking`.
+    /// Renewals run in a background task. Work that blocks its thread prevents them only if no other thread of the
+    /// runtime is free: always on a single-threaded runtime. Run blocking code with `tokio::task::spawn_blocking`.
     ///
     #[cfg_attr(feature = "tokio", doc = "```")]
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
@@ -243,10 +386,10 @@ impl LockRequest {
     /// # Errors
     ///
     /// - The errors of [`LockRequest`] if the lock was not acquired. `work` was not called.
-    /// - [`Lost`](crate::ErrorKind::Lost), with the [loss](RunError::loss), if the lock was lost before the work finished.
-    ///   The work was dropped.
-    /// - [`Lost`](crate::ErrorKind::Lost), with the loss and the [output](RunError::output), if the work finished but the
-    ///   lock was no longer held then: it had expired, or a quorum of nodes no longer had it.
+    /// - [`Lost`](crate::ErrorKind::Lost), with the [loss](RunError::loss), if the lock was lost before the work
+    ///   finished. The work was dropped.
+    /// - [`Lost`](crate::ErrorKind::Lost), with the loss and the [output](RunError::output), if the work finished but
+    ///   the lock was no longer held then. It was expired, or a quorum of nodes no longer held it.
     ///
     /// # Cancel safety
     ///
@@ -264,34 +407,36 @@ impl LockRequest {
     async fn acquire(self) -> Result<Guard, Error> {
         let Self { attempt, wait, attempts, retry_delay } = self;
         let attempt = attempt.check()?;
-        let asked = attempt.presence.now();
+        let asked = attempt.handle.now();
         let until = match wait {
             Wait::For(wait) => Some(asked + wait),
             Wait::Until(deadline) => Some(deadline),
             Wait::ForEver => None,
         };
-        attempt.until_taken(asked, &Patience { until, attempts, delay: retry_delay }).await
+        attempt.until_taken(asked, &RetryPolicy { until, attempts, delay: retry_delay }).await
     }
 }
 
 impl TryLockRequest {
-    pub(crate) fn new(presence: Arc<Presence>, resources: Result<Resources, Error>, ttl: Duration) -> Self {
-        Self { attempt: Attempt::new(presence, resources, ttl) }
+    pub(crate) fn new(handle: Arc<Handle>, resources: Result<Resources, Error>, ttl: Duration) -> Self {
+        Self { attempt: Attempt::new(handle, resources, ttl) }
     }
 
-    /// Keeps the lock alive once it is held, as [`Guard::keep_alive`] does.
+    /// Renews the lock automatically once it is held.
+    ///
+    /// Same as [`Guard::keep_alive`]. The default is off.
     pub fn keep_alive(mut self, settings: KeepAlive) -> Self {
         self.attempt.keep_alive = Some(settings);
         self
     }
 
-    /// Has the lock carry a fencing token: as of [`LockRequest::fenced`].
+    /// Adds a fencing token to the lock. Same as [`LockRequest::fenced`].
     pub fn fenced(mut self) -> Self {
         self.attempt.fenced = true;
         self
     }
 
-    /// Who locks, for people: as of [`LockRequest::owner`].
+    /// Sets the owner label of this request. Same as [`LockRequest::owner`].
     pub fn owner(mut self, label: impl AsRef<str>) -> Self {
         self.attempt.owner = Some(Owner::new(label.as_ref()));
         self

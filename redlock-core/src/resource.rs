@@ -1,28 +1,30 @@
-//! What is locked: resource names, parsed once.
+//! Resource names, validated once.
 //!
-//! A [`Resource`] that exists is valid everywhere: its length was checked when it was made. [`Resources`] is what one
-//! claim locks together; it is kept sorted, so that the order in which a caller names resources does not matter.
+//! A [`Resource`] is always valid, because its length is checked when it is created. [`Resources`] are those that one
+//! claim locks together. They are sorted, so the order in which a caller names them has no effect.
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::error::Error;
 
-/// The name of a lockable thing: 1 to 1,024 bytes, not necessarily text.
+/// The name of a lockable resource: 1 to 1,024 bytes, not necessarily text.
 ///
-/// The bytes are the key on every node, as they are. Clones share them.
+/// The bytes are the key on every node; an adapter may add a prefix. Clones share them.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Resource(Arc<[u8]>);
 
 impl Resource {
-    /// The longest name, in bytes. Long enough for any sensible key, short enough for an error message and a log line.
+    /// The maximum length of a name: 1,024 bytes.
+    ///
+    /// That is long enough for any sensible key, and short enough for an error message and a log line.
     pub const MAX_LEN: usize = 1024;
 
-    /// Checks a name.
+    /// Creates a resource from a name.
     ///
     /// # Errors
     ///
-    /// [`Invalid`](crate::ErrorKind::Invalid) when the name is empty or longer than [`Resource::MAX_LEN`].
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) if the name is empty or longer than [`Resource::MAX_LEN`].
     pub fn new(name: impl AsRef<[u8]>) -> Result<Self, Error> {
         let name = name.as_ref();
         match name.len() {
@@ -35,13 +37,13 @@ impl Resource {
         }
     }
 
-    /// The name's bytes.
+    /// Returns the bytes of the name.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 }
 
-/// The name, with bytes that are not printable ASCII escaped as in a Rust byte string.
+/// Escapes all bytes that are not printable ASCII, as in a Rust byte string.
 impl fmt::Display for Resource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.escape_ascii().fmt(f)
@@ -54,29 +56,35 @@ impl fmt::Debug for Resource {
     }
 }
 
-/// 1 to 1,000 different resources, locked all or none. Sorted; clones share them.
+/// A list of 1 to 1,000 different resources, locked all or none.
+///
+/// It is sorted, and clones share it.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Resources(Arc<[Resource]>);
 
 impl Resources {
-    /// The most resources that one lock can have. A server does nothing else while it locks them: 1,000 take it a few
-    /// milliseconds.
+    /// The maximum number of resources of one lock: 1,000.
+    ///
+    /// A server does nothing else while it locks them: 1,000 resources take a few milliseconds.
     pub const MAX_COUNT: usize = 1000;
 
-    /// How many of them a message shows.
+    /// The number of resources that a message shows.
     const SHOWN: usize = 10;
 
-    /// Collects what is locked together.
+    /// Creates the list of resources that are locked together.
     ///
     /// # Errors
     ///
-    /// [`Invalid`](crate::ErrorKind::Invalid) when there is none, there are more than [`Resources::MAX_COUNT`], or the
-    /// same one is named twice.
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) in each of these cases:
+    ///
+    /// - There are no resources.
+    /// - There are more than [`Resources::MAX_COUNT`].
+    /// - A resource is named twice.
     pub fn new(resources: impl IntoIterator<Item = Resource>) -> Result<Self, Error> {
         let mut resources: Vec<_> = resources.into_iter().take(Self::MAX_COUNT + 1).collect();
         resources.sort_unstable();
         if resources.is_empty() {
-            return Err(Error::invalid("no resource to lock was named"));
+            return Err(Error::invalid("no resource was named; a lock needs at least one"));
         }
         if resources.len() > Self::MAX_COUNT {
             return Err(Error::invalid("one lock names more than 1000 resources; the limit is 1000"));
@@ -89,7 +97,7 @@ impl Resources {
         }
     }
 
-    /// What most claims are about.
+    /// Creates a list of one resource, the most frequent case.
     fn single(resource: Resource) -> Self {
         Self(Arc::new([resource]))
     }
@@ -103,7 +111,9 @@ impl std::ops::Deref for Resources {
     }
 }
 
-/// `"a"`, or `"a", "b"` for several; of more than ten the first ten, and how many there are beside them.
+/// Formats as `"a"`, or `"a", "b"` for several.
+///
+/// After the first ten resources, it shows the number of the others.
 impl fmt::Display for Resources {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (position, resource) in self.iter().take(Self::SHOWN).enumerate() {
@@ -124,7 +134,7 @@ impl fmt::Debug for Resources {
     }
 }
 
-/// What can be locked: one name, or several in an array, a slice or a vector.
+/// One resource, or several in an array, a slice or a vector.
 ///
 /// ```
 /// use redlock_core::{IntoResources, Resource};
@@ -137,21 +147,21 @@ impl fmt::Debug for Resources {
 /// # Ok::<(), redlock_core::Error>(())
 /// ```
 pub trait IntoResources {
-    /// Parses the names.
+    /// Validates the names.
     ///
     /// # Errors
     ///
-    /// [`Invalid`](crate::ErrorKind::Invalid) as of [`Resource::new`] and [`Resources::new`].
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) in the cases of [`Resource::new`] and [`Resources::new`].
     fn into_resources(self) -> Result<Resources, Error>;
 }
 
-/// One name: text, bytes, or a [`Resource`].
+/// One resource: text, bytes, or a [`Resource`].
 pub trait IntoResource {
-    /// Parses the name.
+    /// Validates the name.
     ///
     /// # Errors
     ///
-    /// [`Invalid`](crate::ErrorKind::Invalid) as of [`Resource::new`].
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) in the cases of [`Resource::new`].
     fn into_resource(self) -> Result<Resource, Error>;
 }
 

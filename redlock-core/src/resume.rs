@@ -1,50 +1,50 @@
-//! Going on with a lease that someone else detached, or that another program holds.
+//! Resuming a lease that another process detached, or that another program holds.
 //!
-//! Nothing is known of it but its token, so it is valid only after an extension round of its own. What its former holder
-//! wrote, and whether all of that has arrived, is not known either: a release repeats itself as behind a write whose
-//! outcome is unknown.
+//! Only its token is known, so it is valid only after an extension round. The writes of its former holder are not
+//! known, and some of them may not have arrived yet. So a release is repeated as after a write whose outcome is
+//! unknown.
 
 use std::sync::Arc;
 
 use tracing::Instrument;
 
 use crate::acquire::node_timeout;
-use crate::background::drive;
 use crate::detached::DetachedLease;
+use crate::drive::drive;
 use crate::error::{Error, ErrorKind};
 use crate::extend::{self, Extension};
 use crate::guard::Guard;
 use crate::lease::Lease;
 use crate::observe;
-use crate::release::{self, Released};
-use crate::shared::Presence;
+use crate::release::{self, ReleaseOutcome};
+use crate::shared::Handle;
 
-pub(crate) async fn resume(presence: &Arc<Presence>, detached: &DetachedLease) -> Result<Guard, Error> {
-    presence.check_names(detached.resources())?;
+pub(crate) async fn resume(handle: &Arc<Handle>, detached: &DetachedLease) -> Result<Guard, Error> {
+    handle.check_names(detached.resources())?;
     if detached.fencing_token.is_some() {
-        presence.check_fencing()?;
+        handle.check_fencing()?;
     }
-    presence.resume_chases();
-    let lease = Lease::foreign(Arc::clone(presence), detached);
-    let limit = node_timeout(presence.settings.node_timeout, detached.ttl);
+    handle.resume_cleanup();
+    let lease = Lease::foreign(Arc::clone(handle), detached);
+    let limit = node_timeout(handle.settings.node_timeout, detached.ttl);
     let extension = Extension { ttl: detached.ttl, limit, not_beyond: None };
     let span = observe::extension(&lease);
     let work =
-        drive(presence, |verdict| extend::everywhere(lease.clone(), extension, verdict).instrument(span));
-    // Asked once the work counts as outstanding: whoever closes either sees it or is seen.
-    if presence.is_closed() {
+        drive(handle, |responder| extend::run_round(lease.clone(), extension, responder).instrument(span));
+    // Checked once the work counts as outstanding. So either `close` sees this work, or this sees that it is closed.
+    if handle.is_closed() {
         return Err(Error::closed());
     }
     work.await?;
     if lease.is_held() {
         Ok(Guard::new(lease))
     } else {
-        Err(lease.not_extended(ErrorKind::Expired, "no validity was left when a quorum had extended it"))
+        Err(lease.not_extended(ErrorKind::TooSlow, "no validity left when a quorum extended it"))
     }
 }
 
-pub(crate) async fn release(presence: &Arc<Presence>, detached: &DetachedLease) -> Result<Released, Error> {
-    presence.check_names(detached.resources())?;
-    presence.resume_chases();
-    release::release(&Lease::foreign(Arc::clone(presence), detached)).await
+pub(crate) async fn release(handle: &Arc<Handle>, detached: &DetachedLease) -> Result<ReleaseOutcome, Error> {
+    handle.check_names(detached.resources())?;
+    handle.resume_cleanup();
+    release::release(&Lease::foreign(Arc::clone(handle), detached)).await
 }

@@ -7,52 +7,49 @@ use std::ops::RangeInclusive;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use crate::broken::{Variant, broken};
 use crate::calls::{Call, Calls, Ending};
 use crate::clock::Instant;
-use crate::decide::sight::{self, Sight};
-use crate::decide::tally::{Decision, Question, Standing, Tally};
+use crate::decide::holder::{self, HolderReply};
+use crate::decide::tally::{Decision, RoundKind, Tally, VoteState};
 use crate::error::{Error, ErrorKind};
 use crate::fencing::FencingToken;
-use crate::node::{Holding, LockNode, NodeError, NodeErrorKind, ServerId, Vote};
+use crate::node::{LockEntry, LockNode, NodeError, NodeErrorKind, ServerId, Vote};
 use crate::observe::{self, Operation};
 use crate::report::{self, NodeReport, NodeReports, Outcome};
-use crate::shared::Shared;
+use crate::shared::Inner;
 use crate::token::Token;
 use crate::ttl::Ttl;
 
 pub(crate) struct Round<'a> {
-    shared: &'a Shared,
-    question: Question,
-    /// How many must agree.
-    pub(crate) quorum: usize,
+    shared: &'a Inner,
+    question: RoundKind,
     operation: Operation,
     calls: Calls<'a>,
-    pub(crate) ballots: Ballots,
+    pub(crate) responses: Responses,
 }
 
-/// What each node has said in one round, by its index.
+/// The replies of all nodes in one round, by node index.
 #[derive(Clone, Debug)]
-pub(crate) struct Ballots {
+pub(crate) struct Responses {
     pub(crate) start: Instant,
-    ballots: Vec<Ballot>,
-    /// Whether nodes have turned out to be one server.
+    responses: Vec<Response>,
+    /// True if several nodes have turned out to be one server.
     aliases: bool,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Ballot {
+pub(crate) struct Response {
     outcome: Outcome,
     latency: Duration,
-    /// Which server answered.
+    /// The server that replied.
     server: Option<ServerId>,
 }
 
 impl<'a> Round<'a> {
-    /// Prepares the request to every node; they are sent when the round is first polled. The clock starts here.
+    /// Prepares the request to every node, and starts the clock. The requests are sent at the first poll of the round.
     pub(crate) fn new(
-        shared: &'a Shared,
-        question: Question,
+        shared: &'a Inner,
+        question: RoundKind,
         operation: Operation,
         limit: Duration,
         request: impl Fn(usize, &'a dyn LockNode) -> Call<'a>,
@@ -60,63 +57,50 @@ impl<'a> Round<'a> {
         Self::since(shared.now(), shared, question, operation, limit, request)
     }
 
-    /// The same; the clock has started already, at `start`.
+    /// Same as [`new`](Round::new), with a clock that started at `start`.
     pub(crate) fn since(
         start: Instant,
-        shared: &'a Shared,
-        question: Question,
+        shared: &'a Inner,
+        question: RoundKind,
         operation: Operation,
         limit: Duration,
         request: impl Fn(usize, &'a dyn LockNode) -> Call<'a>,
     ) -> Self {
-        let calls = shared.members.iter().enumerate().map(|(index, member)| request(index, &*member.node));
+        let calls = shared.peers.iter().enumerate().map(|(index, peer)| request(index, &*peer.node));
         let calls = Calls::new(&*shared.runtime, start, limit, calls);
-        Self {
-            shared,
-            question,
-            quorum: shared.quorum(),
-            operation,
-            calls,
-            ballots: Ballots::new(start, shared.members.len()),
-        }
+        Self { shared, question, operation, calls, responses: Responses::new(start, shared.peers.len()) }
     }
 
-    /// The next node whose outcome is known; `None` when all are. Safe to drop and ask again.
+    /// Returns the next node whose outcome is known; `None` when all are.
+    ///
+    /// This future may be dropped: no outcome is lost.
     pub(crate) async fn next(&mut self) -> Option<usize> {
         poll_fn(|cx| self.poll_next(cx)).await
     }
 
-    /// The calls that have not ended, and the votes so far: for whoever keeps the votes from now on.
-    pub(crate) fn into_parts(self) -> (Calls<'a>, Ballots) {
-        (self.calls, self.ballots)
+    /// Returns the calls that have not ended, and the votes so far. The caller keeps the votes from now on.
+    pub(crate) fn into_parts(self) -> (Calls<'a>, Responses) {
+        (self.calls, self.responses)
     }
 
     pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<usize>> {
         let Some((index, ending)) = ready!(self.calls.poll_next(cx)) else { return Poll::Ready(None) };
-        self.ballots.cast(index, ending.into(), self.operation, self.calls.seen(), self.shared);
+        self.responses.record(index, ending.into(), self.operation, self.calls.completed_at(), self.shared);
         Poll::Ready(Some(index))
     }
 
-    /// When the last vote was seen.
-    pub(crate) fn seen(&self) -> Instant {
-        self.calls.seen()
+    /// Returns when the last vote was seen.
+    pub(crate) fn completed_at(&self) -> Instant {
+        self.calls.completed_at()
     }
 
     pub(crate) fn decision(&self) -> Decision {
-        if broken(Variant::WaitsForAll) && self.ballots.is_open() {
-            return Decision::Open;
-        }
-        self.ballots.tally(self.shared).decide(self.question, self.quorum)
+        self.responses.tally(self.shared).decide(self.question, self.shared.quorum())
     }
 
-    /// Until when a lease is valid that this round has granted.
+    /// Returns the end of the validity of a lease that this round has granted.
     pub(crate) fn deadline(&self, ttl: Ttl) -> Instant {
-        let start = match () {
-            () if broken(Variant::ElapsedIgnored) => self.shared.now(),
-            () if broken(Variant::ValidityFromReply) => self.ballots.first_reply(),
-            () => self.ballots.start,
-        };
-        self.shared.settings.drift.deadline(start, ttl)
+        self.shared.settings.drift.deadline(self.responses.start, ttl)
     }
 }
 
@@ -124,15 +108,15 @@ impl From<Ending> for Outcome {
     fn from(ending: Ending) -> Self {
         outcome(ending, |vote| match vote {
             Vote::Granted => Self::Granted,
-            Vote::Refused(refusal) => Self::Refused(refusal),
+            Vote::Denied(refusal) => Self::Denied(refusal),
             Vote::Counted(counter) => Self::Counted(counter),
             Vote::Superseded(counter) => Self::Superseded(counter),
         })
     }
 }
 
-impl From<Ending<Option<Holding>>> for Outcome {
-    fn from(ending: Ending<Option<Holding>>) -> Self {
+impl From<Ending<Option<LockEntry>>> for Outcome {
+    fn from(ending: Ending<Option<LockEntry>>) -> Self {
         outcome(ending, |found| found.map_or(Self::Free, Self::Held))
     }
 }
@@ -145,103 +129,100 @@ fn outcome<T>(ending: Ending<T>, of: impl FnOnce(T) -> Outcome) -> Outcome {
     }
 }
 
-impl Ballots {
+impl Responses {
     pub(crate) fn new(start: Instant, nodes: usize) -> Self {
-        let pending = || Ballot { outcome: Outcome::Pending, latency: Duration::ZERO, server: None };
-        Self { start, ballots: iter::repeat_with(pending).take(nodes).collect(), aliases: false }
+        let pending = || Response { outcome: Outcome::Pending, latency: Duration::ZERO, server: None };
+        Self { start, responses: iter::repeat_with(pending).take(nodes).collect(), aliases: false }
     }
 
     pub(crate) fn outcome(&self, index: usize) -> &Outcome {
-        &self.ballots[index].outcome
+        &self.responses[index].outcome
     }
 
     pub(crate) fn is_pending(&self, index: usize) -> bool {
         matches!(self.outcome(index), Outcome::Pending)
     }
 
-    pub(crate) fn ballot(&self, index: usize) -> &Ballot {
-        &self.ballots[index]
+    pub(crate) fn response(&self, index: usize) -> &Response {
+        &self.responses[index]
     }
 
-    /// Whether there was no answer, and will be none.
+    /// Returns whether the node has not replied and no longer can.
     pub(crate) fn has_failed(&self, index: usize) -> bool {
         matches!(self.outcome(index), Outcome::Failed(_) | Outcome::TimedOut)
     }
 
-    fn is_open(&self) -> bool {
-        (0..self.ballots.len()).any(|index| self.is_pending(index))
+    /// Returns when the outcome of a node was seen.
+    pub(crate) fn completed_at(&self, index: usize) -> Instant {
+        self.start + self.responses[index].latency
     }
 
-    fn first_reply(&self) -> Instant {
-        let replied = (0..self.ballots.len()).filter(|index| !self.is_pending(*index));
-        self.start + replied.map(|index| self.ballots[index].latency).min().unwrap_or_default()
-    }
-
-    /// When the outcome of a node was seen.
-    pub(crate) fn seen(&self, index: usize) -> Instant {
-        self.start + self.ballots[index].latency
-    }
-
-    pub(crate) fn cast(
+    pub(crate) fn record(
         &mut self,
         index: usize,
         outcome: Outcome,
         operation: Operation,
         seen: Instant,
-        shared: &Shared,
+        shared: &Inner,
     ) {
         self.put(
             index,
-            Ballot::cast(outcome, operation, seen.saturating_duration_since(self.start), index, shared),
+            Response::cast(outcome, operation, seen.saturating_duration_since(self.start), index, shared),
         );
     }
 
-    pub(crate) fn put(&mut self, index: usize, ballot: Ballot) {
-        let server = ballot.server;
-        self.aliases |= server.is_some() && self.ballots.iter().any(|other| other.server == server);
-        self.ballots[index] = ballot;
+    pub(crate) fn put(&mut self, index: usize, response: Response) {
+        let server = response.server;
+        self.aliases |= server.is_some() && self.responses.iter().any(|other| other.server == server);
+        self.responses[index] = response;
     }
 
-    /// The votes so far. Nodes that are one server have one vote: the strongest of theirs. Of those that granted a fenced
-    /// claim, only the largest group whose counters are together has a vote.
-    pub(crate) fn tally(&self, shared: &Shared) -> Tally {
+    /// Counts the votes so far.
+    ///
+    /// Nodes that are one server have one vote, the strongest of theirs. Of the nodes that granted a fenced claim, only
+    /// the largest group whose counters are [together](crate::decide::fencing) has a vote.
+    pub(crate) fn tally(&self, shared: &Inner) -> Tally {
         let group = self.together(shared);
         let standing = |index: usize| match self.outcome(index) {
-            Outcome::Counted(_) if !self.is_counter_in(group.as_ref(), index) => Standing::Failed,
-            _ => self.ballots[index].standing(),
+            Outcome::Counted(_) if !self.is_counter_in(group.as_ref(), index) => VoteState::Failed,
+            _ => self.responses[index].vote_state(),
         };
         if !self.aliases {
-            return Tally::of((0..self.ballots.len()).map(standing));
+            return Tally::of((0..self.responses.len()).map(standing));
         }
-        let voters = (0..self.ballots.len()).filter(|index| self.first_of_server(*index) == *index);
+        let voters = (0..self.responses.len()).filter(|index| self.first_of_server(*index) == *index);
         Tally::of(voters.map(|voter| {
-            let same = (voter..self.ballots.len()).filter(|index| self.first_of_server(*index) == voter);
-            same.map(standing).max().unwrap_or(Standing::Failed)
+            let same = (voter..self.responses.len()).filter(|index| self.first_of_server(*index) == voter);
+            same.map(standing).max().unwrap_or(VoteState::Failed)
         }))
     }
 
-    /// The counters that were answered. Nodes that are one server have one, the greatest of theirs: one of them may only
-    /// state that it is this server.
+    /// Returns the counters that nodes reported.
+    ///
+    /// Nodes that are one server have one counter, the greatest of theirs, because one of them may wrongly claim to be
+    /// this server.
     pub(crate) fn counters(&self) -> impl Iterator<Item = FencingToken> + Clone {
-        (0..self.ballots.len()).filter_map(|index| self.counter(index))
+        (0..self.responses.len()).filter_map(|index| self.counter(index))
     }
 
-    /// The counter that a node answered; `None` also where another node, which is the same server, answered a greater one.
+    /// Returns the counter that a node reported.
+    ///
+    /// `None` if it has none, or if another node is the same server and reported a greater one.
     fn counter(&self, index: usize) -> Option<FencingToken> {
         let answered = |index: usize| match self.outcome(index) {
             Outcome::Counted(counter) => Some(*counter),
             _ => None,
         };
-        // Of equal ones the first counts.
+        // Of equal counters, the first one counts.
         let rank = |index: usize| answered(index).map(|counter| (counter, usize::MAX - index));
         let same = |other: &usize| self.first_of_server(*other) == self.first_of_server(index);
         let beaten =
-            self.aliases && (0..self.ballots.len()).filter(same).any(|other| rank(other) > rank(index));
+            self.aliases && (0..self.responses.len()).filter(same).any(|other| rank(other) > rank(index));
         answered(index).filter(|_| !beaten)
     }
 
-    /// The largest group of counters that are together.
-    fn together(&self, shared: &Shared) -> Option<RangeInclusive<FencingToken>> {
+    /// Returns the largest group of counters that are together.
+    fn together(&self, shared: &Inner) -> Option<RangeInclusive<FencingToken>> {
         shared.counter_bound.together(&self.counters())
     }
 
@@ -249,7 +230,7 @@ impl Ballots {
         self.counter(index).zip(group).is_some_and(|(counter, group)| group.contains(&counter))
     }
 
-    /// By how much the counter of a node is away from the group that has votes, in words.
+    /// Describes the distance of a counter from the group that has votes.
     fn astray(&self, group: Option<&RangeInclusive<FencingToken>>, index: usize) -> Option<String> {
         let (counter, group) = self.counter(index).zip(group)?;
         let seconds = |micros: u64| micros / 1_000_000;
@@ -261,78 +242,81 @@ impl Ballots {
         }
     }
 
-    /// The answer of a node turned out to be none.
+    /// Replaces an invalid reply of a node with an error.
     pub(crate) fn discard(&mut self, index: usize, error: NodeError) {
-        self.ballots[index].outcome = Outcome::Failed(error);
+        self.responses[index].outcome = Outcome::Failed(error);
     }
 
-    /// What each voter sees of a resource. Nodes that are one server have one sight, unless they
-    /// [disagree](sight::of_server).
-    pub(crate) fn sights(&self) -> Vec<Sight<'_>> {
-        let all = || 0..self.ballots.len();
+    /// Returns what each voter sees of a resource.
+    ///
+    /// Nodes that are one server have one view, unless they [disagree](holder::of_server).
+    pub(crate) fn holder_replies(&self) -> Vec<HolderReply<'_>> {
+        let all = || 0..self.responses.len();
         let voters = all().filter(|index| self.first_of_server(*index) == *index);
         voters
             .flat_map(|voter| {
                 let same = all().filter(move |index| self.first_of_server(*index) == voter);
-                sight::of_server(same.map(|index| self.ballots[index].sight()))
+                holder::of_server(same.map(|index| self.responses[index].reply()))
             })
             .collect()
     }
 
-    /// What every node said, for people.
-    pub(crate) fn reports(&self, shared: &Shared) -> Vec<NodeReport> {
+    /// Returns a human-readable report for every node.
+    pub(crate) fn reports(&self, shared: &Inner) -> Vec<NodeReport> {
         let so_far = shared.now().saturating_duration_since(self.start);
-        let label = |index: usize| shared.members[index].node.label().to_owned();
+        let label = |index: usize| shared.peers[index].node.label().to_owned();
         let group = self.together(shared);
         let outcome = |index: usize| match self.astray(group.as_ref(), index) {
             None => self.outcome(index).clone(),
             Some(how_far) => Outcome::Failed(NodeError::unknown(format!(
-                "granted, without a vote: its fencing counter is {how_far} those of other nodes"
+                "grant not counted: the fencing counter is {how_far} those of other nodes"
             ))),
         };
-        let report = |(index, ballot): (usize, &Ballot)| NodeReport {
+        let report = |(index, response): (usize, &Response)| NodeReport {
             index,
             label: label(index),
             outcome: outcome(index),
-            latency: if matches!(ballot.outcome, Outcome::Pending) { so_far } else { ballot.latency },
+            latency: if matches!(response.outcome, Outcome::Pending) { so_far } else { response.latency },
             same_server_as: Some(self.first_of_server(index))
                 .filter(|first| *first != index)
                 .map(|i| (i, label(i))),
         };
-        self.ballots.iter().enumerate().map(report).collect()
+        self.responses.iter().enumerate().map(report).collect()
     }
 
-    /// An error about `what` with every node's report.
-    pub(crate) fn error(&self, kind: ErrorKind, message: String, shared: &Shared) -> Error {
+    /// Creates an error with the report of every node.
+    pub(crate) fn error(&self, kind: ErrorKind, message: String, shared: &Inner) -> Error {
         Error::new(kind, message, NodeReports(self.reports(shared)))
     }
 
-    /// Who holds what was refused, where a node named somebody.
+    /// Returns the holder that caused a denial, if a node reported it.
     pub(crate) fn holder(&self) -> Option<&Token> {
-        report::holder(self.ballots.iter().map(|ballot| &ballot.outcome))
+        report::holder(self.responses.iter().map(|response| &response.outcome))
     }
 
-    /// Why there is no quorum of grants: `2 of 5 nodes extended, 3 required: 2 denied, 1 failed`.
-    pub(crate) fn too_few(&self, granted: &str, shared: &Shared) -> String {
-        let (tally, nodes, quorum) = (self.tally(shared), self.ballots.len(), shared.quorum());
+    /// Returns why there is no quorum of grants. Example: `2 of 5 nodes extended, 3 required: 2 denied, 1 failed`.
+    pub(crate) fn too_few(&self, granted: &str, shared: &Inner) -> String {
+        let (tally, nodes, quorum) = (self.tally(shared), self.responses.len(), shared.quorum());
         format!("{} of {nodes} nodes {granted}, {quorum} required: {}", tally.granted(), tally.others())
     }
 
-    /// How many nodes deny: `3 of 5 nodes`.
-    pub(crate) fn denied(&self, shared: &Shared) -> String {
-        format!("{} of {} nodes", self.tally(shared).denied(), self.ballots.len())
+    /// Returns how many nodes deny, for example `3 of 5 nodes`.
+    pub(crate) fn denied(&self, shared: &Inner) -> String {
+        format!("{} of {} nodes", self.tally(shared).denied(), self.responses.len())
     }
 
-    /// Why there is no quorum of replies: `only 1 of 3 nodes available, 2 required`.
-    pub(crate) fn too_few_available(&self, shared: &Shared) -> String {
+    /// Returns why there is no quorum of replies. Example: `only 1 of 3 nodes available, 2 required`.
+    pub(crate) fn too_few_available(&self, shared: &Inner) -> String {
         let (available, nodes, quorum) =
-            (self.tally(shared).may_answer(), self.ballots.len(), shared.quorum());
+            (self.tally(shared).possible_answers(), self.responses.len(), shared.quorum());
         format!("only {available} of {nodes} nodes available, {quorum} required")
     }
 
-    /// Why `what`, such as `lock "a"`, failed for want of replies: nodes failed, or hold something other than a lock.
-    pub(crate) fn no_quorum(&self, what: fmt::Arguments<'_>, shared: &Shared) -> (ErrorKind, String) {
-        let (nodes, wrong) = (self.ballots.len(), self.wrong_type());
+    /// Returns why `what`, such as `lock "a"`, failed for lack of replies.
+    ///
+    /// Nodes failed, or their keys hold a non-lock value.
+    pub(crate) fn no_quorum(&self, what: fmt::Arguments<'_>, shared: &Inner) -> (ErrorKind, String) {
+        let (nodes, wrong) = (self.responses.len(), self.wrong_type());
         if nodes - wrong < shared.quorum() {
             let message = format!(
                 "cannot {what}: the key holds a non-lock value on {wrong} of {nodes} nodes; \
@@ -344,44 +328,44 @@ impl Ballots {
         (ErrorKind::NoQuorum, format!("cannot {what}: {too_few}{outliers}"))
     }
 
-    /// Which nodes have granted and have no vote, in words; nothing where there are none.
-    fn outliers(&self, shared: &Shared) -> String {
+    /// Describes the nodes that granted without a vote; empty if there are none.
+    fn outliers(&self, shared: &Inner) -> String {
         let group = self.together(shared);
         let outlier = |index: usize| {
             let how_far = self.astray(group.as_ref(), index)?;
-            let label = shared.members[index].node.label();
+            let label = shared.peers[index].node.label();
             Some(format!("; the fencing counter of node {index} ({label}) is {how_far} those of other nodes"))
         };
-        (0..self.ballots.len()).filter_map(outlier).collect()
+        (0..self.responses.len()).filter_map(outlier).collect()
     }
 
-    /// How many nodes have something other than a lock under the key.
+    /// Returns the number of nodes whose key holds a non-lock value.
     fn wrong_type(&self) -> usize {
-        let wrong = |ballot: &&Ballot| match &ballot.outcome {
+        let wrong = |response: &&Response| match &response.outcome {
             Outcome::Failed(error) => error.kind() == NodeErrorKind::WrongType,
             _ => false,
         };
-        self.ballots.iter().filter(wrong).count()
+        self.responses.iter().filter(wrong).count()
     }
 
-    /// The first node that is known to be the same server as this one; itself, if none is.
+    /// Returns the first node known to be the same server; itself, if none is.
     fn first_of_server(&self, index: usize) -> usize {
-        let server = &self.ballots[index].server;
-        let first = || self.ballots.iter().position(|ballot| ballot.server == *server);
+        let server = &self.responses[index].server;
+        let first = || self.responses.iter().position(|response| response.server == *server);
         server.as_ref().and_then(|_| first()).unwrap_or(index)
     }
 }
 
-impl Ballot {
-    /// What a node has said after `latency`, and who it turns out to be.
+impl Response {
+    /// Records the reply of a node after `latency`, and the server that replied.
     pub(crate) fn cast(
         outcome: Outcome,
         operation: Operation,
         latency: Duration,
         index: usize,
-        shared: &Shared,
+        shared: &Inner,
     ) -> Self {
-        let node = &shared.members[index].node;
+        let node = &shared.peers[index].node;
         observe::voted(operation, node.label(), &outcome, latency);
         let server = match outcome {
             Outcome::Failed(_) | Outcome::TimedOut | Outcome::Pending => None,
@@ -390,7 +374,7 @@ impl Ballot {
         Self { outcome, latency, server }
     }
 
-    /// The same; an error says what has failed.
+    /// Adds the name of the failed operation to an error.
     pub(crate) fn of(self, what: &str) -> Self {
         match self.outcome {
             Outcome::Failed(error) => Self { outcome: Outcome::Failed(error.of(what)), ..self },
@@ -398,24 +382,23 @@ impl Ballot {
         }
     }
 
-    fn sight(&self) -> Sight<'_> {
+    fn reply(&self) -> HolderReply<'_> {
         match &self.outcome {
-            Outcome::Free => Sight::Free,
-            Outcome::Held(holding) => Sight::Held(holding),
-            Outcome::Pending => Sight::Pending,
-            _ => Sight::Failed,
+            Outcome::Free => HolderReply::Free,
+            Outcome::Held(holding) => HolderReply::Held(holding),
+            Outcome::Pending => HolderReply::Pending,
+            _ => HolderReply::Failed,
         }
     }
 
-    fn standing(&self) -> Standing {
+    fn vote_state(&self) -> VoteState {
         match self.outcome {
-            Outcome::Granted | Outcome::Counted(_) => Standing::Granted,
-            Outcome::Superseded(_) => Standing::Superseded,
-            // What an inspection finds is an answer, and grants nothing.
-            Outcome::Refused(_) | Outcome::Free | Outcome::Held(_) => Standing::Refused,
-            Outcome::TimedOut if broken(Variant::TimeoutsAreRefusals) => Standing::Refused,
-            Outcome::Failed(_) | Outcome::TimedOut => Standing::Failed,
-            Outcome::Pending => Standing::Pending,
+            Outcome::Granted | Outcome::Counted(_) => VoteState::Granted,
+            Outcome::Superseded(_) => VoteState::Superseded,
+            // An inspection reply grants nothing.
+            Outcome::Denied(_) | Outcome::Free | Outcome::Held(_) => VoteState::Refused,
+            Outcome::Failed(_) | Outcome::TimedOut => VoteState::Failed,
+            Outcome::Pending => VoteState::Pending,
         }
     }
 }
@@ -424,20 +407,20 @@ impl Ballot {
 mod tests {
     use super::*;
 
-    fn ballots(votes: &[(Outcome, Option<&str>)]) -> Ballots {
-        let mut ballots = Ballots::new(Instant::ORIGIN, votes.len());
+    fn responses(votes: &[(Outcome, Option<&str>)]) -> Responses {
+        let mut responses = Responses::new(Instant::ORIGIN, votes.len());
         for (index, (outcome, server)) in votes.iter().enumerate() {
             let (outcome, server) = (outcome.clone(), server.map(ServerId::new));
-            ballots.put(index, Ballot { outcome, latency: Duration::ZERO, server });
+            responses.put(index, Response { outcome, latency: Duration::ZERO, server });
         }
-        ballots
+        responses
     }
 
     #[test]
     fn of_one_server_the_greatest_counter_counts() {
         let counted = |number| Outcome::Counted(FencingToken::new(number).unwrap());
         let counters = |votes: &[(Outcome, Option<&str>)]| -> Vec<_> {
-            ballots(votes).counters().map(FencingToken::as_u64).collect()
+            responses(votes).counters().map(FencingToken::as_u64).collect()
         };
         let different =
             [(counted(7), Some("a")), (counted(9), Some("b")), (counted(8), None), (counted(8), None)];

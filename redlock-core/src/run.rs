@@ -1,30 +1,31 @@
 //! Work that runs only while its lock is held.
 //!
-//! The work is polled here, in its caller's task, and not at all once the lock is lost: the clock is read before each of
-//! its polls. It is read once more when the work has finished, because the lock may have been lost during that poll: the
-//! output is then part of the error. The guard is dropped last, so the work has been dropped by the time the lock is
-//! released, even if it panicked.
+//! The work is polled here, in its caller's task, and never after the lock is lost: the clock is read before each of
+//! its polls. The clock is read again when the work has finished, because the lock may be lost during that poll. The
+//! output is then part of the error.
+//!
+//! The guard is dropped last. So the work has been dropped by the time the lock is released, even if it panicked.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
 
-use crate::decide::hold::{LeaseState, Loss};
+use crate::decide::lease_status::{LeaseState, Loss};
 use crate::error::{Error, ErrorKind};
 use crate::guard::Guard;
 use crate::lease::Lease;
 use crate::observe;
-use crate::release::Released;
+use crate::release::ReleaseOutcome;
 use crate::report::NodeReports;
 use crate::run_error::RunError;
 
-/// How work ended.
+/// The end of the work.
 enum End<T> {
-    /// It finished while the lock was held.
+    /// The work finished while the lock was held.
     Finished(T),
-    /// It finished, and the lock was not held any more.
+    /// The work finished, and the lock was no longer held.
     FinishedWithoutLock(T, Loss),
-    /// It was dropped because the lock was lost.
+    /// The work was dropped because the lock was lost.
     Canceled(Loss),
 }
 
@@ -50,7 +51,10 @@ async fn while_held<W: Future>(lease: &Lease, work: W) -> End<W::Output> {
     .await
 }
 
-/// Not [`Lease::state`] alone: work that finishes within the margin before the deadline has finished in time.
+/// Determines the end of work that has finished.
+///
+/// [`Lease::state`] alone is not sufficient: work that finishes within the margin before the deadline has finished in
+/// time.
 fn finished<T>(lease: &Lease, output: T) -> End<T> {
     if !lease.is_held() {
         if let LeaseState::Lost(loss) = lease.state() {
@@ -60,11 +64,13 @@ fn finished<T>(lease: &Lease, output: T) -> End<T> {
     End::Finished(output)
 }
 
-/// Releases the lock behind work that finished in time. The release may find that the keys were gone before.
+/// Releases the lock after work that finished in time.
+///
+/// The release may find that the keys are already gone.
 async fn released<T>(guard: Guard, lease: &Lease, output: T) -> Result<T, RunError<T>> {
     match guard.release().await {
-        Ok(Released::Lost) => {
-            let loss = Loss::NotOurs { holder: None };
+        Ok(ReleaseOutcome::AlreadyLost) => {
+            let loss = Loss::Revoked { holder: None };
             observe::lost(lease, &loss);
             Err(finished_without_lock(lease, loss, output))
         }

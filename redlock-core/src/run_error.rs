@@ -2,18 +2,18 @@
 
 use std::fmt;
 
-use crate::decide::hold::Loss;
+use crate::decide::lease_status::Loss;
 use crate::error::{Error, ErrorKind};
 
-/// Why [`run`](crate::Redlock::run) did not run its work under the lock from beginning to end.
+/// The error of [`run`](crate::Redlock::run), with the output of the work if any.
 ///
 /// Opaque: match on [`kind`](RunError::kind). There are three cases:
 ///
 /// - The lock was not acquired. The work was not called. There is neither a [`loss`](RunError::loss) nor an
 ///   [`output`](RunError::output).
 /// - The lock was lost while the work waited for something. The work was dropped there. There is a loss, and no output.
-/// - The lock was lost while the work ran without yielding, and the work finished in that same step: it blocked its
-///   thread, or the machine was suspended. There is a loss, and the output. Another client may have held the lock
+/// - The lock was lost while the work ran without yielding, and the work finished in that same step. Either it blocked
+///   its thread, or the machine was suspended. There is a loss, and the output. Another client may have held the lock
 ///   at the same time, so check what the work changed.
 ///
 /// Converts into [`Error`], so that `?` works in functions that return one; the output is dropped then.
@@ -45,32 +45,36 @@ pub struct RunError<T> {
 }
 
 impl<T> RunError<T> {
-    /// The lock was not acquired.
+    /// Creates the error of a lock that was not acquired.
     pub(crate) fn not_run(error: Error) -> Self {
         Self { error, loss: None, output: None }
     }
 
-    /// The lock was lost before the work finished, or the work finished with `output` without the lock.
+    /// Creates the error of a lost lock.
+    ///
+    /// There is an `output` if the work finished without the lock.
     pub(crate) fn lost(error: Error, loss: Loss, output: Option<T>) -> Self {
         Self { error, loss: Some(loss), output }
     }
 
-    /// What kind of failure this is: [`Lost`](ErrorKind::Lost) whenever the work was called.
+    /// Returns the kind of this error.
+    ///
+    /// It is [`Lost`](ErrorKind::Lost) whenever the work was called.
     pub fn kind(&self) -> ErrorKind {
         self.error.kind()
     }
 
-    /// Why the lock was lost; `None` if it was not acquired.
+    /// Returns why the lock was lost; `None` if it was not acquired.
     pub fn loss(&self) -> Option<&Loss> {
         self.loss.as_ref()
     }
 
-    /// The error without the output: its message, and the reports of the nodes.
+    /// Returns the error without the output: its message, and the reports of the nodes.
     pub fn error(&self) -> &Error {
         &self.error
     }
 
-    /// The output of the work, if it finished although the lock was lost.
+    /// Returns the output of the work, if it finished although the lock was lost.
     pub fn output(&self) -> Option<&T> {
         self.output.as_ref()
     }
@@ -92,7 +96,7 @@ impl<T> From<RunError<T>> for Error {
     }
 }
 
-/// Shows whether there is an output, not the output itself, which need not be `Debug`.
+/// Shows if there is an output. The output itself need not be `Debug`.
 impl<T> fmt::Debug for RunError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RunError")

@@ -1,32 +1,36 @@
-//! The contract of an async runtime: time, tasks and chance.
+//! The contract of an async runtime: time, tasks and random numbers.
 //!
-//! Core owns no clock, no timer, no executor and no random source; it asks a [`Runtime`]. Feature `tokio` has a
-//! ready-made one, feature `smol` another, and an adapter's builder presets its client's. A test hands in a simulated
-//! one, and the same seed then replays the same run.
+//! The core has no clock, no timer, no executor and no random source; it uses a [`Runtime`]. The features `tokio` and
+//! `smol` add a ready-made one each. The builder of an adapter presets the runtime of its client. A test can use a
+//! simulated runtime, and the same seed then replays the same run.
 //!
-//! # Your own runtime
+//! # Custom runtimes
 //!
-//! Four small methods, which must not panic. Answer `now` from a clock that counts the time in which the machine was suspended:
-//! [`boot_time`](crate::boot_time) does. Timers do not have to count it: core never trusts one for longer than a second
-//! without looking at the clock again. `spawn` must accept a future at any time: when there is nothing left to run it,
-//! drop it. A `sleep` that completes at once, or a `now` that jumps to the end of time, makes loops that never yield.
+//! Implement these methods. They must not panic.
+//!
+//! - `now` uses a clock that counts the time in which the machine was suspended, such as
+//!   [`suspend_aware_now`](crate::suspend_aware_now).
+//! - `sleep` need not count that time: the core reads the clock again after one second at the latest. A `sleep` that
+//!   completes at once, or a `now` that jumps to the end of time, causes loops that never yield.
+//! - `spawn` accepts a future at any time. If nothing is left to run it, drop it.
+//! - `fill_random` has a default.
 //!
 //! # Executors
 //!
-//! Wake tasks by scheduling them: a waker must neither poll nor drop another task that uses locks before it returns.
-//! This crate calls and drops wakers without holding its own locks, but `event-listener`, by which tasks wait for
-//! changes, calls them while it holds one. Tokio, smol and `FuturesUnordered` schedule.
+//! A waker must schedule its task. It must neither poll nor drop another task that uses locks before it returns. This
+//! crate calls and drops wakers without holding its own mutexes. But `event-listener`, with which tasks wait for
+//! changes, calls them while it holds one. Tokio, smol and `FuturesUnordered` schedule tasks.
 //!
 //! ```
 //! use std::time::Duration;
-//! use redlock_core::{BoxFuture, Instant, Runtime, boot_time};
+//! use redlock_core::{BoxFuture, Instant, Runtime, suspend_aware_now};
 //!
 //! #[derive(Debug)]
 //! struct OneThreadEach;
 //!
 //! impl Runtime for OneThreadEach {
 //!     fn now(&self) -> Instant {
-//!         boot_time()
+//!         suspend_aware_now()
 //!     }
 //!
 //!     fn sleep(&self, duration: Duration) -> BoxFuture<()> {
@@ -61,38 +65,47 @@ pub use self::smol::SmolRuntime;
 #[cfg(feature = "tokio")]
 pub use self::tokio::TokioRuntime;
 
-/// A future that owns what it needs and may move between threads.
+/// A boxed future that owns its data and may move between threads.
 pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// Time, tasks and chance; the [module docs](self) are the recipe for one of your own.
+/// Time, tasks and random numbers.
+///
+/// The [module docs](self) describe how to implement a custom runtime.
 pub trait Runtime: Send + Sync + fmt::Debug + 'static {
-    /// The time. Never goes back.
+    /// Returns the present time, which never goes back.
     fn now(&self) -> Instant;
 
-    /// Completes after `duration` or a little later. Dropping it cancels it.
+    /// Returns a future that completes after `duration` or slightly later.
+    ///
+    /// Dropping it cancels it.
     fn sleep(&self, duration: Duration) -> BoxFuture<()>;
 
-    /// Runs `future` in the background. Neither blocks nor panics, wherever it is called from; a runtime that has shut
-    /// down drops the future.
+    /// Runs `future` in the background.
+    ///
+    /// Neither blocks nor panics, on any thread, inside or outside the runtime. A runtime that has shut down drops the
+    /// future.
     fn spawn(&self, future: BoxFuture<()>);
 
-    /// Fills `bytes` with random ones; from the operating system, unless a simulation replaces it. Tokens are made of
-    /// them, so they must not be guessable.
+    /// Fills `bytes` with random numbers from the operating system.
+    ///
+    /// Tokens are made of them, so they must not be predictable. A simulation may replace this method.
     ///
     /// # Panics
     ///
-    /// By default, when the operating system has no random numbers.
+    /// The default panics if the operating system has no random numbers.
     fn fill_random(&self, bytes: &mut [u8]) {
         fill_from_os(bytes);
     }
 }
 
-#[allow(clippy::disallowed_methods)] // the one place that asks the OS
+#[allow(clippy::disallowed_methods)] // the one place that reads random numbers from the OS
 fn fill_from_os(bytes: &mut [u8]) {
-    getrandom::fill(bytes).expect("the operating system has random numbers");
+    getrandom::fill(bytes).expect("cannot read random bytes from the operating system");
 }
 
-/// Sleeps until `deadline` by the runtime's clock, also where the clock counts suspension and the timer does not.
+/// Sleeps until `deadline` on the runtime's clock.
+///
+/// The clock may count suspension even if the timer does not.
 pub(crate) async fn sleep_until(runtime: &dyn Runtime, deadline: Instant) {
     loop {
         let left = deadline.saturating_duration_since(runtime.now());
@@ -103,7 +116,7 @@ pub(crate) async fn sleep_until(runtime: &dyn Runtime, deadline: Instant) {
     }
 }
 
-/// Sleeps until `deadline`, or until `event` fires.
+/// Sleeps until `deadline`, or until `event` is notified.
 pub(crate) async fn sleep_until_or(runtime: &dyn Runtime, deadline: Instant, event: EventListener) {
     let (mut timer, mut event) = (pin!(sleep_until(runtime, deadline)), event);
     poll_fn(|cx| match timer.as_mut().poll(cx) {
@@ -113,12 +126,12 @@ pub(crate) async fn sleep_until_or(runtime: &dyn Runtime, deadline: Instant, eve
     .await;
 }
 
-/// A timer that may be set anew at each poll.
+/// A timer that can be set again at each poll.
 #[derive(Default)]
 pub(crate) struct Alarm(Option<(Instant, BoxFuture<()>)>);
 
 impl Alarm {
-    /// Ready once it is `at` by the runtime's clock.
+    /// Returns `Ready` once the runtime's clock has reached `at`.
     pub(crate) fn poll_at(&mut self, runtime: &dyn Runtime, at: Instant, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             let now = runtime.now();
@@ -126,7 +139,7 @@ impl Alarm {
                 return Poll::Ready(());
             }
             let look = at.min(now + LONGEST_SLEEP);
-            // One that rings earlier will do: then it is set again.
+            // An earlier timer is sufficient, because it is then set again.
             if self.0.as_ref().is_none_or(|(rings, _)| *rings > look) {
                 self.0 = Some((look, runtime.sleep(look.saturating_duration_since(now))));
             }
@@ -138,10 +151,10 @@ impl Alarm {
     }
 }
 
-/// How long a timer is trusted before the clock is read again.
+/// The longest time for which a timer is trusted before the clock is read again.
 pub(crate) const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
-/// A random number, for choices that nobody needs to be unable to guess.
+/// Returns a random number, for choices that may be predictable.
 pub(crate) fn random(runtime: &dyn Runtime) -> u64 {
     let mut bytes = [0; 8];
     runtime.fill_random(&mut bytes);

@@ -1,8 +1,8 @@
-//! What all handles, leases and background work of one [`Redlock`](crate::Redlock) share.
+//! The state of one [`Redlock`](crate::Redlock), shared by all parts of it.
 //!
-//! Two counts of references end two things. [`Presence`] is held by what users hold: when the last one is gone, chases
-//! have a grace period left. [`Shared`] is held by background work too, and with it the nodes: when it is gone, so are
-//! the nodes' connections.
+//! Two reference counts end two things. Handles and leases of the user hold a [`Handle`]. When the last one is gone,
+//! cleanup has a grace period left. Background work holds [`Inner`] too, and with it the nodes. When that is gone, the
+//! connections of the nodes are closed.
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use event_listener::{Event, EventListener};
 
-use crate::chase::Chaser;
+use crate::cleanup::CleanupQueue;
 use crate::clock::Instant;
 use crate::decide::fencing::Bound;
 use crate::decide::tally::quorum;
@@ -24,61 +24,61 @@ use crate::report::NodeReports;
 use crate::resource::Resource;
 use crate::runtime::Runtime;
 use crate::throttle::Throttle;
-use crate::wait::Queues;
+use crate::wait::LocalQueues;
 
-pub(crate) struct Shared {
-    pub(crate) members: Box<[Member]>,
+pub(crate) struct Inner {
+    pub(crate) peers: Box<[Peer]>,
     pub(crate) runtime: Arc<dyn Runtime>,
     pub(crate) settings: Settings,
-    pub(crate) queues: Queues,
+    pub(crate) queues: LocalQueues,
     pub(crate) limiter: Limiter,
-    /// For the warning that new locks are denied, since there are too many.
+    /// The throttle of the warning that new locks are denied because of overload.
     pub(crate) overload: Throttle,
-    /// By how much the counters of nodes may differ that vote on a fenced claim.
+    /// The maximum difference of node counters that vote on a fenced claim.
     pub(crate) counter_bound: Bound,
-    /// Rounds and releases under way, in whichever task.
+    /// The number of rounds and releases in progress, in any task.
     busy: AtomicUsize,
     closed: AtomicBool,
-    /// Nodes whose cleanup is behind.
+    /// The number of nodes whose cleanup is behind.
     pub(crate) nodes_behind: AtomicUsize,
-    /// Keys whose cleanup was given up: they are left to their TTL.
+    /// The number of keys whose cleanup was abandoned; they expire with the TTL.
     abandoned_keys: AtomicU64,
-    /// Whether a runtime has ended while chases were not over.
-    pub(crate) chases_stopped: AtomicBool,
-    /// Fires when something outstanding may have ended.
+    /// True if a runtime has ended before its cleanup was done.
+    pub(crate) cleanup_stopped: AtomicBool,
+    /// Notified when outstanding work may have ended.
     idle: Event,
     closing: Event,
     abandoned: OnceLock<Instant>,
 }
 
-/// One configured node, and what is still to be undone there.
-pub(crate) struct Member {
+/// One configured node, and its pending cleanup.
+pub(crate) struct Peer {
     pub(crate) node: Arc<dyn LockNode>,
-    pub(crate) chaser: Chaser,
+    pub(crate) cleanup: CleanupQueue,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) node_timeout: Duration,
     pub(crate) retry_delay: Duration,
-    /// How many attempts may be in flight at once, and how many renewals.
+    /// The maximum number of attempts in flight, and of renewals.
     pub(crate) max_concurrent_attempts: usize,
-    /// Whether tasks of this process queue for a resource.
+    /// True if tasks of this process queue for a resource.
     pub(crate) local_queue: bool,
     pub(crate) drift: DriftFactor,
     pub(crate) owner: Option<Owner>,
 }
 
-impl Shared {
+impl Inner {
     pub(crate) fn new(nodes: Vec<Arc<dyn LockNode>>, runtime: Arc<dyn Runtime>, settings: Settings) -> Self {
         let retention = nodes.iter().map(|node| node.capabilities().fence_retention).min();
-        let member = |node| Member { node, chaser: Chaser::default() };
+        let peer = |node| Peer { node, cleanup: CleanupQueue::default() };
         let limiter = Limiter::new(settings.max_concurrent_attempts);
         Self {
-            members: nodes.into_iter().map(member).collect(),
+            peers: nodes.into_iter().map(peer).collect(),
             runtime,
             settings,
-            queues: Queues::default(),
+            queues: LocalQueues::default(),
             limiter,
             overload: Throttle::default(),
             counter_bound: Bound::of(retention.unwrap_or_default()),
@@ -86,7 +86,7 @@ impl Shared {
             closed: AtomicBool::new(false),
             nodes_behind: AtomicUsize::new(0),
             abandoned_keys: AtomicU64::new(0),
-            chases_stopped: AtomicBool::new(false),
+            cleanup_stopped: AtomicBool::new(false),
             idle: Event::new(),
             closing: Event::new(),
             abandoned: OnceLock::new(),
@@ -94,38 +94,43 @@ impl Shared {
     }
 
     pub(crate) fn quorum(&self) -> usize {
-        quorum(self.members.len())
+        quorum(self.peers.len())
     }
 
-    /// Whether fencing tokens can be had: every node must give them out.
+    /// Checks that every node supports fencing tokens.
     pub(crate) fn check_fencing(&self) -> Result<(), Error> {
-        match self.members.iter().enumerate().find(|(_, member)| !member.node.capabilities().fencing) {
+        match self.peers.iter().enumerate().find(|(_, peer)| !peer.node.capabilities().fencing) {
             None => Ok(()),
-            Some((index, member)) => {
-                let message = format!("node {index} ({}) gives out no fencing tokens", member.node.label());
+            Some((index, peer)) => {
+                let message = format!(
+                    "cannot issue fencing tokens: node {index} ({}) does not support them",
+                    peer.node.label()
+                );
                 Err(Error::new(ErrorKind::Unsupported, message, NodeReports::default()))
             }
         }
     }
 
-    /// Checks whether every node can lock resources of these names.
+    /// Checks that every node can lock resources with these names.
     pub(crate) fn check_names(&self, resources: &[Resource]) -> Result<(), Error> {
-        let check = |member: &Member| resources.iter().try_for_each(|resource| member.node.check(resource));
-        self.members.iter().try_for_each(check)
+        let check = |peer: &Peer| resources.iter().try_for_each(|resource| peer.node.check(resource));
+        self.peers.iter().try_for_each(check)
     }
 
     pub(crate) fn now(&self) -> Instant {
         self.runtime.now()
     }
 
-    /// Counts as outstanding until it is dropped.
-    pub(crate) fn ticket(self: &Arc<Self>) -> Ticket {
+    /// Returns a value that counts as outstanding work until it is dropped.
+    pub(crate) fn ticket(self: &Arc<Self>) -> InFlight {
         self.busy.fetch_add(1, Ordering::SeqCst);
-        Ticket(Arc::clone(self))
+        InFlight(Arc::clone(self))
     }
 
-    /// Asked by work that counts already: either it sees the closing, or the closing sees it. Hence the one order of all
-    /// four accesses.
+    /// Returns whether the client is closed.
+    ///
+    /// The caller counts as outstanding already: either it sees the closing, or the closing sees it. Hence the single
+    /// order of all four accesses.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::SeqCst)
     }
@@ -135,49 +140,51 @@ impl Shared {
         self.closing.notify(usize::MAX);
     }
 
-    /// Whether nothing is under way and nothing is to be undone.
+    /// Returns whether no work is in progress and no cleanup is pending.
     pub(crate) fn is_idle(&self) -> bool {
-        self.busy.load(Ordering::SeqCst) == 0 && self.members.iter().all(|member| member.chaser.is_empty())
+        self.busy.load(Ordering::SeqCst) == 0 && self.peers.iter().all(|peer| peer.cleanup.is_empty())
     }
 
-    /// The cleanup of so many claims on one node was given up.
+    /// Counts claims on one node whose cleanup was abandoned.
     pub(crate) fn gave_up_cleanup(&self, claims: usize) {
         if claims > 0 {
             self.abandoned_keys.fetch_add(claims as u64, Ordering::Relaxed);
         }
     }
 
-    /// Claims on single nodes whose cleanup was given up so far, or is not carried out since there is no runtime.
+    /// Returns the number of claims on single nodes whose cleanup was abandoned.
+    ///
+    /// It includes queued cleanup, which is not carried out without a runtime.
     pub(crate) fn abandoned_cleanups(&self) -> u64 {
-        let waiting: usize = self.members.iter().map(|member| member.chaser.len()).sum();
+        let waiting: usize = self.peers.iter().map(|peer| peer.cleanup.len()).sum();
         self.abandoned_keys.load(Ordering::Relaxed) + waiting as u64
     }
 
-    /// Something outstanding has ended.
+    /// Notifies listeners that outstanding work has ended.
     pub(crate) fn notify(&self) {
         self.idle.notify(usize::MAX);
     }
 
-    /// Listens for the end of something outstanding. Listen first, then look.
+    /// Listens for the end of outstanding work. Listen first, then check.
     pub(crate) fn listen(&self) -> EventListener {
         self.idle.listen()
     }
 
-    /// Listens for the closing. Listen first, then look.
+    /// Listens for the closing. Listen first, then check.
     pub(crate) fn listen_for_closing(&self) -> EventListener {
         self.closing.listen()
     }
 
-    /// When the last handle was dropped, if it was.
+    /// Returns when the last handle was dropped, if it was.
     pub(crate) fn abandoned(&self) -> Option<Instant> {
         self.abandoned.get().copied()
     }
 }
 
-/// Something outstanding.
-pub(crate) struct Ticket(Arc<Shared>);
+/// One unit of outstanding work.
+pub(crate) struct InFlight(Arc<Inner>);
 
-impl Drop for Ticket {
+impl Drop for InFlight {
     fn drop(&mut self) {
         if self.0.busy.fetch_sub(1, Ordering::SeqCst) == 1 {
             self.0.notify();
@@ -185,24 +192,24 @@ impl Drop for Ticket {
     }
 }
 
-/// What a user's handles and leases hold.
-pub(crate) struct Presence(pub(crate) Arc<Shared>);
+/// The reference that handles and leases of the user hold.
+pub(crate) struct Handle(pub(crate) Arc<Inner>);
 
-impl Deref for Presence {
-    type Target = Arc<Shared>;
+impl Deref for Handle {
+    type Target = Arc<Inner>;
 
-    fn deref(&self) -> &Arc<Shared> {
+    fn deref(&self) -> &Arc<Inner> {
         &self.0
     }
 }
 
-impl Drop for Presence {
+impl Drop for Handle {
     fn drop(&mut self) {
         let _ = self.0.abandoned.set(self.0.now());
     }
 }
 
-/// Locks a mutex whose critical sections leave consistent values behind even when they panic.
+/// Locks a mutex whose values stay consistent even if a critical section panics.
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,7 +1,7 @@
-//! Waiting for a lease to change.
+//! Waiting for a change of a lease.
 //!
-//! Each wait has a timer of its own, so a loss with time is told whoever else hangs, panics or has gone. And the clock is
-//! read at each poll, whatever caused it: after a pause in which no timer ran, the first poll tells the truth.
+//! Each wait has its own timer. So an expiry is reported even if another task hangs, panics or is gone. The clock is
+//! read at each poll: after a pause in which no timer ran, the first poll returns the correct state.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -9,11 +9,11 @@ use std::task::{Context, Poll, ready};
 
 use event_listener::EventListener;
 
-use crate::decide::hold::LeaseState;
+use crate::decide::lease_status::LeaseState;
 use crate::lease::Lease;
 use crate::runtime::Alarm;
 
-/// Waits for a state that `accept` accepts.
+/// A future that waits for a state that `accept` accepts.
 pub(crate) struct UntilState<F> {
     lease: Lease,
     accept: F,
@@ -36,7 +36,7 @@ where
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
         let this = &mut *self;
         loop {
-            // Listen first, then look: what changes in between is not missed.
+            // Listen before the state is read, so that no change in between is missed.
             let changed = this.changed.get_or_insert_with(|| this.lease.listen());
             let look = this.lease.look();
             if let Some(accepted) = (this.accept)(look.state) {
@@ -46,7 +46,8 @@ where
                 this.changed = None;
                 continue;
             }
-            // A timer that does not count suspension is late by as much, so none is trusted for longer than the margin.
+            // A timer that does not count suspension is late by that time, so none is trusted for longer than the
+            // margin.
             let runtime = &*this.lease.shared().runtime;
             let look_again = runtime.now() + look.lasts.min(look.margin);
             ready!(this.alarm.poll_at(runtime, look_again, cx));

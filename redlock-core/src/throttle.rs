@@ -1,4 +1,4 @@
-//! Log messages that would otherwise come thousands at a time.
+//! A limit for log messages that would otherwise appear thousands of times.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -6,10 +6,10 @@ use std::time::Duration;
 use crate::clock::Instant;
 use crate::shared::locked;
 
-/// One message of a kind is logged in so long.
+/// The interval in which one message of a kind is logged.
 const INTERVAL: Duration = Duration::from_secs(60);
 
-/// Lets one message a minute pass, and counts the others.
+/// A filter that passes one message a minute, and counts the others.
 #[derive(Debug, Default)]
 pub(crate) struct Throttle(Mutex<State>);
 
@@ -20,7 +20,9 @@ struct State {
 }
 
 impl Throttle {
-    /// How many messages there were since the last that was logged, this one included; `None` if it is not to be logged.
+    /// Returns the number of messages since the last logged one, this one included.
+    ///
+    /// `None` means that this message must not be logged.
     pub(crate) fn pass(&self, now: Instant) -> Option<u64> {
         let mut state = locked(&self.0);
         state.suppressed += 1;

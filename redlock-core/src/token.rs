@@ -1,8 +1,8 @@
-//! Who holds a lock: the random value under its keys.
+//! Tokens: the random values of the keys of locks.
 //!
-//! Whoever knows a token can release the lock, so a token never prints itself: `Debug` and `Display` show a
-//! [`Fingerprint`], which identifies it in logs and errors and is of no other use. The owner's label, which may precede
-//! the random part, is there to be shown.
+//! A client that knows a token can release the lock, so a token is never printed. `Debug` and `Display` show a
+//! [`Fingerprint`], which identifies the token in logs and errors and has no other use. The owner label, which may
+//! precede the random part, is meant to be shown.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,22 +10,24 @@ use std::sync::Arc;
 use crate::owner::{Owner, SEPARATOR};
 use crate::runtime::Runtime;
 
-/// The value under the keys of a lock, different for every attempt. A secret; clones share it.
+/// The value of the keys of a lock, different for every attempt. A secret.
 ///
-/// Where this crate makes it, it is 160 random bits in hexadecimal, as many as the [article] that introduced Redlock takes,
-/// behind the label of the [owner](crate::Builder::owner) and a `#` if there is one.
+/// Tokens of this crate are 160 random bits in hexadecimal, as many as in the [article] that introduced Redlock. The
+/// label of the [owner](crate::Builder::owner) and a `#` precede them if there is a label. Clones share the token.
 ///
 /// [article]: https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Token(Arc<[u8]>);
 
-/// Hexadecimal digits of the random part: 160 bits, as many as the [article] that introduced Redlock takes from the OS.
+/// The number of hexadecimal digits of the random part.
+///
+/// They have 160 bits, as many as the [article] that introduced Redlock reads from the operating system.
 ///
 /// [article]: https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/
 const RANDOM: usize = 40;
 
 impl Token {
-    /// The owner's label and `#`, if there is one, and a random part of 160 bits in hexadecimal.
+    /// Creates a random token: owner label and `#` if any, and 160 bits in hexadecimal.
     pub(crate) fn random(runtime: &dyn Runtime, owner: Option<&Owner>) -> Self {
         let label = owner.map_or("", Owner::as_str).as_bytes();
         let mut text = [SEPARATOR; Owner::MAX_LEN + 1 + RANDOM];
@@ -41,21 +43,23 @@ impl Token {
         Self(text[..end].into())
     }
 
-    /// A token as another program wrote it, or as a test needs it. Any bytes will do.
+    /// Creates a token from any bytes, for example a token of another program.
     pub fn from_bytes(bytes: impl AsRef<[u8]>) -> Self {
         Self(bytes.as_ref().into())
     }
 
-    /// The token itself, for the wire. Keep it out of logs.
+    /// Returns the token itself, for requests. Do not log it.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// The label that precedes the random part, such as `host-1:4242`, if this is a token as this crate makes them:
-    /// a label, `#`, and 40 hexadecimal digits. See [`Builder::owner`](crate::Builder::owner).
+    /// Returns the owner label, such as `host-1:4242`, if the token has one.
     ///
-    /// Anybody can write such a token, so it says who claims to hold the lock. Of a token of any other shape nothing is
-    /// shown, since all of it may be secret.
+    /// The token must have the format of this crate: a label, `#`, and 40 hexadecimal digits. See
+    /// [`Builder::owner`](crate::Builder::owner).
+    ///
+    /// Any client can write such a token, so the label is a claim and not a proof. A token of any other format may be
+    /// secret as a whole, so none of it is returned.
     pub fn owner(&self) -> Option<&str> {
         let (label, random) = self.0.split_at_checked(self.0.len().checked_sub(RANDOM + 1)?)?;
         let is_digit = |byte: &u8| HEX.contains(byte);
@@ -65,40 +69,41 @@ impl Token {
         std::str::from_utf8(label).ok().filter(|label| Owner::is_valid(label))
     }
 
-    /// What may be shown of it.
+    /// Returns the fingerprint, which may be shown.
     pub fn fingerprint(&self) -> Fingerprint {
         Fingerprint { owner: self.owner().map(Owner::of_valid), hash: self.hash() }
     }
 
     fn hash(&self) -> u32 {
-        // FNV-1a: a few lines that give the same name to the same token in every process and version.
+        // FNV-1a: a few lines that give a token the same fingerprint in every process and version.
         let hash = self.0.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
         });
-        // The two halves together: 32 bits are enough for people to compare.
+        // Combines the two halves: 32 bits are enough for people to compare.
         u32::try_from((hash ^ (hash >> 32)) & 0xffff_ffff).expect("32 bits are left")
     }
 }
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
-/// `Token(#9c01a7f2)`, or `Token(host-1:4242#9c01a7f2)`.
+/// Formats as `Token(#9c01a7f2)` or `Token(host-1:4242#9c01a7f2)`.
 impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Token({self})")
     }
 }
 
-/// `#9c01a7f2`, or `host-1:4242#9c01a7f2`: the owner's label and the fingerprint.
+/// Formats as `#9c01a7f2` or `host-1:4242#9c01a7f2`: owner label and fingerprint.
 impl fmt::Display for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}#{:08x}", self.owner().unwrap_or_default(), self.hash())
     }
 }
 
-/// 32 bits that tell tokens apart for people, such as `9c01a7f2`, and the owner's label where there is one. A random token,
-/// such as those that this crate makes, cannot be found from it; a token from elsewhere that is easy to guess can. Two tokens
-/// can have the same fingerprint, by chance or on purpose.
+/// A 32-bit hash of a token, such as `9c01a7f2`, and the owner label if any.
+///
+/// It distinguishes tokens for humans. A random token, such as those of this crate, cannot be derived from it. A token
+/// of another program that is easy to guess can. Two tokens may have the same fingerprint, by chance or on purpose.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Fingerprint {
     owner: Option<Owner>,
@@ -106,13 +111,13 @@ pub struct Fingerprint {
 }
 
 impl Fingerprint {
-    /// The owner's label, as of [`Token::owner`].
+    /// Returns the owner label. See [`Token::owner`].
     pub fn owner(&self) -> Option<&str> {
         self.owner.as_ref().map(Owner::as_str)
     }
 }
 
-/// `9c01a7f2`, or `host-1:4242#9c01a7f2`.
+/// Formats as `9c01a7f2` or `host-1:4242#9c01a7f2`.
 impl fmt::Display for Fingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.owner() {
@@ -141,7 +146,7 @@ mod tests {
         }
     }
 
-    /// A runtime of which only the randomness is used.
+    /// A runtime that supplies only random bytes.
     #[derive(Debug)]
     struct Fixed(u8);
 

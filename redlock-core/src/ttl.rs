@@ -1,4 +1,4 @@
-//! How long a lock may be held without a word: the time to live of its keys.
+//! The time to live of the keys of a lock.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,17 +10,23 @@ use crate::error::Error;
 pub struct Ttl(u64);
 
 impl Ttl {
-    /// 10 ms. Less cannot be told from the drift allowance (2 ms and more) and a round trip.
+    /// The minimum: 10 ms.
+    ///
+    /// A shorter TTL would be too close to the drift allowance (2 ms and more) and a round trip.
     pub const MIN: Self = Self(10);
 
-    /// 24 days: what fits into a signed 32-bit count of milliseconds, the narrowest any server or timer in use has.
+    /// The maximum: 24 days.
+    ///
+    /// It fits into a signed 32-bit number of milliseconds, the narrowest type of any server or timer in use.
     pub const MAX: Self = Self(24 * 24 * 60 * 60 * 1000);
 
-    /// Checks a duration. What is finer than a millisecond is cut off, since servers count in milliseconds.
+    /// Creates a TTL from a duration.
+    ///
+    /// Fractions of a millisecond are cut off, because servers count in milliseconds.
     ///
     /// # Errors
     ///
-    /// [`Invalid`](crate::ErrorKind::Invalid) when it is below [`Ttl::MIN`] or above [`Ttl::MAX`].
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) if the duration is below [`Ttl::MIN`] or above [`Ttl::MAX`].
     pub fn new(ttl: Duration) -> Result<Self, Error> {
         if ttl < Self::MIN.as_duration() {
             return Err(Error::invalid(format!("a TTL of {ttl:?} is too short; the minimum is 10 ms")));
@@ -31,12 +37,12 @@ impl Ttl {
         }
     }
 
-    /// The time to live as a duration.
+    /// Returns the TTL as a duration.
     pub fn as_duration(self) -> Duration {
         Duration::from_millis(self.0)
     }
 
-    /// The time to live in milliseconds, as the wire has it.
+    /// Returns the TTL in milliseconds, as it is sent.
     pub fn as_millis(self) -> u64 {
         self.0
     }

@@ -1,14 +1,15 @@
-//! Waiting for a lock: for one's turn among the tasks of this process here, and for someone else to let go of it in
-//! [`vigil`].
+//! Waiting for a lock: for the turn in this process, and for other clients.
 //!
-//! Tasks that want the same resource queue here, and one of them at a time goes to the nodes: a mutex between threads is
-//! cheaper than a lock service ([article], "Making the algorithm more reliable"). A place is owned by the request, then
-//! by the lease that it led to, and given up by being dropped, wherever that happens. Several resources are entered in
-//! sorted order, so that no two requests wait for each other.
+//! Tasks that want the same resource queue here, and one of them at a time sends requests to the nodes. A mutex between
+//! threads is cheaper than a lock service ([article], "Making the algorithm more reliable"). That task then waits in
+//! [`watcher`] until another client releases the lock.
+//!
+//! The request owns its place, then the lease that results from it. Dropping the place leaves the queue, wherever that
+//! happens. Several resources are entered in sorted order, so that no two requests wait for each other.
 //!
 //! [article]: https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/
 
-pub(crate) mod vigil;
+pub(crate) mod watcher;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -19,35 +20,37 @@ use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use crate::clock::Instant;
-use crate::decide::queue::{Answer, Queue, Wakers};
+use crate::decide::fifo::{Answer, Queue, Wakers};
 use crate::resource::{Resource, Resources};
 use crate::runtime::Alarm;
-use crate::shared::{Shared, locked};
+use crate::shared::{Inner, locked};
 
-/// How long other processes are let try first, where that is due: long enough to be told that the lock is free and to
-/// take it.
-pub(crate) const COURTESY: Duration = Duration::from_millis(3);
+/// The delay that lets other processes try first, where that is due.
+///
+/// It is long enough to receive a notification that the lock is free, and to acquire the lock.
+pub(crate) const FAIRNESS_YIELD: Duration = Duration::from_millis(3);
 
-/// The queues of one [`Redlock`](crate::Redlock). A resource that nobody wants has none.
+/// The queues of one [`Redlock`](crate::Redlock). An unused resource has none.
 #[derive(Default)]
-pub(crate) struct Queues {
+pub(crate) struct LocalQueues {
     queues: Mutex<HashMap<Resource, Queue<Waker>>>,
     last_number: AtomicU64,
 }
 
-/// A place in the queues of one request's resources.
-pub(crate) struct Place {
-    shared: Arc<Shared>,
+/// A place in the queues of the resources of one request.
+pub(crate) struct Waiter {
+    shared: Arc<Inner>,
     resources: Resources,
     number: u64,
-    /// How many resources have been asked for: the turn is had for all of them but the last, and for that one too once
-    /// the place is complete.
+    /// The number of queues that were entered.
+    ///
+    /// The place has the turn in all of them except the last, and in that one too once the place is complete.
     asked: usize,
 }
 
-impl Place {
-    /// A place in no queue yet.
-    pub(crate) fn new(shared: Arc<Shared>, resources: Resources) -> Self {
+impl Waiter {
+    /// Creates a place that has entered no queue yet.
+    pub(crate) fn new(shared: Arc<Inner>, resources: Resources) -> Self {
         let number = shared.queues.last_number.fetch_add(1, Ordering::Relaxed);
         Self { shared, resources, number, asked: 0 }
     }
@@ -61,7 +64,9 @@ impl Place {
         }
     }
 
-    /// Takes the turn on all resources, if nobody else in this process has it or waits for it on any of them.
+    /// Takes the turn on all resources, if no other task has it or waits for it.
+    ///
+    /// It fails if another task of this process uses any of the resources.
     pub(crate) fn try_turn(&mut self, now: Instant) -> bool {
         let mut queues = locked(&self.shared.queues.queues);
         let busy = |resource| queues.get(resource).is_some_and(|queue: &Queue<_>| !queue.is_idle(now));
@@ -75,13 +80,13 @@ impl Place {
         true
     }
 
-    /// Whether other processes should be let try first.
-    pub(crate) fn owes_courtesy(&self) -> bool {
+    /// Returns whether other processes should be allowed to try first.
+    pub(crate) fn should_yield(&self) -> bool {
         let queues = locked(&self.shared.queues.queues);
-        self.resources.iter().any(|resource| queues.get(resource).is_some_and(Queue::owes_courtesy))
+        self.resources.iter().any(|resource| queues.get(resource).is_some_and(Queue::should_yield))
     }
 
-    /// The lock was taken, or extended: the turn ends then at the latest.
+    /// Limits the turn to the validity of a lock that was acquired or extended.
     pub(crate) fn hold_until(&self, until: Instant) -> Woken {
         self.with_queues(|queue| queue.hold_until(self.number, until))
     }
@@ -102,7 +107,7 @@ impl Place {
         }
     }
 
-    /// Does something to every queue that was entered.
+    /// Applies `act` to every queue that was entered.
     fn with_queues(&self, act: impl Fn(&mut Queue<Waker>) -> Wakers<Waker>) -> Woken {
         let mut woken = Woken::default();
         for resource in &self.resources[..self.asked] {
@@ -120,8 +125,10 @@ impl Place {
     }
 }
 
-/// The tasks that a change of queues concerns: they are woken when this is dropped, so drop it without holding a lock.
-/// An executor may poll or drop any task inside of a waker.
+/// The tasks to wake after a change of queues.
+///
+/// They are woken when this value is dropped, so drop it without holding a mutex. An executor may poll or drop any task
+/// inside a waker.
 #[derive(Default)]
 #[must_use]
 pub(crate) struct Woken(Vec<Waker>);
@@ -132,14 +139,14 @@ impl Drop for Woken {
     }
 }
 
-/// Leaves every queue, whatever the place was in it.
-impl Drop for Place {
+/// Leaves every queue, with or without the turn.
+impl Drop for Waiter {
     fn drop(&mut self) {
         drop(self.with_queues(|queue| queue.leave(self.number)));
     }
 }
 
-impl fmt::Debug for Place {
+impl fmt::Debug for Waiter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Place(#{} for {})", self.number, self.resources)
     }
@@ -158,7 +165,7 @@ mod tests {
     use crate::runtime::{BoxFuture, Runtime};
     use crate::shared::Settings;
 
-    /// A runtime whose time stands still.
+    /// A runtime whose time never passes.
     #[derive(Debug)]
     struct Still;
 
@@ -174,7 +181,7 @@ mod tests {
         fn spawn(&self, _: BoxFuture<()>) {}
     }
 
-    fn places(count: usize) -> Vec<Place> {
+    fn places(count: usize) -> Vec<Waiter> {
         let settings = Settings {
             node_timeout: Duration::ZERO,
             retry_delay: Duration::ZERO,
@@ -183,22 +190,22 @@ mod tests {
             drift: DriftFactor::new(0.01).unwrap(),
             owner: None,
         };
-        let shared = Arc::new(Shared::new(Vec::new(), Arc::new(Still), settings));
-        let place = || Place::new(Arc::clone(&shared), "a".into_resources().unwrap());
+        let shared = Arc::new(Inner::new(Vec::new(), Arc::new(Still), settings));
+        let place = || Waiter::new(Arc::clone(&shared), "a".into_resources().unwrap());
         std::iter::repeat_with(place).take(count).collect()
     }
 
-    /// Asks for the turn with this waker.
-    fn ask(place: &mut Place, waker: &Waker) -> Poll<()> {
+    /// Requests the turn with this waker.
+    fn ask(place: &mut Waiter, waker: &Waker) -> Poll<()> {
         place.asked = 1;
         place.poll_turn(&mut Context::from_waker(waker), &mut Alarm::default())
     }
 
-    /// Drops a place when it is woken, or else when it is dropped itself, as an executor may.
-    struct Drops(Mutex<Option<Place>>);
+    /// A waker that drops a place when it is woken or dropped, as an executor may.
+    struct Drops(Mutex<Option<Waiter>>);
 
     impl Drops {
-        fn waker(mut place: Place) -> Waker {
+        fn waker(mut place: Waiter) -> Waker {
             let _ = ask(&mut place, Waker::noop());
             Waker::from(Arc::new(Self(Mutex::new(Some(place)))))
         }
@@ -211,7 +218,7 @@ mod tests {
         }
     }
 
-    /// Runs a test that hangs if a lock is held while a waker runs.
+    /// Runs a test that hangs if a mutex is held while a waker runs.
     fn without_deadlock(test: impl FnOnce() + Send + 'static) {
         let (done, end) = mpsc::channel();
         thread::spawn(move || {
@@ -253,7 +260,7 @@ mod tests {
             let waker = Drops::waker(places.pop().unwrap());
             assert!(ask(&mut places[1], &waker).is_pending());
             let turn = places.remove(0);
-            // Wakes the one that is next, which drops the third.
+            // This wakes the next place, which drops the third one.
             let woken = turn.hold_until(Instant::since_origin(Duration::from_secs(1)));
             drop(woken);
             drop(turn);

@@ -1,4 +1,4 @@
-//! Acquiring: when a round is decided, and what it says.
+//! Acquisition: the moment when a round is decided, and its error.
 #![allow(clippy::unchecked_time_subtraction)] // constants of the test
 
 mod common;
@@ -15,7 +15,7 @@ fn minority_of_hung_nodes_does_not_delay_acquire() {
         world.nodes[..2].iter().for_each(|node| node.inject(Fault::hang()));
         let (guard, took) = world.time(world.redlock.lock("a", TTL)).await;
         assert_eq!(Duration::ZERO, took);
-        let votes = guard.unwrap().votes();
+        let votes = guard.unwrap().node_reports();
         assert!(matches!(votes[0].outcome(), Outcome::Pending), "{}", votes[0]);
         assert!(matches!(votes[4].outcome(), Outcome::Granted), "{}", votes[4]);
     });
@@ -28,7 +28,7 @@ fn votes_that_come_late_are_seen_on_the_lease() {
         world.nodes[1].inject(Fault::hang());
         let guard = world.redlock.lock("a", TTL).await.unwrap();
         world.sleep(NODE_TIMEOUT + MS).await;
-        let votes = guard.votes();
+        let votes = guard.node_reports();
         assert!(matches!(votes[0].outcome(), Outcome::Granted), "{}", votes[0]);
         assert!(matches!(votes[1].outcome(), Outcome::TimedOut), "{}", votes[1]);
         assert_eq!((50 * MS, NODE_TIMEOUT), (votes[0].latency(), votes[1].latency()));
@@ -69,13 +69,13 @@ fn the_validity_counts_from_before_the_first_request() {
 #[test]
 fn a_ttl_that_is_spent_before_a_quorum_grants_is_no_lock() {
     with_five(async |world| {
-        // Half of the TTL is the node timeout here, and the drift allowance takes the other half.
+        // Half of the TTL is the node timeout here, and the drift allowance uses up the other half.
         let ttl = 10 * MS;
         let builder = builder(&world.process, &world.nodes).clock_drift_factor(0.4);
         let redlock = builder.build().unwrap();
         world.nodes.iter().for_each(|node| node.inject(Fault::delay(5 * MS)));
         let error = redlock.try_lock("a", ttl).await.unwrap_err();
-        assert_eq!(ErrorKind::Expired, error.kind(), "{error}");
+        assert_eq!(ErrorKind::TooSlow, error.kind(), "{error}");
         redlock.close().await;
         assert_eq!(0, world.keys());
     });
@@ -84,7 +84,7 @@ fn a_ttl_that_is_spent_before_a_quorum_grants_is_no_lock() {
 #[test]
 fn one_refusal_and_three_hung_nodes_are_no_quorum() {
     with_five(async |world| {
-        world.nodes[0].inner().put("a", stranger().token().clone(), Ttl::MAX);
+        world.nodes[0].inner().set_holder("a", stranger().token().clone(), Ttl::MAX);
         world.nodes[1..4].iter().for_each(|node| node.inject(Fault::hang()));
         let (result, took) = world.time(world.redlock.try_lock("a", TTL)).await;
         assert_eq!((ErrorKind::NoQuorum, NODE_TIMEOUT), (kind(result), took));
@@ -94,17 +94,19 @@ fn one_refusal_and_three_hung_nodes_are_no_quorum() {
 #[test]
 fn three_refusals_are_contention_at_once_whatever_the_others_do() {
     with_five(async |world| {
-        world.nodes[..3].iter().for_each(|node| node.inner().put("a", stranger().token().clone(), Ttl::MAX));
+        world.nodes[..3]
+            .iter()
+            .for_each(|node| node.inner().set_holder("a", stranger().token().clone(), Ttl::MAX));
         world.nodes[3..].iter().for_each(|node| node.inject(Fault::hang()));
-        let (result, took) = world.time(world.redlock.lock("a", TTL).attempts(1)).await;
+        let (result, took) = world.time(world.redlock.lock("a", TTL).max_attempts(1)).await;
         let error = result.unwrap_err();
         assert_eq!((ErrorKind::Contended, Duration::ZERO), (error.kind(), took));
         assert_eq!(Some(stranger().token().fingerprint()), error.holder());
-        assert_eq!(vec!["refused", "refused", "refused", "pending", "pending"], outcomes(&error));
+        assert_eq!(vec!["denied", "denied", "denied", "pending", "pending"], outcomes(&error));
     });
 }
 
-/// Two failures, two refusals and a grant, in every order of arrival.
+/// Two failures, two denials and a grant, in every order of arrival.
 #[test]
 fn the_kind_of_error_does_not_depend_on_the_order_of_the_votes() {
     for rotation in 0..5 {
@@ -115,11 +117,11 @@ fn the_kind_of_error_does_not_depend_on_the_order_of_the_votes() {
                 world.nodes[node].crash();
             }
             for node in [2, 3] {
-                world.nodes[node].inner().put("a", stranger().token().clone(), Ttl::MAX);
+                world.nodes[node].inner().set_holder("a", stranger().token().clone(), Ttl::MAX);
                 world.nodes[node].inject(delay(node));
             }
             world.nodes[4].inject(delay(4));
-            assert_eq!(ErrorKind::Contended, kind(world.redlock.lock("a", TTL).attempts(1).await));
+            assert_eq!(ErrorKind::Contended, kind(world.redlock.lock("a", TTL).max_attempts(1).await));
         });
     }
 }
@@ -127,8 +129,10 @@ fn the_kind_of_error_does_not_depend_on_the_order_of_the_votes() {
 #[test]
 fn every_attempt_has_a_token_of_its_own() {
     with_five(async |world| {
-        world.nodes[..3].iter().for_each(|node| node.inner().put("a", stranger().token().clone(), Ttl::MAX));
-        // The undoing stays away, so that each attempt's token can be looked at.
+        world.nodes[..3]
+            .iter()
+            .for_each(|node| node.inner().set_holder("a", stranger().token().clone(), Ttl::MAX));
+        // This node gets no release, so that the token of each attempt stays on it.
         world.nodes[4].inject(Fault::drop_request().on(Operation::Release));
         let mut tokens = std::collections::HashSet::new();
         for _ in 0..10 {
@@ -143,7 +147,9 @@ fn every_attempt_has_a_token_of_its_own() {
 #[test]
 fn every_attempt_of_one_request_has_a_token_of_its_own() {
     with_five(async |world| {
-        world.nodes[..3].iter().for_each(|node| node.inner().put("a", stranger().token().clone(), Ttl::MAX));
+        world.nodes[..3]
+            .iter()
+            .for_each(|node| node.inner().set_holder("a", stranger().token().clone(), Ttl::MAX));
         world.nodes[4].inject(Fault::delay(50 * MS).on(Operation::Release));
         let tokens = std::sync::Arc::new(std::sync::Mutex::new(std::collections::HashSet::new()));
         let (there, seen) = (world.clone(), tokens.clone());
@@ -153,7 +159,7 @@ fn every_attempt_of_one_request_has_a_token_of_its_own() {
                 there.sleep(10 * MS).await;
             }
         });
-        assert_eq!(ErrorKind::Contended, kind(world.redlock.lock("a", TTL).attempts(4).await));
+        assert_eq!(ErrorKind::Contended, kind(world.redlock.lock("a", TTL).max_attempts(4).await));
         world.sleep(20 * MS).await;
         assert_eq!(4, tokens.lock().unwrap().len());
     });
@@ -180,7 +186,7 @@ fn nodes_that_are_one_server_have_one_vote() {
     use std::sync::Arc;
 
     use redlock_core::{
-        Capabilities, Claim, Finding, Holding, LockNode, NodeError, Redlock, Resource, Vote, async_trait,
+        Capabilities, Claim, LockEntry, LockNode, LockStatus, NodeError, Redlock, Resource, Vote, async_trait,
     };
 
     /// A second name for a server.
@@ -203,7 +209,7 @@ fn nodes_that_are_one_server_have_one_vote() {
         async fn release(&self, claim: &Claim) -> Result<Vote, NodeError> {
             self.0.release(claim).await
         }
-        async fn inspect(&self, resource: &Resource) -> Result<Option<Holding>, NodeError> {
+        async fn inspect(&self, resource: &Resource) -> Result<Option<LockEntry>, NodeError> {
             self.0.inspect(resource).await
         }
         fn capabilities(&self) -> Capabilities {
@@ -212,7 +218,7 @@ fn nodes_that_are_one_server_have_one_vote() {
     }
 
     with_nodes(1, async |world| {
-        let server = redlock_testkit::MemoryNode::on("server", world.process.runtime());
+        let server = redlock_testkit::MemoryNode::with_runtime("server", world.process.runtime());
         let aliases = ["x", "y"].map(|name| Arc::new(Alias(server.clone(), name)) as Arc<dyn LockNode>);
         let other = Arc::new(world.nodes[0].clone()) as Arc<dyn LockNode>;
         let builder = Redlock::builder(world.process.clone()).nodes(aliases).node(other);
@@ -223,19 +229,19 @@ fn nodes_that_are_one_server_have_one_vote() {
         assert!(redlock.inspect("a").await.unwrap().is_held_by(&guard));
         drop(guard);
 
-        server.put("c", stranger().token().clone(), Ttl::MAX);
+        server.set_holder("c", stranger().token().clone(), Ttl::MAX);
         let inspection = redlock.inspect("c").await.unwrap();
-        assert_eq!(&Finding::Undecided, inspection.finding(), "two names have it, one server does");
+        assert_eq!(&LockStatus::Undecided, inspection.status(), "two names have it, one server does");
 
         world.nodes[0].crash();
         let error = redlock.try_lock("b", TTL).await.unwrap_err();
         assert_eq!(ErrorKind::NoQuorum, error.kind(), "two names granted, one server did");
-        assert_eq!(Some((0, "x")), error.nodes()[1].same_server_as());
+        assert_eq!(Some((0, "x")), error.node_reports()[1].same_server_as());
         let said = std::error::Error::source(&error).unwrap().to_string();
         assert!(
             said.contains("node 1 (y): granted") && said.contains("[the same server as node 0 (x)]"),
             "{said}"
         );
-        assert_eq!(1, redlock.health().await.up());
+        assert_eq!(1, redlock.health().await.healthy_nodes());
     });
 }

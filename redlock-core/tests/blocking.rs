@@ -1,4 +1,6 @@
-//! Work that blocks its worker thread: renewals go on wherever a thread is left to run them, and a loss is never hidden.
+//! Work that blocks its worker thread.
+//!
+//! Renewals continue if a thread is left to run them, and a loss is never hidden.
 #![allow(clippy::unwrap_used)] // a panic is how a test reports
 #![allow(clippy::disallowed_methods)] // these tests run in real time
 
@@ -14,10 +16,10 @@ use redlock_core::{
 use redlock_testkit::{FakeNode, MemoryNode, Operation, block_on};
 use tokio::runtime::Builder;
 
-/// Long enough for a renewal on a busy machine.
+/// A TTL that is long enough for a renewal on a busy machine.
 const TTL: Duration = Duration::from_secs(6);
 
-/// Short, where the lock is to be lost.
+/// A short TTL for tests in which the lock is lost.
 const SHORT: Duration = Duration::from_secs(1);
 
 fn workers(count: usize) -> tokio::runtime::Runtime {
@@ -33,10 +35,10 @@ fn redlock() -> (Redlock, FakeNode) {
     (Redlock::builder(TokioRuntime::new()).node(Arc::new(node.clone())).build().unwrap(), node)
 }
 
-/// Blocks its thread until the lock was renewed or lost. Returns whether it was renewed.
+/// Blocks its thread until the lock is renewed or lost. Returns whether it was renewed.
 fn block_until_renewed(lease: &Lease, node: &FakeNode) -> bool {
     while lease.is_held() {
-        if node.seen(Operation::Extend) > 0 {
+        if node.request_count(Operation::Extend) > 0 {
             return true;
         }
         thread::sleep(Duration::from_millis(1));
@@ -95,7 +97,7 @@ fn run_returns_a_loss_and_the_output_where_nothing_could_renew() {
     });
 }
 
-/// A clock that moves while work is polled, as far as the work says.
+/// A clock that moves only while work is polled, when the work sets it.
 #[derive(Clone, Debug, Default)]
 struct Clock(Arc<AtomicU64>);
 
@@ -117,7 +119,7 @@ impl Runtime for Clock {
     fn spawn(&self, _: BoxFuture<()>) {}
 }
 
-/// With a TTL of 10 s the validity ends after 9,898 ms, and the loss is reported from 9,698 ms on.
+/// With a TTL of 10 s, the validity ends after 9,898 ms. The loss is reported from 9,698 ms on.
 #[test]
 fn work_that_finishes_while_the_lock_is_valid_has_finished_in_time() {
     for (finished, in_time) in [(9_697, true), (9_698, true), (9_897, true), (9_898, false), (20_000, false)]

@@ -1,9 +1,10 @@
-//! What a lock costs, in numbers that do not depend on the machine: allocations, and requests to the nodes.
+//! The cost of a lock, in numbers that do not depend on the machine.
 //!
-//! The nodes answer at once, so that everything happens in the calling thread, whose allocations are counted. Each request
-//! takes one: the boxed future that an object-safe trait with async functions has to return. The rest is the core's.
-#![cfg(not(feature = "metrics"))] // which costs a label a vote; `scripts/test` runs this without it
-#![allow(clippy::unwrap_used, clippy::unnecessary_wraps)] // helpers of tests, not code that must go on
+//! These numbers are allocations and requests to the nodes. The nodes reply at once, so everything happens in the
+//! calling thread, whose allocations are counted. Each request takes one: the boxed future that an object-safe trait
+//! with async functions returns. The rest belongs to the core.
+#![cfg(not(feature = "metrics"))] // each vote would cost a label; `scripts/test` runs this without the feature
+#![allow(clippy::unwrap_used, clippy::unnecessary_wraps)] // test helpers may panic
 
 use std::future::Future;
 use std::sync::Arc;
@@ -11,14 +12,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use redlock_core::{
-    BoxFuture, Claim, LockNode, NodeError, Redlock, Refusal, Runtime, Token, Ttl, Vote, async_trait,
-    boot_time,
+    BoxFuture, Claim, Denial, LockNode, NodeError, Redlock, Runtime, Token, Ttl, Vote, async_trait,
+    suspend_aware_now,
 };
 use redlock_testkit::{ThreadRuntime, block_on};
 
 const TTL: Duration = Duration::from_secs(10);
 
-/// Answers at once, always the same, without allocating; and counts.
+/// A node that returns the same reply at once without allocating, and counts.
 struct Instant {
     label: String,
     vote: Vote,
@@ -55,14 +56,14 @@ impl LockNode for Instant {
     }
 }
 
-/// Counts how often the clock is read.
+/// A runtime that counts how often the clock is read.
 #[derive(Debug, Default)]
 struct Clock(Arc<AtomicU64>);
 
 impl Runtime for Clock {
     fn now(&self) -> redlock_core::Instant {
         self.0.fetch_add(1, Ordering::Relaxed);
-        boot_time()
+        suspend_aware_now()
     }
 
     fn sleep(&self, duration: Duration) -> BoxFuture<()> {
@@ -103,7 +104,7 @@ impl World {
         assert!(self.redlock.try_lock("invoice:42", TTL).await.unwrap().is_none());
     }
 
-    /// Requests of each kind, which must be as many on every node.
+    /// Returns the requests of each kind, which must be equal on all nodes.
     fn requests(&self) -> [u64; 3] {
         let of = |node: &Arc<Instant>| node.requests.each_ref().map(|count| count.load(Ordering::Relaxed));
         let first = of(&self.nodes[0]);
@@ -117,10 +118,10 @@ fn granting(nodes: usize) -> World {
 }
 
 fn refusing(nodes: usize) -> World {
-    World::new(nodes, &Vote::Refused(Refusal::by(Token::from_bytes("somebody"))))
+    World::new(nodes, &Vote::Denied(Denial::by(Token::from_bytes("somebody"))))
 }
 
-/// Allocations of one run, once what is made at first use has been made.
+/// Returns the allocations of one run, without those at first use.
 fn allocations<F: Future>(run: impl Fn() -> F) -> u64 {
     const RUNS: u64 = 10;
     block_on(run());
@@ -132,7 +133,7 @@ fn allocations<F: Future>(run: impl Fn() -> F) -> u64 {
         });
     });
     assert_eq!(0, counted.count_current, "something stays behind");
-    // The waker of `block_on` is a rest that falls away here.
+    // The integer division discards the waker of `block_on`.
     counted.count_total / RUNS
 }
 
@@ -143,8 +144,10 @@ fn a_cycle_is_one_acquire_and_one_release_per_node() {
     assert_eq!([1, 0, 1], world.requests());
 }
 
-/// A reading takes longer than an allocation. When the lock is asked for, and when the nodes have answered; when the release
-/// is asked for, is sent, and is answered.
+/// A reading of the clock takes longer than an allocation.
+///
+/// There is one at the lock request, one at the replies of the nodes, and one each when the release is requested, sent
+/// and confirmed.
 #[test]
 fn a_cycle_reads_the_clock_five_times() {
     for nodes in [1, 5, 9] {

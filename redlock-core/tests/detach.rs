@@ -1,4 +1,4 @@
-//! Leases that are given away, taken over, and given up.
+//! Leases that are detached, resumed and released.
 #![allow(clippy::unchecked_time_subtraction)] // constants of the test
 
 mod common;
@@ -6,7 +6,7 @@ mod common;
 use std::time::Duration;
 
 use common::*;
-use redlock_core::{DetachedLease, ErrorKind, KeepAlive, LeaseState, Loss, Released, Runtime, Ttl};
+use redlock_core::{DetachedLease, ErrorKind, KeepAlive, LeaseState, Loss, ReleaseOutcome, Runtime, Ttl};
 use redlock_testkit::{Fault, Faulty, Operation};
 
 #[test]
@@ -24,7 +24,7 @@ fn a_detached_lease_goes_on_elsewhere() {
         let elsewhere = world.stranger();
         let resumed = elsewhere.resume(&detached).await.unwrap();
         assert_eq!((fingerprint, TTL - 102 * MS), (resumed.fingerprint(), resumed.remaining()));
-        assert_eq!(Released::Held, resumed.release().await.unwrap());
+        assert_eq!(ReleaseOutcome::Released, resumed.release().await.unwrap());
         assert_eq!(0, world.keys());
         world.nothing_left().await;
         elsewhere.close().await;
@@ -39,7 +39,7 @@ fn a_stale_lease_can_neither_be_resumed_nor_released() {
         let held = world.stranger().try_lock("a", 10 * TTL).await.unwrap().unwrap();
         let error = world.redlock.resume(&detached).await.unwrap_err();
         assert_eq!((ErrorKind::Lost, Some(held.fingerprint())), (error.kind(), error.holder()));
-        assert_eq!(Released::Lost, world.redlock.release(&detached).await.unwrap());
+        assert_eq!(ReleaseOutcome::AlreadyLost, world.redlock.release(&detached).await.unwrap());
         world.sleep(TTL).await;
         assert_eq!((5, true), (world.keys(), held.is_held()));
     });
@@ -50,14 +50,14 @@ fn another_program_s_lock_is_extended_and_released() {
     with_five(async |world| {
         let other = stranger();
         world.nodes.iter().for_each(|node| {
-            node.inner().put("a", other.token().clone(), Ttl::new(TTL).unwrap());
+            node.inner().set_holder("a", other.token().clone(), Ttl::new(TTL).unwrap());
         });
         let theirs = DetachedLease::new("a", "stranger", 3 * TTL).unwrap();
-        drop(world.redlock.resume(&theirs).await.unwrap().leak());
+        drop(world.redlock.resume(&theirs).await.unwrap().forget());
         assert!(world.nodes.iter().all(|node| node.inner().remaining("a").unwrap() > 2 * TTL));
-        assert_eq!(Released::Held, world.redlock.release(&theirs).await.unwrap());
+        assert_eq!(ReleaseOutcome::Released, world.redlock.release(&theirs).await.unwrap());
         assert_eq!(0, world.keys());
-        assert_eq!(Released::Lost, world.redlock.release(&theirs).await.unwrap(), "once");
+        assert_eq!(ReleaseOutcome::AlreadyLost, world.redlock.release(&theirs).await.unwrap(), "once");
     });
 }
 
@@ -86,8 +86,8 @@ fn a_validity_that_is_spent_by_the_confirmation_is_none() {
     with_five(async |world| {
         let ttl = 100 * MS;
         let detached = world.redlock.lock("a", ttl).await.unwrap().detach().await;
-        // Answers that are there in time, and a program that stands still before it has read them.
-        let (process, outside) = (world.process.clone(), world.process.start_again());
+        // The replies arrive in time, but the program pauses before it has read them.
+        let (process, outside) = (world.process.clone(), world.process.restart());
         world.nodes.iter().for_each(|node| node.inject(Fault::hold_reply().on(Operation::Extend)));
         let (nodes, outside_too) = (world.nodes.clone(), outside.clone());
         outside.spawn(Box::pin(async move {
@@ -99,7 +99,7 @@ fn a_validity_that_is_spent_by_the_confirmation_is_none() {
             outside_too.sleep(ttl).await;
             process.resume();
         }));
-        assert_eq!(ErrorKind::Expired, kind(world.redlock.resume(&detached).await));
+        assert_eq!(ErrorKind::TooSlow, kind(world.redlock.resume(&detached).await));
     });
 }
 
@@ -111,7 +111,7 @@ fn writes_under_way_are_awaited() {
         let guard = world.redlock.lock("a", TTL).await.unwrap();
         let (detached, took) = world.time(guard.detach()).await;
         assert_eq!((NODE_TIMEOUT / 2, 5), (took, world.keys()));
-        assert_eq!(Released::Held, world.redlock.release(&detached).await.unwrap());
+        assert_eq!(ReleaseOutcome::Released, world.redlock.release(&detached).await.unwrap());
         world.nothing_left().await;
     });
 }

@@ -1,4 +1,4 @@
-//! The examples, run.
+//! Runs the examples.
 #![cfg(all(feature = "metrics", feature = "tokio"))]
 #![allow(clippy::unwrap_used)] // a panic is how a test reports
 
@@ -14,7 +14,9 @@ fn observe() {
     let output = Command::new(program).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}");
-    for part in ["renewed", "lease lost", "host-1:4242#", "redlock_attempts_total", "redlock_losses_total"] {
+    for part in
+        ["lease renewed", "lease lost", "host-1:4242#", "redlock_attempts_total", "redlock_losses_total"]
+    {
         assert!(said.contains(part), "{part} is missing:\n{said}");
     }
     assert!(!said.contains("Token("), "{said}");

@@ -1,4 +1,7 @@
-//! Fencing tokens on fake nodes: one round where counters agree, a second where they differ, and who counts.
+//! Fencing tokens on fake nodes.
+//!
+//! If the counters are equal, one round is enough; otherwise there is a second one. Other tests check which nodes
+//! count.
 #![allow(clippy::unwrap_used)] // a panic is how a test reports
 
 mod common;
@@ -7,7 +10,8 @@ use std::time::Duration;
 
 use common::{MS, NODE_TIMEOUT, TTL, World, kind, with_five, with_nodes};
 use redlock_core::{
-    DetachedLease, ErrorKind, FencingToken, Guard, LeaseState, LockNode, Loss, Outcome, Released, Ttl, Vote,
+    DetachedLease, ErrorKind, FencingToken, Guard, LeaseState, LockNode, Loss, Outcome, ReleaseOutcome, Ttl,
+    Vote,
 };
 use redlock_testkit::{Fault, Operation, block_on};
 
@@ -27,7 +31,8 @@ impl World {
     }
 
     fn counters(&self) -> Vec<Option<u64>> {
-        let counter = |node: &redlock_testkit::FakeNode| node.inner().counter("a").map(FencingToken::as_u64);
+        let counter =
+            |node: &redlock_testkit::FakeNode| node.inner().fencing_counter("a").map(FencingToken::as_u64);
         self.nodes.iter().map(counter).collect()
     }
 
@@ -44,7 +49,7 @@ fn tokens_grow_by_one_in_one_round_each() {
         let mut tokens = Vec::new();
         for _ in 0..10 {
             let guard = world.fenced().await;
-            assert_eq!(5, guard.may_count());
+            assert_eq!(5, guard.extendable_nodes());
             tokens.push(fence(&guard));
             guard.release().await.unwrap();
         }
@@ -81,17 +86,17 @@ fn a_node_that_answers_late_is_told_the_token() {
             world.nodes[late].inject(Fault::delay(50 * MS).once());
         }
         let guard = world.fenced().await;
-        assert_eq!((8, 5), (fence(&guard), guard.may_count()));
+        assert_eq!((8, 5), (fence(&guard), guard.extendable_nodes()));
         world.sleep(51 * MS).await;
         assert_eq!(vec![0, 0, 0, 1, 0], world.seen(Operation::Confirm), "where it is of use");
         assert_eq!(vec![Some(8), Some(8), Some(8), Some(8), Some(21)], world.counters());
-        assert_eq!(4, guard.may_count(), "one has counted beyond");
+        assert_eq!(4, guard.extendable_nodes(), "one has counted beyond");
         guard.release().await.unwrap();
         world.nothing_left().await;
     });
 }
 
-/// Its confirmation comes before its acquire is carried out, and finds nothing.
+/// The confirmation precedes the acquire on this node, and finds no claim.
 #[test]
 fn a_node_that_answers_while_the_token_is_confirmed_is_told_it_too() {
     with_five(|world| async move {
@@ -103,7 +108,7 @@ fn a_node_that_answers_while_the_token_is_confirmed_is_told_it_too() {
             node.inject(Fault::delay(80 * MS).on(Operation::Confirm).once());
         }
         let guard = world.fenced().await;
-        assert_eq!((10, 4), (fence(&guard), guard.may_count()), "one has counted beyond");
+        assert_eq!((10, 4), (fence(&guard), guard.extendable_nodes()), "one has counted beyond");
         assert_eq!(vec![Some(10), Some(10), Some(10), Some(10), Some(21)], world.counters());
         assert_eq!(vec![1, 1, 1, 2, 1], world.seen(Operation::Confirm));
         guard.release().await.unwrap();
@@ -138,7 +143,7 @@ fn validity_that_is_spent_by_the_confirmation_is_not_held() {
             node.inject(Fault::delay(24 * MS));
         }
         let error = world.redlock.try_lock("a", 50 * MS).fenced().await.unwrap_err();
-        assert_eq!(ErrorKind::Expired, error.kind());
+        assert_eq!(ErrorKind::TooSlow, error.kind());
         world.nothing_left().await;
     });
 }
@@ -204,13 +209,13 @@ fn a_node_that_lost_the_lock_is_refilled_and_counts_again() {
         world.settle().await;
         assert_eq!(vec![Some(1); 5], world.counters());
         assert_eq!(5, world.keys());
-        assert_eq!(5, guard.may_count());
+        assert_eq!(5, guard.extendable_nodes());
         guard.release().await.unwrap();
         world.nothing_left().await;
     });
 }
 
-/// Others try for the lock where it is free: their attempts fail, and their counters stay.
+/// Attempts of other clients where the lock is free fail, and leave their counters.
 #[test]
 fn failed_attempts_by_others_on_a_free_minority_leave_the_lease_fewer_nodes() {
     with_five(|world| async move {
@@ -228,10 +233,10 @@ fn failed_attempts_by_others_on_a_free_minority_leave_the_lease_fewer_nodes() {
 
         guard.extend(TTL).await.unwrap();
         world.settle().await;
-        assert_eq!(3, guard.may_count(), "the two are not filled again, and never count");
+        assert_eq!(3, guard.extendable_nodes(), "the two are not filled again, and never count");
         assert_eq!(3, world.keys());
 
-        // And now one of the three loses it too.
+        // One of the three remaining nodes loses the lock too.
         world.nodes[2].inner().clear();
         assert_eq!(ErrorKind::Lost, kind(guard.extend(TTL).await), "a quorum does not have it");
         drop(guard);
@@ -251,16 +256,18 @@ fn a_lease_is_superseded_where_nodes_have_it_and_count_for_a_newer_one() {
         assert_eq!(ErrorKind::Superseded, error.kind());
         assert!(!error.is_retryable());
         assert!(error.to_string().contains("newer"), "{error}");
-        assert!(matches!(error.nodes()[0].outcome(), Outcome::Superseded(counter) if *counter == token(9)));
-        assert_eq!(2, guard.may_count());
+        assert!(
+            matches!(error.node_reports()[0].outcome(), Outcome::Superseded(counter) if *counter == token(9))
+        );
+        assert_eq!(2, guard.extendable_nodes());
         assert!(guard.is_held(), "others are still kept out");
-        assert_eq!(LeaseState::Uncertain, guard.state());
+        assert_eq!(LeaseState::AtRisk, guard.state());
 
         assert_eq!(Loss::Superseded, guard.lost().await);
         assert!(guard.remaining() > Duration::ZERO, "told before the deadline");
-        assert_eq!(ErrorKind::Expired, kind(guard.extend(TTL).await), "a loss is final");
+        assert_eq!(ErrorKind::TooSlow, kind(guard.extend(TTL).await), "a loss is final");
         assert_eq!(vec![Some(9), Some(9), Some(9), Some(1), Some(1)], world.counters());
-        assert_eq!(Released::Held, guard.release().await.unwrap());
+        assert_eq!(ReleaseOutcome::Released, guard.release().await.unwrap());
         world.nothing_left().await;
     });
 }
@@ -271,7 +278,7 @@ fn fenced_and_plain_locks_exclude_each_other_and_only_fenced_ones_are_ordered() 
         let other = world.stranger();
         let plain = world.lock().await;
         assert_eq!(None, plain.fencing_token());
-        assert_eq!(5, plain.may_count());
+        assert_eq!(5, plain.extendable_nodes());
         assert!(other.try_lock("a", TTL).fenced().await.unwrap().is_none());
         plain.release().await.unwrap();
 
@@ -304,7 +311,7 @@ fn several_resources_have_one_token_that_is_greater_than_all_of_theirs() {
     });
 }
 
-/// A bad restore, or a `SET` by hand.
+/// The cause may be a bad restore, or a manual `SET`.
 #[test]
 fn a_damaged_counter_costs_the_vote_of_its_node_and_nothing_else() {
     with_five(|world| async move {
@@ -313,7 +320,11 @@ fn a_damaged_counter_costs_the_vote_of_its_node_and_nothing_else() {
         for round in 1..=3 {
             let guard = world.fenced().await;
             assert_eq!(round, fence(&guard));
-            assert!(matches!(guard.votes()[0].outcome(), Outcome::Failed(_)), "{:?}", guard.votes());
+            assert!(
+                matches!(guard.node_reports()[0].outcome(), Outcome::Failed(_)),
+                "{:?}",
+                guard.node_reports()
+            );
             guard.extend(TTL).await.unwrap();
             guard.release().await.unwrap();
             world.settle().await;
@@ -337,7 +348,7 @@ fn damaged_counters_of_a_majority_are_an_error_and_leave_nothing() {
     });
 }
 
-/// A node whose clock is wrong by years accepts its own numbers, and answers before the others.
+/// A node whose clock is wrong by years accepts its own numbers. It replies before the others.
 #[test]
 fn a_counter_far_from_the_others_is_no_vote() {
     with_five(|world| async move {
@@ -347,7 +358,7 @@ fn a_counter_far_from_the_others_is_no_vote() {
             let guard = world.fenced().await;
             assert!(fence(&guard) < 10, "{guard:?}");
             assert_eq!(before, world.seen(Operation::Confirm), "three of the others agree");
-            let report = guard.votes()[0].to_string();
+            let report = guard.node_reports()[0].to_string();
             assert!(report.contains("s ahead of those of other nodes"), "{report}");
             guard.release().await.unwrap();
             world.settle().await;
@@ -382,21 +393,21 @@ fn an_attempt_fails_once_no_quorum_can_be_together_and_names_the_node() {
         let said = error.to_string();
         assert!(said.contains("the fencing counter of node 0 (fake-0) is 9007199254s ahead of"), "{said}");
         let said = std::error::Error::source(&error).unwrap().to_string();
-        assert!(said.contains("node 0 (fake-0): granted, without a vote"), "{said}");
+        assert!(said.contains("node 0 (fake-0): grant not counted: the fencing counter is "), "{said}");
         world.settle().await;
         assert_eq!(0, world.keys(), "nothing is left, not even where it was granted");
         world.nothing_left().await;
     });
 }
 
-/// The clock of a node that was set to 1970 is as wrong as one that is years ahead.
+/// A node clock that was set to 1970 is as wrong as one that is years ahead.
 #[test]
 fn a_counter_far_behind_the_others_is_no_vote() {
     with_nodes(3, |world| async move {
         world.sleep(Duration::from_secs(30 * 3_600)).await;
         world.nodes[0].inject(Fault::miscount(token(1)));
         let guard = world.fenced().await;
-        let report = guard.votes()[0].to_string();
+        let report = guard.node_reports()[0].to_string();
         assert!(report.contains("s behind those of other nodes"), "{report}");
         assert_eq!(vec![0; 3], world.seen(Operation::Confirm), "the two others agree");
         guard.release().await.unwrap();
@@ -404,7 +415,7 @@ fn a_counter_far_behind_the_others_is_no_vote() {
     });
 }
 
-/// The server evicts a counter while the lock is held: the holder goes on, and writes it back.
+/// The server evicts a counter while the lock is held. The holder is not affected, and writes the counter back.
 #[test]
 fn an_evicted_counter_is_written_back_by_its_holder() {
     with_five(|world| async move {
@@ -421,7 +432,9 @@ fn an_evicted_counter_is_written_back_by_its_holder() {
     });
 }
 
-/// A server evicts a counter that nobody uses just then: the others have it, and it gets it back.
+/// A server evicts a counter that is not in use at that moment.
+///
+/// The other nodes still have it, and this node gets it back.
 #[test]
 fn an_evicted_counter_of_a_minority_costs_a_second_round_and_no_order() {
     with_nodes(3, |world| async move {
@@ -439,7 +452,7 @@ fn an_evicted_counter_of_a_minority_costs_a_second_round_and_no_order() {
     });
 }
 
-/// A reply is lost, and the transport sends the request once more, when the token is settled.
+/// A reply is lost, and the transport repeats the request. The token is settled by then.
 #[test]
 fn a_replayed_acquire_counts_once() {
     with_five(|world| async move {
@@ -452,24 +465,26 @@ fn a_replayed_acquire_counts_once() {
         assert_eq!(Vote::Counted(token(1)), again);
         assert_eq!(vec![Some(1); 5], world.counters());
         guard.extend(TTL).await.unwrap();
-        assert_eq!(5, guard.may_count());
+        assert_eq!(5, guard.extendable_nodes());
         guard.release().await.unwrap();
         world.nothing_left().await;
     });
 }
 
-/// A straggler of an acquire is carried out when the node's time has gone on by a granule: its counter is beyond the token.
+/// A late acquire is carried out when the time of the node is a granule ahead.
+///
+/// So its counter is greater than the token.
 #[test]
 fn a_straggler_across_a_granule_never_counts() {
     with_nodes(3, |world| async move {
         world.nodes[2].inject(Fault::apply_late(5_000 * MS).on(Operation::Acquire).once());
         let guard = world.fenced().await;
-        assert_eq!((1, 3), (fence(&guard), guard.may_count()));
+        assert_eq!((1, 3), (fence(&guard), guard.extendable_nodes()));
         world.sleep(5_000 * MS).await;
         assert_eq!(vec![Some(1), Some(1), Some(1 << 22)], world.counters());
         guard.extend(TTL).await.unwrap();
         world.settle().await;
-        assert_eq!(2, guard.may_count());
+        assert_eq!(2, guard.extendable_nodes());
         guard.release().await.unwrap();
         let next = world.fenced().await;
         assert_eq!(1 << 22, fence(&next), "the time of the two that answer first");
@@ -539,10 +554,10 @@ fn a_backend_that_cannot_fence_is_sent_nothing() {
         redlock_core::Redlock::builder(redlock_testkit::ThreadRuntime).nodes(nodes).build().unwrap();
     let error = block_on(redlock.lock("a", TTL).fenced()).unwrap_err();
     assert_eq!(ErrorKind::Unsupported, error.kind());
-    assert_eq!("node 1 (plain) gives out no fencing tokens", error.to_string());
+    assert_eq!("cannot issue fencing tokens: node 1 (plain) does not support them", error.to_string());
     let error = block_on(redlock.try_lock("a", TTL).fenced()).unwrap_err();
     assert_eq!(ErrorKind::Unsupported, error.kind());
     let detached = DetachedLease::new("a", "t", TTL).unwrap().with_fencing_token(token(1));
     assert_eq!(ErrorKind::Unsupported, block_on(redlock.resume(&detached)).unwrap_err().kind());
-    assert!(node.is_empty() && node.counter("a").is_none());
+    assert!(node.is_empty() && node.fencing_counter("a").is_none());
 }

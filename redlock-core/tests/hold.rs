@@ -1,4 +1,4 @@
-//! Holding: extending, refilling, releasing.
+//! Holding: extensions, refills and releases.
 #![allow(clippy::unchecked_time_subtraction)] // constants of the test
 
 mod common;
@@ -6,7 +6,7 @@ mod common;
 use std::time::Duration;
 
 use common::*;
-use redlock_core::{ErrorKind, LeaseState, Loss, Released, Ttl};
+use redlock_core::{ErrorKind, LeaseState, Loss, ReleaseOutcome, Ttl};
 use redlock_testkit::{Fault, Faulty, Operation};
 
 #[test]
@@ -42,7 +42,7 @@ fn minority_of_hung_nodes_delays_neither_extension_nor_release() {
         let (result, took) = world.time(guard.extend(TTL)).await;
         assert_eq!((true, Duration::ZERO), (result.is_ok(), took));
         let (released, took) = world.time(guard.release()).await;
-        assert_eq!((Released::Held, Duration::ZERO), (released.unwrap(), took));
+        assert_eq!((ReleaseOutcome::Released, Duration::ZERO), (released.unwrap(), took));
     });
 }
 
@@ -63,7 +63,7 @@ fn a_failed_extension_leaves_the_lease_as_it_was() {
             assert!(stranger.try_lock("a", TTL).await.unwrap().is_none(), "the old deadline stands");
             world.sleep(100 * MS).await;
         }
-        // It was carried out on the nodes, which keeps others out for longer, never shorter.
+        // The nodes carried out the extension, which excludes other clients for longer, never for a shorter time.
         assert!(stranger.try_lock("a", TTL).await.unwrap().is_none());
         drop(guard);
         world.nodes.iter().for_each(Faulty::clear_faults);
@@ -79,9 +79,9 @@ fn an_expired_lease_is_not_revived() {
         world.sleep(TTL - 102 * MS).await;
         assert!(!guard.is_held());
         assert_eq!(5, world.keys(), "the keys are still there");
-        assert_eq!(ErrorKind::Expired, kind(guard.extend(TTL).await));
+        assert_eq!(ErrorKind::TooSlow, kind(guard.extend(TTL).await));
         assert_eq!(vec![0; 5], world.seen(Operation::Extend), "nothing was sent");
-        assert_eq!(Released::Expired, guard.release().await.unwrap());
+        assert_eq!(ReleaseOutcome::AlreadyExpired, guard.release().await.unwrap());
         world.nothing_left().await;
     });
 }
@@ -93,9 +93,9 @@ fn a_lease_that_is_lost_during_the_extension_is_not_revived() {
         world.sleep(guard.remaining() - 250 * MS).await;
         world.nodes.iter().for_each(|node| node.inject(Fault::delay(100 * MS).on(Operation::Extend)));
         let (extended, told) = (guard.extend(TTL), guard.lost());
-        // Whoever was told of the loss stays right.
+        // The reported loss stays correct.
         let (extended, loss) = both(extended, told).await;
-        assert_eq!((ErrorKind::Expired, Loss::Expired), (kind(extended), loss));
+        assert_eq!((ErrorKind::TooSlow, Loss::Expired), (kind(extended), loss));
         assert_eq!((LeaseState::Lost(Loss::Expired), true), (guard.state(), guard.is_held()));
         world.sleep(150 * MS).await;
         assert!(!guard.is_held());
@@ -115,11 +115,11 @@ fn a_quorum_that_lost_the_lock_ends_extension() {
         );
         world.sleep(MS).await;
         assert_eq!(2, world.keys(), "and no node was refilled");
-        assert_eq!(Released::Lost, guard.release().await.unwrap());
+        assert_eq!(ReleaseOutcome::AlreadyLost, guard.release().await.unwrap());
     });
 }
 
-/// Two nodes that never had the lock, and one of the three that have it fails: a quorum holds it all the while.
+/// Two nodes never had the lock, and one of the three others fails. A quorum holds it all the time.
 #[test]
 fn a_lock_is_lost_only_if_refusals_alone_exclude_a_quorum() {
     let held_by_three = async |world: &World| {
@@ -137,7 +137,7 @@ fn a_lock_is_lost_only_if_refusals_alone_exclude_a_quorum() {
     });
     with_five(async move |world| {
         let released = held_by_three(&world).await.release().await;
-        assert!(!matches!(released, Ok(Released::Lost)), "nothing was lost");
+        assert!(!matches!(released, Ok(ReleaseOutcome::AlreadyLost)), "nothing was lost");
     });
 }
 
@@ -146,9 +146,9 @@ fn another_lock_is_neither_extended_nor_released() {
     with_five(async |world| {
         let guard = world.lock().await;
         let short = Ttl::new(Duration::from_secs(1)).unwrap();
-        world.nodes.iter().for_each(|node| node.inner().put("a", stranger().token().clone(), short));
+        world.nodes.iter().for_each(|node| node.inner().set_holder("a", stranger().token().clone(), short));
         assert_eq!(ErrorKind::Lost, kind(guard.extend(TTL).await));
-        assert_eq!(Released::Lost, guard.release().await.unwrap());
+        assert_eq!(ReleaseOutcome::AlreadyLost, guard.release().await.unwrap());
         for node in &world.nodes {
             assert_eq!(Some(stranger().token().clone()), node.inner().holder("a"));
             assert!(node.inner().remaining("a").unwrap() <= short.as_duration());
@@ -188,14 +188,14 @@ fn a_node_that_never_granted_counts_once_it_was_refilled() {
 fn a_refill_never_overwrites_and_is_undone_like_an_acquire() {
     with_five(async |world| {
         let guard = world.lock().await;
-        world.nodes[0].inner().put("a", stranger().token().clone(), Ttl::MAX);
+        world.nodes[0].inner().set_holder("a", stranger().token().clone(), Ttl::MAX);
         world.nodes[1].inner().clear();
         world.nodes[1].inject(Fault::apply_late(150 * MS).on(Operation::Acquire).once());
         guard.extend(TTL).await.unwrap();
         world.settle().await;
         assert_eq!(Some(stranger().token().clone()), world.nodes[0].inner().holder("a"));
-        // Released while the refill is under way.
-        assert_eq!(Released::Held, guard.release().await.unwrap());
+        // The release comes while the refill is in progress.
+        assert_eq!(ReleaseOutcome::Released, guard.release().await.unwrap());
         world.redlock.close().await;
         world.sleep(TTL / 2).await;
         assert!(world.nodes[1].inner().is_empty(), "the refill landed behind the release");
@@ -212,7 +212,7 @@ fn a_released_lease_is_not_held_not_extended_and_not_refilled() {
         world.nodes[4].inject(Fault::delay(50 * MS).on(Operation::Extend));
         let extension = guard.extend(TTL).await;
         assert!(extension.is_ok());
-        // Its refill waits for the last vote; the release is faster.
+        // The refill waits for the last vote, and the release is faster.
         guard.release().await.unwrap();
         assert!(!lease.is_held());
         assert_eq!(ErrorKind::Lost, kind(lease.extend(TTL).await));
@@ -242,13 +242,13 @@ fn a_release_that_no_quorum_confirms_says_so_and_goes_on() {
 #[test]
 fn a_release_waits_for_a_quorum_of_answers_and_no_longer() {
     with_five(async |world| {
-        // The lock is on three nodes; the others were down, and come back without it. One of the three hangs.
+        // The lock is on three nodes, one of which hangs. The others were down, and return without it.
         world.nodes[3..].iter().for_each(Faulty::crash);
         let guard = world.lock().await;
         world.nodes[3..].iter().for_each(Faulty::restart);
         world.nodes[2].inject(Fault::hang());
         let (released, took) = world.time(guard.release()).await;
-        assert_eq!((Released::Held, Duration::ZERO), (released.unwrap(), took));
+        assert_eq!((ReleaseOutcome::Released, Duration::ZERO), (released.unwrap(), took));
         world.nodes[2].resume().await;
         world.nothing_left().await;
     });
@@ -305,9 +305,9 @@ fn health_says_which_nodes_could_vote() {
         let (health, took) = world.time(world.redlock.health()).await;
         assert_eq!(
             (3, 3, true, 2 * NODE_TIMEOUT),
-            (health.up(), health.quorum(), health.is_available(), took)
+            (health.healthy_nodes(), health.quorum(), health.is_available(), took)
         );
-        let up: Vec<_> = health.nodes().iter().map(redlock_core::NodeHealth::is_up).collect();
+        let up: Vec<_> = health.nodes().iter().map(redlock_core::NodeHealth::is_healthy).collect();
         assert_eq!(vec![true, false, false, true, true], up);
         assert!(health.nodes()[1].to_string().starts_with("node 1 (fake-1): "));
         world.nodes[3].crash();
@@ -322,13 +322,13 @@ fn a_node_that_does_not_release_is_not_up() {
         world.nodes[0].inject(Fault::fail(error).on(Operation::Release));
         world.nodes[1].inject(Fault::hang().on(Operation::Release));
         let health = world.redlock.health().await;
-        let up: Vec<_> = health.nodes().iter().map(redlock_core::NodeHealth::is_up).collect();
-        assert_eq!((vec![false, false, true, true, true], 3, true), (up, health.up(), health.is_available()));
-        let said = health.nodes()[0].to_string();
-        assert!(
-            said.starts_with("node 0 (fake-0): the release failed: NOPERM no permissions to run"),
-            "{said}"
+        let up: Vec<_> = health.nodes().iter().map(redlock_core::NodeHealth::is_healthy).collect();
+        assert_eq!(
+            (vec![false, false, true, true, true], 3, true),
+            (up, health.healthy_nodes(), health.is_available())
         );
+        let said = health.nodes()[0].to_string();
+        assert!(said.starts_with("node 0 (fake-0): release failed: NOPERM no permissions to run"), "{said}");
         assert!(health.nodes()[1].to_string().contains("timed out"));
         world.nodes[2].inject(Fault::reject().on(Operation::Release));
         assert!(!world.redlock.health().await.is_available());

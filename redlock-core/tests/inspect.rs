@@ -1,4 +1,4 @@
-//! Who has a resource, without taking it.
+//! The holder of a resource, without an attempt to lock it.
 
 mod common;
 
@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use common::{MS, NODE_TIMEOUT, TTL, kind, stranger, with_five, with_nodes};
 use redlock_core::{
-    Capabilities, Claim, DetachedLease, Error, ErrorKind, Finding, Holding, LockNode, NodeError, Outcome,
-    Redlock, Resource, ServerId, Token, Ttl, Vote, async_trait,
+    Capabilities, Claim, DetachedLease, Error, ErrorKind, LockEntry, LockNode, LockStatus, NodeError,
+    Outcome, Redlock, Resource, ServerId, Token, Ttl, Vote, async_trait,
 };
 use redlock_testkit::{FakeNode, Fault, MemoryNode, Operation};
 
@@ -33,7 +33,7 @@ fn a_quorum_says_who_and_how_long_at_least() {
         assert!(inspection.is_held_by(&guard) && !inspection.is_free());
         let other = ours.lock("b", TTL).await.unwrap();
         assert!(!inspection.is_held_by(&other));
-        // Nothing was taken, nothing extended, nothing left behind.
+        // Nothing was acquired, nothing was extended, and nothing remains.
         assert_eq!(5, world.keys());
         drop((guard, other));
         ours.close().await;
@@ -46,8 +46,8 @@ fn what_nobody_has_is_free() {
     with_five(async |world| {
         let inspection = world.redlock.inspect("a").await.unwrap();
         assert_eq!(
-            (&Finding::Free, None, None),
-            (inspection.finding(), inspection.holder(), inspection.remaining())
+            (&LockStatus::Free, None, None),
+            (inspection.status(), inspection.holder(), inspection.remaining())
         );
         assert_eq!("\"a\" is free", inspection.to_string());
         assert_eq!(0, world.keys());
@@ -60,7 +60,7 @@ fn what_nobody_has_is_free() {
 fn the_quorum_th_largest_time_counts_less_what_the_question_took() {
     with_five(async |world| {
         for (node, millis) in world.nodes.iter().zip([1_000, 5_000, 3_000, 4_000, 2_000]) {
-            node.inner().put("a", stranger().token().clone(), ttl(millis));
+            node.inner().set_holder("a", stranger().token().clone(), ttl(millis));
             node.inject(Fault::hold_reply().on(Operation::Inspect));
         }
         let redlock = world.redlock.clone();
@@ -75,9 +75,9 @@ fn the_quorum_th_largest_time_counts_less_what_the_question_took() {
         let (inspection, took) = world.time(redlock.inspect("a")).await;
         let inspection = inspection.unwrap();
         assert_eq!(MS * 100, took);
-        // The nodes between hold it for 5, 3 and 4 s.
+        // The three nodes that reply hold it for 5, 3 and 4 s.
         assert_eq!(Some(MS * 2_900), inspection.remaining());
-        let outcomes = inspection.nodes().iter().map(|node| node.outcome().clone());
+        let outcomes = inspection.node_reports().iter().map(|node| node.outcome().clone());
         let is_held = |outcome| matches!(outcome, Outcome::Held(_));
         assert_eq!(vec![false, true, true, true, false], outcomes.map(is_held).collect::<Vec<_>>());
     });
@@ -88,18 +88,21 @@ fn disagreement_is_shown() {
     with_five(async |world| {
         let tokens = ["x", "x", "y", "y"].map(Token::from_bytes);
         for (node, token) in world.nodes.iter().zip(&tokens) {
-            node.inner().put("a", token.clone(), Ttl::MAX);
+            node.inner().set_holder("a", token.clone(), Ttl::MAX);
         }
         let inspection = world.redlock.inspect("a").await.unwrap();
-        assert_eq!(&Finding::Undecided, inspection.finding());
+        assert_eq!(&LockStatus::Undecided, inspection.status());
         assert!(!inspection.is_free() && inspection.holder().is_none() && inspection.remaining().is_none());
         let said = inspection.to_string();
         for (index, token) in tokens.iter().enumerate().take(2) {
-            assert!(said.contains(&format!("node {index} (fake-{index}): held by {token} for ")), "{said}");
+            assert!(
+                said.contains(&format!("node {index} (fake-{index}): held by {token}, expires in ")),
+                "{said}"
+            );
         }
         assert!(!said.contains("by x") && !format!("{inspection:?}").contains("\"x\""), "{said}");
 
-        world.nodes[4].inner().put("a", tokens[0].clone(), Ttl::MAX);
+        world.nodes[4].inner().set_holder("a", tokens[0].clone(), Ttl::MAX);
         let inspection = world.redlock.inspect("a").await.unwrap();
         assert_eq!(Some(&tokens[0].fingerprint()), inspection.holder());
     });
@@ -129,7 +132,7 @@ fn too_few_answers_are_no_answer() {
         let (result, took) = world.time(world.redlock.inspect("a")).await;
         let error = result.unwrap_err();
         assert_eq!((ErrorKind::NoQuorum, NODE_TIMEOUT), (error.kind(), took));
-        assert!(matches!(error.nodes()[3].outcome(), Outcome::Held(_)));
+        assert!(matches!(error.node_reports()[3].outcome(), Outcome::Held(_)));
         assert!(error.to_string().starts_with("cannot inspect \"a\": "), "{error}");
     });
 }
@@ -137,11 +140,11 @@ fn too_few_answers_are_no_answer() {
 #[test]
 fn what_is_no_lock_is_said_so() {
     with_five(async |world| {
-        world.nodes[..2].iter().for_each(|node| node.inner().put_other("a"));
+        world.nodes[..2].iter().for_each(|node| node.inner().set_non_lock_value("a"));
         assert!(world.redlock.inspect("a").await.unwrap().is_free(), "a quorum has nothing");
-        world.nodes[2].inner().put_other("a");
+        world.nodes[2].inner().set_non_lock_value("a");
         assert_eq!(ErrorKind::WrongType, kind(world.redlock.inspect("a").await));
-        assert_eq!(ErrorKind::Invalid, kind(world.redlock.inspect("").await));
+        assert_eq!(ErrorKind::InvalidInput, kind(world.redlock.inspect("").await));
     });
 }
 
@@ -157,14 +160,14 @@ fn whoever_stops_asking_leaves_nothing_behind() {
         .await;
         assert_eq!(vec![1; 5], world.seen(Operation::Inspect));
         drop(asking);
-        // Outstanding until the node timeout, and no longer.
+        // The inspection is outstanding until the node timeout, and no longer.
         let (abandoned, took) = world.time(world.redlock.close()).await;
         assert_eq!(0, abandoned);
         assert_eq!(NODE_TIMEOUT, took);
     });
 }
 
-/// A backend without the ability.
+/// A backend that cannot be inspected.
 struct Plain;
 
 #[async_trait]
@@ -192,11 +195,14 @@ fn nodes_that_cannot_be_inspected_are_not_asked() {
         let plain = Redlock::builder(world.process.clone()).node(Arc::new(Plain)).build().unwrap();
         let error = plain.inspect("a").await.unwrap_err();
         assert_eq!(ErrorKind::Unsupported, error.kind());
-        assert!(error.nodes().is_empty() && error.to_string().contains("0 of 1 nodes"), "{error}");
+        assert!(
+            error.node_reports().is_empty() && error.to_string().contains("only 0 of 1 nodes support it"),
+            "{error}"
+        );
     });
 }
 
-/// A node that states which server it is, and asks nobody about names that begin with `own:`.
+/// A node that states its server, and denies names that begin with `own:`.
 struct Stating {
     node: MemoryNode,
     label: &'static str,
@@ -228,7 +234,7 @@ impl LockNode for Stating {
         self.node.release(claim).await
     }
 
-    async fn inspect(&self, resource: &Resource) -> Result<Option<Holding>, NodeError> {
+    async fn inspect(&self, resource: &Resource) -> Result<Option<LockEntry>, NodeError> {
         self.node.inspect(resource).await
     }
 
@@ -255,10 +261,12 @@ impl LockNode for Stating {
 #[test]
 fn a_node_that_states_to_be_another_server_takes_away_no_vote() {
     with_five(async |world| {
-        let honest = MemoryNode::on("honest", world.process.runtime());
-        let empty = MemoryNode::on("liar", world.process.runtime());
-        honest.put("a", stranger().token().clone(), Ttl::MAX);
-        world.nodes[..2].iter().for_each(|node| node.inner().put("a", stranger().token().clone(), Ttl::MAX));
+        let honest = MemoryNode::with_runtime("honest", world.process.runtime());
+        let empty = MemoryNode::with_runtime("liar", world.process.runtime());
+        honest.set_holder("a", stranger().token().clone(), Ttl::MAX);
+        world.nodes[..2]
+            .iter()
+            .for_each(|node| node.inner().set_holder("a", stranger().token().clone(), Ttl::MAX));
         world.nodes[2].crash();
         let liar = Stating::new(&empty, "liar", "the honest one");
         let honest = Stating::new(&honest, "honest", "the honest one");
@@ -272,14 +280,17 @@ fn a_node_that_states_to_be_another_server_takes_away_no_vote() {
 #[test]
 fn a_name_that_a_node_refuses_is_never_sent() {
     with_nodes(2, async |world| {
-        // It would answer; the other one refuses the name.
-        let node = MemoryNode::on("node", world.process.runtime());
+        // This node would reply, but the other one rejects the name.
+        let node = MemoryNode::with_runtime("node", world.process.runtime());
         let stating = Stating::new(&node, "node", "node");
         let told = Arc::clone(&stating.told);
         let redlock = common::builder(&world.process, &world.nodes).node(Arc::new(stating)).build().unwrap();
         assert_eq!(Some(NODE_TIMEOUT), *told.lock().unwrap());
         let detached = DetachedLease::new(["a", "own:b"], "token", TTL).unwrap();
-        world.nodes.iter().for_each(|node| node.inner().put("own:b", Token::from_bytes("token"), Ttl::MAX));
+        world
+            .nodes
+            .iter()
+            .for_each(|node| node.inner().set_holder("own:b", Token::from_bytes("token"), Ttl::MAX));
         for outcome in [
             redlock.lock("own:b", TTL).await.map(drop),
             redlock.try_lock(["a", "own:b"], TTL).await.map(drop),
@@ -289,7 +300,7 @@ fn a_name_that_a_node_refuses_is_never_sent() {
             redlock.inspect("own:b").await.map(drop),
         ] {
             let error = outcome.unwrap_err();
-            assert_eq!(ErrorKind::Invalid, error.kind());
+            assert_eq!(ErrorKind::InvalidInput, error.kind());
             assert_eq!("\"own:b\" is used for something else", error.to_string());
         }
         assert_eq!(2, world.keys(), "nothing was deleted, nothing set");
@@ -299,9 +310,9 @@ fn a_name_that_a_node_refuses_is_never_sent() {
 #[test]
 fn a_label_with_control_characters_is_refused() {
     with_nodes(1, async |world| {
-        let node = MemoryNode::on("evil\x1b[31m\n", world.process.runtime());
+        let node = MemoryNode::with_runtime("evil\x1b[31m\n", world.process.runtime());
         let error = Redlock::builder(world.process.clone()).node(Arc::new(node)).build().unwrap_err();
-        assert_eq!(ErrorKind::Invalid, error.kind());
+        assert_eq!(ErrorKind::InvalidInput, error.kind());
         assert_eq!(r#"the label "evil\u{1b}[31m\n" of node 0 has a control character"#, error.to_string());
     });
 }

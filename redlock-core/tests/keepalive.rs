@@ -1,7 +1,7 @@
-//! Keeping a lock alive, being told of its loss, and work that stops then.
+//! Keep-alive, the report of a loss, and work that is canceled by it.
 #![allow(clippy::unchecked_time_subtraction)] // constants of the test
-#![allow(clippy::unwrap_used)] // helpers of tests, not code that must go on
-#![allow(clippy::disallowed_methods)] // code that blocks, and tasks of the service's own, are what is tested
+#![allow(clippy::unwrap_used)] // test helpers may panic
+#![allow(clippy::disallowed_methods)] // the tests need blocking code and tasks of the service
 
 mod common;
 
@@ -12,15 +12,16 @@ use std::time::Duration;
 
 use common::*;
 use redlock_core::{
-    ErrorKind, Guard, Instant, KeepAlive, Lease, LeaseState, Loss, Redlock, Released, Runtime, TokioRuntime,
+    ErrorKind, Guard, Instant, KeepAlive, Lease, LeaseState, Loss, Redlock, ReleaseOutcome, Runtime,
+    TokioRuntime,
 };
 use redlock_testkit::sim::{Process, Simulation};
 use redlock_testkit::{FakeNode, Fault, Faulty, Operation};
 
-/// How early a loss is told, with a TTL of 10 s.
+/// The time between the report of a loss and the deadline, with a TTL of 10 s.
 const MARGIN: Duration = Duration::from_millis(200);
 
-/// Until when a lock that was just taken is valid.
+/// The validity of a lock that was just acquired.
 const VALIDITY: Duration = Duration::from_millis(9_898);
 
 async fn kept(world: &World) -> Guard {
@@ -29,7 +30,7 @@ async fn kept(world: &World) -> Guard {
     guard
 }
 
-/// The loss of a lock, and when it was told.
+/// Waits for the loss of a lock, and returns it with the time of the report.
 async fn loss(world: &World, lease: &Lease) -> (Loss, Instant) {
     let loss = lease.lost().await;
     (loss, world.redlock.now())
@@ -52,7 +53,7 @@ fn work_ten_times_as_long_as_the_ttl_keeps_the_lock() {
                 assert_eq!(LeaseState::Held, lease.state());
                 assert!(stranger.try_lock("a", TTL).await.unwrap().is_none());
             }
-            nodes.iter().map(|node| node.seen(Operation::Extend)).collect::<Vec<_>>()
+            nodes.iter().map(|node| node.request_count(Operation::Extend)).collect::<Vec<_>>()
         };
         let extensions = world.redlock.run("a", TTL, work).await.unwrap();
         assert!(extensions.iter().all(|count| (29..=34).contains(count)), "{extensions:?}, three a TTL");
@@ -78,7 +79,7 @@ fn a_renewal_is_due_when_two_thirds_of_the_ttl_are_left() {
 
 #[test]
 fn renewal_races_release() {
-    // The release comes while a renewal is under way, at the nodes that are slow before it, at the others behind it.
+    // The release comes during a renewal: before it at the slow nodes, and after it at the others.
     for (late, count) in (0..20).flat_map(|late| [(late, 2), (late, 5)]) {
         with_five(async move |world| {
             let guard = kept(&world).await;
@@ -88,7 +89,7 @@ fn renewal_races_release() {
                 world.sleep(MS).await;
             }
             world.sleep(late * MS).await;
-            assert!(matches!(guard.release().await.unwrap(), Released::Held));
+            assert!(matches!(guard.release().await.unwrap(), ReleaseOutcome::Released));
             world.settle().await;
             let extensions = world.seen(Operation::Extend);
             world.sleep(3 * TTL).await;
@@ -103,8 +104,8 @@ fn a_renewal_under_way_ends_with_the_release() {
     with_five(async |world| {
         let guard = kept(&world).await;
         world.nodes.iter().for_each(|node| node.inject(Fault::hang().on(Operation::Extend)));
-        world.nodes[0].reached(Operation::Extend, 1).await;
-        assert_eq!(Released::Held, guard.release().await.unwrap());
+        world.nodes[0].wait_for_requests(Operation::Extend, 1).await;
+        assert_eq!(ReleaseOutcome::Released, guard.release().await.unwrap());
         let (abandoned, took) = world.time(world.redlock.close()).await;
         assert_eq!(0, abandoned);
         assert!(took < MS, "its end is waited for, {took:?}");
@@ -124,7 +125,7 @@ fn loss_exactly_once() {
                 state = lease.changed().await;
             }
             counted.fetch_add(1, Ordering::Relaxed);
-            // Final: from now on it is told at once, whenever somebody asks.
+            // The loss is final, so from now on every call returns it at once.
             assert_eq!(state, lease.changed().await);
             assert_eq!(LeaseState::Lost(lease.lost().await), state);
             process.sleep(TTL).await;
@@ -138,7 +139,7 @@ fn loss_exactly_once() {
         }
         world.sleep(2 * TTL).await;
         assert_eq!(1, told.load(Ordering::Relaxed));
-        assert_eq!(ErrorKind::Expired, kind(guard.extend(TTL).await));
+        assert_eq!(ErrorKind::TooSlow, kind(guard.extend(TTL).await));
     });
 }
 
@@ -147,14 +148,15 @@ fn extension_cap() {
     with_five(async |world| {
         let start = world.redlock.now();
         let guard = world.lock().await;
-        // A try that fails does not count.
+        // A failed attempt does not count.
         let lost = Fault::lose_reply().on(Operation::Extend).once();
         world.nodes[..3].iter().for_each(|node| node.inject(lost.clone()));
         guard.keep_alive(KeepAlive::new().max_extensions(2));
         let (reason, at) = loss(&world, &guard).await;
         assert_eq!(Loss::Expired, reason);
         assert_eq!(vec![3; 5], world.seen(Operation::Extend));
-        // Lost with the TTL of the second extension, which came about two thirds of a TTL after the first.
+        // The lock is lost with the TTL of the second extension. That came about two thirds of a TTL after the first
+        // one.
         let held = at.saturating_duration_since(start);
         assert!((TTL * 15 / 10..TTL * 18 / 10).contains(&held), "{held:?}");
     });
@@ -197,7 +199,7 @@ fn transient_failure_then_recovery() {
             lost.await;
             flag.store(true, Ordering::Relaxed);
         });
-        assert_eq!(LeaseState::Uncertain, guard.changed().await);
+        assert_eq!(LeaseState::AtRisk, guard.changed().await);
         assert!(guard.is_held() && guard.remaining() < TTL * 7 / 10);
         for node in &world.nodes {
             node.clear_faults();
@@ -207,7 +209,7 @@ fn transient_failure_then_recovery() {
         assert!(guard.remaining() > TTL * 9 / 10);
         world.sleep(3 * TTL).await;
         assert!(!told.load(Ordering::Relaxed));
-        assert_eq!(Released::Held, guard.release().await.unwrap());
+        assert_eq!(ReleaseOutcome::Released, guard.release().await.unwrap());
     });
 }
 
@@ -228,7 +230,7 @@ fn body_error_preserved() {
     with_five(async |world| {
         let nodes = world.nodes.clone();
         let work = |_| async move {
-            // The release will fail, and hides nothing.
+            // The release will fail, which does not hide this error.
             hang(&nodes);
             Err::<(), _>("disk full")
         };
@@ -264,9 +266,9 @@ fn a_majority_that_restarted_empty_is_told_with_the_next_renewal() {
         let start = world.redlock.now();
         world.nodes[..3].iter().for_each(FakeNode::restart_empty);
         let (reason, at) = loss(&world, &guard).await;
-        assert_eq!(Loss::NotOurs { holder: None }, reason);
+        assert_eq!(Loss::Revoked { holder: None }, reason);
         assert!(at < start + TTL / 2 && !guard.is_held());
-        assert_eq!(Released::Lost, guard.release().await.unwrap());
+        assert_eq!(ReleaseOutcome::AlreadyLost, guard.release().await.unwrap());
         world.nothing_left().await;
     });
 }
@@ -278,7 +280,7 @@ fn another_holder_in_place_is_told_by_name() {
         world.nodes.iter().for_each(|node| node.inner().clear());
         let thief = world.stranger().try_lock("a", TTL * 100).await.unwrap().unwrap();
         let (reason, _) = loss(&world, &guard).await;
-        assert_eq!(Loss::NotOurs { holder: Some(thief.fingerprint()) }, reason);
+        assert_eq!(Loss::Revoked { holder: Some(thief.fingerprint()) }, reason);
         let message = guard.extend(TTL).await.unwrap_err().to_string();
         assert!(message.contains(&thief.fingerprint().to_string()), "{message}");
         drop(guard);
@@ -287,7 +289,7 @@ fn another_holder_in_place_is_told_by_name() {
     });
 }
 
-/// Work that is never done, and asserts that it has the lock.
+/// Endless work that asserts that the lock is held.
 async fn tick(lease: Lease, process: Process, step: Duration, ticks: Arc<AtomicU32>) {
     loop {
         assert!(lease.is_held(), "polled without the lock");
@@ -318,7 +320,9 @@ fn work_stops_when_the_lock_is_lost() {
     });
 }
 
-/// The program stands still past its validity, or the machine sleeps: the truth comes before the work's next step.
+/// The program pauses for longer than the validity, or the machine is suspended.
+///
+/// The loss is reported before the next step of the work.
 #[test]
 fn a_program_that_stood_still_is_told_before_its_work_goes_on() {
     for suspended in [false, true] {
@@ -363,12 +367,12 @@ fn keys_that_a_release_does_not_find_are_a_loss() {
             lease.is_held()
         };
         let error = world.redlock.run("a", TTL, work).await.unwrap_err();
-        assert_eq!((ErrorKind::Lost, Some(&Loss::NotOurs { holder: None })), (error.kind(), error.loss()));
+        assert_eq!((ErrorKind::Lost, Some(&Loss::Revoked { holder: None })), (error.kind(), error.loss()));
         assert_eq!(Some(true), error.into_output(), "it could not know");
     });
 }
 
-/// A node whose code panics takes the renewals down with it, and nothing else.
+/// A node whose code panics ends the renewals, and nothing else.
 #[test]
 fn a_renewing_task_that_panics_is_not_what_tells_the_loss() {
     use redlock_core::{Claim, LockNode, NodeError, Ttl, Vote, async_trait};
@@ -392,17 +396,17 @@ fn a_renewing_task_that_panics_is_not_what_tells_the_loss() {
         }
     }
 
-    // A runtime in which a panic ends its task and nothing else.
+    // In this runtime, a panic ends its task and nothing else.
     in_tokio(async |(_, node)| {
         let node = Panics(node);
         let redlock = Redlock::builder(TokioRuntime::new()).node(Arc::new(node)).build().unwrap();
         let guard = redlock.lock("a", Duration::from_secs(2)).keep_alive(KeepAlive::new()).await.unwrap();
-        assert_eq!(LeaseState::Uncertain, guard.changed().await);
+        assert_eq!(LeaseState::AtRisk, guard.changed().await);
         assert_eq!(Loss::Expired, guard.lost().await);
     });
 }
 
-/// In real time, where code can take time without an await.
+/// Runs a test in real time, where code can take time without an await.
 fn in_tokio<F: Future<Output = ()>>(test: impl FnOnce((Redlock, FakeNode)) -> F) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -454,7 +458,7 @@ fn work_that_panics_still_releases() {
             );
         let panic = task.await.unwrap_err().into_panic();
         assert_eq!(Some(&"the panic as it was"), panic.downcast_ref::<&str>());
-        // Also one before there is a future.
+        // The same applies to a panic before there is a future.
         let (handle, ttl) = (redlock.clone(), Duration::from_secs(10));
         let task = tokio::spawn(async move {
             let work = |_: Lease| -> std::future::Ready<()> { panic!("not even begun") };
@@ -498,14 +502,14 @@ fn no_task_is_left_behind_the_last_guard() {
         };
         world.settle().await;
         assert_eq!(5, world.process.tasks(), "one each, and the test itself");
-        // In force is the last that was asked for.
+        // The last keep-alive replaces the one before.
         guards[0].keep_alive(KeepAlive::new());
         world.settle().await;
         assert_eq!(5, world.process.tasks());
         let mut guards = guards.into_iter();
         drop(guards.next());
         guards.next().unwrap().release().await.unwrap();
-        let leaked = guards.next().unwrap().leak();
+        let leaked = guards.next().unwrap().forget();
         world.settle().await;
         assert_eq!(2, world.process.tasks());
         world.nodes.iter().for_each(|node| node.inner().clear());
@@ -519,14 +523,14 @@ fn no_task_is_left_behind_the_last_guard() {
 #[test]
 fn a_leaked_lock_keeps_others_out_for_its_ttl() {
     with_five(async |world| {
-        let lease = kept(&world).await.leak();
+        let lease = kept(&world).await.forget();
         world.sleep(TTL * 9 / 10).await;
         assert_eq!((true, vec![0; 5]), (lease.is_held(), world.seen(Operation::Extend)));
         let stranger = world.stranger();
         assert!(stranger.try_lock("a", TTL).await.unwrap().is_none());
         assert_eq!(Loss::Expired, lease.lost().await);
         world.sleep(TTL / 10).await;
-        // The stranger undid its own attempt.
+        // The other client cleaned up its own attempt.
         assert_eq!((0, vec![1; 5]), (world.keys(), world.seen(Operation::Release)));
         assert!(stranger.try_lock("a", TTL).await.unwrap().is_some());
     });
@@ -538,7 +542,7 @@ fn whoever_waits_for_a_loss_is_told_of_the_release() {
         let guard = kept(&world).await;
         let told = guard.lost();
         let (released, reason) = both(guard.release(), told).await;
-        assert_eq!((Released::Held, Loss::Released), (released.unwrap(), reason));
+        assert_eq!((ReleaseOutcome::Released, Loss::Released), (released.unwrap(), reason));
     });
 }
 
@@ -565,7 +569,7 @@ fn validity_is_told_to_the_end_without_keep_alive() {
     });
 }
 
-/// The TTL is long, so that a regular renewal comes after 10 s at the earliest.
+/// A long TTL: a regular renewal comes after 10 s at the earliest.
 const LONG: Duration = Duration::from_secs(60);
 
 async fn missed_by_the_first(world: &World, redlock: &Redlock, nodes: &[FakeNode]) -> Guard {
@@ -591,7 +595,7 @@ fn a_node_that_missed_the_acquisition_gets_the_key_soon_after_it_is_back() {
         nodes[0].restart();
         world.sleep(Duration::from_secs(8)).await;
         assert_eq!(1, nodes[0].inner().len(), "no renewal was brought forward");
-        assert_eq!(1, nodes[1].seen(Operation::Extend), "and once is enough");
+        assert_eq!(1, nodes[1].request_count(Operation::Extend), "and once is enough");
         guard.release().await.unwrap();
         assert_eq!(0, redlock.close().await);
         assert!(nodes.iter().all(|node| node.inner().is_empty()));
@@ -606,7 +610,7 @@ fn a_node_that_is_back_gets_no_key_of_a_lock_that_was_released_or_is_not_extende
         nodes[1..].iter().for_each(|node| node.inject(Fault::reject().on(Operation::Extend)));
         nodes[0].restart();
         world.sleep(Duration::from_secs(8)).await;
-        assert!(nodes[1].seen(Operation::Extend) > 0, "no renewal was brought forward");
+        assert!(nodes[1].request_count(Operation::Extend) > 0, "no renewal was brought forward");
         assert!(nodes[0].inner().is_empty(), "only a quorum that has extended allows it");
         nodes.iter().for_each(FakeNode::clear_faults);
         guard.release().await.unwrap();

@@ -1,5 +1,5 @@
 //! More requests than may be in flight at once.
-#![allow(clippy::unwrap_used)] // a helper of tests, not code that must go on
+#![allow(clippy::unwrap_used)] // a test helper may panic
 
 mod common;
 
@@ -11,7 +11,7 @@ use futures_util::future::poll_immediate;
 use redlock_core::{Error, ErrorKind, Guard, KeepAlive, Redlock};
 use redlock_testkit::{FakeNode, Fault, Operation};
 
-/// A client of the same nodes with at most so many attempts in flight.
+/// Creates a client of the same nodes with at most `max` attempts in flight.
 fn bounded(world: &World, max: usize) -> Redlock {
     builder(&world.process, &world.nodes).max_concurrent_attempts(max).build().unwrap()
 }
@@ -26,16 +26,16 @@ async fn nothing_left(world: &World, redlock: &Redlock) {
     world.nothing_left().await;
 }
 
-/// What has become of requests, in the order in which they ended.
+/// The results of requests, in the order in which they ended.
 type Ended = Arc<Mutex<Vec<(usize, Result<Guard, Error>)>>>;
 
-/// Locks names right behind each other, each in a task of its own.
+/// Locks names in quick succession, each in a task of its own.
 async fn lock_all(world: &World, redlock: &Redlock, count: usize, wait: Duration) -> Ended {
     let ended = Ended::default();
     for number in 0..count {
         let (redlock, ended) = (redlock.clone(), Arc::clone(&ended));
         world.spawn(async move {
-            let result = redlock.lock(number.to_string(), TTL).wait(wait).await;
+            let result = redlock.lock(number.to_string(), TTL).max_wait(wait).await;
             ended.lock().unwrap().push((number, result));
         });
         world.settle().await;
@@ -57,7 +57,7 @@ fn attempts_wait_for_others_to_be_decided_and_begin_in_order() {
         let ended = std::mem::take(&mut *ended.lock().unwrap());
         let groups: Vec<_> = ended.iter().map(|(number, _)| number / 4).collect();
         assert_eq!(vec![0, 0, 0, 0, 1, 1, 1, 1, 2, 2], groups);
-        // Their validity counts from before the first send, and not from when they were asked for.
+        // Their validity counts from before the first send, not from the request.
         let remaining = |index: usize| ended[index].1.as_ref().unwrap().remaining();
         assert!(remaining(9) > remaining(0) + 15 * MS);
         drop(ended);
@@ -72,7 +72,8 @@ fn a_request_whose_turn_does_not_come_in_time_is_overloaded_and_sends_nothing() 
         let redlock = bounded(&world, 1);
         let ended = lock_all(&world, &redlock, 4, Duration::ZERO).await;
         world.sleep(NODE_TIMEOUT + MS).await;
-        // The first had its turn, the second has it now, and the others have waited for as long as an attempt may take.
+        // The first has had its turn, and the second has it now. The others have waited for as long as an attempt may
+        // take.
         let ended = std::mem::take(&mut *ended.lock().unwrap());
         let kinds: Vec<_> =
             ended.iter().map(|(number, result)| (*number, result.as_ref().unwrap_err().kind())).collect();
@@ -81,7 +82,7 @@ fn a_request_whose_turn_does_not_come_in_time_is_overloaded_and_sends_nothing() 
             let (_, result) = ended.iter().find(|(ended, _)| *ended == number).unwrap();
             let error = result.as_ref().unwrap_err();
             assert_eq!(ErrorKind::Overloaded, error.kind());
-            assert!(error.nodes().is_empty() && error.is_retryable());
+            assert!(error.node_reports().is_empty() && error.is_retryable());
             assert!(error.to_string().contains("overloaded"), "{error}");
         }
         assert_eq!(vec![2; 5], world.seen(Operation::Acquire));
@@ -114,7 +115,7 @@ fn requests_that_are_dropped_give_their_places_back() {
         for request in &mut requests {
             assert!(poll_immediate(request).await.is_none());
         }
-        // The one that waits, then the one in flight: the work of that one goes on, without its place.
+        // First the request that waits, then the one in flight. The work of the second continues without its permit.
         drop(requests.remove(1));
         drop(requests.remove(0));
         world.settle().await;
@@ -146,7 +147,7 @@ fn a_closed_client_has_nobody_wait_for_a_place() {
     });
 }
 
-/// 60 locks want three renewals a second each, and a hundred a second are possible: one each is enough.
+/// 60 locks need three renewals per second each, and one of them is enough. A hundred per second are possible.
 #[test]
 fn when_not_all_can_be_served_locks_are_kept_and_new_ones_denied() {
     with_five(async |world| {
@@ -159,10 +160,10 @@ fn when_not_all_can_be_served_locks_are_kept_and_new_ones_denied() {
         delay(&world, Operation::Extend, 10 * MS);
         world.sleep(Duration::from_secs(20)).await;
         assert_eq!(60, guards.iter().filter(|guard| guard.is_held()).count());
-        let new = redlock.lock("new", TTL).wait(TTL).await;
+        let new = redlock.lock("new", TTL).max_wait(TTL).await;
         assert_eq!(ErrorKind::Overloaded, new.unwrap_err().kind());
         guards.truncate(20);
-        redlock.lock("new", TTL).wait(TTL).await.unwrap().release().await.unwrap();
+        redlock.lock("new", TTL).max_wait(TTL).await.unwrap().release().await.unwrap();
         drop(guards);
         nothing_left(&world, &redlock).await;
     });
@@ -178,7 +179,7 @@ fn requests_that_nobody_polls_do_not_keep_others_out_forever() {
         for request in &mut idle {
             assert!(poll_immediate(request).await.is_none());
         }
-        let (guard, waited) = world.time(redlock.lock("c", TTL).wait_forever()).await;
+        let (guard, waited) = world.time(redlock.lock("c", TTL).wait_unbounded()).await;
         guard.unwrap().release().await.unwrap();
         assert!(waited < Duration::from_secs(3), "{waited:?}");
         drop(idle);

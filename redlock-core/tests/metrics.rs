@@ -1,4 +1,4 @@
-//! What is counted and timed through the `metrics` facade.
+//! Counters and durations that are recorded through the `metrics` facade.
 #![allow(clippy::unwrap_used)] // a panic is how a test reports
 
 mod common;
@@ -11,7 +11,7 @@ use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use redlock_core::{KeepAlive, Ttl};
 use redlock_testkit::{Fault, Operation};
 
-/// What was counted, or timed in whole milliseconds; by the name and labels of the metric.
+/// The counters, and the durations in whole milliseconds. The key is the name of the metric with its labels.
 struct Numbers(BTreeMap<String, Vec<u64>>);
 
 impl Numbers {
@@ -40,7 +40,7 @@ impl Numbers {
         numbers.remove(metric).unwrap_or_else(|| panic!("no {metric} in {numbers:#?}"))
     }
 
-    /// Takes out what nodes took to answer, whichever nodes.
+    /// Takes out the response times of all nodes.
     fn take_latencies(&mut self, operation: &str, outcome: &str) -> Vec<u64> {
         let end = format!(" operation={operation} outcome={outcome}");
         let names: Vec<_> = self.0.keys().filter(|name| name.ends_with(&end)).cloned().collect();
@@ -57,7 +57,7 @@ impl Numbers {
     }
 }
 
-/// Runs a test on five fake nodes, with a recorder in place.
+/// Runs a test on five fake nodes, with a recorder.
 fn recorded<F>(test: impl FnOnce(World, Snapshotter) -> F)
 where
     F: Future<Output = ()> + Send + 'static,
@@ -80,7 +80,7 @@ fn a_lock_is_counted_and_timed() {
         assert_eq!(vec![1], numbers.take("redlock_attempts_total outcome=granted"));
         assert_eq!(vec![0], numbers.take("redlock_wait_seconds outcome=granted"));
         assert_eq!(vec![3_000], numbers.take("redlock_hold_seconds"));
-        assert_eq!(vec![1], numbers.take("redlock_releases_total outcome=held"));
+        assert_eq!(vec![1], numbers.take("redlock_releases_total outcome=released"));
         assert_eq!(vec![0, 0, 0, 7], numbers.take_latencies("acquire", "granted"));
         assert_eq!(vec![0], numbers.take_latencies("acquire", "failed"));
         assert_eq!(vec![0; 4], numbers.take_latencies("release", "granted"));
@@ -93,9 +93,9 @@ fn a_lock_is_counted_and_timed() {
 fn waiting_in_vain_is_timed_and_every_attempt_counted() {
     recorded(async |world, recorder| {
         for node in &world.nodes {
-            node.inner().put("a", stranger().token().clone(), Ttl::MAX);
+            node.inner().set_holder("a", stranger().token().clone(), Ttl::MAX);
         }
-        let (result, took) = world.time(world.redlock.lock("a", TTL).attempts(3)).await;
+        let (result, took) = world.time(world.redlock.lock("a", TTL).max_attempts(3)).await;
         result.unwrap_err();
         assert!(world.redlock.try_lock("a", TTL).await.unwrap().is_none());
         world.settle().await;
@@ -103,7 +103,7 @@ fn waiting_in_vain_is_timed_and_every_attempt_counted() {
         assert_eq!(vec![4], numbers.take("redlock_attempts_total outcome=contended"));
         let waited = u64::try_from(took.as_millis()).unwrap();
         assert_eq!(vec![waited, 0], numbers.take("redlock_wait_seconds outcome=contended"));
-        assert_eq!(20, numbers.take_latencies("acquire", "refused").len());
+        assert_eq!(20, numbers.take_latencies("acquire", "denied").len());
         numbers.nothing_else();
     });
 }
@@ -113,7 +113,7 @@ fn renewals_and_a_loss_are_counted() {
     recorded(async |world, recorder| {
         let guard = world.redlock.lock("a", TTL).keep_alive(KeepAlive::new()).await.unwrap();
         world.sleep(TTL).await;
-        let renewed = world.nodes[0].seen(Operation::Extend);
+        let renewed = world.nodes[0].request_count(Operation::Extend);
         world.nodes.iter().for_each(|node| node.inner().clear());
         let ((), took) = world.time(async { drop(guard.lost().await) }).await;
         let held = u64::try_from((TTL + took).as_millis()).unwrap();
@@ -122,15 +122,15 @@ fn renewals_and_a_loss_are_counted() {
         let mut numbers = Numbers::of(&recorder);
         assert_eq!(vec![renewed], numbers.take("redlock_renewals_total outcome=granted"));
         assert_eq!(vec![1], numbers.take("redlock_renewals_total outcome=lost"));
-        assert_eq!(vec![1], numbers.take("redlock_losses_total reason=not_ours"));
+        assert_eq!(vec![1], numbers.take("redlock_losses_total reason=revoked"));
         assert_eq!(vec![held], numbers.take("redlock_hold_seconds"), "once, at the loss");
-        assert_eq!(vec![1], numbers.take("redlock_releases_total outcome=lost"));
+        assert_eq!(vec![1], numbers.take("redlock_releases_total outcome=already_lost"));
     });
 }
 
-/// What is in the table of `docs/observability.md`.
+/// Returns the contents of the table in `docs/monitoring.md`.
 fn documented() -> BTreeSet<String> {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/observability.md");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/monitoring.md");
     let text = std::fs::read_to_string(path).unwrap();
     let first = |line: &str| Some(line.strip_prefix("| `")?.split('`').next()?.to_owned());
     text.lines().filter_map(first).filter(|name| name.starts_with("redlock_")).collect()

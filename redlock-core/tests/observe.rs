@@ -1,4 +1,4 @@
-//! What is told through `tracing`: events, their fields, their spans; and what never is.
+//! The output through `tracing`: events, their fields, their spans, and no secrets.
 #![allow(clippy::unwrap_used)] // a panic is how a test reports
 
 mod common;
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::{MS, TTL, World, stranger, with_five};
-use redlock_core::{FencingToken, KeepAlive, Released, Ttl};
+use redlock_core::{FencingToken, KeepAlive, ReleaseOutcome, Ttl};
 use redlock_testkit::{Fault, Operation};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -25,7 +25,7 @@ struct Told {
     spans: Vec<String>,
 }
 
-/// Writes down all that is told.
+/// A recording of all events.
 #[derive(Clone, Default)]
 struct Recording(Arc<Inner>);
 
@@ -84,12 +84,12 @@ impl Subscriber for Recording {
 }
 
 impl Recording {
-    /// What was told since the last look.
+    /// Returns the events since the last call.
     fn told(&self) -> Vec<Told> {
         std::mem::take(&mut self.0.told.lock().unwrap())
     }
 
-    /// The same, of one message.
+    /// Returns the events with one message since the last call.
     fn of(&self, message: &str) -> Vec<Told> {
         let mut told = self.told();
         told.retain(|told| told.message == message);
@@ -97,7 +97,7 @@ impl Recording {
     }
 }
 
-/// Runs a test on five fake nodes, and writes down all that is told meanwhile.
+/// Runs a test on five fake nodes, and records all events.
 fn recorded<F>(test: impl FnOnce(World, Recording) -> F)
 where
     F: Future<Output = ()> + Send + 'static,
@@ -114,9 +114,20 @@ fn an_attempt_tells_its_votes_and_its_end() {
         world.sleep(10 * MS).await;
         let told = recording.told();
         let messages: Vec<_> = told.iter().map(|told| &*told.message).collect();
-        assert_eq!(["vote", "vote", "vote", "attempted", "vote", "asked", "vote"], *messages);
-        let span = format!("attempt resources=\"a\" token={}", guard.fingerprint());
-        for vote in told.iter().filter(|told| told.message == "vote") {
+        assert_eq!(
+            [
+                "node response",
+                "node response",
+                "node response",
+                "attempt completed",
+                "node response",
+                "request completed",
+                "node response",
+            ],
+            *messages
+        );
+        let span = format!("attempt resources=\"a\" lease={}", guard.fingerprint());
+        for vote in told.iter().filter(|told| told.message == "node response") {
             assert_eq!(
                 (vec![span.clone()], "TRACE"),
                 (vote.spans.clone(), &*vote.level),
@@ -128,7 +139,7 @@ fn an_attempt_tells_its_votes_and_its_end() {
             told.last().unwrap().fields
         );
         assert_eq!(
-            format!(" resources=\"a\" token={} outcome=\"granted\"", guard.fingerprint()),
+            format!(" resources=\"a\" lease={} outcome=\"granted\"", guard.fingerprint()),
             told[3].fields
         );
         assert_eq!(" resources=\"a\" outcome=\"granted\" waited=0ns", told[5].fields);
@@ -142,7 +153,7 @@ fn a_fencing_token_is_told_and_so_is_the_round_that_confirms_it() {
         let guard = world.redlock.lock("a", TTL).fenced().await.unwrap();
         world.settle().await;
         let told = recording.told();
-        let attempted = told.iter().find(|told| told.message == "attempted").unwrap();
+        let attempted = told.iter().find(|told| told.message == "attempt completed").unwrap();
         assert!(attempted.fields.ends_with(" outcome=\"granted\" fencing_token=42"), "{attempted:?}");
         let confirmed = told.iter().filter(|told| told.fields.contains("operation=\"confirm\""));
         assert_eq!(3, confirmed.clone().count(), "by the votes that decided");
@@ -150,7 +161,7 @@ fn a_fencing_token_is_told_and_so_is_the_round_that_confirms_it() {
 
         world.nodes.iter().for_each(|node| node.inner().set_counter("a", FencingToken::new(43)));
         guard.extend(TTL).await.unwrap_err();
-        let told = recording.of("vote");
+        let told = recording.of("node response");
         assert!(told.iter().any(|vote| vote.fields.contains("outcome=\"superseded\"")), "{told:?}");
     });
 }
@@ -159,12 +170,12 @@ fn a_fencing_token_is_told_and_so_is_the_round_that_confirms_it() {
 fn whoever_is_kept_waiting_is_told_by_whom() {
     recorded(async |world, recording| {
         for node in &world.nodes[..3] {
-            node.inner().put("a", stranger().token().clone(), Ttl::MAX);
+            node.inner().set_holder("a", stranger().token().clone(), Ttl::MAX);
         }
         world.nodes[3].crash();
-        world.redlock.lock("a", TTL).attempts(1).await.unwrap_err();
+        world.redlock.lock("a", TTL).max_attempts(1).await.unwrap_err();
         let told = recording.told();
-        let attempted = told.iter().find(|told| told.message == "attempted").unwrap();
+        let attempted = told.iter().find(|told| told.message == "attempt completed").unwrap();
         let holder = stranger().token().fingerprint();
         assert!(
             attempted.fields.ends_with(&format!(" outcome=\"contended\" holder={holder}")),
@@ -173,7 +184,7 @@ fn whoever_is_kept_waiting_is_told_by_whom() {
         let failed = told.iter().find(|told| told.fields.contains("outcome=\"failed\"")).unwrap();
         assert_eq!("DEBUG", failed.level);
         assert!(failed.fields.ends_with(" error=connection refused"), "{failed:?}");
-        assert_eq!(1, told.iter().filter(|told| told.message == "attempted").count(), "once");
+        assert_eq!(1, told.iter().filter(|told| told.message == "attempt completed").count(), "once");
     });
 }
 
@@ -190,7 +201,7 @@ fn an_attempt_that_nobody_waits_for_is_told_once() {
         .await;
         drop(asking);
         world.sleep(Duration::from_secs(1)).await;
-        let told = recording.of("attempted");
+        let told = recording.of("attempt completed");
         assert_eq!(1, told.len(), "{told:?}");
         assert!(told[0].fields.ends_with("outcome=\"abandoned\""), "{told:?}");
         assert_eq!(1, told[0].spans.len(), "within the span of the attempt");
@@ -204,15 +215,15 @@ fn a_release_is_told_also_of_a_guard_that_is_dropped() {
         let token = guard.fingerprint();
         drop(guard);
         world.settle().await;
-        let released = recording.of("released");
+        let released = recording.of("lease released");
         assert_eq!(1, released.len());
-        assert_eq!(format!(" resources=\"a\" token={token} outcome=\"held\""), released[0].fields);
-        assert_eq!(vec![format!("release resources=\"a\" token={token}")], released[0].spans);
+        assert_eq!(format!(" resources=\"a\" lease={token} outcome=\"released\""), released[0].fields);
+        assert_eq!(vec![format!("release resources=\"a\" lease={token}")], released[0].spans);
 
         let guard = world.lock().await;
         world.sleep(TTL).await;
-        assert_eq!(Released::Expired, guard.release().await.unwrap());
-        assert!(recording.of("released")[0].fields.ends_with("outcome=\"expired\""));
+        assert_eq!(ReleaseOutcome::AlreadyExpired, guard.release().await.unwrap());
+        assert!(recording.of("lease released")[0].fields.ends_with("outcome=\"already_expired\""));
     });
 }
 
@@ -222,7 +233,7 @@ fn renewals_and_a_loss_are_told() {
         let guard = world.redlock.lock("a", TTL).keep_alive(KeepAlive::new()).await.unwrap();
         world.sleep(TTL).await;
         let told = recording.told();
-        let renewed = told.iter().filter(|told| told.message == "renewed").count();
+        let renewed = told.iter().filter(|told| told.message == "lease renewed").count();
         assert!((2..=4).contains(&renewed), "{renewed}");
         world.nodes.iter().for_each(|node| node.inject(Fault::unavailable()));
         guard.lost().await;
@@ -244,9 +255,9 @@ fn renewals_and_a_loss_are_told() {
     });
 }
 
-/// What is in the tables of `docs/observability.md`: the first cells.
+/// Returns the first cells of the tables in `docs/monitoring.md`.
 fn documented() -> BTreeSet<String> {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/observability.md");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/monitoring.md");
     let text = std::fs::read_to_string(path).unwrap();
     let first = |line: &str| Some(line.strip_prefix("| `")?.split('`').next()?.to_owned());
     text.lines().filter_map(first).filter(|name| !name.starts_with("redlock_")).collect()
@@ -281,7 +292,7 @@ fn all_that_is_told_is_documented_and_no_token_is_ever_told() {
         world.nodes.iter().for_each(redlock_testkit::Faulty::clear_faults);
         world.nodes.iter().for_each(|node| node.inject(Fault::hang()));
         let busy = common::builder(&world.process, &world.nodes).max_concurrent_attempts(1).build().unwrap();
-        let lock = |name| busy.lock(name, TTL).wait(Duration::ZERO).into_future();
+        let lock = |name| busy.lock(name, TTL).max_wait(Duration::ZERO).into_future();
         let results = futures_util::future::join_all(["d", "e", "f", "g"].map(lock)).await;
         let overloaded = results.iter().filter_map(|result| result.as_ref().err());
         assert!(overloaded.filter(|error| error.kind() == redlock_core::ErrorKind::Overloaded).count() > 0);

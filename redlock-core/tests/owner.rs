@@ -1,4 +1,4 @@
-//! Who holds a lock, for people.
+//! Human-readable labels of lock holders.
 
 mod common;
 
@@ -15,13 +15,13 @@ fn a_label_is_on_every_node_and_in_the_error_of_whoever_waits() {
             assert_eq!(Some("host-1:4242"), token.owner());
             assert_eq!(guard.fingerprint(), token.fingerprint());
         }
-        let error = world.stranger().lock("a", TTL).attempts(1).await.unwrap_err();
+        let error = world.stranger().lock("a", TTL).max_attempts(1).await.unwrap_err();
         let holder = error.holder().unwrap();
         assert_eq!((Some("host-1:4242"), guard.fingerprint()), (holder.owner(), holder.clone()));
         let said = error.to_string();
         assert!(said.starts_with(&format!("\"a\" is locked by {holder} (")), "{said}");
         assert!(said.contains("host-1:4242#"), "{said}");
-        // The whole of what an error tells, to whoever prints all of it.
+        // The complete error, with all details.
         let all = format!("{error:?} {guard:?}");
         let token = node_token(&world);
         assert!(all.contains("host-1:4242#") && !all.contains(&token[token.len() - 40..]), "{all}");
@@ -74,9 +74,9 @@ fn a_label_that_is_no_label_is_refused_before_anything_is_sent() {
     with_nodes(1, async |world| {
         let build = |label: &str| common::builder(&world.process, &world.nodes).owner(label).build();
         for wrong in ["", "a b", "a#b", &"x".repeat(65)] {
-            assert_eq!(ErrorKind::Invalid, build(wrong).map(|_: Redlock| ()).unwrap_err().kind());
-            assert_eq!(ErrorKind::Invalid, kind(world.redlock.lock("a", TTL).owner(wrong).await));
-            assert_eq!(ErrorKind::Invalid, kind(world.redlock.try_lock("a", TTL).owner(wrong).await));
+            assert_eq!(ErrorKind::InvalidInput, build(wrong).map(|_: Redlock| ()).unwrap_err().kind());
+            assert_eq!(ErrorKind::InvalidInput, kind(world.redlock.lock("a", TTL).owner(wrong).await));
+            assert_eq!(ErrorKind::InvalidInput, kind(world.redlock.try_lock("a", TTL).owner(wrong).await));
         }
         assert!(world.nodes[0].inner().holder("a").is_none());
     });

@@ -1,6 +1,6 @@
 //! Tasks of one process that want the same resource.
 #![allow(clippy::unchecked_time_subtraction)] // constants of the test
-#![allow(clippy::unwrap_used)] // helpers of tests, not code that must go on
+#![allow(clippy::unwrap_used)] // test helpers may panic
 
 mod common;
 
@@ -12,11 +12,11 @@ use common::*;
 use redlock_core::{ErrorKind, KeepAlive, Loss};
 use redlock_testkit::{FakeNode, Fault, Operation};
 
-/// A task of the test's program that locks, and says so in the order of `log`.
+/// Spawns a task that acquires the lock and adds its name to `log`.
 fn contender(world: &World, name: u32, log: &Arc<Mutex<Vec<u32>>>, wait: Duration) {
     let (there, log) = (world.clone(), Arc::clone(log));
     world.spawn(async move {
-        if let Ok(guard) = there.redlock.lock("a", TTL).wait(wait).await {
+        if let Ok(guard) = there.redlock.lock("a", TTL).max_wait(wait).await {
             log.lock().unwrap().push(name);
             there.sleep(10 * MS).await;
             drop(guard);
@@ -40,7 +40,7 @@ fn first_come_first_served_and_one_contender_at_the_nodes() {
         holder.release().await.unwrap();
         world.sleep(1_000 * 11 * MS).await;
         assert_eq!((0..1_000).collect::<Vec<_>>(), *log.lock().unwrap());
-        // None of them was refused, once the first had it.
+        // None of them was denied after the first had acquired the lock.
         assert!(world.seen(Operation::Acquire)[0] - before - attempts <= 1_001);
         world.nothing_left().await;
     });
@@ -52,7 +52,7 @@ fn waiters_that_go_away_are_passed_over() {
         let guard = world.redlock.lock("a", TTL).await.unwrap();
         let log = Arc::default();
         for name in 0..100 {
-            // Every other one gives up soon.
+            // Every second task soon gives up.
             contender(&world, name, &log, if name % 2 == 0 { 50 * MS } else { 10 * TTL });
             world.settle().await;
         }
@@ -86,14 +86,14 @@ fn try_lock_answers_at_once_while_a_task_has_the_lock_or_waits_for_it() {
 #[test]
 fn the_turn_is_bounded_by_the_validity() {
     with_five(async |world| {
-        // Leaked, lost or detached: nobody will ever release it.
+        // The lock is leaked, lost or detached, so it is never released.
         let start = world.redlock.now();
-        let lease = world.redlock.lock("a", TTL).await.unwrap().leak();
-        let request = world.redlock.lock("a", TTL).retry_delay(2 * MS).wait(2 * TTL);
+        let lease = world.redlock.lock("a", TTL).await.unwrap().forget();
+        let request = world.redlock.lock("a", TTL).retry_delay(2 * MS).max_wait(2 * TTL);
         let (guard, took) = world.time(request).await;
         assert!(guard.unwrap().is_held());
         assert!(took >= TTL && took <= TTL + 3 * MS, "{took:?}");
-        // The way to the nodes began when it could not be held any more, not before.
+        // Requests to the nodes began when the lock could not be held any more, not before.
         let waited = world.redlock.now().saturating_duration_since(start);
         assert!(world.seen(Operation::Acquire)[0] <= 2 + 102, "{waited:?}");
         drop(lease);
@@ -121,8 +121,8 @@ fn a_lock_that_was_lost_or_detached_ends_the_turn_at_once() {
     with_five(async |world| {
         let guard = world.redlock.lock("a", TTL).keep_alive(KeepAlive::new()).await.unwrap();
         world.nodes.iter().for_each(FakeNode::restart_empty);
-        let (next, loss) = both(world.redlock.lock("a", TTL).wait(TTL), guard.lost()).await;
-        assert_eq!(Loss::NotOurs { holder: None }, loss);
+        let (next, loss) = both(world.redlock.lock("a", TTL).max_wait(TTL), guard.lost()).await;
+        assert_eq!(Loss::Revoked { holder: None }, loss);
         let detached = next.unwrap().detach().await;
         let (next, resumed) = both(world.redlock.lock("a", TTL), async {
             world.sleep(MS).await;
@@ -159,11 +159,11 @@ fn time_in_the_queue_counts_as_waiting() {
     with_five(async |world| {
         let _guard = world.redlock.lock("a", 10 * TTL).await.unwrap();
         let asked = world.seen(Operation::Acquire);
-        let (result, took) = world.time(world.redlock.lock("a", TTL).wait(TTL)).await;
+        let (result, took) = world.time(world.redlock.lock("a", TTL).max_wait(TTL)).await;
         let error = result.unwrap_err();
         assert_eq!((ErrorKind::Contended, TTL, asked), (error.kind(), took, world.seen(Operation::Acquire)));
-        assert!(error.to_string().contains("another task of this process"), "{error}");
-        let (result, took) = world.time(world.redlock.lock("a", TTL).wait(Duration::ZERO)).await;
+        assert!(error.to_string().contains("queued for, another task in this process"), "{error}");
+        let (result, took) = world.time(world.redlock.lock("a", TTL).max_wait(Duration::ZERO)).await;
         assert_eq!((ErrorKind::Contended, Duration::ZERO), (kind(result), took));
     });
 }
@@ -202,7 +202,7 @@ fn a_request_dropped_in_the_queue_leaves_it() {
             drop(futures_util::future::select(waiting, Box::pin(world.sleep(MS))).await);
         }
         guard.release().await.unwrap();
-        // Nobody is before this one.
+        // No other task is before this one.
         assert!(world.redlock.try_lock("a", TTL).await.unwrap().is_some());
     });
 }
@@ -210,7 +210,7 @@ fn a_request_dropped_in_the_queue_leaves_it() {
 #[test]
 fn no_attempt_begins_when_the_wait_is_over() {
     with_five(async |world| {
-        // Every sixteenth in a row lets other processes try first, for longer than the last of these wants to wait.
+        // Every sixteenth task in a row lets other processes try first. The delay is longer than the last one waits.
         let guard = world.redlock.lock("a", TTL).await.unwrap();
         let log = Arc::default();
         for name in 0..16 {

@@ -1,4 +1,4 @@
-//! Waiting for a lock: how long, how often, and what ends it.
+//! Waiting for a lock: its duration, the number of attempts, and its end.
 
 mod common;
 
@@ -16,12 +16,12 @@ fn waiting_is_bounded_by_time() {
         assert_eq!(ErrorKind::Contended, kind(result));
         assert_eq!(Duration::from_secs(10), took, "the default");
         let (result, took) =
-            world.time(world.redlock.lock("a", TTL).wait(Duration::from_millis(1_234))).await;
+            world.time(world.redlock.lock("a", TTL).max_wait(Duration::from_millis(1_234))).await;
         assert_eq!((ErrorKind::Contended, Duration::from_millis(1_234)), (kind(result), took));
         let deadline = world.redlock.now() + Duration::from_secs(3);
         let (result, took) = world.time(world.redlock.lock("a", TTL).wait_until(deadline)).await;
         assert_eq!((ErrorKind::Contended, Duration::from_secs(3)), (kind(result), took));
-        let (result, took) = world.time(world.redlock.lock("a", TTL).wait(Duration::ZERO)).await;
+        let (result, took) = world.time(world.redlock.lock("a", TTL).max_wait(Duration::ZERO)).await;
         assert_eq!((ErrorKind::Contended, Duration::ZERO), (kind(result), took), "one attempt");
     });
 }
@@ -30,7 +30,7 @@ fn waiting_is_bounded_by_time() {
 fn a_waiter_takes_over_when_the_holder_lets_go() {
     with_five(async |world| {
         let guard = world.redlock.lock("a", 100 * TTL).await.unwrap();
-        let (there, waiter) = (world.clone(), world.redlock.lock("a", TTL).wait_forever());
+        let (there, waiter) = (world.clone(), world.redlock.lock("a", TTL).wait_unbounded());
         world.spawn(async move {
             there.sleep(Duration::from_secs(60)).await;
             drop(guard);
@@ -46,7 +46,7 @@ fn attempts_are_bounded_when_asked_for() {
     with_five(async |world| {
         let _guard = world.stranger().lock("a", 100 * TTL).await.unwrap();
         let before = world.seen(Operation::Acquire)[0];
-        let result = world.redlock.lock("a", TTL).wait_forever().attempts(4).await;
+        let result = world.redlock.lock("a", TTL).wait_unbounded().max_attempts(4).await;
         assert_eq!(ErrorKind::Contended, kind(result));
         assert_eq!(4, world.seen(Operation::Acquire)[0] - before);
     });
@@ -56,7 +56,7 @@ fn attempts_are_bounded_when_asked_for() {
 fn three_rounds_without_a_quorum_are_enough() {
     with_five(async |world| {
         world.nodes[..3].iter().for_each(redlock_testkit::Faulty::crash);
-        let (result, took) = world.time(world.redlock.lock("a", TTL).wait_forever()).await;
+        let (result, took) = world.time(world.redlock.lock("a", TTL).wait_unbounded()).await;
         assert_eq!(ErrorKind::NoQuorum, kind(result));
         assert!(took >= 200 * MS && took <= 400 * MS, "two delays: {took:?}");
         assert_eq!(3, world.seen(Operation::Acquire)[4]);
@@ -68,7 +68,8 @@ fn no_delay_is_no_hot_loop() {
     with_five(async |world| {
         let _guard = world.stranger().lock("a", 100 * TTL).await.unwrap();
         let before = world.seen(Operation::Acquire)[0];
-        let request = world.redlock.lock("a", TTL).retry_delay(Duration::ZERO).wait(Duration::from_secs(1));
+        let request =
+            world.redlock.lock("a", TTL).retry_delay(Duration::ZERO).max_wait(Duration::from_secs(1));
         assert_eq!(ErrorKind::Contended, kind(request.await));
         let attempts = world.seen(Operation::Acquire)[0] - before;
         assert!((990..=1_001).contains(&attempts), "{attempts} in a second");
@@ -80,7 +81,7 @@ fn delays_are_random_between_half_and_whole() {
     with_five(async |world| {
         let _guard = world.stranger().lock("a", 1_000 * TTL).await.unwrap();
         let before = world.seen(Operation::Acquire)[0];
-        let _ = world.redlock.lock("a", TTL).wait(Duration::from_secs(150)).await;
+        let _ = world.redlock.lock("a", TTL).max_wait(Duration::from_secs(150)).await;
         let attempts = world.seen(Operation::Acquire)[0] - before;
         assert!((950..1_050).contains(&attempts), "{attempts} at 150 ms on average");
     });
@@ -95,8 +96,8 @@ fn close_ends_waiting_and_refuses_what_comes_later() {
             there.sleep(Duration::from_secs(1)).await;
             there.redlock.close().await;
         });
-        // One waits for its turn, the other for its next attempt.
-        let request = || world.redlock.lock("a", TTL).retry_delay(Duration::from_secs(50)).wait_forever();
+        // One request waits for its turn, the other for its next attempt.
+        let request = || world.redlock.lock("a", TTL).retry_delay(Duration::from_secs(50)).wait_unbounded();
         let ((first, second), took) = world.time(both(request(), request())).await;
         assert_eq!((ErrorKind::Closed, Duration::from_secs(1)), (kind(first), took));
         assert_eq!(ErrorKind::Closed, kind(second));
@@ -110,7 +111,11 @@ fn close_ends_waiting_and_refuses_what_comes_later() {
 fn an_expired_holder_is_followed_without_a_release() {
     with_five(async |world| {
         for node in &world.nodes {
-            node.inner().put("a", stranger().token().clone(), Ttl::new(Duration::from_secs(5)).unwrap());
+            node.inner().set_holder(
+                "a",
+                stranger().token().clone(),
+                Ttl::new(Duration::from_secs(5)).unwrap(),
+            );
         }
         let (result, took) = world.time(world.redlock.lock("a", TTL)).await;
         assert!(result.is_ok());

@@ -1,4 +1,6 @@
-//! Several threads, several runtimes, and none: what virtual time on one thread cannot show.
+//! Several threads, several runtimes, and none.
+//!
+//! Virtual time on one thread cannot show this.
 #![allow(clippy::unwrap_used)] // a panic is how a test reports
 #![allow(clippy::disallowed_methods)] // these tests run in real time
 
@@ -28,7 +30,7 @@ fn memory_nodes(count: usize) -> Vec<MemoryNode> {
     (0..count).map(|number| MemoryNode::new(format!("memory-{number}"))).collect()
 }
 
-/// Nodes that keep the order of requests, as connections do.
+/// Returns nodes that keep the order of requests, as connections do.
 fn ordered_nodes() -> Vec<FakeNode> {
     let runtime = Arc::new(TokioRuntime::new());
     memory_nodes(5).into_iter().map(|node| Faulty::wrap(node, runtime.clone()).ordered()).collect()
@@ -42,10 +44,10 @@ fn left(nodes: &[FakeNode]) -> usize {
 fn an_attempt_that_is_lost_at_once_leaves_nothing_behind() {
     let nodes = ordered_nodes();
     let redlock = redlock(&nodes);
-    // The failures come first, so the round is lost before the last nodes have answered.
+    // The failures come first, so the round fails before the last nodes have replied.
     nodes[..3].iter().for_each(Faulty::crash);
     several_threads().block_on(async {
-        // From outside of the pool, so that what is spawned begins on another thread at once.
+        // This is outside of the pool, so a spawned task begins on another thread at once.
         for number in 0..5_000 {
             let lost = redlock.try_lock(format!("a{number}"), TTL).await;
             assert_eq!(ErrorKind::NoQuorum, lost.unwrap_err().kind());
@@ -65,7 +67,7 @@ fn nothing_is_granted_after_close_has_returned() {
         let held = std::thread::scope(|scope| {
             scope.spawn(|| {
                 start.wait();
-                // Never released: what is granted can be counted.
+                // The lock is never released, so that the grants can be counted.
                 std::mem::forget(block_on(redlock.try_lock("a", TTL).into_future()));
             });
             start.wait();
@@ -149,13 +151,13 @@ fn waiting_outside_any_runtime_does_not_panic() {
     let redlock = redlock(&nodes);
     let guard = one_thread().block_on(async { redlock.lock("a", TTL).await }).unwrap();
     let request =
-        redlock.lock("a", TTL).wait(Duration::from_millis(20)).retry_delay(Duration::from_millis(2));
+        redlock.lock("a", TTL).max_wait(Duration::from_millis(20)).retry_delay(Duration::from_millis(2));
     let result = block_on(request.into_future());
     assert_eq!(ErrorKind::Contended, result.unwrap_err().kind());
     drop(guard);
 }
 
-/// How many threads of this process have this name.
+/// Returns the number of threads of this process with this name.
 #[cfg(target_os = "linux")]
 fn threads_called(name: &str) -> usize {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap();
@@ -172,14 +174,14 @@ fn timers_outside_of_tokio_share_one_thread() {
     let all_threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
     let before = all_threads();
     let timers: Vec<_> = (0..500).map(|number| runtime.sleep(Duration::from_millis(number % 50))).collect();
-    // A thread that has served a timer has taken its name.
+    // A thread that has served a timer has set its name.
     block_on(runtime.sleep(Duration::ZERO));
     assert_eq!(1, threads_called("redlock-timers"));
     assert!(all_threads() < before + 100, "{} threads, {before} before", all_threads());
     let start = Instant::now();
     block_on(runtime.sleep(Duration::from_millis(60)));
     assert!(start.elapsed() >= Duration::from_millis(60), "early");
-    // All were due before the last one.
+    // All of them were due before the last one.
     for timer in timers {
         block_on(timer);
     }
@@ -208,7 +210,7 @@ fn a_waker_that_panics_leaves_the_timers_of_others_alone() {
     assert!(first.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
     block_on(runtime.sleep(Duration::from_millis(20)));
     block_on(runtime.sleep(Duration::from_millis(20)));
-    // event-listener loses count when a waker panics.
+    // `event-listener` miscounts after a waker has panicked.
     std::mem::forget(first);
 }
 
@@ -224,7 +226,7 @@ fn a_tokio_runtime_without_timers_is_told_which_method_is_missing() {
     assert!(text.contains("enable_time"), "{text}");
 }
 
-/// Work in the runtime of the library: it goes on where no other runtime is driven.
+/// Work in the runtime of the library continues if no other runtime is driven.
 #[test]
 fn a_dedicated_runtime_renews_while_the_only_thread_blocks() {
     let node = memory_nodes(1).remove(0);
@@ -243,7 +245,7 @@ fn a_dedicated_runtime_renews_while_the_only_thread_blocks() {
     });
 }
 
-/// Counts events that are logged on its thread.
+/// Counts the events that are logged on its thread.
 #[derive(Clone, Default)]
 struct Warnings(Arc<std::sync::atomic::AtomicUsize>);
 
@@ -290,7 +292,7 @@ fn a_second_runtime_beside_the_first_is_warned_of_once() {
 fn a_guard_dropped_during_a_panic_does_not_end_the_process_where_the_clock_panics() {
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    use redlock_core::{BoxFuture, Instant, Runtime, boot_time};
+    use redlock_core::{BoxFuture, Instant, Runtime, suspend_aware_now};
 
     #[derive(Clone, Debug, Default)]
     struct Broken(Arc<AtomicBool>);
@@ -298,7 +300,7 @@ fn a_guard_dropped_during_a_panic_does_not_end_the_process_where_the_clock_panic
     impl Runtime for Broken {
         fn now(&self) -> Instant {
             assert!(!self.0.load(Ordering::Relaxed), "a clock with a bug");
-            boot_time()
+            suspend_aware_now()
         }
         fn sleep(&self, _: Duration) -> BoxFuture<()> {
             Box::pin(std::future::pending())

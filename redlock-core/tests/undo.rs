@@ -1,4 +1,4 @@
-//! Nothing is left behind: lost and dropped attempts, unknown outcomes, nodes that wake up late.
+//! Cleanup of failed and dropped attempts, unknown outcomes, and nodes that resume.
 
 mod common;
 
@@ -23,7 +23,9 @@ async fn poll_once<T>(future: impl IntoFuture<Output = T>) {
 #[test]
 fn a_lost_attempt_is_released_on_all_nodes() {
     with_five(async |world| {
-        world.nodes[..2].iter().for_each(|node| node.inner().put("a", stranger().token().clone(), Ttl::MAX));
+        world.nodes[..2]
+            .iter()
+            .for_each(|node| node.inner().set_holder("a", stranger().token().clone(), Ttl::MAX));
         world.nodes[2].crash();
         assert!(world.redlock.try_lock("a", TTL).await.is_ok_and(|guard| guard.is_none()));
         world.settle().await;
@@ -35,9 +37,11 @@ fn a_lost_attempt_is_released_on_all_nodes() {
 #[test]
 fn undoing_begins_when_the_round_is_lost_not_when_its_cause_is_known() {
     with_five(async |world| {
-        world.nodes[..2].iter().for_each(|node| node.inner().put("a", stranger().token().clone(), Ttl::MAX));
+        world.nodes[..2]
+            .iter()
+            .for_each(|node| node.inner().set_holder("a", stranger().token().clone(), Ttl::MAX));
         world.nodes[2].crash();
-        // One refusal more or three failures: the cause is open until the last two answer or time out.
+        // One more denial or three failures: the cause is open until the last two reply or time out.
         world.nodes[3..].iter().for_each(|node| node.inject(Fault::hang().on(Operation::Acquire)));
         world.nodes[1].inner().clear();
         world.nodes[1].crash();
@@ -163,9 +167,11 @@ fn a_thousand_chases_go_out_in_batches_once_the_node_is_back() {
 #[test]
 fn without_order_it_takes_two_answers_a_node_timeout_apart() {
     with_five(async |world| {
-        // A request that was taken in, given up, and is carried out behind the first release.
+        // A request that the node has received, whose call has ended, and that is carried out after the first release.
         world.nodes[4].inject(Fault::apply_late(NODE_TIMEOUT + 50 * MS).on(Operation::Acquire).once());
-        world.nodes[..3].iter().for_each(|node| node.inner().put("a", stranger().token().clone(), Ttl::MAX));
+        world.nodes[..3]
+            .iter()
+            .for_each(|node| node.inner().set_holder("a", stranger().token().clone(), Ttl::MAX));
         assert!(world.redlock.try_lock("a", TTL).await.unwrap().is_none());
         world.redlock.close().await;
         world.sleep(NODE_TIMEOUT).await;
@@ -188,7 +194,7 @@ fn a_refill_is_undone_also_where_the_release_has_deleted_an_earlier_write() {
     });
 }
 
-/// The program stands still for longer than the node timeout, with a request that it has not sent yet.
+/// The program pauses for longer than the node timeout, before a request is sent.
 #[test]
 fn a_request_that_is_sent_behind_its_own_undoing_is_undone() {
     use redlock_testkit::FakeNode;
@@ -199,7 +205,7 @@ fn a_request_that_is_sent_behind_its_own_undoing_is_undone() {
         let (process, outside) = (simulation.process("client"), simulation.process("outside"));
         let node = |number| FakeNode::new(format!("fake-{number}"), outside.runtime());
         let nodes: Vec<_> = (0..3).map(node).collect();
-        nodes[..2].iter().for_each(|node| node.inner().put("a", stranger().token().clone(), Ttl::MAX));
+        nodes[..2].iter().for_each(|node| node.inner().set_holder("a", stranger().token().clone(), Ttl::MAX));
         nodes[2].inject(Fault::delay(NODE_TIMEOUT / 2).on(Operation::Acquire));
         let redlock = builder(&process, &nodes).build().unwrap();
         let request = redlock.try_lock("a", TTL);
@@ -213,7 +219,7 @@ fn a_request_that_is_sent_behind_its_own_undoing_is_undone() {
     }
 }
 
-/// The same for a request of a lock that is held, and released before it is sent.
+/// The same for a lock that is held, and released before the request is sent.
 #[test]
 fn a_straggler_is_never_sent_behind_the_releases_that_undo_it() {
     use redlock_testkit::FakeNode;

@@ -1,6 +1,6 @@
-//! The ways in which services call `run`: that each compiles is most of the test.
+//! The ways in which services call `run`. Most of the test is that each compiles.
 #![allow(clippy::unwrap_used)] // a panic is how a test reports
-#![allow(clippy::disallowed_methods)] // tasks of the service's own are what is tested
+#![allow(clippy::disallowed_methods)] // tasks of the service are tested here
 
 use std::future::Future;
 use std::pin::Pin;
@@ -28,7 +28,7 @@ async fn a_closure_and_an_async_block() {
 async fn an_async_closure() {
     assert!(redlock().run("a", TTL, async |lease| lease.is_held()).await.unwrap());
     let name = String::from("a");
-    // What owns the name goes into the work.
+    // The owner of the name moves into the work.
     let length = redlock().lock(&*name, TTL).run(async move |_| name.len());
     assert_eq!(1, length.await.unwrap());
 }
@@ -83,7 +83,7 @@ async fn question_marks_in_the_work() {
     assert!(parsed(&redlock(), "many").await.unwrap_err().is::<std::num::ParseIntError>());
 }
 
-/// On a runtime of one thread.
+/// The runtime has one thread.
 #[tokio::test]
 async fn work_that_stays_on_its_thread() {
     let shared = Rc::new(42);
@@ -118,10 +118,10 @@ async fn spawned() {
                 .await
         }),
         tokio::spawn(async move {
-            let request = third.lock(String::from("d"), TTL).keep_alive(KeepAlive::new()).wait_forever();
+            let request = third.lock(String::from("d"), TTL).keep_alive(KeepAlive::new()).wait_unbounded();
             request.run(|_| async move { shared.len() }).await
         }),
-        // The future itself, which owns what it needs.
+        // The future itself is sent; it owns everything that it needs.
         tokio::spawn(redlock.lock("e", TTL).run(|_| async { 3 })),
         tokio::spawn(redlock.run("f", TTL, async |_| 3)),
     ];
@@ -130,7 +130,7 @@ async fn spawned() {
     }
 }
 
-/// As a service would wrap it, to say once how it locks.
+/// A wrapper of a service that defines its locking in one place.
 async fn with_lock<T, F, W>(redlock: &Redlock, work: F) -> Result<T, RunError<T>>
 where
     F: FnOnce(Lease) -> W,
@@ -139,14 +139,14 @@ where
     redlock.run("a", TTL, work).await
 }
 
-/// With async closures, which may borrow from what they own.
+/// A wrapper for async closures, which may borrow from values that they own.
 ///
-/// The output of work that finished without the lock is dropped.
+/// It drops the output of work that finished without the lock.
 async fn with_lock_async<T>(redlock: &Redlock, work: impl AsyncFnOnce(Lease) -> T) -> Result<T, Error> {
     Ok(redlock.run("a", TTL, async |lease| work(lease).await).await?)
 }
 
-/// For those who hold many kinds of work.
+/// A type for services with many kinds of work.
 type Work<T> = Box<dyn FnOnce(Lease) -> Pin<Box<dyn Future<Output = T> + Send>> + Send>;
 
 fn boxed<'a, T: Send + 'a>(
@@ -193,7 +193,7 @@ async fn wrapped_and_spawned() {
     assert!(tokio::spawn(async move { boxed(&redlock, work).await }).await.unwrap().unwrap());
 }
 
-/// What a service has behind a trait, with the lock or without.
+/// A trait of a service, implemented with or without the lock.
 #[async_trait]
 trait Invoices: Send + Sync {
     async fn number(&self, customer: &str) -> Result<usize, Error>;
@@ -225,7 +225,7 @@ async fn behind_a_trait() {
     assert_eq!(10, invoices.number("43").await.unwrap());
 }
 
-/// What a wrapper may have to say of the work that it is given: it is spawned where the work allows that.
+/// The future of `run` is `Send` if the work is, so that wrappers can spawn it.
 #[test]
 fn as_sendable_as_the_work() {
     fn sent<T: Send>(_: &T) {}

@@ -1,6 +1,6 @@
-//! Waiting for a lock that another process has, with nodes that tell of changes.
+//! Waiting for a lock that another process holds, with nodes that notify waiters.
 #![allow(clippy::unchecked_time_subtraction)] // constants of the test
-#![allow(clippy::unwrap_used)] // helpers of tests, not code that must go on
+#![allow(clippy::unwrap_used)] // test helpers may panic
 
 mod common;
 
@@ -11,13 +11,13 @@ use std::time::Duration;
 
 use common::*;
 use redlock_core::{
-    Availability, Capabilities, Claim, ErrorKind, Guard, KeepAlive, LockNode, NodeError, Redlock, Refusal,
+    Availability, Capabilities, Claim, Denial, ErrorKind, Guard, KeepAlive, LockNode, NodeError, Redlock,
     Resource, Runtime, Token, Ttl, Vote, Watch,
 };
 use redlock_testkit::sim::Simulation;
 use redlock_testkit::{FakeNode, Fault, Operation};
 
-/// Five nodes that tell of changes, and a stranger who has the lock.
+/// Runs a test with five nodes that notify, and another client.
 fn with_watched<F, T>(test: impl FnOnce(World, Redlock) -> F) -> T
 where
     F: Future<Output = T> + Send + 'static,
@@ -31,7 +31,7 @@ where
     F: Future<Output = T> + Send + 'static,
     T: Send + 'static,
 {
-    let simulation = Simulation::new(seed).most_polls(1_000_000);
+    let simulation = Simulation::new(seed).max_polls(1_000_000);
     let process = simulation.process("client");
     let node = |number| FakeNode::new(format!("fake-{number}"), process.runtime()).watching();
     let nodes: Vec<_> = (0..count).map(node).collect();
@@ -45,7 +45,7 @@ fn waiting(world: &World, wait: Duration) -> futures_channel::oneshot::Receiver<
     let (sender, receiver) = futures_channel::oneshot::channel();
     let there = world.clone();
     world.spawn(async move {
-        let (guard, took) = there.time(there.redlock.lock("a", TTL).wait(wait)).await;
+        let (guard, took) = there.time(there.redlock.lock("a", TTL).max_wait(wait)).await;
         drop(sender.send((guard.unwrap(), took)));
     });
     receiver
@@ -70,7 +70,7 @@ fn a_release_wakes_whoever_waits() {
 fn a_program_in_another_language_wakes_whoever_waits() {
     with_watched(async |world, _| {
         for node in &world.nodes {
-            node.inner().put("a", Token::from_bytes("legacy"), Ttl::MAX);
+            node.inner().set_holder("a", Token::from_bytes("legacy"), Ttl::MAX);
         }
         let waiting = waiting(&world, 10 * TTL);
         world.sleep(777 * MS).await;
@@ -83,7 +83,7 @@ fn a_program_in_another_language_wakes_whoever_waits() {
 fn expiry_is_not_left_to_the_nodes() {
     with_watched(async |world, stranger| {
         let ttl = TTL / 4;
-        drop(stranger.lock("a", ttl).await.unwrap().leak());
+        drop(stranger.lock("a", ttl).await.unwrap().forget());
         let (_, took) = waiting(&world, 10 * TTL).await.unwrap();
         assert!(took > ttl && took <= ttl + 4 * MS, "{took:?}");
         assert_eq!(
@@ -101,7 +101,7 @@ fn renewals_of_the_holder_make_no_herd() {
         let waiting = waiting(&world, 100 * TTL);
         world.sleep(10 * TTL).await;
         let attempts = world.seen(Operation::Acquire)[0];
-        // Every 5 s, in case that the nodes tell nothing.
+        // Every 5 s, in case the nodes send nothing.
         assert!((15..=22).contains(&attempts), "{attempts} attempts");
         let (watches, renewals) = (world.seen(Operation::Watch)[0], world.seen(Operation::Extend)[0]);
         assert!(watches <= renewals + 2 * attempts, "{watches} watches for {renewals} renewals");
@@ -111,13 +111,13 @@ fn renewals_of_the_holder_make_no_herd() {
     });
 }
 
-/// At every point between the refused attempt and the sleep: the release comes with the n-th of the requests.
+/// The release comes at every point between the denied attempt and the sleep.
 #[test]
 fn a_release_between_the_refusal_and_the_sleep_is_not_missed() {
     for seed in 0..200 {
         watched(seed, 3, async move |world, stranger| {
             let guard = stranger.lock("a", 100 * TTL).await.unwrap();
-            // All that is under way takes a moment of its own.
+            // Every request takes its own short time.
             for node in &world.nodes {
                 node.inject(Fault::delay(MS * u32::try_from(seed % 4).unwrap()).on(Operation::Watch));
                 node.inject(Fault::delay(MS * u32::try_from(seed / 4 % 3).unwrap()).on(Operation::Release));
@@ -146,7 +146,7 @@ fn a_holder_on_exactly_a_quorum_with_one_of_its_nodes_hung() {
         drop(guard);
         let before = world.redlock.now();
         assert!(waiting.await.is_ok());
-        // Free by the two that were never taken, and two of those that were.
+        // Two nodes were never taken, and two of the three others are free.
         assert!(world.redlock.now().saturating_duration_since(before) < 10 * MS);
     });
 }
@@ -173,11 +173,11 @@ fn a_node_that_cries_wolf_is_asked_at_growing_intervals() {
     with_watched(async |world, stranger| {
         let _guard = stranger.lock("a", 100 * TTL).await.unwrap();
         let _waiting = waiting(&world, 10 * TTL);
-        // Its table of watches is too small: it tells of a change at once, whenever it is watched.
+        // The tracking table of this node is too small. It notifies of a change at once, whenever it is watched.
         let there = world.clone();
         world.spawn(async move {
             loop {
-                there.nodes[0].inner().put("a", Token::from_bytes("again"), Ttl::MAX);
+                there.nodes[0].inner().set_holder("a", Token::from_bytes("again"), Ttl::MAX);
                 there.sleep(MS / 10).await;
             }
         });
@@ -208,7 +208,7 @@ fn with_a_majority_that_tells_nothing_it_is_a_plain_delay() {
 fn attempts_are_counted_by_delays_and_an_early_wake_uses_up_none() {
     with_watched(async |world, stranger| {
         let _guard = stranger.lock("a", 100 * TTL).await.unwrap();
-        let (result, took) = world.time(world.redlock.lock("a", TTL).attempts(4)).await;
+        let (result, took) = world.time(world.redlock.lock("a", TTL).max_attempts(4)).await;
         assert_eq!(ErrorKind::Contended, kind(result));
         assert!(took >= 300 * MS && took <= 600 * MS, "three delays: {took:?}");
         assert_eq!(5, world.seen(Operation::Acquire)[0]);
@@ -236,11 +236,11 @@ fn several_resources_are_waited_for_together() {
     });
 }
 
-/// Many contenders that are woken together: somebody gets it soon, and everybody in the end.
+/// Many contenders are woken together. One acquires the lock soon, and all acquire it in the end.
 #[test]
 fn those_who_are_woken_together_do_not_collide_for_ever() {
     for seed in 0..20 {
-        let simulation = Simulation::new(seed).most_polls(3_000_000);
+        let simulation = Simulation::new(seed).max_polls(3_000_000);
         let process = simulation.process("client");
         let node = |number| FakeNode::new(format!("fake-{number}"), process.runtime()).watching();
         let nodes: Vec<_> = (0..5).map(node).collect();
@@ -250,14 +250,14 @@ fn those_who_are_woken_together_do_not_collide_for_ever() {
             let (held, timers) = (held.clone(), process.clone());
             process.spawn(Box::pin(async move {
                 for _ in 0..10 {
-                    let guard = redlock.lock("a", TTL).wait_forever().await.unwrap();
+                    let guard = redlock.lock("a", TTL).wait_unbounded().await.unwrap();
                     held.fetch_add(1, Ordering::Relaxed);
                     timers.sleep(MS).await;
                     guard.release().await.unwrap();
                 }
             }));
         }
-        // Requests take about a millisecond, each a different one.
+        // Requests take about a millisecond, a different time on each node.
         for (number, node) in (1_u32..).zip(&nodes) {
             node.inject(Fault::delay(MS / 2 + MS / 10 * number));
         }
@@ -266,7 +266,7 @@ fn those_who_are_woken_together_do_not_collide_for_ever() {
     }
 }
 
-/// The holder renews, and every node takes a moment to say that nothing has become free.
+/// The holder renews, and every node takes a moment to report that nothing is free.
 #[test]
 fn renewals_make_no_herd_also_when_the_nodes_take_their_time() {
     with_watched(async |world, stranger| {
@@ -277,18 +277,18 @@ fn renewals_make_no_herd_also_when_the_nodes_take_their_time() {
         let waiting = waiting(&world, 100 * TTL);
         world.sleep(10 * TTL).await;
         let attempts = world.seen(Operation::Acquire)[0];
-        // Every 5 s, in case that the nodes tell nothing, and at every fourth renewal.
+        // Every 5 s, in case the nodes send nothing, and at every fourth renewal.
         assert!((15..=27).contains(&attempts), "{attempts} attempts");
         guard.release().await.unwrap();
         assert!(waiting.await.is_ok());
     });
 }
 
-/// Who has just let go is the first to know that the lock is free.
+/// A client that has just released the lock is the first to know that it is free.
 #[test]
 fn nobody_starves_behind_a_holder_that_locks_again_at_once() {
     for (seed, hold) in [(0, 20), (1, 100), (2, 500)] {
-        let simulation = Simulation::new(seed).most_polls(3_000_000);
+        let simulation = Simulation::new(seed).max_polls(3_000_000);
         let process = simulation.process("client");
         let node = |number| FakeNode::new(format!("fake-{number}"), process.runtime()).watching();
         let nodes: Vec<_> = (0..5).map(node).collect();
@@ -301,7 +301,7 @@ fn nobody_starves_behind_a_holder_that_locks_again_at_once() {
             let (held, timers) = (Arc::clone(count), process.clone());
             process.spawn(Box::pin(async move {
                 loop {
-                    let guard = redlock.lock("a", TTL).wait_forever().await.unwrap();
+                    let guard = redlock.lock("a", TTL).wait_unbounded().await.unwrap();
                     held.fetch_add(1, Ordering::Relaxed);
                     timers.sleep(hold * MS).await;
                     guard.release().await.unwrap();
@@ -314,7 +314,7 @@ fn nobody_starves_behind_a_holder_that_locks_again_at_once() {
     }
 }
 
-/// It says that the lock is free whenever it is asked, and refuses it whenever it is wanted.
+/// A node that reports a free lock and denies every attempt.
 struct Liar {
     label: String,
     asked: Arc<AtomicU32>,
@@ -328,15 +328,15 @@ impl LockNode for Liar {
 
     async fn acquire(&self, _: &Claim, _: Ttl) -> Result<Vote, NodeError> {
         assert!(self.asked.fetch_add(1, Ordering::Relaxed) < 10_000, "a hot loop");
-        Ok(Vote::Refused(Refusal::by(Token::from_bytes("somebody"))))
+        Ok(Vote::Denied(Denial::by(Token::from_bytes("somebody"))))
     }
 
     async fn extend(&self, _: &Claim, _: Ttl) -> Result<Vote, NodeError> {
-        Ok(Vote::Refused(Refusal::default()))
+        Ok(Vote::Denied(Denial::default()))
     }
 
     async fn release(&self, _: &Claim) -> Result<Vote, NodeError> {
-        Ok(Vote::Refused(Refusal::default()))
+        Ok(Vote::Denied(Denial::default()))
     }
 
     async fn watch(&self, _: &Resource) -> Result<Watch, NodeError> {
@@ -350,20 +350,22 @@ impl LockNode for Liar {
 
 #[test]
 fn nodes_that_say_free_and_refuse_make_no_hot_loop() {
-    let simulation = Simulation::new(1).most_polls(1_000_000);
+    let simulation = Simulation::new(1).max_polls(1_000_000);
     let process = simulation.process("client");
     let asked = Arc::new(AtomicU32::new(0));
     let node = |number| Liar { label: format!("liar-{number}"), asked: Arc::clone(&asked) };
     let nodes = (0..3).map(|number| Arc::new(node(number)) as Arc<dyn LockNode>);
     let redlock = Redlock::builder(process.clone()).nodes(nodes).build().unwrap();
     let result = simulation.block_on(&process, async move {
-        redlock.lock("a", TTL).wait(Duration::from_secs(1)).await.map(drop)
+        redlock.lock("a", TTL).max_wait(Duration::from_secs(1)).await.map(drop)
     });
     assert_eq!(ErrorKind::Contended, result.unwrap_err().kind());
     assert!(asked.load(Ordering::Relaxed) <= 3 * 1_001, "{asked:?}: at most one attempt a millisecond");
 }
 
-/// A short TTL is renewed several times a second: these changes are none, but no reason to leave the nodes alone and poll.
+/// A short TTL is renewed several times a second, which releases nothing.
+///
+/// This is no reason to stop querying the nodes and to poll.
 #[test]
 fn frequent_renewals_make_nobody_poll() {
     with_watched(async |world, stranger| {
@@ -378,15 +380,16 @@ fn frequent_renewals_make_nobody_poll() {
     });
 }
 
-/// An attempt is carried out after 2 ms and a watch 2 ms later. On each of three nodes the key is deleted before, with or
-/// after either: in every order.
+/// An attempt is carried out after 2 ms, and a watch 2 ms later.
+///
+/// On each of three nodes the key is deleted before, with or after either, in every order.
 #[test]
 fn every_interleaving_of_a_release_with_the_attempt_and_the_watches_wakes_the_waiter() {
     for order in 0..5_u32.pow(3) {
         for seed in 0..4 {
             watched(seed, 3, async move |world, _| {
                 for node in &world.nodes {
-                    node.inner().put("a", Token::from_bytes("legacy"), Ttl::MAX);
+                    node.inner().set_holder("a", Token::from_bytes("legacy"), Ttl::MAX);
                     node.inject(Fault::delay(2 * MS).on(Operation::Acquire));
                     node.inject(Fault::delay(2 * MS).on(Operation::Watch));
                 }
@@ -398,7 +401,8 @@ fn every_interleaving_of_a_release_with_the_attempt_and_the_watches_wakes_the_wa
                     });
                 }
                 let (_, took) = waiting(&world, 10 * TTL).await.unwrap();
-                // The last key is gone after 5 ms. Asking, trying, and a collision with nobody: no delay is among them.
+                // The last key is gone after 5 ms. A query, an attempt and a false collision follow, but no retry
+                // delay.
                 assert!(took <= 12 * MS, "order {order}, seed {seed}: {took:?}");
             });
         }
@@ -430,5 +434,34 @@ fn a_node_that_flaps_costs_nothing_and_hides_nothing() {
         assert!(waiting.await.is_ok());
         let took = world.redlock.now().saturating_duration_since(before);
         assert!(took < 10 * MS, "{took:?}");
+    });
+}
+
+#[test]
+fn requests_that_wait_ask_their_nodes_in_turn() {
+    with_watched(async |world, stranger| {
+        let names = ["a", "b", "c"];
+        let mut held = Vec::new();
+        for name in names {
+            held.push(stranger.lock(name, 100 * TTL).await.unwrap());
+        }
+        world.nodes.iter().for_each(|node| node.inject(Fault::delay(10 * MS).on(Operation::Watch)));
+        let redlock = builder(&world.process, &world.nodes).max_concurrent_attempts(1).build().unwrap();
+        let acquired = Arc::new(AtomicU32::new(0));
+        for name in names {
+            let (redlock, acquired) = (redlock.clone(), Arc::clone(&acquired));
+            world.spawn(async move {
+                drop(redlock.lock(name, TTL).max_wait(10 * TTL).await.unwrap());
+                acquired.fetch_add(1, Ordering::SeqCst);
+            });
+        }
+        for asked in 1..=3 {
+            world.settle().await;
+            assert_eq!(vec![asked; 5], world.seen(Operation::Watch));
+            world.sleep(10 * MS).await;
+        }
+        drop(held);
+        world.sleep(200 * MS).await;
+        assert_eq!(3, acquired.load(Ordering::SeqCst));
     });
 }

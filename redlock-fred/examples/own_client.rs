@@ -1,6 +1,6 @@
-//! Bring your own client: the application has one of fred's for each server already, and the locks share it.
+//! An existing client: the application has one of fred for each server, and the locks share it.
 //!
-//! `REDLOCK_NODES` are the servers, URLs with commas between; without it one on this machine.
+//! `REDLOCK_NODES` lists the URLs of the servers, separated by commas. The default is one server on this machine.
 #![allow(clippy::print_stdout)] // an example shows what it does
 
 use std::error::Error;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fred::prelude::{Builder, ClientLike, Config, KeysInterface, ReconnectPolicy};
-use redlock_fred::{LockNode, Options, Redlock, TokioRuntime, shared_node};
+use redlock_fred::{LockNode, Options, Redlock, TokioRuntime, node_with_connection};
 
 const TTL: Duration = Duration::from_secs(5);
 
@@ -22,7 +22,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         let client = builder.set_policy(ReconnectPolicy::new_exponential(0, 10, 1000, 2)).build()?;
         client.init().await?;
         let () = client.set("visits", 1, None, None, false).await?;
-        nodes.push(Arc::new(shared_node(url, &client, &options)) as Arc<dyn LockNode>);
+        nodes.push(Arc::new(node_with_connection(url, &client, &options)) as Arc<dyn LockNode>);
         clients.push(client);
     }
     let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;

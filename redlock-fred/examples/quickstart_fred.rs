@@ -1,6 +1,6 @@
-//! The tour: lock, be refused, extend, release, and see that nothing is left.
+//! The tour: acquires a lock, is denied a second one, extends, releases, and checks that no key is left.
 //!
-//! Without arguments on five embedded fake nodes; with `--nodes redis://host1,redis://host2,...` on real ones.
+//! Without arguments it runs on five embedded fake nodes; with `--nodes redis://host1,redis://host2,...` on real ones.
 #![allow(clippy::print_stdout)] // it is a tour
 
 use std::sync::Arc;
@@ -19,13 +19,13 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let guard = redlock.lock(RESOURCE, TTL).await?;
     println!("locked {RESOURCE:?}, valid for another {:.3?}", guard.remaining());
-    for vote in guard.votes() {
+    for vote in guard.node_reports() {
         println!("  {vote}");
     }
 
     match redlock.try_lock(RESOURCE, TTL).await? {
         Some(_) => return Err("locked twice".into()),
-        None => println!("refused a second time, as it must be"),
+        None => println!("denied a second time, as expected"),
     }
 
     guard.extend(2 * TTL).await?;
@@ -56,7 +56,7 @@ fn nodes(arguments: &[String]) -> Result<Vec<Arc<dyn LockNode>>, Box<dyn std::er
     }
 }
 
-/// Whether one node has no key: it grants the key to a stranger, who gives it back.
+/// Returns whether a node has no key: it then grants the key to another client, which releases it.
 async fn is_free(node: &dyn LockNode) -> Result<bool, Box<dyn std::error::Error>> {
     let stranger = Claim::new(RESOURCE.into_resources()?, Token::from_bytes("quickstart"));
     let free = node.acquire(&stranger, Ttl::new(TTL)?).await? == Vote::Granted;

@@ -1,7 +1,7 @@
-//! What a server is named by: a URL, an [`Address`], or a configuration of fred's.
+//! The ways to name a server: a URL, an [`Address`], or a configuration of fred.
 //!
-//! Whichever it is, it ends as a configuration for fred and as the label that the same server has in every other form:
-//! the endpoint's, without login and database.
+//! Each of them becomes a configuration for fred and a label. The label is that of the endpoint, without login and
+//! database, so that a server has the same label in every form.
 
 use fred::types::config::{Config, Server, ServerConfig};
 use redlock_core::Error;
@@ -10,25 +10,30 @@ use redlock_wire::{Address, Endpoint};
 use crate::connection::Connector;
 use crate::tls;
 
-/// What names one server: a URL as [`Address::parse`] takes it, an [`Address`], or a [`Config`] of fred's.
+/// The address of one server, in any accepted form.
 ///
-/// Of a [`Config`] count server, user, password, database and TLS. How to connect and what to do about errors is decided
-/// here, so its other settings, such as the protocol version, change nothing.
+/// The forms are a URL as [`Address::parse`] accepts it, an [`Address`], and a [`Config`] of fred.
+///
+/// Of a [`Config`], only the server, user, password, database and TLS are used. This crate determines how to connect
+/// and how to handle errors. The other settings, such as the protocol version, have no effect.
 pub trait IntoConnector {
-    /// Parses it, without I/O but for the system's root certificates where it asks for TLS.
+    /// Parses the address. The only I/O is to load the root certificates of the system for TLS.
     ///
     /// # Errors
     ///
-    /// [`Invalid`](redlock_core::ErrorKind::Invalid) when it is malformed; when it asks for TLS or for Unix sockets, and
-    /// this build has none; when it names a cluster or sentinels, which are no independent server; when the number of
-    /// the database is above 255, where fred ends. The message holds no password.
+    /// - [`InvalidInput`](redlock_core::ErrorKind::InvalidInput): the address is malformed, or this build does not
+    ///   support its TLS or Unix socket. A cluster or sentinels are not an independent server and are rejected too, and
+    ///   so is a database number above fred's limit of 255. The message contains no password.
     fn into_connector(self) -> Result<Connector, Error>;
 }
 
 impl IntoConnector for Address {
     fn into_connector(self) -> Result<Connector, Error> {
         let database = u8::try_from(self.database()).map_err(|_| {
-            Error::invalid(format!("{self}: database {}; fred goes up to 255", self.database()))
+            Error::invalid(format!(
+                "invalid address {self}: database {}; the maximum of fred is 255",
+                self.database()
+            ))
         })?;
         let server = match self.endpoint() {
             Endpoint::Tcp { host, port, .. } => {
@@ -38,7 +43,9 @@ impl IntoConnector for Address {
             Endpoint::Unix { path } => ServerConfig::Unix { path: path.clone() },
             #[cfg(not(unix))]
             Endpoint::Unix { .. } => {
-                return Err(Error::invalid(format!("{self}: this system has no Unix sockets")));
+                return Err(Error::invalid(format!(
+                    "invalid address {self}: this system has no Unix sockets"
+                )));
             }
         };
         let config = Config {
@@ -60,11 +67,12 @@ impl IntoConnector for Config {
             ServerConfig::Centralized { server } => {
                 Endpoint::Tcp { host: bare(&server.host), port: server.port, tls: self.uses_tls() }
             }
-            // By components, so that `//` and `/./` make no difference.
+            // Normalized by components, so that `//` and `/./` make no difference.
             #[cfg(unix)]
             ServerConfig::Unix { path } => Endpoint::Unix { path: path.components().collect() },
             _ => {
-                let message = "a node is one independent server: neither a cluster nor a set of sentinels";
+                let message =
+                    "invalid address: a node is one independent server, not a cluster or a set of sentinels";
                 return Err(Error::invalid(message));
             }
         };
@@ -84,7 +92,7 @@ macro_rules! urls {
 }
 urls!(&str, &String, String);
 
-/// A host as the label has it: without brackets.
+/// Returns a host as in labels: without brackets.
 fn bare(host: &str) -> String {
     host.trim_start_matches('[').trim_end_matches(']').to_owned()
 }
@@ -158,7 +166,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_is_said() {
-        assert!(message("redis://a/256").contains("database 256; fred goes up to 255"));
+        assert!(message("redis://a/256").contains("database 256; the maximum of fred is 255"));
         assert!(message("http://a").contains("redis://"));
         let cluster = ServerConfig::new_clustered(vec![("a", 1)]);
         assert!(message(Config { server: cluster, ..Config::default() }).contains("cluster"));

@@ -1,4 +1,4 @@
-//! A command as fred takes it.
+//! Commands in the form of fred.
 
 use std::cell::RefCell;
 
@@ -8,10 +8,10 @@ use redlock_wire::{Command, Failure, Last, Reply};
 
 use crate::reply;
 
-/// A command as fred takes it. Clones share what it is made of.
+/// A command in the form of fred. Clones share its parts.
 #[derive(Clone)]
 pub enum Packed {
-    /// Not as a custom command, which fred would flush by itself: this way many acquires share one write.
+    /// `SET`. It is not a custom command, which fred would flush by itself; this way many acquires share one write.
     Set {
         /// The key.
         key: Key,
@@ -19,14 +19,14 @@ pub enum Packed {
         value: Value,
         /// The time to live.
         expiry: Expiration,
-        /// Whether to ask for what is there instead.
+        /// `true` to request the old value.
         get: bool,
     },
     /// Any other command.
     Custom {
-        /// Its name.
+        /// The name.
         command: CustomCommand,
-        /// Its arguments.
+        /// The arguments.
         args: Vec<Value>,
     },
 }
@@ -38,7 +38,7 @@ thread_local! {
 pub(crate) fn pack(command: Command<'_>) -> Packed {
     match command {
         Command::SetIfAbsent { key, value, millis, get } => {
-            // A TTL is a few weeks at most, so the bound is never reached; the server would refuse a number as large as that.
+            // A TTL is a few weeks at most, so the limit is never reached; the server would reject such a number.
             let expiry = Expiration::PX(i64::try_from(millis).unwrap_or(i64::MAX));
             Packed::Set { key: key.into(), value: value.into(), expiry, get }
         }
@@ -49,9 +49,9 @@ pub(crate) fn pack(command: Command<'_>) -> Packed {
     }
 }
 
-/// Looks at what this thread has packed last.
+/// Calls `look` with the request that this thread packed last.
 pub(crate) fn last<T>(look: impl FnOnce(&mut Last<Packed>) -> T) -> T {
-    // Destructors of a thread's own values may still release a lock when this one is gone.
+    // Destructors of other thread-local values may still release a lock after this one is destroyed.
     if LAST.try_with(|_| ()).is_err() {
         return look(&mut Last::none());
     }
@@ -78,7 +78,7 @@ mod tests {
 
     use super::*;
 
-    /// Asks when its thread ends.
+    /// Calls `last` when its thread ends.
     struct Late(Sender<()>);
 
     impl Drop for Late {
@@ -95,7 +95,7 @@ mod tests {
     fn a_thread_that_ends_may_still_ask() {
         let (sender, asked) = channel();
         let thread = thread::spawn(|| {
-            // What was made first goes last.
+            // The value that is created first is destroyed last.
             LATE.set(Some(Late(sender)));
             last(|_| ());
         });

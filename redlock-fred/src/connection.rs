@@ -1,14 +1,14 @@
 //! One connection: a fred client that connects once and never again.
 //!
-//! fred reconnects and replays by default, and a replayed `SET NX` would refuse a lock because of its own token. So
-//! every connection is a client of its own, without a reconnect policy and with a single attempt for each command: when
-//! the socket is lost, fred's task ends, everything in flight fails, and nothing is sent again.
+//! By default fred reconnects and replays commands, and a replayed `SET NX` would be denied because of its own token.
+//! Every connection is therefore a separate client, without a reconnect policy and with a single attempt for each
+//! command. When the socket is lost, fred's task ends, everything in flight fails, and nothing is sent again.
 //!
 //! Invariants:
 //! - fred's task lives no longer than the [`Connection`], nor than the future that opens it: both hold it by a guard
-//!   that aborts it. Dropping a fred client alone would leak the task and its socket.
-//! - A call ends when fred's task has ended. fred leaves its queue open after that, and a command in it would wait for
-//!   ever. By then fred has answered everything it ever took out of the queue, so what is still unanswered was not sent.
+//!   that aborts it. Dropping only a fred client would leak the task and its socket.
+//! - A call ends when fred's task has ended. fred leaves its queue open after that, and a command in it would wait
+//!   forever. By then fred has completed every command that it took from the queue, so a pending command was not sent.
 
 use std::fmt;
 use std::future::Future;
@@ -21,7 +21,7 @@ use fred::interfaces::{AuthInterface, ClientLike, KeysInterface};
 use fred::types::config::{Blocking, Config, ConnectionConfig, PerformanceConfig, TcpConfig};
 use fred::types::{ConnectHandle, RespVersion, SetOptions, Value};
 use futures_util::future::{BoxFuture, Either, FutureExt, Shared, poll_immediate, select};
-use redlock_wire::{Command, Failure, Hub, Last, Reply};
+use redlock_wire::{Command, Failure, Hub, Last, Reply, SocketHandle};
 use tokio::task::AbortHandle;
 
 use crate::command::{Packed, last, pack, send};
@@ -29,12 +29,14 @@ use crate::push::Pushes;
 use crate::relay::Relay;
 use crate::reply;
 
-/// So many pushes may wait for the task that passes them on. What is lost of more completes all watches of the connection,
-/// which does no harm but costs an arm each. fred's 32 would be lost to one busy task; but fred makes nine channels of this
-/// size in advance: 0.5 MB a node, where 4096 would take 3.5 MB.
+/// The number of pushes that may wait for the task that passes them on.
+///
+/// Beyond it, pushes are lost, and all watches of the connection complete. That is harmless but costs one arming each.
+/// fred's default of 32 would be exceeded by one busy task. fred allocates nine channels of this size in advance: 0.5
+/// MB per node, while 4096 would take 3.5 MB.
 const PUSHES: usize = 512;
 
-/// How to reach one server with fred.
+/// The configuration for reaching one server with fred.
 #[derive(Clone)]
 pub struct Connector {
     config: Config,
@@ -46,7 +48,7 @@ impl Connector {
         Self { config, label }
     }
 
-    /// What people know the server by: `10.0.0.1:6379`, or `unix:/run/redis.sock`.
+    /// Returns the name of the server: `10.0.0.1:6379`, or `unix:/run/redis.sock`.
     pub fn label(&self) -> &str {
         &self.label
     }
@@ -58,8 +60,8 @@ impl Connector {
 
     /// Connects, authenticates and selects the database, in RESP2.
     ///
-    /// Not in RESP3 from the start: there fred authenticates by an inline `HELLO`, which a password with a space or a
-    /// quote in it breaks.
+    /// It does not start in RESP3. fred would then authenticate with an inline `HELLO`, which a space or a quote in the
+    /// password breaks.
     async fn open(&self, hub: &Hub) -> Result<Connection, Error> {
         let config = Config {
             version: RespVersion::RESP2,
@@ -69,12 +71,13 @@ impl Connector {
         };
         let (config, relay) = Relay::open(config).await?;
         let connection = ConnectionConfig {
-            connection_timeout: Duration::ZERO, // all zeros stand for "none": the caller bounds the time
+            connection_timeout: Duration::ZERO, // all zeros mean "none": the caller limits the time
             internal_command_timeout: Duration::ZERO,
             max_command_attempts: 1,
             max_command_buffer_len: 0,
             reconnect_on_auth_error: false,
-            // No Nagle: a lock is one small write. No lingering: what a hung server has not read is not for it any more.
+            // Nagle's algorithm is off: a lock is one small write. Lingering is off: requests that a hung server has
+            // not read are discarded.
             tcp: TcpConfig { nodelay: Some(true), linger: Some(Duration::ZERO), ..TcpConfig::default() },
             ..ConnectionConfig::default()
         };
@@ -86,7 +89,7 @@ impl Connector {
         let client = Client::new(config, Some(performance), Some(connection), None);
 
         let mut connected = pin!(client.wait_for_connect());
-        // Subscribes: what happened before its first poll would pass unseen.
+        // The first poll subscribes: an event before it would be missed.
         let _not_yet = poll_immediate(connected.as_mut()).await;
         let connection = Connection::over(client.clone(), relay, hub);
         match select(connected, connection.task.ended.clone()).await {
@@ -113,14 +116,16 @@ impl redlock_wire::Connector for Connector {
     }
 }
 
-/// Shows the label only: fred's configuration would print the password.
+/// Shows only the label: fred's configuration would print the password.
 impl fmt::Debug for Connector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Connector").field(&self.label).finish()
     }
 }
 
-/// One connection of fred's. Dropping it ends fred's task, and with it the socket.
+/// One connection of fred.
+///
+/// Dropping it ends fred's task, which closes the socket.
 pub struct Connection {
     client: Client,
     task: Task,
@@ -137,9 +142,9 @@ impl Connection {
         Self { client, task, relay, resp3: false, _pushes: pushes }
     }
 
-    /// Asks for RESP3, and stays with RESP2 where the server refuses. Whether it has it.
+    /// Requests RESP3, and stays with RESP2 if the server denies it. Returns whether it uses RESP3.
     async fn switch_to_resp3(&self) -> Result<bool, Error> {
-        // Before fred switches, which it does within its task.
+        // Set before fred switches, which it does within its task.
         self.relay.speaks_resp3(true);
         match select(pin!(self.client.hello(RespVersion::RESP3, None, None)), self.task.ended.clone()).await {
             Either::Left((Err(error), _)) if !reply::refuses_resp3(&error) => Err(error),
@@ -165,7 +170,9 @@ impl Connection {
         reply::of_pipeline(pipeline.try_all().await, count)
     }
 
-    /// Waits for `answer` as long as fred's task lives. By reference: fred's futures are some 5 KB each.
+    /// Waits for `answer` as long as fred's task lives.
+    ///
+    /// It takes a reference because fred's futures have about 5 KB each.
     async fn while_alive<T>(
         &self,
         answer: Pin<&mut impl Future<Output = Result<T, Failure>>>,
@@ -210,12 +217,16 @@ impl redlock_wire::Connection for Connection {
         self.resp3
     }
 
+    fn socket(&self) -> Option<&SocketHandle> {
+        self.relay.socket()
+    }
+
     async fn lost(&self) {
         self.task.ended.clone().await;
     }
 }
 
-/// Shows whether it stands.
+/// Shows whether the connection is lost.
 impl fmt::Debug for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let lost = self.task.ended.peek().is_some();
@@ -223,7 +234,9 @@ impl fmt::Debug for Connection {
     }
 }
 
-/// fred's task, which owns the socket. Aborted on drop; the socket closes when the runtime next turns to it.
+/// fred's task, which owns the socket.
+///
+/// It is aborted on drop; the socket closes when the runtime next runs the task.
 struct Task {
     abort: AbortHandle,
     ended: Shared<BoxFuture<'static, ()>>,

@@ -12,101 +12,105 @@
 //! # }
 //! ```
 //!
-//! All of [`redlock_core`] is here too: one dependency is enough, and its front page is the guide to locking. Every node
-//! opens a connection of its own; a client that the application has already can be lent to it, with drawbacks:
-//! [`shared_node`].
+//! This crate re-exports all of [`redlock_core`], so one dependency is enough. The front page of that crate is the
+//! guide to locking. Every node opens its own connection. A node can also use a client of the application, with some
+//! drawbacks: see [`node_with_connection`].
 //!
 //! # Connecting
 //!
-//! A node is named by a URL, or by a configuration of the client ([`IntoConnector`]):
+//! A node is configured by a URL, or by a configuration of the client ([`IntoConnector`]):
 //!
-//! | URL | is |
+//! | URL | Meaning |
 //! |---|---|
-//! | `redis://[[user]:password@]host[:port][/database]` | TCP; port 6379 and database 0 if not given |
+//! | `redis://[[user]:password@]host[:port][/database]` | TCP; the default port is 6379, the default database 0 |
 //! | `rediss://...` | the same over TLS |
-//! | `valkey://...`, `valkeys://...` | other names of the two |
+//! | `valkey://...`, `valkeys://...` | aliases of the two |
 //! | `unix:///path[?db=1&user=...&pass=...]` | a Unix socket |
 //!
-//! `build()` connects to nothing. A node connects when it is first used, in a task of its own, and again whenever the
-//! connection is lost: after 10 ms, then after longer and longer pauses up to 200 ms ([`Options::reconnect_delay`]), forever. So
-//! a server that comes back votes again within a second, also without traffic. After a login or a certificate was refused the
-//! pause is 5 s, so a password that is corrected on the server heals as well. A node that is known to be down answers at once
-//! and holds nobody up. A connection over which requests fail without a reply is given up if a `PING` over it stays unanswered
-//! as well, for 200 ms to a second: requests that a hung server has not read by then are discarded. A quiet connection is
-//! probed every 5 s.
+//! `build()` does not connect. A node connects on first use, in a separate task, and again whenever the connection is
+//! lost. The delay before an attempt grows from 10 ms to 200 ms ([`Options::reconnect_delay`]); the attempts never end.
+//! A server that comes back is therefore used again within a second, even without traffic. After a rejected login or
+//! certificate the delay is 5 s, so a password that is corrected on the server takes effect as well.
+//!
+//! A request to a node that is known to be down fails at once and delays no lock. If requests over a connection get no
+//! reply, the node sends a `PING`. If that gets no reply for 200 ms to a second either, the node gives the connection
+//! up. Requests that a hung server has not read by then are discarded. A quiet connection is probed every 5 s.
 //!
 //! # TLS
 //!
-//! A `rediss://` URL checks the server's certificate against the authorities that the system trusts, over rustls with the
-//! feature `tls-rustls`, or over the platform's library with `tls-native-tls`. Without either it is refused when it is
-//! parsed. An authority of one's own, or a certificate of the client's, comes with a `Config` of fred's that has
-//! it, in the place of a URL.
+//! A `rediss://` URL checks the server's certificate against the root certificates of the system. The feature
+//! `tls-rustls` uses rustls, the feature `tls-native-tls` the TLS library of the platform. Without either, parsing the
+//! URL fails. To use a private CA or a client certificate, pass a `Config` of fred that contains it instead of a URL.
 //!
-//! # Names and leases from elsewhere
+//! # Untrusted names and leases
 //!
-//! A lock can have 1,000 names at most. If users choose names, set an [`Options::key_prefix`]. If a [`DetachedLease`] passes
-//! through hands that you do not trust, authenticate it (a MAC): a forged lease deletes any key whose value its author
-//! knows. The keys of [fencing counters](#fencing) can be neither locked nor released.
+//! A lock can have at most 1,000 names. If users choose names, set an [`Options::key_prefix`]. If a [`DetachedLease`]
+//! passes through a party that you do not trust, authenticate it (a MAC): a forged lease deletes any key whose value
+//! its author knows. The keys of [fencing counters](#fencing) can be neither locked nor released.
 //!
 //! # Hostile servers
 //!
-//! fred's decoder has no bounds of its own: a few KB of nested arrays overflow the stack, which aborts the process, and
-//! an endless reply takes memory and CPU time without limit. So on Linux and Android a node puts a relay between fred and the
-//! server, in the same process: it connects (with TLS where the configuration says so), and gives the connection up when
-//! the server sends a reply of more than 1 MiB, or one that is nested more than 8 deep. fred reaches it over an abstract
-//! Unix socket, which accepts this process alone; where a sandbox denies such sockets, no node connects.
+//! fred's decoder has no bounds of its own. A few KB of nested arrays overflow the stack, which aborts the process, and
+//! an endless reply takes memory and CPU time without limit. On Linux and Android a node therefore puts a relay between
+//! fred and the server, in the same process. The relay connects to the server, with TLS if the configuration requires
+//! it. It gives the connection up if the server sends a reply of more than 1 MiB or a nesting of more than 8. fred
+//! reaches the relay over an abstract Unix socket, which accepts only this process. In a sandbox that denies such
+//! sockets, no node connects.
 //!
-//! **On other systems, and with [`shared_node`], nothing stands between fred and the server: use them with trusted servers
-//! only, over TLS.** The same holds of `redlock-redis-rs` with `shared_node`; its own connections are bounded everywhere.
+//! **On other systems, and with [`node_with_connection`], fred reads the server's replies directly: use them only with
+//! trusted servers, over TLS.** The same holds for `redlock-redis-rs` with `node_with_connection`; its own connections
+//! are bounded everywhere. Without the relay, fred may also send a queued request after its connection was given up.
+//! Such a request can leave a key until its TTL expires.
 //!
-//! Do not lock a name that is the key of something else with a value of 1 MiB or more: the server may send that value.
+//! Do not lock a name that is the key of another value of 1 MiB or more: the server may send that value.
 //!
 //! # Time limits
 //!
-//! | limit | default | why |
+//! | Operation | Default limit | Reason |
 //! |---|---|---|
-//! | one attempt to connect: TCP, TLS, login, handshake | 300 ms, or the node timeout if that is longer, [`Options::connect_timeout`] | some four round trips around the world |
-//! | one request | core's node timeout, 200 ms, [`Builder::node_timeout`] | none of the client's own: core drops a request that is late, and undoes it |
+//! | One connection attempt: TCP, TLS, login, handshake | 300 ms, or the node timeout if that is longer, [`Options::connect_timeout`] | about four round trips around the world |
+//! | One request | the node timeout of the core, 200 ms, [`Builder::node_timeout`] | the client has no limit of its own: the core drops a late request and cleans it up |
 //!
 //! # Fencing
 //!
-//! [Fenced](LockRequest::fenced) locks have a counter beside each resource, a key such as `redlock:fence:{invoice:42}` that is
-//! kept for a day; [`Options::fence_prefix`] and [`Options::fence_retention`] change that. `docs/fencing.md` in the repository
-//! has the whole.
+//! [Fenced](LockRequest::fenced) locks keep a counter beside each resource, a key such as `redlock:fence:{invoice:42}`.
+//! It is kept for a day. [`Options::fence_prefix`] and [`Options::fence_retention`] change the name and the time. See
+//! [Fencing tokens](https://github.com/redlock-rs/redlock/blob/main/docs/fencing.md).
 //!
-//! # Rights
+//! # Permissions
 //!
-//! What a node asks of its server; `docs/running-the-nodes.md` in the repository has the line for `ACL SETUSER`. A server
-//! that does not permit `EVALSHA` is not used: its locks could not be released.
+//! The table lists the commands that a node sends. [Access
+//! control](https://github.com/redlock-rs/redlock/blob/main/docs/operating.md#access-control) has the line for `ACL
+//! SETUSER`. A server that does not permit `EVALSHA` is not used: its locks could not be released.
 //!
-//! | for | commands |
+//! | Purpose | Commands |
 //! |---|---|
-//! | locking | `SET`, `GET`, `EVAL`, `EVALSHA`, and in scripts `SET`, `GET`, `PTTL`, `PEXPIRE`, `DEL` |
-//! | knowing the server; without it a refused attempt takes two commands | `INFO` |
-//! | fenced locks | `TIME`, in scripts; and the keys of the counters, `redlock:fence:*` |
-//! | short requests; without it scripts are sent whole | `SCRIPT LOAD` |
-//! | being woken; without it waiters poll | `CLIENT TRACKING`, `CLIENT CACHING`, `PTTL`, and RESP3 by `HELLO` |
-//! | probing a quiet connection; without it the server logs a denial every 5 s | `PING` |
+//! | Locking | `SET`, `GET`, `EVAL`, `EVALSHA`, and in scripts `SET`, `GET`, `PTTL`, `PEXPIRE`, `DEL` |
+//! | Identity and version of the server; without it a denied attempt takes two commands | `INFO` |
+//! | Fenced locks | `TIME`, in scripts; access to the keys of the counters, `redlock:fence:*` |
+//! | Short requests; without it scripts are sent in full | `SCRIPT LOAD` |
+//! | Notifications; without them waiters poll | `CLIENT TRACKING`, `CLIENT CACHING`, `PTTL`, and `HELLO` for RESP3 |
+//! | Probes of a quiet connection; without it the server logs a denial every 5 s | `PING` |
 //!
 //! # Servers
 //!
-//! Redis from 6.2 and Valkey; tested with Redis 7.0, Valkey 7.2 and 8.0. RESP3 where the server has it, otherwise RESP2.
-//! What RESP2 loses: nobody is told when a lock becomes free, so waiters ask again every 100 to 200 ms (a warning says so
-//! once). Locking itself is the same.
+//! The servers can be Redis from 6.2, or Valkey. Tested versions are Redis 7.0, Valkey 7.2 and 8.0. A connection uses
+//! RESP3 if the server supports it, otherwise RESP2. With RESP2, waiters are not notified when a lock becomes free, so
+//! they poll every 100 to 200 ms. A warning is logged once. Locking itself is the same.
 //!
-//! fred does not tell of a `FLUSHALL`: those who wait then find out when they next ask.
+//! fred does not report a `FLUSHALL`: waiters then detect the free lock at their next poll.
 //!
 //! # Features
 //!
-//! | feature | does |
+//! | Feature | Effect |
 //! |---|---|
 //! | `tokio` (default) | [`builder`], on tokio |
 //! | `metrics` | counters and histograms through the `metrics` facade |
-//! | `serde` | a lease that travels: `DetachedLease` is serialisable |
+//! | `serde` | `DetachedLease` implements `Serialize` and `Deserialize` |
 //! | `tls-rustls` | `rediss://` over rustls |
-//! | `tls-native-tls` | `rediss://` over the platform's TLS library, unless `tls-rustls` is on too |
+//! | `tls-native-tls` | `rediss://` over the platform's TLS library, unless `tls-rustls` is enabled too |
 //!
-//! fred runs on tokio alone, so the runtime of [`Options`] must be a tokio one.
+//! fred runs only on tokio, so the runtime of [`Options`] must be a tokio one.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -122,6 +126,8 @@ mod relay;
 mod relay;
 mod reply;
 mod shared;
+#[cfg(any(target_os = "linux", target_os = "android"))]
+mod socket;
 mod tls;
 
 pub use redlock_core::{self, *};
@@ -130,6 +136,6 @@ pub use redlock_wire::{Address, Options};
 pub use crate::address::IntoConnector;
 #[cfg(feature = "tokio")]
 pub use crate::builder::builder;
-pub use crate::builder::{Node, SharedNode, builder_with, node, shared_node};
+pub use crate::builder::{BorrowedNode, Node, builder_with, node, node_with_connection};
 pub use crate::connection::{Connection, Connector};
-pub use crate::shared::Shared;
+pub use crate::shared::BorrowedConnection;

@@ -1,15 +1,21 @@
-//! No relay: this system has no abstract Unix sockets. fred connects to the server itself, and believes what it sends.
+//! The absence of a relay: this system has no abstract Unix sockets. fred connects to the server itself, and trusts its
+//! replies.
 
 use std::future::{Ready, ready};
 use std::io;
 
 use fred::types::config::Config;
+use redlock_wire::SocketHandle;
 
 pub(crate) struct Relay;
 
 impl Relay {
     pub(crate) fn open(config: Config) -> Ready<io::Result<(Config, Self)>> {
         ready(Ok((config, Self)))
+    }
+
+    pub(crate) fn socket(&self) -> Option<&SocketHandle> {
+        None
     }
 
     pub(crate) fn speaks_resp3(&self, _resp3: bool) {}

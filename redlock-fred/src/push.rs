@@ -1,10 +1,10 @@
-//! What fred hands over of the server's pushes.
+//! Passes the server's pushes from fred to a [`Hub`].
 //!
-//! fred broadcasts which keys have changed to whoever listens, and here that is one task for each connection. It lives no
-//! longer than the [`Pushes`], which abort it. What it was too slow to receive may have been any key.
+//! fred broadcasts which keys have changed. Each connection has one task that receives this; it is aborted with the
+//! [`Pushes`]. A push that the task is too slow to receive may mean any key.
 //!
-//! That the database was flushed fred keeps to itself: it drops that push, which names no key. Whoever watches a key that
-//! went that way hears nothing, and must not rely on it: core asks again from time to time.
+//! fred does not pass on that the database was flushed: it drops that push, which names no key. A watch of such a key
+//! is not notified. This is safe because the core polls from time to time.
 
 use fred::clients::Client;
 use fred::interfaces::TrackingInterface;
@@ -14,11 +14,11 @@ use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::task::AbortHandle;
 
-/// The task that tells a hub which keys have changed. Aborted on drop.
+/// The task that reports changed keys to a hub. Aborted on drop.
 pub(crate) struct Pushes(AbortHandle);
 
 impl Pushes {
-    /// Listens to what comes from now on.
+    /// Starts to receive; earlier pushes are not seen.
     pub(crate) fn of(client: &Client, hub: &Hub) -> Self {
         Self(tokio::spawn(tell(hub.clone(), client.invalidation_rx())).abort_handle())
     }

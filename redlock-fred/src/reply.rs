@@ -1,12 +1,12 @@
-//! What fred hands over, as a [`Reply`] or a [`Failure`].
+//! Converts fred's results to a [`Reply`] or a [`Failure`].
 //!
-//! fred returns an error of the server and an error of its own by the same type, and by kinds that overlap. The texts do
-//! not: fred passes on the server's text untouched, which begins with a code word in capitals (`OOM`, `NOSCRIPT`), while
-//! its own are sentences, or an `io::Error`'s debug form. `CLUSTERDOWN` alone means nothing: fred drops the connection
-//! over it and gives the text of one command's error to all that were in flight.
+//! fred uses one type, with overlapping kinds, for errors of the server and its own errors. The texts differ. fred
+//! passes on the server's text unchanged, which begins with a code word in capitals (`OOM`, `NOSCRIPT`). Its own errors
+//! are sentences, or the debug form of an `io::Error`. Only `CLUSTERDOWN` is ambiguous: fred drops the connection over
+//! it, and copies the error of one command to all that were in flight.
 //!
-//! Nothing was sent where fred says so: it cancels what it has not yet taken from its queue, and refuses what it cannot
-//! put there. After everything else a command may have been sent.
+//! A command was not sent if fred says so: it cancels commands that it has not yet taken from its queue, and rejects
+//! those that do not fit. After any other error a command may have been sent.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ use fred::error::{Error, ErrorKind};
 use fred::types::{Resp3Frame, Value};
 use redlock_wire::{Failure, Reply};
 
-/// The reply to a single command which fred has turned into a value.
+/// Converts the reply to a single command which fred has turned into a value.
 pub(crate) fn of_value(reply: Result<Value, Error>) -> Result<Reply, Failure> {
     match reply {
         Ok(value) => Ok(from_value(value)),
@@ -23,7 +23,7 @@ pub(crate) fn of_value(reply: Result<Value, Error>) -> Result<Reply, Failure> {
     }
 }
 
-/// The replies to a pipeline of several commands. When it fails as a whole, fred gives a single error instead.
+/// Converts the replies to a pipeline. If it fails as a whole, fred returns a single error.
 pub(crate) fn of_pipeline(
     replies: Vec<Result<Value, Error>>,
     commands: usize,
@@ -35,7 +35,7 @@ pub(crate) fn of_pipeline(
     Err(failure(&error.unwrap_or_else(|| Error::new(ErrorKind::Protocol, "replies are missing"))))
 }
 
-/// Why there is no reply to a command that was handed to fred.
+/// Converts the error of a command that was passed to fred.
 pub(crate) fn failure(error: &Error) -> Failure {
     let unsent = matches!(error.kind(), ErrorKind::Canceled | ErrorKind::Backpressure)
         || error.details() == "Failed to send command to router.";
@@ -43,20 +43,21 @@ pub(crate) fn failure(error: &Error) -> Failure {
     if unsent { Failure::not_sent(&text) } else { Failure::maybe_sent(&text) }
 }
 
-/// Why there is no connection.
+/// Converts the error of a connection attempt.
 pub(crate) fn not_connected(error: &Error) -> Failure {
     Failure::not_sent(&text(error))
 }
 
-/// Whether the server has no RESP3, or does not let this user ask for it.
+/// Returns whether the server has no RESP3, or denies it to this user.
 pub(crate) fn refuses_resp3(error: &Error) -> bool {
     matches!(code(error.details()), Some("ERR" | "NOPROTO" | "NOPERM"))
 }
 
-/// fred's frame as a reply.
+/// Converts a frame of fred to a reply.
 pub(crate) fn of_frame(frame: Resp3Frame) -> Reply {
     match frame {
-        // `Hello` and `ChunkedString` never come: the one is a request, of the other fred makes a whole string.
+        // `Hello` and `ChunkedString` never occur: the first is a request, and fred joins the second into a whole
+        // string.
         Resp3Frame::Null | Resp3Frame::Hello { .. } => Reply::Nil,
         Resp3Frame::Number { data, .. } => Reply::Int(data),
         Resp3Frame::Boolean { data, .. } => Reply::Int(data.into()),
@@ -100,14 +101,16 @@ fn is_of_server(error: &Error) -> bool {
     code(error.details()).is_some_and(|code| code != "CLUSTERDOWN")
 }
 
-/// The word in capitals that an error of the server begins with.
+/// Returns the word in capitals with which an error of the server begins.
 fn code(text: &str) -> Option<&str> {
     let word = text.split(' ').next()?;
     (word.len() > 1 && word.bytes().all(|byte| byte.is_ascii_uppercase())).then_some(word)
 }
 
-/// What an error says. fred keeps some in their debug form: of an `io::Error` this is what the system says, and of an error of
-/// the platform's TLS library the reasons, which are far behind in it.
+/// Returns the text of an error.
+///
+/// fred keeps some errors in their debug form. Of an `io::Error`, this returns the message of the operating system. Of
+/// an error of the platform's TLS library, it returns the reasons, which are at the end of the debug form.
 fn text(error: &Error) -> Cow<'_, str> {
     let details = error.details();
     if details.contains("ErrorStack(") {
@@ -119,7 +122,7 @@ fn text(error: &Error) -> Cow<'_, str> {
     quoted(details, "message").next().unwrap_or(details).into()
 }
 
-/// The texts that a field has in a debug form.
+/// Returns the texts of a field in a debug form.
 fn quoted<'a>(details: &'a str, field: &str) -> impl Iterator<Item = &'a str> + use<'a> {
     let start = format!("{field}: \"");
     let mut rest = details;

@@ -1,10 +1,13 @@
-//! A node over a client that the application has already.
+//! A node over an existing client of the application.
 //!
-//! What stands in the way of a lock, and what is done about it: fred replays commands after a reconnect, so each goes out
-//! with a single attempt, and none into the queue of a client that is not connected; the client may be another socket at
-//! the next command, so it [keeps no order](redlock_wire::Connection::keeps_order); it hears no pushes, since nobody could
-//! [rely on them](crate::shared_node#being-woken). fred does not take back a command whose caller has gone; but it sends in
-//! order, so a release that is asked for later is sent later.
+//! Such a client differs from one of the node:
+//!
+//! - fred replays commands after a reconnect. So each command has a single attempt, and none is queued in a client that
+//!   is not connected.
+//! - The client may use another socket at the next command, so it [keeps no
+//!   order](redlock_wire::Connection::keeps_order).
+//! - It receives no pushes, since their loss [could not be detected](crate::node_with_connection#notifications).
+//! - fred does not cancel a command whose caller is gone. But it sends in order, so a later release is sent later.
 
 use std::fmt;
 use std::future::pending;
@@ -16,29 +19,29 @@ use redlock_wire::{Command, Failure, Hub, Last, Reply};
 
 use crate::command::{Packed, last, pack, send};
 
-/// A client of the application's, lent to a node.
+/// A client of the application that a node uses.
 #[derive(Clone)]
-pub struct Shared(WithOptions<Client>);
+pub struct BorrowedConnection(WithOptions<Client>);
 
-impl Shared {
+impl BorrowedConnection {
     pub(crate) fn new(client: &Client) -> Self {
         let options = Options { max_attempts: Some(1), fail_fast: true, ..Options::default() };
         Self(client.with_options(&options))
     }
 }
 
-impl redlock_wire::Connector for Shared {
+impl redlock_wire::Connector for BorrowedConnection {
     type Connection = Self;
 
     const HEARS_PUSHES: bool = false;
 
-    /// There is nothing to open. Whether it works is found out by the questions that a node asks first.
+    /// Returns the client; there is nothing to open. The handshake of the node checks that it works.
     async fn connect(&self, _hub: &Hub) -> Result<Self, Failure> {
         Ok(self.clone())
     }
 }
 
-impl redlock_wire::Connection for Shared {
+impl redlock_wire::Connection for BorrowedConnection {
     type Packed = Packed;
 
     fn pack(command: Command<'_>) -> Packed {
@@ -53,7 +56,7 @@ impl redlock_wire::Connection for Shared {
         send(&self.0, command).await
     }
 
-    /// One by one, each with the options: nothing here depends on being sent at once.
+    /// Sends the requests one by one, each with the options: no caller depends on a single write.
     async fn pipeline(&self, requests: Vec<Packed>) -> Result<Vec<Reply>, Failure> {
         let mut replies = Vec::with_capacity(requests.len());
         for request in requests {
@@ -70,14 +73,14 @@ impl redlock_wire::Connection for Shared {
         false
     }
 
-    /// It does not tell.
+    /// Never completes: the client does not report its loss.
     async fn lost(&self) {
         pending::<()>().await;
     }
 }
 
 /// Shows nothing of the client.
-impl fmt::Debug for Shared {
+impl fmt::Debug for BorrowedConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Shared").finish_non_exhaustive()
     }

@@ -1,4 +1,5 @@
-//! TLS, by the library that the features choose. The server's certificate is checked against the system's roots.
+//! TLS, with the library that the features select. The server's certificate is checked against the root certificates of
+//! the system.
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 use std::io;
@@ -14,24 +15,25 @@ use redlock_wire::Endpoint;
 use tokio::net::TcpStream;
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
-use crate::relay::Stream;
+use crate::socket::Stream;
 
-/// Turns TLS on.
+/// Enables TLS.
 #[cfg(any(feature = "tls-rustls", feature = "tls-native-tls"))]
 pub(crate) fn secured(mut config: Config, endpoint: &Endpoint) -> Result<Config, Error> {
-    let connector = connector().map_err(|reason| Error::invalid(format!("{endpoint}: no TLS: {reason}")))?;
+    let connector =
+        connector().map_err(|reason| Error::invalid(format!("{endpoint}: TLS unavailable: {reason}")))?;
     config.tls = Some(connector.into());
     Ok(config)
 }
 
-/// Says what is missing.
+/// Returns an error that names the missing feature.
 #[cfg(not(any(feature = "tls-rustls", feature = "tls-native-tls")))]
 pub(crate) fn secured(_config: Config, endpoint: &Endpoint) -> Result<Config, Error> {
     let missing = "rediss:// needs the feature `tls-rustls` or `tls-native-tls` of redlock-fred";
     Err(Error::invalid(format!("{endpoint}: {missing}")))
 }
 
-/// The same configuration without TLS.
+/// Returns the same configuration without TLS.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 #[cfg_attr(
     not(any(feature = "tls-rustls", feature = "tls-native-tls")),
@@ -45,7 +47,7 @@ pub(crate) fn without(mut config: Config) -> Config {
     config
 }
 
-/// Sets up TLS over a socket where `config` has it, as fred would.
+/// Sets up TLS over a socket if `config` requires it, in the same way as fred.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 #[cfg_attr(not(any(feature = "tls-rustls", feature = "tls-native-tls")), allow(clippy::unused_async))]
 pub(crate) async fn over(config: &Config, server: &Server, socket: TcpStream) -> io::Result<Box<dyn Stream>> {
@@ -55,7 +57,7 @@ pub(crate) async fn over(config: &Config, server: &Server, socket: TcpStream) ->
     #[cfg(any(feature = "tls-rustls", feature = "tls-native-tls"))]
     if let Some(tls) = &config.tls {
         let name = server.tls_server_name.as_ref().unwrap_or(&server.host).to_string();
-        #[allow(unreachable_patterns)] // where fred has only the libraries that are known here
+        #[allow(unreachable_patterns)] // if fred has only the libraries that are known here
         match &tls.connector {
             #[cfg(feature = "tls-rustls")]
             TlsConnector::Rustls(connector) => {
@@ -74,8 +76,10 @@ pub(crate) async fn over(config: &Config, server: &Server, socket: TcpStream) ->
     Err(io::Error::other("TLS needs the feature `tls-rustls` or `tls-native-tls` of redlock-fred"))
 }
 
-/// Not fred's default: that panics where another crate of the application has switched on a second cryptography
-/// provider of rustls, and gives up over a single unreadable certificate.
+/// Creates a connector without fred's default.
+///
+/// That default panics if another crate of the application has enabled a second cryptography provider of rustls. It
+/// also fails because of a single unreadable certificate.
 #[cfg(feature = "tls-rustls")]
 fn connector() -> Result<TlsConnector, String> {
     use std::sync::Arc;
@@ -86,7 +90,7 @@ fn connector() -> Result<TlsConnector, String> {
     let mut roots = RootCertStore::empty();
     let (usable, _) = roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if usable == 0 {
-        return Err("the system has no readable root certificate".into());
+        return Err("no readable root certificate".into());
     }
     let provider = CryptoProvider::get_default().cloned();
     let provider = provider.unwrap_or_else(|| Arc::new(ring::default_provider()));

@@ -10,8 +10,8 @@ use fred::interfaces::{ClientLike, KeysInterface};
 use fred::types::RespVersion;
 use fred::types::config::{Config, ReconnectPolicy, ServerConfig};
 use redlock_fred::{
-    Claim, ErrorKind, IntoResources, LockNode, NodeErrorKind, Options, Redlock, Released, Resource, Runtime,
-    Token, TokioRuntime, Ttl, Vote, shared_node,
+    Claim, ErrorKind, IntoResources, LockNode, NodeErrorKind, Options, Redlock, ReleaseOutcome, Resource,
+    Runtime, Token, TokioRuntime, Ttl, Vote, node_with_connection,
 };
 use redlock_testkit::RedisServer;
 use redlock_testkit::conformance::Backend;
@@ -35,7 +35,7 @@ async fn client(server: &RedisServer, version: RespVersion) -> Client {
 }
 
 fn lent(server: &RedisServer, client: &Client) -> Arc<dyn LockNode> {
-    Arc::new(shared_node(format!("127.0.0.1:{}", server.port()), client, &Options::tokio()))
+    Arc::new(node_with_connection(format!("127.0.0.1:{}", server.port()), client, &Options::tokio()))
 }
 
 /// The suite, with a server of its own for each case.
@@ -112,7 +112,7 @@ async fn the_application_and_the_locks_share_a_client() {
     let guard = redlock.lock("a", TTL).await.unwrap();
     assert!(redlock.try_lock("a", TTL).await.unwrap().is_none());
     let (): () = clients[0].set("mine", 1, None, None, false).await.unwrap();
-    assert_eq!(Released::Held, guard.release().await.unwrap());
+    assert_eq!(ReleaseOutcome::Released, guard.release().await.unwrap());
     redlock.close().await;
     assert_eq!(["mine"], servers[0].keys()[..]);
     for server in &servers {
@@ -175,7 +175,7 @@ async fn what_a_hung_server_carries_out_late_is_undone() {
     redlock.lock("a", TTL).await.unwrap().release().await.unwrap();
     servers[1..].iter().for_each(RedisServer::pause);
     for _ in 0..5 {
-        let kind = redlock.lock("a", TTL).wait(Duration::ZERO).await.unwrap_err().kind();
+        let kind = redlock.lock("a", TTL).max_wait(Duration::ZERO).await.unwrap_err().kind();
         assert_eq!(ErrorKind::NoQuorum, kind);
     }
     servers[1..].iter().for_each(RedisServer::resume);

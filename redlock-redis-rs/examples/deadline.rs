@@ -1,4 +1,4 @@
-//! One deadline for several steps: a request that must be answered within a second locks twice, and gives up in time.
+//! One deadline for several steps: a request with a limit of one second acquires two locks, or gives up in time.
 #![allow(clippy::print_stdout)] // an example shows what it does
 
 mod nodes;
@@ -18,7 +18,7 @@ async fn main() -> Result<(), Error> {
     let error = request(&ours).await.expect_err("the other one has the second lock");
     assert_eq!(ErrorKind::Contended, error.kind());
     println!("{error}");
-    for node in error.nodes() {
+    for node in error.node_reports() {
         println!("  {node}");
     }
     let holder = error.holder().expect("a quorum names it");
@@ -33,7 +33,7 @@ async fn main() -> Result<(), Error> {
 }
 
 async fn request(redlock: &Redlock) -> Result<(), Error> {
-    // On the clock that leases are measured with; attempts begin until then, and none later.
+    // The clock of the deadline is that of the leases. Attempts start until then, and none later.
     let deadline = redlock.now() + Duration::from_secs(1);
     let order = redlock.lock("order:42", TTL).wait_until(deadline).await?;
     let stock = redlock.lock("stock:7", TTL).wait_until(deadline).await?;

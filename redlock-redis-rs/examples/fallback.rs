@@ -1,5 +1,5 @@
-//! Try-lock with a fallback: one of many rebuilds a cache entry, and the others serve the old one meanwhile. Also when no
-//! lock can be had at all, since that is no reason to serve nothing.
+//! Try-lock with a fallback: one of many processes rebuilds a cache entry, and the others serve the old one meanwhile.
+//! They also serve it if no lock can be acquired.
 #![allow(clippy::print_stdout)] // an example shows what it does
 
 mod nodes;
@@ -28,7 +28,7 @@ async fn main() -> Result<(), Error> {
 async fn page(redlock: &Redlock) -> Result<&'static str, Error> {
     match redlock.try_lock("cache:front-page", TTL).await {
         Ok(Some(guard)) => {
-            sleep(Duration::from_millis(300)).await; // rebuilds it
+            sleep(Duration::from_millis(300)).await; // rebuilds the entry
             guard.release().await?;
             println!("rebuilt");
             Ok("new")
@@ -37,7 +37,7 @@ async fn page(redlock: &Redlock) -> Result<&'static str, Error> {
             println!("somebody else is at it: the old one will do");
             Ok("old")
         }
-        // Not a reason to do the work without a lock, if doing it twice is what the lock is there to prevent.
+        // If the lock is there to prevent doing the work twice, this is no reason to work without it.
         Err(error) if error.kind() == ErrorKind::NoQuorum => {
             println!("no lock can be had: {error}");
             Ok("old")

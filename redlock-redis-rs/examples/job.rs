@@ -1,5 +1,5 @@
-//! A nightly job that every machine starts and one runs: its lock is kept alive for as long as the job takes, and the job
-//! stops when the lock is lost.
+//! A nightly job that every machine starts and one machine runs. Keep-alive extends its lock for as long as the job
+//! takes, and the job stops if the lock is lost.
 #![allow(clippy::print_stdout)] // an example shows what it does
 
 mod nodes;
@@ -9,10 +9,14 @@ use std::time::Duration;
 use redlock_redis_rs::{Error, ErrorKind, KeepAlive, Lease, Redlock, RunError};
 use tokio::time::sleep;
 
-/// For how long a machine that dies keeps the others from starting. The job may take longer.
+/// The time for which a crashed machine prevents the others from starting. The job may take longer.
 const TTL: Duration = Duration::from_secs(3);
 
-/// What is certainly too long for the job.
+/// Machines that start at the same moment may split the nodes among them, so that none has a quorum: they try again for this
+/// long. The job takes longer.
+const RETRY: Duration = Duration::from_millis(300);
+
+/// An upper limit on the duration of the job.
 const LIMIT: Duration = Duration::from_secs(60);
 
 #[tokio::main]
@@ -30,15 +34,18 @@ async fn main() -> Result<(), Error> {
     overrun(&nodes.redlock()?).await
 }
 
-/// Whether this machine has run the job.
+/// Returns whether this machine has run the job.
 async fn nightly(machine: u32, redlock: Redlock) -> Result<bool, Error> {
     let keep_alive = KeepAlive::new().max_hold(LIMIT);
-    let Some(guard) = redlock.try_lock("nightly", TTL).keep_alive(keep_alive).await? else {
-        println!("machine {machine}: another one runs it");
-        return Ok(false);
+    let guard = match redlock.lock("nightly", TTL).max_wait(RETRY).keep_alive(keep_alive).await {
+        Err(error) if error.kind() == ErrorKind::Contended => {
+            println!("machine {machine}: another one runs it");
+            return Ok(false);
+        }
+        outcome => outcome?,
     };
     let finished = tokio::select! {
-        biased; // the loss first: no step of the job without the lock
+        biased; // checks the loss first: no step of the job runs without the lock
         loss = guard.lost() => {
             println!("machine {machine}: stopped, {loss}");
             false
@@ -59,7 +66,7 @@ async fn job(lease: Lease) {
     }
 }
 
-/// The same in one call: `run` keeps the lock alive, stops the work at the loss, and releases.
+/// Does the same in one call: `run` extends the lock, cancels the work on loss, and releases.
 async fn overrun(redlock: &Redlock) -> Result<(), Error> {
     let short = KeepAlive::new().max_hold(Duration::from_millis(600));
     let endless = async |_lease| loop {

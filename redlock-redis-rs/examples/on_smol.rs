@@ -1,6 +1,6 @@
-//! Without tokio: the nodes and the locks on smol.
+//! The nodes and the locks on smol, without tokio.
 //!
-//! `REDLOCK_NODES` are the servers, URLs with commas between; without it one on this machine.
+//! `REDLOCK_NODES` lists the URLs of the servers, separated by commas. The default is one server on this machine.
 #![allow(clippy::print_stdout)] // an example shows what it does
 
 use std::time::Duration;

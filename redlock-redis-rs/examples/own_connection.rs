@@ -1,6 +1,6 @@
-//! Bring your own connection: the application has one to each server already, and the locks share it.
+//! An existing connection: the application has one to each server, and the locks share it.
 //!
-//! `REDLOCK_NODES` are the servers, URLs with commas between; without it one on this machine.
+//! `REDLOCK_NODES` lists the URLs of the servers, separated by commas. The default is one server on this machine.
 #![allow(clippy::print_stdout)] // an example shows what it does
 
 use std::error::Error;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{AsyncTypedCommands, Client};
-use redlock_redis_rs::{LockNode, Options, Redlock, TokioRuntime, shared_node};
+use redlock_redis_rs::{LockNode, Options, Redlock, TokioRuntime, node_with_connection};
 
 const TTL: Duration = Duration::from_secs(5);
 
@@ -19,11 +19,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let (mut nodes, mut connections) = (Vec::new(), Vec::new());
     for url in urls.split(',') {
         let client = Client::open(url)?;
-        // One that reconnects by itself; a `MultiplexedConnection` that is lost stays lost.
+        // A connection manager reconnects by itself; a `MultiplexedConnection` that is lost stays lost.
         let mut connection = client.get_connection_manager().await?;
         connection.set("visits", 1).await?;
         let label = client.get_connection_info().addr().to_string();
-        nodes.push(Arc::new(shared_node(label, connection.clone(), &options)) as Arc<dyn LockNode>);
+        nodes.push(Arc::new(node_with_connection(label, connection.clone(), &options)) as Arc<dyn LockNode>);
         connections.push(connection);
     }
     let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;

@@ -1,5 +1,5 @@
-//! Several resources at once, all or none: a transfer between two accounts. Their order does not matter, and no two
-//! transfers can wait for each other for ever.
+//! Several resources at once, all or none: a transfer between two accounts. The order of the names does not matter, and
+//! transfers cannot deadlock.
 #![allow(clippy::print_stdout)] // an example shows what it does
 
 mod nodes;
@@ -36,7 +36,7 @@ async fn transfer(redlock: &Redlock, bank: &Bank, from: usize, to: usize) -> Res
     let accounts = [format!("account:{from}"), format!("account:{to}")];
     let guard = redlock.lock(accounts, TTL).await?;
     println!("{from} to {to}");
-    // Read, think, write: nobody else touches either account meanwhile.
+    // Reads, waits, writes: no other client changes either account meanwhile.
     let before = [from, to].map(|account| bank.0[account].load(SeqCst));
     sleep(Duration::from_millis(20)).await;
     bank.0[from].store(before[0] - 10, SeqCst);

@@ -1,5 +1,5 @@
-//! Sharing a lease: the guard owns the lock and stays in one place; its lease is a view that any number of tasks may have.
-//! They ask it before each effect, and they learn of the loss. At last the lock itself moves to somebody else.
+//! Sharing a lease: the guard owns the lock and stays in one place. Its lease is a view for any number of tasks. They
+//! check it before each effect and are notified of the loss. Finally the lock moves to another process.
 #![allow(clippy::print_stdout)] // an example shows what it does
 
 mod nodes;
@@ -26,7 +26,7 @@ async fn main() -> Result<(), Error> {
     assert!(guard.is_held());
     let watcher = tokio::spawn(guard.lost());
 
-    // The lock moves: it is a value that serialises (feature `serde`), and whoever has it goes on.
+    // The lock moves: the detached lease is a value that can be serialized (feature `serde`) and resumed elsewhere.
     let lease = guard.detach().await;
     assert_eq!(Loss::Detached, watcher.await.expect("it does not panic"));
     let elsewhere = nodes.redlock()?;

@@ -1,7 +1,7 @@
 //! TLS: `tls CA-FILE rediss://HOST:PORT,...`
 //!
-//! A `rediss://` URL alone checks the servers' certificates against the system's authorities. A private authority is given
-//! beside the URL, and so is a certificate for the client.
+//! A `rediss://` URL alone checks the servers' certificates against the root certificates of the system. To use a
+//! private CA or a client certificate, pass it beside the URL.
 #![allow(clippy::print_stdout)] // an example shows what it does
 
 use std::error::Error;

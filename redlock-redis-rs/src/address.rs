@@ -1,7 +1,7 @@
-//! What a server is named by: a URL, an [`Address`], or a configuration of the redis client.
+//! The ways to name a server: a URL, an [`Address`], or a configuration of the redis client.
 //!
-//! Whichever it is, it ends as a configuration for the client and as the label that the same server has in every other
-//! form: the endpoint's, without login and database.
+//! Each of them becomes a configuration for the client and a label. The label is that of the endpoint, without login
+//! and database, so that a server has the same label in every form.
 
 #[cfg(any(feature = "tls-rustls", feature = "tls-native-tls"))]
 use redis::TlsCertificates;
@@ -12,19 +12,22 @@ use redlock_wire::{Address, Endpoint};
 use crate::connection::Connector;
 use crate::tls::Tls;
 
-/// What names one server: a URL as [`Address::parse`] takes it, an [`Address`], or a [`ConnectionInfo`] or a [`Client`] of
-/// the redis client. A `rediss://` URL may have certificates beside it: `(url, TlsCertificates)`.
+/// The address of one server, in any accepted form.
 ///
-/// Of a [`ConnectionInfo`] count server, login, database, TCP keep-alive and `TCP_USER_TIMEOUT`. The protocol version, Nagle's
-/// algorithm and lingering are decided here. One that contains certificates, or that skips the check of the server's, is
-/// rejected: the client does not return them, so the node could not connect with them.
+/// The forms are a URL as [`Address::parse`] accepts it, an [`Address`], and a [`ConnectionInfo`] or a [`Client`] of
+/// the redis client. A `rediss://` URL may be paired with certificates: `(url, TlsCertificates)`.
+///
+/// Of a [`ConnectionInfo`], only the server, login, database, TCP keep-alive and `TCP_USER_TIMEOUT` are used. This
+/// crate sets the protocol version, Nagle's algorithm and lingering. A [`ConnectionInfo`] that contains certificates,
+/// or that disables the check of the server's certificate, is rejected: the client does not return them, so the node
+/// could not use them.
 pub trait IntoConnector {
-    /// Parses it, without I/O but for the system's root certificates where it asks for TLS.
+    /// Parses the address. The only I/O is to load the root certificates of the system for TLS.
     ///
     /// # Errors
     ///
-    /// [`Invalid`](redlock_core::ErrorKind::Invalid) when it is malformed, when it asks for TLS or for Unix sockets and
-    /// this build has none, or when its certificates are unusable. The message holds no password.
+    /// - [`InvalidInput`](redlock_core::ErrorKind::InvalidInput): the address is malformed, or its certificates are
+    ///   unusable, or this build does not support its TLS or Unix socket. The message contains no password.
     fn into_connector(self) -> Result<Connector, Error>;
 }
 
@@ -44,8 +47,9 @@ impl IntoConnector for Address {
         if let Some(password) = self.password() {
             login = login.set_password(password);
         }
-        let info =
-            place.into_connection_info().map_err(|error| Error::invalid(format!("{self}: {error}")))?;
+        let info = place
+            .into_connection_info()
+            .map_err(|error| Error::invalid(format!("invalid address {self}: {error}")))?;
         info.set_redis_settings(login).into_connector()
     }
 }
@@ -57,21 +61,27 @@ impl IntoConnector for ConnectionInfo {
             ConnectionAddr::TcpTls { host, port, tls_params: None, insecure: false } => {
                 Endpoint::Tcp { host: bare(host), port: *port, tls: true }
             }
-            // The client keeps them to itself, and would connect where nobody looks at what the server sends.
+            // The client does not return them, and would connect without the bounds on the server's replies.
             ConnectionAddr::TcpTls { .. } => {
-                let certificates = "certificates are given beside the address, as (address, TlsCertificates), and the \
-                                    server's is always checked";
-                return Err(Error::invalid(format!("{}: {certificates}", self.addr())));
+                let certificates = "pass certificates beside the address, as (address, TlsCertificates); the \
+                                    certificate of the server is always checked";
+                return Err(Error::invalid(format!("invalid address {}: {certificates}", self.addr())));
             }
-            // By components, so that `//` and `/./` make no difference.
+            // Normalized by components, so that `//` and `/./` make no difference.
             ConnectionAddr::Unix(path) => Endpoint::Unix { path: path.components().collect() },
-            other => return Err(Error::invalid(format!("{other}: neither TCP nor a Unix socket"))),
+            other => {
+                return Err(Error::invalid(format!(
+                    "invalid address {other}: neither TCP nor a Unix socket"
+                )));
+            }
         };
         let label = endpoint.label()?;
         let tls = match endpoint {
             Endpoint::Tcp { tls: true, .. } => Some(Tls::of_the_system(&endpoint)?),
             Endpoint::Unix { .. } if !cfg!(unix) => {
-                return Err(Error::invalid(format!("{endpoint}: this system has no Unix sockets")));
+                return Err(Error::invalid(format!(
+                    "invalid address {endpoint}: this system has no Unix sockets"
+                )));
             }
             _ => None,
         };
@@ -79,13 +89,13 @@ impl IntoConnector for ConnectionInfo {
     }
 }
 
-/// An address with TLS, an authority of its own or a certificate for the client.
+/// An address with TLS, and a private CA or a client certificate.
 #[cfg(any(feature = "tls-rustls", feature = "tls-native-tls"))]
 impl<A: AsRef<str>> IntoConnector for (A, TlsCertificates) {
     fn into_connector(self) -> Result<Connector, Error> {
         let address = Address::parse(self.0.as_ref())?;
         if !matches!(address.endpoint(), Endpoint::Tcp { tls: true, .. }) {
-            return Err(Error::invalid(format!("{address}: certificates are for rediss://")));
+            return Err(Error::invalid(format!("invalid address {address}: certificates require rediss://")));
         }
         let tls = Tls::with(&self.1, address.endpoint())?;
         Ok(address.into_connector()?.secured(tls))
@@ -109,7 +119,7 @@ macro_rules! urls {
 }
 urls!(&str, &String, String);
 
-/// A host as the label has it: without brackets.
+/// Returns a host as in labels: without brackets.
 fn bare(host: &str) -> String {
     host.trim_start_matches('[').trim_end_matches(']').to_owned()
 }
@@ -190,11 +200,11 @@ mod tests {
     fn certificates_are_for_tls_and_beside_the_address() {
         let none = || TlsCertificates { client_tls: None, root_cert: None };
         assert_eq!("a:6379", of(("rediss://:pw@a", none())).1);
-        assert!(message(("redis://:hunter2@a", none())).contains("certificates are for rediss://"));
+        assert!(message(("redis://:hunter2@a", none())).contains("certificates require rediss://"));
 
         let broken = TlsCertificates { client_tls: None, root_cert: Some(b"hunter2".to_vec()) };
         let shown = message(("rediss://a", broken));
-        assert!(shown.contains("no TLS") && !shown.contains("hunter2"), "{shown}");
+        assert!(shown.contains("TLS unavailable") && !shown.contains("hunter2"), "{shown}");
 
         let own = Client::build_with_tls("rediss://:hunter2@a", none()).unwrap();
         let unchecked = Client::open("rediss://a/#insecure");

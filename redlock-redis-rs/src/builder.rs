@@ -1,4 +1,4 @@
-//! From addresses to nodes, and to a builder that has them.
+//! Creates nodes from addresses, and a builder with these nodes.
 
 use std::sync::Arc;
 
@@ -8,31 +8,34 @@ use redlock_wire::Options;
 
 use crate::address::IntoConnector;
 use crate::connection::Connector;
-use crate::shared::Shared;
+use crate::shared::BorrowedConnection;
 
 /// A Redis or Valkey server, reached with the redis client.
 pub type Node = redlock_wire::Node<Connector>;
 
-/// A Redis or Valkey server, reached over a connection of the application's.
-pub type SharedNode<C> = redlock_wire::Node<Shared<C>>;
+/// A Redis or Valkey server, reached over a connection of the application.
+pub type BorrowedNode<C> = redlock_wire::Node<BorrowedConnection<C>>;
 
-/// Starts a [`Redlock`](redlock_core::Redlock) over the servers at `addresses`, on tokio.
+/// Starts a [`Redlock`](redlock_core::Redlock) on tokio.
 ///
-/// Does no I/O: nodes connect when they are first used, and one that is down costs nothing and joins when it comes up.
+/// Its nodes are the servers at `addresses`. It does no I/O: nodes connect on first use. A node that is down costs
+/// nothing and is used as soon as it is reachable.
 ///
 /// # Errors
 ///
-/// [`Invalid`](redlock_core::ErrorKind::Invalid) as of [`IntoConnector::into_connector`].
+/// Same as [`IntoConnector::into_connector`].
 #[cfg(feature = "tokio")]
 pub fn builder<A: IntoConnector>(addresses: impl IntoIterator<Item = A>) -> Result<Builder, Error> {
     builder_with(addresses, &Options::tokio())
 }
 
-/// Starts a [`Redlock`](redlock_core::Redlock) over the servers at `addresses`, on the runtime of `options`.
+/// Starts a [`Redlock`](redlock_core::Redlock) on the runtime of `options`.
+///
+/// Its nodes are the servers at `addresses`. It does no I/O.
 ///
 /// # Errors
 ///
-/// [`Invalid`](redlock_core::ErrorKind::Invalid) as of [`IntoConnector::into_connector`].
+/// Same as [`IntoConnector::into_connector`].
 pub fn builder_with<A: IntoConnector>(
     addresses: impl IntoIterator<Item = A>,
     options: &Options,
@@ -42,51 +45,57 @@ pub fn builder_with<A: IntoConnector>(
     Ok(Builder::new(options.runtime()).nodes(nodes.collect::<Result<Vec<_>, Error>>()?))
 }
 
-/// The node at `address`, for a [`Builder`] whose nodes are of several kinds.
+/// Creates the node at `address`.
+///
+/// Use it for a [`Builder`] whose nodes are of several kinds.
 ///
 /// # Errors
 ///
-/// [`Invalid`](redlock_core::ErrorKind::Invalid) as of [`IntoConnector::into_connector`].
+/// Same as [`IntoConnector::into_connector`].
 pub fn node(address: impl IntoConnector, options: &Options) -> Result<Node, Error> {
     let connector = address.into_connector()?;
     let label = connector.label().to_owned();
     Ok(Node::new(connector, label, options))
 }
 
-/// A node over a connection that the application has already. `label` is what people know the server by; give a server the
-/// same label wherever it is listed: a `Redlock` takes no two nodes of one.
+/// Creates a node over an existing connection of the application.
 ///
-/// A connection of the node's own is better: see [`node`]. Over this one
+/// `label` is the human-readable name of the server. Use the same label for a server everywhere: a `Redlock` rejects
+/// two nodes with one label.
 ///
-/// - waiters ask again every 100 to 200 ms, as of [`Builder::retry_delay`], since nobody tells of changes: `CLIENT TRACKING` is
-///   not switched on for a connection that others use, and cannot be asked for ([below](#being-woken));
-/// - a hung server is not disconnected, so it carries out whatever it had received when it wakes. It is undone then, as
-///   ever; and the requests of the application queue up in front of those of the lock, and the other way round;
-/// - the application's time limits, database and login count. The node needs what it has with a connection of its own:
-///   the [rights](crate#rights), and a reply within the node timeout;
-/// - it is known late that the connection was lost, and that the server is another one: when a request fails;
-/// - the size of the server's replies has no bounds ([hostile servers](crate#hostile-servers));
-/// - a [`MultiplexedConnection`](redis::aio::MultiplexedConnection) that was lost stays lost, and the node with it. A
-///   `ConnectionManager` reconnects; its `response_timeout` should be at least the node timeout.
+/// Prefer [`node`], which opens its own connection. A node over an existing connection has these drawbacks:
 ///
-/// Safety is the same: every request is sent once, and one whose outcome is unknown is chased until it has none any more,
-/// with two releases instead of one.
+/// - Waiters poll every 100 to 200 ms ([`Builder::retry_delay`]), because no [notifications](#notifications) are
+///   available.
+/// - A hung server is not disconnected, so it carries out all received requests when it wakes. They are then cleaned up
+///   as always. Requests of the application and of the locks also delay each other.
+/// - The time limits, database and login are those of the application. The node still needs its
+///   [permissions](crate#permissions), and a reply within the node timeout.
+/// - A lost connection, or another server behind it, is detected late: when a request fails.
+/// - The size of the server's replies is not limited ([hostile servers](crate#hostile-servers)).
+/// - A [`MultiplexedConnection`](redis::aio::MultiplexedConnection) that is lost stays lost, and so does the node. A
+///   `ConnectionManager` reconnects; set its `response_timeout` to at least the node timeout.
 ///
-/// It is for one server: not for a cluster, nor for a connection whose server is chosen by sentinels.
+/// Safety is the same: every request is sent once. After a request with unknown outcome, releases are sent until it can
+/// have no effect any more; each needs two replies instead of one.
 ///
-/// # Being woken
+/// The connection must lead to one server: not to a cluster, and not to a server that sentinels choose.
 ///
-/// A watch that ends in silence is worse than none: who relies on it asks again after 5 s, and who has none after a fifth of
-/// a second. Of a lent connection nobody here could tell. What its server pushes goes to the one push sender that the
-/// application has made it with, if it has; in RESP2 the server says OK to tracking and pushes nothing; a connection that was
-/// replaced by another one tracks nothing any more; and it has one mode of tracking, which the application may have chosen, or
-/// may change at any time.
+/// # Notifications
 ///
-/// Where waiters are to be woken give the lock a connection of its own: one more for each server, by [`node`] or
+/// A watch that stops silently is worse than none: with one, waiters poll every 5 s; without one, every 200 ms. On an
+/// existing connection such a failure cannot be detected:
+///
+/// - The pushes of its server go to the push sender with which the application has created it, if any.
+/// - In RESP2 the server replies OK to `CLIENT TRACKING` and pushes nothing.
+/// - A connection that was replaced by another one tracks nothing any more.
+/// - A connection has one tracking mode, which the application may have chosen or may change at any time.
+///
+/// To get notifications, give the locks their own connection to each server, with [`node`] or
 /// [`builder`](crate::builder()), beside that of the application.
-pub fn shared_node<C>(label: impl Into<String>, connection: C, options: &Options) -> SharedNode<C>
+pub fn node_with_connection<C>(label: impl Into<String>, connection: C, options: &Options) -> BorrowedNode<C>
 where
     C: ConnectionLike + Clone + Send + Sync + 'static,
 {
-    SharedNode::new(Shared::new(connection), label.into(), options)
+    BorrowedNode::new(BorrowedConnection::new(connection), label.into(), options)
 }

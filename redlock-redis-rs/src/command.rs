@@ -1,4 +1,4 @@
-//! A command as the redis client takes it.
+//! Commands in the form of the redis client.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ thread_local! {
     static LAST: RefCell<Last<Arc<Cmd>>> = const { RefCell::new(Last::none()) };
 }
 
-/// Makes room first: a command that grows piece by piece allocates three times as often.
+/// Packs a command. It reserves the space first: growing piece by piece allocates three times as often.
 pub(crate) fn pack(command: Command<'_>) -> Cmd {
     match command {
         Command::SetIfAbsent { key, value, millis, get } => {
@@ -34,9 +34,9 @@ pub(crate) fn pack(command: Command<'_>) -> Cmd {
     }
 }
 
-/// Looks at what this thread has packed last.
+/// Calls `look` with the request that this thread packed last.
 pub(crate) fn last<T>(look: impl FnOnce(&mut Last<Arc<Cmd>>) -> T) -> T {
-    // Destructors of a thread's own values may still release a lock when this one is gone.
+    // Destructors of other thread-local values may still release a lock after this one is destroyed.
     if LAST.try_with(|_| ()).is_err() {
         return look(&mut Last::none());
     }
@@ -50,7 +50,7 @@ mod tests {
 
     use super::*;
 
-    /// Asks when its thread ends.
+    /// Calls `last` when its thread ends.
     struct Late(Sender<()>);
 
     impl Drop for Late {
@@ -67,7 +67,7 @@ mod tests {
     fn a_thread_that_ends_may_still_ask() {
         let (sender, asked) = channel();
         let thread = thread::spawn(|| {
-            // What was made first goes last.
+            // The value that is created first is destroyed last.
             LATE.set(Some(Late(sender)));
             last(|_| ());
         });

@@ -1,12 +1,12 @@
 //! One connection: a [`MultiplexedConnection`] that connects once and never again.
 //!
-//! Not the client's `ConnectionManager`: its commands wait for a reconnect outside of every time limit, and are carried
-//! out late. The plain connection sends a command once or, when the future is dropped before its driver task has taken
-//! it, not at all.
+//! It is not a `ConnectionManager` of the client: commands on that wait for a reconnect outside every time limit, and
+//! are carried out late. The plain connection sends a command once. If the future is dropped before the driver task has
+//! taken the command, it is not sent at all.
 //!
-//! How a loss is noticed without traffic: in RESP3 the client's driver task holds a push sender, which it lets go of when
-//! the connection is lost, and also when it ends in any other way, such as together with its runtime. In RESP2 the client
-//! takes no push sender, and the next command finds out.
+//! In RESP3 a loss is detected without traffic. The client's driver task holds a push sender, which it drops when the
+//! connection is lost. It also drops it when the task ends in any other way, such as together with its runtime. In
+//! RESP2 the client accepts no push sender, and the next command detects the loss.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use event_listener::Event;
 use redis::aio::{MultiplexedConnection, SendError};
 use redis::{AsyncConnectionConfig, Cmd, ConnectionInfo, Pipeline, ProtocolVersion, PushInfo, RedisError};
-use redlock_wire::{Command, Failure, Hub, Last, Reply};
+use redlock_wire::{Command, Failure, Hub, Last, Reply, SocketHandle};
 use tokio::task::unconstrained;
 
 use crate::command::{last, pack};
@@ -23,10 +23,11 @@ use crate::net::{self, Task};
 use crate::tls::Tls;
 use crate::{push, reply, socket};
 
-/// So many commands may wait for the driver task. The client's 50 costs a fifth of the throughput at a thousand tasks.
+/// The number of commands that may wait for the driver task. The client's default of 50 costs a fifth of the throughput
+/// at a thousand tasks.
 const BUFFER: usize = 1024;
 
-/// How to reach one server with the redis client.
+/// The configuration for reaching one server with the redis client.
 #[derive(Clone)]
 pub struct Connector {
     info: ConnectionInfo,
@@ -39,13 +40,13 @@ impl Connector {
         Self { info, tls, label }
     }
 
-    /// The same server, with TLS of the application's.
+    /// Returns the connector with TLS settings of the application.
     #[cfg(any(feature = "tls-rustls", feature = "tls-native-tls"))]
     pub(crate) fn secured(self, tls: Tls) -> Self {
         Self { tls: Some(tls), ..self }
     }
 
-    /// What people know the server by: `10.0.0.1:6379`, or `unix:/run/redis.sock`.
+    /// Returns the name of the server: `10.0.0.1:6379`, or `unix:/run/redis.sock`.
     pub fn label(&self) -> &str {
         &self.label
     }
@@ -57,7 +58,7 @@ impl Connector {
 
     async fn open(&self, protocol: ProtocolVersion, hub: &Hub) -> Result<Connection, RedisError> {
         let loss = Arc::new(Loss::default());
-        // The caller bounds the time, of connecting and of each command.
+        // The caller limits the time of connecting and of each command.
         let mut config = AsyncConnectionConfig::new()
             .set_connection_timeout(None)
             .set_response_timeout(None)
@@ -72,9 +73,10 @@ impl Connector {
             });
         }
         let login = self.info.redis_settings().clone().set_protocol(protocol);
-        let socket = socket::open(&self.info, self.tls.as_ref()).await?;
+        let handle = SocketHandle::default();
+        let socket = socket::open(&self.info, self.tls.as_ref(), handle.clone()).await?;
         let (client, driver) = MultiplexedConnection::new_with_config(&login, socket, config).await?;
-        Ok(Connection { client, loss, pushes, _driver: net::spawn(driver) })
+        Ok(Connection { client, socket: handle, loss, pushes, _driver: net::spawn(driver) })
     }
 }
 
@@ -94,16 +96,19 @@ impl redlock_wire::Connector for Connector {
     }
 }
 
-/// Shows the label only: the rest is for the client.
+/// Shows only the label; the rest may contain secrets.
 impl fmt::Debug for Connector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Connector").field(&self.label).finish()
     }
 }
 
-/// One connection of the redis client. Dropping it ends the client's task, and with it the socket.
+/// One connection of the redis client.
+///
+/// Dropping it ends the client's task, which closes the socket.
 pub struct Connection {
     client: MultiplexedConnection,
+    socket: SocketHandle,
     loss: Arc<Loss>,
     pushes: bool,
     /// The client's task, which owns the socket.
@@ -111,7 +116,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// What a command has come to.
+    /// Records the loss if a command failed.
     fn concluded<T>(&self, outcome: Result<T, Failure>) -> Result<T, Failure> {
         if outcome.is_err() {
             self.loss.happened();
@@ -137,7 +142,7 @@ impl redlock_wire::Connection for Connection {
         last(look)
     }
 
-    /// In a place of its own: where many are sent, they go in pipelines, and would carry around room for it.
+    /// Boxed: if many requests are sent, they go in pipelines, whose futures would carry the space for this one.
     fn call(&self, command: Arc<Cmd>) -> impl Future<Output = Result<Reply, Failure>> + Send {
         Box::pin(async move {
             if let Some(refusal) = self.refused() {
@@ -164,7 +169,8 @@ impl redlock_wire::Connection for Connection {
             pipeline.add_command(Arc::unwrap_or_clone(request));
         }
         let mut client = self.client.clone();
-        // Where tokio's budget for the task is spent, the client would not even queue for its channel, and be overtaken.
+        // Without this, a task that has used up tokio's budget would not even queue for the client's channel, and later
+        // requests would overtake it.
         let outcome = unconstrained(client.send_packed_commands(&pipeline, 0, count)).await;
         self.concluded(match outcome {
             Ok(values) => Ok(values.into_iter().map(reply::of_value).collect()),
@@ -176,19 +182,23 @@ impl redlock_wire::Connection for Connection {
         self.pushes
     }
 
+    fn socket(&self) -> Option<&SocketHandle> {
+        Some(&self.socket)
+    }
+
     async fn lost(&self) {
         self.loss.wait().await;
     }
 }
 
-/// Shows whether it stands.
+/// Shows whether the connection is lost.
 impl fmt::Debug for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Connection").field("lost", &self.loss.has_happened()).finish_non_exhaustive()
     }
 }
 
-/// Whether the connection is lost.
+/// The flag and the event of a connection's loss.
 #[derive(Default)]
 struct Loss {
     happened: AtomicBool,
@@ -207,7 +217,7 @@ impl Loss {
 
     async fn wait(&self) {
         while !self.has_happened() {
-            // Armed before looking, so that it is not missed.
+            // Listens before looking, so that the loss is not missed.
             let event = self.event.listen();
             if !self.has_happened() {
                 event.await;
@@ -216,7 +226,7 @@ impl Loss {
     }
 }
 
-/// Held by the client's driver task.
+/// Reports the loss when the client's driver task, which holds this, drops it.
 struct Driver(Arc<Loss>);
 
 impl Drop for Driver {

@@ -13,96 +13,105 @@
 //! # }
 //! ```
 //!
-//! All of [`redlock_core`] is here too: one dependency is enough, and its front page is the guide to locking. Every node
-//! opens a connection of its own; one that the application has already can be lent to it, with drawbacks: [`shared_node`].
+//! This crate re-exports all of [`redlock_core`], so one dependency is enough. The front page of that crate is the
+//! guide to locking. Every node opens its own connection. A node can also use a connection of the application, with
+//! some drawbacks: see [`node_with_connection`].
 //!
 //! # Connecting
 //!
-//! A node is named by a URL, or by a configuration of the client ([`IntoConnector`]):
+//! A node is configured by a URL, or by a configuration of the client ([`IntoConnector`]):
 //!
-//! | URL | is |
+//! | URL | Meaning |
 //! |---|---|
-//! | `redis://[[user]:password@]host[:port][/database]` | TCP; port 6379 and database 0 if not given |
+//! | `redis://[[user]:password@]host[:port][/database]` | TCP; the default port is 6379, the default database 0 |
 //! | `rediss://...` | the same over TLS |
-//! | `valkey://...`, `valkeys://...` | other names of the two |
+//! | `valkey://...`, `valkeys://...` | aliases of the two |
 //! | `unix:///path[?db=1&user=...&pass=...]` | a Unix socket |
 //!
-//! `build()` connects to nothing. A node connects when it is first used, in a task of its own, and again whenever the
-//! connection is lost: after 10 ms, then after longer and longer pauses up to 200 ms ([`Options::reconnect_delay`]), forever. So
-//! a server that comes back votes again within a second, also without traffic. After a login or a certificate was refused the
-//! pause is 5 s, so a password that is corrected on the server heals as well. A node that is known to be down answers at once
-//! and holds nobody up. A connection over which requests fail without a reply is given up if a `PING` over it stays unanswered
-//! as well, for 200 ms to a second: requests that a hung server has not read by then are discarded. A quiet connection is
-//! probed every 5 s.
+//! `build()` does not connect. A node connects on first use, in a separate task, and again whenever the connection is
+//! lost. The delay before an attempt grows from 10 ms to 200 ms ([`Options::reconnect_delay`]); the attempts never end.
+//! A server that comes back is therefore used again within a second, even without traffic. After a rejected login or
+//! certificate the delay is 5 s, so a password that is corrected on the server takes effect as well.
+//!
+//! A request to a node that is known to be down fails at once and delays no lock. If requests over a connection get no
+//! reply, the node sends a `PING`. If that gets no reply for 200 ms to a second either, the node gives the connection
+//! up. Requests that a hung server has not read by then are discarded. A quiet connection is probed every 5 s.
 //!
 //! # TLS
 //!
-//! A `rediss://` URL checks the server's certificate against the authorities that the system trusts, over rustls with the
-//! feature `tls-rustls`, or over the platform's library with `tls-native-tls`. Without either it is refused when it is
-//! parsed. rustls takes the cryptography provider of the process, and ring if there is none. A private authority, or a certificate for the client, is given beside the URL: `(url, TlsCertificates)`
-//! (`examples/tls.rs`). A `Client` or `ConnectionInfo` that contains certificates, or that skips the check of the server's,
-//! is rejected.
+//! A `rediss://` URL checks the server's certificate against the root certificates of the system. The feature
+//! `tls-rustls` uses rustls, the feature `tls-native-tls` the TLS library of the platform. Without either, parsing the
+//! URL fails. rustls uses the cryptography provider of the process, and ring if there is none.
+//!
+//! To use a private CA or a client certificate, pass `(url, TlsCertificates)` instead of a URL (`examples/tls.rs`). A
+//! `Client` or `ConnectionInfo` that contains certificates, or that disables the check of the server's certificate, is
+//! rejected.
 //!
 //! # Hostile servers
 //!
-//! A node gives its connection up when the server sends a reply of more than 1 MiB, or one that is nested more than 8 deep,
-//! and connects again as after any loss. So a server that sends without end, before the login or on an idle connection,
-//! takes about 20 MB of memory at most, and its own vote. Two things follow:
+//! A node gives its connection up if the server sends a reply of more than 1 MiB or a nesting of more than 8. It then
+//! connects again as after any loss. A server may send without end, even before the login or on an idle connection. It
+//! then takes about 20 MB of memory at most, and only its own node fails. Two things follow:
 //!
-//! - Do not lock a name that is the key of something else with a value of 1 MiB or more: the server may send that value.
-//! - A connection of the application's ([`shared_node`]) has only the bounds that the client gives it.
+//! - Do not lock a name that is the key of another value of 1 MiB or more: the server may send that value.
+//! - A connection of the application ([`node_with_connection`]) has only the limits of the client.
 //!
-//! # Names and leases from elsewhere
+//! # Untrusted names and leases
 //!
-//! A lock can have 1,000 names at most. If users choose names, set an [`Options::key_prefix`]. If a [`DetachedLease`] passes
-//! through hands that you do not trust, authenticate it (a MAC): a forged lease deletes any key whose value its author
-//! knows. The keys of [fencing counters](#fencing) can be neither locked nor released.
+//! A lock can have at most 1,000 names. If users choose names, set an [`Options::key_prefix`]. If a [`DetachedLease`]
+//! passes through a party that you do not trust, authenticate it (a MAC): a forged lease deletes any key whose value
+//! its author knows. The keys of [fencing counters](#fencing) can be neither locked nor released.
 //!
 //! # Time limits
 //!
-//! | limit | default | why |
+//! | Operation | Default limit | Reason |
 //! |---|---|---|
-//! | one attempt to connect: TCP, TLS, login, handshake | 300 ms, or the node timeout if that is longer, [`Options::connect_timeout`] | some four round trips around the world |
-//! | one request | core's node timeout, 200 ms, [`Builder::node_timeout`] | none of the client's own: core drops a request that is late, and undoes it |
+//! | One connection attempt: TCP, TLS, login, handshake | 300 ms, or the node timeout if that is longer, [`Options::connect_timeout`] | about four round trips around the world |
+//! | One request | the node timeout of the core, 200 ms, [`Builder::node_timeout`] | the client has no limit of its own: the core drops a late request and cleans it up |
 //!
 //! # Fencing
 //!
-//! [Fenced](LockRequest::fenced) locks have a counter beside each resource, a key such as `redlock:fence:{invoice:42}` that is
-//! kept for a day; [`Options::fence_prefix`] and [`Options::fence_retention`] change that. `docs/fencing.md` in the repository
-//! has the whole.
+//! [Fenced](LockRequest::fenced) locks keep a counter beside each resource, a key such as `redlock:fence:{invoice:42}`.
+//! It is kept for a day. [`Options::fence_prefix`] and [`Options::fence_retention`] change the name and the time. See
+//! [Fencing tokens](https://github.com/redlock-rs/redlock/blob/main/docs/fencing.md).
 //!
-//! # Rights
+//! # Permissions
 //!
-//! What a node asks of its server; `docs/running-the-nodes.md` in the repository has the line for `ACL SETUSER`. A server
-//! that does not permit `EVALSHA` is not used: its locks could not be released.
+//! The table lists the commands that a node sends. [Access
+//! control](https://github.com/redlock-rs/redlock/blob/main/docs/operating.md#access-control) has the line for `ACL
+//! SETUSER`. A server that does not permit `EVALSHA` is not used: its locks could not be released.
 //!
-//! | for | commands |
+//! | Purpose | Commands |
 //! |---|---|
-//! | locking | `SET`, `GET`, `EVAL`, `EVALSHA`, and in scripts `SET`, `GET`, `PTTL`, `PEXPIRE`, `DEL` |
-//! | knowing the server; without it a refused attempt takes two commands | `INFO` |
-//! | fenced locks | `TIME`, in scripts; and the keys of the counters, `redlock:fence:*` |
-//! | short requests; without it scripts are sent whole | `SCRIPT LOAD` |
-//! | being woken; without it waiters poll | `CLIENT TRACKING`, `CLIENT CACHING`, `PTTL`, and RESP3 by `HELLO` |
-//! | probing a quiet connection; without it the server logs a denial every 5 s | `PING` |
+//! | Locking | `SET`, `GET`, `EVAL`, `EVALSHA`, and in scripts `SET`, `GET`, `PTTL`, `PEXPIRE`, `DEL` |
+//! | Identity and version of the server; without it a denied attempt takes two commands | `INFO` |
+//! | Fenced locks | `TIME`, in scripts; access to the keys of the counters, `redlock:fence:*` |
+//! | Short requests; without it scripts are sent in full | `SCRIPT LOAD` |
+//! | Notifications; without them waiters poll | `CLIENT TRACKING`, `CLIENT CACHING`, `PTTL`, and `HELLO` for RESP3 |
+//! | Probes of a quiet connection; without it the server logs a denial every 5 s | `PING` |
 //!
 //! # Servers
 //!
-//! Redis from 6.2 and Valkey; tested with Redis 7.0, Valkey 7.2 and 8.0. RESP3 where the server has it, otherwise RESP2.
-//! What RESP2 loses: nobody is told when a lock becomes free, so waiters ask again every 100 to 200 ms (a warning says so
-//! once), and a connection that is lost without traffic is noticed with the next request. Locking itself is the same.
+//! The servers can be Redis from 6.2, or Valkey. Tested versions are Redis 7.0, Valkey 7.2 and 8.0. A connection uses
+//! RESP3 if the server supports it, otherwise RESP2. RESP2 has two drawbacks:
+//!
+//! - Waiters are not notified when a lock becomes free, so they poll every 100 to 200 ms. A warning is logged once.
+//! - The loss of an idle connection is detected with the next request.
+//!
+//! Locking itself is the same.
 //!
 //! # Features
 //!
-//! | feature | does |
+//! | Feature | Effect |
 //! |---|---|
 //! | `tokio` (default) | `builder`, on tokio |
 //! | `smol` | `Options::smol`, for `builder_with` |
 //! | `metrics` | counters and histograms through the `metrics` facade |
-//! | `serde` | a lease that travels: `DetachedLease` is serialisable |
+//! | `serde` | `DetachedLease` implements `Serialize` and `Deserialize` |
 //! | `tls-rustls` | `rediss://` over rustls |
-//! | `tls-native-tls` | `rediss://` over the platform's TLS library, unless `tls-rustls` is on too |
+//! | `tls-native-tls` | `rediss://` over the platform's TLS library, unless `tls-rustls` is enabled too |
 //!
-//! Nodes need one of the two runtimes: without `tokio` and `smol` only [`redlock_core`] is here.
+//! Nodes require one of the two runtimes: without `tokio` and `smol` this crate only re-exports [`redlock_core`].
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -135,13 +144,13 @@ pub use crate::address::IntoConnector;
 #[cfg(feature = "tokio")]
 pub use crate::builder::builder;
 #[cfg(any(feature = "tokio", feature = "smol"))]
-pub use crate::builder::{Node, SharedNode, builder_with, node, shared_node};
+pub use crate::builder::{BorrowedNode, Node, builder_with, node, node_with_connection};
 #[cfg(any(feature = "tokio", feature = "smol"))]
 pub use crate::connection::{Connection, Connector};
 #[cfg(any(feature = "tokio", feature = "smol"))]
-pub use crate::shared::Shared;
+pub use crate::shared::BorrowedConnection;
 
-/// The README's example is compiled with the doctests.
+/// Compiles the example of the README with the doctests.
 #[cfg(all(doctest, feature = "tokio"))]
 #[doc = include_str!("../../README.md")]
 struct Readme;

@@ -1,4 +1,4 @@
-//! Sockets and tasks on the runtime of the caller: tokio where there is one, otherwise smol.
+//! Sockets and tasks on the runtime of the caller: tokio if there is one, otherwise smol.
 
 use std::future::Future;
 use std::io;
@@ -15,7 +15,7 @@ mod on_smol;
 #[cfg(feature = "tokio")]
 mod on_tokio;
 
-/// Whether the caller runs on tokio. As the client decides it.
+/// Returns whether the caller runs on tokio. The client decides in the same way.
 #[cfg(all(feature = "tokio", feature = "smol"))]
 fn on_tokio() -> bool {
     tokio::runtime::Handle::try_current().is_ok()
@@ -38,7 +38,7 @@ macro_rules! on_the_callers {
     }};
 }
 
-/// The addresses of a host.
+/// Returns the addresses of a host.
 pub(crate) async fn resolve(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     on_the_callers!(resolve(host, port).await)
 }

@@ -1,17 +1,17 @@
-//! What the client hands over of the server's pushes.
+//! Passes the server's pushes from the client to a [`Hub`].
 //!
-//! It does so on the task that drives the connection, which must not wait: telling a [`Hub`] is a look into a map.
+//! This runs on the task that drives the connection, which must not block. A [`Hub`] call is only a map lookup.
 
 use redis::{PushInfo, PushKind, Value};
 use redlock_wire::Hub;
 
-/// Tells the hub which keys have changed.
+/// Reports to the hub which keys have changed.
 pub(crate) fn tell(hub: &Hub, push: &PushInfo) {
     if push.kind != PushKind::Invalidate {
         return;
     }
     let [Value::Array(keys)] = push.data.as_slice() else {
-        // Nil: the database was flushed. Anything else is not known yet, and may mean any key.
+        // Nil: the database was flushed. Any other form is unknown and may mean any key.
         hub.all_changed();
         return;
     };

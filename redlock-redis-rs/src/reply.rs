@@ -1,12 +1,12 @@
-//! What the client's values and errors are in the terms of the wire.
+//! Converts the client's values and errors to the types of the wire.
 //!
-//! An error of the server is a reply, wherever the client puts it. Any other error means that there is none; the command
-//! may then have been sent, unless the connection was known to be lost before.
+//! An error reply of the server is a reply, wherever the client puts it. Any other error means that there is no reply.
+//! The command may then have been sent, unless the connection was known to be lost before.
 
 use redis::{ErrorKind, RedisError, ServerError, Value};
 use redlock_wire::{Failure, Reply};
 
-/// The client's value as a reply.
+/// Converts a value of the client to a reply.
 pub(crate) fn of_value(value: Value) -> Reply {
     match value {
         Value::Nil => Reply::Nil,
@@ -20,7 +20,7 @@ pub(crate) fn of_value(value: Value) -> Reply {
         Value::Map(pairs) => of_values(pairs.into_iter().flat_map(|(key, value)| [key, value])),
         Value::Attribute { data, .. } => of_value(*data),
         Value::ServerError(error) => Reply::Error(text(&error)),
-        // Big numbers, in whichever form the client was compiled to have them: nothing here asks for one.
+        // Big numbers, in the form that the client was compiled with: no command here returns one.
         other => Reply::Bytes(format!("{other:?}").into_bytes()),
     }
 }
@@ -29,7 +29,7 @@ fn of_values(values: impl IntoIterator<Item = Value>) -> Reply {
     Reply::Array(values.into_iter().map(of_value).collect())
 }
 
-/// The client's error after a command was handed to it.
+/// Converts the client's error after a command was passed to it.
 pub(crate) fn of_error(error: &RedisError) -> Result<Reply, Failure> {
     match server_error(error) {
         Some(text) => Ok(Reply::Error(text)),
@@ -37,12 +37,12 @@ pub(crate) fn of_error(error: &RedisError) -> Result<Reply, Failure> {
     }
 }
 
-/// The client's error while it connected.
+/// Converts the client's error while it connected.
 pub(crate) fn not_connected(error: &RedisError) -> Failure {
     Failure::not_sent(&server_error(error).unwrap_or_else(|| error.to_string()))
 }
 
-/// Whether the server has no RESP3, or does not let this user ask for it.
+/// Returns whether the server has no RESP3, or denies it to this user.
 pub(crate) fn refuses_resp3(error: &RedisError) -> bool {
     error.kind() == ErrorKind::RESP3NotSupported
         || server_error(error).is_some_and(|text| {
@@ -52,13 +52,13 @@ pub(crate) fn refuses_resp3(error: &RedisError) -> bool {
         })
 }
 
-/// The server's error in its own words, if it is one.
+/// Returns the server's error in its own words, if it is one.
 fn server_error(error: &RedisError) -> Option<String> {
     let errors = error.clone().into_server_errors()?;
     errors.first().map(|(_, error)| text(error))
 }
 
-/// As it was on the wire.
+/// Returns the error as it was on the wire.
 fn text(error: &ServerError) -> String {
     match error.details() {
         Some(details) => format!("{} {details}", error.code()),
@@ -72,7 +72,7 @@ mod tests {
 
     use super::*;
 
-    /// What the client makes of bytes from the wire.
+    /// Parses bytes from the wire with the client.
     fn parsed(wire: &str) -> Value {
         redis::parse_redis_value(wire.as_bytes()).unwrap()
     }

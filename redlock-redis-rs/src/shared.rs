@@ -1,9 +1,13 @@
-//! A node over a connection that the application has already.
+//! A node over an existing connection of the application.
 //!
-//! What stands in the way of a lock, and what is done about it: the connection may be another socket at the next command,
-//! so it [keeps no order](redlock_wire::Connection::keeps_order); it hears no pushes, since nobody could [rely on
-//! them](crate::shared_node#being-woken); and that it is lost is found out by the next command. Nothing is sent late all the
-//! same: a command that waits for a reconnect waits in the future of the call, which core drops when its time is over.
+//! Such a connection differs from one of the node:
+//!
+//! - It may be another socket at the next command, so it [keeps no order](redlock_wire::Connection::keeps_order).
+//! - It receives no pushes, since their loss [could not be detected](crate::node_with_connection#notifications).
+//! - The next command detects its loss.
+//!
+//! Nothing is sent late anyway: a command that waits for a reconnect waits in the future of the call, which the core
+//! drops at its time limit.
 
 use std::fmt;
 use std::future::pending;
@@ -16,29 +20,31 @@ use redlock_wire::{Command, Failure, Hub, Last, Reply};
 use crate::command::{last, pack};
 use crate::reply;
 
-/// A connection of the application's, lent to a node: a [`MultiplexedConnection`](redis::aio::MultiplexedConnection), a
-/// `ConnectionManager`, or anything else that is cheap to clone and talks to one server.
+/// A connection of the application that a node uses.
+///
+/// It can be a [`MultiplexedConnection`](redis::aio::MultiplexedConnection), a `ConnectionManager`, or any other
+/// connection to one server that is cheap to clone.
 #[derive(Clone)]
-pub struct Shared<C>(C);
+pub struct BorrowedConnection<C>(C);
 
-impl<C> Shared<C> {
+impl<C> BorrowedConnection<C> {
     pub(crate) fn new(connection: C) -> Self {
         Self(connection)
     }
 }
 
-impl<C: ConnectionLike + Clone + Send + Sync + 'static> redlock_wire::Connector for Shared<C> {
+impl<C: ConnectionLike + Clone + Send + Sync + 'static> redlock_wire::Connector for BorrowedConnection<C> {
     type Connection = Self;
 
     const HEARS_PUSHES: bool = false;
 
-    /// There is nothing to open. Whether it works is found out by the questions that a node asks first.
+    /// Returns the connection; there is nothing to open. The handshake of the node checks that it works.
     async fn connect(&self, _hub: &Hub) -> Result<Self, Failure> {
         Ok(self.clone())
     }
 }
 
-impl<C: ConnectionLike + Clone + Send + Sync + 'static> redlock_wire::Connection for Shared<C> {
+impl<C: ConnectionLike + Clone + Send + Sync + 'static> redlock_wire::Connection for BorrowedConnection<C> {
     type Packed = Arc<Cmd>;
 
     fn pack(command: Command<'_>) -> Arc<Cmd> {
@@ -76,14 +82,14 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> redlock_wire::Connection
         false
     }
 
-    /// It does not tell.
+    /// Never completes: the connection does not report its loss.
     async fn lost(&self) {
         pending::<()>().await;
     }
 }
 
 /// Shows nothing of the connection.
-impl<C> fmt::Debug for Shared<C> {
+impl<C> fmt::Debug for BorrowedConnection<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Shared").finish_non_exhaustive()
     }

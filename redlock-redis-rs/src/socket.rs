@@ -1,7 +1,8 @@
-//! The socket of a connection, made here and not by the client: what the server sends passes a [`Scanner`] first.
+//! The socket of a connection. It is created here, not by the client, so that a [`Scanner`] checks the server's bytes
+//! first.
 //!
-//! The client buffers a reply until it is complete, and makes up to 20 bytes in memory of each byte of it, for as long as
-//! the server goes on sending. Behind a [`Guarded`] socket it never sees more than a bounded part of such a reply.
+//! The client buffers a reply until it is complete, as long as the server sends. It uses up to 20 bytes of memory for
+//! each byte. Behind a [`Guarded`] socket it sees at most a bounded part of such a reply.
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,7 +13,7 @@ use std::time::Duration;
 use futures_util::future::{BoxFuture, select_ok};
 use redis::io::tcp::{TcpSettings, socket2::SockRef};
 use redis::{ConnectionAddr, ConnectionInfo};
-use redlock_wire::Scanner;
+use redlock_wire::{Scanner, SocketHandle};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::net;
@@ -23,8 +24,14 @@ pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
-/// Connects on the runtime of the caller. TLS is set up with `tls` where the address asks for it.
-pub(crate) async fn open(info: &ConnectionInfo, tls: Option<&Tls>) -> io::Result<Guarded> {
+/// Connects on the runtime of the caller. All use of the socket goes through `handle`.
+///
+/// If the address requires TLS, `tls` sets it up.
+pub(crate) async fn open(
+    info: &ConnectionInfo,
+    tls: Option<&Tls>,
+    handle: SocketHandle,
+) -> io::Result<Guarded> {
     let socket: Box<dyn Stream> = match info.addr() {
         ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
             let addresses = net::resolve(host, *port).await?;
@@ -32,15 +39,15 @@ pub(crate) async fn open(info: &ConnectionInfo, tls: Option<&Tls>) -> io::Result
                 addresses.into_iter().map(|address| attempt(address, info.tcp_settings(), host, tls));
             let attempts: Vec<_> = attempts.collect();
             if attempts.is_empty() {
-                return Err(io::Error::other("the host has no address"));
+                return Err(io::Error::other("the host name has no address"));
             }
             select_ok(attempts).await?.0
         }
         #[cfg(unix)]
         ConnectionAddr::Unix(path) => net::unix(path).await?,
-        other => return Err(io::Error::other(format!("{other}: no such sockets here"))),
+        other => return Err(io::Error::other(format!("{other}: this system has no such sockets"))),
     };
-    Ok(Guarded { socket, scanner: Scanner::new() })
+    Ok(Guarded { socket, handle, scanner: Scanner::new() })
 }
 
 fn attempt<'a>(
@@ -58,8 +65,10 @@ fn attempt<'a>(
     })
 }
 
-/// No Nagle: a lock is one small write. No lingering: what a hung server has not read is not for it any more. The rest is
-/// the application's choice.
+/// Sets the options of a TCP socket.
+///
+/// Nagle's algorithm is off: a lock is one small write. Lingering is off: requests that a hung server has not read are
+/// discarded. The other options are those of the application.
 pub(crate) fn set_up(socket: &SockRef<'_>, settings: &TcpSettings) -> io::Result<()> {
     socket.set_tcp_nodelay(true)?;
     socket.set_linger(Some(Duration::ZERO))?;
@@ -71,21 +80,23 @@ pub(crate) fn set_up(socket: &SockRef<'_>, settings: &TcpSettings) -> io::Result
     Ok(())
 }
 
-/// A socket that fails at a reply that is too large or too deep.
+/// A socket with bounds on replies, which also fails when the node has given it up.
 pub(crate) struct Guarded {
     socket: Box<dyn Stream>,
+    handle: SocketHandle,
     scanner: Scanner,
 }
 
 impl AsyncRead for Guarded {
     fn poll_read(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        let Self { socket, handle, scanner } = self.get_mut();
         let before = buffer.filled().len();
-        ready!(Pin::new(&mut self.socket).poll_read(cx, buffer))?;
-        let scanned = self.scanner.scan(&buffer.filled()[before..]);
+        ready!(handle.read(cx, |cx| Pin::new(socket).poll_read(cx, buffer)))?;
+        let scanned = scanner.scan(&buffer.filled()[before..]);
         Poll::Ready(
             scanned.map(drop).map_err(|violation| io::Error::new(io::ErrorKind::InvalidData, violation)),
         )
@@ -93,15 +104,18 @@ impl AsyncRead for Guarded {
 }
 
 impl AsyncWrite for Guarded {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.socket).poll_write(cx, bytes)
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let Self { socket, handle, .. } = self.get_mut();
+        handle.write(|| Pin::new(socket).poll_write(cx, bytes))
     }
 
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.socket).poll_flush(cx)
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Self { socket, handle, .. } = self.get_mut();
+        handle.flush(|| Pin::new(socket).poll_flush(cx))
     }
 
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.socket).poll_shutdown(cx)
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Self { socket, handle, .. } = self.get_mut();
+        handle.flush(|| Pin::new(socket).poll_shutdown(cx))
     }
 }

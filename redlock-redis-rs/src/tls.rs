@@ -1,5 +1,5 @@
-//! TLS, by the library that the features choose. Without certificates of the application's own, the server's certificate
-//! is checked against the system's roots.
+//! TLS, with the library that the features select. Without certificates of the application, the server's certificate is
+//! checked against the root certificates of the system.
 
 use std::io;
 
@@ -11,7 +11,7 @@ use crate::socket::Stream;
 #[cfg(any(feature = "tls-rustls", feature = "tls-native-tls"))]
 use redis::TlsCertificates;
 
-/// How to set up TLS with one server.
+/// The TLS settings for one server.
 #[derive(Clone)]
 pub(crate) struct Tls(Connector);
 
@@ -24,21 +24,23 @@ type Connector = std::convert::Infallible;
 
 #[cfg(any(feature = "tls-rustls", feature = "tls-native-tls"))]
 impl Tls {
-    /// With the system's roots.
+    /// Uses the root certificates of the system.
     pub(crate) fn of_the_system(endpoint: &Endpoint) -> Result<Self, Error> {
         Self::with(&TlsCertificates { client_tls: None, root_cert: None }, endpoint)
     }
 
-    /// With these certificates; with the system's roots where they have none.
+    /// Uses these certificates; the root certificates of the system if they have none.
     pub(crate) fn with(certificates: &TlsCertificates, endpoint: &Endpoint) -> Result<Self, Error> {
         let connector = connector(certificates);
-        Ok(Self(connector.map_err(|reason| Error::invalid(format!("{endpoint}: no TLS: {reason}")))?))
+        Ok(Self(
+            connector.map_err(|reason| Error::invalid(format!("{endpoint}: TLS unavailable: {reason}")))?,
+        ))
     }
 }
 
 #[cfg(not(any(feature = "tls-rustls", feature = "tls-native-tls")))]
 impl Tls {
-    /// Says what is missing.
+    /// Returns an error that names the missing feature.
     pub(crate) fn of_the_system(endpoint: &Endpoint) -> Result<Self, Error> {
         let missing = "rediss:// needs the feature `tls-rustls` or `tls-native-tls` of redlock-redis-rs";
         Err(Error::invalid(format!("{endpoint}: {missing}")))
@@ -59,15 +61,17 @@ impl Tls {
         Ok(Box::new(self.0.connect(host, socket).await.map_err(io::Error::other)?))
     }
 
-    /// There is none.
+    /// Never called: there is no TLS.
     #[cfg(not(any(feature = "tls-rustls", feature = "tls-native-tls")))]
-    #[allow(clippy::unused_async)] // as the others
+    #[allow(clippy::unused_async)] // same signature as the others
     pub(crate) async fn secure(&self, _: &str, _: Box<dyn Stream>) -> io::Result<Box<dyn Stream>> {
         match self.0 {}
     }
 }
 
-/// The cryptography is the application's choice, if it has made one, and otherwise ring. Nothing is set for the process.
+/// Creates the connector with the default cryptography provider of the process.
+///
+/// Without one it uses ring. It sets nothing for the process.
 #[cfg(feature = "tls-rustls")]
 fn connector(certificates: &TlsCertificates) -> Result<Connector, String> {
     use std::sync::Arc;
@@ -79,7 +83,7 @@ fn connector(certificates: &TlsCertificates) -> Result<Connector, String> {
 
     let in_pem = |pem: &[u8]| {
         let certificates = CertificateDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>();
-        certificates.map_err(|error| format!("the certificates are no PEM: {error}"))
+        certificates.map_err(|error| format!("the certificates are not valid PEM: {error}"))
     };
     let mut roots = RootCertStore::empty();
     match &certificates.root_cert {
@@ -88,11 +92,11 @@ fn connector(certificates: &TlsCertificates) -> Result<Connector, String> {
                 roots.add(root).map_err(|error| error.to_string())?;
             }
         }
-        // Whichever are readable: a single broken one is no reason to trust none.
+        // Unreadable certificates are skipped: a single broken one is no reason to trust none.
         None => drop(roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs)),
     }
     if roots.is_empty() {
-        return Err("there is no readable root certificate".into());
+        return Err("no readable root certificate".into());
     }
     let provider = CryptoProvider::get_default().cloned();
     let provider = provider.unwrap_or_else(|| Arc::new(ring::default_provider()));
@@ -101,7 +105,7 @@ fn connector(certificates: &TlsCertificates) -> Result<Connector, String> {
     let config = match &certificates.client_tls {
         Some(client) => {
             let key = PrivateKeyDer::from_pem_slice(&client.client_key);
-            let key = key.map_err(|_| "the client's key is no PEM")?; // without what is in it
+            let key = key.map_err(|_| "the client key is not valid PEM")?; // without its content
             let chain = in_pem(&client.client_cert)?;
             config.with_client_auth_cert(chain, key).map_err(|error| error.to_string())?
         }
@@ -121,7 +125,7 @@ fn connector(certificates: &TlsCertificates) -> Result<Connector, String> {
         let pem = std::str::from_utf8(pem).map_err(|error| error.to_string())?;
         let roots: Vec<_> = pem.split_inclusive(END).filter(|block| block.contains(END)).collect();
         if roots.is_empty() {
-            return Err("there is no readable root certificate".into());
+            return Err("no readable root certificate".into());
         }
         builder.disable_built_in_roots(true);
         for root in roots {
@@ -131,7 +135,7 @@ fn connector(certificates: &TlsCertificates) -> Result<Connector, String> {
     }
     if let Some(client) = &certificates.client_tls {
         let identity = Identity::from_pkcs8(&client.client_cert, &client.client_key);
-        builder.identity(identity.map_err(|_| "the client's certificate and key are no PEM")?);
+        builder.identity(identity.map_err(|_| "the client certificate and key are not valid PEM")?);
     }
     Ok(builder.build().map_err(|error| error.to_string())?.into())
 }

@@ -79,7 +79,7 @@ proptest! {
                 let next = parser.parse_value(&mut stream);
                 prop_assert!(matches!(next, Ok(Value::Int(7))), "{:?}: {next:?}", String::from_utf8_lossy(reply));
             } else {
-                // Refused, and not for lack of bytes: more of them change nothing.
+                // Denied, and not for lack of bytes: more of them change nothing.
                 let more = [reply, &b":7\r\n".repeat(9)[..]].concat();
                 prop_assert!(Parser::new().parse_value(&more[..]).is_err(), "{:?}", String::from_utf8_lossy(reply));
             }

@@ -43,7 +43,7 @@ fn deadline() {
 
 #[test]
 fn sharing() {
-    everywhere("sharing", "released: Held");
+    everywhere("sharing", "released: Released");
 }
 
 #[test]

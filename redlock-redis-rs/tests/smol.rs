@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use redlock_redis_rs::{
-    BoxFuture, Claim, IntoResources, KeepAlive, Lease, LockNode, Loss, NodeErrorKind, Options, Released,
-    Resource, Runtime, SmolRuntime, Token, Ttl, Vote, builder_with, node,
+    BoxFuture, Claim, IntoResources, KeepAlive, Lease, LockNode, Loss, NodeErrorKind, Options,
+    ReleaseOutcome, Resource, Runtime, SmolRuntime, Token, Ttl, Vote, builder_with, node,
 };
 use redlock_testkit::RedisServer;
 use smol::Timer;
@@ -121,12 +121,12 @@ fn locks_are_kept_alive_and_no_task_is_left_behind() {
         let dropped = redlock.lock("c", ttl).keep_alive(KeepAlive::new()).await.unwrap();
         let lost = redlock.lock("d", ttl).keep_alive(KeepAlive::new()).await.unwrap();
         assert!(tasks() > 3 + 3, "{} tasks, one for each lock and node at least", tasks() - 1);
-        assert_eq!(Released::Held, released.release().await.unwrap());
+        assert_eq!(ReleaseOutcome::Released, released.release().await.unwrap());
         drop(dropped);
         for server in &servers {
             server.command(&["DEL", "d"]);
         }
-        assert_eq!(Loss::NotOurs { holder: None }, lost.lost().await);
+        assert_eq!(Loss::Revoked { holder: None }, lost.lost().await);
         drop((lost, redlock, options));
         while tasks() > 0 || clients() > 0 {
             Timer::after(Duration::from_millis(1)).await;

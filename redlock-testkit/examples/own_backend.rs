@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use redlock_core::{Claim, Instant, LockNode, NodeError, Refusal, Resource, Token, Ttl, Vote};
-use redlock_core::{async_trait, boot_time};
+use redlock_core::{Claim, Denial, Instant, LockNode, NodeError, Resource, Token, Ttl, Vote};
+use redlock_core::{async_trait, suspend_aware_now};
 
 /// One independent lock server. Clones are clients of the same one.
 #[derive(Clone, Default)]
@@ -14,7 +14,7 @@ impl InProcess {
     /// What is held, without what has expired.
     fn held(&self) -> MutexGuard<'_, HashMap<Resource, (Token, Instant)>> {
         let mut held = self.0.lock().expect("nothing panics while it has the map");
-        held.retain(|_, (_, deadline)| *deadline > boot_time());
+        held.retain(|_, (_, deadline)| *deadline > suspend_aware_now());
         held
     }
 }
@@ -29,10 +29,11 @@ impl LockNode for InProcess {
         let mut held = self.held();
         let theirs = |resource| held.get(resource).is_some_and(|(token, _)| token != claim.token());
         if claim.resources().iter().any(theirs) {
-            return Ok(Vote::Refused(Refusal::default()));
+            return Ok(Vote::Denied(Denial::default()));
         }
         for resource in claim.resources() {
-            held.entry(resource.clone()).or_insert((claim.token().clone(), boot_time() + ttl.as_duration()));
+            held.entry(resource.clone())
+                .or_insert((claim.token().clone(), suspend_aware_now() + ttl.as_duration()));
         }
         Ok(Vote::Granted)
     }
@@ -41,10 +42,11 @@ impl LockNode for InProcess {
         let mut held = self.held();
         let ours = |resource| held.get(resource).is_some_and(|(token, _)| token == claim.token());
         if !claim.resources().iter().all(ours) {
-            return Ok(Vote::Refused(Refusal::default()));
+            return Ok(Vote::Denied(Denial::default()));
         }
         let claimed = held.iter_mut().filter(|(resource, _)| claim.resources().contains(resource));
-        claimed.for_each(|(_, (_, deadline))| *deadline = (*deadline).max(boot_time() + ttl.as_duration()));
+        let until = suspend_aware_now() + ttl.as_duration();
+        claimed.for_each(|(_, (_, deadline))| *deadline = until.max(*deadline));
         Ok(Vote::Granted)
     }
 
@@ -52,7 +54,7 @@ impl LockNode for InProcess {
         let mut held = self.held();
         let before = held.len();
         held.retain(|resource, (token, _)| token != claim.token() || !claim.resources().contains(resource));
-        Ok(if held.len() < before { Vote::Granted } else { Vote::Refused(Refusal::default()) })
+        Ok(if held.len() < before { Vote::Granted } else { Vote::Denied(Denial::default()) })
     }
 }
 

@@ -1,8 +1,8 @@
-//! The suite for any [`LockNode`]: one test for each sentence of its contract.
+//! The conformance suite for any [`LockNode`]: one test for each sentence of its contract.
 //!
-//! Say how a client of your server is made ([`Backend`]), and call [`conformance!`](crate::conformance!) in a test file:
-//! each case becomes a `#[test]` of its own name. The expression makes the backend of one case, over a server without any
-//! keys. A case that fails names the sentence of the contract that is broken.
+//! Implement [`Backend`], which creates a client of your server, and call [`conformance!`](crate::conformance!) in a
+//! test file. Each case becomes a `#[test]` with its own name. The expression creates the backend of one case, over a
+//! server without any keys. A failed case reports the violated sentence of the contract.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -30,7 +30,7 @@
 //! # }
 //! ```
 //!
-//! A backend on tokio says so in two more methods:
+//! A backend on tokio overrides two more methods:
 //!
 //! ```
 //! # use std::sync::Arc;
@@ -77,38 +77,47 @@ use redlock_core::{LockNode, Resource, Runtime};
 use self::stage::Stage;
 use crate::threads::ThreadRuntime;
 
-/// One server without any keys, for one case, and how to run what talks to it. Dropped when the case is over.
+/// One server without any keys, for one case, and the means to run its clients.
+///
+/// It is dropped when the case is over.
 pub trait Backend {
-    /// A client of the server. Each call makes another: cases use two, which must exclude each other.
+    /// Creates a client of the server.
+    ///
+    /// Each call creates another one: some cases use two, which must exclude each other.
     ///
     /// # Cancel safety
     ///
-    /// Need not be: it is never dropped before it completes.
+    /// Not required: this future is always driven to completion.
     fn node(&self) -> impl Future<Output = Arc<dyn LockNode>>;
 
-    /// Puts something that is no lock under a key of the server, and names it. `None`, the default, where there can be
-    /// no such thing.
+    /// Sets a non-lock value under a key of the server, and returns the key.
+    ///
+    /// The default is `None`: the backend has no such values.
     ///
     /// # Cancel safety
     ///
-    /// As of [`node`](Backend::node).
+    /// Same as [`node`](Backend::node).
     fn no_lock(&self) -> impl Future<Output = Option<Resource>> {
         async { None }
     }
 
-    /// Runs a case to its end. By default on the test's own thread, which suits nodes that need no runtime around them.
+    /// Runs a case to completion.
+    ///
+    /// The default runs it on the thread of the test, which suits nodes that need no runtime.
     fn block_on(&self, case: impl Future<Output = ()>) {
         crate::block_on(case);
     }
 
-    /// The time that keys expire by, and where tasks run that call nodes: that of [`block_on`](Backend::block_on). By
-    /// default the machine's clock and threads, which suits nodes that need no runtime around them.
+    /// Returns the runtime of [`block_on`](Backend::block_on).
+    ///
+    /// Keys expire by its time, and tasks that call nodes run on it. The default is the clock of the machine and
+    /// threads, which suits nodes that need no runtime.
     fn runtime(&self) -> Arc<dyn Runtime> {
         Arc::new(ThreadRuntime)
     }
 }
 
-/// The names of all cases.
+/// Returns the names of all cases.
 pub fn cases() -> impl Iterator<Item = &'static str> {
     CASES.iter().map(|case| case.name)
 }
@@ -117,7 +126,8 @@ pub fn cases() -> impl Iterator<Item = &'static str> {
 ///
 /// # Panics
 ///
-/// When the node breaks its contract: the message names the sentence. Also when there is no such case.
+/// Panics if the node violates its contract; the message contains the violated sentence. It also panics if there is no
+/// such case.
 pub fn run(backend: &impl Backend, case: &str) {
     let Some(case) = CASES.iter().find(|known| known.name == case) else {
         panic!("the conformance suite has no case {case:?}");
@@ -134,9 +144,9 @@ struct Case {
     play: for<'a> fn(&'a Stage) -> Pin<Box<dyn Future<Output = ()> + 'a>>,
 }
 
-/// Makes a `#[test]` of each case of the conformance suite, for the backend that the expression makes.
+/// Generates a `#[test]` for each case of the conformance suite.
 ///
-/// See [the suite](mod@crate::conformance).
+/// The expression creates the backend. See [the suite](mod@crate::conformance).
 #[macro_export]
 macro_rules! conformance {
     ($backend:expr) => {
@@ -144,7 +154,7 @@ macro_rules! conformance {
     };
 }
 
-/// Hands all cases, by module, to another macro: the one list of them.
+/// Passes all cases, by module, to another macro. This is the only list of them.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __conformance_cases {

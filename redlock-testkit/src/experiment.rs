@@ -1,8 +1,9 @@
-//! A run of the whole: servers, a network, clients that lock, hold, extend and let go, and a plan of what goes wrong.
+//! Complete simulated runs: servers, a network, clients, and a plan of faults.
 //!
-//! [`Experiment::run`] lets things go wrong for a while, then stops that, waits until every client says that it is done,
-//! looks at what the servers still have, and lets a judge ask for each lock. What happened is judged by the
-//! [invariants](crate::invariant). The clients use the real core, unchanged.
+//! The clients acquire, hold, extend and release locks. [`Experiment::run`] injects faults for a while and then ends
+//! them. It waits until every client reports that it is done, and records the remaining keys of the servers. A final
+//! client, the judge, then requests each lock. The [invariants](crate::invariant) check the history. The clients use
+//! the real core, unchanged.
 //!
 //! ```
 //! use redlock_testkit::experiment::Experiment;
@@ -28,13 +29,15 @@ pub use self::totals::Totals;
 use crate::history::{History, Place, Trouble, What};
 use crate::invariant::{Assumption, Rules, Violation, check, check_waiting};
 use crate::plan::{Faults, Plan, Scope};
-use crate::sim::{Clock, Direction, Network, Server, Simulation, Tidings, Traffic, Transport};
+use crate::sim::{Clock, Direction, Network, Notifications, Server, Simulation, Traffic, Transport};
 
-/// What to run: how many of what, and what may go wrong. When and where it does, what clients do and what clocks show is
-/// drawn from the seed, and so is everything else that nothing here sets.
+/// A simulated run: its size, and the faults that may occur.
 ///
-/// A run takes as long as things go wrong, then up to 20 s for clients to come to their end, and 40 s in which everything
-/// expires: all of it simulated.
+/// The times and places of faults, the behavior of clients, the times of clocks, and all other unset choices are drawn
+/// from the seed.
+///
+/// A run takes the time of the faults, then up to 20 s until the clients complete, and 40 s until all keys have
+/// expired. All of it is simulated.
 #[derive(Clone, Debug)]
 pub struct Experiment {
     seed: u64,
@@ -46,31 +49,35 @@ pub struct Experiment {
     plan: Option<Plan>,
     drift_factor: f64,
     waiting: bool,
-    /// Instead of what the faults are about.
+    /// Overrides the choice that depends on the faults.
     fenced: Option<bool>,
     timeless: bool,
     reads_first: bool,
 }
 
-/// Locks live for so long at most. Short, so that in a run of half a minute many expire.
+/// The longest TTL. It is short, so that many locks expire in a run of half a minute.
 const LONGEST_TTL: Duration = Duration::from_secs(4);
 
-/// Short against every TTL, so that rounds fail for lack of votes rather than of time.
+/// The node timeout. It is short relative to every TTL, so that rounds fail for lack of grants rather than of time.
 const NODE_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// By how much a message may be held up: as long as a TTL, so that writes take effect when nobody expects them.
+/// The longest additional delay of a message. It is as long as a TTL, so that writes take effect unexpectedly late.
 const LATE_BY: Duration = Duration::from_secs(3);
 
-/// How long after the last fault everything has ended and expired: two rounds of every TTL, what is held up, and what
-/// clients may still be waiting for.
+/// The time after the last fault by which all has ended and expired.
+///
+/// It covers two rounds of every TTL, delayed messages, and the remaining waits of clients.
 const SETTLED_AFTER: Duration = Duration::from_secs(40);
 
-/// Half of the drift factor of 1 %, so that two clocks are a whole one apart at most.
+/// The maximum drift of a clock: half of the drift factor of 1 %, so that two clocks differ by at most the factor.
 const DRIFT_PPM: i32 = 4_900;
 
 impl Experiment {
-    /// Three clients on five servers that want two resources for twenty seconds, with faults within the bounds
-    /// ([`Faults::Bounded`]), and a drift factor of 0.01, as core has it.
+    /// Creates an experiment with three clients, five servers and two resources.
+    ///
+    /// It lasts 20 s.
+    ///
+    /// The faults are [`Faults::Bounded`], and the drift factor is 0.01, the default of the core.
     pub fn new(seed: u64) -> Self {
         Self {
             seed,
@@ -88,108 +95,123 @@ impl Experiment {
         }
     }
 
-    /// How many servers there are: 5 if not set. At least one, and 0 counts as that. An even number is as good as one less,
-    /// as with real ones.
+    /// Sets the number of servers. The default is 5, the minimum 1; 0 counts as 1.
+    ///
+    /// As with real servers, an even number has no advantage over one less.
     #[must_use]
     pub fn servers(mut self, servers: usize) -> Self {
         self.servers = servers.max(1);
         self
     }
 
-    /// How many clients contend: 3 if not set. At least one, and 0 counts as that. The judge, who asks for each lock at the
-    /// end, is one more.
+    /// Sets the number of clients that contend. The default is 3, the minimum 1; 0 counts as 1.
+    ///
+    /// The judge, which requests each lock at the end, is an additional client.
     #[must_use]
     pub fn clients(mut self, clients: usize) -> Self {
         self.clients = clients.max(1);
         self
     }
 
-    /// How many resources they contend for, one or several at a time: 2 if not set. At least one, and 0 counts as that. In a
-    /// run about [waiting](Experiment::waiting) it is one.
+    /// Sets the number of resources. The default is 2, the minimum 1; 0 counts as 1.
+    ///
+    /// The clients contend for one or several at a time. In a run about [waiting](Experiment::waiting) there is one
+    /// resource.
     #[must_use]
     pub fn resources(mut self, resources: usize) -> Self {
         self.resources = resources.max(1);
         self
     }
 
-    /// For how long things go wrong, in simulated time: 20 s if not set. What is planned for later does not happen, and what
-    /// has not ended by then ends.
+    /// Sets how long faults occur, in simulated time. The default is 20 s.
+    ///
+    /// Later incidents of the plan do not happen, and current ones end.
     #[must_use]
     pub fn lasts(mut self, lasts: Duration) -> Self {
         self.lasts = lasts;
         self
     }
 
-    /// What may go wrong: [`Faults::Bounded`] if not set, with which nothing may be violated. It decides what is drawn: the
-    /// incidents, unless there is a [plan](Experiment::plan), and in any case how messages fare and what clocks show.
+    /// Sets the faults that may occur.
+    ///
+    /// The default is [`Faults::Bounded`], under which no invariant may be violated. The setting determines the faults
+    /// of messages and clocks, and the incidents unless there is a [plan](Experiment::plan).
     #[must_use]
     pub fn faults(mut self, faults: Faults) -> Self {
         self.faults = faults;
         self
     }
 
-    /// What goes wrong when, instead of what would be drawn: an incident every second and a half. Messages are lost, repeated
-    /// and late all the same, as of [`faults`](Experiment::faults); with [`Faults::None`] nothing but the plan goes wrong.
+    /// Sets the incidents of the run, instead of a random one every 1.5 s on average.
     ///
-    /// It must name servers and clients that there are, counted from 0: see [`run`](Experiment::run).
+    /// Messages are lost, repeated and late anyway, according to [`faults`](Experiment::faults). With [`Faults::None`]
+    /// only the plan causes faults.
+    ///
+    /// The plan must name existing servers and clients, counted from 0: see [`run`](Experiment::run).
     #[must_use]
     pub fn plan(mut self, plan: Plan) -> Self {
         self.plan = Some(plan);
         self
     }
 
-    /// What the clients allow for clocks that run apart, as a share of the TTL: 0.01 if not set, as core has it. From 0 to
-    /// less than 1: see [`run`](Experiment::run). Clocks here run up to 0.0098 apart, unless the faults are about clocks that
-    /// do not run evenly: with less than that locks may overlap.
+    /// Sets the clock drift factor of the clients, as a share of the TTL. The default is 0.01.
+    ///
+    /// The factor must be at least 0 and less than 1: see [`run`](Experiment::run). Clocks here differ by at most
+    /// 0.0098, unless the faults are about clocks that do not run evenly. With a smaller factor, locks may overlap.
     #[must_use]
     pub fn clock_drift_factor(mut self, factor: f64) -> Self {
         self.drift_factor = factor;
         self
     }
 
-    /// Is about waiting: the clients want one lock all the time and wait for it however long it takes, also for a minute
-    /// after the last fault, while one minority of servers after the other is gone for a moment. Off if not set: then they
-    /// come and go, and wait as chance has it.
+    /// Makes the run about waiting. The default is off: clients then come and go, and wait at random.
     ///
-    /// Takes 85 s more of simulated time. There is one resource then, and its locks have no fencing tokens, whatever else is
-    /// set. Servers tell of all changes, of few, of too many, or late, by the seed.
+    /// All clients request one lock all the time and wait without a limit. They continue for a minute after the last
+    /// fault, while one minority of servers after the other is briefly down. The run takes 85 s more of simulated time.
+    /// There is one resource, and its locks have no fencing tokens, regardless of other settings. Depending on the
+    /// seed, servers notify of all changes, of few, of too many, or late.
     #[must_use]
     pub fn waiting(mut self) -> Self {
         (self.waiting, self.resources) = (true, 1);
         self
     }
 
-    /// Whether clients take locks with fencing tokens too, and write to what these protect. Where it is not set they do if
-    /// the [faults](Faults::is_about_fencing) are about that, and do not if they are not.
+    /// Sets whether clients also acquire locks with fencing tokens.
+    ///
+    /// They then write to the protected resources. By default this depends on whether the
+    /// [faults](Faults::is_about_fencing) are about fencing.
     #[must_use]
     pub fn fenced(mut self, fenced: bool) -> Self {
         self.fenced = Some(fenced);
         self
     }
 
-    /// Has servers that lose counters begin again with 1, whatever their clocks show: they may never lose any then. Off if
-    /// not set: they go on from their clocks. It changes nothing where no lock is [fenced](Experiment::fenced).
+    /// Makes servers that lose counters start again with 1. The default is off.
+    ///
+    /// Their clocks are then ignored, so they must never lose a counter. By default they continue from their clocks.
+    /// This has no effect unless locks are [fenced](Experiment::fenced).
     #[must_use]
     pub fn counters_without_time(mut self) -> Self {
         self.timeless = true;
         self
     }
 
-    /// Has holders read what their locks protect without writing their fencing token there first: what they replace may
-    /// be what they have not seen. Off if not set: they write it first. It changes nothing where no lock is
-    /// [fenced](Experiment::fenced).
+    /// Makes holders read before they write their fencing token. The default is off.
+    ///
+    /// They may then replace a value that they have not seen. By default they write the token first. This has no effect
+    /// unless locks are [fenced](Experiment::fenced).
     #[must_use]
-    pub fn reading_first(mut self) -> Self {
+    pub fn without_initial_token_write(mut self) -> Self {
         self.reads_first = true;
         self
     }
 
-    /// Runs it. The same experiment gives the same report, to the byte.
+    /// Runs the experiment. The same experiment gives the same report, to the byte.
     ///
     /// # Panics
     ///
-    /// When the clock drift factor is not from 0 to less than 1; when the plan names a server or a client that there is not;
-    /// or when code under test runs hot, and then with the seed.
+    /// Panics if the clock drift factor is not at least 0 and less than 1, or if the plan names a missing server or
+    /// client. It also panics if code under test is in a hot loop; the message then contains the seed.
     pub fn run(&self) -> Report {
         let simulation = Simulation::new(self.seed);
         let mut chance = fastrand::Rng::with_seed(self.seed);
@@ -236,19 +258,19 @@ impl Experiment {
         Report { experiment: self.clone(), plan, lasted, history, violations }
     }
 
-    /// How servers tell of changes, in every other run. Drawn apart from everything else.
-    fn tidings(&self) -> Option<Tidings> {
+    /// Draws the notifications of servers, in every other run. The generator is separate.
+    fn tidings(&self) -> Option<Notifications> {
         if self.waiting {
             return Some(waiting::tidings(self.seed));
         }
         let mut chance = fastrand::Rng::with_seed(self.seed ^ 0x7469_6469_6e67_7321);
-        let tidings = Tidings {
+        let tidings = Notifications {
             lost: chance.u32(..100),
             spurious: chance.u32(..100),
             late: chance.u32(..100),
             late_by: LATE_BY,
         };
-        chance.bool().then_some(if self.faults == Faults::None { Tidings::default() } else { tidings })
+        chance.bool().then_some(if self.faults == Faults::None { Notifications::default() } else { tidings })
     }
 
     fn check_waiting(&self, history: &History) -> Vec<Violation> {
@@ -285,7 +307,7 @@ impl Experiment {
         (0..self.servers).map(&mut start).collect()
     }
 
-    /// By how much the clock of a server is ahead from the beginning.
+    /// Returns how far the clock of a server is ahead from the beginning.
     fn skew(&self, chance: &mut fastrand::Rng) -> Duration {
         match self.faults {
             // No fencing token depends on it.
@@ -327,7 +349,7 @@ impl Experiment {
         Client::new(simulation, network.clone(), number, clock, chance.u64(..), habits, protected)
     }
 
-    /// Asks once for each resource when nobody else does.
+    /// Requests each resource once while no other client does.
     fn judge(&self, simulation: &Simulation, network: &Network) {
         let (process, client) = (simulation.process("judge"), self.clients);
         let redlock =
@@ -362,7 +384,7 @@ impl Experiment {
     }
 }
 
-/// How fast a clock runs that keeps within the bounds; at their edge more often than not.
+/// Returns the drift of a clock within the bounds; in half of the cases at their edge.
 fn drift(chance: &mut fastrand::Rng) -> i32 {
     match chance.u32(..4) {
         0 => DRIFT_PPM,

@@ -1,8 +1,8 @@
-//! A node to which a test does what networks and machines do.
+//! A fault-injecting wrapper around any [`LockNode`].
 //!
-//! [`Faulty`] stands in front of any [`LockNode`], a fake or a real one. It follows a script of [`Fault`]s, counts the
-//! requests it sees, and holds back requests and replies until the test lets them go. A request arrives when its future
-//! is first polled. All time comes from the runtime, so that simulated and paused time work.
+//! [`Faulty`] wraps a fake or a real node. It follows a script of [`Fault`]s and counts the requests. It holds requests
+//! and replies back until the test releases them. A request arrives when its future is first polled. All time comes
+//! from the runtime, so that simulated and paused time work.
 
 mod fake;
 mod fault;
@@ -18,16 +18,18 @@ use std::time::Duration;
 use event_listener::Event;
 use futures_channel::oneshot;
 use redlock_core::{
-    Capabilities, Claim, ConnectionId, Error, FencingToken, Holding, LockNode, NodeError, Refusal, Resource,
+    Capabilities, Claim, ConnectionId, Denial, Error, FencingToken, LockEntry, LockNode, NodeError, Resource,
     Runtime, ServerId, Ttl, Vote, Watch, async_trait,
 };
 
 pub use self::fake::{FakeNode, fake_nodes};
 use self::fault::Effect;
 pub use self::fault::{Fault, Operation};
-use self::state::{Admission, Answer, Held, Request, State, as_found};
+use self::state::{Admission, Held, Request, State, VoteResult, as_found};
 
-/// Any [`LockNode`], with faults. Clones are handles to the same: give one to the code under test and keep one.
+/// Any [`LockNode`], with faults.
+///
+/// Clones are handles to the same node: give one to the code under test and keep one.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -54,21 +56,21 @@ struct Shared<N> {
 }
 
 impl<N: LockNode> Faulty<N> {
-    /// Puts an empty script in front of a node: everything passes through.
+    /// Wraps a node with an empty script: all requests pass through.
     pub fn wrap(node: N, runtime: Arc<dyn Runtime>) -> Self {
         let (arrived, crashed) = (Event::new(), Event::new());
         Self(Arc::new(Shared { node, runtime, state: Mutex::default(), arrived, crashed }))
     }
 
-    /// Passes the inner node's [`connection`](LockNode::connection) on, with a new number after every loss.
+    /// Passes on the inner node's [`connection`](LockNode::connection).
     ///
-    /// Without this there is none, since a connection promises that requests are carried out in the order in which they
-    /// were sent, and a script may reorder them. An ordered node keeps the promise: what arrives behind a request that
-    /// hangs hangs behind it, and faults that reorder are not taken.
+    /// Every loss of the connection leads to a new number. By default there is no connection. A connection guarantees
+    /// that requests are carried out in the order in which they were sent, and a script may reorder them. An ordered
+    /// node keeps the guarantee: a request behind one that hangs hangs as well, and faults that reorder are rejected.
     ///
     /// # Panics
     ///
-    /// When a fault that reorders was injected before.
+    /// Panics if a fault that reorders requests was injected before.
     #[must_use]
     pub fn ordered(self) -> Self {
         let mut state = self.state();
@@ -78,59 +80,64 @@ impl<N: LockNode> Faulty<N> {
         self
     }
 
-    /// Passes the inner node's [`watch`](LockNode::watch) on, which loses its changes when the node crashes.
+    /// Passes on the inner node's [`watch`](LockNode::watch), until the node crashes.
     ///
-    /// Without this there is none, and who waits asks again from time to time: so tests can count on when.
+    /// By default there are no watches and waiters poll, so that tests can rely on the times of their requests.
     #[must_use]
     pub fn watching(self) -> Self {
         self.state().watching = true;
         self
     }
 
-    /// The node behind.
+    /// Returns the inner node.
     pub fn inner(&self) -> &N {
         &self.0.node
     }
 
-    /// Adds a fault for requests to come. A request meets one fault at most: of the counted ones that match it the first
-    /// that was injected, else of the uncounted ones the last.
+    /// Adds a fault for future requests.
+    ///
+    /// A request meets at most one fault. Counted faults take precedence: the first injected one that matches applies.
+    /// Otherwise the last uncounted one that matches applies.
     ///
     /// # Panics
     ///
-    /// When the node is [`ordered`](Faulty::ordered) and the fault reorders requests: a delay, or a late application.
+    /// Panics if the node is [`ordered`](Faulty::ordered) and the fault reorders requests: a delay, or a late
+    /// application.
     pub fn inject(&self, fault: Fault) {
         let mut state = self.state();
         assert!(!(state.ordered && fault.reorders()), "{NOT_ORDERED}");
         state.script.add(fault);
     }
 
-    /// Forgets all faults. What is on its way or held back already stays so.
+    /// Removes all faults. Requests that are already in flight or held back stay so.
     pub fn clear_faults(&self) {
         self.state().script.clear();
     }
 
-    /// Ends every hang and every holding of replies, and lets all that was held back go, oldest first. Returns when the
-    /// inner node has carried out the last.
+    /// Ends every hang and every holding of replies.
+    ///
+    /// All held requests and replies proceed, oldest first. The method returns when the inner node has carried out the
+    /// last one.
     ///
     /// # Cancel safety
     ///
-    /// Dropped halfway, one request may have been carried out or not; what comes behind it stays held back.
+    /// If this future is dropped, one request may have been carried out or not; all later ones stay held back.
     pub async fn resume(&self) {
         self.state().script.stop_holding();
-        while self.let_go().await {}
+        while self.step().await {}
     }
 
-    /// Lets the oldest request or reply go that is held back, and leaves the fault in force. A request is carried out,
-    /// also when its caller has stopped waiting; a reply that nobody waits for any more is passed over.
+    /// Releases the oldest held request or reply. The fault stays in force.
     ///
-    /// `false` when nothing is held back.
+    /// A request is carried out even if its caller has stopped waiting. A reply without a waiting caller is skipped.
+    /// Returns `false` if nothing is held back.
     ///
     /// # Cancel safety
     ///
-    /// As of [`resume`](Faulty::resume).
-    pub async fn let_go(&self) -> bool {
+    /// Same as [`resume`](Faulty::resume).
+    pub async fn step(&self) -> bool {
         let held = self.state().pop_held();
-        // The caller may have stopped waiting in either case: there is nobody to tell.
+        // The caller may have stopped waiting in either case.
         match held {
             None => return false,
             Some(Held::Reply(reply)) => drop(reply.send(())),
@@ -139,44 +146,48 @@ impl<N: LockNode> Faulty<N> {
         true
     }
 
-    /// How many requests and replies are held back: what [`let_go`](Faulty::let_go) would let go one after the other.
-    pub fn held(&self) -> usize {
+    /// Returns the number of held requests and replies.
+    ///
+    /// [`step`](Faulty::step) releases them one by one.
+    pub fn pending(&self) -> usize {
         self.state().held_count()
     }
 
-    /// Crashes: whoever waits for an answer hears that the outcome is unknown, what was on its way or held back is lost,
-    /// and until [`restart`](Faulty::restart) the node is unavailable.
+    /// Crashes the node.
+    ///
+    /// Waiting callers get an error with unknown outcome. Requests in flight or held back are lost. The node is
+    /// unavailable until [`restart`](Faulty::restart).
     pub fn crash(&self) {
         self.state().crash();
         self.0.crashed.notify(usize::MAX);
     }
 
-    /// Comes back from a crash with all its data, and with its script.
+    /// Restarts the node after a crash, with all its data and its script.
     pub fn restart(&self) {
         self.state().down = false;
     }
 
-    /// How many requests of an operation have arrived, however they ended.
-    pub fn seen(&self, operation: Operation) -> u64 {
-        self.state().seen(operation)
+    /// Returns how many requests of an operation have arrived, with any outcome.
+    pub fn request_count(&self, operation: Operation) -> u64 {
+        self.state().request_count(operation)
     }
 
-    /// Waits until at least `count` requests of an operation have arrived since the beginning.
+    /// Waits until at least `count` requests of an operation have arrived in total.
     ///
     /// # Cancel safety
     ///
-    /// May be dropped at any time: it changes nothing.
-    pub async fn reached(&self, operation: Operation, count: u64) {
+    /// If this future is dropped, nothing changes.
+    pub async fn wait_for_requests(&self, operation: Operation, count: u64) {
         loop {
             let arrival = self.0.arrived.listen();
-            if self.seen(operation) >= count {
+            if self.request_count(operation) >= count {
                 return;
             }
             arrival.await;
         }
     }
 
-    async fn call(&self, request: Request) -> Answer {
+    async fn call(&self, request: Request) -> VoteResult {
         let (admission, crash) = {
             let mut state = self.state();
             (state.admit(request), self.0.crashed.listen())
@@ -189,7 +200,7 @@ impl<N: LockNode> Faulty<N> {
         .await
     }
 
-    async fn answer(&self, admission: Admission) -> Answer {
+    async fn answer(&self, admission: Admission) -> VoteResult {
         match admission {
             Admission::Down => Err(NodeError::unavailable("connection refused")),
             Admission::Apply(request) => request.apply(&self.0.node).await,
@@ -203,9 +214,9 @@ impl<N: LockNode> Faulty<N> {
         }
     }
 
-    async fn suffer(&self, effect: Effect, request: Request) -> Answer {
+    async fn suffer(&self, effect: Effect, request: Request) -> VoteResult {
         match effect {
-            Effect::Refuse => Ok(Vote::Refused(Refusal::default())),
+            Effect::Refuse => Ok(Vote::Denied(Denial::default())),
             Effect::Fail(error) => Err(error),
             Effect::Delay(delay) => {
                 self.0.runtime.sleep(delay).await;
@@ -230,21 +241,21 @@ impl<N: LockNode> Faulty<N> {
         }
     }
 
-    /// Hands the request to the background, where it goes on when the caller stops waiting.
-    async fn apply_late(&self, delay: Duration, request: Request) -> Answer {
+    /// Runs the request in the background, independent of its caller.
+    async fn apply_late(&self, delay: Duration, request: Request) -> VoteResult {
         let (reply, answer) = oneshot::channel();
         let (node, sent_before) = (self.clone(), self.state().crashes);
         self.0.runtime.spawn(Box::pin(async move {
             node.0.runtime.sleep(delay).await;
             if node.state().crashes == sent_before {
-                // The caller may have stopped waiting: this is what the fault is for.
+                // The caller may have stopped waiting; the fault exists for this case.
                 drop(reply.send(request.apply(&node.0.node).await));
             }
         }));
         answer.await.unwrap_or_else(|_| Err(connection_lost()))
     }
 
-    /// Nothing panics halfway through a change of the state but a refused fault, before the change.
+    /// Only the rejection of a fault panics, and that precedes the change. A poisoned state is therefore intact.
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -288,7 +299,7 @@ impl<N: LockNode> LockNode for Faulty<N> {
         self.call(Request::Release(claim.clone())).await
     }
 
-    async fn inspect(&self, resource: &Resource) -> Result<Option<Holding>, NodeError> {
+    async fn inspect(&self, resource: &Resource) -> Result<Option<LockEntry>, NodeError> {
         self.call(Request::inspect(resource)).await.map(as_found)
     }
 
@@ -301,7 +312,7 @@ impl<N: LockNode> LockNode for Faulty<N> {
         Ok(Watch::new(watch.availability, first(watch.changed, crash)))
     }
 
-    /// None, unless the node is [`ordered`](Faulty::ordered).
+    /// Returns `None`, unless the node is [`ordered`](Faulty::ordered).
     fn connection(&self) -> Option<ConnectionId> {
         let inner = self.0.node.connection()?;
         self.state().connection(inner)
@@ -348,7 +359,7 @@ fn connection_lost() -> NodeError {
     NodeError::unknown("the connection was lost")
 }
 
-/// Whichever is first; the left one where both are ready.
+/// Returns the output of the faster future; of the left one if both are ready.
 async fn first<T>(left: impl Future<Output = T>, right: impl Future<Output = T>) -> T {
     let (mut left, mut right) = (pin!(left), pin!(right));
     poll_fn(|context| match left.as_mut().poll(context) {

@@ -1,9 +1,9 @@
-//! What happened in a simulated world, in true time: what clients asked for and were told, what servers carried out,
-//! and what went wrong.
+//! The history of a simulated run, in true time: the requests and results of clients, the operations of servers, and
+//! faults.
 //!
-//! A history is the only thing that invariants look at, and it is text: two runs are the same when
-//! their histories are the same bytes. So nothing in it depends on an address, a hash or real time; tokens are numbered
-//! in the order in which they were first sent.
+//! Invariants look only at the history, and it is text: two runs are the same if their histories are the same bytes.
+//! Nothing in it therefore depends on an address, a hash or real time. Tokens are numbered in the order in which they
+//! were first sent.
 
 pub(crate) mod claims;
 mod recorder;
@@ -11,21 +11,21 @@ pub(crate) mod show;
 
 use std::time::Duration;
 
-use redlock_core::{ErrorKind, FencingToken, Instant, NodeError, Released, Vote};
+use redlock_core::{ErrorKind, FencingToken, Instant, NodeError, ReleaseOutcome, Vote};
 
 pub use self::recorder::Recorder;
 use crate::Operation;
 
-/// Everything that happened, in order.
+/// All events, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct History(pub Vec<Event>);
 
-/// Something that happened at a moment of true time.
+/// An event at a moment of true time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// When.
+    /// The time of the event.
     pub at: Instant,
-    /// What.
+    /// The event.
     pub what: What,
 }
 
@@ -33,81 +33,84 @@ pub struct Event {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TokenNumber(pub u32);
 
-/// How a server answered a request.
+/// The reply of a server to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Said {
-    /// Yes.
+pub enum Answer {
+    /// A grant.
     Granted,
-    /// Yes, and the counters are at this now.
+    /// A grant with this value of the counters.
     Counted(FencingToken),
-    /// No.
+    /// A denial.
     Refused,
-    /// No: it is ours, and a counter is at this, beyond our fencing token.
+    /// A denial although the token holds the resources: a counter has this value, above the fencing token.
     Superseded(FencingToken),
-    /// An error, and nothing was changed; or an error of the transport.
+    /// An error that changed nothing, or an error of the transport.
     Failed,
 }
 
 /// A request of a client to a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Which client sent it.
+    /// The client that sent it.
     pub client: usize,
-    /// To which server.
+    /// The server that it was sent to.
     pub server: usize,
-    /// What it asks for.
+    /// The requested operation.
     pub operation: Operation,
-    /// For whom.
+    /// The token of the claim.
     pub token: TokenNumber,
-    /// Tells requests apart that are alike.
+    /// A number that distinguishes requests that are otherwise equal.
     pub call: u64,
 }
 
-/// Where something goes wrong.
+/// The place of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Place {
-    /// At a server.
+    /// A server.
     Server(usize),
-    /// In a client.
+    /// A client.
     Client(usize),
-    /// Between a client and a server.
+    /// The path between a client and a server.
     Between(usize, usize),
-    /// On all ways.
+    /// All paths.
     Network,
 }
 
-/// What goes wrong.
+/// A fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Trouble {
-    /// The server is gone; what it keeps shows when it is back.
+    /// The server is down. Its remaining data is determined at the restart.
     Crash,
-    /// The server is stopped: it receives, and carries out when it resumes.
+    /// The server is stopped: it receives requests, and carries them out when it resumes.
     Hang,
-    /// All keys are deleted at once, those of counters too.
+    /// All keys are deleted at once, including those of counters.
     Flush,
     /// All locks are deleted at once; the counters are kept.
     Eviction,
-    /// The counters of fencing tokens are lost. Since when the server has answered nobody: zero if it still does.
+    /// The counters of fencing tokens are lost. The value is how long the server was down before; zero if it still
+    /// runs.
     Amnesia(Duration),
-    /// The server refuses what needs memory.
+    /// The server rejects requests that need memory.
     OutOfMemory,
-    /// The server refuses every write.
+    /// The server rejects every write.
     ReadOnly,
-    /// The server's wall clock steps by so many milliseconds.
+    /// The server's wall clock steps by this number of milliseconds.
     Step(i64),
-    /// A clock runs fast (or slow, if negative) by so many parts per million, beyond what the holder allows for.
+    /// A clock runs fast (slow if negative) by these parts per million.
+    ///
+    /// That is beyond the drift that the holder allows for.
     Drift(i32),
-    /// Nothing gets through between a client and a server.
+    /// All messages between a client and a server are lost.
     Partition,
     /// Messages are lost, repeated and held up far more often than usual.
     Storm,
-    /// The program is stopped while its clock and its timers go on.
+    /// The program is stopped while its clock and its timers continue.
     Pause,
-    /// The machine is suspended: timers stand still, its clock goes on.
+    /// The machine is suspended: timers stop, its clock continues.
     Suspension,
-    /// The program dies.
+    /// The program is killed.
     Kill,
-    /// Something that is no lock lies under the key of a resource.
+    /// A resource's key holds a non-lock value.
     WrongType,
     /// One message is lost.
     Loss,
@@ -119,186 +122,186 @@ pub enum Trouble {
     Disconnect,
 }
 
-/// What happened.
+/// An event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
-    /// A client asks for a lock.
+    /// A client requests a lock.
     Asked {
-        /// Which client.
+        /// The client.
         client: usize,
-        /// Which of the resources, all at once.
+        /// The resources, all at once.
         resources: Vec<usize>,
-        /// For how long.
+        /// The TTL.
         ttl: Duration,
-        /// Whether it makes a single attempt.
+        /// `true` for a single attempt.
         once: bool,
-        /// Whether with a fencing token.
+        /// `true` for a lock with a fencing token.
         fenced: bool,
     },
-    /// It has the lock.
+    /// The client acquires the lock.
     Granted {
-        /// Which client.
+        /// The client.
         client: usize,
-        /// Which of the resources, all at once.
+        /// The resources, all at once.
         resources: Vec<usize>,
-        /// Under which token.
+        /// The token of the claim.
         token: TokenNumber,
-        /// Until when by its own clock, in true time.
+        /// The deadline by the client's clock, in true time.
         until: Instant,
-        /// With which fencing token, if it asked for one.
+        /// The fencing token, if the client requested one.
         fence: Option<FencingToken>,
     },
-    /// It does not have it: an error, or nothing when it gave up by itself.
+    /// The client does not acquire the lock: an error, or it gave up.
     NotGranted {
-        /// Which client.
+        /// The client.
         client: usize,
-        /// Why; `None` if it dropped the request.
+        /// The reason; `None` if it dropped the request.
         why: Option<ErrorKind>,
     },
-    /// It asks for an extension.
+    /// The client starts an extension.
     Extending {
-        /// Which client.
+        /// The client.
         client: usize,
-        /// Of which lock.
+        /// The lock.
         token: TokenNumber,
-        /// For how long from now.
+        /// The TTL from now.
         ttl: Duration,
     },
     /// The lock is extended.
     Extended {
-        /// Which client.
+        /// The client.
         client: usize,
-        /// Which lock.
+        /// The lock.
         token: TokenNumber,
-        /// Until when by its own clock, in true time.
+        /// The deadline by the client's clock, in true time.
         until: Instant,
     },
-    /// It is not, or nobody knows.
+    /// The lock is not extended, or the outcome is unknown.
     NotExtended {
-        /// Which client.
+        /// The client.
         client: usize,
-        /// Which lock.
+        /// The lock.
         token: TokenNumber,
-        /// Why; `None` if it dropped the request.
+        /// The reason; `None` if it dropped the request.
         why: Option<ErrorKind>,
     },
-    /// It has the lock kept alive from now on.
+    /// The client keeps the lock alive from now on.
     KeepsAlive {
-        /// Which client.
+        /// The client.
         client: usize,
-        /// Which lock.
+        /// The lock.
         token: TokenNumber,
     },
-    /// It sees that its deadline has moved: by keep-alive, or an extension that it gave up.
+    /// The client notices that its deadline has moved: by keep-alive, or by an extension that it gave up.
     Noticed {
-        /// Which client.
+        /// The client.
         client: usize,
-        /// Which lock.
+        /// The lock.
         token: TokenNumber,
-        /// Until when by its own clock, in true time.
+        /// The deadline by the client's clock, in true time.
         until: Instant,
     },
-    /// The holder does what the lock is for, at the resource.
+    /// The holder acts on the resource under its lock.
     Acted {
-        /// Which client.
+        /// The client.
         client: usize,
-        /// Under which lock.
+        /// The lock.
         token: TokenNumber,
     },
-    /// What the holder has sent arrives at the resource that the lock protects, which checks its fencing token.
+    /// A message of the holder arrives at the resource, which checks its fencing token.
     Wrote {
-        /// Which client.
+        /// The client.
         client: usize,
-        /// To which of the resources.
+        /// The resource.
         resource: usize,
-        /// Under which lock.
+        /// The lock.
         token: TokenNumber,
-        /// With which fencing token.
+        /// The fencing token.
         fence: FencingToken,
-        /// How many writes the holder had seen there when it decided what to write; `None` where it writes nothing but
+        /// The number of earlier writes that the holder knew when it decided about this one. `None` if it writes only
         /// its fencing token.
         seen: Option<u64>,
-        /// Whether the resource took it: it has seen no greater fencing token.
+        /// `true` if the resource accepted it: it has seen no greater fencing token.
         taken: bool,
     },
-    /// The holder lets go: from here on the lease is not valid.
+    /// The holder starts to release: from here on the lease is not valid.
     Releasing {
-        /// Which client.
+        /// The client.
         client: usize,
-        /// Which lock.
+        /// The lock.
         token: TokenNumber,
-        /// Whether it waits to hear what became of it.
+        /// `true` if it waits for the outcome.
         waits: bool,
     },
-    /// What it heard.
+    /// The release completes.
     Released {
-        /// Which client.
+        /// The client.
         client: usize,
-        /// Which lock.
+        /// The lock.
         token: TokenNumber,
-        /// What the release found.
-        outcome: Result<Released, ErrorKind>,
+        /// The outcome of the release.
+        outcome: Result<ReleaseOutcome, ErrorKind>,
     },
-    /// The client says that nothing of what it began is outstanding.
+    /// The client reports that none of its operations is outstanding.
     Closed {
-        /// Which client.
+        /// The client.
         client: usize,
     },
-    /// A request leaves.
+    /// A request is sent.
     Sent(Request),
-    /// The server carries it out.
+    /// The server carries a request out.
     Carried {
-        /// Which.
+        /// The request.
         request: Request,
-        /// What the server answers.
-        said: Said,
-        /// Until when the key stands by the server's clock, in true time, where the request wrote it.
+        /// The server's reply.
+        said: Answer,
+        /// The expiry of a written key by the server's clock, in true time.
         until: Option<Instant>,
-        /// How long the request was under way before it arrived.
+        /// The delay of the request before it arrived.
         travelled: Duration,
-        /// Whether it was carried out before: the network has repeated it.
+        /// `true` if it was carried out before: the network has repeated it.
         again: bool,
     },
-    /// The answer arrives, in time or not.
+    /// The reply arrives, in time or not.
     Received {
-        /// To which.
+        /// The request.
         request: Request,
-        /// What it says.
-        said: Said,
+        /// The reply.
+        said: Answer,
     },
-    /// The server's clock was set: this key now stands until then.
+    /// The server's clock was set, which changes the expiry of a key.
     Moved {
-        /// Which server.
+        /// The server.
         server: usize,
-        /// Whose key.
+        /// The token of the key.
         token: TokenNumber,
-        /// Until when, in true time.
+        /// The new expiry, in true time.
         until: Instant,
     },
-    /// The server has lost a key that would stand.
+    /// The server has lost a key that would not have expired.
     Lost {
-        /// Which server.
+        /// The server.
         server: usize,
-        /// Whose key.
+        /// The token of the key.
         token: TokenNumber,
     },
-    /// A key that stands at a moment at which somebody looks.
+    /// A key exists at the time of a check.
     Stands {
-        /// At which server.
+        /// The server.
         server: usize,
-        /// Whose key.
+        /// The token of the key.
         token: TokenNumber,
     },
-    /// Something goes wrong.
+    /// A fault begins.
     Strikes(Place, Trouble),
-    /// It is over.
+    /// A fault ends.
     Passes(Place, Trouble),
-    /// From here on nothing goes wrong any more.
+    /// There are no faults from here on.
     Calm,
 }
 
-impl Said {
-    /// What an answer says.
+impl Answer {
+    /// Converts the result of a request.
     pub(crate) fn of(answer: &Result<Vote, NodeError>) -> Self {
         match answer {
             Ok(Vote::Granted) => Self::Granted,
@@ -309,14 +312,14 @@ impl Said {
         }
     }
 
-    /// Whether it is a yes.
+    /// Returns whether it is a grant.
     pub fn is_yes(self) -> bool {
         matches!(self, Self::Granted | Self::Counted(_))
     }
 }
 
 impl History {
-    /// How often each thing went wrong; those that never did are left out.
+    /// Returns the number of faults by kind; kinds without a fault are left out.
     pub fn troubles(&self) -> Vec<(&'static str, usize)> {
         let mut counts: Vec<(&'static str, usize)> = Vec::new();
         for event in &self.0 {
@@ -330,23 +333,23 @@ impl History {
         counts
     }
 
-    /// How often a client was told that it has several resources at once.
+    /// Returns the number of grants for several resources at once.
     pub fn grants_of_several(&self) -> usize {
         let several = |what: &What| matches!(what, What::Granted { resources, .. } if resources.len() > 1);
         self.0.iter().filter(|event| several(&event.what)).count()
     }
 
-    /// How often a client was told that it has a lock.
+    /// Returns the number of grants.
     pub fn grants(&self) -> usize {
         self.0.iter().filter(|event| matches!(event.what, What::Granted { .. })).count()
     }
 
-    /// How often of them with a fencing token.
+    /// Returns the number of grants with a fencing token.
     pub fn fenced_grants(&self) -> usize {
         self.0.iter().filter(|event| matches!(event.what, What::Granted { fence: Some(_), .. })).count()
     }
 
-    /// How many writes with a fencing token were taken, and refused, by the resources that they were for.
+    /// Returns the number of accepted and of rejected writes with a fencing token.
     pub fn writes(&self) -> (usize, usize) {
         let count = |wanted| {
             let written = |what: &What| matches!(what, What::Wrote { taken, .. } if *taken == wanted);
@@ -357,7 +360,7 @@ impl History {
 }
 
 impl What {
-    /// The token that it is about, if it is about one.
+    /// Returns the token of the event, if there is one.
     pub fn token(&self) -> Option<TokenNumber> {
         match *self {
             Self::Granted { token, .. }

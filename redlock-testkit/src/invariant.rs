@@ -1,27 +1,28 @@
-//! What must hold of every [history](crate::history), however much goes wrong.
+//! The invariants of every [history](crate::history), under all faults.
 //!
-//! | | invariant | where |
+//! | | Invariant | Variant |
 //! |---|---|---|
 //! | I1 | a resource has at most one valid holder | [`Invariant::Exclusion`] |
-//! | I2 | no two claims of a resource have one fencing token | [`Invariant::Unique`] |
-//! | I3 | a grant that was told before another began has the smaller fencing token | [`Invariant::Order`] |
+//! | I2 | no two claims of a resource have the same fencing token | [`Invariant::Unique`] |
+//! | I3 | a grant that was reported before another began has the smaller fencing token | [`Invariant::Order`] |
 //! | I4 | no fenced lease is extended once a newer one was granted | [`Invariant::Supersession`] |
 //! | I5 | a resource that checks fencing tokens never goes backward | [`Invariant::Resource`] |
-//! | I6 | validity ends before the key does, on every server that was counted | [`Invariant::Validity`] |
-//! | I7 | once nothing goes wrong any more and TTLs have passed, a lock is granted | [`Invariant::Liveness`] |
-//! | I8 | what has ended leaves no key behind | [`Invariant::Leftovers`] |
-//! | I9 | nobody waits for a minority | [`Invariant::Minority`] |
-//! | | a failure never reads as contention | [`Invariant::Honesty`] |
-//! | | a lock that is free is taken by who waits for it | [`Invariant::Waking`] |
-//! | | whoever waits is served in the end | [`Invariant::Fairness`] |
-//! | | waiting costs little | [`Invariant::Thrift`] |
+//! | I6 | the validity ends before the key expires, on every server that was counted | [`Invariant::Validity`] |
+//! | I7 | once faults have ended and TTLs have passed, a lock is granted | [`Invariant::Liveness`] |
+//! | I8 | completed operations leave no key behind | [`Invariant::Leftovers`] |
+//! | I9 | no client waits for a minority | [`Invariant::Minority`] |
+//! | | a failure is never reported as contention | [`Invariant::Honesty`] |
+//! | | a waiter acquires a lock that becomes free | [`Invariant::Waking`] |
+//! | | every waiter is served in the end | [`Invariant::Fairness`] |
+//! | | waiting costs few requests | [`Invariant::Thrift`] |
 //! | | a request that arrives twice counts once | [`Invariant::Counting`] |
 //!
-//! Waking, fairness and thrift are of runs about [waiting](crate::experiment::Experiment::waiting).
+//! Waking, fairness and thrift apply to runs about [waiting](crate::experiment::Experiment::waiting).
 //!
-//! I2 to I5 hold as long as the counters are kept, whatever happens to locks and clocks, and I5 if holders write their fencing
-//! token before they first read. I1 and I6 hold under assumptions: servers keep keys for their TTL, clocks keep within the drift factor. A violation
-//! says which [`Assumption`] was broken before it; one without a broken assumption is a defect of the lock.
+//! I2 to I5 hold as long as the counters are kept, regardless of locks and clocks. I5 also requires that holders write
+//! their fencing token before their first read. I1 and I6 hold under assumptions: servers keep keys for their TTL, and
+//! clocks keep within the drift factor. A violation names the [`Assumption`] that was broken before it. A violation
+//! without a broken assumption is a defect of the lock.
 
 mod counting;
 mod exclusion;
@@ -45,32 +46,32 @@ pub use self::waiting::{Expectations, check as check_waiting};
 
 use crate::history::{History, TokenNumber, Trouble, What};
 
-/// What must hold.
+/// An invariant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Invariant {
-    /// I1.
+    /// I1: a resource has at most one valid holder.
     Exclusion,
-    /// I2.
+    /// I2: no two claims of a resource have the same fencing token.
     Unique,
-    /// I3.
+    /// I3: fencing tokens increase in the order of grants.
     Order,
-    /// I4.
+    /// I4: no fenced lease is extended once a newer one was granted.
     Supersession,
-    /// I5.
+    /// I5: a resource that checks fencing tokens never goes backward.
     Resource,
-    /// I6.
+    /// I6: the validity ends before the key expires.
     Validity,
-    /// I7.
+    /// I7: a lock is granted once faults have ended and TTLs have passed.
     Liveness,
-    /// I8.
+    /// I8: completed operations leave no key behind.
     Leftovers,
-    /// I9.
+    /// I9: no client waits for a minority.
     Minority,
-    /// A failure never reads as contention.
+    /// A failure is never reported as contention.
     Honesty,
-    /// A lock that is free is taken by who waits for it.
+    /// A waiter acquires a lock that becomes free.
     Waking,
-    /// Whoever waits is served in the end.
+    /// Every waiter is served in the end.
     Fairness,
     /// Waiting costs few requests.
     Thrift,
@@ -78,58 +79,60 @@ pub enum Invariant {
     Counting,
 }
 
-/// How long a server that has lost its counters must have stayed out before it is back, in simulated worlds: the step of the
-/// time that counters begin with (4.2 s), and more than the clocks of servers differ there, if nobody sets them.
+/// The minimum downtime of a simulated server that has lost its counters.
+///
+/// It covers the granularity of the time with which counters begin (4.2 s). It also covers the difference between the
+/// clocks of servers there, if they are not set.
 pub const STAYS_OUT: Duration = Duration::from_secs(6);
 
-/// What a lock with a time limit takes for granted.
+/// An assumption of a lock with a time limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Assumption {
     /// No server loses a key within its TTL.
     DataIsKept,
     /// No server's wall clock is set.
     ClocksAreNotSet,
-    /// No clock runs faster or slower than the drift factor allows for.
+    /// No clock runs faster or slower than the drift factor allows.
     ClocksRunEvenly,
-    /// A holder that is stopped looks at its lease before it goes on.
+    /// A holder that was stopped checks its lease before it continues.
     HoldersLook,
-    /// No server loses the counters that fencing tokens come from, unless it stays out for [long enough](STAYS_OUT).
+    /// No server loses fencing counters, unless it stays out [long enough](STAYS_OUT).
     CountersAreKept,
-    /// A holder writes its fencing token to the resource before it first reads there.
+    /// A holder writes its fencing token to the resource before its first read there.
     TokensComeFirst,
-    /// No request is carried out when its sender can no longer know of it: more than a node timeout after it was sent,
+    /// No request is carried out when its sender can no longer handle it: more than a node timeout after it was sent,
     /// or for the second time.
     RequestsArriveSoon,
 }
 
-/// What the invariants have to know of a run.
+/// The parameters of a run for the invariants.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
-    /// How many servers there are.
+    /// The number of servers.
     pub servers: usize,
     /// The configured node timeout.
     pub node_timeout: Duration,
-    /// How long after [`Calm`](What::Calm) every request for a lock must succeed.
+    /// The time after [`Calm`](What::Calm) at which every lock request must succeed.
     pub settled_after: Duration,
 }
 
-/// An invariant that does not hold.
+/// A violation of an invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Which one.
+    /// The invariant.
     pub invariant: Invariant,
-    /// What was broken before it; `None` for a defect.
+    /// The assumption that was broken before it; `None` for a defect.
     pub broken: Option<Assumption>,
-    /// What happened, in one line.
+    /// A description in one line.
     pub what: String,
-    /// The tokens that it is about.
+    /// The tokens involved.
     pub tokens: Vec<TokenNumber>,
-    /// Which event of the history shows it: no shorter prefix of the history does. Where something has not happened by
-    /// the end, that is the last event.
+    /// The index of the event that shows it: no shorter prefix of the history does. For an event that is missing at the
+    /// end, this is the last event.
     pub event: usize,
 }
 
-/// Checks all invariants. Violations come in the order of the events that show them.
+/// Checks all invariants. The violations are in the order of the events that show them.
 pub fn check(history: &History, rules: &Rules) -> Vec<Violation> {
     let mut violations = exclusion::check(history);
     violations.extend(fencing::check(history, rules));
@@ -145,13 +148,15 @@ pub fn check(history: &History, rules: &Rules) -> Vec<Violation> {
 }
 
 impl Rules {
-    /// How many servers must agree.
+    /// Returns the number of servers that form a quorum.
     pub fn quorum(&self) -> usize {
         self.servers / 2 + 1
     }
 }
 
-/// The broken assumption that best explains why a key of `token` was gone when it should have stood, up to an event.
+/// Returns the broken assumption that best explains a missing key of `token`.
+///
+/// Only the events up to `event` count.
 fn excuse(history: &History, token: TokenNumber, event: usize) -> Option<Assumption> {
     let before = &history.0[..=event.min(history.0.len().saturating_sub(1))];
     let mut sent = false;
@@ -170,7 +175,9 @@ fn excuse(history: &History, token: TokenNumber, event: usize) -> Option<Assumpt
     broken
 }
 
-/// Whether a server has come back too early without its counters, up to an event: what explains any fencing token.
+/// Returns the broken assumption if a server came back too early without its counters.
+///
+/// Such a restart explains any fencing token. Only the events up to `event` count.
 fn forgotten(history: &History, event: usize) -> Option<Assumption> {
     let early = |what: &What| matches!(what, What::Strikes(_, Trouble::Amnesia(away)) if *away < STAYS_OUT);
     history.0[..=event].iter().any(|event| early(&event.what)).then_some(Assumption::CountersAreKept)

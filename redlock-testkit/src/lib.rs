@@ -1,22 +1,22 @@
-//! For tests of locks: of services that take them, and of servers that give them.
+//! Testing utilities for services that use locks and for lock backends.
 //!
-//! | to | there is | in |
+//! | Task | Item | Section |
 //! |---|---|---|
-//! | run code that locks, without any server | [`MemoryNode`] | [Fake nodes](#fake-nodes) |
-//! | see what it does when nodes hang, die, refuse or lose messages | [`FakeNode`], [`Fault`] | [Faults by a script](#faults-by-a-script) |
-//! | do that to any node, a real one too | [`Faulty`] | the same |
-//! | let hours of it pass in no time, and replay a run from a seed | [`sim`] | [Simulated time](#simulated-time) |
-//! | test a service with all of that | `examples/billing.rs` | [A whole service](#a-whole-service) |
-//! | run the lock in thousands of worlds in which servers and networks do their worst, and check what must hold | [`sim::Network`], [`experiment`], [`invariant`] | [A world in which everything goes wrong](#a-world-in-which-everything-goes-wrong) |
-//! | see what happened in one of them | [`timeline`]; as a picture, with feature `svg` | the same |
-//! | prove a backend of your own | [`conformance!`] | [Proving a backend](#proving-a-backend) |
-//! | do things to real servers: kill, pause, restart | `RedisServer`, with feature `server` | [Real servers](#real-servers) |
-//! | do without an async runtime | [`ThreadRuntime`], [`block_on`] | the next example |
+//! | Run code that locks, without any server | [`MemoryNode`] | [Fake nodes](#fake-nodes) |
+//! | Test the behavior when nodes hang, crash, deny or lose messages | [`FakeNode`], [`Fault`] | [Scripted faults](#scripted-faults) |
+//! | Inject faults into any node, including a real one | [`Faulty`] | [Scripted faults](#scripted-faults) |
+//! | Simulate hours in milliseconds, and replay a run from a seed | [`sim`] | [Simulated time](#simulated-time) |
+//! | Test a whole service | `examples/billing.rs` | [Service tests](#service-tests) |
+//! | Check the guarantees of the lock in thousands of runs with faulty servers and networks | [`sim::Network`], [`experiment`], [`invariant`] | [Experiments](#experiments) |
+//! | Look at one of these runs | [`timeline`]; as a picture, with feature `svg` | [Experiments](#experiments) |
+//! | Verify a custom backend | [`conformance!`] | [Backend conformance](#backend-conformance) |
+//! | Kill, pause and restart real servers | `RedisServer`, with feature `server` | [Real servers](#real-servers) |
+//! | Test without an async runtime | [`ThreadRuntime`], [`block_on`] | [Fake nodes](#fake-nodes) |
 //!
 //! # Fake nodes
 //!
-//! A [`MemoryNode`] is a lock server in memory, and a handle: its clones are clients of the same server. The code under test
-//! gets some, and the test keeps others, to look at what was locked, and to be somebody else:
+//! A [`MemoryNode`] is a lock server in memory. It is a handle: its clones are clients of the same server. Pass clones
+//! to the code under test and keep others, to look at the locks and to act as another client:
 //!
 //! ```
 //! use std::time::Duration;
@@ -32,15 +32,16 @@
 //! assert!(nodes.iter().filter(|node| node.holder("invoice:42").is_some()).count() >= 2, "a quorum");
 //! block_on(guard.release())?;
 //!
-//! nodes.iter().for_each(|node| node.put("invoice:42", Token::from_bytes("somebody else"), Ttl::MAX));
+//! nodes.iter().for_each(|node| node.set_holder("invoice:42", Token::from_bytes("somebody else"), Ttl::MAX));
 //! assert!(block_on(redlock.try_lock("invoice:42", ttl))?.is_none());
 //! # Ok::<(), redlock_core::Error>(())
 //! ```
 //!
-//! # Faults by a script
+//! # Scripted faults
 //!
-//! A [`FakeNode`] is a [`MemoryNode`] behind a [`Faulty`], which does to requests what networks and machines do; it stands in
-//! front of any other node as well. A [`Fault`] strikes all requests from then on, those of one operation, or so many:
+//! A [`FakeNode`] is a [`MemoryNode`] behind a [`Faulty`], which injects the faults of networks and machines.
+//! [`Faulty`] also wraps any other node. A [`Fault`] affects all later requests, those of one operation, or a number of
+//! them:
 //!
 //! ```
 //! use std::sync::Arc;
@@ -63,20 +64,20 @@
 //! # Ok::<(), redlock_core::Error>(())
 //! ```
 //!
-//! What there is to break:
+//! The available faults:
 //!
-//! | what | how |
+//! | Fault | Method |
 //! |---|---|
-//! | a node hangs, and carries everything out when it goes on | [`Fault::hang`], [`resume`](Faulty::resume) |
-//! | a node dies, and comes back with its data or without | [`crash`](Faulty::crash), [`MemoryNode::clear`], [`restart`](Faulty::restart) |
-//! | requests or replies are lost, late, or refused | the other [`Fault`]s, [`on`](Fault::on) one operation, [`once`](Fault::once) or [`times`](Fault::times) |
-//! | somebody else has the lock | [`MemoryNode::put`] |
-//! | a machine is stopped, suspended, or dies | [`pause`](sim::Process::pause), [`suspend`](sim::Process::suspend), [`kill`](sim::Process::kill) |
-//! | clocks run apart | [`sim::Clock`] |
+//! | A node hangs, and carries all requests out when it resumes | [`Fault::hang`], [`resume`](Faulty::resume) |
+//! | A node crashes, and restarts with or without its data | [`crash`](Faulty::crash), [`MemoryNode::clear`], [`restart`](Faulty::restart) |
+//! | Requests or replies are lost, late, or denied | the other [`Fault`]s, [`on`](Fault::on) one operation, [`once`](Fault::once) or [`times`](Fault::times) |
+//! | Another client holds the lock | [`MemoryNode::set_holder`] |
+//! | A machine is paused or suspended, or crashes | [`pause`](sim::Process::pause), [`suspend`](sim::Process::suspend), [`kill`](sim::Process::kill) |
+//! | Clocks differ | [`sim::Clock`] |
 //!
-//! ## At a point of your choice
+//! ## Held replies
 //!
-//! Replies can be held back and let go one by one, so that a test can stop where it wants to:
+//! A node can hold replies back and send them one by one, so that a test can stop at a chosen point:
 //!
 //! ```
 //! use std::sync::Arc;
@@ -97,9 +98,9 @@
 //!     tokio::spawn(async move { redlock.lock("a", Duration::from_secs(10)).await.is_ok() })
 //! };
 //! for node in &nodes {
-//!     node.reached(Operation::Acquire, 1).await;
+//!     node.wait_for_requests(Operation::Acquire, 1).await;
 //! }
-//! nodes[0].let_go().await; // one reply of three has come ...
+//! nodes[0].step().await; // one reply of three has come ...
 //! waiting.abort(); // ... and the task is cancelled
 //! assert!(waiting.await.is_err());
 //!
@@ -111,9 +112,9 @@
 //!
 //! # Simulated time
 //!
-//! A [`Simulation`](sim::Simulation) runs code whose time stands still while there is something to do, and jumps where there
-//! is not; which of several ready tasks comes first, and every random byte, is drawn from a seed. So hours pass in
-//! milliseconds, and what happened once happens again:
+//! A [`Simulation`](sim::Simulation) runs code in virtual time. Time does not move while a task can run, and jumps to
+//! the next timer when none can. The order of ready tasks and every random byte are drawn from a seed. Hours therefore
+//! pass in milliseconds, and a run can be replayed:
 //!
 //! ```
 //! use std::time::Duration;
@@ -139,29 +140,28 @@
 //! # Ok::<(), redlock_core::Error>(())
 //! ```
 //!
-//! The simulated runtime is for code that takes time from a [`Runtime`](redlock_core::Runtime), as everything in
-//! `redlock-core` does. Code that calls tokio is tested on `TokioRuntime`, with the same nodes:
-//! `#[tokio::test(start_paused = true)]` makes hours of waiting take no time, and keys expire by the same clock.
+//! The simulated runtime is for code that takes its time from a [`Runtime`](redlock_core::Runtime), as everything in
+//! `redlock-core` does. Test code that calls tokio on `TokioRuntime`, with the same nodes. `#[tokio::test(start_paused
+//! = true)]` makes hours of waiting take no time, and keys expire by the same clock.
 //!
-//! # A whole service
+//! # Service tests
 //!
-//! A service holds a [`Redlock`](redlock_core::Redlock), which has no type parameters: what a test hands in instead of
-//! real nodes is up to the test. Nodes are handles, so the test keeps clones, looks at what the service did, and does
-//! something to them.
+//! A service holds a [`Redlock`](redlock_core::Redlock), which has no type parameters, so a test can pass fake nodes
+//! instead of real ones. Nodes are handles: the test keeps clones to inspect the service's locks and to inject faults.
 //!
-//! This one runs on several machines and charges each invoice once. Its tests hang a majority of the lock servers, take
-//! the lock away while it charges, stop a machine for longer than the lock lives, and kill one; all of them together take
-//! some milliseconds. In the kit it is `examples/billing.rs`; copy it.
+//! The example runs on several machines and charges each invoice once. Its tests hang a majority of the lock servers
+//! and revoke the lock during a charge. They also stop a machine for longer than the TTL, and kill one. All of them
+//! together take some milliseconds. The file is `examples/billing.rs`; copy it.
 //!
 //! ```
 #![doc = include_str!("../examples/billing.rs")]
 //! ```
 //!
-//! # A world in which everything goes wrong
+//! # Experiments
 //!
-//! [`sim::Network`] has servers with clocks of their own that crash, hang and lose data, and a network that loses, delays
-//! and repeats messages. An [`Experiment`](experiment::Experiment) sends clients there and breaks things by a
-//! [`Plan`](plan::Plan), drawn from a seed or written by hand; the [invariants](invariant) judge what happened:
+//! [`sim::Network`] has servers with their own clocks that crash, hang and lose data. Its network loses, delays and
+//! repeats messages. An [`Experiment`](experiment::Experiment) runs clients there and injects faults by a
+//! [`Plan`](plan::Plan), drawn from a seed or written by hand. The [invariants](invariant) then check the history:
 //!
 //! ```
 //! use std::time::Duration;
@@ -175,23 +175,27 @@
 //! assert!(report.defects().next().is_none(), "{report}");
 //! ```
 //!
-//! A violation is told with its seed, the shortest prefix of the history that shows it, and a picture of that window.
-//! With feature `svg` the picture is a file too ([`Timeline`](timeline::Timeline)). This is what no lock with a time limit
-//! can prevent, and why a holder has to look at its lease before it acts:
+//! A violation is reported with its seed, the shortest prefix of the history that shows it, and a picture of that
+//! window. With feature `svg` the picture is also available as a file ([`Timeline`](timeline::Timeline)). The following
+//! picture shows what no lock with a time limit can prevent. This is why a holder has to check its lease before it
+//! acts:
 //!
 #![doc = include_str!("../docs/long-pause.svg")]
 //!
 //! ## Fencing tokens
 //!
-//! A lock with a [fencing token](redlock_core::LockRequest::fenced) promises less about time and more about order: tokens
-//! grow with every grant, and a resource that checks them refuses who comes too late. [`MemoryNode`] gives them out; a test
-//! looks at its [`counter`](MemoryNode::counter), and [sets or loses](MemoryNode::set_counter) it.
+//! A lock with a [fencing token](redlock_core::LockRequest::fenced) guarantees order rather than time. Tokens grow with
+//! every grant, and a resource that checks them rejects stale holders. [`MemoryNode`] issues them. A test can read its
+//! [`fencing_counter`](MemoryNode::fencing_counter), and [set or delete](MemoryNode::set_counter) it.
 //!
-//! An experiment about them ([`Faults::Fencing`](plan::Faults::Fencing), `scripts/simulate --faults fencing`) has its clients
-//! take locks with and without, and write to resources that check tokens, while servers lose locks at any time and clocks
-//! are set. Locks overlap there, and the report says so with the assumption that was broken. Their tokens may not suffer:
-//! they stay unique (I2) and grow (I3), an older lease is not extended once a newer one was granted (I4), and no resource
-//! goes backward (I5).
+//! [`Faults::Fencing`](plan::Faults::Fencing) (`scripts/simulate --faults fencing`) selects an experiment about them.
+//! Its clients acquire locks with and without tokens, and write to resources that check tokens. Meanwhile servers lose
+//! locks at any time, and clocks are set. Locks overlap there, and the report names the broken assumption. The tokens
+//! must stay correct:
+//!
+//! - Tokens are unique (I2) and increase (I3).
+//! - An older lease is not extended once a newer one was granted (I4).
+//! - No resource goes backward (I5).
 //!
 //! ```
 //! use redlock_testkit::experiment::Experiment;
@@ -203,24 +207,25 @@
 //! assert!(report.violations.iter().all(|violation| violation.invariant != Invariant::Order), "{report}");
 //! ```
 //!
-//! What tokens do take for granted is that the counters are kept, or that a server that has lost them stays out for long
-//! enough:
+//! Tokens require that servers keep the counters, or that a server that has lost them stays out for long enough:
 //!
-//! | faults | servers | so that I2 to I5 |
+//! | Faults | Servers | I2 to I5 |
 //! |---|---|---|
 //! | [`Fencing`](plan::Faults::Fencing) | lose locks, and keep counters; clocks are wrong and are set | hold |
 //! | [`LateRestarts`](plan::Faults::LateRestarts) | lose counters, and stay out for [six seconds](invariant::STAYS_OUT) | hold |
-//! | [`Breaking(CountersAreKept)`](plan::Faults::Breaking) | lose counters, and are back at once | break, and the report names that |
-//! | the second with [`counters_without_time`](experiment::Experiment::counters_without_time) | count up from 1 again | break |
+//! | [`Breaking(CountersAreKept)`](plan::Faults::Breaking) | lose counters, and are back at once | are violated; the report names the broken assumption |
+//! | the second with [`counters_without_time`](experiment::Experiment::counters_without_time) | count from 1 again | are violated |
 //!
-//! And I5 takes for granted that a holder writes its token before it first reads: with
-//! [`reading_first`](experiment::Experiment::reading_first) updates are lost, tokens in perfect order.
+//! I5 also requires that a holder writes its token before its first read. With
+//! [`without_initial_token_write`](experiment::Experiment::without_initial_token_write), updates are lost although the
+//! tokens are in perfect order.
 //!
-//! # Proving a backend
+//! # Backend conformance
 //!
-//! A backend is a [`LockNode`](redlock_core::LockNode): three operations, whose contract the trait's docs state. The
-//! conformance suite has a test for each sentence of it. Say how a client of your server is made, in an implementation of
-//! [`Backend`](conformance::Backend), and let the macro make a `#[test]` of each case, in a file under `tests`:
+//! A backend is a [`LockNode`](redlock_core::LockNode). It has three required operations, and the documentation of the
+//! trait states their contract. The conformance suite has a test for each sentence of it. Implement
+//! [`Backend`](conformance::Backend), which creates a client of your server. The macro then generates a `#[test]` for
+//! each case, in a file under `tests`:
 //!
 //! ```
 //! use std::sync::Arc;
@@ -246,44 +251,44 @@
 //! # }
 //! ```
 //!
-//! What it checks:
+//! The suite checks:
 //!
-//! | of | that |
+//! | Subject | Checks |
 //! |---|---|
-//! | acquire | all resources or none; never what another holds; its own token again changes nothing; a refusal tells the truth |
-//! | extend | at least the TTL, never less; only where every resource still has the token; creates nothing, revives nothing |
-//! | release | what has the token, and nothing else; nothing of ours is an answer, not an error |
-//! | names | any bytes in resources and tokens, up to the longest; several are not one that is joined |
-//! | expiry | keys go when their TTL is over, the longest TTL is no short one |
-//! | many at once | one of many is granted, all are answered, two clients exclude each other |
-//! | calls that are dropped | whole or nothing, and the node stays usable |
-//! | fencing | a grant counts by one or goes to the time; a refusal or a second copy counts nothing; what is superseded changes nothing; plain locks and releases leave counters alone |
+//! | acquire | sets all resources or none; never overrides another holder; the same token again changes nothing; a denial is accurate |
+//! | extend | raises the TTL to at least the given one, never lowers it; only if every resource still holds the token; creates and restores nothing |
+//! | release | deletes the keys with the token, and nothing else; finding none is a denial, not an error |
+//! | names | any bytes in resources and tokens, up to the longest; several names differ from their concatenation |
+//! | expiry | keys disappear when their TTL is over; the longest TTL is not short |
+//! | concurrency | one of many is granted, all get a reply, two clients exclude each other |
+//! | dropped calls | take effect as a whole or not at all, and the node stays usable |
+//! | fencing | a grant counts by one or goes to the time; a denial or a second copy counts nothing; a superseded request changes nothing; plain locks and releases leave counters alone |
 //!
-//! A whole backend, and the suite on it (`examples/own_backend.rs`):
+//! A complete backend with the suite (`examples/own_backend.rs`):
 //!
 //! ```
 #![doc = include_str!("../examples/own_backend.rs")]
 //! ```
 //!
-//! What a backend does not claim is not held against it:
+//! Optional features of a backend are checked only if it has them:
 //!
-//! | left at its default | then there is no check that |
+//! | Left at its default | Skipped check |
 //! |---|---|
-//! | [`LockNode::connection`](redlock_core::LockNode::connection) | requests keep their order; core then releases twice where once would do |
-//! | [`Capabilities::fencing`](redlock_core::Capabilities::fencing) | it counts; locks with fencing tokens then send it nothing |
-//! | [`LockNode::server`](redlock_core::LockNode::server) | two clients know that they talk to one server |
-//! | the holder in a [`Refusal`](redlock_core::Refusal) | it is the right one |
-//! | [`Backend::no_lock`](conformance::Backend::no_lock) | a key of another type is an error to acquire, and nothing to release |
+//! | [`LockNode::connection`](redlock_core::LockNode::connection) | requests keep their order; the core then sends a release twice instead of once |
+//! | [`Capabilities::fencing`](redlock_core::Capabilities::fencing) | the counters; locks with fencing tokens then ignore the node |
+//! | [`LockNode::server`](redlock_core::LockNode::server) | two clients recognize that they use one server |
+//! | the holder in a [`Denial`](redlock_core::Denial) | it is the right one |
+//! | [`Backend::no_lock`](conformance::Backend::no_lock) | a key of another type is an error for acquire, and nothing for release |
 //!
-//! A backend that needs an async runtime around it says so in two more methods; the module
-//! [`conformance`](mod@conformance) shows that. A case that fails names the sentence
-//! that is broken.
+//! A backend that requires an async runtime overrides two more methods; see the module
+//! [`conformance`](mod@conformance). A failed case reports the violated sentence of the contract.
 //!
 //! # Real servers
 //!
-//! With feature `server`, on Unix: `redis-server` processes (or what the environment variable `REDLOCK_SERVER` names), each
-//! on a free port of the loopback interface and with a directory of its own; killed, paused, restarted, looked into from
-//! outside, and gone with the value that owns them. A test that needs a server fails without one: it is not skipped.
+//! Feature `server`, on Unix, runs `redis-server` processes, or the program in the environment variable
+//! `REDLOCK_SERVER`. Each has a free port of the loopback interface and a directory of its own. A test can kill, pause,
+//! restart and inspect them. They end when the value that owns them is dropped. A test that requires a server fails
+//! without one: it is not skipped.
 //!
 #![cfg_attr(all(feature = "server", unix), doc = "```")]
 #![cfg_attr(not(all(feature = "server", unix)), doc = "```ignore")]
@@ -302,11 +307,11 @@
 //! assert!(servers.iter().all(|server| server.keys().is_empty()), "nothing is left behind");
 //! ```
 //!
-//! A real server under a [`Faulty`] node is a real server whose replies are lost at a point of your choice.
+//! A [`Faulty`] wrapper around a node of a real server loses its replies at a chosen point.
 //!
 //! # Features
 //!
-//! `server` adds real servers, on Unix only; `svg` adds timelines as SVG files. None is on by default.
+//! `server` adds real servers, on Unix only. `svg` adds timelines as SVG files. None is enabled by default.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -332,7 +337,7 @@ pub use crate::memory::MemoryNode;
 pub use crate::server::{Console, RedisServer, RedisServerBuilder, Reply};
 pub use crate::threads::{ThreadRuntime, block_on};
 
-/// The chapter's examples are compiled with the doctests.
+/// Compiles the examples of the chapter with the doctests.
 #[cfg(doctest)]
-#[doc = include_str!("../../docs/own-backend.md")]
+#[doc = include_str!("../../docs/custom-backends.md")]
 struct OwnBackend;

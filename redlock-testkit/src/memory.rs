@@ -1,7 +1,7 @@
-//! A lock node in memory, to the letter of the contract.
+//! A lock node in memory that follows the contract exactly.
 //!
-//! Every operation takes effect at once, when its future is first polled: nothing is ever half done, and requests are
-//! carried out in the order in which they were sent. [`Faulty`](crate::Faulty) adds what networks do to that.
+//! Every operation takes effect at once, when its future is first polled. Nothing is ever half done, and requests are
+//! carried out in the order in which they were sent. [`Faulty`](crate::Faulty) adds the faults of networks.
 
 mod counters;
 pub(crate) mod store;
@@ -12,13 +12,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use redlock_core::{
-    Capabilities, Claim, ConnectionId, FencingToken, Holding, Instant, IntoResource, LockNode, NodeError,
-    Resource, Runtime, ServerId, Token, Ttl, Vote, Watch, async_trait, boot_time,
+    Capabilities, Claim, ConnectionId, FencingToken, Instant, IntoResource, LockEntry, LockNode, NodeError,
+    Resource, Runtime, ServerId, Token, Ttl, Vote, Watch, async_trait, suspend_aware_now,
 };
 
 use self::store::Store;
 
-/// A [`LockNode`] in memory, and a look into it. Clones share the store: they are clients of one server.
+/// A [`LockNode`] in memory, with access to its content.
+///
+/// Clones share the store: they are clients of one server.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -36,92 +38,100 @@ pub struct MemoryNode(Arc<Shared>);
 
 struct Shared {
     label: String,
-    /// `None`: the machine's.
+    /// The clock of the keys; `None` for the clock of the machine.
     clock: Option<Arc<dyn Runtime>>,
     server: ServerId,
     store: Mutex<Store>,
 }
 
 impl MemoryNode {
-    /// An empty node whose keys expire by the machine's clock.
+    /// Creates an empty node whose keys expire by the clock of the machine.
     pub fn new(label: impl Into<String>) -> Self {
         Self::with_clock(label.into(), None)
     }
 
-    /// An empty node whose keys expire by the clock of a runtime, which may be simulated or paused.
-    pub fn on(label: impl Into<String>, runtime: Arc<dyn Runtime>) -> Self {
+    /// Creates an empty node whose keys expire by the clock of a runtime.
+    ///
+    /// The runtime may be simulated or paused.
+    pub fn with_runtime(label: impl Into<String>, runtime: Arc<dyn Runtime>) -> Self {
         Self::with_clock(label.into(), Some(runtime))
     }
 
-    /// Whose token is under a resource; `None` where there is none, or something that is no lock.
+    /// Returns the token that holds a resource.
+    ///
+    /// `None` means that the resource is free or holds a non-lock value.
     ///
     /// # Panics
     ///
-    /// When the name is no valid one.
+    /// Panics if the name is invalid.
     pub fn holder(&self, resource: impl IntoResource) -> Option<Token> {
         self.store().holder(&name(resource), self.now()).cloned()
     }
 
-    /// How long the key of a resource will stand; `None` where there is none, or one that never expires.
+    /// Returns the remaining time of a resource's key.
+    ///
+    /// `None` means that there is no key or that it never expires.
     ///
     /// # Panics
     ///
-    /// When the name is no valid one.
+    /// Panics if the name is invalid.
     pub fn remaining(&self, resource: impl IntoResource) -> Option<Duration> {
         self.store().remaining(&name(resource), self.now())
     }
 
-    /// The number of keys that have not expired.
+    /// Returns the number of keys that have not expired.
     pub fn len(&self) -> usize {
         self.store().living_count(self.now())
     }
 
-    /// Whether every key is gone or has expired.
+    /// Returns whether no key is left, or all have expired.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The counter that fencing tokens of a resource come from; `None` where there is none.
+    /// Returns the counter for the fencing tokens of a resource; `None` without one.
     ///
     /// # Panics
     ///
-    /// When the name is no valid one.
-    pub fn counter(&self, resource: impl IntoResource) -> Option<FencingToken> {
-        self.store().counter(&name(resource), self.now())
+    /// Panics if the name is invalid.
+    pub fn fencing_counter(&self, resource: impl IntoResource) -> Option<FencingToken> {
+        self.store().fencing_counter(&name(resource), self.now())
     }
 
-    /// Sets the counter of a resource, or loses it, as a server does that evicts keys.
+    /// Sets the counter of a resource, or deletes it like a server that evicts keys.
     ///
     /// # Panics
     ///
-    /// When the name is no valid one.
+    /// Panics if the name is invalid.
     pub fn set_counter(&self, resource: impl IntoResource, number: Option<FencingToken>) {
         let now = self.now();
         self.store().set_counter(&name(resource), number, now);
     }
 
-    /// Loses all keys and counters, as a server does that restarts without persistence.
+    /// Deletes all keys and counters, like a server that restarts without persistence.
     pub fn clear(&self) {
         self.store().clear();
     }
 
-    /// Puts a token under a resource, whatever is there, as another program would have it.
+    /// Sets the token of a resource, as another client might.
+    ///
+    /// It replaces any value.
     ///
     /// # Panics
     ///
-    /// When the name is no valid one.
-    pub fn put(&self, resource: impl IntoResource, token: Token, ttl: Ttl) {
+    /// Panics if the name is invalid.
+    pub fn set_holder(&self, resource: impl IntoResource, token: Token, ttl: Ttl) {
         let now = self.now();
-        self.store().put(name(resource), token, now + ttl.as_duration(), now);
+        self.store().set_holder(name(resource), token, now + ttl.as_duration(), now);
     }
 
-    /// Puts something that is no lock under a resource, whatever is there. It never expires.
+    /// Sets a non-lock value under a resource. It replaces any value and never expires.
     ///
     /// # Panics
     ///
-    /// When the name is no valid one.
-    pub fn put_other(&self, resource: impl IntoResource) {
-        self.store().put_other(name(resource));
+    /// Panics if the name is invalid.
+    pub fn set_non_lock_value(&self, resource: impl IntoResource) {
+        self.store().set_non_lock_value(name(resource));
     }
 
     fn with_clock(label: String, clock: Option<Arc<dyn Runtime>>) -> Self {
@@ -131,10 +141,10 @@ impl MemoryNode {
     }
 
     fn now(&self) -> Instant {
-        self.0.clock.as_ref().map_or_else(boot_time, |runtime| runtime.now())
+        self.0.clock.as_ref().map_or_else(suspend_aware_now, |runtime| runtime.now())
     }
 
-    /// Nothing in the store panics halfway, so a poisoned one is whole.
+    /// No code panics halfway through a change, so a poisoned store is intact.
     fn store(&self) -> MutexGuard<'_, Store> {
         self.0.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -170,11 +180,11 @@ impl LockNode for MemoryNode {
         self.store().refill_fenced(claim, ttl, fence, self.now())
     }
 
-    async fn inspect(&self, resource: &Resource) -> Result<Option<Holding>, NodeError> {
+    async fn inspect(&self, resource: &Resource) -> Result<Option<LockEntry>, NodeError> {
         self.store().inspect(resource, self.now())
     }
 
-    /// Told of every change, and never of an expiry.
+    /// Notifies of every change, and never of an expiry.
     async fn watch(&self, resource: &Resource) -> Result<Watch, NodeError> {
         let (availability, changed) = self.store().watch(resource, self.now());
         Ok(Watch::new(availability, changed))
@@ -184,7 +194,7 @@ impl LockNode for MemoryNode {
         Capabilities::default().with_inspect().with_watch().with_fencing()
     }
 
-    /// Always the same: within a process nothing is lost or overtaken.
+    /// Always the same: within a process no request is lost or overtaken.
     fn connection(&self) -> Option<ConnectionId> {
         Some(ConnectionId(0))
     }
@@ -206,7 +216,7 @@ impl From<MemoryNode> for Arc<dyn LockNode> {
     }
 }
 
-/// A test that misspells a name should hear of it, not find nothing under it.
+/// Converts a name. It panics, so that a test with a misspelled name fails instead of finding no key.
 pub(crate) fn name(resource: impl IntoResource) -> Resource {
     resource.into_resource().unwrap_or_else(|error| panic!("{error}"))
 }

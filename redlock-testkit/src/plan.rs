@@ -1,13 +1,13 @@
-//! What goes wrong in a run, and when: drawn from a seed, or written by hand.
+//! The faults of a run and their times, drawn from a seed or written by hand.
 //!
 //! ```
 //! use std::time::Duration;
 //! use redlock_testkit::plan::{Incident, Plan};
-//! use redlock_testkit::sim::Keeps;
+//! use redlock_testkit::sim::Persistence;
 //!
 //! let plan = Plan::new()
 //!     .at(Duration::from_secs(1), Incident::Hang { server: 0, lasts: Duration::from_secs(5) })
-//!     .at(Duration::from_secs(2), Incident::Crash { server: 1, keeps: Keeps::All, lasts: Duration::from_secs(1) });
+//!     .at(Duration::from_secs(2), Incident::Crash { server: 1, keeps: Persistence::All, lasts: Duration::from_secs(1) });
 //! assert_eq!("at 1s n0 hangs for 5s\nat 2s n1 crashes for 1s and keeps All\n", plan.to_string());
 //! ```
 
@@ -18,140 +18,140 @@ use std::time::Duration;
 
 pub use self::draw::Scope;
 use crate::invariant::Assumption;
-use crate::sim::{Direction, Keeps};
+use crate::sim::{Direction, Persistence};
 
-/// What goes wrong, in the order of time.
+/// The incidents of a run, in the order of time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan(Vec<(Duration, Incident)>);
 
-/// One thing that goes wrong, for a while or at once.
+/// A fault, either momentary or with a duration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Incident {
-    /// A server is gone for a while. One that is gone already stays so.
+    /// A server crashes and restarts. If it is already down, this has no effect.
     Crash {
-        /// Which.
+        /// The server.
         server: usize,
-        /// What it still has when it is back.
-        keeps: Keeps,
-        /// For how long.
+        /// The data that it keeps.
+        keeps: Persistence,
+        /// The duration.
         lasts: Duration,
     },
     /// A server is stopped for a while.
     Hang {
-        /// Which.
+        /// The server.
         server: usize,
-        /// For how long.
+        /// The duration.
         lasts: Duration,
     },
     /// A server loses its keys at once.
     Flush {
-        /// Which.
+        /// The server.
         server: usize,
     },
     /// A server loses its locks at once, and keeps its counters.
     Evict {
-        /// Which.
+        /// The server.
         server: usize,
     },
     /// A server loses its counters at once, and keeps its locks.
     Forget {
-        /// Which.
+        /// The server.
         server: usize,
     },
     /// A server has no memory for a while.
     OutOfMemory {
-        /// Which.
+        /// The server.
         server: usize,
-        /// For how long.
+        /// The duration.
         lasts: Duration,
     },
-    /// A server takes no writes for a while.
+    /// A server rejects writes for a while.
     ReadOnly {
-        /// Which.
+        /// The server.
         server: usize,
-        /// For how long.
+        /// The duration.
         lasts: Duration,
     },
-    /// Another program uses the name of a resource for something else, and thinks better of it after a while.
+    /// Another program stores a non-lock value under a resource name for a while.
     WrongType {
-        /// At which server.
+        /// The server.
         server: usize,
-        /// Which of the resources. Where a lock stands nothing happens.
+        /// The resource. If it is locked, the incident has no effect.
         resource: usize,
-        /// For how long.
+        /// The duration.
         lasts: Duration,
     },
     /// A server's wall clock is set.
     Step {
-        /// Which.
+        /// The server.
         server: usize,
-        /// Forward by so many milliseconds, or back.
+        /// The step in milliseconds; negative for a step back.
         millis: i64,
     },
-    /// Nothing gets through from a client to a server, or back, or either.
+    /// All messages from a client to a server, or back, or both are lost.
     Partition {
-        /// Which client.
+        /// The client.
         client: usize,
-        /// Which server.
+        /// The server.
         server: usize,
-        /// Which way; `None` for both.
+        /// The direction; `None` for both.
         way: Option<Direction>,
-        /// For how long.
+        /// The duration.
         lasts: Duration,
     },
     /// Messages are lost, repeated and held up far more often.
     Storm {
-        /// For how long.
+        /// The duration.
         lasts: Duration,
     },
     /// A client's program is stopped.
     Pause {
-        /// Which.
+        /// The client.
         client: usize,
-        /// For how long.
+        /// The duration.
         lasts: Duration,
     },
     /// A client's machine is suspended.
     Suspend {
-        /// Which.
+        /// The client.
         client: usize,
-        /// For how long.
+        /// The duration.
         lasts: Duration,
     },
-    /// A client's program dies and is started again.
+    /// A client's program is killed and restarted.
     Kill {
-        /// Which.
+        /// The client.
         client: usize,
-        /// How long until it is started again.
+        /// The time until the restart.
         lasts: Duration,
     },
 }
 
-/// Which things may go wrong.
+/// The kinds of faults in a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Faults {
-    /// Nothing, on a network that loses nothing.
+    /// No faults, on a network that loses nothing.
     None,
-    /// Everything that keeps the assumptions of a lock: no violation may be found.
+    /// All faults under which the assumptions of a lock hold: no violation may occur.
     #[default]
     Bounded,
-    /// That, and with fencing tokens: locks that are lost, clocks that are set and never were right. Locks may overlap;
-    /// their fencing tokens and what checks them may not suffer.
+    /// The same with fencing tokens, lost locks, and clocks that are wrong and are set. Locks may overlap. Their
+    /// fencing tokens, and the resources that check them, must stay correct.
     Fencing,
-    /// The same, but for clocks: those differ by a bit. Servers also lose the counters that fencing tokens come from, and
-    /// stay out for long enough.
+    /// The same, except that clocks differ only slightly. Servers also lose the counters of fencing tokens, and stay
+    /// out for long enough.
     LateRestarts,
-    /// That of `Bounded`, and what breaks an assumption: violations are expected.
+    /// The faults of `Bounded`, and some that break an assumption: violations are expected.
     Breaking(Assumption),
 }
 
 impl Plan {
-    /// Nothing goes wrong.
+    /// Creates a plan without incidents.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds something that goes wrong, so long after the beginning.
+    /// Adds an incident at a time after the beginning.
     #[must_use]
     pub fn at(mut self, when: Duration, incident: Incident) -> Self {
         self.0.push((when, incident));
@@ -159,14 +159,14 @@ impl Plan {
         self
     }
 
-    /// What goes wrong, in the order of time.
+    /// Returns the incidents, in the order of time.
     pub fn incidents(&self) -> &[(Duration, Incident)] {
         &self.0
     }
 }
 
 impl Incident {
-    /// How long it lasts; `None` where it is over at once.
+    /// Returns the duration; `None` for a momentary incident.
     pub fn lasts(&self) -> Option<Duration> {
         match *self {
             Self::Flush { .. } | Self::Evict { .. } | Self::Forget { .. } | Self::Step { .. } => None,
@@ -185,7 +185,7 @@ impl Incident {
 }
 
 impl Faults {
-    /// Every setting, under the name that it has on a command line.
+    /// All settings, with their names on a command line.
     pub const ALL: [(&'static str, Self); 9] = [
         ("none", Self::None),
         ("bounded", Self::Bounded),
@@ -198,17 +198,19 @@ impl Faults {
         ("careless-holders", Self::Breaking(Assumption::HoldersLook)),
     ];
 
-    /// The setting of that name.
+    /// Returns the setting of that name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().find(|(other, _)| *other == name).map(|(_, faults)| *faults)
     }
 
-    /// Whether it is about fencing tokens: clients take locks with and without them then.
+    /// Returns whether the setting is about fencing tokens.
+    ///
+    /// If so, clients acquire locks with and without them.
     pub fn is_about_fencing(self) -> bool {
         matches!(self, Self::Fencing | Self::LateRestarts | Self::Breaking(Assumption::CountersAreKept))
     }
 
-    /// Whether an assumption is broken on purpose.
+    /// Returns whether the setting breaks an assumption on purpose.
     pub fn breaks(self, assumption: Assumption) -> bool {
         self == Self::Breaking(assumption)
     }

@@ -1,8 +1,8 @@
-//! Real servers, to do to them what operators and accidents do.
+//! Real servers for tests, which can be killed, paused and restarted.
 //!
-//! Every server is a process of its own on the loopback interface, with a free port and a directory that nobody shares.
-//! It ends with the value that owns it, also when a test panics and also when it is paused. A process that is itself
-//! killed (`SIGKILL`), or a server in a `static`, leaves its servers running.
+//! Every server is a separate process on the loopback interface, with a free port and a private directory. It ends when
+//! the value that owns it is dropped, even if a test panics or the server is paused. If the test process itself is
+//! killed (`SIGKILL`), or a server is in a `static`, the server keeps running.
 
 mod builder;
 mod console;
@@ -18,7 +18,9 @@ pub use self::console::{Console, Reply};
 use self::directory::Directory;
 use self::process::{Failed, Process, free_port};
 
-/// A `redis-server` or `valkey-server` of a test's own. Dropping it kills it and removes its data.
+/// A `redis-server` or `valkey-server` process for a test.
+///
+/// Dropping it kills it and removes its data.
 ///
 /// ```no_run
 /// use redlock_testkit::RedisServer;
@@ -40,11 +42,11 @@ pub struct RedisServer {
 }
 
 impl RedisServer {
-    /// Starts a server and waits until it answers.
+    /// Starts a server and waits until it replies.
     ///
     /// # Panics
     ///
-    /// As of [`RedisServerBuilder::start`].
+    /// Same as [`RedisServerBuilder::start`].
     #[track_caller]
     pub fn start() -> Self {
         Self::builder().start()
@@ -54,13 +56,13 @@ impl RedisServer {
     ///
     /// # Panics
     ///
-    /// As of [`RedisServerBuilder::start`].
+    /// Same as [`RedisServerBuilder::start`].
     #[track_caller]
     pub fn start_many(count: usize) -> Vec<Self> {
         (0..count).map(|_| Self::start()).collect()
     }
 
-    /// Options to start with.
+    /// Returns a builder with the default options.
     pub fn builder() -> RedisServerBuilder {
         RedisServerBuilder::default()
     }
@@ -68,7 +70,7 @@ impl RedisServer {
     #[track_caller]
     fn from_builder(builder: RedisServerBuilder) -> Self {
         let directory = Directory::new();
-        // Somebody may take a port between our look and the server's start: then there is another.
+        // Another process may take a port between the check and the server's start: the next one is tried.
         for _ in 0..20 {
             let port = free_port();
             match Process::start(&builder, port, directory.path()) {
@@ -77,74 +79,79 @@ impl RedisServer {
                 Err(Failed::Otherwise(message)) => panic!("{message}"),
             }
         }
-        panic!("20 ports in a row were taken before the server could have them");
+        panic!("cannot start the server: 20 free ports in a row were taken by other processes");
     }
 
-    /// The port on 127.0.0.1. It stays the same across restarts.
+    /// Returns the port on 127.0.0.1. It stays the same across restarts.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// `redis://127.0.0.1:port`, with the password where there is one.
+    /// Returns `redis://127.0.0.1:port`, with the password if there is one.
     pub fn url(&self) -> String {
         let login =
             self.builder.password.as_deref().map(|password| format!(":{}@", percent_encoded(password)));
         format!("redis://{}127.0.0.1:{}", login.unwrap_or_default(), self.port)
     }
 
-    /// The path of its Unix socket, if it was started with [one](RedisServerBuilder::unix_socket).
+    /// Returns the path of its Unix socket.
+    ///
+    /// `None` if it was started [without one](RedisServerBuilder::unix_socket).
     pub fn socket(&self) -> Option<PathBuf> {
         self.builder.socket.then(|| self.directory.path().join(builder::SOCKET))
     }
 
-    /// Kills the server with `SIGKILL` and waits for its end. What is dead stays dead.
+    /// Kills the server with `SIGKILL` and waits for its end. A dead server stays dead.
     pub fn kill(&self) {
         *self.process() = None;
     }
 
-    /// Stops the server with `SIGSTOP`: its connections stand, and nothing is answered. When this returns it does
-    /// nothing any more.
+    /// Stops the server with `SIGSTOP`: its connections stay open, and it sends no replies.
+    ///
+    /// When this returns, the server does nothing any more.
     ///
     /// # Panics
     ///
-    /// When the server was killed.
+    /// Panics if the server was killed.
     #[track_caller]
     pub fn pause(&self) {
         self.process().as_mut().expect(DEAD).pause();
     }
 
-    /// Continues a paused server with `SIGCONT`: it carries out what it had been sent meanwhile.
+    /// Continues a paused server with `SIGCONT`. It carries out the requests that it received.
     ///
     /// # Panics
     ///
-    /// When the server was killed.
+    /// Panics if the server was killed.
     #[track_caller]
     pub fn resume(&self) {
         self.process().as_mut().expect(DEAD).resume();
     }
 
-    /// Kills the server if it runs, starts it on the same port, and waits until it answers. It has its data if it is
-    /// [`persistent`](RedisServerBuilder::persistent), else none.
+    /// Restarts the server on the same port, and waits until it replies.
+    ///
+    /// It kills the server first if it runs. The data is kept if the server is
+    /// [`persistent`](RedisServerBuilder::persistent); otherwise it is lost.
     ///
     /// # Panics
     ///
-    /// As of [`RedisServerBuilder::start`], and when somebody has taken its port meanwhile.
+    /// Same as [`RedisServerBuilder::start`], and if another process has taken the port.
     #[track_caller]
     pub fn restart(&self) {
         self.start_again(|| ());
     }
 
-    /// As [`restart`](RedisServer::restart), without any data in any case.
+    /// Same as [`restart`](RedisServer::restart), but never keeps the data.
     ///
     /// # Panics
     ///
-    /// As of [`restart`](RedisServer::restart).
+    /// Same as [`restart`](RedisServer::restart).
     #[track_caller]
     pub fn restart_empty(&self) {
         self.start_again(|| self.directory.forget_data());
     }
 
-    /// Sends a command from outside, as of [`Console::command`].
+    /// Sends a command from outside, as [`Console::command`] does.
     ///
     /// ```no_run
     /// # let server = redlock_testkit::RedisServer::start();
@@ -154,32 +161,34 @@ impl RedisServer {
     ///
     /// # Panics
     ///
-    /// When the server cannot be reached, does not answer within 10 s, or answers with an error.
+    /// Panics if the server cannot be reached, does not reply within 10 s, or replies with an error.
     #[track_caller]
     pub fn command(&self, words: &[&str]) -> String {
         self.console().command(words)
     }
 
-    /// Sends a command with any bytes from outside, and answers also errors.
+    /// Sends a command of arbitrary bytes, and returns its reply or error reply.
     ///
     /// # Panics
     ///
-    /// When the server cannot be reached or does not answer within 10 s.
+    /// Panics if the server cannot be reached or does not reply within 10 s.
     #[track_caller]
     pub fn reply(&self, words: &[&[u8]]) -> Reply {
         self.console().reply(words)
     }
 
-    /// As seen with another password than the one it was started with: after a `CONFIG SET requirepass`.
+    /// Returns a console with another password.
+    ///
+    /// Use it after a `CONFIG SET requirepass`.
     pub fn authenticated(&self, password: impl Into<String>) -> Console {
         Console { port: self.port, password: Some(password.into()) }
     }
 
-    /// All its keys, sorted. What is not printable ASCII is escaped.
+    /// Returns all keys, sorted. Other than printable ASCII characters are escaped.
     ///
     /// # Panics
     ///
-    /// As of [`command`](RedisServer::command).
+    /// Same as [`command`](RedisServer::command).
     #[track_caller]
     pub fn keys(&self) -> Vec<String> {
         let Reply::Array(keys) = self.reply(&[b"KEYS", b"*"]) else { panic!("KEYS answers an array") };
@@ -194,11 +203,13 @@ impl RedisServer {
         keys
     }
 
-    /// How often a command was executed since the start, also within scripts: `commandstats("set")`.
+    /// Returns how often a command was executed since the start: `commandstats("set")`.
+    ///
+    /// Executions within scripts count as well.
     ///
     /// # Panics
     ///
-    /// As of [`command`](RedisServer::command).
+    /// Same as [`command`](RedisServer::command).
     #[track_caller]
     pub fn commandstats(&self, command: &str) -> u64 {
         let start = format!("cmdstat_{}:calls=", command.to_ascii_lowercase());
@@ -214,7 +225,9 @@ impl RedisServer {
         before();
         match Process::start(&self.builder, self.port, self.directory.path()) {
             Ok(started) => *process = Some(started),
-            Err(Failed::PortTaken) => panic!("somebody has taken port {} meanwhile", self.port),
+            Err(Failed::PortTaken) => {
+                panic!("cannot restart the server: port {} was taken by another process", self.port)
+            }
             Err(Failed::Otherwise(message)) => panic!("{message}"),
         }
     }
@@ -223,13 +236,13 @@ impl RedisServer {
         Console { port: self.port, password: self.builder.password.clone() }
     }
 
-    /// The process is there or it is not, whatever panicked.
+    /// The process is either there or not, so a poisoned lock is safe to use.
     fn process(&self) -> MutexGuard<'_, Option<Process>> {
         self.process.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The port, and whether it runs.
+/// Shows the port, and whether the server runs.
 impl fmt::Debug for RedisServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let alive = self.process().is_some();

@@ -1,15 +1,15 @@
 //! A simulated runtime: virtual time, a seeded scheduler, no threads and no real time.
 //!
-//! [`Simulation`] runs async code that takes its time and chance from a [`Runtime`](redlock_core::Runtime), such as
-//! anything built on a [`Redlock`](redlock_core::Redlock). Time stands still while a task can run and jumps to the next
-//! timer when none can, so an hour passes in milliseconds. Which of several ready tasks runs next is drawn from the seed,
-//! and so is every random byte: the same seed replays the same run.
+//! [`Simulation`] runs async code that takes its time and randomness from a [`Runtime`](redlock_core::Runtime), such as
+//! anything built on a [`Redlock`](redlock_core::Redlock). Time does not move while a task can run, and jumps to the
+//! next timer when none can, so an hour passes in milliseconds. The order of ready tasks and every random byte are
+//! drawn from the seed: the same seed replays the same run.
 //!
 //! Each [`Process`] is a `Runtime` of its own: a program on a machine with its own clock. It can be paused (stopped, as
-//! by SIGSTOP), suspended (as a laptop whose lid is closed) and killed.
+//! by SIGSTOP), suspended (like a laptop whose lid is closed) and killed.
 //!
-//! A [`Network`] adds lock servers with clocks of their own, which crash, hang and lose data, and messages between them and
-//! the processes that are delayed, lost, repeated and held up.
+//! A [`Network`] adds lock servers with their own clocks, which crash, hang and lose data. Messages between them and
+//! the processes are delayed, lost, repeated and held up.
 //!
 //! ```
 //! use std::time::Duration;
@@ -25,7 +25,7 @@
 //!     let ttl = Duration::from_secs(10);
 //!     let guard = redlock.lock("invoice:42", ttl).await?;
 //!     // Waits its whole 5 s, in no time at all.
-//!     assert!(redlock.lock("invoice:42", ttl).wait(Duration::from_secs(5)).await.is_err());
+//!     assert!(redlock.lock("invoice:42", ttl).max_wait(Duration::from_secs(5)).await.is_err());
 //!     assert!(guard.remaining() < Duration::from_secs(5));
 //!     Ok::<(), redlock_core::Error>(())
 //! })?;
@@ -46,42 +46,43 @@ use std::time::Duration;
 use redlock_core::Instant;
 
 use self::executor::{Step, World};
-pub use self::net::{Direction, Network, Tidings, Traffic, Transport};
+pub use self::net::{Direction, Network, Notifications, Traffic, Transport};
 pub use self::process::{Clock, Process};
-pub use self::server::{Keeps, Server};
+pub use self::server::{Persistence, Server};
 
 /// A world of simulated programs with one true time.
 ///
-/// Dropping it kills all programs, so that nothing outlives a test.
+/// Dropping it kills all programs, so that none outlives a test.
 pub struct Simulation {
     world: Arc<World>,
     seed: u64,
     most_polls: u64,
 }
 
-/// So many polls without an end are a hot loop; an hour of a busy lock has some 100,000.
+/// The default limit of polls, above which a run is a hot loop. An hour of a busy lock has about 100,000.
 const MOST_POLLS: u64 = 50_000_000;
 
 impl Simulation {
-    /// A world in which everything that chance decides is drawn from `seed`.
+    /// Creates a world in which all random decisions are drawn from `seed`.
     pub fn new(seed: u64) -> Self {
         Self { world: Arc::new(World::new(seed)), seed, most_polls: MOST_POLLS }
     }
 
-    /// Bounds the number of polls of one run; more are taken for a hot loop, and panic. 50 million if not set: an hour of a
-    /// busy lock has some 100,000.
+    /// Sets the maximum number of polls of one run. The default is 50 million.
+    ///
+    /// A run with more polls counts as a hot loop and panics. An hour of a busy lock has about 100,000.
     #[must_use]
-    pub fn most_polls(mut self, polls: u64) -> Self {
+    pub fn max_polls(mut self, polls: u64) -> Self {
         self.most_polls = polls;
         self
     }
 
-    /// The seed, for the message of a failed assertion.
+    /// Returns the seed, for the message of a failed assertion.
     pub fn seed(&self) -> u64 {
         self.seed
     }
 
-    /// True time, which no process sees unless its clock is right.
+    /// Returns the true time. A process sees it only if its clock is right.
     pub fn now(&self) -> Instant {
         self.world.state().now
     }
@@ -96,12 +97,12 @@ impl Simulation {
         Process::new(Arc::clone(&self.world), name, clock)
     }
 
-    /// Runs `work` in a process, and everything else meanwhile, until it ends.
+    /// Runs `work` in a process until it completes, and all other tasks meanwhile.
     ///
     /// # Panics
     ///
-    /// When nothing can run any more before `work` has ended (a deadlock, a paused process), and when the number of polls
-    /// is that of a hot loop; both with the seed.
+    /// Panics if no task can run any more before `work` has completed (a deadlock, a paused process). It also panics if
+    /// the number of polls indicates a hot loop. The message contains the seed.
     pub fn block_on<T: Send + 'static>(
         &self,
         process: &Process,
@@ -126,11 +127,11 @@ impl Simulation {
         panic!("seed {}: {process:?} has not ended after {} polls: a hot loop", self.seed, self.most_polls);
     }
 
-    /// Runs everything for so much true time.
+    /// Runs all tasks for this true time.
     ///
     /// # Panics
     ///
-    /// When the number of polls is that of a hot loop, with the seed.
+    /// Panics if the number of polls indicates a hot loop. The message contains the seed.
     pub fn run_for(&self, duration: Duration) {
         let until = self.now() + duration;
         for _ in 0..self.most_polls {

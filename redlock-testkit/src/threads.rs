@@ -1,6 +1,7 @@
-//! The runtime that needs no async runtime: a thread for each task and each timer.
+//! A runtime without an async runtime: one thread for each task and each timer.
 //!
-//! For tests and examples of nodes that depend on no particular runtime. Not for production: threads are dear.
+//! It is for tests and examples of nodes that depend on no particular runtime. Do not use it in production: threads are
+//! expensive.
 
 use std::future::IntoFuture;
 use std::pin::pin;
@@ -10,28 +11,29 @@ use std::thread::{self, Thread};
 use std::time::Duration;
 
 use futures_channel::oneshot;
-use redlock_core::{BoxFuture, Instant, Runtime, boot_time};
+use redlock_core::{BoxFuture, Instant, Runtime, suspend_aware_now};
 
-/// [`Runtime`] on plain threads and the machine's clock: one for each task and each timer. It panics where the system has
-/// no thread left, so it is for tests.
+/// A [`Runtime`] on plain threads and the clock of the machine, for tests.
+///
+/// It starts a thread for each task and each timer, and panics if the system cannot start one.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ThreadRuntime;
 
 impl Runtime for ThreadRuntime {
     fn now(&self) -> Instant {
-        boot_time()
+        suspend_aware_now()
     }
 
-    /// Starts to count at once. Dropping the future leaves a thread that sleeps on and does nothing.
+    /// Starts to count at once. If the future is dropped, its thread sleeps to the end without effect.
     fn sleep(&self, duration: Duration) -> BoxFuture<()> {
         let (done, woken) = oneshot::channel();
         thread::spawn(move || {
             thread::sleep(duration);
-            // Nobody waits any more: nothing to say.
+            // An error means that the future was dropped.
             let _ = done.send(());
         });
         Box::pin(async move {
-            // The thread only ever ends by sending.
+            // The thread ends only by sending.
             let _ = woken.await;
         })
     }
@@ -41,9 +43,9 @@ impl Runtime for ThreadRuntime {
     }
 }
 
-/// Runs a future on this thread, which sleeps while there is nothing to do.
+/// Runs a future on this thread, which sleeps while the future is not ready.
 ///
-/// For futures that need no runtime around them, such as those of [`MemoryNode`](crate::MemoryNode).
+/// Use it for futures that need no runtime, such as those of [`MemoryNode`](crate::MemoryNode).
 pub fn block_on<T>(future: impl IntoFuture<Output = T>) -> T {
     let mut future = pin!(future.into_future());
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
@@ -71,12 +73,12 @@ mod tests {
     #[test]
     fn tasks_and_timers_run() {
         let (done, woken) = oneshot::channel();
-        let start = boot_time();
+        let start = suspend_aware_now();
         ThreadRuntime.spawn(Box::pin(async move {
             ThreadRuntime.sleep(Duration::from_millis(5)).await;
             done.send(()).unwrap();
         }));
         block_on(woken).unwrap();
-        assert!(boot_time().saturating_duration_since(start) >= Duration::from_millis(5));
+        assert!(suspend_aware_now().saturating_duration_since(start) >= Duration::from_millis(5));
     }
 }

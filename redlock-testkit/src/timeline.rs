@@ -1,7 +1,7 @@
 //! A history as a picture: a lane for each server and client, holds as bars, faults as marks.
 //!
-//! As text for a terminal, and with feature `svg` as a file for a browser. There the keys on the servers are drawn too,
-//! in the colour of the client that they belong to, so one sees who had a quorum and when.
+//! The picture is text for a terminal, or with feature `svg` a file for a browser. The file also shows the keys on the
+//! servers, in the color of their client. It thus shows the quorums of clients over time.
 
 mod keys;
 mod scene;
@@ -19,7 +19,7 @@ use crate::history::{History, Place, What};
 use crate::invariant::Violation;
 use crate::invariant::prefix::Involved;
 
-/// A picture of a history, or of what a violation is about.
+/// A picture of a history, or of one violation.
 ///
 /// ```
 /// use redlock_testkit::experiment::Experiment;
@@ -38,17 +38,21 @@ pub struct Timeline<'a> {
     about: Option<Involved>,
 }
 
-/// Draws a history from its beginning until shortly after the last fault: [`Timeline::text`], with as many `columns`.
+/// Draws a history from its beginning until shortly after the last fault.
+///
+/// Same as [`Timeline::text`], with this number of `columns`.
 pub fn draw(history: &History, violations: &[Violation], columns: usize) -> String {
     Timeline::new(history, violations).text(columns)
 }
 
-/// How much of a window lies before and after what it shows: one part in so many.
+/// The margin before and after the content of a window, as a fraction: one part in this number.
 const MARGIN: u32 = 15;
 
 impl<'a> Timeline<'a> {
-    /// Everything, from the beginning until a second after the last fault, or to the end where it comes sooner. Of the
-    /// violations those are shown that are in that time.
+    /// Shows the whole history.
+    ///
+    /// The window ends a second after the last fault, or at the end of the history if that is earlier. It shows the
+    /// violations in that time.
     pub fn new(history: &'a History, violations: &'a [Violation]) -> Self {
         let calm = history.0.iter().find(|event| event.what == What::Calm).map(|event| event.at);
         let last = end(history);
@@ -57,8 +61,10 @@ impl<'a> Timeline<'a> {
         Self { history, violations: violations.iter().collect(), from, until, title, about: None }
     }
 
-    /// The time from the first event about a violation's tokens until shortly after the violation, and in it the clients
-    /// and the keys that it is about.
+    /// Shows a violation.
+    ///
+    /// The window begins with the first event about the violation's tokens and ends shortly after the violation. It
+    /// shows the clients and keys of the violation.
     pub fn about(history: &'a History, violation: &'a Violation) -> Self {
         let involved = Involved::new(violation, history);
         let at = |index: usize| history.0.get(index).map_or(end(history), |event| event.at);
@@ -69,29 +75,31 @@ impl<'a> Timeline<'a> {
         Self { history, violations: vec![violation], from, until, title, about: Some(involved) }
     }
 
-    /// What stands above the picture: one line of text. Nothing if not set.
+    /// Sets the title, one line of text above the picture. The default is none.
     #[must_use]
     pub fn title(mut self, title: impl Into<String>) -> Self {
         self.title = title.into();
         self
     }
 
-    /// For a terminal: a line for each lane, what was violated, the time, and the [legend](LEGEND).
+    /// Returns the picture for a terminal.
     ///
-    /// The whole time takes `columns` characters; at least 10, and less counts as that. With the names in front a line is 8
-    /// longer, and the legend takes some 110, however few they are. There is no upper bound.
+    /// It has a line for each lane, the violations, the time, and the [legend](LEGEND). The whole time takes `columns`
+    /// characters. The minimum is 10; smaller values count as 10. There is no maximum. With the names in front a line
+    /// is 8 characters longer, and the legend takes about 110 in any case.
     ///
-    /// A column is one stretch of time, and shows one thing: what went wrong rather than what was held, what a client did
-    /// rather than either, and of several things of a kind the last. What is shorter than a column fills one all the same, so
-    /// two things that touch may have been apart. A resource or a client is shown by the last digit of its number. Keys
-    /// on servers, and what clients ask and do, are shown in the picture of [one violation](Timeline::about) alone.
+    /// A column is a period of time and shows one mark. Faults take precedence over holds, and actions of a client over
+    /// both; of several marks of a kind, the last one is shown. A shorter event fills a column anyway, so two adjacent
+    /// marks may have been apart. A resource or a client is shown by the last digit of its number. Keys on servers, and
+    /// requests and actions of clients, are shown only in the picture of [one violation](Timeline::about).
     pub fn text(&self, columns: usize) -> String {
         text::draw(&self.scene(), columns)
     }
 
-    /// As an SVG document, 1,200 units wide however long the time is, and as high as its lanes need. What would be narrower
-    /// than 2 units is drawn that wide, and positions are told to a tenth of a unit. The same history gives the same
-    /// document, to the byte.
+    /// Returns the picture as an SVG document.
+    ///
+    /// It is always 1,200 units wide, and as high as its lanes require. The minimum width of a bar is 2 units.
+    /// Positions are rounded to a tenth of a unit. The same history gives the same document, to the byte.
     #[cfg(feature = "svg")]
     pub fn svg(&self) -> String {
         svg::draw(&self.scene())
@@ -105,7 +113,7 @@ impl<'a> Timeline<'a> {
         self.about.as_ref().is_none_or(|involved| involved.resources.contains(&resource))
     }
 
-    /// Whether a lane has anything to do with what is shown.
+    /// Returns whether a lane is relevant to the picture.
     fn shows(&self, place: Place) -> bool {
         match (place, &self.about) {
             (Place::Client(client) | Place::Between(client, _), Some(involved)) => {

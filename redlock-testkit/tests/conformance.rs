@@ -21,7 +21,7 @@ impl<N: LockNode + Clone> Backend for InMemory<N> {
     }
 
     async fn no_lock(&self) -> Option<Resource> {
-        self.memory.put_other("no lock");
+        self.memory.set_non_lock_value("no lock");
         Resource::new("no lock").ok()
     }
 
@@ -46,7 +46,7 @@ fn on_machine_time() -> InMemory<MemoryNode> {
 }
 
 fn on_paused_time() -> InMemory<MemoryNode> {
-    let memory = MemoryNode::on("memory", Arc::new(TokioRuntime::new()));
+    let memory = MemoryNode::with_runtime("memory", Arc::new(TokioRuntime::new()));
     let tokio = Builder::new_current_thread().enable_time().start_paused(true).build();
     InMemory { node: memory.clone(), memory, tokio: Some(tokio.expect("tokio starts")) }
 }

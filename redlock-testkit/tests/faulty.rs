@@ -9,7 +9,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use redlock_core::{
-    Claim, ConnectionId, IntoResources, LockNode, NodeError, NodeErrorKind, Refusal, Runtime, Token,
+    Claim, ConnectionId, Denial, IntoResources, LockNode, NodeError, NodeErrorKind, Runtime, Token,
     TokioRuntime, Ttl, Vote,
 };
 use redlock_testkit::{FakeNode, Fault, Faulty, MemoryNode, Operation, fake_nodes};
@@ -26,7 +26,7 @@ fn claim(name: &str) -> Claim {
 }
 
 fn no() -> Vote {
-    Vote::Refused(Refusal::default())
+    Vote::Denied(Denial::default())
 }
 
 async fn acquire(node: &FakeNode, name: &str) -> Result<Vote, NodeErrorKind> {
@@ -63,8 +63,8 @@ async fn without_faults_everything_passes_through() {
     assert_eq!(Vote::Granted, node.extend(&claim("a"), Ttl::MAX).await.unwrap());
     assert_eq!(Vote::Granted, node.release(&claim("a")).await.unwrap());
     assert!(node.inner().is_empty());
-    let seen =
-        [Operation::Acquire, Operation::Extend, Operation::Release].map(|operation| node.seen(operation));
+    let seen = [Operation::Acquire, Operation::Extend, Operation::Release]
+        .map(|operation| node.request_count(operation));
     assert_eq!([1, 1, 1], seen);
 }
 
@@ -147,12 +147,12 @@ async fn after_a_hang_all_requests_are_carried_out_in_order_also_the_dropped_one
     let waiting = sent(&node, "b").await;
     let theirs = Claim::new("a".into_resources().unwrap(), Token::from_bytes("theirs"));
     assert!(timeout(SECOND, node.acquire(&theirs, Ttl::MAX)).await.is_err());
-    assert_eq!((3, true), (node.held(), node.inner().is_empty()));
+    assert_eq!((3, true), (node.pending(), node.inner().is_empty()));
 
     node.resume().await;
     assert_eq!(Ok(Vote::Granted), waiting.await);
     assert_eq!(Some(Token::from_bytes("ours")), node.inner().holder("a"), "the first came first");
-    assert_eq!((0, 2), (node.held(), node.inner().len()));
+    assert_eq!((0, 2), (node.pending(), node.inner().len()));
     assert_eq!(Ok(Vote::Granted), acquire(&node, "c").await, "the hang is over");
 }
 
@@ -163,16 +163,16 @@ async fn replies_are_let_go_one_by_one() {
     let first = sent(&node, "a").await;
     let dropped = sent(&node, "b").await;
     let mut third = sent(&node, "c").await;
-    assert_eq!((3, 3), (node.held(), node.inner().len()), "all were carried out");
+    assert_eq!((3, 3), (node.pending(), node.inner().len()), "all were carried out");
     drop(dropped);
-    assert_eq!(2, node.held());
+    assert_eq!(2, node.pending());
 
-    assert!(node.let_go().await);
+    assert!(node.step().await);
     assert_eq!(Ok(Vote::Granted), first.await);
     assert!(timeout(SECOND, &mut third).await.is_err(), "its turn has not come");
-    assert!(node.let_go().await);
+    assert!(node.step().await);
     assert_eq!(Ok(Vote::Granted), third.await);
-    assert!(!node.let_go().await);
+    assert!(!node.step().await);
     drop(sent(&node, "d").await);
 }
 
@@ -216,9 +216,9 @@ async fn arrivals_can_be_waited_for() {
             assert_eq!(None, in_time(&client, name).await);
         }
     });
-    node.reached(Operation::Acquire, 2).await;
+    node.wait_for_requests(Operation::Acquire, 2).await;
     assert!(has(&node, "a") && !has(&node, "c"));
-    assert!(timeout(SECOND, node.reached(Operation::Release, 1)).await.is_err());
+    assert!(timeout(SECOND, node.wait_for_requests(Operation::Release, 1)).await.is_err());
     task.await.unwrap();
 }
 
@@ -250,8 +250,8 @@ async fn nothing_overtakes_on_an_ordered_node() {
         let node = node.clone();
         tokio::spawn(async move { node.release(&claim("a")).await.map_err(|error| error.kind()) })
     };
-    node.reached(Operation::Release, 1).await;
-    assert_eq!(2, node.held());
+    node.wait_for_requests(Operation::Release, 1).await;
+    assert_eq!(2, node.pending());
     node.resume().await;
     assert_eq!((Ok(Vote::Granted), Ok(Vote::Granted)), (write.await, release.await.unwrap()));
     assert!(node.inner().is_empty());
@@ -281,7 +281,7 @@ async fn any_node_can_be_made_faulty_and_any_becomes_a_shared_one() {
     twice.inject(Fault::reject().once());
     let node: Arc<dyn LockNode> = twice.into();
     assert_eq!(NodeErrorKind::Rejected, node.acquire(&claim("a"), Ttl::MAX).await.unwrap_err().kind());
-    assert_eq!(Vote::Refused(Refusal::default()), node.acquire(&claim("a"), Ttl::MAX).await.unwrap());
+    assert_eq!(Vote::Denied(Denial::default()), node.acquire(&claim("a"), Ttl::MAX).await.unwrap());
 
     let mut nodes: Vec<Arc<dyn LockNode>> = fake_nodes(2, runtime).into_iter().map(Into::into).collect();
     nodes.push(MemoryNode::new("plain").into());

@@ -9,7 +9,7 @@ use redlock_core::{
 };
 use redlock_testkit::history::What;
 use redlock_testkit::sim::{
-    Clock, Direction, Keeps, Network, Process, Server, Simulation, Traffic, Transport,
+    Clock, Direction, Network, Persistence, Process, Server, Simulation, Traffic, Transport,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -59,7 +59,7 @@ fn servers_grant_refuse_and_expire() {
     let (node, me) = (world.node(0), world.client.clone());
     world.run(async move {
         assert_eq!(Vote::Granted, node.acquire(&claim("x"), ttl(SECOND)).await.unwrap());
-        assert!(matches!(node.acquire(&claim("y"), ttl(SECOND)).await, Ok(Vote::Refused(_))));
+        assert!(matches!(node.acquire(&claim("y"), ttl(SECOND)).await, Ok(Vote::Denied(_))));
         me.sleep(SECOND).await;
         assert_eq!(Vote::Granted, node.acquire(&claim("y"), ttl(SECOND)).await.unwrap());
         assert_eq!(Vote::Granted, node.release(&claim("y")).await.unwrap());
@@ -101,7 +101,7 @@ fn a_stopped_server_carries_out_late_what_it_received() {
 
 #[test]
 fn a_crash_costs_what_the_server_does_not_keep() {
-    for (keeps, left) in [(Keeps::All, 4), (Keeps::Part, 2), (Keeps::Nothing, 0)] {
+    for (keeps, left) in [(Persistence::All, 4), (Persistence::Part, 2), (Persistence::Nothing, 0)] {
         let world = world(1, 1, Transport::Streams);
         let (node, server) = (world.node(0), world.servers[0].clone());
         world.run(async move {
@@ -134,7 +134,7 @@ fn full_and_read_only_servers_reject() {
         assert_eq!(NodeErrorKind::Rejected, node.release(&claim("x")).await.unwrap_err().kind());
         server.read_only(false);
         server.flush();
-        assert!(matches!(node.release(&claim("x")).await, Ok(Vote::Refused(_))));
+        assert!(matches!(node.release(&claim("x")).await, Ok(Vote::Denied(_))));
     });
 }
 
@@ -253,15 +253,15 @@ fn counts(world: &World, token: &str) -> u64 {
 
 #[test]
 fn counters_are_lost_with_everything_or_alone() {
-    fn crash(server: &Server, keeps: Keeps) {
+    fn crash(server: &Server, keeps: Persistence) {
         server.crash(keeps);
         server.restart();
     }
     type Loss = (&'static str, fn(&Server), bool);
     let losses: [Loss; 6] = [
-        ("part", |server| crash(server, Keeps::Part), false),
-        ("counters", |server| crash(server, Keeps::Counters), false),
-        ("nothing", |server| crash(server, Keeps::Nothing), true),
+        ("part", |server| crash(server, Persistence::Part), false),
+        ("counters", |server| crash(server, Persistence::Counters), false),
+        ("nothing", |server| crash(server, Persistence::Nothing), true),
         ("evicted", Server::evict, false),
         ("forgot", Server::forget, true),
         ("flushed", Server::flush, true),

@@ -10,7 +10,9 @@ use std::time::Duration;
 use redlock_core::{BoxFuture, ErrorKind, Guard, Redlock, Runtime};
 use redlock_testkit::history::{Place, TokenNumber, Trouble, What};
 use redlock_testkit::invariant::{Assumption, Invariant, Rules, Violation, check};
-use redlock_testkit::sim::{Direction, Keeps, Network, Process, Server, Simulation, Traffic, Transport};
+use redlock_testkit::sim::{
+    Direction, Network, Persistence, Process, Server, Simulation, Traffic, Transport,
+};
 #[cfg(feature = "svg")]
 use redlock_testkit::timeline;
 
@@ -207,7 +209,7 @@ fn restart_without_data(after: Duration) -> (World, Result<TokenNumber, ErrorKin
     }
     let holder = world.run(&first, |me| Box::pin(async move { me.take_and_keep().await.unwrap() }));
     world.simulation.run_for(SECOND);
-    world.servers[2].crash(Keeps::Nothing);
+    world.servers[2].crash(Persistence::Nothing);
     let me = first.clone();
     first.process.spawn(Box::pin(async move {
         me.process.sleep(SECOND / 2).await;
@@ -290,7 +292,7 @@ fn a_split_vote_of_three_ends_with_one_holder_at_a_time() {
 fn wrong_type(servers: usize) -> Result<TokenNumber, ErrorKind> {
     let world = World::new(5);
     let client = world.client(0);
-    assert!(world.servers[..servers].iter().all(|server| server.put_other("a")));
+    assert!(world.servers[..servers].iter().all(|server| server.set_non_lock_value("a")));
     let taken = world.run(&client, |me| Box::pin(async move { me.take_and_keep().await }));
     assert!(world.violations().is_empty(), "{:?}", world.violations());
     taken
@@ -307,9 +309,9 @@ fn no_lock_is_overwritten_by_another_program() {
     let world = World::new(1);
     let client = world.client(0);
     world.run(&client, |me| Box::pin(async move { me.take_and_keep().await.unwrap() }));
-    assert!(!world.servers[0].put_other("a"));
+    assert!(!world.servers[0].set_non_lock_value("a"));
     world.simulation.run_for(TTL);
-    assert!(world.servers[0].put_other("a"), "the lock has expired");
+    assert!(world.servers[0].set_non_lock_value("a"), "the lock has expired");
     world.servers[0].remove_other("a");
     assert!(world.run(&client, |me| Box::pin(async move { me.take_and_keep().await })).is_ok());
 }

@@ -119,7 +119,7 @@ fn a_paused_server_can_be_killed_and_restarted() {
 }
 
 #[test]
-#[should_panic(expected = "somebody has taken port")]
+#[should_panic(expected = "was taken by another process")]
 fn a_port_that_somebody_else_has_is_not_taken_for_ours() {
     let server = RedisServer::start();
     server.kill();

@@ -137,7 +137,7 @@ fn a_deadlock_is_found() {
 #[test]
 #[should_panic(expected = "a hot loop")]
 fn a_hot_loop_is_found() {
-    let simulation = Simulation::new(9).most_polls(1_000);
+    let simulation = Simulation::new(9).max_polls(1_000);
     let process = simulation.process("busy");
     simulation.block_on(&process, async {
         loop {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redlock_core::{Claim, LockNode, NodeError, Refusal, Resource, ServerId, Token, Ttl, Vote, async_trait};
+use redlock_core::{Claim, Denial, LockNode, NodeError, Resource, ServerId, Token, Ttl, Vote, async_trait};
 use redlock_testkit::conformance::Backend;
 use redlock_testkit::{RedisServer, Reply};
 
@@ -72,12 +72,12 @@ impl Blocking {
         words.extend(claim.resources().iter().map(Resource::as_bytes));
         words.extend([claim.token().as_bytes(), millis.as_bytes()]);
         match self.server.reply(&words) {
-            Reply::Int(0) => Ok(Vote::Refused(Refusal::default())),
+            Reply::Int(0) => Ok(Vote::Denied(Denial::default())),
             Reply::Int(_) => Ok(Vote::Granted),
             Reply::Array(holder) => match holder.as_slice() {
                 [Reply::Bytes(token), Reply::Int(millis)] => {
                     let left = Duration::from_millis(u64::try_from(*millis).unwrap_or(0));
-                    Ok(Vote::Refused(Refusal::by(Token::from_bytes(token)).expiring_in(left)))
+                    Ok(Vote::Denied(Denial::by(Token::from_bytes(token)).expiring_in(left)))
                 }
                 other => Err(NodeError::rejected(format!("not understood: {other:?}"))),
             },

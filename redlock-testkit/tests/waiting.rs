@@ -6,7 +6,7 @@ use redlock_core::{Redlock, Runtime};
 use redlock_testkit::Operation;
 use redlock_testkit::experiment::Experiment;
 use redlock_testkit::history::What;
-use redlock_testkit::sim::{Network, Process, Simulation, Tidings, Transport};
+use redlock_testkit::sim::{Network, Notifications, Process, Simulation, Transport};
 
 const TTL: Duration = Duration::from_secs(10);
 
@@ -44,7 +44,7 @@ fn a_release_at_any_moment_around_the_sleep_wakes_the_waiter() {
         for step in 0..240 {
             let simulation = Simulation::new(step);
             let network = Network::new(&simulation, transport);
-            network.set_tidings(Tidings::default());
+            network.set_tidings(Notifications::default());
             let servers = network.servers(3);
             let (holds, waits) = (simulation.process("holder"), simulation.process("waiter"));
             let redlock = |process: &Process, client| {
@@ -62,7 +62,7 @@ fn a_release_at_any_moment_around_the_sleep_wakes_the_waiter() {
                 drop(guard.release().await);
             }));
             let asked = simulation.now();
-            let guard = simulation.block_on(&waits, async move { waiter.lock("a", TTL).wait(TTL).await });
+            let guard = simulation.block_on(&waits, async move { waiter.lock("a", TTL).max_wait(TTL).await });
             let took = simulation.now().saturating_duration_since(asked + at);
             assert!(
                 guard.is_ok() && took < Duration::from_millis(30),

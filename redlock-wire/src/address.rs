@@ -1,14 +1,14 @@
-//! Where a server is and how to log in, parsed once from a URL.
+//! The address and the login of a server, parsed once from a URL.
 //!
-//! | URL | is |
+//! | URL | Meaning |
 //! |---|---|
-//! | `redis://[[user]:password@]host[:port][/database]` | TCP; port 6379 and database 0 if not given |
+//! | `redis://[[user]:password@]host[:port][/database]` | TCP; the default port is 6379, the default database 0 |
 //! | `rediss://…` | the same over TLS |
-//! | `valkey://…`, `valkeys://…` | other names of the two |
+//! | `valkey://…`, `valkeys://…` | aliases of the two |
 //! | `unix:///path[?db=1&user=…&pass=…]` | a Unix socket |
 //!
-//! User and password are percent-decoded. Neither they nor a part of the URL that may be a password written without
-//! percent-encoding ever appear in an error, a `Debug` or a label.
+//! User and password are percent-decoded. They never appear in an error, a `Debug` output or a label. The same holds
+//! for a part of the URL that may be a password written without percent-encoding.
 
 use std::fmt;
 use std::net::Ipv6Addr;
@@ -18,10 +18,10 @@ use percent_encoding::percent_decode_str;
 use redlock_core::Error;
 use url::Url;
 
-/// The port of Redis and Valkey.
+/// The default port of Redis and Valkey.
 const PORT: u16 = 6379;
 
-/// Where a server is, who logs in, and which database is used.
+/// The address of a server, with its login and its database.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Address {
     endpoint: Endpoint,
@@ -30,9 +30,9 @@ pub struct Address {
     database: u32,
 }
 
-/// Where a server is. Complete: these are what a server listens on.
+/// The network endpoint of a server. The variants cover everything that a server listens on.
 ///
-/// Its `Display` is the label of a node: normalised, so that one server listed twice is noticed.
+/// Its `Display` is the label of a node. The label is normalized, so that a server listed twice is noticed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Endpoint {
     /// A TCP port.
@@ -41,52 +41,54 @@ pub enum Endpoint {
         host: String,
         /// The port.
         port: u16,
-        /// Whether to talk TLS.
+        /// `true` to use TLS.
         tls: bool,
     },
     /// A Unix socket.
     Unix {
-        /// Its absolute path.
+        /// The absolute path of the socket.
         path: PathBuf,
     },
 }
 
 impl Address {
-    /// Parses a URL; the forms are those of `redis://[[user]:password@]host[:port][/database]`, `rediss://` for TLS, and
-    /// `unix:///path?db=..&user=..&pass=..`. `valkey` and `valkeys` stand for `redis` and `rediss`.
+    /// Parses a URL.
+    ///
+    /// The forms are `redis://[[user]:password@]host[:port][/database]`, `rediss://` for TLS, and
+    /// `unix:///path?db=..&user=..&pass=..`. `valkey` and `valkeys` are aliases of `redis` and `rediss`.
     ///
     /// # Errors
     ///
-    /// [`Invalid`](redlock_core::ErrorKind::Invalid) when it is none of these. The message shows the scheme and the host
-    /// at most, never a password.
+    /// - [`InvalidInput`](redlock_core::ErrorKind::InvalidInput): the URL has none of these forms. The message shows at
+    ///   most the scheme and the host, never a password.
     pub fn parse(url: &str) -> Result<Self, Error> {
         let parsed = Url::parse(url).map_err(|reason| invalid(url, None, &reason.to_string()))?;
         let address = match parsed.scheme() {
             "redis" | "valkey" => Self::tcp(&parsed, false),
             "rediss" | "valkeys" => Self::tcp(&parsed, true),
             "unix" => Self::unix(&parsed),
-            _ => Err("use redis://, rediss://, valkey://, valkeys:// or unix://".into()),
+            _ => Err("expected redis://, rediss://, valkey://, valkeys:// or unix://".into()),
         };
         let address = address.and_then(Self::checked);
         address.map_err(|reason| invalid(url, Some(&parsed), &reason))
     }
 
-    /// Where the server is.
+    /// Returns the endpoint of the server.
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
 
-    /// Who logs in; `None` for the default user.
+    /// Returns the user name; `None` for the default user.
     pub fn user(&self) -> Option<&str> {
         self.user.as_deref()
     }
 
-    /// The password; `None` for no login at all. Keep it out of logs.
+    /// Returns the password; `None` if there is no login. Keep it out of logs.
     pub fn password(&self) -> Option<&str> {
         self.password.as_deref()
     }
 
-    /// The number of the database.
+    /// Returns the database number.
     pub fn database(&self) -> u32 {
         self.database
     }
@@ -99,10 +101,10 @@ impl Address {
             None => String::new(),
         };
         if host.is_empty() {
-            return Err("it has no host".into());
+            return Err("no host".into());
         }
         if url.query().is_some() || url.fragment().is_some() {
-            return Err("it has parameters after ? or #, which only unix:// takes".into());
+            return Err("parameters after ? or # are allowed only in unix://".into());
         }
         let database = url.path().trim_matches('/');
         let user = Some(decoded("user", url.username())?).filter(|user| !user.is_empty());
@@ -116,10 +118,10 @@ impl Address {
 
     fn unix(url: &Url) -> Result<Self, String> {
         if url.host().is_some_and(|host| !host.to_string().is_empty()) || url.path().len() < 2 {
-            return Err("a socket needs its absolute path: unix:///run/redis.sock".into());
+            return Err("expected an absolute path such as unix:///run/redis.sock".into());
         }
         let path = decoded("path", url.path())?;
-        // By components, so that `//` and `/./` make no difference.
+        // Normalized by components, so that `//` and `/./` make no difference.
         let path = PathBuf::from(path).components().collect();
         let (mut user, mut password, mut database) = (None, None, 0);
         for (name, value) in url.query_pairs() {
@@ -127,20 +129,22 @@ impl Address {
                 "db" => database = number(&value)?,
                 "user" => user = Some(value.into_owned()),
                 "pass" => password = Some(value.into_owned()),
-                _ => return Err("a socket takes the parameters db, user and pass only".into()),
+                _ => return Err("unix:// allows only the parameters db, user and pass".into()),
             }
         }
         Ok(Self { endpoint: Endpoint::Unix { path }, user, password, database })
     }
 
-    /// A user alone would be ignored by every client.
+    /// Rejects control characters, and a user without a password.
+    ///
+    /// Every client would ignore such a user.
     fn checked(self) -> Result<Self, String> {
         if self.to_string().contains(char::is_control) {
-            return Err("its host or path has a control character".into());
+            return Err("control character in the host or path".into());
         }
         match (&self.user, &self.password) {
             (Some(_), None) => {
-                Err("it has a user and no password; a user that needs none accepts any".into())
+                Err("user without password; if the ACL user is nopass, give any password".into())
             }
             _ => Ok(self),
         }
@@ -152,13 +156,13 @@ impl Endpoint {
     ///
     /// # Errors
     ///
-    /// [`Invalid`](redlock_core::ErrorKind::Invalid) when the host or the path has a control character: the label goes into
-    /// logs, metrics and terminals.
+    /// - [`InvalidInput`](redlock_core::ErrorKind::InvalidInput): the host or the path contains a control character.
+    ///   Labels appear in logs, metrics and terminals.
     pub fn label(&self) -> Result<String, Error> {
         let label = self.to_string();
         if label.contains(char::is_control) {
             return Err(Error::invalid(format!(
-                "the host or path of the address {label:?} has a control character"
+                "invalid address {label:?}: control character in the host or path"
             )));
         }
         Ok(label)
@@ -167,27 +171,29 @@ impl Endpoint {
 
 fn decoded(what: &str, text: &str) -> Result<String, String> {
     let bytes = percent_decode_str(text).decode_utf8();
-    bytes.map(Into::into).map_err(|_| format!("its {what} is not UTF-8 once percent-decoded"))
+    bytes.map(Into::into).map_err(|_| format!("the {what} is not UTF-8 after percent-decoding"))
 }
 
 fn number(database: &str) -> Result<u32, String> {
-    database.parse().map_err(|_| "its database is not a number from 0 on".into())
+    database.parse().map_err(|_| "the database is not a number from 0 to 4294967295".into())
 }
 
-/// An error that shows what is certainly no secret of `url`.
+/// Returns an error that shows only the parts of `url` that are no secret.
 fn invalid(url: &str, parsed: Option<&Url>, reason: &str) -> Error {
     let scheme = match url.split_once("://") {
         Some((scheme, _)) if scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'+') => {
             scheme
         }
-        _ => return Error::invalid("an address is no URL such as redis://10.0.0.1:6379"),
+        _ => return Error::invalid("invalid address: expected a URL such as redis://10.0.0.1:6379"),
     };
-    // Behind the host an @ means that a password with a / in it was cut in two, and the host may be a half of it.
+    // An `@` behind the host means that an unencoded `/` has split a password; the host may then be a part of it.
     let host = parsed.filter(|url| !url[url::Position::AfterPort..].contains('@')).and_then(Url::host_str);
-    Error::invalid(format!("the address {scheme}://{} is invalid: {reason}", host.unwrap_or("...")))
+    Error::invalid(format!("invalid address {scheme}://{}: {reason}", host.unwrap_or("...")))
 }
 
-/// `10.0.0.1:6379`, `[::1]:6379` or `unix:/run/redis.sock`; the same for every database, user and password.
+/// Formats as `10.0.0.1:6379`, `[::1]:6379` or `unix:/run/redis.sock`.
+///
+/// Database, user and password are left out.
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.endpoint.fmt(f)
@@ -205,7 +211,9 @@ impl fmt::Debug for Address {
     }
 }
 
-/// `10.0.0.1:6379`, `[::1]:6379` or `unix:/run/redis.sock`; the same with and without TLS.
+/// Formats as `10.0.0.1:6379`, `[::1]:6379` or `unix:/run/redis.sock`.
+///
+/// The format is the same with and without TLS.
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -265,17 +273,17 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_said() {
-        assert!(message("10.0.0.1:6379").contains("redis://10.0.0.1:6379"));
-        assert!(message("localhost:6379").contains("redis://10.0.0.1:6379"));
-        assert!(message("http://a").contains("http://a is invalid: use redis://"));
+        assert!(message("10.0.0.1:6379").contains("expected a URL such as redis://10.0.0.1:6379"));
+        assert!(message("localhost:6379").contains("expected a URL such as redis://10.0.0.1:6379"));
+        assert!(message("http://a").contains("invalid address http://a: expected redis://"));
         assert!(message("redis://").contains("no host"));
         assert!(message("redis:///1").contains("no host"));
-        assert!(message("redis://a/x").contains("redis://a is invalid: its database"));
+        assert!(message("redis://a/x").contains("invalid address redis://a: the database is not a number"));
         assert!(message("redis://a/-1").contains("database"));
         assert!(message("redis://a:65536").contains("port"));
-        assert!(message("redis://a?db=1").contains("parameters"));
-        assert!(message("rediss://a#insecure").contains("parameters"));
-        assert!(message("redis://me@a").contains("user and no password"));
+        assert!(message("redis://a?db=1").contains("parameters after ? or #"));
+        assert!(message("rediss://a#insecure").contains("parameters after ? or #"));
+        assert!(message("redis://me@a").contains("user without password"));
         assert!(message("unix://run/redis.sock").contains("absolute path"));
         assert!(message("unix:///").contains("absolute path"));
         assert!(message("unix:///a?password=x").contains("db, user and pass"));

@@ -1,20 +1,20 @@
-//! Time limits that measure a server, and not this process.
+//! Time limits that measure a server and exclude pauses of this process.
 
 use std::time::Duration;
 
 use redlock_core::Runtime;
 
-/// A pause of the process counts for this fraction of a limit at most: the runtime has run so often when it has passed, and
-/// so has had its chances to read what has arrived.
+/// The number of parts of a limit. A pause of the process counts for one part at most: the runtime has run between the
+/// parts, and could read the bytes that have arrived.
 const PARTS: u32 = 8;
 
-/// Completes after `time` in which this process ran.
+/// Completes after `time` during which this process ran.
 pub(crate) async fn elapse(runtime: &dyn Runtime, time: Duration) {
     let (start, part) = (runtime.now(), time / PARTS);
     for _ in 1..PARTS {
         runtime.sleep(part).await;
     }
-    // Timers are late by a little each.
+    // Each timer fires slightly late.
     let left = time.saturating_sub(runtime.now().saturating_duration_since(start));
     runtime.sleep(left.max(part / 2)).await;
 }
@@ -28,7 +28,9 @@ mod tests {
 
     use super::*;
 
-    /// Time passes by sleeping alone, and each sleep is late by the next of these.
+    /// A runtime whose time passes only in sleeps.
+    ///
+    /// Each sleep is late by the next of these durations.
     #[derive(Debug)]
     struct Late(Mutex<(Duration, Vec<Duration>)>);
 

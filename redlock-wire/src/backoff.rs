@@ -1,19 +1,20 @@
-//! How long to wait before the next attempt to connect.
+//! The delay before the next connection attempt.
 
 use std::time::Duration;
 
 use redlock_core::Runtime;
 
-/// The first delay: long enough not to burden a server that closes every connection at once.
+/// The first delay. It does not burden a server that closes every connection at once.
 pub(crate) const SHORTEST: Duration = Duration::from_millis(10);
 
-/// The last one, unless it is chosen: with a connect timeout of 300 ms a node that comes back votes again within a second.
+/// The default of the longest delay. With a connect timeout of 300 ms, a server that comes back is used again within a
+/// second.
 pub(crate) const LONGEST: Duration = Duration::from_millis(200);
 
-/// After a login or a certificate was refused: it will be refused again until somebody changes something.
+/// The delay after a rejected login or certificate. The next attempt fails as well until an operator corrects it.
 const REFUSED: Duration = Duration::from_secs(5);
 
-/// Delays that double from 10 ms up to the longest, for ever.
+/// Delays that double from 10 ms up to the longest, without end.
 #[derive(Debug)]
 pub(crate) struct Backoff {
     last: Duration,
@@ -25,26 +26,28 @@ impl Backoff {
         Self { last: Duration::ZERO, longest: longest.max(SHORTEST) }
     }
 
-    /// Begins with the first delay again.
+    /// Starts again with the first delay.
     pub(crate) fn reset(&mut self) {
         self.last = Duration::ZERO;
     }
 
-    /// The delay after an attempt that failed for this reason.
+    /// Returns the delay after an attempt that failed for this reason.
     pub(crate) fn after(&mut self, reason: &str) -> Duration {
         self.last = self.last.saturating_mul(2).clamp(SHORTEST, self.longest);
         if is_refused(reason) { self.longest.max(REFUSED) } else { self.last }
     }
 }
 
-/// Whether a login or a certificate was refused, as far as the words tell.
+/// Returns whether the message indicates a rejected login or certificate.
 fn is_refused(reason: &str) -> bool {
     let reason = reason.to_lowercase();
     let words = ["wrongpass", "noauth", "noperm", "err auth", "authentication failed", "certificate"];
     words.iter().any(|word| reason.contains(word))
 }
 
-/// Between half of `delay` and the whole, so that the clients of a server that restarts do not come all at once.
+/// Returns a random delay between half of `delay` and `delay`.
+///
+/// The clients of a restarting server thus reconnect at different times.
 pub(crate) fn jittered(delay: Duration, runtime: &dyn Runtime) -> Duration {
     let mut random = [0; 4];
     runtime.fill_random(&mut random);
@@ -86,9 +89,12 @@ mod tests {
             assert_eq!(REFUSED, Backoff::new(LONGEST).after(reason), "{reason}");
             assert_eq!(2 * REFUSED, Backoff::new(2 * REFUSED).after(reason));
         }
-        for reason in
-            [REASON, "LOADING Redis is loading", "no connection within 300ms", "the connection was lost"]
-        {
+        for reason in [
+            REASON,
+            "LOADING Redis is loading",
+            "connection attempt timed out (300ms)",
+            "the connection was lost",
+        ] {
             assert_eq!(SHORTEST, Backoff::new(LONGEST).after(reason), "{reason}");
         }
     }

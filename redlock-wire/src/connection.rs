@@ -1,110 +1,140 @@
-//! What an adapter brings: how its client connects, and how it sends a command.
+//! The interface of an adapter: connecting, and sending commands.
 //!
-//! Everything else about a Redis or Valkey node (commands, scripts, reconnecting, what an answer means) is the same for
-//! every client and lives in this crate.
+//! Everything else about a Redis or Valkey node is the same for every client and lives in this crate: commands,
+//! scripts, reconnecting, and the interpretation of replies.
 
 use std::fmt;
 use std::future::Future;
 
-use crate::asked::Last;
 use crate::push::Hub;
-use crate::reply::published;
+use crate::reply::sanitize;
+use crate::request::Last;
+use crate::socket::SocketHandle;
 
-/// How to reach one server. Made without I/O; every call of [`connect`](Connector::connect) opens a new connection.
+/// A factory for connections to one server.
+///
+/// Creating it does no I/O. Every call of [`connect`](Connector::connect) opens a new connection.
 pub trait Connector: Send + Sync + 'static {
-    /// What [`connect`](Connector::connect) opens.
+    /// The type of connection that [`connect`](Connector::connect) opens.
     type Connection: Connection;
 
-    /// Whether any of its connections may hear [pushes](Connection::pushes).
+    /// `false` if no connection of it can receive [pushes](Connection::pushes).
+    ///
+    /// The default is `true`.
     const HEARS_PUSHES: bool = true;
 
-    /// Opens one connection: authenticated, database selected, RESP3 where the server has it and RESP2 otherwise.
+    /// Opens one connection.
     ///
-    /// The caller bounds the time, by dropping the future. A connection never reconnects by itself and never sends a
-    /// command twice. The error's message goes into reports and logs, without the [password](Connector::password).
+    /// The connection is authenticated, its database is selected, and it uses RESP3 if the server supports it,
+    /// otherwise RESP2. It never reconnects by itself and never sends a command twice. It reports the server's pushes
+    /// to `hub`, if it [can](Connection::pushes).
     ///
-    /// The connection tells the hub what its server pushes, where it [can](Connection::pushes).
+    /// The caller limits the time by dropping the future. The error's message appears in reports and logs, with the
+    /// [password](Connector::password) removed.
     ///
     /// # Errors
     ///
-    /// A [`Failure`] when there is no connection, for whatever reason; another attempt is made later.
+    /// - A [`Failure`]: there is no connection, for any reason. The node tries again later.
     ///
     /// # Cancel safety
     ///
-    /// Dropped at any await, it must leave no connection and no task behind.
+    /// If this future is dropped, it must leave no connection and no task behind.
     fn connect(&self, hub: &Hub) -> impl Future<Output = Result<Self::Connection, Failure>> + Send;
 
-    /// Returns the password that [`connect`](Connector::connect) logs in with, if there is one. A server or a proxy may
-    /// repeat it in an error, so it is removed from every message before the message is shown.
+    /// Returns the password for the login, if there is one.
+    ///
+    /// A server or a proxy may repeat it in an error, so it is removed from every message before the message is shown.
     fn password(&self) -> Option<&str> {
         None
     }
 }
 
-/// One ordered connection. Dropping it closes it, and what it has not sent yet is never sent.
+/// One ordered connection.
+///
+/// Dropping it closes it. Requests that are not sent by then are never sent.
 pub trait Connection: Send + Sync + 'static {
-    /// A command as the client sends it. Clones are cheap.
+    /// A command in the client's packed form. Clones must be cheap.
     type Packed: Clone + Send + Sync + 'static;
 
-    /// Whether several requests cost less in one pipeline than each by itself. Those of many tasks are then sent together,
-    /// behind one another: the connection must [keep the order](Connection::keeps_order), and a
-    /// [`pipeline`](Connection::pipeline) have its place in it from its first poll on. A runtime that makes busy tasks wait for
-    /// their turn inside of the client (tokio's budget) must not come between.
+    /// `true` if a pipeline costs less than its requests alone. The default is `false`.
+    ///
+    /// If so, requests of many tasks are sent together, one behind the other. The connection must then [keep the
+    /// order](Connection::keeps_order), and a [`pipeline`](Connection::pipeline) must have its place in that order from
+    /// its first poll on. A runtime that makes busy tasks yield inside the client (tokio's budget) must not come
+    /// between.
     const BATCHES: bool = false;
 
-    /// Makes of a command what the client sends.
+    /// Converts a command to the client's packed form.
     fn pack(command: Command<'_>) -> Self::Packed;
 
-    /// Looks at what this thread has packed last, which it keeps for the other nodes of a round: in a `thread_local!` that
-    /// begins with [`Last::none`], and once the thread has none any more with a [`Last::none`] for this look. It is not called
-    /// again within `look`.
+    /// Calls `look` with the request that this thread packed last.
+    ///
+    /// The thread keeps it for the other nodes of a round. Keep it in a `thread_local!` that starts as [`Last::none`].
+    /// When the thread-local has been destroyed, pass a temporary [`Last::none`]. `last` is not called again within
+    /// `look`.
     fn last<T>(look: impl FnOnce(&mut Last<Self::Packed>) -> T) -> T;
 
-    /// Sends one command behind everything sent before on this connection, and waits for its reply.
+    /// Sends one command and waits for its reply.
     ///
-    /// No time limit of its own: the caller drops the future. An error reply of the server is an `Ok`.
+    /// The command follows everything sent before on this connection. The method has no time limit of its own: the
+    /// caller drops the future. An error reply of the server is an `Ok`.
     ///
     /// # Errors
     ///
-    /// A [`Failure`] when there is no reply: it says whether the command may have been [sent](Sent).
+    /// - A [`Failure`]: there is no reply. It states whether the command may have been [sent](Sent).
     ///
     /// # Cancel safety
     ///
-    /// May be dropped at any await. The command is then sent once or never, and the connection stays usable.
+    /// If this future is dropped, the command is sent once or never, and the connection stays usable.
     fn call(&self, command: Self::Packed) -> impl Future<Output = Result<Reply, Failure>> + Send;
 
-    /// Sends several commands in one write, with nothing in between and behind everything sent before, and waits for all
-    /// replies: as many, and in the same order. An error reply of the server stands for its command alone.
+    /// Sends several commands in one write and waits for all replies.
     ///
-    /// Errors and cancel safety are those of [`call`](Connection::call), where a part of the commands may have been sent.
+    /// No other command comes in between, and they follow everything sent before. The replies are as many as the
+    /// commands, in the same order. An error reply belongs to its command alone.
+    ///
+    /// Errors and cancel safety are those of [`call`](Connection::call), except that a part of the commands may have
+    /// been sent.
     fn pipeline(
         &self,
         requests: Vec<Self::Packed>,
     ) -> impl Future<Output = Result<Vec<Reply>, Failure>> + Send;
 
-    /// Whether the hub is told what the server pushes: in RESP3, over a connection of the node's own. If so, tracking is
-    /// switched on for this connection.
+    /// Returns whether the hub receives the server's pushes.
+    ///
+    /// That requires RESP3 and a connection that the node owns. If so, the node enables tracking on this connection.
     fn pushes(&self) -> bool;
 
-    /// Whether it is one socket for as long as it lives, so that what is sent later arrives later. A client that reconnects
-    /// by itself answers `false`; a release must then be answered twice where once would do.
+    /// Returns whether the connection is a single socket for its whole life.
+    ///
+    /// If so, later requests arrive later. The default is `true`. A client that reconnects by itself returns `false`; a
+    /// release then needs two replies instead of one.
     fn keeps_order(&self) -> bool {
         true
     }
 
-    /// Completes when the connection is lost, without any command having to fail first where the client can tell.
+    /// Returns the handle through which this connection's socket is read and written.
+    ///
+    /// The node closes the socket when it gives the connection up, so that nothing is sent over it later. The default
+    /// is `None`: the adapter does not own the socket. If the client then sends a request after the node has
+    /// reconnected, a key may stay until its TTL expires.
+    fn socket(&self) -> Option<&SocketHandle> {
+        None
+    }
+
+    /// Completes when the connection is lost. No command has to fail first, if the client can detect the loss.
     ///
     /// # Cancel safety
     ///
-    /// May be dropped at any time and called again: it changes nothing.
+    /// If this future is dropped, nothing changes. The method may be called again.
     fn lost(&self) -> impl Future<Output = ()> + Send;
 }
 
-/// A command to send. All of them are binary-safe.
+/// A command to send. All commands are binary-safe.
 #[derive(Clone, Copy)]
 pub enum Command<'a> {
-    /// `SET key value NX PX millis`, followed by `GET` where `get` is set. Apart, because a client may have a faster way
-    /// for a well-known command than for an arbitrary one.
+    /// `SET key value NX PX millis`, followed by `GET` if `get` is set. A client may have a faster way for this
+    /// well-known command than for an arbitrary one.
     SetIfAbsent {
         /// The key.
         key: &'a [u8],
@@ -112,10 +142,10 @@ pub enum Command<'a> {
         value: &'a [u8],
         /// The time to live in milliseconds.
         millis: u64,
-        /// Whether to ask for what is there instead (from Redis 7.0 on): the old value, or nil if the key was set.
+        /// `true` to request the old value (from Redis 7.0 on). The reply is then nil if the key was set.
         get: bool,
     },
-    /// Any other command: its name and its arguments.
+    /// Any other command.
     Other {
         /// The name, such as `EVALSHA`.
         name: &'static str,
@@ -124,59 +154,60 @@ pub enum Command<'a> {
     },
 }
 
-/// What the server answered.
+/// The server's reply.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Reply {
     /// Nil of any kind.
     Nil,
-    /// An integer; booleans of RESP3 are 0 and 1.
+    /// An integer. RESP3 booleans are 0 and 1.
     Int(i64),
-    /// A string of any kind, status replies too.
+    /// A string of any kind, including status replies.
     Bytes(Vec<u8>),
-    /// An array; maps and sets of RESP3 are flattened.
+    /// An array. RESP3 maps and sets are flattened.
     Array(Vec<Reply>),
-    /// An error of the server, as it is on the wire: `OOM command not allowed ...`.
+    /// An error reply, as it is on the wire: `OOM command not allowed ...`.
     Error(String),
 }
 
-/// Why there is no reply.
+/// The reason why there is no reply.
 #[derive(Clone)]
 pub struct Failure {
-    /// Whether the command may have reached the server.
+    /// The knowledge about the delivery of the command.
     pub sent: Sent,
-    /// The client's error in its own words. It may be long, and may repeat a secret: it is cleaned before it is shown.
+    /// The client's error in its own words. It may be long and may repeat a secret, so it is sanitized before it is
+    /// shown.
     pub message: String,
 }
 
 impl Failure {
-    /// No reply, and the command certainly did not reach the server.
+    /// Returns a failure of a command that certainly did not reach the server.
     #[must_use]
     pub fn not_sent(message: &str) -> Self {
         Self { sent: Sent::No, message: message.to_owned() }
     }
 
-    /// No reply, and the command may have reached the server.
+    /// Returns a failure of a command that may have reached the server.
     #[must_use]
     pub fn maybe_sent(message: &str) -> Self {
         Self { sent: Sent::Maybe, message: message.to_owned() }
     }
 }
 
-/// Whether a command may have reached the server.
+/// The knowledge about the delivery of a command without a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
-    /// Certainly not.
+    /// It certainly did not reach the server.
     No,
-    /// It may have.
+    /// It may have reached the server.
     Maybe,
 }
 
-/// So many replies of an array are shown.
+/// The number of replies of an array that are shown.
 const SHOWN: usize = 4;
 
 impl fmt::Debug for Reply {
-    /// Shows the shape and the length of strings only: a reply may be somebody's token. Of an array it shows the first
-    /// replies, since a server may send any number of them.
+    /// Shows only the shape and the length of strings: a reply may be another client's token. Of an array it shows the
+    /// first replies, since a server may send any number of them.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Nil => f.write_str("nil"),
@@ -193,14 +224,14 @@ impl fmt::Debug for Reply {
                 }
                 f.write_str(if replies.len() > SHOWN { ", ..." } else { "" })
             }
-            Self::Error(message) => write!(f, "error {:?}", published(message)),
+            Self::Error(message) => write!(f, "error {:?}", sanitize(message)),
         }
     }
 }
 
-/// Shows of the message what is fit for logs, as far as that can be said without knowing the password.
+/// Shows the sanitized message. The password is not known here and may remain.
 impl fmt::Debug for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (sent: {:?})", published(&self.message), self.sent)
+        write!(f, "{} (sent: {:?})", sanitize(&self.message), self.sent)
     }
 }

@@ -1,61 +1,68 @@
-//! A server in memory and a client for it, to try a node without I/O.
+//! An in-memory server and a client for it, to test a node without I/O.
 
-use std::future::pending;
+use std::future::{pending, poll_fn};
+use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use event_listener::Event;
 
-use crate::asked::Last;
 use crate::connection::{Command, Connection, Connector, Failure, Reply};
 use crate::push::Hub;
+use crate::request::Last;
+use crate::socket::SocketHandle;
 
-/// Far above what anything here takes; what runs into it hangs.
+/// The limit on every wait. It is far longer than any step takes, so reaching it means a hang.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The server, its client, and what a test decides about them. Clones are the same.
+/// The server, its client, and the behavior that a test sets. Clones share the state.
 #[derive(Clone, Default)]
 pub(crate) struct Fake(Arc<Inner>);
 
 #[derive(Default)]
 struct Inner {
-    mood: Mutex<Mood>,
-    /// Fires whenever anything here changes.
+    mood: Mutex<Behavior>,
+    /// Notified when anything here changes.
     changed: Event,
     calls: Mutex<Vec<&'static str>>,
-    /// Of the last connection.
+    /// The hub of the last connection.
     hub: Mutex<Hub>,
+    /// The socket of the last connection.
+    socket: Mutex<SocketHandle>,
     connects: AtomicUsize,
     open: AtomicUsize,
     /// Connections up to this number are lost.
     lost: AtomicUsize,
 }
 
-/// How the server behaves.
+/// The behavior of the server.
 #[derive(Clone)]
 #[allow(clippy::struct_excessive_bools)] // a test sets one or two of them
-pub(crate) struct Mood {
-    /// `Err`: it refuses connections, saying so. `Ok(false)`: it leaves them hanging until that changes.
+pub(crate) struct Behavior {
+    /// `Err`: it refuses connections with this message. `Ok(false)`: connection attempts hang until this changes.
     pub(crate) accepts: Result<bool, &'static str>,
-    /// Otherwise requests hang for ever.
+    /// If `false`, requests hang forever.
     pub(crate) answers: bool,
-    /// Requests fail at once, and only they say that the connection is lost.
+    /// If `false`, the client does not look for replies: its task is not scheduled.
+    pub(crate) looks: bool,
+    /// If `true`, requests fail at once. Only these failures reveal the lost connection.
     pub(crate) fails: bool,
     pub(crate) knows_scripts: bool,
     pub(crate) info: Reply,
     pub(crate) set: Reply,
     pub(crate) get: Reply,
-    /// Whether it is one socket for as long as it lives.
+    /// The reply of `Connection::keeps_order`.
     pub(crate) keeps_order: bool,
-    /// What `CLIENT` answers; `None` where the client has no RESP3.
+    /// The reply to `CLIENT`; `None` if the client has no RESP3.
     pub(crate) client: Option<Reply>,
     pub(crate) pttl: Reply,
-    /// A key of which the server pushes ahead of its reply to `PTTL`.
+    /// A key that the server pushes ahead of its reply to `PTTL`.
     pub(crate) pushed: &'static [u8],
 }
 
-impl Default for Mood {
+impl Default for Behavior {
     fn default() -> Self {
         let info = Reply::Bytes(b"redis_version:7.0.15\r\nrun_id:fake\r\n".to_vec());
         let client = Some(Reply::Bytes(b"OK".to_vec()));
@@ -63,6 +70,7 @@ impl Default for Mood {
         Self {
             accepts: Ok(true),
             answers: true,
+            looks: true,
             fails: false,
             knows_scripts: true,
             info,
@@ -77,8 +85,8 @@ impl Default for Mood {
 }
 
 impl Fake {
-    /// Changes how the server behaves from now on.
-    pub(crate) fn is(&self, change: impl FnOnce(&mut Mood)) {
+    /// Changes the behavior of the server from now on.
+    pub(crate) fn is(&self, change: impl FnOnce(&mut Behavior)) {
         change(&mut self.0.mood.lock().unwrap());
         self.0.changed.notify(usize::MAX);
     }
@@ -89,27 +97,32 @@ impl Fake {
         self.0.changed.notify(usize::MAX);
     }
 
-    /// How often a client has tried to connect.
+    /// Returns the number of connection attempts.
     pub(crate) fn connects(&self) -> usize {
         self.0.connects.load(Ordering::SeqCst)
     }
 
-    /// How many connections are open.
+    /// Returns the number of open connections.
     pub(crate) fn open(&self) -> usize {
         self.0.open.load(Ordering::SeqCst)
     }
 
-    /// The hub of the last connection: what it is told, the server pushes.
+    /// Returns the hub of the last connection. Calling it acts as a push of the server.
     pub(crate) fn hub(&self) -> Hub {
         self.0.hub.lock().unwrap().clone()
     }
 
-    /// The names of the commands since the last look, without those of the handshake.
+    /// Returns the socket of the last connection.
+    pub(crate) fn socket(&self) -> SocketHandle {
+        self.0.socket.lock().unwrap().clone()
+    }
+
+    /// Returns the names of the commands since the last call, without the handshake.
     pub(crate) fn calls(&self) -> Vec<&'static str> {
         std::mem::take(&mut self.0.calls.lock().unwrap())
     }
 
-    /// Waits until `is_so`, or panics.
+    /// Waits until `is_so` holds, or panics.
     pub(crate) async fn until(&self, is_so: impl Fn(&Self) -> bool) {
         tokio::time::timeout(PATIENCE, self.wait(is_so)).await.expect("it hangs");
     }
@@ -124,7 +137,7 @@ impl Fake {
         }
     }
 
-    fn mood(&self) -> Mood {
+    fn mood(&self) -> Behavior {
         self.0.mood.lock().unwrap().clone()
     }
 }
@@ -138,15 +151,18 @@ impl Connector for Fake {
         self.wait(|fake| fake.mood().accepts != Ok(false)).await;
         self.mood().accepts.map_err(Failure::not_sent)?;
         *self.0.hub.lock().unwrap() = hub.clone();
+        let socket = SocketHandle::default();
+        *self.0.socket.lock().unwrap() = socket.clone();
         self.0.open.fetch_add(1, Ordering::SeqCst);
         self.0.changed.notify(usize::MAX);
-        Ok(FakeConnection { fake: self.clone(), number })
+        Ok(FakeConnection { fake: self.clone(), number, socket })
     }
 }
 
 pub(crate) struct FakeConnection {
     fake: Fake,
     number: usize,
+    socket: SocketHandle,
 }
 
 impl Drop for FakeConnection {
@@ -157,13 +173,23 @@ impl Drop for FakeConnection {
 }
 
 impl FakeConnection {
+    /// Sends, and waits for a reply that never comes.
+    async fn wait_for_reply<T>(&self) -> T {
+        let _ = self.socket.write(|| Poll::Ready(Ok(())));
+        let nothing = |cx: &mut Context<'_>| self.socket.read(cx, |_| Poll::<io::Result<()>>::Pending);
+        if self.fake.mood().looks {
+            poll_fn(|cx| nothing(cx).map(drop)).await;
+        }
+        pending().await
+    }
+
     fn is_lost(&self) -> bool {
         self.number <= self.fake.0.lost.load(Ordering::SeqCst)
     }
 }
 
 impl Connection for FakeConnection {
-    /// Its name.
+    /// The name of the command.
     type Packed = &'static str;
 
     fn pack(command: Command<'_>) -> &'static str {
@@ -184,7 +210,7 @@ impl Connection for FakeConnection {
             return Err(Failure::maybe_sent("broken"));
         }
         if !mood.answers {
-            return pending().await;
+            return self.wait_for_reply().await;
         }
         Ok(match name {
             "SET" => mood.set,
@@ -202,7 +228,7 @@ impl Connection for FakeConnection {
             }
             self.fake.0.calls.lock().unwrap().extend(&names);
             if !mood.answers {
-                return pending().await;
+                return self.wait_for_reply().await;
             }
         }
         if names.contains(&"PTTL") {
@@ -223,6 +249,10 @@ impl Connection for FakeConnection {
 
     fn keeps_order(&self) -> bool {
         self.fake.mood().keeps_order
+    }
+
+    fn socket(&self) -> Option<&SocketHandle> {
+        Some(&self.socket)
     }
 
     async fn lost(&self) {

@@ -1,35 +1,39 @@
-//! Fenced locks on the wire: which keys the counters have, and which scripts count.
+//! Fenced locks on the wire: the keys of the counters, and the scripts that use them.
 //!
-//! The counter of a resource is a key of its own, which holds a decimal number: the prefix for counters, and the
-//! resource's key in braces, `redlock:fence:{invoice:42}`; so the two are in one hash slot, where there are such. A key with
-//! a closing brace cannot be put in braces and stands behind a colon instead, `redlock:fence::{invoice}:42`: if it has a
-//! hash tag, the two are in one slot again. No two keys have one counter: what follows the prefix tells the cases apart.
+//! The counter of a resource is a separate key that holds a decimal number. Its name is the counter prefix and the
+//! resource's key in braces, `redlock:fence:{invoice:42}`, so that both keys are in one hash slot. A key with a closing
+//! brace cannot be put in braces and follows a colon instead, `redlock:fence::{invoice}:42`. If that key has a hash
+//! tag, both are again in one slot. No two keys share a counter: the character behind the prefix distinguishes the two
+//! cases.
 //!
-//! Locking and counting is one script, and so one step. The text of each script begins with the same look at all keys.
-//! A number that is further ahead of the server's clock than counters are kept is an error, before anything is written.
-//! Unlike those of plain locks they are not loaded when a connection is made, but with their first use.
+//! Acquiring and counting happen in one script, and therefore in one step. The text of each script begins with the same
+//! check of all keys. A number that is further ahead of the server's clock than the retention is an error, before
+//! anything is written. Unlike the scripts of plain locks, these are loaded on first use, not when a connection is
+//! made.
 
 use std::borrow::Cow;
 use std::time::Duration;
 
-use crate::asked::Asked;
-use crate::script::{Over, Script, number, script};
+use crate::request::Request;
+use crate::script::{Script, ScriptArgs, number, script};
 
 pub(crate) static ACQUIRE: Script = script!("scripts/fence/look.lua", "scripts/fence/acquire.lua");
 pub(crate) static CONFIRM: Script = script!("scripts/fence/look.lua", "scripts/fence/confirm.lua");
 pub(crate) static REFILL: Script = script!("scripts/fence/look.lua", "scripts/fence/refill.lua");
 
-/// What the keys of counters begin with, unless it is chosen.
+/// The default prefix of the counters' keys.
 pub(crate) const PREFIX: &[u8] = b"redlock:fence:";
 
-/// How long a counter is kept after the lock that used it last has expired, unless it is chosen: for longer than anybody is
-/// paused who still means to write. When it is gone, the time that the next one begins with is beyond it.
+/// The default time for which a counter is kept after its last lock has expired. It must exceed the longest pause after
+/// which a client still tries to write. After a counter has expired, the next one starts from the server's time, which
+/// is greater.
 pub(crate) const RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The keys of a claim and of its counters; its token, its TTL, how much longer the counters are kept, and its fencing token.
-pub(crate) fn over<'a>(asked: &Asked<'a>) -> Over<'a> {
-    let Asked { claim, ttl, fence, options, .. } = *asked;
-    let mut over = Over::claim(&options.keys.prefix, claim, ttl);
+/// Returns the script arguments: the keys of a claim and of its counters, its token, its TTL, the retention of the
+/// counters, and its fencing token.
+pub(crate) fn script_args<'a>(asked: &Request<'a>) -> ScriptArgs<'a> {
+    let Request { claim, ttl, fence, options, .. } = *asked;
+    let mut over = ScriptArgs::claim(&options.keys.prefix, claim, ttl);
     let counters = over.keys.iter().map(|key| Cow::Owned(counter(&options.keys.fence_prefix, key)));
     over.keys.extend(counters.collect::<Vec<_>>());
     over.args.push(number(millis(options.keys.fence_retention).min(LONGEST)));
@@ -41,18 +45,18 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// In milliseconds: some 140 years, far from where servers overflow.
+/// The longest retention in milliseconds: about 140 years, far below the values at which servers overflow.
 const LONGEST: u64 = 1 << 42;
 
-/// The key of the counter that belongs to the key of a resource.
+/// Returns the key of the counter that belongs to a resource's key.
 fn counter(prefix: &[u8], key: &[u8]) -> Vec<u8> {
     if key.contains(&b'}') { [prefix, b":", key].concat() } else { [prefix, b"{", key, b"}"].concat() }
 }
 
-/// Whether the key of a resource, in its parts, could be the key of a counter.
+/// Returns whether a resource's key, given in parts, could be the key of a counter.
 ///
-/// Such a resource is no lock: with its key locked the counter is no number, and a release with the right value would
-/// delete the counter.
+/// Such a resource cannot be locked. With its key locked, the counter would not be a number, and a release with the
+/// right value would delete the counter.
 pub(crate) fn is_counter(fence_prefix: &[u8], key_prefix: &[u8], name: &[u8]) -> bool {
     let mut key = key_prefix.iter().chain(name).copied();
     if !key.by_ref().take(fence_prefix.len()).eq(fence_prefix.iter().copied()) {
@@ -129,7 +133,7 @@ mod tests {
 
     #[test]
     fn a_counter_is_in_the_slot_of_its_key() {
-        /// What decides about the slot: the first tag in braces that is not empty, or else everything.
+        /// Returns the part that decides the slot: the first non-empty tag in braces, or the whole key.
         fn tag(key: &str) -> &str {
             let Some((_, rest)) = key.split_once('{') else { return key };
             rest.split_once('}').map_or(key, |(tag, _)| if tag.is_empty() { key } else { tag })

@@ -1,4 +1,4 @@
-//! Two futures of which the first to complete counts.
+//! Races two futures.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -9,7 +9,7 @@ pub(crate) enum First<A, B> {
     Right(B),
 }
 
-/// Completes with whichever completes first, and drops the other.
+/// Completes with the output of the faster future, and drops the other.
 pub(crate) async fn first<A, B>(
     left: impl Future<Output = A>,
     right: impl Future<Output = B>,

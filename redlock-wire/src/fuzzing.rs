@@ -1,11 +1,11 @@
-//! Entry points of the fuzz targets in this repository. Not a public interface: it changes without notice.
+//! Entry points for the fuzz targets of this repository. Not a public interface: it changes without notice.
 
 use redlock_core::{Claim, IntoResources, Token};
 
 use crate::connection::Reply;
 use crate::{handshake, reply};
 
-/// Interprets the replies as those to every command, and returns the messages of all errors.
+/// Interprets the replies as those to every command. Returns all error messages.
 #[must_use]
 pub fn messages(replies: &[Reply]) -> Vec<String> {
     let resources = ["a", "b"].into_resources().unwrap_or_else(|error| unreachable!("{error}"));
@@ -28,7 +28,7 @@ pub fn messages(replies: &[Reply]) -> Vec<String> {
     messages
 }
 
-/// Reads a reply to `INFO server`, and returns what it says about the server.
+/// Reads a reply to `INFO server`, and returns its description of the server.
 #[must_use]
 pub fn server(info: &[u8]) -> String {
     format!("{:?}", handshake::described(&String::from_utf8_lossy(info), Ok(())))

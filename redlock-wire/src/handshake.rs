@@ -1,14 +1,15 @@
-//! What a new connection asks before it is used, and what it learns: one round trip.
+//! The handshake of a new connection: one round trip before the connection is used.
 //!
-//! The scripts are loaded, so that the first release needs no second round trip. A server whose access rules forbid a
-//! question is used all the same: its identity is then unknown, and what it can do is taken to be little. Any other error
-//! means that it is not ready yet (loading its data, a login that is not right): it would only refuse to vote.
+//! It loads the scripts, so that the first release needs no second round trip. A server whose ACL denies one of the
+//! commands is used anyway. Its identity is then unknown, and it is assumed to lack optional features. Any other error
+//! means that the server is not ready, for example while it loads its data or if the login is wrong.
 //!
 //! A server that does not permit `EVALSHA` is not used: it would grant locks that can never be released.
 //!
-//! A connection that hears pushes has tracking switched on, for keys that are named one by one (`OPTIN`), and without
-//! `NOLOOP`, by which a write over this very connection would end a watch in silence. It says whether it may watch in the
-//! same breath: the two commands are permitted apart. A server that refuses, for whatever reason, is used all the same.
+//! On a connection that receives pushes, the handshake enables tracking for keys that are named one by one (`OPTIN`).
+//! It does not use `NOLOOP`, with which a write over this connection would end a watch silently. It also checks `CLIENT
+//! CACHING`, since an ACL permits the two commands separately. A server that denies tracking, for any reason, is used
+//! anyway.
 
 use redlock_core::ServerId;
 
@@ -16,23 +17,24 @@ use crate::commands;
 use crate::connection::{Command, Connection, Reply};
 use crate::secret::Secret;
 
-/// What is known about the server of a connection.
+/// The properties of a connection's server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Server {
-    /// Its `run_id`.
+    /// The server's `run_id`.
     pub(crate) id: Option<ServerId>,
-    /// Whether it has `SET .. NX GET`: Redis from 7.0 on, and every Valkey, which states the Redis it stems from.
+    /// Support for `SET .. NX GET`: Redis from 7.0 on, and every Valkey, which reports the Redis version that it is
+    /// compatible with.
     pub(crate) set_get: bool,
-    /// Whether it tells of changes. The error says why not.
+    /// Support for notifications of changes. The error is the reason why not.
     pub(crate) pushes: Result<(), String>,
 }
 
-/// Asks the server. The error says why it is not ready, without the secret.
-pub(crate) async fn greet<C: Connection>(connection: &C, secret: &Secret<'_>) -> Result<Server, String> {
+/// Runs the handshake. The error is the reason why the server is not ready, without the secret.
+pub(crate) async fn handshake<C: Connection>(connection: &C, secret: &Secret<'_>) -> Result<Server, String> {
     let load = |text| [b"LOAD".as_slice(), str::as_bytes(text)];
     let [acquire, extend, release, inspect] = commands::scripts().map(load);
-    // `CACHING` is for the command that follows. A script over n keys there would be tracked n times with all n keys, so it
-    // must not be a request: the server tracks nothing for `INFO`.
+    // `CACHING` applies to the command that follows. A script over n keys would be tracked n times with all n keys, so
+    // no script may follow. The server tracks nothing for `INFO`.
     let tracking =
         [Command::Other { name: "CLIENT", args: &[b"TRACKING", b"ON", b"OPTIN"] }, commands::CACHING];
     let known = [
@@ -61,7 +63,7 @@ fn understand(tracking: &[Reply], known: &[Reply], secret: &Secret<'_>) -> Resul
         }
     }
     match release {
-        // It could not be loaded, and will be sent whole.
+        // The script could not be loaded; it is sent in full when needed.
         Reply::Error(message) if message.starts_with("NOSCRIPT") => {}
         Reply::Error(message) => {
             return Err(format!("locks cannot be released: {}", secret.published(message)));
@@ -75,19 +77,19 @@ fn understand(tracking: &[Reply], known: &[Reply], secret: &Secret<'_>) -> Resul
     }
 }
 
-/// Whether the server tracks keys for this connection; the error says why not.
+/// Checks that the server tracks keys for this connection. The error is the reason why not.
 fn permitted(tracking: &[Reply], secret: &Secret<'_>) -> Result<(), String> {
     if tracking.is_empty() {
-        return Err("its connection hears no pushes: it speaks RESP2, or is shared".to_owned());
+        return Err("no push messages: the connection uses RESP2, or the application shares it".to_owned());
     }
     tracking.iter().try_for_each(|reply| match reply {
         Reply::Bytes(ok) if ok == b"OK" => Ok(()),
         Reply::Error(message) => Err(secret.published(message)),
-        other => Err(format!("its reply makes no sense: {other:?}")),
+        other => Err(format!("unexpected reply: {other:?}")),
     })
 }
 
-/// No permission, or no such command, as it was renamed away.
+/// Returns whether the ACL denies the command, or the command was renamed.
 fn is_forbidden(message: &str) -> bool {
     message.starts_with("NOPERM") || message.starts_with("ERR unknown command")
 }

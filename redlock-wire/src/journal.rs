@@ -1,59 +1,59 @@
-//! What a node logs about its connection, and how often.
+//! The log messages of a node about its connection, and their rate limit.
 //!
-//! A failure is logged when it begins and when its reason changes. A node that flaps would log without end, so a minute has
-//! six failures at most; the next message says how many were left out. A state that was left out is logged as soon as that
-//! is allowed again, if it still lasts.
+//! A failure is logged when it begins and when its reason changes. A flapping node would log without end, so at most
+//! six failures are logged in a minute. The next message states how many were omitted. An omitted state is logged as
+//! soon as the limit permits it, if it still lasts.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use redlock_core::Instant;
 
-/// So many failures are logged in each period.
+/// The maximum number of failures that are logged in one period.
 const MOST: u32 = 6;
 const PERIOD: Duration = Duration::from_secs(60);
 
-/// What a node has logged about its connection.
+/// The connection state that a node has logged.
 #[derive(Debug, Default)]
 pub(crate) struct Journal(Mutex<Entries>);
 
 impl Journal {
-    /// The node has no connection.
+    /// Logs that the node has no connection, subject to the rate limit.
     pub(crate) fn down(&self, node: &str, reason: &str, now: Instant) {
         let unlogged = self.0.lock().unwrap_or_else(PoisonError::into_inner).down(reason, now);
         match unlogged {
-            Some(0) => tracing::warn!(node, reason, "not connected; trying again until it is"),
+            Some(0) => tracing::warn!(node, reason, "node disconnected; retrying"),
             Some(unlogged) => {
-                tracing::warn!(node, reason, unlogged, "not connected; trying again until it is");
+                tracing::warn!(node, reason, unlogged, "node disconnected; retrying");
             }
             None => {}
         }
     }
 
-    /// The node is connected.
+    /// Logs that the node is connected, unless it is already known.
     pub(crate) fn up(&self, node: &str) {
         if self.0.lock().unwrap_or_else(PoisonError::into_inner).up() {
-            tracing::info!(node, "connected");
+            tracing::info!(node, "node connected");
         }
     }
 }
 
 #[derive(Debug, Default)]
 struct Entries {
-    /// What was logged last: connected, or not for this reason. Nothing yet.
+    /// The last logged state: connected, or disconnected for this reason. `None` before the first.
     logged: Option<Result<(), String>>,
-    /// Why the node is down, if it is.
+    /// The reason why the node is down, if it is.
     reason: Option<String>,
-    /// When the period began.
+    /// The start of the current period.
     since: Option<Instant>,
-    /// Failures that were logged in this period.
+    /// The number of failures that were logged in this period.
     count: u32,
-    /// Failures that were not logged since the last one that was.
+    /// The number of failures that were omitted since the last logged one.
     unlogged: u64,
 }
 
 impl Entries {
-    /// Whether to log that there is no connection, and how many failures were not logged before.
+    /// Returns the number of failures omitted before if this one is to be logged.
     fn down(&mut self, reason: &str, now: Instant) -> Option<u64> {
         if matches!(&self.logged, Some(Err(logged)) if logged == reason) {
             self.reason = Some(reason.to_owned());
@@ -67,7 +67,7 @@ impl Entries {
         if self.count < MOST {
             self.count += 1;
             self.logged = Some(Err(reason.to_owned()));
-            // It may be one that was left out itself.
+            // This failure may itself be one of the omitted ones.
             let left_out = std::mem::take(&mut self.unlogged);
             return Some(if is_new { left_out } else { left_out.saturating_sub(1) });
         }
@@ -75,7 +75,7 @@ impl Entries {
         None
     }
 
-    /// Whether to log that there is one.
+    /// Returns whether to log that the node is connected.
     fn up(&mut self) -> bool {
         self.reason = None;
         self.logged.replace(Ok(())) != Some(Ok(()))

@@ -1,18 +1,19 @@
-//! What the Redis and Valkey adapters of redlock share: addresses, the wire format, and a node that keeps its
-//! connection healthy.
+//! The parts that the Redis and Valkey adapters of redlock share.
 //!
-//! Applications use an adapter (`redlock-redis-rs`, `redlock-fred`), not this crate. An adapter for another client brings
-//! a [`Connector`] and a [`Connection`], tells a [`Hub`] what the server pushes, and has its nodes by [`Node::new`].
+//! These are the addresses, the wire format, and a node that keeps its connection healthy.
+//!
+//! Applications use an adapter (`redlock-redis-rs`, `redlock-fred`), not this crate. An adapter for another client
+//! implements [`Connector`] and [`Connection`], reports the server's pushes to a [`Hub`], and creates its nodes with
+//! [`Node::new`].
 //!
 //! # Features
 //!
-//! `tokio` and `smol` add `Options::tokio` and `Options::smol`, over core's ready-made runtimes. `fuzzing` is for the fuzz
-//! targets of this repository and is no public interface.
+//! `tokio` and `smol` add `Options::tokio` and `Options::smol`, which use the ready-made runtimes of `redlock-core`.
+//! `fuzzing` is for the fuzz targets of this repository and is not a public interface.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod address;
-mod asked;
 mod attended;
 mod backoff;
 mod commands;
@@ -32,18 +33,21 @@ mod outbox;
 mod probe;
 mod push;
 mod reply;
+mod request;
 mod scanner;
 mod script;
 mod secret;
 mod slot;
+mod socket;
 mod supervisor;
 #[cfg(test)]
 mod tests;
 
 pub use crate::address::{Address, Endpoint};
-pub use crate::asked::Last;
 pub use crate::connection::{Command, Connection, Connector, Failure, Reply, Sent};
 pub use crate::node::Node;
 pub use crate::options::Options;
 pub use crate::push::Hub;
+pub use crate::request::Last;
 pub use crate::scanner::{MAX_REPLY_BYTES, MAX_REPLY_DEPTH, Scanner, Violation};
+pub use crate::socket::SocketHandle;

@@ -1,83 +1,89 @@
 //! A Redis or Valkey server as a [`LockNode`].
 //!
-//! A request uses the connection that stands, and never repeats itself: what a lost reply means is for core to decide.
-//! While the first connect is under way it waits (core bounds that by dropping it); a node known to be down answers at
-//! once. Requests that were given up unanswered make the connection doubtful. Its supervisor then finds out whether the
-//! server answers ([`probe`](crate::probe)), and gives the connection up if not: a server that hangs then has fewer late
-//! requests to carry out, and requests to it fail at once instead of running into their timeout. Meanwhile a bounded number
-//! of requests is sent.
+//! A request uses the current connection and is never repeated here: core decides what a missing reply means. While the
+//! first connection attempt is in progress, a request waits for it; core limits that wait by dropping the request. If
+//! the node is known to be down, a request fails at once.
+//!
+//! Requests that are given up without a reply make the connection doubtful. Its supervisor then [probes](crate::probe)
+//! the server, and gives the connection up if the server does not reply. A hung server then has fewer late requests to
+//! carry out, and requests to it fail at once instead of after their timeout. Meanwhile only a limited number of
+//! requests is sent.
 
 use std::fmt;
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use redlock_core::{
-    Capabilities, Claim, ConnectionId, Error, FencingToken, Holding, Instant, LockNode, NodeError,
+    Capabilities, Claim, ConnectionId, Error, FencingToken, Instant, LockEntry, LockNode, NodeError,
     NodeErrorKind, Resource, ServerId, Ttl, Vote, Watch, async_trait,
 };
 
-use crate::asked::{Asked, Verb};
 use crate::commands;
 use crate::connection::{Connection, Connector};
 use crate::fence;
 use crate::journal::Journal;
 use crate::options::{Keys, Options};
-use crate::probe::{FAILURES, SILENCE, UNRESPONSIVE};
-use crate::slot::{Link, Slot, State};
+use crate::probe::{FAILURE_THRESHOLD, MIN_SILENCE, UNRESPONSIVE};
+use crate::request::{Op, Request};
+use crate::slot::{Active, ConnState, State};
 use crate::supervisor::{due, supervise};
 
-/// Doubt that no supervisor has looked after for so long, and for a silence, means that none is run: a request then gives the
-/// connection up.
-const UNATTENDED: Duration = Duration::from_millis(150);
+/// The time after which a doubted connection counts as unsupervised.
+///
+/// It is added to the length of a silence. A request then gives the connection up itself.
+const UNATTENDED: Duration = Duration::from_secs(1);
 
-/// So many requests are sent over a connection over which [`FAILURES`] have failed; further ones fail at once.
+/// The maximum number of requests sent over a doubted connection.
+///
+/// It applies from [`FAILURE_THRESHOLD`] unanswered requests on. Further ones fail at once.
 const MAX_IN_DOUBT: u32 = 1024;
 
-/// A request that was dropped sooner says nothing about the server. No node timeout is shorter. The first of those in a row
-/// counts anyway: for how long it waited is not known, because a request to a server that answers does without a look
-/// at the clock, which costs more than it seems (a twentieth of what a lock costs).
+/// The shortest wait after which a dropped request is evidence against the server. No node timeout is shorter.
+///
+/// The first unanswered request counts in any case. How long it waited is unknown, because a request to a responsive
+/// server does not read the clock; that would cost about a twentieth of a lock.
 const TELLING: Duration = Duration::from_millis(1);
 
 /// One independent Redis or Valkey server, over any client.
 ///
-/// Connects when it is first used, and again whenever the connection was lost, in a task of its own: a server that comes
-/// back votes again within a second, also without traffic. The task lives in the runtime of the request that started it;
-/// when that runtime has ended, the next request starts another.
+/// It connects on first use, and again whenever the connection is lost, in a separate task. A server that comes back is
+/// used again within a second, even without traffic. The task runs on the runtime of the request that started it. When
+/// that runtime has ended, the next request starts another task.
 ///
 /// Dropping the node ends the task and closes the connection.
-pub struct Node<C: Connector>(Arc<Shared<C>>);
+pub struct Node<C: Connector>(Arc<Inner<C>>);
 
-/// What the node shares with its supervisor, which holds a `Weak` of it.
-pub(crate) struct Shared<C: Connector> {
+/// The state shared with the supervisor, which holds a `Weak` reference to it.
+pub(crate) struct Inner<C: Connector> {
     pub(crate) connector: Arc<C>,
     pub(crate) label: String,
     pub(crate) options: Options,
-    pub(crate) slot: Slot<C::Connection>,
-    /// It was said that the server does not tell of changes.
+    pub(crate) slot: ConnState<C::Connection>,
+    /// Ensures that missing support for notifications is logged once.
     pub(crate) no_pushes: Once,
     pub(crate) journal: Journal,
 }
 
 impl<C: Connector> Node<C> {
-    /// A node that connects when it is first used. Does no I/O and needs no runtime around it.
+    /// Creates a node that connects on first use. It does no I/O and needs no current runtime.
     ///
-    /// `label` is what people know the node by, normalised as the `Display` of an [`Endpoint`](crate::Endpoint) is, so
-    /// that one server listed twice is noticed.
+    /// `label` is the human-readable name of the node. Normalize it like the `Display` of an
+    /// [`Endpoint`](crate::Endpoint), so that a server listed twice is noticed.
     #[must_use]
     pub fn new(connector: C, label: String, options: &Options) -> Self {
         let (connector, options) = (Arc::new(connector), options.of_a_node());
-        Self(Arc::new(Shared {
+        Self(Arc::new(Inner {
             connector,
             label,
             options,
-            slot: Slot::new(),
+            slot: ConnState::new(),
             no_pushes: Once::new(),
             journal: Journal::default(),
         }))
     }
 
-    /// The connection to use, once the first connect has come to something.
-    async fn link(&self) -> Result<Arc<Link<C::Connection>>, NodeError> {
+    /// Returns the current connection. Waits for the first connection attempt.
+    async fn link(&self) -> Result<Arc<Active<C::Connection>>, NodeError> {
         let slot = &self.0.slot;
         let mut started = false;
         loop {
@@ -99,7 +105,7 @@ impl<C: Connector> Node<C> {
                     self.0.start();
                 }
                 Found::Wait => {
-                    // Armed before looking, so that no change is missed.
+                    // Listens before looking, so that no change is missed.
                     let changed = slot.listen();
                     if slot.look(|state| matches!(state, State::Connecting { .. })) {
                         changed.await;
@@ -113,54 +119,55 @@ impl<C: Connector> Node<C> {
         self.0.options.runtime.now() > due
     }
 
-    /// Asks the server about a claim.
+    /// Sends a request about a claim.
     ///
-    /// A future like this is made for every node of a round, and what it carries is paid for each time: what is rarely
-    /// needed has a place of its own.
-    async fn ask(&self, asked: &Asked<'_>) -> Result<Vote, NodeError> {
+    /// Such a future is created for every node of a round, so its size matters. The rarely needed follow-up is boxed.
+    async fn ask(&self, asked: &Request<'_>) -> Result<Vote, NodeError> {
         let link = self.link().await?;
-        let flight = self.depart(&link)?;
+        let flight = self.begin(&link)?;
         let set_get = link.server.set_get;
         let reply = link.call(asked.packed::<C::Connection>(set_get)).await;
         let outcome = match asked.again::<C::Connection>(&reply, set_get) {
             None => asked.vote(reply, set_get, false),
             Some(then) => asked.vote(Box::pin(link.call(then)).await, set_get, true),
         };
-        flight.land(outcome)
+        flight.finish(outcome)
     }
 
     fn asked<'a>(
         &'a self,
-        verb: Verb,
+        verb: Op,
         claim: &'a Claim,
         ttl: Option<Ttl>,
         fence: Option<FencingToken>,
-    ) -> Asked<'a> {
-        Asked { verb, claim, ttl, fence, options: &self.0.options }
+    ) -> Request<'a> {
+        Request { verb, claim, ttl, fence, options: &self.0.options }
     }
 
-    /// A request is about to be sent over `link`. It is awaited where it is made, and not handed in here: a future that is
-    /// an argument of another takes up its room twice, and a client's futures are large.
-    fn depart<'a>(&'a self, link: &'a Link<C::Connection>) -> Result<Flight<'a, C>, NodeError> {
+    /// Starts a request over `link`. The caller awaits its future in place and does not pass it in: a future that is an
+    /// argument of another takes its space twice, and client futures are large.
+    fn begin<'a>(&'a self, link: &'a Active<C::Connection>) -> Result<InFlight<'a, C>, NodeError> {
         let in_doubt = link.is_doubted();
-        if link.unanswered() >= FAILURES && link.sent_in_doubt() >= MAX_IN_DOUBT {
-            return Err(NodeError::unavailable(format!("{MAX_IN_DOUBT} requests are unanswered")));
+        if link.unanswered() >= FAILURE_THRESHOLD && link.sent_in_doubt() >= MAX_IN_DOUBT {
+            return Err(NodeError::unavailable(format!(
+                "server not responding: {MAX_IN_DOUBT} requests without a reply"
+            )));
         }
         let since = in_doubt.then(|| self.0.options.runtime.now());
-        Ok(Flight { node: &self.0, link, since, over: false })
+        Ok(InFlight { node: &self.0, link, since, over: false })
     }
 }
 
-/// What a request finds when it looks for a connection.
+/// The result of looking for a connection.
 enum Found<K: Connection> {
-    Link(Arc<Link<K>>),
+    Link(Arc<Active<K>>),
     Error(NodeError),
-    /// Nobody who would connect.
+    /// No supervisor is running.
     Nobody,
     Wait,
 }
 
-/// The error of a request whose connection has ended together with the runtime that opened it.
+/// Returns the error of a request whose connection ended together with its runtime.
 fn orphaned(error: &NodeError) -> NodeError {
     match error.kind() {
         NodeErrorKind::Unknown => NodeError::unknown(RUNTIME_ENDED),
@@ -171,10 +178,10 @@ fn orphaned(error: &NodeError) -> NodeError {
 
 const RUNTIME_ENDED: &str = "the runtime that opened the connection has shut down";
 
-const NO_RUNTIME: &str = "no runtime is there to run the connection in";
+const NO_RUNTIME: &str = "no runtime available to run the connection";
 
-impl<C: Connector> Shared<C> {
-    /// Starts a supervisor where there is none that is run.
+impl<C: Connector> Inner<C> {
+    /// Starts a supervisor if none is running.
     fn start(self: &Arc<Self>) {
         let (now, later) = (self.options.runtime.now(), due(&self.options, Duration::ZERO));
         let epoch = self.slot.take_over(|state| match state {
@@ -190,7 +197,7 @@ impl<C: Connector> Shared<C> {
         }
     }
 
-    /// Gives up a connection that is not answered over, and that nobody looks after: a new supervisor takes over, here.
+    /// Gives up a connection that is unresponsive and unsupervised. A new supervisor takes over.
     fn break_off(self: &Arc<Self>, generation: u64) {
         let reason = UNRESPONSIVE.to_owned();
         let due = due(&self.options, Duration::ZERO);
@@ -204,32 +211,32 @@ impl<C: Connector> Shared<C> {
     }
 }
 
-/// Wakes the supervisor, which then finds that there is no node.
-impl<C: Connector> Drop for Shared<C> {
+/// Wakes the supervisor, which then finds that the node is gone.
+impl<C: Connector> Drop for Inner<C> {
     fn drop(&mut self) {
         self.slot.notify();
     }
 }
 
-/// A request on its way. Dropped before it has come to something, it counts against the connection.
+/// A request in flight. If it is dropped before it completes, it counts against the connection.
 ///
-/// It is not polled again for that, to see whether an answer is there: a poll may send what has not been sent yet.
-struct Flight<'a, C: Connector> {
-    node: &'a Arc<Shared<C>>,
-    link: &'a Link<C::Connection>,
-    /// Of a link that is doubted.
+/// Dropping it does not poll it once more for a reply: a poll may send a request that is still unsent.
+struct InFlight<'a, C: Connector> {
+    node: &'a Arc<Inner<C>>,
+    link: &'a Active<C::Connection>,
+    /// The start time, if the connection was already doubted.
     since: Option<Instant>,
     over: bool,
 }
 
-impl<C: Connector> Flight<'_, C> {
-    /// What is learnt about the connection.
-    fn land<T>(mut self, outcome: Result<T, NodeError>) -> Result<T, NodeError> {
+impl<C: Connector> InFlight<'_, C> {
+    /// Records the outcome for the connection.
+    fn finish<T>(mut self, outcome: Result<T, NodeError>) -> Result<T, NodeError> {
         self.over = true;
         let outcome = outcome.map_err(|error| if self.link.is_orphaned() { orphaned(&error) } else { error });
         match &outcome {
             Err(error) if matches!(error.kind(), NodeErrorKind::Unavailable | NodeErrorKind::Unknown) => {
-                // A client that fails once is not asked again: what it would do next is anyone's guess.
+                // The connection is not reused after a client failure: its further behavior is unknown.
                 let due = due(&self.node.options, Duration::ZERO);
                 self.node.slot.broken(self.link.generation, &error.to_string(), due);
             }
@@ -239,7 +246,7 @@ impl<C: Connector> Flight<'_, C> {
     }
 }
 
-impl<C: Connector> Drop for Flight<'_, C> {
+impl<C: Connector> Drop for InFlight<'_, C> {
     fn drop(&mut self) {
         if self.over {
             return;
@@ -250,8 +257,8 @@ impl<C: Connector> Drop for Flight<'_, C> {
             return;
         }
         let (unanswered, silent) = self.link.given_up(now);
-        let silence = self.node.options.connect_timeout.node_timeout().max(SILENCE);
-        if unanswered >= FAILURES && silent >= silence + UNATTENDED {
+        let silence = self.node.options.connect_timeout.node_timeout().max(MIN_SILENCE);
+        if unanswered >= FAILURE_THRESHOLD && silent >= silence + UNATTENDED {
             self.node.break_off(self.link.generation);
         }
     }
@@ -264,34 +271,34 @@ impl<C: Connector> LockNode for Node<C> {
     }
 
     async fn acquire(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
-        let verb = if claim.resources().len() == 1 { Verb::Set } else { Verb::Acquire };
+        let verb = if claim.resources().len() == 1 { Op::Set } else { Op::Acquire };
         self.ask(&self.asked(verb, claim, Some(ttl), None)).await
     }
 
     async fn extend(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
-        self.ask(&self.asked(Verb::Extend, claim, Some(ttl), None)).await
+        self.ask(&self.asked(Op::Extend, claim, Some(ttl), None)).await
     }
 
     async fn release(&self, claim: &Claim) -> Result<Vote, NodeError> {
-        self.ask(&self.asked(Verb::Release, claim, None, None)).await
+        self.ask(&self.asked(Op::Release, claim, None, None)).await
     }
 
     async fn acquire_fenced(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
-        self.ask(&self.asked(Verb::AcquireFenced, claim, Some(ttl), None)).await
+        self.ask(&self.asked(Op::AcquireFenced, claim, Some(ttl), None)).await
     }
 
     async fn confirm(&self, claim: &Claim, ttl: Ttl, fence: FencingToken) -> Result<Vote, NodeError> {
-        self.ask(&self.asked(Verb::Confirm, claim, Some(ttl), Some(fence))).await
+        self.ask(&self.asked(Op::Confirm, claim, Some(ttl), Some(fence))).await
     }
 
     async fn refill_fenced(&self, claim: &Claim, ttl: Ttl, fence: FencingToken) -> Result<Vote, NodeError> {
-        self.ask(&self.asked(Verb::Refill, claim, Some(ttl), Some(fence))).await
+        self.ask(&self.asked(Op::Refill, claim, Some(ttl), Some(fence))).await
     }
 
-    async fn inspect(&self, resource: &Resource) -> Result<Option<Holding>, NodeError> {
+    async fn inspect(&self, resource: &Resource) -> Result<Option<LockEntry>, NodeError> {
         let (link, options) = (self.link().await?, &self.0.options);
-        let flight = self.depart(&link)?;
-        flight.land(commands::inspect(&link.connection, options, resource).await)
+        let flight = self.begin(&link)?;
+        flight.finish(commands::inspect(&link.connection, options, resource).await)
     }
 
     async fn watch(&self, resource: &Resource) -> Result<Watch, NodeError> {
@@ -299,8 +306,8 @@ impl<C: Connector> LockNode for Node<C> {
         if link.server.pushes.is_err() {
             return Err(NodeError::unsupported("watch"));
         }
-        let flight = self.depart(&link)?;
-        flight.land(commands::watch(&link.connection, &link.hub, options, resource).await)
+        let flight = self.begin(&link)?;
+        flight.finish(commands::watch(&link.connection, &link.hub, options, resource).await)
     }
 
     fn connection(&self) -> Option<ConnectionId> {
@@ -316,8 +323,8 @@ impl<C: Connector> LockNode for Node<C> {
         if fence::is_counter(fence_prefix, prefix, resource.as_bytes()) {
             let (prefix, counters) = (prefix.escape_ascii(), fence_prefix.escape_ascii());
             return Err(Error::invalid(format!(
-                "the resource {resource:?} would have the key \"{prefix}{resource}\": keys like \"{counters}{{...}}\" \
-                 are those of fencing counters"
+                "invalid resource name {resource:?}: its key \"{prefix}{resource}\" is reserved for fencing counters \
+                 (\"{counters}{{...}}\")"
             )));
         }
         Ok(())
@@ -327,7 +334,7 @@ impl<C: Connector> LockNode for Node<C> {
         self.0.options.connect_timeout.raise(timeout);
     }
 
-    /// Whether it can watch is known of a connection that stands, and hoped for until there is one.
+    /// Reports the current connection's support of watches; assumes it before the first.
     fn capabilities(&self) -> Capabilities {
         let can = Capabilities::default().with_inspect().with_fencing();
         let can = can.with_fence_retention(self.0.options.keys.fence_retention);

@@ -1,4 +1,4 @@
-//! What can be chosen about a node, whichever client carries it.
+//! The options of a node, independent of the client.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +9,9 @@ use redlock_core::Runtime;
 
 use crate::{backoff, fence};
 
-/// The runtime of a node, and its few settings. Made without I/O, anywhere; clones share the runtime.
+/// The runtime of a node, and its options.
+///
+/// Creating them does no I/O. Clones share the runtime.
 #[derive(Clone)]
 #[must_use = "options do nothing until nodes are made with them"]
 pub struct Options {
@@ -19,7 +21,7 @@ pub struct Options {
     pub(crate) keys: Arc<Keys>,
 }
 
-/// What keys are made with. Shared, so that it is compared by its address, as long as it is the same.
+/// The settings that determine keys. Shared, so that comparing the same one is a comparison of addresses.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Keys {
     pub(crate) prefix: Box<[u8]>,
@@ -27,19 +29,19 @@ pub(crate) struct Keys {
     pub(crate) fence_retention: Duration,
 }
 
-/// 300 ms: TCP, TLS and the handshake take some four round trips, so this is enough around the world; and with the
-/// longest back-off (200 ms) a node that comes back votes again within a second.
+/// The default connect timeout, 300 ms. TCP, TLS and the handshake take about four round trips, so it suffices around
+/// the world. With the longest backoff (200 ms), a server that comes back is used again within a second.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(300);
 
-/// The longest time that a node timeout makes of the connect timeout.
+/// The upper limit when a node timeout raises the connect timeout.
 const LONGEST_RAISED: Duration = Duration::from_secs(10);
 
-/// How long an attempt to connect may take: what was chosen, or what the node was told, if that is longer. Clones share
-/// what the node was told.
+/// The time limit of a connection attempt: the configured one, or the node timeout if that is longer. Clones share the
+/// node timeout.
 #[derive(Clone)]
 pub(crate) struct ConnectTimeout {
     chosen: Duration,
-    /// In milliseconds.
+    /// The node timeout in milliseconds.
     raised: Arc<AtomicU32>,
 }
 
@@ -48,7 +50,7 @@ impl ConnectTimeout {
         Self { chosen, raised: Arc::default() }
     }
 
-    /// Makes it at least the node timeout: an answer that would be waited for is worth a connection that takes as long.
+    /// Raises the limit to at least the node timeout: a reply may take that long, so a connection may as well.
     pub(crate) fn raise(&self, node_timeout: Duration) {
         let millis = node_timeout.min(LONGEST_RAISED).as_millis();
         self.raised.fetch_max(u32::try_from(millis).unwrap_or(u32::MAX), Ordering::Relaxed);
@@ -58,19 +60,19 @@ impl ConnectTimeout {
         self.chosen.max(self.node_timeout())
     }
 
-    /// The node timeout, as far as it was told: at most [`LONGEST_RAISED`].
+    /// Returns the node timeout, as far as it is known: at most [`LONGEST_RAISED`].
     pub(crate) fn node_timeout(&self) -> Duration {
         Duration::from_millis(self.raised.load(Ordering::Relaxed).into())
     }
 }
 
 impl Options {
-    /// The same for one node, which is told its own node timeout.
+    /// Returns a copy for one node, with a node timeout of its own.
     pub(crate) fn of_a_node(&self) -> Self {
         Self { connect_timeout: ConnectTimeout::of(self.connect_timeout.chosen), ..self.clone() }
     }
 
-    /// Starts with a runtime, which the nodes' connections and tasks live in.
+    /// Creates options with the runtime on which the nodes' connections and tasks run.
     pub fn new(runtime: Arc<dyn Runtime>) -> Self {
         let keys =
             Keys { prefix: [].into(), fence_prefix: fence::PREFIX.into(), fence_retention: fence::RETENTION };
@@ -78,77 +80,85 @@ impl Options {
         Self { runtime, connect_timeout, reconnect_delay: backoff::LONGEST, keys: Arc::new(keys) }
     }
 
-    /// Starts with tokio: whichever tokio runtime a node is first used in.
+    /// Creates options for tokio: the tokio runtime in which a node is first used.
     #[cfg(feature = "tokio")]
     pub fn tokio() -> Self {
         Self::new(Arc::new(redlock_core::TokioRuntime::new()))
     }
 
-    /// Starts with smol's global executor.
+    /// Creates options for the global executor of smol.
     #[cfg(feature = "smol")]
     pub fn smol() -> Self {
         Self::new(Arc::new(redlock_core::SmolRuntime::new()))
     }
 
-    /// Puts `prefix` before the name of every resource to make its key. Nothing if not set: other Redlock
-    /// implementations then exclude us and are excluded by us. Its bytes are not necessarily text.
+    /// Sets the prefix that turns the name of a resource into its key. The default is no prefix.
     ///
-    /// Set a prefix when names come from users, and there is anything else on the servers: without it a user can choose the
-    /// name of any key. `prefix + name` can be the same for two applications, such as `a` with `b:c` and `a:b` with `c`. To
-    /// rule that out, use prefixes that all end in the same character and hold it nowhere else.
+    /// Without a prefix, these locks and those of other Redlock implementations are mutually exclusive. The bytes of
+    /// the prefix need not be text.
+    ///
+    /// Set a prefix if names come from users and the servers hold anything else. Without it, a user can choose the name
+    /// of any key. `prefix + name` can be the same for two applications, such as `a` with `b:c` and `a:b` with `c`. To
+    /// rule that out, use prefixes that all end in the same character and contain it nowhere else.
     ///
     /// A name whose key would be that of a [fencing counter](Options::fence_prefix) is
-    /// [`Invalid`](redlock_core::ErrorKind::Invalid).
+    /// [`InvalidInput`](redlock_core::ErrorKind::InvalidInput).
     pub fn key_prefix(mut self, prefix: impl AsRef<[u8]>) -> Self {
         Arc::make_mut(&mut self.keys).prefix = prefix.as_ref().into();
         self
     }
 
-    /// How long one attempt to connect may take: TCP, TLS, authentication and handshake together. 300 ms if not set,
-    /// enough around the world; 1 ms at least, and what is less counts as that. If the
-    /// [node timeout](redlock_core::Builder::node_timeout) is longer, it takes the place of this, up to 10 s.
+    /// Sets the time limit of one connection attempt. The default is 300 ms.
     ///
-    /// It delays nobody: a request waits for a first connection no longer than the node timeout, and for no later one.
+    /// The limit covers TCP, TLS, authentication and handshake together; the default suffices around the world. The
+    /// minimum is 1 ms; smaller values count as 1 ms. If the [node timeout](redlock_core::Builder::node_timeout) is
+    /// longer, it applies instead, up to 10 s.
+    ///
+    /// The limit delays no request: a request waits at most the node timeout for the first connection, and not at all
+    /// for later ones.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = ConnectTimeout::of(timeout.max(Duration::from_millis(1)));
         self
     }
 
-    /// Sets the longest delay between two attempts to connect. The default is 200 ms. The minimum is 10 ms; shorter values
-    /// count as 10 ms.
+    /// Sets the longest delay between two connection attempts. The default is 200 ms.
     ///
-    /// The delays double from 10 ms up to this one, and each is random between half of it and the whole. Raise it when many
-    /// processes reconnect to a server at once; a node that comes back then votes again later. After a login or a TLS
-    /// certificate was refused the delay is 5 s, or this one if it is longer.
+    /// The minimum is 10 ms; shorter values count as 10 ms. The delays double from 10 ms up to this one, and each is
+    /// random between half of it and the whole. Raise it if many processes reconnect to a server at once; a server that
+    /// comes back is then used again later. After a rejected login or TLS certificate the delay is 5 s, or this one if
+    /// it is longer.
     pub fn reconnect_delay(mut self, max: Duration) -> Self {
         self.reconnect_delay = max.max(backoff::SHORTEST);
         self
     }
 
-    /// Puts `prefix` before the key of a resource to make the key of the counter that its fencing tokens come from.
-    /// `redlock:fence:` if not set; the counter of `invoice:42` is then `redlock:fence:{invoice:42}`. All programs that take
-    /// fenced locks must have the same, and it should hold no braces: they are what keeps a counter in the hash slot of
-    /// its resource.
+    /// Sets the prefix of the keys of fencing counters. The default is `redlock:fence:`.
+    ///
+    /// The counter of `invoice:42` is then `redlock:fence:{invoice:42}`. All programs that acquire fenced locks must
+    /// use the same prefix. It should contain no braces: they keep a counter in the hash slot of its resource.
     pub fn fence_prefix(mut self, prefix: impl AsRef<[u8]>) -> Self {
         Arc::make_mut(&mut self.keys).fence_prefix = prefix.as_ref().into();
         self
     }
 
-    /// How long the counter of a resource is kept after the last fenced lock on it has expired. 24 h if not set; a minute at
-    /// least, and what is less counts as that. It has to be longer than anybody is paused who still means to write.
+    /// Sets how long a counter is kept after its last lock has expired. The default is 24 h.
     ///
-    /// It bounds what counters cost: some 160 bytes for each resource that was locked in that time. A counter that is gone
-    /// begins anew with the server's time, which is beyond every number it has given out, unless clocks
-    /// differ, or were set back, by more than that time.
+    /// The minimum is one minute; smaller values count as one minute. Choose a retention longer than the longest pause
+    /// after which a client may still try to write.
     ///
-    /// It also bounds how far a counter or a token may be ahead of the server's clock: further ahead it is an error, and the
-    /// node has no vote. So the clocks of the servers must agree within this time.
+    /// The retention bounds the memory of counters: about 160 bytes for each resource that was locked in that time. An
+    /// expired counter starts again from the server's time. That time is above every number issued before, unless
+    /// clocks differ, or were set back, by more than the retention.
+    ///
+    /// The retention also bounds how far a counter or a token may be ahead of the server's clock. Beyond it, the node
+    /// replies with an error and does not count toward the quorum. The clocks of the servers must therefore agree
+    /// within this time.
     pub fn fence_retention(mut self, retention: Duration) -> Self {
         Arc::make_mut(&mut self.keys).fence_retention = retention.max(Duration::from_secs(60));
         self
     }
 
-    /// The runtime, for the builder of a `Redlock` over these nodes.
+    /// Returns the runtime, for the builder of a `Redlock` over these nodes.
     pub fn runtime(&self) -> Arc<dyn Runtime> {
         Arc::clone(&self.runtime)
     }

@@ -1,14 +1,14 @@
-//! Requests that meet on one connection, sent as one.
+//! Requests that meet on one connection and are sent as one pipeline.
 //!
-//! What a client does for a request (a future of a kilobyte, two channels) costs more than the request itself. So once a few
-//! are under way on a connection, further ones are put into its outbox, and whoever drives it hands all that have come
-//! together to the client as one pipeline. The requests of a task that is on its own go by themselves, at once.
+//! The overhead of a client per request (a future of a kilobyte, two channels) costs more than the request itself. Once
+//! a few requests are in flight on a connection, further ones are put into its outbox. The driver hands all that have
+//! accumulated to the client as one pipeline. The requests of a single task are sent alone, at once.
 //!
 //! Invariants:
-//! - The order is kept. A request goes by itself only while nothing that came before it is still on its way to the client.
-//! - A request that is dropped in here is never sent. Once no request of a pipeline is waited for any more, the pipeline is
-//!   dropped too, and the client may still keep it back.
-//! - No request waits for a driver that is gone. What it has not handed to the client was not sent.
+//! - The order is kept. A request is sent alone only if no earlier request is still on its way to the client.
+//! - A request that is dropped in the outbox is never sent. Once no request of a pipeline is waited for any more, the
+//!   pipeline is dropped too, and the client may still hold it back.
+//! - No request waits for a driver that is gone. A request that the driver did not hand to the client was not sent.
 
 mod batch;
 #[cfg(test)]
@@ -27,26 +27,26 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use self::batch::{Answer, Batch};
 use crate::connection::{Connection, Failure, Reply};
 
-/// So many requests at once go by themselves: those of a task that acquires while a release of its own is not over, and a
-/// few of others. More would be to nobody's advantage.
+/// The number of concurrent requests that are sent alone. It covers a task that acquires while a release of its own is
+/// in flight, and a few others. A higher limit has no benefit.
 const ALONE: usize = 4;
 
-/// What has not been handed to the client of one connection yet.
+/// The requests that are not yet handed to the client of one connection.
 pub(crate) struct Outbox<P> {
-    /// Requests that went by themselves and have not ended.
+    /// The number of requests that were sent alone and have not ended.
     alone: AtomicUsize,
     state: Mutex<State<P>>,
 }
 
 struct State<P> {
     waiting: Vec<Batch<P>>,
-    /// Requests in batches that have not ended.
+    /// The number of requests in batches that have not ended.
     batched: usize,
-    /// Batches that the driver has taken, and not handed to the client yet.
+    /// The number of batches that the driver has taken but not handed to the client.
     taken: usize,
-    /// To be woken when there is something to take.
+    /// The waker of the driver, to be woken when there is something to take.
     driver: Option<Waker>,
-    /// Nobody drives it any more.
+    /// `true` if the driver is gone.
     closed: bool,
 }
 
@@ -58,7 +58,7 @@ impl<P> Default for Outbox<P> {
 }
 
 impl<P> Outbox<P> {
-    /// Sends a request behind all that were sent before, by itself or with others.
+    /// Sends a request behind all that were sent before, alone or with others.
     ///
     /// Errors and cancel safety are those of [`Connection::call`].
     pub(crate) async fn call<C: Connection<Packed = P>>(
@@ -99,12 +99,12 @@ impl<P> Outbox<P> {
         Found::Answer(answer)
     }
 
-    /// Hands what is put in to the client, for as long as it is polled. It has no end.
+    /// Hands requests to the client as long as it is polled. It never completes.
     pub(crate) async fn drive<C: Connection<Packed = P>>(&self, connection: &C) {
         let _closing = Closing(self);
         let mut sent = FuturesUnordered::new();
         poll_fn(|cx| {
-            // They are polled first in the order in which they are pushed.
+            // New futures are polled first in the order in which they are pushed.
             sent.extend(self.take(cx).into_iter().map(|batch| self.send(connection, batch)));
             while let Poll::Ready(Some(())) = sent.poll_next_unpin(cx) {}
             Poll::Pending::<()>
@@ -127,7 +127,8 @@ impl<P> Outbox<P> {
         let (requests, sealed) = batch.seal();
         let nothing_left = requests.is_empty();
         let mut outcome = pin!(connection.pipeline(requests));
-        // With its first poll it is in the client's queue, or waits for a place there: so it is ahead of what comes later.
+        // The first poll puts it into the client's queue, or into the line for a place there. It therefore precedes
+        // every later request.
         let at_once =
             if nothing_left { Some(Ok(Vec::new())) } else { poll_immediate(outcome.as_mut()).await };
         self.state().taken -= 1;
@@ -143,13 +144,13 @@ impl<P> Outbox<P> {
     }
 }
 
-/// How a request goes.
+/// The way in which a request is sent.
 enum Found<P> {
     Alone(P),
     Answer(Answer),
 }
 
-/// A request that went by itself, until it has ended.
+/// A request that was sent alone, until it ends.
 struct Ending<'a>(&'a AtomicUsize);
 
 impl Drop for Ending<'_> {

@@ -1,9 +1,11 @@
-//! Whether a server still answers: found out before its connection is given up.
+//! Probes a server before its connection is given up.
 //!
-//! Requests that were given up prove little. They may have waited in this process, and their replies may lie in the socket.
-//! So the supervisor, which lives where the connection is driven, sends a `PING` behind them, and gives the connection up
-//! only if nothing at all was answered over it for a while in which the process ran. It does so as well while nothing is
-//! asked for: a server, or the way to it, that is gone is noticed within seconds, and so is one that floods.
+//! Requests that were given up prove little: they may have waited in this process, and their replies may lie in the
+//! socket. So the supervisor, which runs where the connection is driven, sends a `PING` behind them. It gives the
+//! connection up only if nothing at all arrives for a while in which the process ran.
+//!
+//! The supervisor also probes an idle connection. It thus detects an unreachable server, and one that floods, within
+//! seconds.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -12,35 +14,44 @@ use redlock_core::Runtime;
 
 use crate::connection::{Command, Connection};
 use crate::first::{First, first};
-use crate::slot::Link;
+use crate::slot::Active;
 
-/// After this long without doubt the server is asked.
+/// The time without doubt after which the server is probed.
 const INTERVAL: Duration = Duration::from_secs(5);
 
-/// A server is silent that has not answered for so long, or for as long as a request may take if that is longer.
-pub(crate) const SILENCE: Duration = Duration::from_millis(200);
+/// The shortest silence that counts. The node timeout applies instead if it is longer.
+pub(crate) const MIN_SILENCE: Duration = Duration::from_millis(200);
 
-/// So many silences end a connection over which fewer than [`FAILURES`] requests have failed: one may be a lost packet.
+/// The number of silences that end a connection with few unanswered requests.
+///
+/// Few is fewer than [`FAILURE_THRESHOLD`]. A single silence may be a lost packet.
 const LONG_SILENCE: u32 = 5;
 
-/// A silence consists of so many timers, which must have rung all: a pause of this process counts for one of them at most.
+/// The number of silences that end any connection if the `PING` has no reply.
+///
+/// The server is then not known to be silent: this process may be busy, or the server sends without end.
+const FLOOD: u32 = 25;
+
+/// The number of timers in a silence; all must have fired. A pause of this process therefore counts for at most one of
+/// them.
 const PARTS: u32 = 8;
 
-/// Why a connection is given up that is not answered over.
-pub(crate) const UNRESPONSIVE: &str = "the server has stopped answering";
+/// The reason for giving up an unresponsive connection.
+pub(crate) const UNRESPONSIVE: &str = "the server stopped responding";
 
-/// Why there is no connection any more.
+/// The reason reported when the connection was lost.
 pub(crate) const LOST: &str = "the connection was lost";
 
-/// So many requests without an answer make a short silence long enough. Each further one is a request that a server which
-/// hangs carries out when it wakes.
-pub(crate) const FAILURES: u32 = 3;
+/// The number of unanswered requests after which one silence is enough. Each further request is one that a hung server
+/// carries out when it wakes.
+pub(crate) const FAILURE_THRESHOLD: u32 = 3;
 
 const PING: Command<'static> = Command::Other { name: "PING", args: &[] };
 
-/// Completes when the server does not answer any more, and returns why. `silence` is at least [`SILENCE`].
+/// Completes when the server does not reply any more, and returns the reason. `silence` returns at least
+/// [`MIN_SILENCE`].
 pub(crate) async fn unresponsive<K: Connection>(
-    link: &Link<K>,
+    link: &Active<K>,
     runtime: &dyn Runtime,
     silence: impl Fn() -> Duration,
 ) -> &'static str {
@@ -55,16 +66,18 @@ pub(crate) async fn unresponsive<K: Connection>(
     }
 }
 
-/// Why the connection is to be given up, if it is.
+/// Returns the reason for giving the connection up, if there is one.
 async fn probe<K: Connection>(
-    link: &Link<K>,
+    link: &Active<K>,
     runtime: &dyn Runtime,
     silence: Duration,
 ) -> Option<&'static str> {
-    // Whatever is answered from now on takes this back.
+    // Any reply from now on clears this doubt.
     link.doubt(runtime.now());
     let mut reply = pin!(link.call(K::pack(PING)));
-    for part in 1..=PARTS * LONG_SILENCE {
+    let first_look = link.observe();
+    let (mut before, mut silent) = (first_look, 0);
+    for _ in 0..PARTS * FLOOD {
         match first(reply.as_mut(), runtime.sleep(silence / PARTS)).await {
             First::Left(Ok(_)) => {
                 link.answered();
@@ -76,7 +89,17 @@ async fn probe<K: Connection>(
         if !link.is_doubted() {
             return None;
         }
-        if part >= PARTS && link.unanswered() >= FAILURES {
+        let now = link.observe();
+        silent = match (first_look, before, now) {
+            (_, Some(before), Some(now)) if now.reads != before.reads => 0,
+            // The client has sent nothing since the probe began, or has not looked for replies. This is no evidence
+            // against the server.
+            (Some(first), _, Some(now)) if now.writes == first.writes || !now.found_nothing => silent,
+            _ => silent + 1,
+        };
+        before = now;
+        let limit = if link.unanswered() >= FAILURE_THRESHOLD { PARTS } else { PARTS * LONG_SILENCE };
+        if silent >= limit {
             return Some(UNRESPONSIVE);
         }
     }

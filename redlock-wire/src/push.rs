@@ -1,12 +1,12 @@
-//! From what a server pushes to those who wait for it.
+//! Distributes the server's pushes to the watches that wait for them.
 //!
-//! A hub belongs to one connection and ends with it. Whoever watches a key joins the hub first and arms the watch on the
-//! server then, so no push comes before there is somebody to hear it. A push completes every watch of its key that has
-//! joined by then, and forgets the key, as the server itself does; nothing here arms a watch again, so a server that
-//! pushes without end (a full invalidation table) makes nobody loop.
+//! A hub belongs to one connection and ends with it. A watcher first joins the hub and then arms the watch on the
+//! server, so that no push arrives before a watcher is registered. A push completes every watch of its key that has
+//! joined by then, and forgets the key, as the server does. The hub never arms a watch again, so a server that pushes
+//! without end (a full invalidation table) causes no loop.
 //!
-//! A key is kept as long as somebody watches it. The server cannot be told that nobody does any more: it may push once
-//! for a key without watches, and that is passed over.
+//! A key is kept as long as it is watched. The server cannot be notified that a watch ended, so it may push once for a
+//! key without watches. Such a push is ignored.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -17,30 +17,30 @@ use std::task::{Context, Poll};
 
 use event_listener::{Event, EventListener};
 
-/// Room for so many keys is kept when they are gone; what a burst took beyond that is given back.
+/// The number of keys for which capacity is kept when they are gone. The memory of a larger burst is freed.
 const SPARE: usize = 64;
 
-/// Where a connection tells what its server pushes: which keys have changed. Clones are the same.
+/// The receiver of a connection's pushes: it learns which keys have changed.
 ///
-/// Every method is quick and waits for nobody, so it may be called from the task that drives the connection.
+/// Clones share the same hub. No method blocks, so each may be called from the task that drives the connection.
 #[derive(Clone, Default)]
 pub struct Hub(Arc<Mutex<Keys>>);
 
 #[derive(Default)]
 struct Keys {
     watched: HashMap<Arc<[u8]>, Watchers>,
-    /// The connection is not in use any more: nothing will be heard.
+    /// `true` if the connection is no longer in use, so that no push will arrive.
     closed: bool,
 }
 
-/// Those who watch one key.
+/// The watches of one key.
 struct Watchers {
     changed: Arc<Event>,
     count: usize,
 }
 
 impl Hub {
-    /// A key has changed.
+    /// Reports that a key has changed.
     pub fn changed(&self, key: &[u8]) {
         let watchers = self.keys().watched.remove(key);
         if let Some(watchers) = watchers {
@@ -48,7 +48,7 @@ impl Hub {
         }
     }
 
-    /// Any key may have changed: all were deleted, or pushes were lost.
+    /// Reports that any key may have changed: all were deleted, or pushes were lost.
     pub fn all_changed(&self) {
         let watched = std::mem::take(&mut self.keys().watched);
         for watchers in watched.into_values() {
@@ -56,13 +56,13 @@ impl Hub {
         }
     }
 
-    /// Nothing will be heard any more: completes all watches, those to come too.
+    /// Completes all watches, present and future: no push will arrive any more.
     pub(crate) fn close(&self) {
         self.keys().closed = true;
         self.all_changed();
     }
 
-    /// Joins those who watch a key. To be armed on the server only then.
+    /// Joins the watchers of a key. Arm the watch on the server only afterwards.
     pub(crate) fn watch(&self, key: &[u8]) -> Changed {
         let mut keys = self.keys();
         let key: Arc<[u8]> = key.into();
@@ -80,7 +80,7 @@ impl Hub {
         Changed { hub: self.clone(), key, event, listener }
     }
 
-    /// One that watches a key leaves. It may have been told and forgotten already, and the key be watched by others.
+    /// Removes one watch of a key. The watch may already be completed and forgotten, while others watch the key.
     fn leave(&self, key: &[u8], event: &Arc<Event>) {
         let mut keys = self.keys();
         let Some(watchers) = keys.watched.get_mut(key) else { return };
@@ -91,20 +91,20 @@ impl Hub {
         if watchers.count == 0 {
             keys.watched.remove(key);
             let used = keys.watched.len().max(SPARE);
-            // Rarely, so that it costs little: the next time after the number of keys has doubled and halved again.
+            // This is rare and therefore cheap: it happens again only after the number of keys has doubled and halved.
             if keys.watched.capacity() > 4 * used {
                 keys.watched.shrink_to(2 * used);
             }
         }
     }
 
-    /// Nothing panics halfway through a change.
+    /// No code panics halfway through a change, so a poisoned lock is safe to use.
     fn keys(&self) -> MutexGuard<'_, Keys> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// How many keys are watched.
+/// Shows the number of watched keys.
 impl fmt::Debug for Hub {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let keys = self.keys();
@@ -112,7 +112,7 @@ impl fmt::Debug for Hub {
     }
 }
 
-/// Completes when the key has changed, or nothing more will be heard of it. Dropping it leaves the hub.
+/// A future that completes when the key has changed or no push can arrive any more. Dropping it leaves the hub.
 pub(crate) struct Changed {
     hub: Hub,
     key: Arc<[u8]>,
@@ -136,7 +136,7 @@ impl Drop for Changed {
 
 #[cfg(test)]
 impl Hub {
-    /// How many keys are watched.
+    /// Returns the number of watched keys.
     pub(crate) fn len(&self) -> usize {
         self.keys().watched.len()
     }

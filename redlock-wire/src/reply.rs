@@ -1,66 +1,71 @@
-//! What a reply means. Values in, a vote or an error out.
+//! The interpretation of replies: from a reply to a vote or an error.
 //!
-//! Messages of servers and clients end up in reports and logs, so what may hold a secret is cut off: a server that does
-//! not know a command answers with its arguments, which may be a token or a password.
+//! Messages of servers and clients appear in reports and logs, so parts that may contain a secret are cut off. A server
+//! that does not know a command repeats its arguments, which may be a token or a password.
 
 use std::time::Duration;
 
-use redlock_core::{Availability, Claim, FencingToken, Holding, NodeError, Refusal, Resource, Token, Vote};
+use redlock_core::{Availability, Claim, Denial, FencingToken, LockEntry, NodeError, Resource, Token, Vote};
 
 use crate::connection::{Failure, Reply, Sent};
 
-/// No reply to a command.
+/// Returns the error of a command without a reply.
 pub(crate) fn unanswered(failure: &Failure) -> NodeError {
-    let message = published(&failure.message);
+    let message = sanitize(&failure.message);
     match failure.sent {
         Sent::No => NodeError::unavailable(message),
         Sent::Maybe => NodeError::unknown(message),
     }
 }
 
-/// The reply to `SET .. NX PX .. GET`: what was there before, and then nothing was set.
+/// Interprets the reply to `SET .. NX PX .. GET`: the previous value, in which case nothing was set.
 pub(crate) fn set_get(reply: Reply, claim: &Claim) -> Result<Vote, NodeError> {
     if reply == Reply::Nil { Ok(Vote::Granted) } else { get(reply, claim) }
 }
 
-/// The reply to `SET .. NX PX`: nil when something was there before.
+/// Interprets the reply to `SET .. NX PX`: nil if the key existed.
 pub(crate) fn set(reply: &Reply) -> Result<Vote, NodeError> {
     match reply {
-        Reply::Nil => Ok(Vote::Refused(Refusal::default())),
+        Reply::Nil => Ok(Vote::Denied(Denial::default())),
         Reply::Bytes(ok) if ok == b"OK" => Ok(Vote::Granted),
         Reply::Error(message) => Err(rejected(message)),
-        other => Err(surprise(other)),
+        other => Err(unexpected_reply(other)),
     }
 }
 
-/// The reply to `GET` after nothing was set: our own token is a replay of this very claim, and nil has just expired.
+/// Interprets the reply to `GET` after nothing was set. The claim's own token means a replay of this claim; nil means
+/// that the key has just expired.
 pub(crate) fn get(reply: Reply, claim: &Claim) -> Result<Vote, NodeError> {
     match reply {
-        Reply::Nil => Ok(Vote::Refused(Refusal::default())),
+        Reply::Nil => Ok(Vote::Denied(Denial::default())),
         Reply::Bytes(held) if held == claim.token().as_bytes() => Ok(Vote::Granted),
-        Reply::Bytes(held) => Ok(Vote::Refused(Refusal::by(Token::from_bytes(held)))),
+        Reply::Bytes(held) => Ok(Vote::Denied(Denial::by(Token::from_bytes(held)))),
         Reply::Error(message) if message.starts_with("WRONGTYPE") => {
             Err(NodeError::wrong_type(&claim.resources()[0])) // a claim has at least one resource
         }
         Reply::Error(message) => Err(rejected(&message)),
-        other => Err(surprise(&other)),
+        other => Err(unexpected_reply(&other)),
     }
 }
 
-/// What the script of a fenced acquire answers: the counter, as text, or else as below.
+/// Interprets the reply of the fenced acquire script: the counter as text, or a [`verdict`].
 pub(crate) fn counted(reply: &Reply, claim: &Claim) -> Result<Vote, NodeError> {
     match reply {
-        Reply::Bytes(number) => fencing_token(number).map(Vote::Counted).ok_or_else(|| surprise(reply)),
-        // A grant that counts nothing.
-        Reply::Int(_) => Err(surprise(reply)),
+        Reply::Bytes(number) => {
+            fencing_token(number).map(Vote::Counted).ok_or_else(|| unexpected_reply(reply))
+        }
+        // A grant without a counter.
+        Reply::Int(_) => Err(unexpected_reply(reply)),
         _ => verdict(reply, claim),
     }
 }
 
-/// What the scripts answer that count to a fencing token: a greater counter, as text, or else as below.
+/// Interprets the reply of the scripts that write a fencing token: a greater counter as text, or a [`verdict`].
 pub(crate) fn confirmed(reply: &Reply, claim: &Claim) -> Result<Vote, NodeError> {
     match reply {
-        Reply::Bytes(number) => fencing_token(number).map(Vote::Superseded).ok_or_else(|| surprise(reply)),
+        Reply::Bytes(number) => {
+            fencing_token(number).map(Vote::Superseded).ok_or_else(|| unexpected_reply(reply))
+        }
         _ => verdict(reply, claim),
     }
 }
@@ -69,17 +74,21 @@ fn fencing_token(number: &[u8]) -> Option<FencingToken> {
     std::str::from_utf8(number).ok()?.parse().ok().and_then(FencingToken::new)
 }
 
-/// What a script answers: a number of keys, or `{0, holder, remaining}`, or `{-1, position}` of a key of another type, or
-/// `{-2, position}` of a counter that is none, or `{-3, position, number, seconds}` of a number that is so far ahead of the
-/// clock.
+/// Interprets the reply of a script.
+///
+/// - A number of keys.
+/// - `{0, holder, remaining}`: another client holds a key.
+/// - `{-1, position}`: a key of another type.
+/// - `{-2, position}`: the counter at this position is not a number.
+/// - `{-3, position, number, seconds}`: a number that is this far ahead of the clock.
 pub(crate) fn verdict(reply: &Reply, claim: &Claim) -> Result<Vote, NodeError> {
     match reply {
-        Reply::Int(0) => Ok(Vote::Refused(Refusal::default())),
+        Reply::Int(0) => Ok(Vote::Denied(Denial::default())),
         Reply::Int(1..) => Ok(Vote::Granted),
         Reply::Error(message) => Err(rejected(message)),
         Reply::Array(parts) => match parts.as_slice() {
             [Reply::Int(0), Reply::Bytes(holder), Reply::Int(left)] => {
-                Ok(Vote::Refused(refusal(holder, *left)))
+                Ok(Vote::Denied(refusal(holder, *left)))
             }
             [Reply::Int(what @ (-1 | -2)), Reply::Int(position)] => {
                 let index = position.checked_sub(1).and_then(|index| usize::try_from(index).ok());
@@ -87,55 +96,55 @@ pub(crate) fn verdict(reply: &Reply, claim: &Claim) -> Result<Vote, NodeError> {
                     Some(resource) if *what == -1 => Err(NodeError::wrong_type(resource)),
                     Some(resource) => {
                         let message =
-                            format!("the key of the counter of {resource:?} holds no number below 2^53");
+                            format!("the fencing counter of {resource:?} is not a number below 2^53");
                         Err(NodeError::rejected(message))
                     }
-                    None => Err(surprise(reply)),
+                    None => Err(unexpected_reply(reply)),
                 }
             }
             [Reply::Int(-3), Reply::Int(position), Reply::Bytes(number), Reply::Int(seconds)] => {
                 match too_far_ahead(*position, number, *seconds, claim) {
                     Some(message) => Err(NodeError::rejected(message)),
-                    None => Err(surprise(reply)),
+                    None => Err(unexpected_reply(reply)),
                 }
             }
-            _ => Err(surprise(reply)),
+            _ => Err(unexpected_reply(reply)),
         },
-        _ => Err(surprise(reply)),
+        _ => Err(unexpected_reply(reply)),
     }
 }
 
-/// Says which fencing token or counter is how far ahead of the server's clock. `None` if this is no such reply.
+/// Describes a fencing token or counter that is ahead of the server's clock. Returns `None` if the reply is malformed.
 fn too_far_ahead(position: i64, number: &[u8], seconds: i64, claim: &Claim) -> Option<String> {
     let number = fencing_token(number)?;
     let what = match usize::try_from(position).ok()?.checked_sub(1) {
         None => format!("the fencing token {number}"),
         Some(index) => format!("the fencing counter of {:?}, {number},", claim.resources().get(index)?),
     };
-    Some(format!("{what} is {seconds}s ahead of the server's clock: more than counters are kept"))
+    Some(format!("{what} is {seconds}s ahead of the server's clock, more than the counter retention"))
 }
 
-/// What an inspection answers: 0, or `{0, holder, remaining}`, or `{-1, 1}` for a key of another type.
-pub(crate) fn holding(reply: Reply, resource: &Resource) -> Result<Option<Holding>, NodeError> {
+/// Interprets the reply of an inspection: 0, or `{0, holder, remaining}`, or `{-1, 1}` for a key of another type.
+pub(crate) fn holding(reply: Reply, resource: &Resource) -> Result<Option<LockEntry>, NodeError> {
     match reply {
         Reply::Int(0) => Ok(None),
         Reply::Error(message) => Err(rejected(&message)),
         Reply::Array(parts) => match parts.as_slice() {
             [Reply::Int(0), Reply::Bytes(holder), Reply::Int(left)] => {
-                let holding = Holding::of(Token::from_bytes(holder));
+                let holding = LockEntry::of(Token::from_bytes(holder));
                 Ok(Some(match u64::try_from(*left) {
                     Ok(left) => holding.expiring_in(Duration::from_millis(left)),
                     Err(_) => holding,
                 }))
             }
             [Reply::Int(-1), Reply::Int(1)] => Err(NodeError::wrong_type(resource)),
-            _ => Err(surprise(&Reply::Array(parts))),
+            _ => Err(unexpected_reply(&Reply::Array(parts))),
         },
-        other => Err(surprise(&other)),
+        other => Err(unexpected_reply(&other)),
     }
 }
 
-/// The replies to `CLIENT CACHING YES` and `PTTL`. If either failed, nothing is tracked.
+/// Interprets the replies to `CLIENT CACHING YES` and `PTTL`. If either failed, nothing is tracked.
 pub(crate) fn availability(replies: &[Reply]) -> Result<Availability, NodeError> {
     match replies {
         [Reply::Error(message), _] | [_, Reply::Error(message)] => Err(rejected(message)),
@@ -143,13 +152,13 @@ pub(crate) fn availability(replies: &[Reply]) -> Result<Availability, NodeError>
         [_, Reply::Int(left)] => {
             Ok(Availability::Taken(u64::try_from(*left).ok().map(Duration::from_millis)))
         }
-        _ => Err(surprise(&Reply::Array(replies.to_vec()))),
+        _ => Err(unexpected_reply(&Reply::Array(replies.to_vec()))),
     }
 }
 
-/// A holder, and the PTTL of its key: negative where it has none.
-fn refusal(holder: &[u8], left: i64) -> Refusal {
-    let refusal = Refusal::by(Token::from_bytes(holder));
+/// Returns the denial for a holder and its key's `PTTL` (negative without expiry).
+fn refusal(holder: &[u8], left: i64) -> Denial {
+    let refusal = Denial::by(Token::from_bytes(holder));
     match u64::try_from(left) {
         Ok(left) => refusal.expiring_in(Duration::from_millis(left)),
         Err(_) => refusal,
@@ -157,18 +166,20 @@ fn refusal(holder: &[u8], left: i64) -> Refusal {
 }
 
 fn rejected(message: &str) -> NodeError {
-    NodeError::rejected(published(message))
+    NodeError::rejected(sanitize(message))
 }
 
-/// A reply that no server gives. What it did is anyone's guess.
-fn surprise(reply: &Reply) -> NodeError {
-    let reply = published(&format!("{reply:?}"));
-    NodeError::unknown(format!("the server's reply makes no sense: {reply}"))
+/// Returns the error for a reply that no server sends. Its effect on the server is unknown.
+fn unexpected_reply(reply: &Reply) -> NodeError {
+    let reply = sanitize(&format!("{reply:?}"));
+    NodeError::unknown(format!("unexpected reply: {reply}"))
 }
 
-/// As much of a message as is fit for reports and logs: one line, not too long, without arguments of commands, and with
-/// what is not printable escaped, such as the control sequences of a terminal.
-pub(crate) fn published(message: &str) -> String {
+/// Returns the part of a message that is fit for reports and logs.
+///
+/// The result is one line of limited length, without command arguments. Unprintable characters, such as terminal
+/// control sequences, are escaped.
+pub(crate) fn sanitize(message: &str) -> String {
     let line = message.lines().next().unwrap_or_default();
     let end = line.find(", with args beginning with").unwrap_or(line.len());
     let mut text = String::with_capacity(end.min(LONGEST));
@@ -181,7 +192,7 @@ pub(crate) fn published(message: &str) -> String {
     text
 }
 
-/// In characters: what servers say is shorter.
+/// The maximum length in characters; messages of servers are shorter.
 const LONGEST: usize = 200;
 
 #[cfg(test)]
@@ -203,7 +214,7 @@ mod tests {
     }
 
     fn refused_by(holder: &str) -> Vote {
-        Vote::Refused(Refusal::by(Token::from_bytes(holder)))
+        Vote::Denied(Denial::by(Token::from_bytes(holder)))
     }
 
     fn kind(outcome: Result<Vote, NodeError>) -> Result<Vote, NodeErrorKind> {
@@ -223,11 +234,11 @@ mod tests {
 
     #[test]
     fn set_without_get_says_whether_it_was_set_and_get_by_whom() {
-        assert_eq!(Ok(Vote::Refused(Refusal::default())), kind(set(&Reply::Nil)));
+        assert_eq!(Ok(Vote::Denied(Denial::default())), kind(set(&Reply::Nil)));
         assert_eq!(Ok(Vote::Granted), kind(set(&bytes("OK"))));
         assert_eq!(Err(NodeErrorKind::Rejected), kind(set(&error("OOM command not allowed"))));
         assert_eq!(Err(NodeErrorKind::Unknown), kind(set(&bytes("QUEUED"))));
-        assert_eq!(Ok(Vote::Refused(Refusal::default())), kind(get(Reply::Nil, &claim())));
+        assert_eq!(Ok(Vote::Denied(Denial::default())), kind(get(Reply::Nil, &claim())));
         assert_eq!(Ok(Vote::Granted), kind(get(bytes("mine"), &claim())));
         assert_eq!(Ok(refused_by("other")), kind(get(bytes("other"), &claim())));
     }
@@ -237,12 +248,12 @@ mod tests {
         let outcome = |reply| verdict(&reply, &claim());
         assert_eq!(Ok(Vote::Granted), kind(outcome(Reply::Int(1))));
         assert_eq!(Ok(Vote::Granted), kind(outcome(Reply::Int(2))));
-        assert_eq!(Ok(Vote::Refused(Refusal::default())), kind(outcome(Reply::Int(0))));
+        assert_eq!(Ok(Vote::Denied(Denial::default())), kind(outcome(Reply::Int(0))));
         let held = |left| Reply::Array(vec![Reply::Int(0), bytes("other"), Reply::Int(left)]);
-        let refusal = Refusal::by(Token::from_bytes("other"));
-        assert_eq!(Ok(Vote::Refused(refusal.clone())), kind(outcome(held(-1))));
+        let refusal = Denial::by(Token::from_bytes("other"));
+        assert_eq!(Ok(Vote::Denied(refusal.clone())), kind(outcome(held(-1))));
         let expiring = refusal.expiring_in(Duration::from_millis(70));
-        assert_eq!(Ok(Vote::Refused(expiring)), kind(outcome(held(70))));
+        assert_eq!(Ok(Vote::Denied(expiring)), kind(outcome(held(70))));
         let wrong = outcome(Reply::Array(vec![Reply::Int(-1), Reply::Int(2)])).unwrap_err();
         assert_eq!(NodeErrorKind::WrongType, wrong.kind());
         assert!(wrong.to_string().contains("\"b\""), "{wrong}");
@@ -273,7 +284,7 @@ mod tests {
         assert_eq!(Ok(Vote::Counted(token(42))), told(bytes("42")));
         assert_eq!(Ok(Vote::Superseded(token(42))), said(bytes("42")));
         assert_eq!(Ok(Vote::Granted), said(Reply::Int(1)));
-        assert_eq!(Ok(Vote::Refused(Refusal::default())), said(Reply::Int(0)));
+        assert_eq!(Ok(Vote::Denied(Denial::default())), said(Reply::Int(0)));
         let held = || Reply::Array(vec![Reply::Int(0), bytes("other"), Reply::Int(-1)]);
         assert_eq!((Ok(refused_by("other")), Ok(refused_by("other"))), (told(held()), said(held())));
         for odd in ["", "0", "-1", "1e3", "9007199254740992", "mine"] {
@@ -283,7 +294,7 @@ mod tests {
         assert_eq!(Err(NodeErrorKind::Unknown), told(Reply::Int(1)), "it counted nothing");
         let wrong = counted(&Reply::Array(vec![Reply::Int(-2), Reply::Int(2)]), &claim()).unwrap_err();
         assert_eq!(NodeErrorKind::Rejected, wrong.kind());
-        assert!(wrong.to_string().contains("the counter of \"b\""), "{wrong}");
+        assert!(wrong.to_string().contains("the fencing counter of \"b\" is not a number"), "{wrong}");
     }
 
     #[test]
@@ -310,7 +321,7 @@ mod tests {
     fn an_inspection_tells_who_and_how_long() {
         let outcome = |reply| holding(reply, &claim().resources()[1]).map_err(|error| error.kind());
         let held = |left| Reply::Array(vec![Reply::Int(0), bytes("other"), Reply::Int(left)]);
-        let other = || Holding::of(Token::from_bytes("other"));
+        let other = || LockEntry::of(Token::from_bytes("other"));
         assert_eq!(Ok(None), outcome(Reply::Int(0)));
         assert_eq!(Ok(Some(other().expiring_in(Duration::from_millis(70)))), outcome(held(70)));
         assert_eq!(Ok(Some(other().expiring_in(Duration::ZERO))), outcome(held(0)));
@@ -358,11 +369,11 @@ mod tests {
         ] {
             assert_eq!("ERR unknown command 'HELLO'", shown);
         }
-        assert_eq!("one", published("one\r\ntwo"));
-        assert_eq!(200, published(&"ü".repeat(300)).chars().count());
+        assert_eq!("one", sanitize("one\r\ntwo"));
+        assert_eq!(200, sanitize(&"ü".repeat(300)).chars().count());
         assert_eq!(
             r"ERR \u{1b}[31m it's \u{7}\u{202e} \r\t",
-            published("ERR \x1b[31m it's \x07\u{202e} \r\t\n")
+            sanitize("ERR \x1b[31m it's \x07\u{202e} \r\t\n")
         );
         let shown =
             format!("{0} {0:?}", verdict(&Reply::Array(vec![bytes("hunter2")]), &claim()).unwrap_err());

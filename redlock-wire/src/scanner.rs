@@ -1,30 +1,32 @@
-//! Bounds on what a server may send.
+//! Bounds on the replies of a server.
 //!
-//! A client's decoder believes the server: it buffers a reply until it is complete, however long that takes, and some
-//! decoders recurse into nested replies until the stack ends. A [`Scanner`] reads the same bytes before the decoder does
-//! and rejects replies that are too large or too deep. It accepts only what it can measure, so that a decoder never
-//! waits for the end of a reply whose end the scanner has already seen. Attributes are among what it rejects: no command of a
-//! lock is answered with one, and decoders disagree about a null behind them.
+//! A client's decoder trusts the server: it buffers a reply until it is complete, however long that takes. Some
+//! decoders recurse into nested replies until the stack overflows. A [`Scanner`] reads the same bytes before the
+//! decoder does and rejects replies that are too large or too deep.
+//!
+//! The scanner accepts only what it can measure. A decoder therefore never waits for the end of a reply that is
+//! complete for the scanner. It also rejects attributes: no lock command returns one, and decoders disagree about a
+//! null behind them.
 
 use std::error::Error;
 use std::fmt;
 
-/// The largest reply that a server may send, in bytes. The replies to the commands of a lock have less than 10 KB.
+/// The largest reply that a server may send, in bytes. Replies to lock commands have less than 10 KB.
 pub const MAX_REPLY_BYTES: usize = 1 << 20;
 
-/// How deep the arrays, maps, sets and pushes of a reply may be nested.
+/// The maximum nesting depth of the arrays, maps, sets and pushes of a reply.
 pub const MAX_REPLY_DEPTH: usize = 8;
 
-/// An element of a reply has at least so many bytes: `_\r\n`.
+/// The smallest size of a reply's element in bytes: `_\r\n`.
 const SMALLEST: usize = 3;
 
-/// Measures a stream of replies, in RESP2 or RESP3, as its bytes arrive. No I/O, and no allocation.
+/// Measures a stream of RESP2 or RESP3 replies as its bytes arrive. It does no I/O and no allocation.
 #[derive(Debug)]
 pub struct Scanner {
     state: State,
-    /// The bytes of the reply so far.
+    /// The number of bytes of the current reply so far.
     size: usize,
-    /// How many elements are missing at each level, the outermost first.
+    /// The number of missing elements at each level, the outermost first.
     missing: [usize; MAX_REPLY_DEPTH],
     depth: usize,
     nulls: bool,
@@ -32,39 +34,41 @@ pub struct Scanner {
 
 #[derive(Clone, Copy, Debug)]
 enum State {
-    /// The next byte says what follows.
+    /// The next byte is the type of an element.
     Kind,
-    /// Within a line that has no length. Whether the last byte was a carriage return.
+    /// Within a line without a length. `cr`: whether the last byte was a carriage return.
     Line { cr: bool },
-    /// Within the length of something.
+    /// Within a length.
     Length { kind: u8, length: Option<usize> },
-    /// Behind the minus sign of a length: its other bytes.
+    /// Behind the minus sign of a length; the remaining bytes are expected.
     Null(&'static [u8]),
     /// Behind a length and its carriage return.
     LengthEnd { kind: u8, length: usize },
-    /// Within a string: so many bytes are left, its line end included.
+    /// Within a string. The number of bytes left, including its line end.
     Bytes(usize),
 }
 
 impl Scanner {
-    /// A scanner before the first byte of a connection.
+    /// Returns a scanner at the start of a connection.
     #[must_use]
     pub const fn new() -> Self {
         Self { state: State::Kind, size: 0, missing: [0; MAX_REPLY_DEPTH], depth: 0, nulls: true }
     }
 
-    /// Whether `$-1` and `*-1` are accepted, which stand for null in RESP2. The default is `true`. There are decoders
-    /// that take them for the beginning of a stream in RESP3, where no server sends them.
+    /// Sets whether `$-1` and `*-1` are accepted, the nulls of RESP2. The default is `true`.
+    ///
+    /// Some decoders take them for the beginning of a stream in RESP3, where no server sends them.
     pub fn accept_null_lengths(&mut self, accept: bool) {
         self.nulls = accept;
     }
 
-    /// Reads the next bytes of the connection. Returns how many of them belong to replies that are complete now: the
-    /// position behind the last one, or 0 if no reply ended in `bytes`.
+    /// Reads the next bytes, and returns how many of them belong to complete replies.
+    ///
+    /// The result is the position behind the last complete reply, or 0 if no reply ended in `bytes`.
     ///
     /// # Errors
     ///
-    /// A [`Violation`] if a reply is too large, too deep or no RESP. The connection is of no use any more.
+    /// - A [`Violation`]: a reply is too large, too deep or not RESP. The connection is then unusable.
     pub fn scan(&mut self, bytes: &[u8]) -> Result<usize, Violation> {
         let (mut position, mut complete) = (0, 0);
         while position < bytes.len() {
@@ -81,12 +85,12 @@ impl Scanner {
         Ok(complete)
     }
 
-    /// Whether the last byte was the end of a reply.
+    /// Returns whether the last byte was the end of a reply.
     fn between(&self) -> bool {
         self.depth == 0 && matches!(self.state, State::Kind)
     }
 
-    /// Reads at least one of `bytes`, which has one. Returns how many.
+    /// Reads at least one of `bytes`, which must not be empty. Returns how many.
     fn step(&mut self, bytes: &[u8]) -> Result<usize, Violation> {
         let byte = bytes[0];
         match self.state {
@@ -144,7 +148,7 @@ impl Scanner {
         Ok(1)
     }
 
-    /// An aggregate begins.
+    /// Starts an aggregate.
     fn opened(&mut self, elements: usize) -> Result<(), Violation> {
         if elements == 0 {
             self.ended();
@@ -160,7 +164,7 @@ impl Scanner {
         Ok(())
     }
 
-    /// A value has ended, and with it every aggregate whose last element it is.
+    /// Ends a value, and every aggregate whose last element it is.
     fn ended(&mut self) {
         self.state = State::Kind;
         while let Some(level) = self.depth.checked_sub(1) {
@@ -179,14 +183,14 @@ impl Default for Scanner {
     }
 }
 
-/// Why a connection is given up: what its server sent.
+/// The reason for giving up a connection because of the server's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Violation {
-    /// A reply of more than [`MAX_REPLY_BYTES`], or one that says that it will be.
+    /// A reply of more than [`MAX_REPLY_BYTES`], or one that announces such a size.
     TooLarge,
     /// A reply that is nested deeper than [`MAX_REPLY_DEPTH`].
     TooDeep,
-    /// Bytes that are no reply.
+    /// Bytes that are not a reply.
     Malformed,
 }
 
@@ -195,9 +199,9 @@ impl fmt::Display for Violation {
         match self {
             Self::TooLarge => write!(f, "the server sent a reply of more than {MAX_REPLY_BYTES} bytes"),
             Self::TooDeep => {
-                write!(f, "the server sent a reply that is nested more than {MAX_REPLY_DEPTH} deep")
+                write!(f, "the server sent a reply that is nested more than {MAX_REPLY_DEPTH} levels deep")
             }
-            Self::Malformed => f.write_str("the server sent something that is no reply of Redis"),
+            Self::Malformed => f.write_str("the server sent data that is not a Redis reply"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Scripts, and how they are called: by the SHA-1 of their text, or whole where the server does not know them (any more).
+//! Scripts and their calls: by the SHA-1 of their text, or in full if the server does not know them (any more).
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -14,7 +14,7 @@ pub(crate) struct Script {
     pub(crate) sha: LazyLock<String>,
 }
 
-/// A script whose text is that of some files, one behind the other.
+/// Defines a script whose text is the concatenation of some files.
 macro_rules! script {
     ($($path:literal),+) => {
         Script {
@@ -25,19 +25,19 @@ macro_rules! script {
 }
 pub(crate) use script;
 
-/// Whether the server does not know the script that was called.
+/// Returns whether the server does not know the called script.
 pub(crate) fn is_unknown(reply: &Result<Reply, Failure>) -> bool {
     matches!(reply, Ok(Reply::Error(message)) if message.starts_with("NOSCRIPT"))
 }
 
-/// What a script works over: its keys, and its other arguments. In place for a plain lock on one resource.
-pub(crate) struct Over<'a> {
+/// The keys and arguments of a script call. Stored inline for a plain lock on one resource.
+pub(crate) struct ScriptArgs<'a> {
     pub(crate) keys: SmallVec<[Cow<'a, [u8]>; 1]>,
     pub(crate) args: SmallVec<[Cow<'a, [u8]>; 2]>,
 }
 
-impl<'a> Over<'a> {
-    /// The keys of a claim; its token, and the TTL if there is one.
+impl<'a> ScriptArgs<'a> {
+    /// Returns the keys of a claim, its token, and the TTL if there is one.
     pub(crate) fn claim(prefix: &[u8], claim: &'a Claim, ttl: Option<Ttl>) -> Self {
         let keys = claim.resources().iter().map(|resource| key(prefix, resource)).collect();
         let mut args = SmallVec::from_iter([Cow::Borrowed(claim.token().as_bytes())]);
@@ -45,7 +45,7 @@ impl<'a> Over<'a> {
         Self { keys, args }
     }
 
-    /// `EVAL` of a script's text, or `EVALSHA` of its SHA-1.
+    /// Packs an `EVAL` of a script's text, or an `EVALSHA` of its SHA-1.
     pub(crate) fn call<C: Connection>(&self, name: &'static str, script: &str) -> C::Packed {
         let count = self.keys.len().to_string();
         let mut args = SmallVec::<[&[u8]; 5]>::new();

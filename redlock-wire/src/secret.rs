@@ -1,18 +1,18 @@
-//! Keeps a secret out of texts that a server or a proxy has written.
+//! Removes a secret from texts that a server or a proxy has written.
 //!
-//! A server or a proxy that repeats what it was sent repeats the login too, as it came, percent-encoded as in a URL, or
-//! escaped. The secret is replaced before the text is cut to its length: the end of the text could hold half of it.
+//! A server or a proxy may repeat the login: verbatim, percent-encoded as in a URL, or escaped. The secret is replaced
+//! before the text is truncated, because a truncated text could end in half of it.
 
 use std::borrow::Cow;
 
 use percent_encoding::percent_decode_str;
 
-use crate::reply::published;
+use crate::reply::sanitize;
 
-/// What stands in its place.
+/// The replacement of the secret.
 const HIDDEN: &str = "...";
 
-/// What must not be shown. Nothing, if there is none.
+/// A text that must not be shown, if there is one.
 #[derive(Clone, Copy)]
 pub(crate) struct Secret<'a>(Option<&'a str>);
 
@@ -21,12 +21,12 @@ impl<'a> Secret<'a> {
         Self(secret.filter(|secret| !secret.is_empty()))
     }
 
-    /// As much of a message as is fit for reports and logs.
+    /// Returns the part of a message that is fit for reports and logs.
     pub(crate) fn published(&self, message: &str) -> String {
-        published(&self.hidden(message))
+        sanitize(&self.hidden(message))
     }
 
-    /// The text without the secret.
+    /// Returns the text without the secret.
     pub(crate) fn hidden<'t>(&self, text: &'t str) -> Cow<'t, str> {
         let Some(secret) = self.0 else { return text.into() };
         let mut text = Cow::Borrowed(text);

@@ -1,8 +1,8 @@
-//! The state of a node's connection, and who may change it.
+//! The state of a node's connection, and the rules for changing it.
 //!
-//! Requests read the state without a lock. Every change is made under the mutex, and by the supervisor only if its epoch
-//! is the current one: a supervisor that was replaced (its runtime is not driven any more) can change nothing when it is
-//! polled again. A generation stands for one connection and never comes back.
+//! Requests read the state without a lock. Every change is made under the mutex. A supervisor may change the state only
+//! if its epoch is the current one. So a replaced supervisor, whose runtime is not driven any more, can change nothing
+//! when it is polled again. A generation identifies one connection and is never reused.
 
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -17,73 +17,75 @@ use crate::connection::{Connection, Failure, Reply};
 use crate::handshake::Server;
 use crate::outbox::Outbox;
 use crate::push::Hub;
+use crate::socket::{Observation, SocketHandle};
 
-/// What a request finds.
+/// The state of the connection.
 pub(crate) enum State<K: Connection> {
-    /// There is no supervisor: nothing was asked yet, or its runtime has ended.
+    /// There is no supervisor: the node is unused, or the supervisor's runtime has ended.
     Idle,
-    /// The first connect is under way.
+    /// The first connection attempt is in progress.
     Connecting {
-        /// When there should have been news, if the supervisor is run.
+        /// The time by which the state should have changed, if the supervisor runs.
         due: Instant,
     },
     /// Connected.
-    Up(Arc<Link<K>>),
-    /// Not connected, and the supervisor is about to try again.
+    Up(Arc<Active<K>>),
+    /// Not connected; the supervisor will try again.
     Down {
-        /// Why.
+        /// The reason.
         reason: String,
-        /// When there should have been news, if the supervisor is run.
+        /// The time by which the state should have changed, if the supervisor runs.
         due: Instant,
     },
 }
 
-/// A connection that is ready for use. The connection closes when the last clone of its `Arc` is gone: the slot's, the
-/// supervisor's, and those of the requests in flight.
-pub(crate) struct Link<K: Connection> {
+/// A connection that is ready for use. It closes when the last clone of its `Arc` is dropped: those of the slot, the
+/// supervisor and the requests in flight.
+pub(crate) struct Active<K: Connection> {
     pub(crate) generation: u64,
     pub(crate) connection: K,
     pub(crate) hub: Hub,
     pub(crate) server: Server,
     pub(crate) outbox: Outbox<K::Packed>,
-    /// Requests that were dropped without an answer, since the last answer.
+    /// The number of requests that were dropped without a reply, since the last reply.
     unanswered: AtomicU32,
-    /// Requests that were sent since the first of them.
+    /// The number of requests that were sent since the first of them.
     sent_in_doubt: AtomicU32,
-    /// When the first of them was given up, or the supervisor has looked after it since.
+    /// The time when the first of them was given up, or of the last probe since.
     doubted_at: Mutex<Instant>,
-    /// Fires at the first of them.
+    /// Notified at the first of them.
     doubted: Event,
-    /// Whether the runtime that opened the connection has shut down.
+    /// `true` if the runtime that opened the connection has shut down.
     orphaned: AtomicBool,
 }
 
-impl<K: Connection> Link<K> {
+impl<K: Connection> Active<K> {
     /// Sends a request behind all that were sent before.
     pub(crate) async fn call(&self, request: K::Packed) -> Result<Reply, Failure> {
         self.outbox.call(&self.connection, request).await
     }
 
-    /// The connection works.
+    /// Records a reply: the connection works.
     pub(crate) fn answered(&self) {
-        // Looked at first: what is written is fetched anew by every other thread.
+        // Checked before writing: every write invalidates the cache line in other threads.
         if self.is_doubted() {
             self.unanswered.store(0, Ordering::Relaxed);
             self.sent_in_doubt.store(0, Ordering::Relaxed);
         }
     }
 
-    /// Whether the last request that came to something was given up.
+    /// Returns whether requests were given up since the last reply.
     pub(crate) fn is_doubted(&self) -> bool {
         self.unanswered.load(Ordering::Relaxed) > 0
     }
 
-    /// Requests in a row that were given up.
+    /// Returns the number of requests in a row that were given up.
     pub(crate) fn unanswered(&self) -> u32 {
         self.unanswered.load(Ordering::Relaxed)
     }
 
-    /// A request was given up, `now`, while there was no doubt: however many they are, they make one.
+    /// Records at `now` that a request was given up while there was no doubt. Any number of concurrent ones counts as
+    /// one.
     pub(crate) fn doubt(&self, now: Instant) {
         let mut doubted_at = self.doubted_at();
         if self.unanswered.fetch_max(1, Ordering::Relaxed) == 0 {
@@ -98,25 +100,31 @@ impl<K: Connection> Link<K> {
         self.doubted.listen()
     }
 
-    /// The supervisor looks after the doubt, and is not through with it `now`.
+    /// Records that the supervisor is still probing at `now`.
     pub(crate) fn probed(&self, now: Instant) {
         *self.doubted_at() = now;
     }
 
-    /// A request was given up, `now`. How many in a row that makes, and for how long nobody has looked after it.
+    /// Records that a request was given up at `now`. Returns how many in a row that makes, and the time since the last
+    /// supervision.
     pub(crate) fn given_up(&self, now: Instant) -> (u32, Duration) {
         let silent = now.saturating_duration_since(*self.doubted_at());
         (self.unanswered.fetch_add(1, Ordering::Relaxed) + 1, silent)
     }
 
-    /// A request is to be sent although there is doubt. Returns how many have been.
+    /// Records that a request is to be sent despite the doubt. Returns how many were sent before.
     pub(crate) fn sent_in_doubt(&self) -> u32 {
         self.sent_in_doubt.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Whether the runtime that opened the connection has shut down.
+    /// Returns whether the runtime that opened the connection has shut down.
     pub(crate) fn is_orphaned(&self) -> bool {
         self.orphaned.load(Ordering::Acquire)
+    }
+
+    /// Returns the activity on the socket, or `None` if the adapter does not own the socket.
+    pub(crate) fn observe(&self) -> Option<Observation> {
+        self.connection.socket().map(SocketHandle::observe)
     }
 
     fn doubted_at(&self) -> MutexGuard<'_, Instant> {
@@ -124,19 +132,19 @@ impl<K: Connection> Link<K> {
     }
 }
 
-/// Of a connection that is closed nothing is heard: whoever watches must know.
-impl<K: Connection> Drop for Link<K> {
+/// A closed connection receives nothing, so its watches must complete.
+impl<K: Connection> Drop for Active<K> {
     fn drop(&mut self) {
         self.hub.close();
     }
 }
 
-pub(crate) struct Slot<K: Connection> {
+pub(crate) struct ConnState<K: Connection> {
     state: ArcSwap<State<K>>,
-    /// The generation of the connection that is in use, if that keeps the order; zero otherwise. Whoever reads it looks at
-    /// nothing else, at every vote.
+    /// The generation of the connection in use, if it keeps the order; otherwise zero. Every vote reads it, and nothing
+    /// else.
     ordered: AtomicU64,
-    /// The last server that was reached; zero if it is not known.
+    /// The last server that was reached; zero if unknown.
     server: AtomicU64,
     turn: Mutex<Turn>,
     changed: Event,
@@ -144,13 +152,13 @@ pub(crate) struct Slot<K: Connection> {
 
 #[derive(Default)]
 struct Turn {
-    /// Of the current supervisor.
+    /// The epoch of the current supervisor.
     epoch: u64,
-    /// Of the last connection.
+    /// The generation of the last connection.
     generation: u64,
 }
 
-impl<K: Connection> Slot<K> {
+impl<K: Connection> ConnState<K> {
     pub(crate) fn new() -> Self {
         Self {
             state: ArcSwap::from_pointee(State::Idle),
@@ -161,32 +169,32 @@ impl<K: Connection> Slot<K> {
         }
     }
 
-    /// Looks at the state.
+    /// Calls `look` with the state.
     pub(crate) fn look<T>(&self, look: impl FnOnce(&State<K>) -> T) -> T {
         look(&self.state.load())
     }
 
-    /// The connection that is in use, if it keeps the order.
+    /// Returns the connection in use, if it keeps the order.
     pub(crate) fn connection(&self) -> Option<ConnectionId> {
         NonZeroU64::new(self.ordered.load(Ordering::Acquire)).map(|generation| ConnectionId(generation.get()))
     }
 
-    /// The last server that was reached.
+    /// Returns the last server that was reached.
     pub(crate) fn server(&self) -> Option<ServerId> {
         NonZeroU64::new(self.server.load(Ordering::Acquire)).map(ServerId::from)
     }
 
-    /// Fires at the next change, and when the node is dropped.
+    /// Listens for the next change, or for the drop of the node.
     pub(crate) fn listen(&self) -> EventListener {
         self.changed.listen()
     }
 
-    /// Wakes everybody who listens.
+    /// Wakes all listeners.
     pub(crate) fn notify(&self) {
         self.changed.notify(usize::MAX);
     }
 
-    /// Replaces the supervisor, if `next` finds the state to be such that one is needed. Answers the new one's epoch.
+    /// Replaces the supervisor, if `next` finds that the state needs one. Returns the epoch of the new one.
     pub(crate) fn take_over(&self, next: impl FnOnce(&State<K>) -> Option<State<K>>) -> Option<u64> {
         let mut turn = self.turn();
         let next = next(&self.state.load())?;
@@ -196,13 +204,13 @@ impl<K: Connection> Slot<K> {
         Some(epoch)
     }
 
-    /// Whether the supervisor of this epoch still has a say.
+    /// Returns whether the supervisor of this epoch is the current one.
     pub(crate) fn is_current(&self, epoch: u64) -> bool {
         self.turn().epoch == epoch
     }
 
-    /// The supervisor has connected. `None` when it was replaced.
-    pub(crate) fn up(&self, epoch: u64, connection: K, hub: Hub, server: Server) -> Option<Arc<Link<K>>> {
+    /// Publishes the connection of a supervisor. Returns `None` if that supervisor was replaced.
+    pub(crate) fn up(&self, epoch: u64, connection: K, hub: Hub, server: Server) -> Option<Arc<Active<K>>> {
         let mut turn = self.turn();
         if turn.epoch != epoch {
             return None;
@@ -211,7 +219,7 @@ impl<K: Connection> Slot<K> {
         if let Some(id) = server.id {
             self.server.store(id.get().get(), Ordering::Release);
         }
-        let link = Arc::new(Link {
+        let link = Arc::new(Active {
             generation: turn.generation,
             connection,
             hub,
@@ -227,7 +235,7 @@ impl<K: Connection> Slot<K> {
         Some(link)
     }
 
-    /// The supervisor has no connection. Answers whether it still has a say.
+    /// Publishes that the supervisor has no connection. Returns whether it is still the current one.
     pub(crate) fn down(&self, epoch: u64, reason: String, due: Instant) -> bool {
         let turn = self.turn();
         let current = turn.epoch == epoch;
@@ -237,7 +245,7 @@ impl<K: Connection> Slot<K> {
         current
     }
 
-    /// A request has found the connection broken. Its supervisor is woken and goes on from there.
+    /// Publishes that a request found the connection broken. This wakes the supervisor, which then reconnects.
     pub(crate) fn broken(&self, generation: u64, reason: &str, due: Instant) {
         let turn = self.turn();
         if self.look(|state| state.is_up(generation)) {
@@ -245,7 +253,7 @@ impl<K: Connection> Slot<K> {
         }
     }
 
-    /// The supervisor's runtime has ended.
+    /// Publishes that the supervisor's runtime has ended.
     pub(crate) fn ended(&self, epoch: u64) {
         let turn = self.turn();
         if turn.epoch == epoch {
@@ -260,10 +268,11 @@ impl<K: Connection> Slot<K> {
         self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The one place that writes the state. The old one is dropped after the lock: a connection closes with it. Requests
-    /// in flight may keep it open, but what it hears does not count any more.
+    /// Writes the state; no other code does. The old state is dropped after the lock is released, and its connection
+    /// closes with it. Requests in flight may keep it open, but its replies do not count any more.
     ///
-    /// While the state changes, no connection is told of: whoever reads the same one twice knows that it stood in between.
+    /// During the change, [`connection`](Self::connection) returns `None`. A caller that reads the same connection
+    /// twice therefore knows that it did not change in between.
     fn change(&self, turn: MutexGuard<'_, Turn>, next: State<K>) {
         let ordered = match &next {
             State::Up(link) if link.connection.keeps_order() => link.generation,
@@ -271,8 +280,16 @@ impl<K: Connection> Slot<K> {
         };
         self.ordered.store(0, Ordering::Release);
         let old = self.state.swap(Arc::new(next));
+        // Closed under the lock: no later connection is in use yet.
+        let reader = match &*old {
+            State::Up(link) => link.connection.socket().and_then(SocketHandle::close),
+            _ => None,
+        };
         self.ordered.store(ordered, Ordering::Release);
         drop(turn);
+        if let Some(reader) = reader {
+            reader.wake();
+        }
         if let State::Up(link) = &*old {
             link.hub.close();
         }
@@ -282,7 +299,7 @@ impl<K: Connection> Slot<K> {
 }
 
 impl<K: Connection> State<K> {
-    /// Whether the connection of this generation is in use.
+    /// Returns whether the connection of this generation is in use.
     pub(crate) fn is_up(&self, generation: u64) -> bool {
         matches!(self, Self::Up(link) if link.generation == generation)
     }

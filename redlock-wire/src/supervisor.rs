@@ -1,9 +1,9 @@
 //! The task that keeps a node connected.
 //!
-//! It connects, waits for the loss, backs off and connects again, for ever: a password that is corrected later heals, and
-//! a server that comes back votes again without anybody asking. It holds nothing of the node but a `Weak`, so it ends,
-//! and its connection closes, when the node is dropped. When its runtime ends, dropping it says so, and the next request
-//! starts another one.
+//! It connects, waits for the loss, backs off and connects again, without end. A password that is corrected later
+//! therefore takes effect, and a server that comes back is used again without any request. It holds only a `Weak`
+//! reference to the node, so it ends, and its connection closes, when the node is dropped. When its runtime ends, its
+//! drop records that, and the next request starts another supervisor.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -14,35 +14,37 @@ use crate::attended::elapse;
 use crate::backoff::{Backoff, jittered};
 use crate::connection::{Connection, Connector};
 use crate::first::{First, first};
-use crate::handshake::{Server, greet};
-use crate::node::Shared;
+use crate::handshake::{Server, handshake};
+use crate::node::Inner;
 use crate::options::Options;
-use crate::probe::{LOST, SILENCE, unresponsive};
+use crate::probe::{LOST, MIN_SILENCE, unresponsive};
 use crate::push::Hub;
 use crate::secret::Secret;
-use crate::slot::Link;
+use crate::slot::Active;
 
-/// A supervisor with nothing to say for this long after its time is not run any more, and is replaced.
+/// The time that a supervisor may be overdue before it is replaced as not running.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// A connection that lasted this long begins the back-off anew; one that is closed at once does not.
+/// The lifetime of a connection that resets the backoff. One that is closed at once does not.
 const STEADY: Duration = Duration::from_secs(1);
 
 struct Supervisor<C: Connector> {
-    node: Weak<Shared<C>>,
+    node: Weak<Inner<C>>,
     connector: Arc<C>,
     options: Options,
     epoch: u64,
 }
 
-/// Starts the supervisor of an epoch in the runtime of the caller.
-pub(crate) fn supervise<C: Connector>(node: &Arc<Shared<C>>, epoch: u64) {
+/// Starts the supervisor of an epoch on the runtime of the caller.
+pub(crate) fn supervise<C: Connector>(node: &Arc<Inner<C>>, epoch: u64) {
     let (connector, options) = (Arc::clone(&node.connector), node.options.clone());
     let supervisor = Supervisor { node: Arc::downgrade(node), connector, options, epoch };
     node.options.runtime.spawn(Box::pin(supervisor.run()));
 }
 
-/// When there should be news of a supervisor that goes on after `delay`.
+/// Returns the time by which a supervisor should have changed the state.
+///
+/// The supervisor continues after `delay`.
 pub(crate) fn due(options: &Options, delay: Duration) -> Instant {
     options.runtime.now() + delay + options.connect_timeout.get() + PATIENCE
 }
@@ -74,42 +76,40 @@ impl<C: Connector> Supervisor<C> {
         }
     }
 
-    /// One attempt. The error says why it failed.
+    /// Makes one connection attempt. The error is the reason of the failure.
     async fn connect(&self) -> Result<(C::Connection, Hub, Server), String> {
         let secret = Secret::of(self.connector.password());
         let ready = async {
             let hub = Hub::default();
             let connection = self.connector.connect(&hub).await;
             let connection = connection.map_err(|failure| secret.published(&failure.message))?;
-            let server = greet(&connection, &secret).await?;
+            let server = handshake(&connection, &secret).await?;
             Ok((connection, hub, server))
         };
         let timeout = self.options.connect_timeout.get();
         match first(ready, elapse(&*self.options.runtime, timeout)).await {
             First::Left(outcome) => outcome,
-            First::Right(()) => Err(format!("no connection within {timeout:?}")),
+            First::Right(()) => Err(format!("connection attempt timed out ({timeout:?})")),
         }
     }
 
-    /// Publishes a connection. `None` when nobody wants it.
-    fn up(&self, opened: (C::Connection, Hub, Server)) -> Option<Arc<Link<C::Connection>>> {
+    /// Publishes a connection. Returns `None` if this supervisor was replaced or the node dropped.
+    fn up(&self, opened: (C::Connection, Hub, Server)) -> Option<Arc<Active<C::Connection>>> {
         let node = self.node.upgrade()?;
         let (connection, hub, server) = opened;
         let link = node.slot.up(self.epoch, connection, hub, server)?;
         node.journal.up(&node.label);
         if let Err(reason) = &link.server.pushes {
             node.no_pushes.call_once(|| {
-                tracing::warn!(
-                    node = node.label,
-                    reason,
-                    "waiting without being told of changes: tracking refused"
-                );
+                tracing::warn!(node = node.label, reason, "CLIENT TRACKING unavailable; waiters will poll");
             });
         }
         Some(link)
     }
 
-    /// Publishes that there is none until `delay` has passed and another attempt has been made. Whether anybody cares.
+    /// Publishes that there is no connection. Returns whether this supervisor is needed.
+    ///
+    /// The state lasts until `delay` has passed and another attempt was made.
     fn down(&self, reason: String, delay: Duration) -> bool {
         let Some(node) = self.node.upgrade() else { return false };
         let text = reason.clone();
@@ -120,12 +120,13 @@ impl<C: Connector> Supervisor<C> {
         true
     }
 
-    /// Sends what is put into the connection's outbox, until the connection is lost, does not answer, or is not the node's any
-    /// more. Returns why.
-    async fn loss(&self, link: &Link<C::Connection>) -> &'static str {
+    /// Drives the connection's outbox until the connection ends. Returns the reason.
+    ///
+    /// The connection ends when it is lost, unresponsive, or not in use any more.
+    async fn loss(&self, link: &Active<C::Connection>) -> &'static str {
         let displaced = self.until(|node| !node.slot.look(|state| state.is_up(link.generation)));
         let over = first(link.connection.lost(), displaced);
-        let silence = || self.options.connect_timeout.node_timeout().max(SILENCE);
+        let silence = || self.options.connect_timeout.node_timeout().max(MIN_SILENCE);
         let over = first(over, unresponsive(link, &*self.options.runtime, silence));
         match first(over, link.outbox.drive(&link.connection)).await {
             First::Left(First::Right(reason)) => reason,
@@ -133,16 +134,16 @@ impl<C: Connector> Supervisor<C> {
         }
     }
 
-    /// Completes when this supervisor was replaced, or the node dropped.
+    /// Completes when this supervisor is replaced or the node is dropped.
     async fn replaced(&self) {
         self.until(|node| !node.slot.is_current(self.epoch)).await;
     }
 
-    /// Completes when `over` holds of the node, or the node was dropped.
-    async fn until(&self, over: impl Fn(&Shared<C>) -> bool) {
+    /// Completes when `over` holds for the node, or the node is dropped.
+    async fn until(&self, over: impl Fn(&Inner<C>) -> bool) {
         loop {
             let Some(node) = self.node.upgrade() else { return };
-            // Armed before looking, so that no change is missed.
+            // Listens before looking, so that no change is missed.
             let changed = node.slot.listen();
             if over(&node) {
                 return;
@@ -153,7 +154,7 @@ impl<C: Connector> Supervisor<C> {
     }
 }
 
-/// Also where the runtime drops the task: the next request then starts another one.
+/// Also runs if the runtime drops the task: the next request then starts another one.
 impl<C: Connector> Drop for Supervisor<C> {
     fn drop(&mut self) {
         if let Some(node) = self.node.upgrade() {

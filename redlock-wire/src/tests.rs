@@ -1,4 +1,4 @@
-//! What a node does about its connection, tried on a server in memory.
+//! Tests how a node handles its connection, on a server in memory.
 
 mod breaker;
 mod reconnect;
@@ -11,18 +11,18 @@ use std::task::Poll;
 use std::time::Duration;
 
 use redlock_core::{
-    BoxFuture, Claim, ConnectionId, Instant, IntoResources, LockNode, NodeError, NodeErrorKind, Refusal,
+    BoxFuture, Claim, ConnectionId, Denial, Instant, IntoResources, LockNode, NodeError, NodeErrorKind,
     Runtime as RuntimeContract, ServerId, Token, TokioRuntime, Ttl, Vote,
 };
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::time::{Instant as Now, timeout};
 
 use crate::connection::Reply;
-use crate::fake::{Fake, Mood, PATIENCE};
+use crate::fake::{Behavior, Fake, PATIENCE};
 use crate::node::Node;
 use crate::options::Options;
 
-/// As core would give up a request.
+/// The time after which core gives up a request.
 const NODE_TIMEOUT: Duration = Duration::from_millis(100);
 
 fn node() -> (Fake, Node<Fake>) {
@@ -42,7 +42,7 @@ async fn lock(node: &Node<Fake>) -> Result<Vote, NodeError> {
     timeout(PATIENCE, node.acquire(&claim("a"), ttl())).await.expect("it hangs")
 }
 
-/// The outcome, if there is one without any waiting.
+/// Returns the outcome, if it is available without waiting.
 async fn at_once<T>(future: impl Future<Output = T>) -> Option<T> {
     let mut future = pin!(future);
     poll_fn(|cx| {
@@ -63,7 +63,7 @@ fn tasks() -> usize {
     Handle::current().metrics().num_alive_tasks()
 }
 
-/// Lets the tasks of this runtime run, without any time passing, until `is_so`.
+/// Lets the tasks of this runtime run until `is_so` holds. No time passes.
 async fn settles(is_so: impl Fn() -> bool) {
     for _ in 0..1000 {
         if is_so() {
@@ -107,7 +107,7 @@ async fn a_node_that_is_down_says_why_at_once_and_heals_without_traffic() {
     let (fake, node) = node();
     fake.is(|mood| mood.accepts = Err("refused, in its own words"));
     assert_eq!("refused, in its own words", unavailable(lock(&node).await));
-    fake.until(|fake| fake.connects() > 20).await; // for ever
+    fake.until(|fake| fake.connects() > 20).await; // forever
     let outcome = at_once(node.acquire(&claim("a"), ttl())).await.expect("it waits");
     assert_eq!("refused, in its own words", unavailable(outcome));
 
@@ -123,7 +123,7 @@ async fn a_connect_that_hangs_is_given_up() {
     let (fake, node) = node();
     fake.is(|mood| mood.accepts = Ok(false));
     let start = Now::now();
-    assert!(unavailable(lock(&node).await).contains("300ms"));
+    assert!(unavailable(lock(&node).await).contains("timed out (300ms)"));
     let elapsed = start.elapsed().as_millis();
     assert!((300..310).contains(&elapsed), "{elapsed} ms"); // timers of whole milliseconds add up
 }
@@ -197,8 +197,8 @@ async fn a_server_before_7_is_asked_who_is_in_the_way() {
     for (set, get, expected, calls) in [
         (bytes("OK"), Reply::Nil, Vote::Granted, vec!["SET"]),
         (Reply::Nil, bytes("mine"), Vote::Granted, vec!["SET", "GET"]),
-        (Reply::Nil, Reply::Nil, Vote::Refused(Refusal::default()), vec!["SET", "GET"]),
-        (Reply::Nil, bytes("x"), Vote::Refused(Refusal::by(Token::from_bytes("x"))), vec!["SET", "GET"]),
+        (Reply::Nil, Reply::Nil, Vote::Denied(Denial::default()), vec!["SET", "GET"]),
+        (Reply::Nil, bytes("x"), Vote::Denied(Denial::by(Token::from_bytes("x"))), vec!["SET", "GET"]),
     ] {
         fake.is(|mood| (mood.set, mood.get) = (set, get));
         assert_eq!(expected, lock(&node).await.unwrap());
@@ -226,7 +226,7 @@ fn a_node_serves_two_runtimes_at_once() {
             scope.spawn(|| {
                 runtime().block_on(async {
                     for _ in 0..100 {
-                        // Also when the runtime that ends is the one that the connection lives in.
+                        // Also if the runtime that ends is the one that drives the connection.
                         assert_eq!(Vote::Granted, lock(&node).await.unwrap());
                     }
                 });
@@ -253,7 +253,7 @@ fn a_supervisor_whose_runtime_is_not_driven_is_replaced_and_changes_nothing_late
         assert_eq!(Vote::Granted, lock(&node).await.unwrap());
     });
     first.block_on(async {
-        fake.until(|fake| fake.open() == 1).await; // the replaced one lets go of its connection
+        fake.until(|fake| fake.open() == 1).await; // the replaced one drops its connection
         settles(|| tasks() == 0).await;
     });
     assert_eq!((Some(ConnectionId(2)), 2), (node.connection(), fake.connects()));
@@ -319,7 +319,7 @@ async fn without_a_runtime_a_request_fails_at_once() {
     let node = Node::new(Fake::default(), "fake".into(), &Options::new(Arc::new(ShutDown)));
     for _ in 0..2 {
         let outcome = at_once(node.acquire(&claim("a"), ttl())).await.expect("it waits");
-        assert!(unavailable(outcome).contains("no runtime"));
+        assert!(unavailable(outcome).contains("no runtime available"));
     }
 }
 

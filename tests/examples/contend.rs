@@ -21,7 +21,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let redlock = adapter::builder(nodes.split(','))?.build()?;
     let mut overlaps = 0;
     for _ in 0..cycles {
-        let guard = redlock.lock("contended", TTL).retry_delay(RETRY_DELAY).wait_forever().await?;
+        let guard = redlock.lock("contended", TTL).retry_delay(RETRY_DELAY).wait_unbounded().await?;
         match File::create_new(&file) {
             Ok(_) => {
                 tokio::task::yield_now().await;
@@ -32,7 +32,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
         // Whether the lock was ours to the end; a machine that stops for longer than the TTL would say otherwise.
         let released = guard.release().await?;
-        assert_eq!(adapter::Released::Held, released);
+        assert_eq!(adapter::ReleaseOutcome::Released, released);
     }
     redlock.close().await;
     println!("{cycles} cycles, {overlaps} overlaps");

@@ -55,7 +55,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 async fn lock(redlock: &Redlock) -> Result<Guard, adapter::Error> {
-    redlock.lock("numbered", TTL).fenced().wait_forever().await
+    redlock.lock("numbered", TTL).fenced().wait_unbounded().await
 }
 
 /// Nodes that count what they are asked.
@@ -69,5 +69,5 @@ fn counting<'a>(
 
 /// How often any node was asked to confirm a token: nobody is, in an acquisition of one round.
 fn confirmations(nodes: &[Faulty<Node>]) -> u64 {
-    nodes.iter().map(|node| node.seen(Operation::Confirm)).sum()
+    nodes.iter().map(|node| node.request_count(Operation::Confirm)).sum()
 }

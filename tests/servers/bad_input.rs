@@ -5,8 +5,8 @@ use crate::adapter::{NodeErrorKind, Redlock, TokioRuntime};
 
 fn refused<T: std::fmt::Debug>(result: Result<T, crate::adapter::Error>) -> String {
     let error = result.unwrap_err();
-    assert_eq!(ErrorKind::Invalid, error.kind(), "{error}");
-    assert!(error.nodes().is_empty(), "something was sent");
+    assert_eq!(ErrorKind::InvalidInput, error.kind(), "{error}");
+    assert!(error.node_reports().is_empty(), "something was sent");
     error.to_string()
 }
 
@@ -88,8 +88,10 @@ async fn two_addresses_of_one_server_are_one_node() {
 }
 
 async fn eventually_up(redlock: &Redlock, up: usize) -> crate::adapter::Health {
-    eventually("enough nodes are up", Duration::from_secs(5), async || redlock.health().await.up() == up)
-        .await;
+    eventually("enough nodes are up", Duration::from_secs(5), async || {
+        redlock.health().await.healthy_nodes() == up
+    })
+    .await;
     redlock.health().await
 }
 
@@ -103,7 +105,7 @@ async fn a_key_of_another_type_is_an_error_that_names_the_key() {
     let error = redlock.lock("jobs", TTL).await.unwrap_err();
     assert_eq!((ErrorKind::WrongType, false), (error.kind(), error.is_retryable()));
     assert!(error.to_string().contains("\"jobs\""), "{error}");
-    for node in &error.nodes()[..3] {
+    for node in &error.node_reports()[..3] {
         let Outcome::Failed(error) = node.outcome() else { panic!("{node}") };
         assert_eq!(NodeErrorKind::WrongType, error.kind());
         assert!(error.to_string().contains("\"jobs\""), "{error}");
@@ -123,11 +125,11 @@ async fn secrets_are_shown_nowhere() {
     let guard = other.lock("a", TTL).await.unwrap();
     granted_by_all(&guard).await;
     let token = servers[0].command(&["GET", "a"]);
-    let error = redlock.lock("a", TTL).wait(Duration::ZERO).await.unwrap_err();
+    let error = redlock.lock("a", TTL).max_wait(Duration::ZERO).await.unwrap_err();
     let source = std::error::Error::source(&error).unwrap();
     let shown = [
-        format!("{guard:?} {guard:#?} {:?} {:?}", guard.lease(), guard.votes()),
-        format!("{error:?} {error:#?} {error} {source} {source:?} {:?}", error.nodes()),
+        format!("{guard:?} {guard:#?} {:?} {:?}", guard.lease(), guard.node_reports()),
+        format!("{error:?} {error:#?} {error} {source} {source:?} {:?}", error.node_reports()),
         format!("{redlock:?} {:?}", redlock.health().await),
     ];
     for shown in shown {

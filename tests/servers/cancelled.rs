@@ -87,7 +87,7 @@ async fn an_acquire_dropped_while_it_waits_to_retry_is_undone() {
     for server in &servers[..3] {
         server.command(&["SET", "a", "someone else"]);
     }
-    let waiting = redlock.lock("a", TTL).wait_forever().retry_delay(Duration::from_secs(5)).into_future();
+    let waiting = redlock.lock("a", TTL).wait_unbounded().retry_delay(Duration::from_secs(5)).into_future();
     assert!(tokio::time::timeout(Duration::from_millis(500), waiting).await.is_err());
     redlock.close().await;
     assert_eq!(3, keys(&servers).len());

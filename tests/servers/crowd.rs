@@ -140,7 +140,7 @@ async fn contention_breaks_no_connection() {
     let cycle = |redlock: Redlock, number: usize| async move {
         for cycle in 0..30 {
             let name = format!("{}", (number + cycle) % 4);
-            let request = redlock.lock(name, TTL).wait(Duration::from_secs(30));
+            let request = redlock.lock(name, TTL).max_wait(Duration::from_secs(30));
             let guard = request.retry_delay(Duration::from_millis(5)).await.unwrap();
             guard.extend(TTL).await.unwrap();
             guard.release().await.unwrap();
@@ -234,7 +234,7 @@ async fn many_tasks_over_servers_in_trouble() {
     for task in all {
         task.await.unwrap();
     }
-    let healed = async || redlock.health().await.up() == servers.len();
+    let healed = async || redlock.health().await.healthy_nodes() == servers.len();
     eventually("all servers are up", Duration::from_secs(10), healed).await;
     drop(redlock.lock("a", TTL).await.unwrap());
     nothing_left(&redlock, &servers).await;
@@ -265,7 +265,7 @@ async fn a_burst_of_locks_succeeds_and_costs_no_connection() {
         let requests = (0..5000).map(|number| {
             let redlock = redlock.clone();
             tokio::spawn(async move {
-                let guard = redlock.lock(number.to_string(), 60 * TTL).wait(60 * TTL).await.unwrap();
+                let guard = redlock.lock(number.to_string(), 60 * TTL).max_wait(60 * TTL).await.unwrap();
                 guard.release().await.unwrap();
             })
         });

@@ -1,7 +1,7 @@
 //! Extending on real servers.
 
 use super::*;
-use crate::adapter::Released;
+use crate::adapter::ReleaseOutcome;
 
 fn expiry(server: &RedisServer, key: &str) -> i64 {
     server.command(&["PTTL", key]).parse().unwrap()
@@ -29,8 +29,8 @@ async fn a_failed_extension_leaves_the_lease_as_it_was() {
         let intruder = other.try_lock("a", ttl).await;
         assert!(!matches!(intruder, Ok(Some(_))) || !guard.is_held());
     }
-    assert_eq!(ErrorKind::Expired, guard.extend(ttl).await.unwrap_err().kind());
-    assert_eq!(Released::Expired, guard.release().await.unwrap());
+    assert_eq!(ErrorKind::TooSlow, guard.extend(ttl).await.unwrap_err().kind());
+    assert_eq!(ReleaseOutcome::AlreadyExpired, guard.release().await.unwrap());
 }
 
 #[tokio::test]
@@ -52,7 +52,10 @@ async fn no_extension_ever_shortens_a_key() {
 }
 
 async fn all_up_again(redlock: &Redlock) {
-    eventually("all nodes are back", Duration::from_secs(5), async || redlock.health().await.up() == 5).await;
+    eventually("all nodes are back", Duration::from_secs(5), async || {
+        redlock.health().await.healthy_nodes() == 5
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -74,7 +77,7 @@ async fn a_quorum_of_all_nodes_counts_and_lost_keys_are_refilled() {
     assert_eq!(ErrorKind::Lost, guard.extend(TTL).await.unwrap_err().kind());
     assert_eq!(2, keys(&servers).len(), "without a quorum nothing is refilled");
     servers[3..].iter().for_each(|server| drop(server.command(&["FLUSHALL"])));
-    assert_eq!(Released::Lost, guard.release().await.unwrap());
+    assert_eq!(ReleaseOutcome::AlreadyLost, guard.release().await.unwrap());
     nothing_left(&redlock, &servers).await;
 }
 
@@ -88,7 +91,7 @@ async fn a_lock_of_another_is_neither_extended_nor_released() {
         server.command(&["SET", "a", "another", "PX", "5000"]);
     }
     assert_eq!(ErrorKind::Lost, guard.extend(Duration::from_secs(60)).await.unwrap_err().kind());
-    assert_eq!(Released::Lost, guard.release().await.unwrap());
+    assert_eq!(ReleaseOutcome::AlreadyLost, guard.release().await.unwrap());
     redlock.close().await;
     for server in &servers {
         assert_eq!("another", server.command(&["GET", "a"]));

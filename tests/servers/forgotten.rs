@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::task::Poll;
 
 use super::*;
-use crate::adapter::Released;
+use crate::adapter::ReleaseOutcome;
 
 const FORGET: [&str; 2] = ["SCRIPT", "FLUSH"];
 
@@ -62,7 +62,7 @@ async fn nothing_is_refused_or_left_behind_while_servers_forget() {
                 redlock.lock(names, TTL).await.unwrap()
             };
             guard.extend(TTL).await.unwrap();
-            assert_eq!(Released::Held, guard.release().await.unwrap());
+            assert_eq!(ReleaseOutcome::Released, guard.release().await.unwrap());
         }
     };
     let all: Vec<_> = (0..8).map(|number| tokio::spawn(cycle(redlock.clone(), number))).collect();
@@ -146,7 +146,7 @@ async fn a_lock_dropped_at_any_poll_while_scripts_are_unknown_is_undone() {
         }
     }
     assert!(dropped > 0 && ended > 0, "{dropped} dropped, {ended} not");
-    drop(other.lock(["a", "b"], TTL).wait(Duration::from_millis(100)).await.unwrap());
+    drop(other.lock(["a", "b"], TTL).max_wait(Duration::from_millis(100)).await.unwrap());
     other.close().await;
     no_lock_left(&redlock, &servers).await;
 }
@@ -159,9 +159,9 @@ async fn hangs_in_between(hung: usize, fenced: bool) {
     forget(&servers);
     let wait = Duration::from_millis(50);
     let mut request = if fenced {
-        redlock.lock(["a", "b"], TTL).wait(wait).fenced().into_future()
+        redlock.lock(["a", "b"], TTL).max_wait(wait).fenced().into_future()
     } else {
-        redlock.lock(["a", "b"], TTL).wait(wait).into_future()
+        redlock.lock(["a", "b"], TTL).max_wait(wait).into_future()
     };
     assert!(polled(&mut request, 1).await.is_none());
     tokio::time::sleep(Duration::from_millis(20)).await; // the servers have said that they do not know it
@@ -169,7 +169,7 @@ async fn hangs_in_between(hung: usize, fenced: bool) {
     let got = request.await;
     assert_eq!(hung < 3, got.is_ok(), "{got:?}");
     if let Ok(guard) = got {
-        assert_eq!(Released::Held, guard.release().await.unwrap());
+        assert_eq!(ReleaseOutcome::Released, guard.release().await.unwrap());
     }
     tokio::time::sleep(Duration::from_millis(500)).await;
     let sets: Vec<_> = servers[hung..].iter().map(|server| server.commandstats("eval")).collect();

@@ -1,7 +1,7 @@
 //! Five servers, nothing wrong.
 
 use super::*;
-use crate::adapter::Released;
+use crate::adapter::ReleaseOutcome;
 
 #[tokio::test]
 async fn a_lock_is_taken_refused_extended_and_released() {
@@ -14,7 +14,7 @@ async fn a_lock_is_taken_refused_extended_and_released() {
     assert_eq!(5, keys(&servers).len());
     assert!(guard.remaining() > Duration::from_secs(9) && guard.remaining() < Duration::from_millis(9_898));
 
-    let refused = other.lock("invoice:42", TTL).wait(Duration::from_millis(300)).await;
+    let refused = other.lock("invoice:42", TTL).max_wait(Duration::from_millis(300)).await;
     let error = refused.unwrap_err();
     assert_eq!(ErrorKind::Contended, error.kind(), "{error}");
     assert_eq!(Some(guard.fingerprint()), error.holder());
@@ -22,7 +22,7 @@ async fn a_lock_is_taken_refused_extended_and_released() {
 
     guard.extend(2 * TTL).await.unwrap();
     assert!(guard.remaining() > Duration::from_secs(19));
-    assert_eq!(Released::Held, guard.release().await.unwrap());
+    assert_eq!(ReleaseOutcome::Released, guard.release().await.unwrap());
     nothing_left(&redlock, &servers).await;
     assert!(other.try_lock("invoice:42", TTL).await.unwrap().is_some());
 }
@@ -37,7 +37,7 @@ async fn several_resources_are_taken_all_or_none() {
 
     assert!(redlock.try_lock(["b", "c"], TTL).await.unwrap().is_none());
     assert!(redlock.try_lock("c", TTL).await.unwrap().is_some(), "what was refused with b left c alone");
-    assert_eq!(Released::Held, both.release().await.unwrap());
+    assert_eq!(ReleaseOutcome::Released, both.release().await.unwrap());
     nothing_left(&redlock, &servers).await;
 }
 
@@ -59,7 +59,7 @@ async fn close_right_after_a_release_leaves_no_key_and_no_task() {
     for _ in 0..20 {
         let redlock = warm(&servers).await;
         let released = redlock.lock("a", TTL).await.unwrap().release().await.unwrap();
-        assert_eq!(Released::Held, released);
+        assert_eq!(ReleaseOutcome::Released, released);
         redlock.close().await;
         assert_eq!(Vec::<String>::new(), keys(&servers));
     }
@@ -70,9 +70,7 @@ async fn close_right_after_a_release_leaves_no_key_and_no_task() {
 #[tokio::test]
 async fn nodes_where_nothing_can_be_released_are_not_healthy() {
     let servers = five();
-    for (missing, said) in
-        [("-evalsha", "locks cannot be released: NOPERM"), ("-get", "the release failed: ")]
-    {
+    for (missing, said) in [("-evalsha", "locks cannot be released: NOPERM"), ("-get", "release failed: ")] {
         let rights = format!("on >pw ~* +@all {missing}");
         for server in &servers[..3] {
             server.command(&["ACL", "DELUSER", "few"]);
@@ -84,9 +82,9 @@ async fn nodes_where_nothing_can_be_released_are_not_healthy() {
         });
         let redlock = crate::adapter::builder(urls).unwrap().node_timeout(NODE_TIMEOUT).build().unwrap();
         let health = redlock.health().await;
-        assert_eq!((false, 2), (health.is_available(), health.up()), "{missing}");
+        assert_eq!((false, 2), (health.is_available(), health.healthy_nodes()), "{missing}");
         for node in &health.nodes()[..3] {
-            assert!(!node.is_up() && node.to_string().contains(said), "{node}");
+            assert!(!node.is_healthy() && node.to_string().contains(said), "{node}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What any other Redlock implementation does by hand.
 
 use super::*;
-use crate::adapter::Released;
+use crate::adapter::ReleaseOutcome;
 
 /// The customary release script.
 const RELEASE: &str =
@@ -38,7 +38,7 @@ async fn our_lock_excludes_and_is_released_by_hand() {
         assert_eq!("0", server.command(&["EVAL", RELEASE, "1", "a", "their token"]));
         assert_eq!("1", server.command(&["EVAL", RELEASE, "1", "a", &token]));
     }
-    assert_eq!(Released::Lost, guard.release().await.unwrap());
+    assert_eq!(ReleaseOutcome::AlreadyLost, guard.release().await.unwrap());
 }
 
 #[tokio::test]
@@ -78,7 +78,7 @@ async fn names_are_bytes() {
         granted_by_all(&guard).await;
         assert!(redlock.try_lock(name, TTL).await.unwrap().is_none());
         guard.extend(TTL).await.unwrap();
-        assert_eq!(Released::Held, guard.release().await.unwrap());
+        assert_eq!(ReleaseOutcome::Released, guard.release().await.unwrap());
     }
     let guard = redlock.lock(["ab", "c"], TTL).await.unwrap();
     let other = redlock.try_lock(["a", "bc"], TTL).await.unwrap();

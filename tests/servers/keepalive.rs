@@ -3,7 +3,7 @@
 use std::future::pending;
 
 use super::*;
-use crate::adapter::{KeepAlive, Lease, LeaseState, Loss, Released};
+use crate::adapter::{KeepAlive, Lease, LeaseState, Loss, ReleaseOutcome};
 
 /// Short, since these tests take some of it in real time; long enough for its fiftieth, the margin, to be seen.
 const SHORT: Duration = Duration::from_secs(2);
@@ -83,7 +83,7 @@ async fn sixty_locks_are_kept_at_once() {
     assert!(made[4] <= 12 * 60, "{made:?}, three a TTL and lock");
     assert!(made[2] >= 2 * 60, "{made:?}, too few to be held throughout");
     for guard in guards {
-        assert_eq!(Released::Held, guard.release().await.unwrap());
+        assert_eq!(ReleaseOutcome::Released, guard.release().await.unwrap());
     }
     for story in watched {
         assert_eq!(vec![LeaseState::Lost(Loss::Released)], story.await.unwrap().0);
@@ -116,7 +116,7 @@ async fn a_majority_that_hangs_is_told_before_the_deadline_and_stops_the_work() 
     let error = worked.unwrap_err();
     assert_eq!(ErrorKind::Lost, error.kind());
     assert!(error.to_string().contains("too few nodes responded"), "{error}");
-    assert_eq!(vec![LeaseState::Uncertain, LeaseState::Lost(Loss::Unreachable)], states);
+    assert_eq!(vec![LeaseState::AtRisk, LeaseState::Lost(Loss::Unreachable)], states);
     assert!(still_held, "told too late");
 
     drop(guard);
@@ -132,11 +132,11 @@ async fn keys_deleted_on_a_majority_are_told_with_the_next_renewal() {
     let start = Instant::now();
     servers[..3].iter().for_each(|server| drop(server.command(&["FLUSHALL"])));
     let work = redlock.run("a", SHORT, async |_| pending::<()>().await);
-    assert_eq!(Loss::NotOurs { holder: None }, guard.lost().await);
+    assert_eq!(Loss::Revoked { holder: None }, guard.lost().await);
     let told = start.elapsed();
     assert!(told < SHORT * 2 / 3, "told after {told:?}, with the next renewal but one");
     assert!(!guard.is_held());
-    assert_eq!(Released::Lost, guard.release().await.unwrap());
+    assert_eq!(ReleaseOutcome::AlreadyLost, guard.release().await.unwrap());
 
     // The same for work.
     let delete = async {
@@ -157,7 +157,7 @@ async fn another_holder_in_place_is_told_by_name_and_left_alone() {
     servers[1..4].iter().for_each(|server| drop(server.command(&["DEL", "a"])));
     let theirs = thief.lock("a", TTL).await.unwrap();
     let loss = guard.lost().await;
-    assert_eq!(Loss::NotOurs { holder: Some(theirs.fingerprint()) }, loss);
+    assert_eq!(Loss::Revoked { holder: Some(theirs.fingerprint()) }, loss);
     assert!(loss.to_string().contains("thief-1"), "{loss}");
 
     drop(guard);
@@ -180,13 +180,13 @@ async fn a_renewal_that_fails_is_made_good_by_the_next() {
     let told = tokio::spawn(story(guard.lease()));
 
     servers[..3].iter().for_each(RedisServer::pause);
-    assert_eq!(LeaseState::Uncertain, guard.changed().await);
+    assert_eq!(LeaseState::AtRisk, guard.changed().await);
     assert!(guard.is_held());
     servers[..3].iter().for_each(RedisServer::resume);
     assert_eq!(LeaseState::Held, guard.changed().await);
     assert!(guard.remaining() > SHORT * 2 / 3);
-    assert_eq!(Released::Held, guard.release().await.unwrap());
-    let expected = [LeaseState::Uncertain, LeaseState::Held, LeaseState::Lost(Loss::Released)];
+    assert_eq!(ReleaseOutcome::Released, guard.release().await.unwrap());
+    let expected = [LeaseState::AtRisk, LeaseState::Held, LeaseState::Lost(Loss::Released)];
     assert_eq!((expected.to_vec(), false), told.await.unwrap());
     nothing_left(&redlock, &servers).await;
 }
@@ -202,14 +202,14 @@ async fn a_release_while_a_renewal_is_under_way_leaves_no_key() {
         guards.push(kept(&redlock, &number.to_string(), SHORT).await);
     }
     servers[..3].iter().for_each(RedisServer::pause);
-    nodes[0].reached(Operation::Extend, 10).await;
+    nodes[0].wait_for_requests(Operation::Extend, 10).await;
     drop(guards);
-    let sent: Vec<_> = nodes.iter().map(|node| node.seen(Operation::Extend)).collect();
+    let sent: Vec<_> = nodes.iter().map(|node| node.request_count(Operation::Extend)).collect();
     servers[..3].iter().for_each(RedisServer::resume);
     nothing_left(&redlock, &servers).await;
     // Those that were under way are the last.
     tokio::time::sleep(SHORT / 2).await;
-    assert_eq!(sent, nodes.iter().map(|node| node.seen(Operation::Extend)).collect::<Vec<_>>());
+    assert_eq!(sent, nodes.iter().map(|node| node.request_count(Operation::Extend)).collect::<Vec<_>>());
     assert_eq!(Vec::<String>::new(), keys(&servers));
 }
 
@@ -229,7 +229,7 @@ async fn no_task_is_left_behind_the_last_guard_and_handle() {
         assert!(redlock.run("work", SHORT, work).await.unwrap());
         guards.next().unwrap().release().await.unwrap();
         drop(guards.next().unwrap().detach().await);
-        drop(guards.next().unwrap().leak());
+        drop(guards.next().unwrap().forget());
         // Lost, its guard still there.
         let lost = guards.next().unwrap();
         for server in &servers {

@@ -57,7 +57,7 @@ async fn one_refusal_and_three_hung_are_no_quorum() {
     servers[1..4].iter().for_each(RedisServer::pause);
     let error = redlock.try_lock("a", TTL).await.map(|guard| guard.map(drop));
     assert_eq!(
-        (ErrorKind::NoQuorum, vec!["refused", "timed out", "timed out", "timed out", "granted"]),
+        (ErrorKind::NoQuorum, vec!["denied", "timed out", "timed out", "timed out", "granted"]),
         anatomy(error)
     );
     servers[1..4].iter().for_each(RedisServer::resume);
@@ -71,7 +71,7 @@ async fn a_request_gives_up_after_three_rounds_without_a_quorum() {
     let redlock = warm(&servers).await;
     servers[2..].iter().for_each(RedisServer::kill);
     let start = Instant::now();
-    let result = redlock.lock("a", TTL).wait_forever().retry_delay(Duration::from_millis(20)).await;
+    let result = redlock.lock("a", TTL).wait_unbounded().retry_delay(Duration::from_millis(20)).await;
     assert_eq!(ErrorKind::NoQuorum, result.unwrap_err().kind());
     assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
 }

@@ -75,7 +75,7 @@ pub(crate) async fn warm(servers: &[RedisServer]) -> Redlock {
 pub(crate) async fn all_up(redlock: &Redlock) {
     let health = redlock.health().await;
     let all: Vec<_> = health.nodes().iter().map(ToString::to_string).collect();
-    assert_eq!(health.nodes().len(), health.up(), "{all:#?}");
+    assert_eq!(health.nodes().len(), health.healthy_nodes(), "{all:#?}");
 }
 
 /// A runtime with a single thread.
@@ -100,11 +100,11 @@ pub(crate) fn anatomy<T: std::fmt::Debug>(
     result: Result<T, crate::adapter::Error>,
 ) -> (ErrorKind, Vec<&'static str>) {
     let error = result.unwrap_err();
-    let outcomes = error.nodes().iter().enumerate().map(|(index, node)| {
+    let outcomes = error.node_reports().iter().enumerate().map(|(index, node)| {
         assert_eq!(index, node.index());
         match node.outcome() {
             Outcome::Granted => "granted",
-            Outcome::Refused(_) => "refused",
+            Outcome::Denied(_) => "denied",
             Outcome::Failed(_) => "failed",
             Outcome::TimedOut => "timed out",
             Outcome::Pending => "pending",
@@ -138,7 +138,7 @@ pub(crate) async fn eventually(
 }
 
 pub(crate) async fn granted_by_all(guard: &Guard) {
-    let all = async || guard.votes().iter().all(|node| matches!(node.outcome(), Outcome::Granted));
+    let all = async || guard.node_reports().iter().all(|node| matches!(node.outcome(), Outcome::Granted));
     eventually("all nodes grant", Duration::from_secs(5), all).await;
 }
 

@@ -1,7 +1,7 @@
 //! Nodes of one `Redlock` that do not agree on keys: each is asked in its own words, though all are asked from one thread.
 
 use super::*;
-use crate::adapter::{Claim, IntoResources, Released, Resource, Token, Ttl};
+use crate::adapter::{Claim, IntoResources, ReleaseOutcome, Resource, Token, Ttl};
 
 const RETENTIONS: [u64; 5] = [1_000, 2_000, 3_000, 3_000, 3_000];
 const KEYS: [&str; 5] = ["", "p:", "p:", "q:", "q:"];
@@ -41,8 +41,8 @@ async fn every_node_is_asked_with_its_own_prefix() {
         granted_by_all(&guard).await;
         servers.iter().enumerate().for_each(|(index, server)| has(server, index, &names));
         guard.extend(2 * TTL).await.unwrap();
-        assert_eq!(5, redlock.inspect("a").await.unwrap().nodes().len());
-        assert_eq!(Released::Held, guard.release().await.unwrap());
+        assert_eq!(5, redlock.inspect("a").await.unwrap().node_reports().len());
+        assert_eq!(ReleaseOutcome::Released, guard.release().await.unwrap());
         eventually("all are released", TTL, async || keys(&servers).is_empty()).await;
     }
     nothing_left(&redlock, &servers).await;
@@ -55,7 +55,7 @@ async fn every_node_counts_under_its_own_prefix_for_its_own_time() {
     all_up(&redlock).await;
     let guard = redlock.lock(["a", "b"], TTL).fenced().await.unwrap();
     guard.extend(TTL).await.unwrap();
-    assert_eq!(Released::Held, guard.release().await.unwrap());
+    assert_eq!(ReleaseOutcome::Released, guard.release().await.unwrap());
     redlock.close().await;
     for (index, server) in servers.iter().enumerate() {
         has(server, index, &[]);
@@ -103,10 +103,10 @@ async fn interleaved(tasks: usize) {
             let name = format!("{}", (number + cycle) % 4);
             let wait = Duration::from_secs(30);
             let guard =
-                redlock.lock(name, TTL).wait(wait).retry_delay(Duration::from_millis(5)).await.unwrap();
+                redlock.lock(name, TTL).max_wait(wait).retry_delay(Duration::from_millis(5)).await.unwrap();
             assert!(guard.is_held());
             guard.extend(TTL).await.unwrap();
-            assert_eq!(Released::Held, guard.release().await.unwrap());
+            assert_eq!(ReleaseOutcome::Released, guard.release().await.unwrap());
         }
     };
     let all: Vec<_> = (0..tasks)

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
 use super::*;
-use crate::adapter::{DetachedLease, KeepAlive, Released};
+use crate::adapter::{DetachedLease, KeepAlive, ReleaseOutcome};
 
 /// Far above what anything here takes; what runs into it hangs.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -115,7 +115,7 @@ async fn a_process_that_was_stopped_is_told_before_its_work_goes_on() {
         holder.stop();
     }
     let retry = Duration::from_millis(20);
-    let guard = redlock.lock(["a", "b"], 6 * TTL).retry_delay(retry).wait(PATIENCE).await.unwrap();
+    let guard = redlock.lock(["a", "b"], 6 * TTL).retry_delay(retry).max_wait(PATIENCE).await.unwrap();
     let ours = on_all(&guard, &servers, &["MGET", "a", "b"]).await;
 
     for holder in &mut holders {
@@ -127,7 +127,7 @@ async fn a_process_that_was_stopped_is_told_before_its_work_goes_on() {
     }
     let untouched = servers.iter().all(|server| server.command(&["MGET", "a", "b"]) == ours);
     assert!(untouched, "they took what is not theirs");
-    assert_eq!(Released::Held, guard.release().await.unwrap());
+    assert_eq!(ReleaseOutcome::Released, guard.release().await.unwrap());
     nothing_left(&redlock, &servers).await;
 }
 
@@ -155,19 +155,19 @@ async fn a_lease_goes_from_process_to_process() {
     assert_eq!("extended", holder.says());
     eventually("it is extended again", PATIENCE, async || extended()).await;
     holder.nothing_more_to_read();
-    assert_eq!("released: Held", holder.says());
+    assert_eq!("released: Released", holder.says());
     holder.ends();
     assert_eq!(Vec::<String>::new(), keys(&servers));
 
     // Released without being resumed, there; and from there to here.
     let (lease, mut holder) = (detached(&servers, "60000"), Holder::start(&servers, "release", &[]));
     holder.tell(&lease);
-    assert_eq!("released: Held", holder.says());
+    assert_eq!("released: Released", holder.says());
     holder.ends();
     let lease: DetachedLease = serde_json::from_str(&detached(&servers, "60000")).unwrap();
     let guard = redlock.resume(&lease).await.unwrap();
     guard.keep_alive(KeepAlive::new());
-    assert_eq!(Released::Held, guard.release().await.unwrap());
+    assert_eq!(ReleaseOutcome::Released, guard.release().await.unwrap());
     nothing_left(&redlock, &servers).await;
 }
 
@@ -185,7 +185,7 @@ async fn a_fencing_token_goes_with_its_lease_from_process_to_process() {
     holder.tell("");
     assert_eq!("extended", holder.says());
     holder.nothing_more_to_read();
-    assert_eq!("released: Held", holder.says());
+    assert_eq!("released: Released", holder.says());
     holder.ends();
 
     let next = given_away(Holder::start(&servers, "detach-fenced", &["a", "60000"]));
@@ -200,7 +200,7 @@ async fn a_stale_lease_is_neither_resumed_nor_released_in_another_process() {
     let lease = detached(&servers, "300");
     let guard = redlock.lock("a", 6 * TTL).owner("new-holder").await.unwrap();
     let token = on_all(&guard, &servers, &["GET", "a"]).await;
-    for (how, answer) in [("resume", "Lost: "), ("release", "released: Lost")] {
+    for (how, answer) in [("resume", "Lost: "), ("release", "released: AlreadyLost")] {
         let mut holder = Holder::start(&servers, how, &[]);
         holder.tell(&lease);
         let said = holder.says();
@@ -210,7 +210,7 @@ async fn a_stale_lease_is_neither_resumed_nor_released_in_another_process() {
         holder.ends();
     }
     assert!(servers.iter().all(|server| server.command(&["GET", "a"]) == token));
-    assert_eq!(Released::Held, guard.release().await.unwrap());
+    assert_eq!(ReleaseOutcome::Released, guard.release().await.unwrap());
 
     // Nor is one that was released meanwhile.
     let mut holder = Holder::start(&servers, "resume", &[]);

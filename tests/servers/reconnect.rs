@@ -1,7 +1,7 @@
 //! Servers that are down at the start, and servers that come back.
 
 use super::*;
-use crate::adapter::Released;
+use crate::adapter::ReleaseOutcome;
 
 /// A node that has come back votes again within this, without traffic that fails first.
 const BACK: Duration = Duration::from_secs(1);
@@ -13,7 +13,7 @@ async fn a_program_that_starts_while_a_minority_is_down_works() {
     let redlock = redlock(&servers);
     // The very first call, right after `build`.
     let guard = redlock.try_lock("a", TTL).await.unwrap().expect("nobody else has it");
-    assert_eq!(Released::Held, guard.release().await.unwrap());
+    assert_eq!(ReleaseOutcome::Released, guard.release().await.unwrap());
 
     servers[..2].iter().for_each(RedisServer::restart);
     tokio::time::sleep(BACK).await;
@@ -34,10 +34,14 @@ async fn a_node_that_comes_back_votes_again_within_a_second() {
         for _ in 0..5 {
             drop(redlock.lock("a", TTL).await.unwrap());
         }
-        assert_eq!(4, redlock.health().await.up());
+        assert_eq!(4, redlock.health().await.healthy_nodes());
         repair(&servers[0]);
         tokio::time::sleep(BACK).await;
-        assert_eq!(5, redlock.health().await.up(), "it is back by now, and nothing had to fail first");
+        assert_eq!(
+            5,
+            redlock.health().await.healthy_nodes(),
+            "it is back by now, and nothing had to fail first"
+        );
     }
     nothing_left(&redlock, &servers).await;
 }
@@ -61,8 +65,8 @@ async fn a_wrong_password_that_is_corrected_heals() {
         server.authenticated("something-else").command(&["CONFIG", "SET", "requirepass", "swordfish"]);
     }
     // After a login that was refused they wait for longer than after other failures.
-    let up = async || redlock.health().await.up() == servers.len();
+    let up = async || redlock.health().await.healthy_nodes() == servers.len();
     eventually("all nodes log in", Duration::from_secs(60), up).await;
     let guard = redlock.try_lock("a", TTL).await.unwrap().expect("nobody else has it");
-    assert_eq!(Released::Held, guard.release().await.unwrap());
+    assert_eq!(ReleaseOutcome::Released, guard.release().await.unwrap());
 }

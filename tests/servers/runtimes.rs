@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use redlock_testkit::fake_nodes;
 
 use super::*;
-use crate::adapter::Released;
+use crate::adapter::ReleaseOutcome;
 
 #[test]
 fn build_needs_no_runtime_and_one_redlock_works_across_two() {
@@ -16,7 +16,7 @@ fn build_needs_no_runtime_and_one_redlock_works_across_two() {
         one_thread().block_on(async {
             let guard = redlock.try_lock("a", TTL).await.unwrap().expect("nobody else has it");
             guard.extend(TTL).await.unwrap();
-            assert_eq!(Released::Held, guard.release().await.unwrap(), "round {round}");
+            assert_eq!(ReleaseOutcome::Released, guard.release().await.unwrap(), "round {round}");
             all_up(redlock).await;
         });
     }
@@ -34,7 +34,7 @@ fn one_redlock_works_in_two_runtimes_at_once() {
                     // The connections live in one of the two. When it ends, what the other has under way fails, is said
                     // to have failed, and is repeated in the background.
                     match guard.release().await {
-                        Ok(released) => assert_eq!(Released::Held, released, "cycle {cycle}"),
+                        Ok(released) => assert_eq!(ReleaseOutcome::Released, released, "cycle {cycle}"),
                         Err(error) => assert_eq!(ErrorKind::NoQuorum, error.kind(), "cycle {cycle}"),
                     }
                 }
@@ -170,7 +170,7 @@ async fn paused_time_makes_no_hot_loop() {
     // Under paused time every wait for a reply ends at once, with the next timer: mostly that of the node timeout.
     let sent = || -> u64 { servers.iter().map(|server| server.commandstats("set")).sum() };
     for _ in 0..3 {
-        match redlock.lock("a", TTL).wait(Duration::from_secs(60)).await {
+        match redlock.lock("a", TTL).max_wait(Duration::from_secs(60)).await {
             Ok(guard) => drop(guard),
             Err(error) => {
                 assert!(matches!(error.kind(), ErrorKind::NoQuorum | ErrorKind::Contended), "{error}");
@@ -191,10 +191,10 @@ async fn waiting_in_paused_time_makes_no_hot_loop() {
     };
     let (redlock, other) = (redlock(), redlock());
     let guard = other.lock("a", TTL * 100).await.unwrap();
-    let before = nodes[0].seen(Operation::Acquire);
-    let waited = redlock.lock("a", TTL).wait(Duration::from_secs(60)).await;
+    let before = nodes[0].request_count(Operation::Acquire);
+    let waited = redlock.lock("a", TTL).max_wait(Duration::from_secs(60)).await;
     assert_eq!(ErrorKind::Contended, waited.unwrap_err().kind());
-    let attempts = nodes[0].seen(Operation::Acquire) - before;
+    let attempts = nodes[0].request_count(Operation::Acquire) - before;
     assert!((300..=601).contains(&attempts), "{attempts} in 60 s with delays of 100 to 200 ms");
     assert!(guard.is_held());
 }

@@ -19,7 +19,7 @@ impl Waiter {
         let before: Vec<_> = servers.iter().map(|server| server.commandstats("pttl")).collect();
         let redlock = redlock.clone();
         let task = tokio::spawn(async move {
-            let guard = redlock.lock(resource, TTL).wait(LONG).await.unwrap();
+            let guard = redlock.lock(resource, TTL).max_wait(LONG).await.unwrap();
             (guard, Instant::now())
         });
         let watched = async || {
@@ -149,7 +149,7 @@ async fn where_tracking_is_not_allowed_waiters_poll_and_each_node_warns_once() {
     let redlock = crate::adapter::builder(urls).unwrap().node_timeout(NODE_TIMEOUT).build().unwrap();
     all_up(&redlock).await;
     take(&servers, "a");
-    let waiting = redlock.lock("a", TTL).wait(LONG).retry_delay(Duration::from_millis(40)).into_future();
+    let waiting = redlock.lock("a", TTL).max_wait(LONG).retry_delay(Duration::from_millis(40)).into_future();
     let task = tokio::spawn(waiting);
     // Another connection refuses in the same words, and nobody says so again.
     for server in &servers {
@@ -162,7 +162,7 @@ async fn where_tracking_is_not_allowed_waiters_poll_and_each_node_warns_once() {
     let guard = task.await.unwrap().unwrap();
     assert!(since.elapsed() < SOON);
     drop(guard);
-    assert_eq!(5, warnings.about("tracking refused"), "one of each node");
+    assert_eq!(5, warnings.about("CLIENT TRACKING unavailable"), "one of each node");
     assert!(servers.iter().all(|server| server.commandstats("pttl") == 0));
     nothing_left(&redlock, &servers).await;
 }
@@ -182,7 +182,7 @@ async fn a_table_of_watches_with_room_for_one_key_makes_nobody_loop() {
     let count = |command: &str| servers[0].commandstats(command);
     let (asked, tried) = (count("pttl"), count("set"));
     let start = Instant::now();
-    let wait = |name: &String| tokio::spawn(redlock.lock(name, TTL).wait(LONG).into_future());
+    let wait = |name: &String| tokio::spawn(redlock.lock(name, TTL).max_wait(LONG).into_future());
     let waiting: Vec<_> = names.iter().map(wait).collect();
     tokio::time::sleep(Duration::from_secs(3)).await;
     let (asked, tried) = (count("pttl") - asked, count("set") - tried);
@@ -245,7 +245,7 @@ async fn claims_in_either_order_do_not_wait_for_each_other() {
         let redlock = redlock.clone();
         tokio::spawn(async move {
             for _ in 0..100 {
-                redlock.lock(names, TTL).wait(LONG).await.unwrap().release().await.unwrap();
+                redlock.lock(names, TTL).max_wait(LONG).await.unwrap().release().await.unwrap();
             }
         })
     };

@@ -11,7 +11,7 @@ impl Contender for Fenced {
     type Held = Guard;
 
     async fn acquire(&self, key: &str) -> Guard {
-        self.0.lock(key, TTL).fenced().wait_forever().await.expect("a quorum answers")
+        self.0.lock(key, TTL).fenced().wait_unbounded().await.expect("a quorum answers")
     }
 
     async fn release(&self, held: Guard) {

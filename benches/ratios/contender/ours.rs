@@ -51,7 +51,7 @@ impl Contender for Ours {
     type Held = Guard;
 
     async fn acquire(&self, key: &str) -> Guard {
-        self.0.lock(key, TTL).wait_forever().await.expect("a quorum answers")
+        self.0.lock(key, TTL).wait_unbounded().await.expect("a quorum answers")
     }
 
     async fn release(&self, held: Guard) {

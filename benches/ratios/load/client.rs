@@ -78,11 +78,12 @@ impl Client {
         }
     }
 
-    pub(super) async fn close(&self) {
+    /// Waits for the pending cleanup, and returns how much of it was given up.
+    pub(super) async fn close(&self) -> u64 {
         match self {
-            Self::Redlock(redlock) => drop(redlock.close().await),
+            Self::Redlock(redlock) => redlock.close().await,
             // It has no such call, and does nothing in the background.
-            Self::Rslock(_) => {}
+            Self::Rslock(_) => 0,
         }
     }
 }

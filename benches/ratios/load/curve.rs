@@ -49,7 +49,7 @@ fn panel(
         .y_label_area_size(60)
         .build_cartesian_2d(
             (FROM..TO).log_scale().with_key_points(vec![0.5, 1.0, 2.0, 5.0, 10.0]),
-            0.0..greatest * 1.1,
+            0.0..greatest * 1.4, // leaves room for the legend
         )?;
     chart
         .configure_mesh()

@@ -1,5 +1,6 @@
 //! Requests that arrive at a given rate, whether earlier ones have finished or not.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -14,7 +15,12 @@ use crate::report::Fact;
 const GROUP: &str = "Demand: requests for different free names arrive at a given rate";
 
 /// Multiples of the capacity.
-const DEMANDS: [f64; 4] = [0.5, 1.0, 2.0, 10.0];
+const DEMANDS: [f64; 4] = [0.5, 1.0, 2.0, MOST_DEMAND];
+
+const MOST_DEMAND: f64 = 10.0;
+
+/// The share of requests that ask for a lock in the control.
+const ONE_IN: usize = 10;
 
 /// Goodput at the greatest demand, as a share of the greatest.
 const GOAL: f64 = 0.9;
@@ -33,6 +39,8 @@ pub(super) struct Curve {
     pub(super) kind: Kind,
     capacity: f64,
     pub(super) points: Vec<Point>,
+    /// At the greatest demand, where what exceeds the capacity asks for no lock: what the arrivals themselves cost.
+    control: Point,
 }
 
 pub(super) struct Point {
@@ -57,8 +65,9 @@ pub(super) fn run(plan: &Plan) -> Vec<Curve> {
 
 fn curve(kind: Kind, lasts: Duration) -> Curve {
     let capacity = capacity(kind, lasts.min(Duration::from_secs(3)));
-    let points = DEMANDS.map(|demand| point(kind, demand, capacity, lasts)).into();
-    Curve { kind, capacity, points }
+    let points = DEMANDS.map(|demand| point(kind, demand, capacity, lasts, false)).into();
+    let control = point(kind, MOST_DEMAND, capacity, lasts, true);
+    Curve { kind, capacity, points, control }
 }
 
 /// Cycles per second of tasks that each lock and release without a pause.
@@ -88,18 +97,23 @@ fn capacity(kind: Kind, lasts: Duration) -> f64 {
     capacity
 }
 
-fn point(kind: Kind, demand: f64, capacity: f64, lasts: Duration) -> Point {
+fn point(kind: Kind, demand: f64, capacity: f64, lasts: Duration, is_control: bool) -> Point {
     let stage = Stage::new(kind, Flavor::MultiThread);
-    let (start, tasks) = arrivals(&stage, demand * capacity, lasts);
+    let (start, tasks) = arrivals(&stage, demand * capacity, lasts, is_control.then_some(ONE_IN));
     let tally = stage.block_on(Tally::of(start, tasks, LIMIT));
     let goodput = tally.goodput(lasts);
     Point { demand, goodput, tally, ending: stage.end("open-") }
 }
 
 /// Starts requests at their times from this thread, which is none of the runtime's: a runtime that is busy does not delay
-/// them. A request counts from the time at which it was due.
+/// them. A request counts from the time at which it was due. With `locks_one_in`, only one in so many asks for a lock.
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // below a million
-fn arrivals(stage: &Stage, rate: f64, lasts: Duration) -> (Instant, Vec<tokio::task::JoinHandle<Attempt>>) {
+fn arrivals(
+    stage: &Stage,
+    rate: f64,
+    lasts: Duration,
+    locks_one_in: Option<usize>,
+) -> (Instant, Vec<tokio::task::JoinHandle<Attempt>>) {
     let all = ((rate * lasts.as_secs_f64()) as usize).min(MOST);
     let mut tasks = Vec::with_capacity(all);
     let start = Instant::now();
@@ -108,7 +122,12 @@ fn arrivals(stage: &Stage, rate: f64, lasts: Duration) -> (Instant, Vec<tokio::t
         for number in tasks.len()..due {
             let client = stage.client.clone();
             let at = start + Duration::from_secs_f64(number as f64 / rate);
-            let request = async move { Attempt::new(at, client.cycle(format!("open-{number}")).await) };
+            let locks = locks_one_in.is_none_or(|one_in| number % one_in == 0);
+            let request = async move {
+                let name = format!("open-{number}");
+                let outcome = if locks { client.cycle(name).await } else { Err("no request".to_owned()) };
+                Attempt::new(at, outcome)
+            };
             tasks.push(stage.runtime.spawn(request));
         }
         std::thread::sleep(Duration::from_millis(1));
@@ -131,24 +150,37 @@ fn facts_of(curve: &Curve) -> Vec<Fact> {
     }];
     for (position, point) in curve.points.iter().enumerate() {
         let last = position + 1 == curve.points.len() && curve.kind != Kind::Rslock;
-        let latency = point.tally.latency().map_or("-".to_owned(), |latency| {
-            format!("p50 {:.1} ms, p99 {:.1} ms", latency.p50 / 1e3, latency.p99 / 1e3)
-        });
         facts.push(Fact {
             group: GROUP,
             what: format!("{name}: demand {} x capacity", point.demand),
-            measured: format!(
-                "goodput {:.0}/s ({:.1} %); {latency}; {}; {}",
-                point.goodput,
-                point.tally.share(),
-                point.tally.errors,
-                point.ending
-            ),
+            measured: point.to_string(),
             goal: last.then(|| {
                 let met = point.goodput >= GOAL * greatest && point.ending.keys == 0;
                 (format!("goodput at least {:.0} % of the greatest; 0 keys left", 100.0 * GOAL), met)
             }),
         });
     }
+    let (most, control) = (curve.points.last().map_or(0.0, |point| point.goodput), &curve.control);
+    facts.push(Fact {
+        group: GROUP,
+        what: format!(
+            "{name}: demand {MOST_DEMAND} x capacity, where one in {ONE_IN} requests asks for a lock"
+        ),
+        measured: control.to_string(),
+        goal: (curve.kind != Kind::Rslock).then(|| {
+            let goal = format!("the row above has at least {:.0} % of this goodput", 100.0 * GOAL);
+            (goal, most >= GOAL * control.goodput)
+        }),
+    });
     facts
+}
+
+impl fmt::Display for Point {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let latency = self.tally.latency().map_or("-".to_owned(), |latency| {
+            format!("p50 {:.1} ms, p99 {:.1} ms", latency.p50 / 1e3, latency.p99 / 1e3)
+        });
+        let (goodput, share) = (self.goodput, self.tally.share());
+        write!(f, "goodput {goodput:.0}/s ({share:.1} %); {latency}; {}; {}", self.tally.errors, self.ending)
+    }
 }

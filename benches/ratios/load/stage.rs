@@ -57,7 +57,7 @@ impl Stage {
     pub(super) fn end(self, prefix: &str) -> Ending {
         let Self { servers, client, runtime } = self;
         let start = Instant::now();
-        let closed = runtime.block_on(async { timeout(CLOSING, client.close()).await.is_ok() });
+        let closed = runtime.block_on(async { timeout(CLOSING, client.close()).await.ok() });
         let lasted = start.elapsed();
         if matches!(client, Client::Rslock(_)) {
             // Releases that are still on their way: it does not wait for those.
@@ -74,7 +74,8 @@ impl Stage {
 
 /// How `close()` went, and what is left on the servers.
 pub(super) struct Ending {
-    closed: bool,
+    /// How much cleanup was given up, or `None` if `close()` did not return in time.
+    closed: Option<u64>,
     lasted: Duration,
     pub(super) keys: usize,
 }
@@ -82,7 +83,11 @@ pub(super) struct Ending {
 impl fmt::Display for Ending {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.lasted.as_secs_f64();
-        let closed = if self.closed { "closed in" } else { "not closed after" };
-        write!(f, "{closed} {seconds:.1} s, {} keys left", self.keys)
+        match self.closed {
+            Some(0) => write!(f, "closed in {seconds:.1} s")?,
+            Some(given_up) => write!(f, "closed in {seconds:.1} s ({given_up} cleanups given up)")?,
+            None => write!(f, "not closed after {seconds:.1} s")?,
+        }
+        write!(f, ", {} keys left", self.keys)
     }
 }

@@ -35,7 +35,7 @@ fn waiters(kind: Kind, count: usize, lasts: Duration) -> Fact {
                 let redlock = stage.client.redlock().clone();
                 let start = Instant::now();
                 let cycle = async move {
-                    let guard = redlock.lock(format!("waiter-{number}"), TTL).wait_forever().await;
+                    let guard = redlock.lock(format!("waiter-{number}"), TTL).wait_unbounded().await;
                     let guard = guard.map_err(|error| failed("lock", &error))?;
                     guard.release().await.map_err(|error| failed("release", &error))?;
                     Ok(())

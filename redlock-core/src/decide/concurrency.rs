@@ -1,47 +1,54 @@
-//! Which rounds may begin now, so that a burst does not send more than the process can read replies to.
+//! The decision which rounds may begin now.
 //!
-//! Attempts at locks begin in the order in which they came, and at most so many are in flight at once: until they are
-//! decided. Renewals of held locks are bounded by themselves, begin in the order in which their leases expire, and go
-//! first: while one of them waits no attempt begins. So a process that is asked for more than it can do denies new locks,
-//! and keeps those that it holds. Nor does an attempt begin while cleanup is behind, since each may leave more of it.
+//! It prevents a burst from sending more requests than the process can read replies to.
 //!
-//! Only so many attempts wait, too: further ones are denied at once. A queue that is longer than what its requests can wait
-//! for would cost time and memory that the others need.
+//! Attempts begin in the order of their arrival, and a limited number of them is in flight at once, until they are
+//! decided. Renewals of held locks have a limit of their own, and begin in the order in which their leases expire. They
+//! go first: while one of them waits, no attempt begins. So an overloaded process denies new locks and keeps those that
+//! it holds. No attempt begins while cleanup is behind either, since each attempt may need more of it.
 //!
-//! Nothing can deadlock. What is in flight waits for nodes alone, for a bounded time; confirmations, releases and cleanup are
-//! not counted, so none of them waits for an attempt. An attempt is polled by its caller, who may turn to something else: if
-//! none ends for [some time](Concurrency::begin_overdue), one more begins. And renewals hold attempts back only as long as
-//! renewals succeed: where they fail because of the nodes, an attempt is to say so.
+//! A request that waits for a contended lock queries its nodes, at first and again after notifications. These queries
+//! have a limit of their own too. When thousands of locks become free at once, the replies to thousands of queries
+//! would delay everything else.
+//!
+//! The number of waiting attempts is limited too; further ones are denied at once. A queue that is longer than its
+//! requests can wait would cost time and memory that other requests need.
+//!
+//! No deadlock is possible. Rounds in flight wait only for nodes, for a bounded time. Confirmations, releases and
+//! cleanup are not counted, so none of them waits for an attempt. The caller of an attempt may stop polling it. If no
+//! attempt ends for [some time](Concurrency::begin_overdue), one more begins. Renewals hold attempts back only while
+//! renewals succeed. If they fail because of the nodes, an attempt is needed to report that.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::clock::Instant;
 
-/// What wants to begin.
+/// The kind of a round that is to begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
-    /// An attempt at a lock.
+    /// An attempt to acquire a lock.
     Attempt,
     /// The renewal of a lease that expires at this time.
     Renewal(Instant),
+    /// The queries of a request that waits for a lock.
+    Watch,
 }
 
-/// The rounds of one client: those in flight, and those that wait, each with a `W` to wake it by.
+/// The rounds of one client: in flight, or waiting with a `W` that wakes them.
 #[derive(Debug)]
 pub(crate) struct Concurrency<W> {
     max: usize,
     attempts: InFlight<W>,
     renewals: InFlight<W>,
+    watches: InFlight<W>,
     is_cleanup_behind: bool,
-    /// Whether the last renewal that ended has failed.
+    /// True if the last renewal that ended has failed.
     renewals_fail: bool,
     last_number: u64,
-    /// Since when all attempts in flight have been there while others wait.
-    stuck_since: Option<Instant>,
 }
 
-/// For each attempt that may be in flight so many wait at most.
+/// The maximum number of waiting attempts per attempt that may be in flight.
 const MAX_WAITING: usize = 256;
 
 /// The rounds of one class. Those that wait are ordered by time, then by arrival.
@@ -49,11 +56,13 @@ const MAX_WAITING: usize = 256;
 struct InFlight<W> {
     count: usize,
     waiting: BTreeMap<Key, W>,
+    /// The time since which no round in flight has ended while others wait.
+    stuck_since: Option<Instant>,
 }
 
 type Key = (Instant, u64);
 
-/// A round that waited when it entered. It begins by being taken out of those that wait.
+/// A round that waited when it entered. It has begun once it is no longer among those that wait.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waiting {
     class: Class,
@@ -61,18 +70,17 @@ pub(crate) struct Waiting {
 }
 
 impl<W> Concurrency<W> {
-    /// With at most `max` rounds of each class in flight.
+    /// Creates the state with at most `max` rounds of each class in flight.
     pub(crate) fn new(max: usize) -> Self {
-        let none = || InFlight { count: 0, waiting: BTreeMap::new() };
-        let (attempts, renewals) = (none(), none());
+        let none = || InFlight { count: 0, waiting: BTreeMap::new(), stuck_since: None };
         Self {
             max,
-            attempts,
-            renewals,
+            attempts: none(),
+            renewals: none(),
+            watches: none(),
             is_cleanup_behind: false,
             renewals_fail: false,
             last_number: 0,
-            stuck_since: None,
         }
     }
 
@@ -83,16 +91,16 @@ impl<W> Concurrency<W> {
         may_begin
     }
 
-    /// Whether no other attempt is to wait.
+    /// Returns whether no further attempt may wait.
     pub(crate) fn is_full(&self) -> bool {
         self.attempts.waiting.len() >= self.max.saturating_mul(MAX_WAITING)
     }
 
-    /// Has a round wait.
+    /// Adds a round to those that wait.
     pub(crate) fn wait(&mut self, class: Class, waker: W) -> Waiting {
         self.last_number += 1;
         let time = match class {
-            Class::Attempt => Instant::ORIGIN,
+            Class::Attempt | Class::Watch => Instant::ORIGIN,
             Class::Renewal(expires) => expires,
         };
         let key = (time, self.last_number);
@@ -100,12 +108,12 @@ impl<W> Concurrency<W> {
         Waiting { class, key }
     }
 
-    /// The waker of a round that waits; `None` once it has begun.
+    /// Returns the waker of a round that waits; `None` once it has begun.
     pub(crate) fn waker(&mut self, waiting: Waiting) -> Option<&mut W> {
         self.class(waiting.class).waiting.get_mut(&waiting.key)
     }
 
-    /// A round does not wait any more. If it has begun, it has ended too.
+    /// Removes a round that waits; if it has begun, it ends.
     pub(crate) fn leave(&mut self, waiting: Waiting) -> Option<W> {
         let waker = self.class(waiting.class).waiting.remove(&waiting.key);
         if waker.is_none() {
@@ -114,50 +122,53 @@ impl<W> Concurrency<W> {
         waker
     }
 
-    /// Whether renewals fail, by the last one that has ended.
+    /// Sets whether the last renewal that ended has failed.
     pub(crate) fn renewals_fail(&mut self, fail: bool) {
         self.renewals_fail = fail;
     }
 
-    /// Begins one attempt more than may be in flight, if none of those has ended for `limit`. Returns its waker.
-    pub(crate) fn begin_overdue(&mut self, now: Instant, limit: Duration) -> Option<W> {
-        if self.attempts.waiting.is_empty() || self.attempts.count < self.max {
-            self.stuck_since = None;
+    /// Begins one round above the limit, if none of its class has ended for `limit`. Returns its waker.
+    pub(crate) fn begin_overdue(&mut self, class: Class, now: Instant, limit: Duration) -> Option<W> {
+        let max = self.max;
+        let rounds = self.class(class);
+        if rounds.waiting.is_empty() || rounds.count < max {
+            rounds.stuck_since = None;
             return None;
         }
-        let since = *self.stuck_since.get_or_insert(now);
+        let since = *rounds.stuck_since.get_or_insert(now);
         if now.saturating_duration_since(since) < limit {
             return None;
         }
-        self.stuck_since = Some(now);
-        let (_, waker) = self.attempts.waiting.pop_first()?;
-        self.attempts.count += 1;
+        rounds.stuck_since = Some(now);
+        let (_, waker) = rounds.waiting.pop_first()?;
+        rounds.count += 1;
         Some(waker)
     }
 
-    /// Why an attempt has to wait.
+    /// Returns why an attempt has to wait.
     pub(crate) fn obstacle(&self) -> &'static str {
         match () {
             () if self.is_cleanup_behind => "cleanup is behind",
             () if !self.renewals.waiting.is_empty() => "renewals of held locks come first",
-            () => "as many attempts are in flight as may be",
+            () => "limit of concurrent attempts reached",
         }
     }
 
-    /// A round has ended. Others may [begin](Concurrency::begin_next).
+    /// Ends a round. Others may [begin](Concurrency::begin_next) then.
     pub(crate) fn end(&mut self, class: Class) {
-        self.stuck_since = None;
-        self.class(class).count -= 1;
+        let rounds = self.class(class);
+        rounds.stuck_since = None;
+        rounds.count -= 1;
     }
 
-    /// Attempts are held back, or are not any more: then others may [begin](Concurrency::begin_next).
+    /// Sets whether attempts are held back. If they no longer are, others may [begin](Concurrency::begin_next).
     pub(crate) fn cleanup_is_behind(&mut self, is_behind: bool) {
         self.is_cleanup_behind = is_behind;
     }
 
     /// Begins the next round that may begin, and returns its waker.
     pub(crate) fn begin_next(&mut self) -> Option<W> {
-        [Class::Renewal(Instant::ORIGIN), Class::Attempt].into_iter().find_map(|class| {
+        [Class::Renewal(Instant::ORIGIN), Class::Attempt, Class::Watch].into_iter().find_map(|class| {
             let waker = if self.has_room(class) { self.class(class).waiting.pop_first() } else { None };
             let (_, waker) = waker?;
             self.class(class).count += 1;
@@ -165,23 +176,22 @@ impl<W> Concurrency<W> {
         })
     }
 
-    /// Whether a round that ends, or cleanup that has caught up, may let another begin.
+    /// Returns whether any round waits for another to end, or for cleanup.
     pub(crate) fn is_waited_for(&self) -> bool {
-        !self.attempts.waiting.is_empty() || !self.renewals.waiting.is_empty()
+        [&self.attempts, &self.renewals, &self.watches].into_iter().any(|rounds| !rounds.waiting.is_empty())
     }
 
-    /// How many attempts wait, and how many renewals.
+    /// Returns the numbers of waiting attempts and renewals.
     pub(crate) fn waiting(&self) -> (usize, usize) {
         (self.attempts.waiting.len(), self.renewals.waiting.len())
     }
 
     fn has_room(&self, class: Class) -> bool {
+        let renewals_wait = !self.renewals.waiting.is_empty() && !self.renewals_fail;
         match class {
-            Class::Attempt => {
-                let renewals_wait = !self.renewals.waiting.is_empty() && !self.renewals_fail;
-                self.attempts.count < self.max && !renewals_wait && !self.is_cleanup_behind
-            }
+            Class::Attempt => self.attempts.count < self.max && !renewals_wait && !self.is_cleanup_behind,
             Class::Renewal(_) => self.renewals.count < self.max,
+            Class::Watch => self.watches.count < self.max && !renewals_wait,
         }
     }
 
@@ -189,6 +199,7 @@ impl<W> Concurrency<W> {
         match class {
             Class::Attempt => &mut self.attempts,
             Class::Renewal(_) => &mut self.renewals,
+            Class::Watch => &mut self.watches,
         }
     }
 }
@@ -205,7 +216,7 @@ mod tests {
         Instant::since_origin(Duration::from_millis(millis))
     }
 
-    /// A client on which two rounds of each class may be in flight, and two attempts are.
+    /// Returns a state with a limit of two rounds for each class, and two attempts.
     fn full() -> Concurrency<&'static str> {
         let mut rounds = Concurrency::new(2);
         assert!(rounds.try_begin(Class::Attempt) && rounds.try_begin(Class::Attempt));
@@ -266,6 +277,23 @@ mod tests {
     }
 
     #[test]
+    fn watches_begin_beside_attempts_and_after_renewals() {
+        let mut rounds = full();
+        assert!(rounds.try_begin(Class::Watch) && rounds.try_begin(Class::Watch));
+        let watch = rounds.wait(Class::Watch, "watch");
+        rounds.cleanup_is_behind(true);
+        rounds.end(Class::Watch);
+        assert_eq!(Some("watch"), rounds.begin_next());
+        assert_eq!(None, rounds.leave(watch));
+        let renewal = Class::Renewal(at(10));
+        assert!(rounds.try_begin(renewal) && rounds.try_begin(renewal));
+        let renewal = rounds.wait(renewal, "renewal");
+        assert!(!rounds.try_begin(Class::Watch));
+        rounds.leave(renewal);
+        assert!(rounds.try_begin(Class::Watch));
+    }
+
+    #[test]
     fn a_bounded_number_of_attempts_waits() {
         let mut rounds = full();
         let mut waiting: Vec<_> = (0..511).map(|_| rounds.wait(Class::Attempt, "")).collect();
@@ -280,15 +308,15 @@ mod tests {
     fn attempts_that_are_not_polled_do_not_keep_others_out_forever() {
         let mut rounds = full();
         let limit = Duration::from_millis(400);
-        assert_eq!(None, rounds.begin_overdue(at(0), limit));
+        assert_eq!(None, rounds.begin_overdue(Class::Attempt, at(0), limit));
         let _waiting = ["first", "second"].map(|name| rounds.wait(Class::Attempt, name));
-        assert_eq!([None, None], [0, 399].map(|now| rounds.begin_overdue(at(now), limit)));
-        assert_eq!(Some("first"), rounds.begin_overdue(at(400), limit));
-        assert_eq!(None, rounds.begin_overdue(at(700), limit));
+        assert_eq!([None, None], [0, 399].map(|now| rounds.begin_overdue(Class::Attempt, at(now), limit)));
+        assert_eq!(Some("first"), rounds.begin_overdue(Class::Attempt, at(400), limit));
+        assert_eq!(None, rounds.begin_overdue(Class::Attempt, at(700), limit));
         rounds.end(Class::Attempt);
-        assert_eq!(None, rounds.begin_overdue(at(900), limit), "one has ended");
+        assert_eq!(None, rounds.begin_overdue(Class::Attempt, at(900), limit), "one has ended");
         assert_eq!(None, rounds.begin_next(), "there is still one too many");
-        assert_eq!(Some("second"), rounds.begin_overdue(at(1300), limit));
+        assert_eq!(Some("second"), rounds.begin_overdue(Class::Attempt, at(1300), limit));
     }
 
     #[test]
@@ -312,7 +340,8 @@ mod tests {
             let mut rounds = Concurrency::new(max);
             let (mut running, mut waiting) = (Vec::new(), Vec::<(Waiting, Class)>::new());
             for (step, index) in steps {
-                let class = if step % 2 == 0 { Class::Attempt } else { Class::Renewal(at(index.index(9) as u64)) };
+                let renewal = Class::Renewal(at(index.index(9) as u64));
+                let class = [Class::Attempt, renewal, Class::Watch][index.index(3)];
                 match step {
                     0 | 1 if rounds.try_begin(class) => running.push(class),
                     0 | 1 => waiting.push((rounds.wait(class, ()), class)),
@@ -329,9 +358,11 @@ mod tests {
                     waiting.into_iter().partition(|(waiting, _)| rounds.waker(*waiting).is_none());
                 running.extend(begun.into_iter().map(|(_, class)| class));
                 waiting = still;
-                let attempts = running.iter().filter(|class| **class == Class::Attempt).count();
-                prop_assert!(attempts <= max && running.len() - attempts <= max);
-                prop_assert_eq!((attempts, running.len() - attempts), (rounds.attempts.count, rounds.renewals.count));
+                let count = |wanted: Class| running.iter().filter(|class| **class == wanted).count();
+                let (attempts, watches) = (count(Class::Attempt), count(Class::Watch));
+                let counts = [attempts, running.len() - attempts - watches, watches];
+                prop_assert!(counts.iter().all(|count| *count <= max));
+                prop_assert_eq!(counts, [rounds.attempts.count, rounds.renewals.count, rounds.watches.count]);
             }
             rounds.cleanup_is_behind(false);
             while !waiting.is_empty() || !running.is_empty() {

@@ -1,35 +1,43 @@
-//! Which fencing token a claim has, and which nodes count for it.
+//! The fencing token of a claim, and the nodes that count for it.
 //!
-//! Every node keeps a counter for each resource. An acquire raises the counter of the node that grants it and answers it.
-//! Answers are *together* where no two of them differ by more than the bound, which is how long counters are kept. The
-//! claim's token `m` is the greatest of a quorum of answers that are together, at the first moment when there is one. An
-//! answer that is not among them is an *outlier*, and no vote: its node has a damaged counter, or a clock that is wrong by
-//! more than the bound. From then on a node *counts* for the claim only if, in one step, it still has the claim and its
-//! counter is no greater than `m`, and its counter becomes `m` with that. A grant wants a quorum that counts, and so does
-//! every extension.
+//! Every node keeps a counter for each resource. A node that grants an acquire raises its counter and returns it.
+//! Counters are *together* if no two of them differ by more than the bound, which is the retention time of counters.
+//! The token `m` of a claim is the greatest of a quorum of counters that are together. It is set at the first moment
+//! when there is such a quorum. A counter outside of this group is an *outlier*, and has no vote. Its node has a
+//! damaged counter, or a clock that is wrong by more than the bound.
 //!
-//! Why tokens grow: when a grant is told, a quorum of counters stands at `m` or above, and no counter ever falls. Whoever
-//! begins afterwards asks a quorum too. One node is in both: it has dropped the older claim to grant the newer one, and has
-//! answered `m + 1` at least. For two claims under way at once: the node that counts for both counted for the older one
-//! before it granted the newer one; had it granted the newer one first, its counter would be greater than the older one's
-//! token, if that is the smaller, and it would not count. So two tokens are never the same. In the same way no extension
-//! succeeds that begins after a newer token has been told; one that is under way then may, by nodes that counted for it
-//! before. And a node that has lost the claim is given it back only by an extension, when a quorum has counted: one that
-//! could count while the token is being confirmed would count for two.
+//! From then on, a node *counts* for the claim only by one atomic step. In this step it still has the claim, its
+//! counter is at most `m`, and the counter becomes `m`. A grant needs a quorum that counts, and so does every
+//! extension.
 //!
-//! Outliers can be left out, because the argument needs two things only: a quorum of answers of which none is greater than
-//! `m`, and a quorum that counts. Any quorum of answers shares a node with the quorum that counted for the older claim,
-//! whichever answers are left out. The node of an outlier may still count afterwards, by the same rule as any other: it has
-//! the claim, and its counter becomes `m`. So leaving answers out costs an attempt some votes, and never the order of
-//! tokens. Two groups of answers that do not overlap cannot both be a quorum. Of two that overlap, the one with the smaller
-//! numbers is taken; either would do, and this one gives the greatest answer the least influence.
+//! Why tokens increase: when a grant is returned, a quorum of counters is at `m` or above, and no counter ever
+//! decreases. A claim that begins later needs a quorum too, and one node is in both. This node has dropped the older
+//! claim to grant the newer one, and has returned at least `m + 1`.
 //!
-//! The bound is what limits a single node. Nodes reject numbers that are further ahead of their own clocks than they keep
-//! counters, so a token from one wrong answer could never be confirmed by the others. Without the wrong answer there is
-//! another token, or an attempt that waits for more answers.
+//! Two claims may be in progress at once. The node that counts for both counted for the older one before it granted the
+//! newer one. If it had granted the newer one first, its counter would exceed the token of the older one, provided that
+//! this token is smaller. Then it would not count. So two tokens are never equal.
 //!
-//! All this holds as long as no counter is lost; no clock has a part in it. Where nothing fails the counters are the same
-//! on all nodes, all answer `m`, and no node has to be told: one round trip.
+//! For the same reason, no extension succeeds that begins after a newer token has been returned. An extension that is
+//! in progress then may succeed, by nodes that counted for it before. A node that has lost the claim gets it back only
+//! from an extension, after a quorum has counted. If such a node could count while the token is being confirmed, it
+//! would count for two claims.
+//!
+//! Outliers can be left out, because the argument needs only two quorums. In one of them, no counter is greater than
+//! `m`; the other one counts. Any quorum of counters shares a node with the quorum that counted for the older claim,
+//! whichever counters are left out. The node of an outlier may still count later, by the same rule as any other: it has
+//! the claim, and its counter becomes `m`. So leaving counters out costs an attempt some votes, but never changes the
+//! order of tokens.
+//!
+//! Two groups of counters that do not overlap cannot both be a quorum. Of two that overlap, the one with the smaller
+//! numbers is used. Either would be correct, and this one gives the greatest counter the least influence.
+//!
+//! The bound limits the influence of a single node. Nodes reject numbers that are further ahead of their own clocks
+//! than the retention time. So the other nodes could never confirm a token from one wrong reply. Without the wrong
+//! reply, there is another token, or the attempt waits for more replies.
+//!
+//! All this holds as long as no counter is lost, and depends on no clock. If nothing fails, the counters of all nodes
+//! are equal and all replies contain `m`. Then no node needs a second request: one round trip.
 
 use std::cmp::Reverse;
 use std::ops::RangeInclusive;
@@ -37,18 +45,19 @@ use std::time::Duration;
 
 use crate::fencing::FencingToken;
 
-/// By how much counters may differ to be together.
+/// The maximum difference of counters that are together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bound(u64);
 
 impl Bound {
-    /// For counters that are kept for so long, and come from the time in microseconds.
+    /// Returns the bound for the retention time of counters. The counters derive from the time in microseconds.
     pub(crate) fn of(retention: Duration) -> Self {
         Self(u64::try_from(retention.as_micros()).unwrap_or(u64::MAX))
     }
 
-    /// The largest group of counters that are together, from its least to its greatest; of several the lowest. `None` where
-    /// there is no counter.
+    /// Returns the least and the greatest of the largest group that is together.
+    ///
+    /// Of several such groups, it is the lowest. `None` if there is no counter.
     pub(crate) fn together(
         self,
         counters: &(impl Iterator<Item = FencingToken> + Clone),
@@ -64,15 +73,15 @@ impl Bound {
     }
 }
 
-/// The token of a claim, by the counters that the nodes answered which had granted it when they were a quorum.
+/// The token of a claim, from the counters of the first quorum that granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Numbering {
     pub(crate) token: FencingToken,
-    /// Whether a quorum counts already: its counters are at the token.
+    /// True if a quorum counts already, because its counters equal the token.
     pub(crate) settled: bool,
 }
 
-/// `None` where fewer than a quorum of the counters are together.
+/// Returns the token; `None` if fewer than a quorum of counters are together.
 pub(crate) fn number(
     counters: impl Iterator<Item = FencingToken> + Clone,
     quorum: usize,
@@ -91,7 +100,7 @@ pub(crate) fn number(
 #[derive(Clone, Debug)]
 pub(crate) struct Fence {
     token: FencingToken,
-    /// By node: whether a newer claim has counted there.
+    /// The nodes; true for those where a newer claim has counted.
     superseded: Vec<bool>,
 }
 
@@ -104,14 +113,16 @@ impl Fence {
         self.token
     }
 
-    /// A node's counter is at this. Answers whether the node is to be told the token, in order to count.
+    /// Records the counter of a node. Returns whether the node must receive the token in order to count.
     pub(crate) fn counted(&mut self, node: usize, counter: FencingToken) -> bool {
         self.superseded[node] |= counter > self.token;
         counter < self.token
     }
 
-    /// On how many nodes the lease may still count. Counters never fall, so it does not grow again.
-    pub(crate) fn may_count(&self) -> usize {
+    /// Returns the number of nodes on which the lease can still be extended.
+    ///
+    /// Counters never decrease, so this number never increases.
+    pub(crate) fn extendable_nodes(&self) -> usize {
         self.superseded.iter().filter(|superseded| !**superseded).count()
     }
 }
@@ -183,19 +194,19 @@ mod tests {
         let mut fence = Fence::new(token(7), 3);
         assert!(fence.counted(0, token(6)), "to be told");
         assert!(!fence.counted(1, token(7)), "counts already");
-        assert_eq!(3, fence.may_count());
+        assert_eq!(3, fence.extendable_nodes());
         assert!(!fence.counted(2, token(8)), "lost for this lease");
-        assert_eq!(2, fence.may_count());
+        assert_eq!(2, fence.extendable_nodes());
         assert!(fence.counted(2, token(1)));
-        assert_eq!(2, fence.may_count(), "a counter that fell is one that was lost");
+        assert_eq!(2, fence.extendable_nodes(), "a counter that fell is one that was lost");
     }
 
-    /// Counters of nodes, some of them far from the others.
+    /// Returns counters of nodes, some of them far from the others.
     fn counters() -> impl Strategy<Value = Vec<u64>> {
         prop::collection::vec(prop_oneof![1_u64..400, 1_u64..1 << 53], 0..9)
     }
 
-    /// The largest set of counters that are together, found by looking at every set.
+    /// Returns the size of the largest group, found by checking every set.
     fn most_together(counters: &[u64]) -> usize {
         let sets = (0_u32..1 << counters.len()).map(|set| {
             let chosen = (0..counters.len()).filter(move |index| set & 1 << index != 0);
@@ -212,7 +223,7 @@ mod tests {
             prop_assert_eq!(most_together(&counters) >= quorum, numbered(&counters, quorum).is_some());
         }
 
-        /// What the order of tokens rests on, and the limit of what one answer can do.
+        /// The order of tokens depends on this, which also limits the effect of one reply.
         #[test]
         fn the_token_is_the_greatest_of_a_quorum_that_is_together(counters in counters(), quorum in 1_usize..6) {
             let Some((token, settled)) = numbered(&counters, quorum) else { return Ok(()) };
@@ -222,13 +233,15 @@ mod tests {
             prop_assert_eq!(counters.iter().filter(|counter| **counter == token).count() >= quorum, settled);
         }
 
-        /// An older claim's quorum of counters shares a node with every quorum of answers, which is then above it.
+        /// The quorum of the older claim shares a node with every quorum of replies.
+        ///
+        /// The counter of this node is above the older token.
         #[test]
         fn a_token_is_above_every_older_one_whichever_answers_are_left_out(
             older in 1_u64..400,
             answers in prop::collection::vec((any::<bool>(), prop_oneof![1_u64..400, 1_u64..1 << 53]), 1..8),
         ) {
-            // The nodes that had counted for the older claim answer more than its token.
+            // The nodes that had counted for the older claim reply with more than its token.
             let raise = |(counted, answer): &(bool, u64)| if *counted { (older + 1).max(*answer) } else { *answer };
             let (nodes, quorum) = (answers.len(), answers.len() / 2 + 1);
             prop_assume!(answers.iter().filter(|(counted, _)| *counted).count() >= quorum);
@@ -240,7 +253,7 @@ mod tests {
             }
         }
 
-        /// One node that answers what it likes moves the token of the others by the bound at most.
+        /// One arbitrary reply moves the token of the others by the bound at most.
         #[test]
         fn one_answer_moves_the_token_by_the_bound_at_most(
             others in prop::collection::vec(1_u64..50, 2..7), liar in 1_u64..1 << 53, place in 0_usize..7,
@@ -265,7 +278,7 @@ mod tests {
             prop_assert_eq!(numbered(&counters, quorum), numbered(&reversed, quorum));
         }
 
-        /// As answers come in, a group never gets smaller: a decision that was made stays.
+        /// A group never shrinks when replies arrive, so a decision is final.
         #[test]
         fn more_answers_never_take_votes_away(counters in counters()) {
             let votes: Vec<_> = (0..=counters.len()).map(|heard| most_together(&counters[..heard])).collect();

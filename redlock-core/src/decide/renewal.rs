@@ -1,62 +1,64 @@
-//! When a lease is renewed.
+//! The times of renewals.
 //!
-//! As a rule when two thirds of its TTL are left, as etcd and Consul do it: a renewal may then be late, and fail several
-//! times, before the validity ends; and a lock costs each node three commands a TTL. A little earlier at random, so that
-//! locks that were acquired together are not renewed together forever; the first time up to a sixth of the TTL earlier, so
-//! that those of a burst are spread from the first renewal on.
+//! A lease is usually renewed when two thirds of its TTL are left, as in etcd and Consul. So a renewal may be late, and
+//! fail several times, before the validity ends. A lock costs each node three commands per TTL. Each renewal is a
+//! little earlier at random, so that locks that were acquired together are not renewed together forever. The first
+//! renewal is up to a sixth of the TTL earlier, which spreads the locks of a burst from the beginning.
 //!
-//! A renewal that failed is repeated after a part of the validity that is left, so the attempts come closer together as
-//! the end does, but never closer than a thirtieth of the TTL: a lock that cannot be kept costs about a dozen attempts.
+//! A failed renewal is repeated after a part of the remaining validity, so attempts come closer together towards the
+//! end. They are at least a thirtieth of the TTL apart. So a lock that cannot be kept costs about a dozen attempts.
 
 use std::time::Duration;
 
 use crate::clock::Instant;
-use crate::decide::backoff::{FLOOR, between_half_and_whole};
+use crate::decide::backoff::{MIN_DELAY, equal_jitter};
 use crate::ttl::Ttl;
 
-/// Tries are never further apart: nodes that were unreachable may be back.
+/// The longest delay between two attempts: unreachable nodes may be back.
 const LONGEST_DELAY: Duration = Duration::from_secs(5);
 
-/// How often connections are checked, at most.
+/// The minimum interval between two checks of the connections.
 const MIN_LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// And at least this often, however long the TTL.
+/// The maximum interval between two checks, however long the TTL is.
 const MAX_LOOK_INTERVAL: Duration = Duration::from_secs(60);
 
-/// When to renew a lease for the first time that is valid until `deadline`.
+/// Returns the first renewal time of a lease that is valid until `deadline`.
 pub(crate) fn first_due(deadline: Instant, ttl: Ttl, random: u64) -> Instant {
     let ttl = ttl.as_duration();
-    deadline - ttl + between_half_and_whole(ttl / 3, random)
+    deadline - ttl + equal_jitter(ttl / 3, random)
 }
 
-/// When to renew a lease that is valid until `deadline`.
+/// Returns the renewal time of a lease that is valid until `deadline`.
 pub(crate) fn due(deadline: Instant, ttl: Ttl, random: u64) -> Instant {
     let ttl = ttl.as_duration();
-    // 19 thirtieths and one or two more.
-    deadline - ttl / 30 * 19 - between_half_and_whole(ttl / 15, random)
+    // 19 thirtieths, and one or two more.
+    deadline - ttl / 30 * 19 - equal_jitter(ttl / 15, random)
 }
 
-/// When to renew a lease at the latest, if a node that may lack its key has connected again `now`: the renewal is what gives the
-/// key back to it. Thousands of leases see the same reconnection, so this is spread over a twelfth of the TTL.
+/// Returns the latest renewal time after a node that may lack the key reconnects.
+///
+/// The node reconnects at `now`, and the renewal gives the key back to it. Thousands of leases see the same
+/// reconnection, so their renewals are spread over a twelfth of the TTL.
 pub(crate) fn after_reconnection(now: Instant, ttl: Ttl, random: u64) -> Instant {
-    now + between_half_and_whole(ttl.as_duration() / 6, random) - ttl.as_duration() / 12
+    now + equal_jitter(ttl.as_duration() / 6, random) - ttl.as_duration() / 12
 }
 
-/// How often to look whether a node has connected anew.
+/// Returns the interval between two checks for reconnected nodes.
 pub(crate) fn look_interval(ttl: Ttl) -> Duration {
     (ttl.as_duration() / 30).clamp(MIN_LOOK_INTERVAL, MAX_LOOK_INTERVAL)
 }
 
-/// When to try again after a failure, if the lease is lost at `ends` otherwise; `None` when no time is left.
+/// Returns the next attempt after a failure; `None` when no time is left. The lease is lost at `ends` otherwise.
 pub(crate) fn again(now: Instant, ends: Instant, ttl: Ttl, random: u64) -> Option<Instant> {
     let left = ends.saturating_duration_since(now);
-    let delay = between_half_and_whole((left / 4).min(LONGEST_DELAY), random).max(min_delay(ttl));
+    let delay = equal_jitter((left / 4).min(LONGEST_DELAY), random).max(min_delay(ttl));
     (delay < left).then_some(now + delay)
 }
 
-/// The shortest delay between two attempts at a renewal.
+/// Returns the shortest delay between two attempts at a renewal.
 fn min_delay(ttl: Ttl) -> Duration {
-    (ttl.as_duration() / 30).max(FLOOR)
+    (ttl.as_duration() / 30).max(MIN_DELAY)
 }
 
 #[cfg(test)]
@@ -119,7 +121,7 @@ mod tests {
 
     #[test]
     fn a_short_outage_costs_several_tries_not_the_lock() {
-        // 10 s: renewed at 3.3 s, lost at 9.7 s.
+        // TTL 10 s: renewed at 3.3 s, lost at 9.7 s.
         let mut tries = vec![at(3_300)];
         let ttl = Ttl::new(Duration::from_secs(10)).unwrap();
         while let Some(next) = again(*tries.last().unwrap(), at(9_698), ttl, u64::MAX) {

@@ -1,38 +1,40 @@
-//! Who has won a round: the count of votes.
+//! The outcome of a round: the count of votes.
 //!
-//! A round is decided as soon as nothing that can still arrive changes the decision. *Won*: a quorum granted. *Lost*: the
-//! voters that granted and those that still may are fewer than a quorum.
+//! A round is decided as soon as no missing reply can change the decision. *Won*: a quorum granted. *Lost*: the voters
+//! that granted and those that still may are fewer than a quorum.
 //!
-//! Why a round was lost must not depend on the order in which votes arrive, so it is a statement about its end, when
-//! every voter has answered or failed, and is made as soon as the pending votes cannot change it. What it is depends on
-//! the question. A claim that was lost is blamed on failures only if they alone exclude a quorum; otherwise someone else
-//! stands in the way. A lease is said to be gone only if refusals alone exclude a quorum of nodes that have it; as long
-//! as those that failed may have it, it is not known. A node that has it, and a newer fencing token, *supersedes* it: such
-//! a lease is not gone, but where they exclude a quorum of nodes that count for it, it can never be extended again.
+//! The cause of a lost round must not depend on the order in which votes arrive. So it is a statement about the end of
+//! the round, when every voter has replied or failed. It is made as soon as the pending votes cannot change it.
+//!
+//! The cause depends on the kind of round. For a claim, failures are the cause only if they alone exclude a quorum;
+//! otherwise it is contention. A lease is reported as gone only if denials alone exclude a quorum of nodes that have
+//! it. As long as failed nodes may have it, this is not known. A node that has it, and a newer fencing token,
+//! *supersedes* it. Such a lease is not gone. But if these nodes exclude a quorum that counts for the lease, it can
+//! never be extended again.
 
 use std::fmt;
 
-use crate::broken::{Variant, broken};
-
-/// How many of `nodes` must agree, so that any two such sets share a node.
+/// Returns how many of `nodes` must agree, so that any two such sets share a node.
 pub(crate) fn quorum(nodes: usize) -> usize {
-    nodes / 2 + usize::from(!broken(Variant::HalfQuorum))
+    nodes / 2 + 1
 }
 
-/// What one voter has said so far. In ascending order of precedence among nodes that are one server and so one voter:
-/// a grant stands, and an answer that may still come outweighs a refusal.
+/// The vote of one voter so far.
+///
+/// The order is the precedence among nodes that are one server, and so one voter. A grant is final, and a reply that
+/// may still come outweighs a denial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Standing {
-    /// It did not answer and no longer can: an error, a timeout.
+pub(crate) enum VoteState {
+    /// The voter did not reply and no longer can: an error, a timeout.
     Failed,
     Refused,
-    /// It has the claim, and does not count for it.
+    /// The voter has the claim, and does not count for it.
     Superseded,
     Pending,
     Granted,
 }
 
-/// The count of votes of one round.
+/// The count of the votes of one round.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
     granted: usize,
@@ -42,66 +44,67 @@ pub(crate) struct Tally {
     pending: usize,
 }
 
-/// What a round asks all nodes.
+/// The question of a round to all nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Question {
-    /// May this claim have the resources?
-    Claim,
-    /// Does this claim have them still?
-    Hold,
+pub(crate) enum RoundKind {
+    /// The question if this claim may have the resources.
+    Acquire,
+    /// The question if this claim still has the resources.
+    Extend,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
-    /// The votes that may still arrive decide.
-    Open,
+    /// The missing votes decide.
+    Pending,
     /// A quorum granted.
     Won,
-    /// A quorum has become impossible; the cause, once it is certain.
+    /// A quorum has become impossible; contains the cause once it is certain.
     Lost(Option<Cause>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
-    /// The nodes say no.
+    /// The nodes deny.
     Refused,
-    /// The nodes have it, and count for a newer one.
+    /// The nodes have the claim, and count for a newer one.
     Superseded,
-    /// The nodes do not say.
+    /// The nodes do not reply.
     NoQuorum,
 }
 
 impl Tally {
-    pub(crate) fn of(voters: impl IntoIterator<Item = Standing>) -> Self {
+    pub(crate) fn of(voters: impl IntoIterator<Item = VoteState>) -> Self {
         let mut tally = Self::default();
         for standing in voters {
             match standing {
-                Standing::Failed => tally.failed += 1,
-                Standing::Refused => tally.refused += 1,
-                Standing::Superseded => tally.superseded += 1,
-                Standing::Pending => tally.pending += 1,
-                Standing::Granted => tally.granted += 1,
+                VoteState::Failed => tally.failed += 1,
+                VoteState::Refused => tally.refused += 1,
+                VoteState::Superseded => tally.superseded += 1,
+                VoteState::Pending => tally.pending += 1,
+                VoteState::Granted => tally.granted += 1,
             }
         }
         tally
     }
 
-    pub(crate) fn decide(self, question: Question, quorum: usize) -> Decision {
+    pub(crate) fn decide(self, question: RoundKind, quorum: usize) -> Decision {
         let Self { granted, refused, superseded, failed, pending } = self;
         if granted >= quorum {
             return Decision::Won;
         }
         if granted + pending >= quorum {
-            return Decision::Open;
+            return Decision::Pending;
         }
-        // The cause by the votes at the end.
+        // The cause according to the votes at the end.
         let cause = |refused: usize, superseded: usize, failed: usize| match question {
-            Question::Claim if granted + refused + superseded >= quorum => Cause::Refused,
-            Question::Hold if granted + superseded + failed < quorum => Cause::Refused,
-            Question::Hold if granted + failed < quorum => Cause::Superseded,
+            RoundKind::Acquire if granted + refused + superseded >= quorum => Cause::Refused,
+            RoundKind::Extend if granted + superseded + failed < quorum => Cause::Refused,
+            RoundKind::Extend if granted + failed < quorum => Cause::Superseded,
             _ => Cause::NoQuorum,
         };
-        // If all pending votes turned out the same: the extremes. A mixture, also with grants, lies between them.
+        // The causes if all pending votes were the same. These are the extremes: a mixture, even with grants, lies
+        // between them.
         let if_refused = cause(refused + pending, superseded, failed);
         let if_superseded = cause(refused, superseded + pending, failed);
         let if_failed = cause(refused, superseded, failed + pending);
@@ -109,28 +112,30 @@ impl Tally {
         Decision::Lost(certain.then_some(if_failed))
     }
 
-    /// How many voters have answered.
+    /// Returns how many voters have replied.
     pub(crate) fn answered(self) -> usize {
         self.granted + self.refused + self.superseded
     }
 
-    /// How many voters have granted.
+    /// Returns how many voters have granted.
     pub(crate) fn granted(self) -> usize {
         self.granted
     }
 
-    /// How many voters have denied.
+    /// Returns how many voters have denied.
     pub(crate) fn denied(self) -> usize {
         self.refused
     }
 
-    /// The voters that have not granted, for messages: `2 denied, 1 failed`. Empty if all have granted.
+    /// Returns the voters that have not granted, for messages: `2 denied, 1 failed`.
+    ///
+    /// The text is empty if all have granted.
     pub(crate) fn others(self) -> Others {
         Others(self)
     }
 
-    /// How many voters have answered or still may.
-    pub(crate) fn may_answer(self) -> usize {
+    /// Returns how many voters have replied or still may.
+    pub(crate) fn possible_answers(self) -> usize {
         self.answered() + self.pending
     }
 }
@@ -158,31 +163,31 @@ mod tests {
 
     use super::*;
 
-    fn final_standing() -> impl Strategy<Value = Standing> {
+    fn final_standing() -> impl Strategy<Value = VoteState> {
         prop_oneof![
-            Just(Standing::Granted),
-            Just(Standing::Refused),
-            Just(Standing::Superseded),
-            Just(Standing::Failed),
+            Just(VoteState::Granted),
+            Just(VoteState::Refused),
+            Just(VoteState::Superseded),
+            Just(VoteState::Failed),
         ]
     }
 
-    /// The votes of a round, in the order in which they arrive: (voter, vote).
-    fn round() -> impl Strategy<Value = Vec<(usize, Standing)>> {
+    /// Returns the votes of a round in their order of arrival: (voter, vote).
+    fn round() -> impl Strategy<Value = Vec<(usize, VoteState)>> {
         prop::collection::vec(final_standing(), 1..10)
             .prop_map(|votes| votes.into_iter().enumerate().collect::<Vec<_>>())
             .prop_shuffle()
     }
 
-    fn question() -> impl Strategy<Value = Question> {
-        prop_oneof![Just(Question::Claim), Just(Question::Hold)]
+    fn question() -> impl Strategy<Value = RoundKind> {
+        prop_oneof![Just(RoundKind::Acquire), Just(RoundKind::Extend)]
     }
 
-    /// Every decision on the way, before the first and after each vote.
-    fn decisions(question: Question, arrivals: &[(usize, Standing)]) -> Vec<Decision> {
-        let mut voters = vec![Standing::Pending; arrivals.len()];
+    /// Returns every decision: before the first vote, and after each.
+    fn decisions(question: RoundKind, arrivals: &[(usize, VoteState)]) -> Vec<Decision> {
+        let mut voters = vec![VoteState::Pending; arrivals.len()];
         let decide =
-            |voters: &[Standing]| Tally::of(voters.iter().copied()).decide(question, quorum(voters.len()));
+            |voters: &[VoteState]| Tally::of(voters.iter().copied()).decide(question, quorum(voters.len()));
         let mut decisions = vec![decide(&voters)];
         for (voter, vote) in arrivals {
             voters[*voter] = *vote;
@@ -191,20 +196,20 @@ mod tests {
         decisions
     }
 
-    /// The rule, said of the votes at the end and in other words than the code's.
-    fn at_the_end(question: Question, arrivals: &[(usize, Standing)]) -> Decision {
+    /// Returns the decision from all votes, by another formulation of the rule.
+    fn at_the_end(question: RoundKind, arrivals: &[(usize, VoteState)]) -> Decision {
         let count = |wanted| arrivals.iter().filter(|(_, vote)| *vote == wanted).count();
         let (nodes, needed) = (arrivals.len(), arrivals.len() / 2 + 1);
         let excludes = |votes: usize| nodes - votes < needed;
-        let (refused, superseded) = (count(Standing::Refused), count(Standing::Superseded));
+        let (refused, superseded) = (count(VoteState::Refused), count(VoteState::Superseded));
         let cause = match question {
-            Question::Claim if excludes(count(Standing::Failed)) => Cause::NoQuorum,
-            Question::Claim => Cause::Refused,
-            Question::Hold if excludes(refused) => Cause::Refused,
-            Question::Hold if excludes(refused + superseded) => Cause::Superseded,
-            Question::Hold => Cause::NoQuorum,
+            RoundKind::Acquire if excludes(count(VoteState::Failed)) => Cause::NoQuorum,
+            RoundKind::Acquire => Cause::Refused,
+            RoundKind::Extend if excludes(refused) => Cause::Refused,
+            RoundKind::Extend if excludes(refused + superseded) => Cause::Superseded,
+            RoundKind::Extend => Cause::NoQuorum,
         };
-        if count(Standing::Granted) >= needed { Decision::Won } else { Decision::Lost(Some(cause)) }
+        if count(VoteState::Granted) >= needed { Decision::Won } else { Decision::Lost(Some(cause)) }
     }
 
     proptest! {
@@ -224,7 +229,7 @@ mod tests {
             let end = at_the_end(question, &arrivals);
             for early in decisions(question, &arrivals) {
                 match early {
-                    Decision::Open => {}
+                    Decision::Pending => {}
                     Decision::Lost(None) => prop_assert!(matches!(end, Decision::Lost(Some(_)))),
                     certain => prop_assert_eq!(end, certain),
                 }
@@ -242,9 +247,9 @@ mod tests {
                 at_the_end(question, &arrivals[..cut].iter().copied().chain(rest).collect::<Vec<_>>())
             };
             let endings =
-                [Standing::Granted, Standing::Refused, Standing::Superseded, Standing::Failed].map(ending);
+                [VoteState::Granted, VoteState::Refused, VoteState::Superseded, VoteState::Failed].map(ending);
             match early {
-                Decision::Open => prop_assert!(endings[0] == Decision::Won && endings[3] != Decision::Won),
+                Decision::Pending => prop_assert!(endings[0] == Decision::Won && endings[3] != Decision::Won),
                 Decision::Lost(None) => {
                     prop_assert!(endings[1] != endings[3] || endings[2] != endings[3]);
                 }
@@ -255,15 +260,15 @@ mod tests {
 
     #[test]
     fn what_was_said_and_what_still_may_be() {
-        use Standing::{Failed, Granted, Pending, Refused};
+        use VoteState::{Failed, Granted, Pending, Refused};
         let tally = Tally::of([Granted, Granted, Granted, Refused, Pending, Pending, Failed]);
         assert_eq!((3, 1), (tally.granted(), tally.denied()));
-        assert_eq!((4, 6), (tally.answered(), tally.may_answer()));
+        assert_eq!((4, 6), (tally.answered(), tally.possible_answers()));
     }
 
     #[test]
     fn messages_count_what_there_is() {
-        use Standing::{Failed, Granted, Pending, Refused, Superseded};
+        use VoteState::{Failed, Granted, Pending, Refused, Superseded};
         let all = [Granted, Refused, Refused, Superseded, Failed, Pending, Pending, Pending];
         assert_eq!("2 denied, 1 superseded, 1 failed, 3 pending", Tally::of(all).others().to_string());
         assert_eq!("1 failed", Tally::of([Granted, Failed]).others().to_string());
@@ -272,8 +277,8 @@ mod tests {
 
     #[test]
     fn a_claim_is_no_quorum_only_by_failures_alone() {
-        use Standing::{Failed, Granted, Pending, Refused};
-        let decide = |votes: [Standing; 5]| Tally::of(votes).decide(Question::Claim, 3);
+        use VoteState::{Failed, Granted, Pending, Refused};
+        let decide = |votes: [VoteState; 5]| Tally::of(votes).decide(RoundKind::Acquire, 3);
         assert_eq!(Decision::Lost(None), decide([Refused, Failed, Failed, Pending, Pending]));
         assert_eq!(Decision::Lost(Some(Cause::NoQuorum)), decide([Refused, Failed, Failed, Failed, Pending]));
         assert_eq!(
@@ -285,8 +290,8 @@ mod tests {
 
     #[test]
     fn a_lease_is_gone_only_by_refusals_alone() {
-        use Standing::{Failed, Granted, Pending, Refused};
-        let decide = |votes: [Standing; 5]| Tally::of(votes).decide(Question::Hold, 3);
+        use VoteState::{Failed, Granted, Pending, Refused};
+        let decide = |votes: [VoteState; 5]| Tally::of(votes).decide(RoundKind::Extend, 3);
         assert_eq!(
             Decision::Lost(Some(Cause::NoQuorum)),
             decide([Granted, Granted, Failed, Refused, Refused])
@@ -300,8 +305,8 @@ mod tests {
 
     #[test]
     fn a_lease_is_superseded_when_nodes_that_have_it_do_not_count() {
-        use Standing::{Failed, Granted, Pending, Refused, Superseded};
-        let decide = |votes: [Standing; 5]| Tally::of(votes).decide(Question::Hold, 3);
+        use VoteState::{Failed, Granted, Pending, Refused, Superseded};
+        let decide = |votes: [VoteState; 5]| Tally::of(votes).decide(RoundKind::Extend, 3);
         assert_eq!(
             Decision::Lost(Some(Cause::Superseded)),
             decide([Granted, Granted, Superseded, Superseded, Refused])
@@ -311,12 +316,12 @@ mod tests {
             Decision::Lost(Some(Cause::NoQuorum)),
             decide([Granted, Failed, Failed, Superseded, Superseded])
         );
-        assert_eq!(Decision::Open, decide([Granted, Pending, Pending, Superseded, Superseded]));
+        assert_eq!(Decision::Pending, decide([Granted, Pending, Pending, Superseded, Superseded]));
     }
 
     #[test]
     fn a_grant_outweighs_what_the_same_server_said_elsewhere() {
-        use Standing::{Failed, Granted, Pending, Refused, Superseded};
+        use VoteState::{Failed, Granted, Pending, Refused, Superseded};
         assert!(Granted > Pending && Pending > Superseded && Superseded > Refused && Refused > Failed);
     }
 }

@@ -1,24 +1,23 @@
-//! How long a lease may be relied on.
+//! The validity of a lease.
 //!
-//! A lease taken with a round that began at `start` ends at `start + ttl - drift`: the first key cannot have been set
-//! before `start`, so the first to expire does so no earlier than `start + ttl` by a perfect clock. The drift allowance
-//! is for imperfect ones: a share of the TTL for clocks that run at different speeds, and 2 ms for expiry that counts in
-//! whole milliseconds ([article], "Safety arguments"). Everything is an integer and rounded against the holder.
+//! A lease whose round began at `start` is valid until `start + ttl - drift`. The first key cannot have been set before
+//! `start`. So by a perfect clock, no key expires before `start + ttl`. The drift allowance covers imperfect clocks
+//! ([article], "Safety arguments"). It is the sum of a share of the TTL for clocks of different speeds, and of 2 ms for
+//! expiry in whole milliseconds. All values are integers and rounded against the holder.
 //!
 //! [article]: https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/
 
 use std::time::Duration;
 
-use crate::broken::{Variant, broken};
 use crate::clock::Instant;
 use crate::error::Error;
 use crate::ttl::Ttl;
 
-/// How far clocks may run apart, in parts per million of the TTL.
+/// The maximum difference between clocks, in parts per million of the TTL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DriftFactor(u32);
 
-/// Added to the share of the TTL: servers expire keys by a clock that counts whole milliseconds.
+/// The addition to the share of the TTL. Servers expire keys by a clock of whole milliseconds.
 const GRANULE: Duration = Duration::from_millis(2);
 
 impl DriftFactor {
@@ -30,17 +29,16 @@ impl DriftFactor {
         Ok(Self((factor * 1e6).ceil() as u32))
     }
 
-    /// What clocks may be apart after `ttl`.
+    /// Returns the maximum difference between clocks after `ttl`.
     pub(crate) fn drift(self, ttl: Ttl) -> Duration {
-        if broken(Variant::NoDrift) {
-            return Duration::ZERO;
-        }
         let nanos = (ttl.as_duration().as_nanos() * u128::from(self.0)).div_ceil(1_000_000);
         let share = Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
         share + GRANULE
     }
 
-    /// Until when a lease is valid whose round began at `start`. At this very moment it no longer is.
+    /// Returns the end of the validity of a lease whose round began at `start`.
+    ///
+    /// At this very moment the lease is no longer valid.
     pub(crate) fn deadline(self, start: Instant, ttl: Ttl) -> Instant {
         start + ttl.as_duration().saturating_sub(self.drift(ttl))
     }
@@ -79,7 +77,7 @@ mod tests {
         ) {
             let (factor, start) = (DriftFactor(ppm), Instant::since_origin(Duration::from_nanos(start)));
             let validity = factor.deadline(start, ttl(millis)).saturating_duration_since(start);
-            // A server's clock that runs fast by the factor, and expires a whole millisecond early.
+            // A server clock that is fast by the factor, and expires a key a whole millisecond early.
             let left = u128::from(millis) * 1_000_000 - u128::from(millis) * u128::from(ppm);
             prop_assert!(validity.as_nanos() <= left.saturating_sub(1_000_000));
         }

@@ -1,8 +1,8 @@
-//! The serialised form of a lease: stable, text where it can be, checked when it is read.
+//! The serialized form of a lease: stable, mostly text, validated on reading.
 //!
-//! Names and tokens are bytes, and JSON has none. Percent-encoding keeps the names that people use readable, and every
-//! language can undo it. An unknown field is an error: a version that does not know what a field asks for must not go on
-//! as if it were not there.
+//! Names and tokens are bytes, which JSON does not have. Percent-encoding keeps common names readable, and every
+//! language can decode it. An unknown field is an error: a version that does not know the meaning of a field must not
+//! ignore it.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::fencing::FencingToken;
 use crate::resource::{Resource, Resources};
 
-/// The fields as they are written.
+/// The serialized fields.
 #[derive(Serialize, Deserialize)]
 #[serde(rename = "DetachedLease", deny_unknown_fields)]
 struct Fields {
@@ -45,7 +45,7 @@ impl<'de> Deserialize<'de> for DetachedLease {
 
 impl Fields {
     fn check(&self) -> Result<DetachedLease, Error> {
-        let wrong = |what| Error::invalid(format!("{what} is not in percent-encoding"));
+        let wrong = |what| Error::invalid(format!("invalid percent-encoding in {what}"));
         let resource = |name: &String| Resource::new(decode(name).ok_or_else(|| wrong("a resource name"))?);
         let resources = self.resources.iter().map(resource).collect::<Result<Vec<_>, _>>()?;
         let token = decode(&self.token).ok_or_else(|| wrong("the token"))?;
@@ -127,16 +127,19 @@ mod tests {
             (with(r#"["a"]"#, "t", "9"), "too short"),
             (with(r#"["a"]"#, "t", "18446744073709551615"), "too long"),
             (with(r#"["a"]"#, "t", "10000,\"deadline\":7"), "unknown field"),
-            (with(r#"["a"]"#, "t", "10000,\"fencing_token\":0"), "0 is no fencing token"),
+            (with(r#"["a"]"#, "t", "10000,\"fencing_token\":0"), "invalid fencing token 0"),
             (with(r#"["a"]"#, "t", "10000,\"fencing_token\":\"7\""), "invalid type"),
             (read(r#"{"resources":["a"],"token":"t"}"#).unwrap_err(), "missing field"),
         ] {
             assert!(error.contains(said), "{error}");
         }
         for bad in ["hunter2%", "hunter2%4", "hunter2%+1", "hunter2%x1", "hunter2\u{fc}"] {
-            assert!(with(&format!(r#"["{bad}"]"#), "t", "10000").contains("a resource name is not"));
+            assert!(
+                with(&format!(r#"["{bad}"]"#), "t", "10000")
+                    .contains("invalid percent-encoding in a resource name")
+            );
             let error = with(r#"["a"]"#, bad, "10000");
-            assert!(error.contains("the token is not in percent-encoding"), "{error}");
+            assert!(error.contains("invalid percent-encoding in the token"), "{error}");
             assert!(!error.contains("hunter2"), "{error}");
         }
     }

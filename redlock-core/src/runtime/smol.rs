@@ -1,16 +1,18 @@
-//! The runtime of the smol family.
+//! The runtime of the smol ecosystem.
 
 use std::time::Duration;
 
 use super::{BoxFuture, Runtime};
-use crate::clock::{Instant, boot_time};
+use crate::clock::{Instant, suspend_aware_now};
 
-/// [`Runtime`] over smol: its global executor and its timers, which work from any thread.
+/// A [`Runtime`] on smol: its global executor and its timers.
+///
+/// The timers work on any thread.
 #[derive(Debug, Default)]
 pub struct SmolRuntime {}
 
 impl SmolRuntime {
-    /// A runtime to hand to a builder.
+    /// Creates a runtime for a builder.
     pub fn new() -> Self {
         Self::default()
     }
@@ -18,7 +20,7 @@ impl SmolRuntime {
 
 impl Runtime for SmolRuntime {
     fn now(&self) -> Instant {
-        boot_time()
+        suspend_aware_now()
     }
 
     fn sleep(&self, duration: Duration) -> BoxFuture<()> {

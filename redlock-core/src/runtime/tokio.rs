@@ -1,4 +1,4 @@
-//! The runtime that most adapters run on.
+//! The runtime of most adapters.
 
 mod dedicated;
 mod timers;
@@ -11,60 +11,65 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Handle};
 
 use super::{BoxFuture, Runtime, fill_from_os};
-use crate::clock::{Instant, boot_time};
+use crate::clock::{Instant, suspend_aware_now};
 
-/// [`Runtime`] over tokio: by default, whichever tokio runtime the call is made in.
+/// A [`Runtime`] on tokio: by default, the tokio runtime of the caller.
 ///
-/// It can be created anywhere, even outside a runtime. It remembers the last tokio runtime that it was used in, so a guard
-/// that is dropped on a thread without a runtime is still released. Work that is spawned after that runtime has shut down is
-/// dropped silently. Pending cleanup continues when the lock is next used in another runtime; otherwise the keys expire
-/// with their TTL.
+/// It can be created anywhere, even outside a runtime. It remembers the last tokio runtime in which it was used. So a
+/// guard that is dropped on a thread without a runtime is still released. A task that is spawned after that runtime has
+/// shut down is dropped silently. Pending cleanup continues when the lock is next used in another runtime; otherwise
+/// the keys expire with their TTL.
 ///
 /// # Several tokio runtimes
 ///
-/// A connection to a node lives in the runtime that opened it. When that runtime shuts down, requests that other runtimes
-/// have sent over the connection fail. Runtimes that follow each other are no problem: the next one connects again. If
-/// runtimes exist at the same time, for example because the tests of a file share a static
-/// [`Redlock`](crate::Redlock), use [`dedicated`](TokioRuntime::dedicated), [`on`](TokioRuntime::on), or one `Redlock` for
-/// each runtime. A warning is logged when a second runtime is used while the first still exists.
+/// A connection to a node lives in the runtime that opened it. When that runtime shuts down, requests that other
+/// runtimes have sent over the connection fail. If runtimes follow each other, the next one reconnects, and there is no
+/// problem.
+///
+/// Runtimes may also exist at the same time, for example because the tests of a file share a static
+/// [`Redlock`](crate::Redlock). Then use [`dedicated`](TokioRuntime::dedicated), [`on`](TokioRuntime::on), or one
+/// `Redlock` for each runtime. A warning is logged when a second runtime is used while the first still exists.
 ///
 /// # Timers
 ///
-/// Tokio's timers are used inside of a tokio runtime, which must have been built with `enable_time` or `enable_all`:
-/// otherwise tokio panics, and names `enable_time`. Outside of any tokio runtime, one thread of the process serves all
-/// timers.
+/// Inside a tokio runtime, tokio's timers are used. The runtime must have been built with `enable_time` or
+/// `enable_all`: otherwise tokio panics, and names `enable_time`. Outside any tokio runtime, one thread of the process
+/// serves all timers.
 ///
-/// If tokio's clock is paused for a test, [`now`](Runtime::now) follows the later of the paused clock and the real one, so
-/// a loop that sleeps and reads the clock makes progress. Outside of the paused runtime it shows the real clock.
+/// If tokio's clock is paused for a test, [`now`](Runtime::now) follows the later of the paused clock and the real one.
+/// So a loop that sleeps and reads the clock makes progress. Outside the paused runtime it shows the real clock.
 #[derive(Debug, Default)]
 pub struct TokioRuntime {
-    /// Where background tasks run, if it does not depend on the caller.
+    /// The runtime of background tasks, if it does not depend on the caller.
     fixed: Option<Handle>,
     last: Mutex<Option<Handle>>,
-    /// Whether the use in several runtimes was logged.
+    /// `true` once the use in several runtimes was logged.
     warned: AtomicBool,
 }
 
 impl TokioRuntime {
-    /// Runs background tasks and connections in the tokio runtime that the caller is in.
+    /// Runs background tasks and connections in the tokio runtime of the caller.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Runs background tasks and connections in the runtime of `handle`, whichever runtime the caller is in.
+    /// Runs background tasks and connections in the runtime of `handle`.
     ///
-    /// That runtime must outlive the [`Redlock`](crate::Redlock), and something must drive it: a multi-threaded runtime
-    /// drives itself, a current-thread runtime only runs while a thread is in its `block_on`.
+    /// The runtime of the caller has no influence. The runtime of `handle` must outlive the
+    /// [`Redlock`](crate::Redlock), and something must drive it. A multi-threaded runtime drives itself; a
+    /// current-thread runtime runs only while a thread is in its `block_on`.
     pub fn on(handle: Handle) -> Self {
         Self { fixed: Some(handle), ..Self::default() }
     }
 
-    /// Runs background tasks and connections in a tokio runtime on a thread of its own, which ends with the process.
+    /// Runs background tasks and connections in a tokio runtime on a separate thread.
     ///
-    /// All runtimes that are created this way share one thread, which starts with the first of them. They work from any
-    /// number of tokio runtimes, and from threads without one. Locks are also renewed while the caller's runtime is
-    /// blocked, so limit [`KeepAlive::max_hold`](crate::KeepAlive::max_hold) if a caller may hang. Each request wakes
-    /// another thread, which adds latency.
+    /// The thread ends with the process. All runtimes that are created this way share it, and it starts with the first
+    /// of them. They work from any number of tokio runtimes, and from threads without one.
+    ///
+    /// Locks are renewed even while the caller's runtime is blocked. So limit
+    /// [`KeepAlive::max_hold`](crate::KeepAlive::max_hold) if a caller may hang. Each request wakes another thread,
+    /// which adds latency.
     ///
     #[cfg_attr(feature = "tokio", doc = "```")]
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
@@ -99,7 +104,7 @@ impl TokioRuntime {
         Self::on(dedicated::handle())
     }
 
-    /// The runtime to spawn in; `None` if this was never used in one.
+    /// Returns the runtime to spawn in; `None` if this was never used in one.
     fn home(&self) -> Option<Handle> {
         if self.fixed.is_some() {
             return self.fixed.clone();
@@ -108,7 +113,7 @@ impl TokioRuntime {
         self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Remembers the runtime that the caller is in.
+    /// Remembers the runtime of the caller.
     fn note_current(&self) {
         if self.fixed.is_some() {
             return;
@@ -125,7 +130,7 @@ impl TokioRuntime {
         }
     }
 
-    /// The runtime `before` was used until now, and another one is from now on.
+    /// Logs a warning if `before` still exists: from now on, another runtime is used.
     fn left(&self, before: &Handle) {
         if !self.warned.load(Ordering::Relaxed)
             && exists(before)
@@ -140,27 +145,33 @@ impl TokioRuntime {
     }
 }
 
-/// Whether a runtime has not shut down.
+/// Returns whether a runtime has not shut down.
 fn exists(runtime: &Handle) -> bool {
-    // What is spawned in one that has shut down is dropped at once.
+    // A task that is spawned in a runtime that has shut down is dropped at once.
     let probe = runtime.spawn(pending::<()>());
     let exists = !probe.is_finished();
     probe.abort();
     exists
 }
 
-/// One moment on both clocks; on tokio's it is the later, so that it is never ahead by itself. None where tokio's cannot be
-/// paused, as in any program that is no test: then it need not be read, and a reading takes longer than an allocation.
+/// The same moment on both clocks.
+///
+/// Tokio's is read later, so it is never ahead by itself.
+///
+/// `None` if tokio's clock cannot be paused, as in any program that is not a test. It need not be read then, and
+/// reading it takes longer than an allocation.
 #[allow(clippy::disallowed_methods)] // tokio's clock counts from here
 static ORIGIN: LazyLock<Option<(Instant, std::time::Instant)>> =
-    LazyLock::new(|| can_pause().then(|| (boot_time(), std::time::Instant::now())));
+    LazyLock::new(|| can_pause().then(|| (suspend_aware_now(), std::time::Instant::now())));
 
-/// Whether tokio was compiled with its feature `test-util`. Its builder has a method then, which goes before that of a trait.
+/// Returns whether tokio was compiled with its feature `test-util`.
+///
+/// Its builder then has a method that takes precedence over that of a trait.
 fn can_pause() -> bool {
     Builder::new_current_thread().start_paused(false).is_tokios()
 }
 
-/// Called where tokio's builder has no such method.
+/// Provides the method if tokio's builder does not have it.
 #[allow(dead_code)] // it depends on tokio's features
 trait WithoutTestUtil {
     fn start_paused(&mut self, _: bool) -> Missing {
@@ -189,13 +200,13 @@ impl Method for Missing {
 }
 
 impl Runtime for TokioRuntime {
-    #[allow(clippy::disallowed_methods)] // this is what others are told to ask
+    #[allow(clippy::disallowed_methods)] // other code calls this method instead
     fn now(&self) -> Instant {
         match *ORIGIN {
-            None => boot_time(),
+            None => suspend_aware_now(),
             Some((boot, origin)) => {
                 let paused = tokio::time::Instant::now().into_std().saturating_duration_since(origin);
-                boot_time().max(boot + paused)
+                suspend_aware_now().max(boot + paused)
             }
         }
     }
@@ -203,7 +214,7 @@ impl Runtime for TokioRuntime {
     /// # Panics
     ///
     /// In a tokio runtime that was built without `enable_time`.
-    #[allow(clippy::disallowed_methods)] // this is what others are told to ask
+    #[allow(clippy::disallowed_methods)] // other code calls this method instead
     fn sleep(&self, duration: Duration) -> BoxFuture<()> {
         if Handle::try_current().is_ok() {
             Box::pin(tokio::time::sleep(duration))
@@ -216,12 +227,12 @@ impl Runtime for TokioRuntime {
         match self.home() {
             Some(handle) => drop(handle.spawn(future)),
             None => {
-                tracing::debug!("nothing can run in the background: this was never used in a tokio runtime");
+                tracing::debug!("background task dropped: this was never used in a tokio runtime");
             }
         }
     }
 
-    /// Every attempt draws its token before anything else: the place to notice which runtime it is made in.
+    /// Notes the current runtime, because every attempt creates its token first.
     fn fill_random(&self, bytes: &mut [u8]) {
         self.note_current();
         fill_from_os(bytes);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use redlock_core::{ErrorKind, Guard, Instant, LeaseState, Redlock, Released, Runtime};
+use redlock_core::{ErrorKind, Guard, Instant, LeaseState, Redlock, ReleaseOutcome, Runtime};
 use redlock_testkit::sim::Process;
 
 use crate::common::{MS, builder};
@@ -50,9 +50,9 @@ impl Client {
 
     /// After the storm a lock can be had. Then this client closes, or is forgotten.
     pub(crate) async fn recover(self) {
-        let lock = self.redlock.lock(["a", "b", "c"], 10 * CALM).wait(CALM);
+        let lock = self.redlock.lock(["a", "b", "c"], 10 * CALM).max_wait(CALM);
         let guard = lock.await.unwrap_or_else(|error| panic!("the faults are over, but {error}"));
-        assert_eq!(Released::Held, guard.release().await.unwrap());
+        assert_eq!(ReleaseOutcome::Released, guard.release().await.unwrap());
         if self.die(3) > 0 {
             let start = self.process.now();
             self.redlock.close().await;
@@ -89,14 +89,14 @@ impl Client {
             self.was_quick(start);
             result
         } else {
-            let request = self.redlock.lock(names, ttl).wait(millis(&self.process, 300));
+            let request = self.redlock.lock(names, ttl).max_wait(millis(&self.process, 300));
             match self.impatiently(request).await? {
                 Err(error) if error.kind() == ErrorKind::Contended => Ok(None),
                 result => result.map(Some),
             }
         };
         result.unwrap_or_else(|error| {
-            assert!(matches!(error.kind(), ErrorKind::NoQuorum | ErrorKind::Expired), "{error}");
+            assert!(matches!(error.kind(), ErrorKind::NoQuorum | ErrorKind::TooSlow), "{error}");
             None
         })
     }
@@ -109,7 +109,7 @@ impl Client {
                 None => continue,
                 Some(Ok(())) => self.world.extended(),
                 Some(Err(error)) if error.kind() == ErrorKind::NoQuorum => {}
-                Some(Err(error)) if error.kind() == ErrorKind::Expired => {
+                Some(Err(error)) if error.kind() == ErrorKind::TooSlow => {
                     assert!(
                         matches!(guard.state(), LeaseState::Lost(_)),
                         "{guard:?} is not lost, and yet {error}"
@@ -131,8 +131,8 @@ impl Client {
                 let released = guard.release().await;
                 self.was_quick(start);
                 match released {
-                    Ok(Released::Held) => assert!(!left.is_zero(), "it had expired"),
-                    Ok(Released::Expired) => assert!(left.is_zero(), "it had not expired"),
+                    Ok(ReleaseOutcome::Released) => assert!(!left.is_zero(), "it had expired"),
+                    Ok(ReleaseOutcome::AlreadyExpired) => assert!(left.is_zero(), "it had not expired"),
                     // Its keys may expire while the release is on its way; nothing else takes them away.
                     Ok(other) => assert!(self.process.now() >= start + left, "{other:?} after {left:?}"),
                     Err(error) => assert_eq!(ErrorKind::NoQuorum, error.kind(), "{error}"),

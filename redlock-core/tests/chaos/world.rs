@@ -36,7 +36,7 @@ pub(crate) struct Score {
 
 impl World {
     pub(crate) fn new(outside: Process) -> Self {
-        let node = |number| MemoryNode::on(format!("node-{number}"), outside.runtime());
+        let node = |number| MemoryNode::with_runtime(format!("node-{number}"), outside.runtime());
         let nodes = (0..3 + die(&outside, 3)).map(node).collect();
         Self { outside, nodes, ledger: Mutex::default() }
     }

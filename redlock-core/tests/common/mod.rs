@@ -31,7 +31,7 @@ where
     T: Send + 'static,
 {
     // Far above what any test takes: a hot loop is found before it has eaten the memory.
-    let simulation = Simulation::new(1).most_polls(1_000_000);
+    let simulation = Simulation::new(1).max_polls(1_000_000);
     let process = simulation.process("client");
     let node = |number| FakeNode::new(format!("fake-{number}"), process.runtime());
     let nodes: Vec<_> = (0..count).map(node).collect();
@@ -84,7 +84,7 @@ impl World {
     }
 
     pub(crate) fn seen(&self, operation: Operation) -> Vec<u64> {
-        self.nodes.iter().map(|node| node.seen(operation)).collect()
+        self.nodes.iter().map(|node| node.request_count(operation)).collect()
     }
 
     /// Waits for all that goes on in the background, and asserts that nothing is left.
@@ -111,13 +111,13 @@ pub(crate) fn stranger() -> Claim {
 pub(crate) fn outcomes(error: &Error) -> Vec<&'static str> {
     let word = |outcome: &Outcome| match outcome {
         Outcome::Granted => "granted",
-        Outcome::Refused(_) => "refused",
+        Outcome::Denied(_) => "denied",
         Outcome::Failed(_) => "failed",
         Outcome::TimedOut => "timed out",
         Outcome::Pending => "pending",
         other => panic!("{other:?}"),
     };
-    error.nodes().iter().map(|node| word(node.outcome())).collect()
+    error.node_reports().iter().map(|node| word(node.outcome())).collect()
 }
 
 /// Waits for two things at once.

@@ -1,6 +1,6 @@
 //! Whether core and model agree: on what clients are told, on the keys, and on the calls that are open.
 
-use redlock_core::{ErrorKind, Released};
+use redlock_core::{ErrorKind, ReleaseOutcome};
 use redlock_model::{Asks, CLIENTS, Event, NODES, Request};
 
 use super::program::filled;
@@ -26,7 +26,7 @@ impl Replay {
                 // Why is said when it is certain.
                 let outcome = filled(&self.clients[client].program.extension).take();
                 let allowed = match outcome {
-                    Some(Err(ErrorKind::Expired)) => expired,
+                    Some(Err(ErrorKind::TooSlow)) => expired,
                     None | Some(Err(ErrorKind::Lost | ErrorKind::NoQuorum)) => !expired,
                     _ => false,
                 };
@@ -85,8 +85,9 @@ impl Client {
     fn compare_loss(&mut self) {
         let outcome = self.program.outcome();
         if let Some(Ok(outcome)) = filled(&self.program.released).take() {
-            let expected = if self.was_valid { Released::Held } else { Released::Expired };
-            let lost = self.was_valid && self.has_expired && outcome == Released::Lost;
+            let expected =
+                if self.was_valid { ReleaseOutcome::Released } else { ReleaseOutcome::AlreadyExpired };
+            let lost = self.was_valid && self.has_expired && outcome == ReleaseOutcome::AlreadyLost;
             assert!(lost || outcome == expected, "released: {outcome:?} instead of {expected:?}");
         }
         let Some(expired) = self.lost else {
@@ -95,7 +96,7 @@ impl Client {
         let count = |ballot| self.votes.iter().filter(|other| **other == ballot).count();
         let (failed, pending) = (count(Ballot::Failed), count(Ballot::Pending));
         let expected = match () {
-            () if expired => Some(ErrorKind::Expired),
+            () if expired => Some(ErrorKind::TooSlow),
             () if failed > NODES / 2 => Some(ErrorKind::NoQuorum),
             () if failed + pending <= NODES / 2 => Some(ErrorKind::Contended),
             () => None,

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_channel::oneshot;
 use redlock_core::{
-    Claim, ConnectionId, Instant, LockNode, NodeError, Refusal, Runtime, Token, Ttl, Vote, async_trait,
+    Claim, ConnectionId, Denial, Instant, LockNode, NodeError, Runtime, Token, Ttl, Vote, async_trait,
 };
 use redlock_model::{CLIENTS, NODES};
 
@@ -70,7 +70,7 @@ impl Script {
             Operation::Release if granted => *key = None,
             _ => {}
         }
-        if granted { Vote::Granted } else { Vote::Refused(Refusal::default()) }
+        if granted { Vote::Granted } else { Vote::Denied(Denial::default()) }
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::{AbortHandle, abortable};
-use redlock_core::{Error, ErrorKind, Guard, Instant, Redlock, Released, Runtime, Token};
+use redlock_core::{Error, ErrorKind, Guard, Instant, Redlock, ReleaseOutcome, Runtime, Token};
 use redlock_model::NODES;
 use redlock_testkit::sim::{Process, Simulation};
 
@@ -33,7 +33,7 @@ pub(crate) struct Program {
     given_up: Option<AbortHandle>,
     pub(crate) guard: Option<Guard>,
     pub(crate) extension: Slot<Result<(), ErrorKind>>,
-    pub(crate) released: Slot<Result<Released, ErrorKind>>,
+    pub(crate) released: Slot<Result<ReleaseOutcome, ErrorKind>>,
 }
 
 impl Program {
@@ -88,14 +88,12 @@ impl Program {
         self.simulation.run_for(duration);
     }
 
-    /// Lets time pass, in which the program is stopped, and then so much that the time limits of its calls pass: they give
-    /// replies another sixteenth of the limit after a pause.
+    /// Lets time pass, in which the program is stopped.
     pub(crate) fn stop_until(&mut self, until: Instant) {
         self.process.pause();
-        let duration = until.saturating_duration_since(self.now());
-        self.simulation.run_for(duration);
+        self.simulation.run_for(until.saturating_duration_since(self.now()));
         self.process.resume();
-        self.simulation.run_for(NODE_TIMEOUT / 16);
+        self.settle();
     }
 
     pub(crate) fn ask(&mut self) {

@@ -37,8 +37,8 @@ pub(crate) enum Ballot {
 }
 
 /// Rounds begin so far apart that one lease lapses, half a second before its validity does, and its calls reach their time
-/// limits a sixteenth of the node timeout later, before the next lease lapses.
-const ROUNDS_APART: Duration = Duration::from_millis(2 * 500 + 100_000 / 16);
+/// limits, before the next lease lapses.
+const ROUNDS_APART: Duration = Duration::from_secs(1);
 
 /// Within this, core sends a release that it owes: it may wait for another on the same node to time out, for the node
 /// timeout between two releases, and for the delay after a failure.
@@ -68,12 +68,16 @@ impl Replay {
         match step {
             Step::Lapse { client } => {
                 let (program, lapsed) = (&self.clients[client].program, self.state.lapsed(client));
-                let ends = |asks| asks == Asks::Acquire && lapsed == 0;
-                let until = program.rounds[lapsed] + TTL;
-                self.open(client).all(|(request, begun)| {
-                    let ends = ends(request.asks) && !self.state.has_ended(client, request.attempt);
-                    ends || begun + NODE_TIMEOUT > until
-                })
+                let mut until = program.rounds[lapsed] + TTL;
+                if self.open(client).any(|(request, _)| self.ends_by_lapse(request)) {
+                    // A pause does not count for a time limit.
+                    until = until + NODE_TIMEOUT;
+                }
+                let later = &program.rounds[lapsed + 1..];
+                later.iter().all(|begun| *begun + TTL > until)
+                    && self
+                        .open(client)
+                        .all(|(request, begun)| self.ends_by_lapse(request) || begun + NODE_TIMEOUT > until)
             }
             Step::Carry(request) | Step::CarryUnanswered(request) if self.must_wait(request) => {
                 let until = self.clients[request.client].program.now() + OWED_WITHIN;
@@ -86,6 +90,12 @@ impl Replay {
             }
             _ => true,
         }
+    }
+
+    /// Whether this call of an attempt times out when the attempt's validity has passed.
+    fn ends_by_lapse(&self, request: Request) -> bool {
+        let Request { client, attempt, asks, .. } = request;
+        asks == Asks::Acquire && self.state.lapsed(client) == 0 && !self.state.has_ended(client, attempt)
     }
 
     /// Does it, and looks whether core and model agree.
@@ -171,8 +181,12 @@ impl Replay {
                 self.answer(request);
             }
         }
+        let times_out = self.open(client).any(|(request, _)| self.ends_by_lapse(request));
         let program = &mut self.clients[client].program;
         program.stop_until(program.rounds[lapsed] + TTL);
+        if times_out {
+            program.wait(NODE_TIMEOUT);
+        }
     }
 
     fn carry(&mut self, request: Request, next: &State) {
@@ -189,7 +203,7 @@ impl Replay {
     fn answer(&mut self, request: Request) {
         let vote = match self.state.flight(request) {
             Flight::Granted => Vote::Granted,
-            _ => Vote::Refused(redlock_core::Refusal::default()),
+            _ => Vote::Denied(redlock_core::Denial::default()),
         };
         self.end(request, Ok(vote));
     }

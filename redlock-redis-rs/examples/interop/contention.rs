@@ -1,8 +1,8 @@
-//! Both sides at once, for a number of rounds, and a judge that is no part of either.
+//! Runs both sides at once, for a number of rounds, with an independent judge.
 //!
-//! Inside the lock a side creates a file that only one can create at a time, notes its mark in a log, sleeps a
-//! millisecond, and removes the file before it releases. A file that is there already is an overlap. Both go on until the
-//! log is full, so that the last round is as contended as the first.
+//! While it holds the lock, a side creates a file that can exist only once, appends its mark to a log, and sleeps a
+//! millisecond. It then removes the file and releases. A file that already exists is an overlap. Both sides continue
+//! until the log is full, so that the last round is as contended as the first.
 
 use std::error::Error;
 use std::fs::{File, OpenOptions, remove_file};
@@ -10,24 +10,27 @@ use std::io::{ErrorKind, Write};
 use std::path::Path;
 use std::time::Duration;
 
-use redlock_redis_rs::{Redlock, Released};
+use redlock_redis_rs::{Redlock, ReleaseOutcome};
 use tokio::time::sleep;
 
 use crate::peer::Peer;
 
-/// Long enough that no round outlasts it, short enough that keys which a client leaves behind hold nobody up for long.
+/// The TTL of a round.
+///
+/// It is long enough that no round outlasts it, and short enough that leftover keys of a client delay the others only
+/// briefly.
 const TTL: Duration = Duration::from_secs(3);
 const RETRY_DELAY: Duration = Duration::from_millis(4);
 
 pub(crate) struct Outcome {
     pub(crate) ours: usize,
     pub(crate) theirs: usize,
-    /// How often the lock went from one side to the other.
+    /// The number of times that the lock went from one side to the other.
     pub(crate) changes: usize,
     pub(crate) overlaps: usize,
 }
 
-/// We lock `our_name`, they lock `their_name`: only if it is the same one there is anything to exclude.
+/// Contends for two names. They exclude each other only if `our_name` and `their_name` are the same lock.
 pub(crate) async fn contend(
     redlock: &Redlock,
     our_name: &str,
@@ -48,12 +51,12 @@ pub(crate) async fn contend(
     Ok(Outcome { ours, theirs: log.len() - ours, changes, overlaps })
 }
 
-/// Our rounds. How often we were not alone.
+/// Runs the rounds of this side. Returns the number of overlaps.
 async fn alone(redlock: &Redlock, name: &str, folder: &Path, rounds: usize) -> Result<usize, Box<dyn Error>> {
     let (judge, log) = (folder.join("judge"), folder.join("log"));
     let mut overlaps = 0;
     loop {
-        let guard = redlock.lock(name, TTL).retry_delay(RETRY_DELAY).wait_forever().await?;
+        let guard = redlock.lock(name, TTL).retry_delay(RETRY_DELAY).wait_unbounded().await?;
         let alone = match File::create_new(&judge) {
             Ok(_) => true,
             Err(error) if error.kind() == ErrorKind::AlreadyExists => false,
@@ -67,8 +70,8 @@ async fn alone(redlock: &Redlock, name: &str, folder: &Path, rounds: usize) -> R
         if alone {
             remove_file(&judge)?;
         }
-        // A machine that stops for longer than the TTL would say otherwise, and the round prove nothing.
-        if guard.release().await? != Released::Held {
+        // If the machine stops for longer than the TTL, the round proves nothing.
+        if guard.release().await? != ReleaseOutcome::Released {
             return Err("a round has outlasted its lock".into());
         }
         if last {

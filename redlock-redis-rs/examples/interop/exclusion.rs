@@ -1,9 +1,9 @@
-//! Who excludes whom, and who deletes whose keys: one step after the other, looked at from outside.
+//! Checks mutual exclusion and the deletion of keys, observed from outside.
 
 use std::error::Error;
 use std::time::Duration;
 
-use redlock_redis_rs::{Guard, Outcome, Redlock, Released};
+use redlock_redis_rs::{Guard, Outcome, Redlock, ReleaseOutcome};
 use redlock_testkit::RedisServer;
 use tokio::time::{sleep, timeout};
 
@@ -18,57 +18,57 @@ pub(crate) async fn exclude(
     theirs: &mut Peer,
     servers: &[RedisServer],
 ) -> Result<(), Box<dyn Error>> {
-    // They have it: we are refused, and what undoes our attempt leaves their keys alone.
+    // The other side holds the lock: this side is denied, and its cleanup leaves the other side's keys alone.
     expect(theirs.lock("a", TTL).await?, "they are refused a free lock")?;
     everywhere(servers).await?;
     let held = keys(servers);
     expect(redlock.try_lock("a", TTL).await?.is_none(), "they do not exclude us")?;
-    redlock.health().await; // behind the undoing, on every connection
+    redlock.health().await; // runs after the cleanup on every connection
     expect(keys(servers) == held, "our refused attempt changes their keys")?;
     theirs.unlock().await?;
     gone(servers).await?;
 
-    // We have it: the same the other way round.
+    // This side holds the lock: the same in the other direction.
     let guard = ours(redlock).await?;
     let held = keys(servers);
     expect(!theirs.lock("a", TTL).await?, "we do not exclude them")?;
-    sleep(SHORT).await; // some of them undo in the background
+    sleep(SHORT).await; // some clients clean up in the background
     expect(keys(servers) == held, "their refused attempt changes our keys")?;
-    expect(guard.release().await? == Released::Held, "our lock is not ours any more")?;
+    expect(guard.release().await? == ReleaseOutcome::Released, "our lock is not ours any more")?;
 
-    // Theirs has expired and is ours now: their late release finds nothing of theirs.
+    // The other side's lock has expired and this side holds it: a late release by the other side deletes nothing.
     expect(theirs.lock("a", SHORT).await?, "they are refused a lock that we have released")?;
-    sleep(SHORT / 2).await; // some of them go on in the background
+    sleep(SHORT / 2).await; // some clients continue in the background
     gone(servers).await?;
     let guard = ours(redlock).await?;
     let held = keys(servers);
     theirs.unlock().await?;
     sleep(SHORT).await;
     expect(keys(servers) == held, "their late release deletes our lock")?;
-    expect(guard.release().await? == Released::Held, "our lock is not ours any more")?;
+    expect(guard.release().await? == ReleaseOutcome::Released, "our lock is not ours any more")?;
 
-    // Ours has expired and is theirs now.
+    // This side's lock has expired and the other side holds it.
     let guard = redlock.lock("a", SHORT).await?;
     gone(servers).await?;
     expect(theirs.lock("a", TTL).await?, "they are refused a lock that has expired")?;
     everywhere(servers).await?;
     let held = keys(servers);
-    expect(guard.release().await? != Released::Held, "our lock has expired and is held")?;
+    expect(guard.release().await? != ReleaseOutcome::Released, "our lock has expired and is held")?;
     redlock.health().await;
     expect(keys(servers) == held, "our late release deletes their lock")?;
     theirs.unlock().await?;
     gone(servers).await
 }
 
-/// A lock that every server has granted.
+/// Acquires a lock that every server has granted.
 async fn ours(redlock: &Redlock) -> Result<Guard, Box<dyn Error>> {
     let guard = redlock.lock("a", TTL).await?;
-    let everywhere = || guard.votes().iter().all(|vote| matches!(vote.outcome(), Outcome::Granted));
+    let everywhere = || guard.node_reports().iter().all(|vote| matches!(vote.outcome(), Outcome::Granted));
     until(everywhere, "our lock is not on all servers").await?;
     Ok(guard)
 }
 
-/// Some of them go on in the background once a quorum has granted.
+/// Waits until all servers have granted: some clients continue in the background after a quorum.
 async fn everywhere(servers: &[RedisServer]) -> Result<(), Box<dyn Error>> {
     until(|| keys(servers).len() == servers.len(), "their lock is not on all servers").await
 }
@@ -86,7 +86,7 @@ async fn until(is_so: impl Fn() -> bool, otherwise: &str) -> Result<(), Box<dyn 
     Ok(timeout(PATIENCE, wait).await.map_err(|_| otherwise.to_owned())?)
 }
 
-/// Every key of every server, with its value.
+/// Returns every key of every server, with its value.
 fn keys(servers: &[RedisServer]) -> Vec<(u16, String, String)> {
     let keys = |server: &RedisServer| {
         let with_value = |key: String| (server.port(), key.clone(), server.command(&["GET", &key]));

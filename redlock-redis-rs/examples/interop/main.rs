@@ -1,8 +1,8 @@
-//! The other side of `scripts/interop`: locks against Redlock clients of other languages, on the same five servers, and
-//! prints what became of it.
+//! This side of `scripts/interop`: locks against Redlock clients of other languages on the same five servers, and
+//! prints the results.
 //!
-//! `interop [--rounds N] NAME PREFIX COMMAND... [-- NAME PREFIX COMMAND...]`: each client is a program that is told what
-//! to do line by line (`peer`), and writes its keys with the given prefix (`-` for none).
+//! `interop [--rounds N] NAME PREFIX COMMAND... [-- NAME PREFIX COMMAND...]`: each client is a program that reads
+//! commands line by line (`peer`). It writes its keys with the given prefix (`-` for none).
 #![allow(clippy::print_stdout)] // its report
 
 mod contention;
@@ -20,10 +20,10 @@ use crate::peer::Peer;
 
 const ROUNDS: usize = 1000;
 
-/// The judge is asked that often whether it sees two holders that do not exclude each other.
+/// The number of rounds with two different locks. The judge must see overlaps there.
 const BROKEN_ROUNDS: usize = 50;
 
-/// Fewer by one side, and the rounds were hardly contended.
+/// The minimum of contended rounds on each side.
 const FEW: usize = ROUNDS / 20;
 
 #[tokio::main]
@@ -49,7 +49,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     if failed.is_empty() { Ok(()) } else { Err(failed.join(", ").into()) }
 }
 
-/// Everything with one client, on servers of its own.
+/// Runs all checks with one client, on separate servers.
 async fn pair(name: &str, prefix: &str, command: &[String], rounds: usize) -> Result<(), Box<dyn Error>> {
     let servers = RedisServer::start_many(5);
     let urls: Vec<_> = servers.iter().map(RedisServer::url).collect();

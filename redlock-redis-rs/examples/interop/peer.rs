@@ -1,10 +1,10 @@
-//! A client of another language in a process of its own. It is told what to do, and answers, a line each:
+//! A client of another language in a separate process. It reads commands and writes replies, one per line:
 //!
-//! | line | answer |
+//! | Command | Reply |
 //! |---|---|
 //! | `lock NAME MILLIS` | `held` or `refused`, after one attempt |
-//! | `unlock` | `done`, also if the lock had expired |
-//! | `contend NAME MILLIS FOLDER MARK ROUNDS` | rounds and overlaps of its own |
+//! | `unlock` | `done`, even if the lock has expired |
+//! | `contend NAME MILLIS FOLDER MARK ROUNDS` | its rounds and overlaps |
 
 use std::error::Error;
 use std::process::Stdio;
@@ -14,7 +14,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 
-/// Far above what anything here takes; what runs into it hangs.
+/// The limit on every wait. It is far longer than any step takes, so reaching it means a hang.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 pub(crate) struct Peer {

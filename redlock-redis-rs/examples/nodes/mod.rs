@@ -1,4 +1,4 @@
-//! Where the examples lock: on the servers in `REDLOCK_NODES`, URLs with commas between, or on five embedded fake ones.
+//! The nodes of the examples: the servers in `REDLOCK_NODES`, URLs separated by commas, or five embedded fake nodes.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ impl Nodes {
         Ok(Self(urls.split(',').map(node).collect::<Result<_, Error>>()?))
     }
 
-    /// Another one at each call, as another machine has it.
+    /// Creates a new handle at each call, like a separate machine.
     pub(crate) fn redlock(&self) -> Result<Redlock, Error> {
         Redlock::builder(TokioRuntime::new()).nodes(self.0.clone()).build()
     }

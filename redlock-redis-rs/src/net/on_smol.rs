@@ -1,4 +1,4 @@
-//! Sockets and tasks of smol's.
+//! Sockets and tasks on smol.
 
 use std::future::Future;
 use std::io;
@@ -34,7 +34,7 @@ pub(super) fn spawn(task: impl Future<Output = ()> + Send + 'static) -> Task {
     Task::Smol { _task: smol::spawn(task) }
 }
 
-/// A socket of smol's with tokio's traits, which the client asks for on either runtime.
+/// A smol socket with tokio's traits, which the client requires on either runtime.
 struct Socket<S>(S);
 
 impl<S: smol::io::AsyncRead + Unpin> AsyncRead for Socket<S> {

@@ -1,4 +1,4 @@
-//! Sockets and tasks of tokio's.
+//! Sockets and tasks on tokio.
 
 use std::future::Future;
 use std::io;

@@ -1,5 +1,7 @@
-//! "Sets every resource of the claim to its token, expiring after `ttl`, if each is absent or holds this very token;
-//! otherwise changes nothing. A resource that holds the token already is left as it is."
+//! Tests of `acquire`.
+//!
+//! It sets every resource of the claim to its token, expiring after `ttl`, if each is absent or holds this token.
+//! Otherwise it changes nothing. A resource that holds the token already stays unchanged.
 
 use std::time::Duration;
 
@@ -8,7 +10,7 @@ use redlock_core::{Token, Ttl, Vote};
 use super::stage::{BROKEN, Stage, claim, granted, holds_true, hour, millis, refused};
 
 const SETS: &str = "acquire sets every resource of the claim to its token, if each is absent";
-const NOTHING: &str = "an acquire that is refused changes nothing";
+const NOTHING: &str = "an acquire that is denied changes nothing";
 const OURS: &str = "acquire is granted where a resource holds this very token already";
 const LEFT: &str = "acquire leaves a resource that holds the token already as it is";
 
@@ -24,7 +26,10 @@ pub(crate) async fn acquire_grants_what_is_free(stage: &Stage) {
 pub(crate) async fn acquire_refuses_what_another_holds(stage: &Stage) {
     stage.acquire(&claim("a", "alice"), hour()).await;
     for _ in 0..3 {
-        refused(stage.acquire(&claim("a", "bob"), hour()).await, "acquire refuses what holds another token");
+        refused(
+            stage.acquire(&claim("a", "bob"), hour()).await,
+            "acquire is denied where a resource holds another token",
+        );
     }
     holds_true(stage.holds("a", "alice").await, NOTHING);
     holds_true(!stage.holds("a", "bob").await, NOTHING);
@@ -37,7 +42,7 @@ pub(crate) async fn a_refused_acquire_leaves_the_holders_time_alone(stage: &Stag
             stage.acquire(&claim(resource, "bob"), hour()).await
         })
         .await;
-    refused(vote, "acquire refuses what holds another token");
+    refused(vote, "acquire is denied where a resource holds another token");
     stage.expires(&armed, NOTHING).await;
 
     stage.acquire(&claim("long", "alice"), hour()).await;
@@ -50,20 +55,20 @@ pub(crate) async fn a_refusal_tells_the_truth(stage: &Stage) {
     let sent = stage.runtime.now();
     stage.acquire(&claim("b", "alice"), millis(60_000)).await;
     for resources in [vec!["b"], vec!["a", "b", "c"]] {
-        let Vote::Refused(refusal) = stage.acquire(&claim(resources, "bob"), hour()).await else {
-            panic!("{BROKEN}acquire refuses what holds another token");
+        let Vote::Denied(refusal) = stage.acquire(&claim(resources, "bob"), hour()).await else {
+            panic!("{BROKEN}acquire is denied where a resource holds another token");
         };
         let alice = Token::from_bytes("alice");
         holds_true(
             refusal.holder.is_none_or(|holder| holder == alice),
-            "a refusal names the holder's token, or none",
+            "a denial names the holder's token, or no token",
         );
         let Some(remaining) = refusal.remaining else { continue };
         let passed = stage.runtime.now().saturating_duration_since(sent);
         let (least, most) = (Duration::from_secs(59).saturating_sub(passed), Duration::from_secs(61));
         assert!(
             least <= remaining && remaining <= most,
-            "{BROKEN}a refusal tells the time that the holder's key has left, or none\n  {remaining:?} of 60 s, {passed:?} later"
+            "{BROKEN}a denial reports the remaining time of the holder's key, or no time\n  {remaining:?} of 60 s, {passed:?} later"
         );
     }
 }
@@ -98,7 +103,7 @@ pub(crate) async fn acquire_takes_all_or_none(stage: &Stage) {
         stage.acquire(&claim(taken, "bob"), hour()).await;
         refused(
             stage.acquire(&claim(["a", "b", "c"], "alice"), hour()).await,
-            "acquire refuses where one resource holds another token",
+            "acquire is denied where one resource holds another token",
         );
         for resource in ["a", "b", "c"] {
             let as_before = if resource == taken {
@@ -137,7 +142,7 @@ pub(crate) async fn acquire_of_ours_and_anothers_changes_nothing(stage: &Stage) 
             stage.acquire(&claim([resource, "free", "theirs"], "alice"), hour()).await
         })
         .await;
-    refused(vote, "acquire refuses where one resource holds another token");
+    refused(vote, "acquire is denied where one resource holds another token");
     holds_true(stage.is_free("free").await, NOTHING);
     holds_true(stage.holds("theirs", "bob").await, NOTHING);
     stage.expires(&armed, NOTHING).await;

@@ -1,5 +1,4 @@
-//! What holds for every call: it may be dropped at any await, it goes out in order where there is a connection, and the
-//! node has a label.
+//! Tests of every call: it may be dropped at any await, it keeps the order of a connection, and the node has a label.
 
 use std::future::Future;
 use std::ops::Range;
@@ -12,10 +11,10 @@ use super::stage::{BROKEN, Stage, claim, granted, holds_true, hour, join_all, mi
 const WHOLE: &str = "a call that is dropped is carried out as a whole or not at all";
 const USABLE: &str = "a call that is dropped leaves the node usable";
 
-/// Dropped before it is polled, after a first poll, and a little later each time.
+/// The numbers of polls before a call is dropped: none, one, and more with some time in between.
 const POLLS: Range<usize> = 0..8;
 
-/// Many times what connecting takes.
+/// Many times the duration of a connection attempt.
 const RECOVERY: Duration = Duration::from_secs(3);
 
 /// Polls a call `polls` times with a little time in between, and drops it.
@@ -34,7 +33,7 @@ pub(crate) async fn a_dropped_acquire_is_whole_or_nothing(stage: &Stage) {
         let names = ["a", "b", "c"].map(|name| format!("{polls}-{name}"));
         let alice = claim(names.clone(), "alice");
         begin(stage, polls, stage.node.acquire(&alice, hour())).await;
-        // The first to be free is taken at once, so a request that is still on its way finds all free or is refused.
+        // Each free resource is acquired at once, so a late request finds all of them free or is denied.
         let mut free = Vec::new();
         for name in &names {
             free.push(stage.acquire(&claim(name, "bob"), hour()).await == Vote::Granted);
@@ -49,7 +48,7 @@ pub(crate) async fn a_dropped_release_is_whole_or_nothing(stage: &Stage) {
         let alice = claim(names.clone(), "alice");
         granted(stage.acquire(&alice, hour()).await, USABLE);
         begin(stage, polls, stage.node.release(&alice)).await;
-        // Refused means that it was carried out, and then on all.
+        // Denied means that the release was carried out, and then on all resources.
         if stage.extend(&alice, hour()).await != Vote::Granted {
             for name in &names {
                 holds_true(stage.is_free(name).await, WHOLE);
@@ -67,7 +66,7 @@ pub(crate) async fn a_dropped_extend_is_whole_or_nothing(stage: &Stage) {
         begin(stage, polls, stage.node.extend(&alice, hour())).await;
         pairs.push(names);
     }
-    // What was not extended has expired by now, and what is still on its way is refused.
+    // Resources that were not extended have expired by now, and late requests are denied.
     stage.pause(400).await;
     for [first, second] in pairs {
         let free = [stage.is_free(&first).await, stage.is_free(&second).await];
@@ -82,7 +81,7 @@ pub(crate) async fn dropped_calls_leave_the_node_usable(stage: &Stage) {
         begin(stage, round % 2, stage.node.extend(&alice, hour())).await;
         begin(stage, round % 3, stage.node.release(&alice)).await;
     }
-    // A node may take calls dropped in a row for a server that has stopped answering, and connect again.
+    // A node may interpret a row of dropped calls as a hung server, and reconnect.
     let (bob, dropped) = (claim("bob's", "bob"), stage.runtime.now());
     while let Err(error) = stage.node.acquire(&bob, hour()).await {
         let passed = stage.runtime.now().saturating_duration_since(dropped);
@@ -140,9 +139,9 @@ pub(crate) async fn a_connection_keeps_the_order(stage: &Stage) {
 pub(crate) async fn the_label_says_something(stage: &Stage) {
     for node in [&stage.node, &stage.twin] {
         let before = node.label().to_owned();
-        holds_true(!before.trim().is_empty(), "a node has a label that people know it by");
+        holds_true(!before.trim().is_empty(), "a node has a human-readable label");
         holds_true(!before.contains(char::is_control), "a label fits into a line of a log");
-        // Also once the node has talked to its server.
+        // Also after the node has communicated with its server.
         node.release(&claim("a", "alice")).await.expect("a healthy server answers");
         holds_true(before == node.label(), "a label stays the same");
     }

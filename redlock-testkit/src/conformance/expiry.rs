@@ -1,4 +1,4 @@
-//! A resource expires after its TTL: not sooner, not never, from the shortest to the longest.
+//! Tests of expiry: a resource expires after its TTL, not sooner and not never, from the shortest TTL to the longest.
 
 use redlock_core::Ttl;
 

@@ -1,5 +1,7 @@
-//! "Where every resource still holds the token, makes its time to live at least `ttl`; otherwise changes nothing. Never
-//! shortens a time to live, never creates a resource."
+//! Tests of `extend`.
+//!
+//! If every resource still holds the token, it raises their time to live to at least `ttl`; otherwise it changes
+//! nothing. It never shortens a time to live and never creates a resource.
 
 use redlock_core::Ttl;
 
@@ -8,8 +10,8 @@ use super::stage::{Stage, claim, granted, holds_true, hour, refused};
 const LENGTHENS: &str = "extend makes the time to live of every resource at least ttl";
 const SHORTENS: &str = "extend never shortens a time to live";
 const CREATES: &str = "extend never creates a resource";
-const EVERY: &str = "extend refuses unless every resource still holds the token";
-const NOTHING: &str = "an extend that is refused changes nothing";
+const EVERY: &str = "extend is denied unless every resource still holds the token";
+const NOTHING: &str = "an extend that is denied changes nothing";
 
 pub(crate) async fn extend_lengthens(stage: &Stage) {
     let ((vote, ttl), armed) = stage

@@ -1,41 +1,41 @@
-//! "As `acquire`, and counts": the operations of fenced locks, and what leaves their counters alone.
+//! Tests of the operations of fenced locks, and of those that ignore counters.
 //!
-//! The contract has no operation that only looks at a counter. An acquire with the token that a resource holds already
-//! answers it and changes nothing: one case proves that, the others use it. A counter grows by one, or goes to the node's
-//! time, whichever is more; a case accepts both, since it may run while the time passes from one step to the next.
+//! The contract has no operation that only reads a counter. An acquire with the token that a resource already holds
+//! returns the counter and changes nothing. One case verifies this, and the others use it. A counter grows by one, or
+//! goes to the node's time if that is greater. A case accepts both, since time may pass between its steps.
 //!
-//! Of a backend that cannot fence, only the last case wants anything.
+//! For a backend without support, only the last case applies.
 
 use redlock_core::{FencingToken, IntoResources, NodeError, NodeErrorKind, Ttl, Vote};
 
 use super::stage::{BROKEN, Stage, claim, granted, holds_true, hour, join_all, refused};
 
-const COUNTED: &str = "acquire_fenced that is granted answers Counted";
+const COUNTED: &str = "acquire_fenced that is granted returns Counted";
 const SETS: &str = "acquire_fenced sets every resource of the claim to its token, if each is absent";
 const NEXT: &str = "acquire_fenced that sets anything makes the counters the next of the greatest of them";
 const AGAIN: &str =
-    "acquire_fenced with the token that all resources hold already changes no counter, and answers it";
+    "acquire_fenced with the token that all resources hold already changes no counter, and returns it";
 const LEFT: &str = "acquire_fenced leaves a resource that holds the token already as it is";
-const REFUSED: &str = "acquire_fenced refuses what holds another token";
-const REFUSED_COUNTS: &str = "a fenced operation that is refused changes nothing, no counter either";
+const REFUSED: &str = "acquire_fenced is denied where a resource holds another token";
+const REFUSED_COUNTS: &str = "a fenced operation that is denied changes nothing, no counter either";
 const CONFIRM_GRANTED: &str =
     "confirm is granted where every resource holds the token and no counter is greater than fence";
 const CONFIRM_COUNTS: &str = "confirm makes the counters of all resources fence";
 const CONFIRM_LENGTHENS: &str =
     "confirm makes the time to live of every resource at least ttl, and never shortens it";
-const CONFIRM_REFUSES: &str = "confirm refuses where a resource does not hold the token";
-const SUPERSEDED: &str = "where a counter is greater than fence the answer is Superseded, with that counter";
+const CONFIRM_REFUSES: &str = "confirm is denied where a resource does not hold the token";
+const SUPERSEDED: &str = "where a counter is greater than fence the result is Superseded, with that counter";
 const SUPERSEDED_CHANGES: &str = "an operation that is superseded changes nothing";
 const REFILL_GRANTED: &str = "refill_fenced is granted where each resource is absent or holds the token and no counter is greater than fence";
 const REFILL_SETS: &str = "refill_fenced sets what is absent to the token";
 const REFILL_COUNTS: &str = "refill_fenced makes the counters of all resources fence";
-const REFILL_REFUSES: &str = "refill_fenced refuses what holds another token";
+const REFILL_REFUSES: &str = "refill_fenced is denied where a resource holds another token";
 
 const FAR: &str =
     "a token to be written that is too far ahead of the node's clock is an error of the kind Rejected";
 const FAR_CHANGES: &str = "where a token is too far ahead of the node's clock, nothing is changed";
 
-/// The steps of the time that counters may go to.
+/// The granularity of the time that counters may go to.
 const GRANULE: u64 = 1 << 22;
 
 fn cannot_fence(stage: &Stage) -> bool {
@@ -48,7 +48,7 @@ fn token(number: u64) -> FencingToken {
 
 #[track_caller]
 fn answer(operation: &str, answer: Result<Vote, NodeError>) -> Vote {
-    answer.unwrap_or_else(|error| panic!("{operation} on a healthy server has no answer: {error:?}"))
+    answer.unwrap_or_else(|error| panic!("{operation} failed on a healthy server: {error:?}"))
 }
 
 async fn acquire(stage: &Stage, resources: impl IntoResources, owner: &str, ttl: Ttl) -> Vote {
@@ -63,12 +63,12 @@ async fn refill(stage: &Stage, resources: impl IntoResources, owner: &str, ttl: 
     answer("refill_fenced", stage.node.refill_fenced(&claim(resources, owner), ttl, token(fence)).await)
 }
 
-/// What was counted; 0, which no counter is, where it was not.
+/// Returns the counter of a fenced grant; otherwise 0, which no counter is.
 fn counted(vote: &Vote) -> u64 {
     if let Vote::Counted(counter) = vote { counter.as_u64() } else { 0 }
 }
 
-/// The counter after a fenced acquire that must be granted.
+/// Returns the counter after a fenced acquire that must be granted.
 async fn take(stage: &Stage, resources: impl IntoResources, owner: &str) -> u64 {
     let counter = counted(&acquire(stage, resources, owner, hour()).await);
     holds_true(counter > 0, COUNTED);
@@ -82,7 +82,7 @@ async fn leave(stage: &Stage, resources: impl IntoResources, owner: &str) {
     );
 }
 
-/// What the next claim counts.
+/// Returns the counter of the next claim.
 async fn take_and_leave(stage: &Stage, resource: &str) -> u64 {
     let counter = take(stage, resource, "somebody").await;
     leave(stage, resource, "somebody").await;
@@ -100,7 +100,7 @@ fn follows(counter: u64, before: u64, sentence: &str) {
 fn superseded(vote: Vote, by: u64) {
     assert!(
         vote == Vote::Superseded(token(by)),
-        "{BROKEN}{SUPERSEDED}\n  the counter is {by}, the answer {vote:?}"
+        "{BROKEN}{SUPERSEDED}\n  the counter is {by}, the result is {vote:?}"
     );
 }
 
@@ -346,7 +346,7 @@ pub(crate) async fn a_superseded_confirm_changes_nothing(stage: &Stage) {
             take_and_leave(stage, resource).await;
             let before = counted(&acquire(stage, resource, "alice", ttl).await);
             let low = counted(&acquire(stage, "low", "alice", hour()).await);
-            // The counter of one of two is greater.
+            // One of two resources has a greater counter.
             let both = confirm(stage, [resource, "low"], "alice", hour(), before - 1).await;
             let alone = confirm(stage, resource, "alice", hour(), before - 1).await;
             let after = counted(&acquire(stage, resource, "alice", ttl).await);
@@ -484,7 +484,7 @@ pub(crate) async fn two_clients_count_on_one_server(stage: &Stage) {
     }
 }
 
-/// Only where the backend can be given a key that is no lock.
+/// Runs only if the backend can set a non-lock value.
 pub(crate) async fn what_is_no_lock_is_an_error_to_fenced_operations(stage: &Stage) {
     let Some(no_lock) = stage.no_lock.as_ref().filter(|_| !cannot_fence(stage)) else { return };
     let theirs = claim(no_lock, "alice");
@@ -495,7 +495,7 @@ pub(crate) async fn what_is_no_lock_is_an_error_to_fenced_operations(stage: &Sta
         let wrong = answer.is_err_and(|error| error.kind() == NodeErrorKind::WrongType);
         holds_true(wrong, "a key of another type is an error of the kind WrongType to fenced operations");
     }
-    // Neither is anybody's.
+    // A non-lock value belongs to no client.
     let confirmed = node.confirm(&theirs, hour(), one).await;
     holds_true(!matches!(confirmed, Ok(Vote::Granted)), CONFIRM_REFUSES);
 }

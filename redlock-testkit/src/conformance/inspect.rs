@@ -1,24 +1,25 @@
-//! "Who has a resource here, without changing anything: the token and its remaining time, as they are at one and the same
-//! moment, or `None` where it is free. A key of another type is an error. A backend that can says so in its capabilities."
+//! Tests of `inspect`.
 //!
-//! Of a backend that cannot, only the last case wants anything.
+//! It returns the holder of a resource without changing anything: the token and its remaining time at the same moment,
+//! or `None` if the resource is free. A key of another type is an error. A backend reports its support in its
+//! capabilities.
+//!
+//! For a backend without support, only the last case applies.
 
 use std::time::Duration;
 
-use redlock_core::{Holding, IntoResource, NodeErrorKind, Token};
+use redlock_core::{IntoResource, LockEntry, NodeErrorKind, Token};
 
 use super::stage::{BROKEN, Stage, claim, granted, holds_true, hour, millis};
 
-const WHO: &str = "inspect answers with the token under the resource";
-const FREE: &str = "inspect answers None where the resource is free";
+const WHO: &str = "inspect returns the token under the resource";
+const FREE: &str = "inspect returns None where the resource is free";
 const NOTHING: &str = "inspect changes nothing";
 
-async fn inspect(stage: &Stage, resource: impl IntoResource) -> Option<Holding> {
+async fn inspect(stage: &Stage, resource: impl IntoResource) -> Option<LockEntry> {
     let resource = resource.into_resource().expect("cases use valid names");
     let answer = stage.node.inspect(&resource).await;
-    answer.unwrap_or_else(|error| {
-        panic!("inspect of {resource:?} on a healthy server has no answer: {error:?}")
-    })
+    answer.unwrap_or_else(|error| panic!("inspect of {resource:?} failed on a healthy server: {error:?}"))
 }
 
 fn can_inspect(stage: &Stage) -> bool {
@@ -39,7 +40,7 @@ pub(crate) async fn inspect_tells_who_and_how_long(stage: &Stage) {
     let (least, most) = (Duration::from_secs(59).saturating_sub(passed), Duration::from_secs(61));
     assert!(
         least <= remaining && remaining <= most,
-        "{BROKEN}inspect answers with the remaining time\n  {remaining:?} of 60 s, {passed:?} later"
+        "{BROKEN}inspect returns the remaining time\n  {remaining:?} of 60 s, {passed:?} later"
     );
     let bob = inspect(stage, "b").await.map(|found| found.token);
     holds_true(bob == Some(Token::from_bytes(b"\x00\xff#bob\r\n")), WHO);
@@ -78,7 +79,7 @@ pub(crate) async fn inspect_changes_nothing(stage: &Stage) {
     stage.expires(&armed, NOTHING).await;
 }
 
-/// Only where the backend can be given a key that is no lock.
+/// Runs only if the backend can set a non-lock value.
 pub(crate) async fn inspect_of_what_is_no_lock_is_an_error(stage: &Stage) {
     let Some(no_lock) = stage.no_lock.as_ref().filter(|_| can_inspect(stage)) else { return };
     let answer = stage.node.inspect(no_lock).await;

@@ -1,4 +1,4 @@
-//! "Per claim, atomically on that node": many at once, from one client and from two.
+//! Tests of atomicity per claim: many requests at once, from one client and from two.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub(crate) async fn one_of_many_at_once_is_granted(stage: &Stage) {
                     node.acquire(&theirs, hour()).await.expect("a healthy server answers") == Vote::Granted
                 }
             });
-        // In one task, which interleaves them at every await, and in tasks of their own, which may run in parallel.
+        // In one task, which interleaves them at every await, and in separate tasks, which may run in parallel.
         let granted = match round % 2 {
             0 => join_all(contenders).await,
             _ => join_all(contenders.map(|contender| in_background(stage, contender))).await,
@@ -32,20 +32,20 @@ pub(crate) async fn one_of_many_at_once_is_granted(stage: &Stage) {
     }
 }
 
-/// Starts at once.
+/// Starts a call at once, in a task.
 fn in_background<T: Send + 'static>(
     stage: &Stage,
     call: impl Future<Output = T> + Send + 'static,
 ) -> impl Future<Output = T> {
     let (answer, answered) = oneshot::channel();
-    // The receiver waits for the answer, unless its own test has failed.
+    // Sending fails only if the test has failed.
     stage.runtime.spawn(Box::pin(async move { drop(answer.send(call.await)) }));
     async { answered.await.expect("a spawned call ends; is Backend::runtime that of Backend::block_on?") }
 }
 
 pub(crate) async fn many_claims_at_once_are_answered(stage: &Stage) {
     let claims: Vec<_> = (0..1_000).map(|number| claim(format!("r{number}"), format!("t{number}"))).collect();
-    let all = "a node answers many requests at once, each for itself";
+    let all = "a node replies to many requests at once, to each separately";
     for vote in join_all(claims.iter().map(|claim| stage.acquire(claim, hour()))).await {
         granted(vote, all);
     }
@@ -70,7 +70,7 @@ pub(crate) async fn two_clients_exclude_each_other(stage: &Stage) {
 }
 
 pub(crate) async fn two_clients_know_one_server(stage: &Stage) {
-    // What a backend finds out, it finds out by talking to the server.
+    // A backend learns the identity from its communication with the server.
     let alice = claim("a", "alice");
     stage.acquire(&alice, hour()).await;
     stage.twin.release(&alice).await.expect("a healthy server answers");

@@ -1,13 +1,13 @@
-//! "Resources and tokens are binary-safe", and a resource is its bytes: no patterns, no numbers, no separators.
+//! Tests of names: resources and tokens are arbitrary bytes, without patterns, numbers or separators.
 
 use redlock_core::{Token, Vote};
 
 use super::stage::{BROKEN, Stage, claim, granted, holds_true, hour, refused};
 
-const BYTES: &str = "resources are binary-safe and told apart by their bytes";
-const TOKENS: &str = "tokens are binary-safe and told apart by their bytes";
+const BYTES: &str = "resources are binary-safe and distinguished by their bytes";
+const TOKENS: &str = "tokens are binary-safe and distinguished by their bytes";
 
-/// Pairs that something between us and the server might take for one, or for more than a name.
+/// Names that a client or server might confuse, or split into several names.
 const NAMES: &[&[u8]] = &[
     b"a",
     b"A",
@@ -115,9 +115,9 @@ pub(crate) async fn tokens_are_binary_safe(stage: &Stage) {
         for other in NAMES.iter().filter(|other| *other != token) {
             let theirs = claim(&resource, other);
             match stage.acquire(&theirs, hour()).await {
-                Vote::Refused(refusal) => holds_true(
+                Vote::Denied(refusal) => holds_true(
                     refusal.holder.is_none_or(|holder| holder == Token::from_bytes(token)),
-                    "a refusal names the holder's token, or none",
+                    "a denial names the holder's token, or no token",
                 ),
                 _ => panic!(
                     "{BROKEN}{TOKENS}\n  \"{}\" was taken for \"{}\"",

@@ -1,5 +1,7 @@
-//! "Deletes each resource that still holds the token. Granted when at least one was deleted; refused when nothing of ours
-//! was there, also when there is something that is no lock at all."
+//! Tests of `release`.
+//!
+//! It deletes each resource that still holds the token. It is granted if at least one was deleted, and denied if none
+//! was found, even if there is a non-lock value.
 
 use redlock_core::{NodeErrorKind, Ttl};
 
@@ -7,7 +9,7 @@ use super::stage::{BROKEN, Stage, claim, granted, holds_true, hour, refused};
 
 const DELETES: &str = "release deletes each resource that still holds the token";
 const GRANTED: &str = "release is granted when at least one resource was deleted";
-const REFUSED: &str = "release is refused when nothing of ours was there";
+const REFUSED: &str = "release is denied when no resource held the token";
 const ONLY: &str = "release deletes only what still holds the token";
 
 pub(crate) async fn release_frees(stage: &Stage) {
@@ -67,7 +69,7 @@ pub(crate) async fn release_after_expiry_is_refused(stage: &Stage) {
     holds_true(stage.holds(armed.resource.as_str(), "bob").await, ONLY);
 }
 
-/// Only where the backend can be given a key that is no lock.
+/// Runs only if the backend can set a non-lock value.
 pub(crate) async fn what_is_no_lock_is_an_error_to_acquire_and_nothing_to_release(stage: &Stage) {
     let Some(no_lock) = &stage.no_lock else { return };
     let name = no_lock.to_string();
@@ -83,7 +85,7 @@ pub(crate) async fn what_is_no_lock_is_an_error_to_acquire_and_nothing_to_releas
             );
             assert!(error.to_string().contains(&name), "{BROKEN}the error names the key\n  it says: {error}");
         }
-        refused(stage.release(&alice).await, "something that is no lock is nothing of ours");
+        refused(stage.release(&alice).await, "release is denied for a key of another type");
     }
     holds_true(
         stage.is_free("zz-free").await,

@@ -1,8 +1,8 @@
-//! What a case plays on: two clients of one empty server, time, and ways to look at a server through the contract alone.
+//! The environment of a case: two clients of one empty server, time, and checks that use only the contract.
 //!
-//! A case must not depend on how fast the machine is. So what has to happen before a TTL is over is done again, with
-//! more time, until it did ([`Stage::in_time`]); and an expiry is judged by what is certain, the times before sending and
-//! after the answer ([`Stage::expires`]).
+//! A case must not depend on the speed of the machine. Steps that must complete within a TTL are repeated with more
+//! time until they do ([`Stage::in_time`]). An expiry is judged only by certain times, those before sending and after
+//! the reply ([`Stage::expires`]).
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -17,11 +17,11 @@ pub(super) struct Stage {
     /// Another client of the same server.
     pub(super) twin: Arc<dyn LockNode>,
     pub(super) runtime: Arc<dyn Runtime>,
-    /// A key that holds something other than a lock.
+    /// A key that holds a non-lock value.
     pub(super) no_lock: Option<Resource>,
 }
 
-/// A resource whose key was armed between two moments.
+/// A resource whose key was set between two moments.
 pub(super) struct Armed {
     pub(super) resource: String,
     not_before: Instant,
@@ -29,12 +29,12 @@ pub(super) struct Armed {
     ttl: Ttl,
 }
 
-/// TTLs to try, in milliseconds: the first is enough on a machine that is not overwhelmed.
+/// The TTLs to try, in milliseconds. The first one suffices on a machine that is not overloaded.
 pub(super) const TIMES: [u64; 3] = [100, 500, 2_500];
 
-pub(super) const TOO_SLOW: &str = "this machine or this backend is too slow to tell anything";
+pub(super) const TOO_SLOW: &str = "this machine or this backend is too slow for a result";
 
-/// How late an expiry may come. Generous: it is about whether a key expires, not about how punctual a server is.
+/// The maximum delay of an expiry. It is generous: the checks are about expiry, not about punctuality.
 const LATE: Duration = Duration::from_secs(1);
 
 impl Stage {
@@ -50,12 +50,12 @@ impl Stage {
         answered("release", claim, self.node.release(claim).await)
     }
 
-    /// Whether a resource holds a token. The shortest extension says so, and changes nothing that matters.
+    /// Returns whether a resource holds a token. It uses the shortest extension, which changes nothing relevant.
     pub(super) async fn holds(&self, resource: impl IntoResources, token: impl AsRef<[u8]>) -> bool {
         self.extend(&claim(resource, token), Ttl::MIN).await == Vote::Granted
     }
 
-    /// Whether a resource is free. Leaves it as it was.
+    /// Returns whether a resource is free, and leaves it unchanged.
     pub(super) async fn is_free(&self, resource: impl IntoResources) -> bool {
         let stranger = claim(resource, "a stranger who looks");
         let free = self.acquire(&stranger, hour()).await == Vote::Granted;
@@ -68,13 +68,15 @@ impl Stage {
         free
     }
 
-    /// Does some steps that begin with arming the resource's key with the TTL and end while it is certain to stand: again
-    /// on a fresh resource and with a longer TTL if they took too long.
+    /// Runs steps that must complete within a TTL.
+    ///
+    /// The steps first set the resource's key with the TTL, and end while it certainly exists. If they take too long,
+    /// they run again on a fresh resource with a longer TTL.
     pub(super) async fn in_time<T>(&self, steps: impl AsyncFn(&str, Ttl) -> T) -> (T, Armed) {
         self.in_time_of(&TIMES, steps).await
     }
 
-    /// As [`in_time`](Stage::in_time), with TTLs of these milliseconds.
+    /// Same as [`in_time`](Stage::in_time), with TTLs of these milliseconds.
     pub(super) async fn in_time_of<T>(
         &self,
         times: &[u64],
@@ -89,16 +91,16 @@ impl Stage {
                 return (result, Armed { resource, not_before, not_after, ttl });
             }
         }
-        panic!(
-            "a few requests took longer than 2 s: this machine or this backend is too slow to tell anything"
-        )
+        panic!("a few requests took longer than 2 s: this machine or this backend is too slow for a result")
     }
 
-    /// Waits until a resource is free: neither before its TTL is over nor long after. Answers whether it was seen to be
-    /// held in the last quarter of its time: a slow machine may have missed an early end.
+    /// Waits until a resource is free: neither before its TTL is over nor long after.
+    ///
+    /// Returns whether the resource was seen held in the last quarter of its time. A slow machine may have missed an
+    /// early expiry.
     pub(super) async fn expires(&self, armed: &Armed, sentence: &str) -> bool {
         let ttl = armed.ttl.as_duration();
-        // What Redlock allows clocks to differ: 1 % and 2 ms.
+        // The tolerance of Redlock for clocks: 1 % and 2 ms.
         let (earliest, drift) = (armed.not_before + ttl, ttl / 100 + Duration::from_millis(2));
         let mut held_at = armed.not_before;
         loop {
@@ -122,13 +124,13 @@ impl Stage {
         }
     }
 
-    /// Lets milliseconds pass.
+    /// Waits for a number of milliseconds.
     pub(super) async fn pause(&self, millis: u64) {
         self.runtime.sleep(Duration::from_millis(millis)).await;
     }
 }
 
-/// What every message of a broken sentence begins with.
+/// The beginning of every message about a violated sentence.
 pub(super) const BROKEN: &str = "contract broken: ";
 
 pub(super) fn claim(resources: impl IntoResources, token: impl AsRef<[u8]>) -> Claim {
@@ -139,7 +141,7 @@ pub(super) fn millis(millis: u64) -> Ttl {
     Ttl::new(Duration::from_millis(millis)).expect("cases use valid TTLs")
 }
 
-/// Longer than any case.
+/// A TTL that is longer than any case.
 pub(super) fn hour() -> Ttl {
     millis(3_600_000)
 }
@@ -147,16 +149,16 @@ pub(super) fn hour() -> Ttl {
 #[track_caller]
 #[allow(clippy::needless_pass_by_value)] // reads as a sentence at each call
 pub(super) fn granted(vote: Vote, sentence: &str) {
-    assert!(vote == Vote::Granted, "{BROKEN}{sentence}\n  it was refused");
+    assert!(vote == Vote::Granted, "{BROKEN}{sentence}\n  it was not granted");
 }
 
 #[track_caller]
 #[allow(clippy::needless_pass_by_value)] // reads as a sentence at each call
 pub(super) fn refused(vote: Vote, sentence: &str) {
-    assert!(matches!(vote, Vote::Refused(_)), "{BROKEN}{sentence}\n  it was granted");
+    assert!(matches!(vote, Vote::Denied(_)), "{BROKEN}{sentence}\n  it was granted");
 }
 
-/// Asserts what a sentence says.
+/// Asserts a sentence.
 #[track_caller]
 pub(super) fn holds_true(fact: bool, sentence: &str) {
     assert!(fact, "{BROKEN}{sentence}");
@@ -164,12 +166,10 @@ pub(super) fn holds_true(fact: bool, sentence: &str) {
 
 #[track_caller]
 fn answered(operation: &str, claim: &Claim, answer: Result<Vote, NodeError>) -> Vote {
-    answer.unwrap_or_else(|error| {
-        panic!("{operation} of {claim:?} on a healthy server has no answer: {error:?}")
-    })
+    answer.unwrap_or_else(|error| panic!("{operation} of {claim:?} failed on a healthy server: {error:?}"))
 }
 
-/// Polls a call once, as sending does; the answer, if it is there already.
+/// Polls a call once, as sending does. Returns the reply, if it is already available.
 pub(super) async fn poll_once<T>(call: &mut Pin<Box<impl Future<Output = T> + ?Sized>>) -> Option<T> {
     poll_fn(|context| match call.as_mut().poll(context) {
         Poll::Ready(answer) => Poll::Ready(Some(answer)),
@@ -178,7 +178,7 @@ pub(super) async fn poll_once<T>(call: &mut Pin<Box<impl Future<Output = T> + ?S
     .await
 }
 
-/// All at once, in one task.
+/// Runs all futures concurrently, in one task.
 pub(super) async fn join_all<F: Future>(calls: impl IntoIterator<Item = F>) -> Vec<F::Output> {
     let mut running: Vec<_> = calls.into_iter().map(|call| (Box::pin(call), None)).collect();
     poll_fn(|context| {
@@ -197,7 +197,7 @@ pub(super) async fn join_all<F: Future>(calls: impl IntoIterator<Item = F>) -> V
     running.into_iter().filter_map(|(_, answer)| answer).collect()
 }
 
-/// What is ready first; the other is dropped.
+/// Returns the output of the faster future, and drops the other.
 pub(super) async fn first<T>(left: impl Future<Output = T>, right: impl Future<Output = T>) -> T {
     let (mut left, mut right) = (pin!(left), pin!(right));
     poll_fn(|context| match left.as_mut().poll(context) {

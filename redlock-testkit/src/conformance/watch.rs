@@ -1,8 +1,11 @@
-//! "Begins to watch a resource, and says how it stands from then on: whatever changes it afterwards completes `changed`,
-//! whoever did it."
+//! Tests of `watch`.
 //!
-//! `changed` may come without a cause, so no case wants it to stay away; and expiry may be told late or not at all, so no
-//! case waits for that either: the next watch knows. Of a backend that cannot watch, only the last case wants anything.
+//! It starts to watch a resource and returns its availability from then on: any later change by any client completes
+//! `changed`.
+//!
+//! `changed` may complete without a cause, so no case expects it to stay pending. An expiry may be reported late or
+//! never, so no case waits for that either: the next watch shows it. For a backend without support, only the last case
+//! applies.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,19 +15,18 @@ use redlock_core::{Availability, IntoResource, NodeErrorKind, Vote, Watch};
 
 use super::stage::{BROKEN, Stage, claim, first, granted, holds_true, hour, join_all, millis};
 
-const FREE: &str = "watch tells that a resource is free";
-const TAKEN: &str = "watch tells that a resource is taken";
+const FREE: &str = "watch reports that a resource is free";
+const TAKEN: &str = "watch reports that a resource is taken";
 const TOLD: &str = "what frees a resource after its watch was begun completes changed";
 const NOTHING: &str = "watch changes nothing";
 
-/// Far above what a change takes to be told.
+/// The limit on the wait for a notification, far above its usual delay.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 async fn watch(stage: &Stage, resource: impl IntoResource) -> Watch {
     let resource = resource.into_resource().expect("cases use valid names");
     let answer = stage.node.watch(&resource).await;
-    answer
-        .unwrap_or_else(|error| panic!("watch of {resource:?} on a healthy server has no answer: {error:?}"))
+    answer.unwrap_or_else(|error| panic!("watch of {resource:?} failed on a healthy server: {error:?}"))
 }
 
 async fn completes(stage: &Stage, watch: Watch, who: &str) {
@@ -58,7 +60,7 @@ pub(crate) async fn watch_tells_how_a_resource_stands(stage: &Stage) {
         let (least, most) = (Duration::from_secs(59).saturating_sub(passed), Duration::from_secs(61));
         assert!(
             least <= remaining && remaining <= most,
-            "{BROKEN}watch tells the remaining time\n  {remaining:?} of 60 s, {passed:?} later"
+            "{BROKEN}watch reports the remaining time\n  {remaining:?} of 60 s, {passed:?} later"
         );
     }
     holds_true(watch(stage, "b").await.availability == Availability::Free, FREE);
@@ -119,7 +121,7 @@ pub(crate) async fn a_release_by_another_client_completes_a_watch(stage: &Stage)
     completes(stage, watch, "another client has released it").await;
 }
 
-/// Either the watch finds it free, or it is told.
+/// Checks that either the watch finds the resource free, or it is notified.
 pub(crate) async fn no_release_is_missed_while_a_watch_begins(stage: &Stage) {
     if !can_watch(stage) {
         return;
@@ -133,7 +135,7 @@ pub(crate) async fn no_release_is_missed_while_a_watch_begins(stage: &Stage) {
         };
         let releases = async { drop(stage.twin.release(&alice).await) };
         let (watches, releases) = (Box::pin(watches), Box::pin(releases));
-        // Who is first takes turns.
+        // The two calls take turns at being first.
         let calls: [Pin<Box<dyn Future<Output = ()> + '_>>; 2] =
             if round % 2 == 0 { [watches, releases] } else { [releases, watches] };
         join_all(calls).await;
@@ -151,7 +153,7 @@ pub(crate) async fn a_change_completes_all_watches_of_a_resource(stage: &Stage) 
     let alice = claim("a", "alice");
     stage.acquire(&alice, hour()).await;
     let mut watches = join_all((0..10).map(|_| watch(stage, "a"))).await;
-    // One that is dropped takes nothing from the others.
+    // Dropping one watch does not affect the others.
     watches.truncate(9);
     drop(watches.remove(0));
     stage.release(&alice).await;

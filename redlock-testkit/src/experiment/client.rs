@@ -1,4 +1,4 @@
-//! A client: a machine with a clock, a program on it that may be stopped, killed and started again, and its redlock.
+//! A client: a machine with a clock, and a program on it with a `Redlock`, which may be stopped, killed and restarted.
 
 mod program;
 mod protected;
@@ -17,18 +17,18 @@ pub(super) use self::protected::Protected;
 use crate::history::{Place, Trouble, What};
 use crate::sim::{Clock, Network, Process, Simulation};
 
-/// How a client behaves.
+/// The behavior of a client.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Habits {
     pub(super) resources: usize,
     pub(super) longest_ttl: Duration,
     pub(super) node_timeout: Duration,
     pub(super) drift_factor: f64,
-    /// It wants one lock all the time, and waits for it.
+    /// If `true`, it requests one lock all the time, and waits for it.
     pub(super) waits: bool,
-    /// It acts some time after it has looked at its lease.
+    /// If `true`, it acts some time after it has checked its lease.
     pub(super) careless: bool,
-    /// It reads what its lock protects before it writes its fencing token there.
+    /// If `true`, it reads the protected resource before it writes its token there.
     pub(super) reads_first: bool,
 }
 
@@ -40,7 +40,7 @@ struct Shared {
     clock: Clock,
     network: Network,
     habits: Habits,
-    /// Where it takes locks with fencing tokens too: what these protect.
+    /// The protected resources, if it also acquires locks with fencing tokens.
     protected: Option<Protected>,
     state: Mutex<State>,
 }
@@ -48,11 +48,11 @@ struct Shared {
 struct State {
     chance: fastrand::Rng,
     process: Process,
-    /// The program runs, or is only stopped.
+    /// If `true`, the program runs or is only stopped.
     alive: bool,
-    /// By what it is stopped.
+    /// The reasons why it is stopped.
     stopped: Vec<Trouble>,
-    /// It shall come to an end.
+    /// If `true`, the program is to complete.
     closing: bool,
 }
 
@@ -83,12 +83,12 @@ impl Client {
     }
 
     /// Starts its program again after it was killed.
-    pub(super) fn start_again(&self) {
+    pub(super) fn restart(&self) {
         let mut state = self.state();
         if state.alive {
             return;
         }
-        state.process = state.process.start_again();
+        state.process = state.process.restart();
         drop(state);
         self.passes(Trouble::Kill);
         self.start();
@@ -108,7 +108,7 @@ impl Client {
         state.stopped.push(Trouble::Suspension);
     }
 
-    /// Ends a pause, a suspension or both, where there is one.
+    /// Ends a pause, a suspension or both, if there is one.
     pub(super) fn resume(&self) {
         let mut state = self.state();
         let stopped = std::mem::take(&mut state.stopped);
@@ -128,16 +128,16 @@ impl Client {
         for trouble in stopped {
             self.passes(trouble);
         }
-        // Outside of the lock: what is dropped may look at it.
+        // After the lock is released: the dropped tasks may use it.
         process.kill();
     }
 
-    /// Tells its program to let go of everything and to end.
+    /// Makes its program release everything and complete.
     pub(super) fn close(&self) {
         self.state().closing = true;
     }
 
-    /// Whether its program has ended, in whichever way.
+    /// Returns whether its program has ended, for any reason.
     pub(super) fn has_ended(&self) -> bool {
         !self.state().alive
     }

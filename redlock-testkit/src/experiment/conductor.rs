@@ -1,4 +1,4 @@
-//! Who carries out a plan, and ends everything at the end.
+//! The execution of a plan, and the end of all faults.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ struct Shared {
     usual: Traffic,
 }
 
-/// A fifth of all messages is lost, repeated or held up.
+/// The faults of a storm: about a fifth of all messages is lost, repeated or held up.
 const STORM: Traffic = Traffic {
     least: Duration::from_millis(1),
     most: Duration::from_millis(150),
@@ -42,7 +42,7 @@ impl Conductor {
         Self(Arc::new(Shared { network, servers, clients, resources, usual }))
     }
 
-    /// Lets the plan begin; what it causes happens as time passes, up to [`calm`](Conductor::calm).
+    /// Starts the plan. Its incidents happen as time passes, until [`calm`](Conductor::calm).
     pub(super) fn carry_out(&self, simulation: &Simulation, plan: &Plan) -> Process {
         let process = simulation.process("conductor");
         for (when, incident) in plan.incidents().iter().cloned() {
@@ -58,7 +58,7 @@ impl Conductor {
         process
     }
 
-    /// Ends everything that goes wrong.
+    /// Ends all faults.
     pub(super) fn calm(&self) {
         let Shared { network, servers, clients, resources, .. } = &*self.0;
         for server in servers {
@@ -76,7 +76,7 @@ impl Conductor {
         network.recorder().record(What::Calm);
     }
 
-    /// Whether it has begun, and will have to end.
+    /// Starts an incident. Returns whether it has started and must be ended.
     fn begin(&self, incident: &Incident) -> bool {
         let Shared { network, servers, clients, .. } = &*self.0;
         match incident {
@@ -94,7 +94,7 @@ impl Conductor {
             Incident::OutOfMemory { server, .. } => servers[*server].out_of_memory(true),
             Incident::ReadOnly { server, .. } => servers[*server].read_only(true),
             Incident::WrongType { server, resource, .. } => {
-                return servers[*server].put_other(name(*resource));
+                return servers[*server].set_non_lock_value(name(*resource));
             }
             Incident::Step { server, millis } => servers[*server].step_clock(*millis),
             Incident::Partition { client, server, way, .. } => {
@@ -129,7 +129,7 @@ impl Conductor {
                 self.set_traffic(*usual);
             }
             Incident::Pause { client, .. } | Incident::Suspend { client, .. } => clients[*client].resume(),
-            Incident::Kill { client, .. } => clients[*client].start_again(),
+            Incident::Kill { client, .. } => clients[*client].restart(),
             Incident::Flush { .. }
             | Incident::Evict { .. }
             | Incident::Forget { .. }

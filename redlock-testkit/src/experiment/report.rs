@@ -1,4 +1,4 @@
-//! What came of a run.
+//! The result of a run.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,30 +9,34 @@ use crate::invariant::{Rules, Violation};
 use crate::plan::{Faults, Plan};
 use crate::timeline::Timeline;
 
-/// How wide timelines are.
+/// The width of timelines.
 const COLUMNS: usize = 100;
 
-/// What came of a run. Its `Display` says it in a few lines, with the command that repeats it.
+/// The result of a run.
+///
+/// Its `Display` has a few lines, with the command that repeats the run.
 #[derive(Clone, Debug)]
 pub struct Report {
     pub(super) experiment: Experiment,
-    /// What was to go wrong.
+    /// The plan of faults.
     pub plan: Plan,
-    /// How much time passed in the simulated world.
+    /// The duration of the run in simulated time.
     pub lasted: Duration,
-    /// Everything that happened.
+    /// All events of the run.
     pub history: History,
-    /// What did not hold, in the order of events.
+    /// The violations, in the order of events.
     pub violations: Vec<Violation>,
 }
 
 impl Report {
-    /// The violations for which no assumption was broken: defects of the lock, or of the checks.
+    /// Returns the violations without a broken assumption: defects of the lock, or of the checks.
     pub fn defects(&self) -> impl Iterator<Item = &Violation> {
         self.violations.iter().filter(|violation| violation.broken.is_none())
     }
 
-    /// The command that repeats this run and shows it; of what was set in code it knows servers, clients and faults.
+    /// Returns the command that repeats this run and shows it.
+    ///
+    /// Of the settings in code, it includes only servers, clients, faults and fencing.
     pub fn replay(&self) -> String {
         let Experiment { seed, servers, clients, faults, .. } = self.experiment;
         let faults = if faults == Faults::Bounded { String::new() } else { format!(" --faults {faults}") };
@@ -45,12 +49,12 @@ impl Report {
         format!("scripts/simulate --nodes {servers} --clients {clients}{faults}{locks} --seed {seed}")
     }
 
-    /// What the run was checked against.
+    /// Returns the rules of the checks.
     pub fn rules(&self) -> Rules {
         self.experiment.rules()
     }
 
-    /// The shortest prefix of the history that shows a violation: [`Violation::prefix`].
+    /// Returns the shortest prefix of the history that shows a violation: [`Violation::prefix`].
     pub fn prefix(&self, violation: &Violation) -> History {
         violation.prefix(&self.history)
     }

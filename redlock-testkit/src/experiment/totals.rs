@@ -1,4 +1,4 @@
-//! What came of many runs.
+//! The results of many runs.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,28 +8,28 @@ use super::Report;
 use crate::history::Trouble;
 use crate::invariant::{Assumption, Invariant};
 
-/// What came of many runs: that locks were granted, that everything went wrong that can, and what did not hold.
+/// The combined results of many runs: grants, faults and violations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// How many runs.
+    /// The number of runs.
     pub runs: u64,
-    /// How much time passed in their worlds.
+    /// The total simulated time.
     pub lasted: Duration,
-    /// How many things happened in all.
+    /// The total number of events.
     pub events: usize,
-    /// How often a client was told that it has a lock.
+    /// The number of grants.
     pub grants: usize,
-    /// How often of them it has several resources at once.
+    /// The number of grants for several resources at once.
     pub grants_of_several: usize,
-    /// How often it has a fencing token.
+    /// The number of grants with a fencing token.
     pub fenced_grants: usize,
-    /// How many writes with a fencing token were taken by what the locks protect.
+    /// The number of writes with a fencing token that the protected resources accepted.
     pub writes_taken: usize,
-    /// How many it has refused: they came too late.
+    /// The number of writes that they rejected as stale.
     pub writes_refused: usize,
-    /// How often each thing went wrong.
+    /// The number of faults by kind.
     pub troubles: BTreeMap<&'static str, usize>,
-    /// How many violations there were, by what was broken before; `None` for defects.
+    /// The number of violations by invariant and broken assumption; `None` for defects.
     pub violations: BTreeMap<(Invariant, Option<Assumption>), usize>,
 }
 
@@ -71,12 +71,12 @@ impl Totals {
         }
     }
 
-    /// How many violations there were for which no assumption was broken.
+    /// Returns the number of violations without a broken assumption.
     pub fn defects(&self) -> usize {
         self.violations.iter().filter(|((_, broken), _)| broken.is_none()).map(|(_, count)| count).sum()
     }
 
-    /// How many violations of an invariant followed a broken assumption.
+    /// Returns the number of violations of an invariant after a broken assumption.
     pub fn violations_of(&self, invariant: Invariant, broken: Assumption) -> usize {
         self.violations.get(&(invariant, Some(broken))).copied().unwrap_or(0)
     }

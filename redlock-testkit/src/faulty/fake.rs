@@ -1,4 +1,4 @@
-//! Nodes in memory, with faults: what most tests need.
+//! In-memory nodes with faults, for most tests.
 
 use std::iter::repeat_n;
 use std::sync::Arc;
@@ -12,19 +12,19 @@ use crate::memory::MemoryNode;
 pub type FakeNode = Faulty<MemoryNode>;
 
 impl FakeNode {
-    /// An empty node in memory, whose keys expire by the runtime's clock.
+    /// Creates an empty node in memory, whose keys expire by the runtime's clock.
     pub fn new(label: impl Into<String>, runtime: Arc<dyn Runtime>) -> Self {
-        Self::wrap(MemoryNode::on(label, runtime.clone()), runtime)
+        Self::wrap(MemoryNode::with_runtime(label, runtime.clone()), runtime)
     }
 
-    /// Comes back from a crash with its script and without any data.
+    /// Restarts the node after a crash, with its script and without any data.
     pub fn restart_empty(&self) {
         self.inner().clear();
         self.restart();
     }
 }
 
-/// `count` empty nodes in memory, labelled `fake-0`, `fake-1` and so on.
+/// Creates `count` empty nodes in memory, labeled `fake-0`, `fake-1` and so on.
 ///
 /// ```
 /// use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What can go wrong with a request, and which of the injected faults strikes next: pure, on values.
+//! The faults of requests, and the selection of the next one. Pure functions on values.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -24,8 +24,9 @@ pub enum Operation {
     Confirm,
 }
 
-/// Something that goes wrong with requests to a [`Faulty`](crate::Faulty) node: with all of them until it is cleared,
-/// unless [`times`](Fault::times) or [`on`](Fault::on) say otherwise.
+/// A fault of requests to a [`Faulty`](crate::Faulty) node.
+///
+/// It affects all requests until it is cleared, unless [`times`](Fault::times) or [`on`](Fault::on) restrict it.
 ///
 /// ```
 /// use redlock_testkit::{Fault, Operation};
@@ -55,86 +56,93 @@ pub(super) enum Effect {
 }
 
 impl Fault {
-    /// The node says no and changes nothing. Not to an inspection, which asks for nothing.
+    /// Denies the request and changes nothing. It does not affect an inspection, which cannot be denied.
     pub fn refuse() -> Self {
         Self::new(Effect::Refuse)
     }
 
-    /// The node answers with an error and changes nothing: it rejects, as a server does that is out of memory.
+    /// Returns an error reply and changes nothing, like a server that is out of memory.
     pub fn reject() -> Self {
         Self::fail(NodeError::rejected("OOM command not allowed when used memory > 'maxmemory'."))
     }
 
-    /// Nothing can be sent, and the caller hears so at once.
+    /// Fails at once: nothing can be sent.
     pub fn unavailable() -> Self {
         Self::fail(NodeError::unavailable("connection refused"))
     }
 
-    /// Nothing is carried out, and the caller gets this error.
+    /// Returns this error; nothing is carried out.
     pub fn fail(error: NodeError) -> Self {
         Self::new(Effect::Fail(error))
     }
 
-    /// The request takes this long to be sent, then is carried out and answered. A caller that stops waiting before
-    /// takes it back: it is never carried out. See [`apply_late`](Fault::apply_late) for one that cannot be taken back.
+    /// Delays the sending of the request, which is then carried out.
+    ///
+    /// A request whose caller stops waiting before that is never carried out. See [`apply_late`](Fault::apply_late) for
+    /// one that cannot be cancelled.
     pub fn delay(delay: Duration) -> Self {
         Self::new(Effect::Delay(delay))
     }
 
-    /// The request is on its way for this long, then is carried out, whether or not the caller still waits. One that
-    /// does gets the answer.
+    /// Delays the request on its way, and then carries it out in any case.
+    ///
+    /// The caller gets the reply if it still waits.
     pub fn apply_late(delay: Duration) -> Self {
         Self::new(Effect::ApplyLate(delay))
     }
 
-    /// The node hangs, as a server does that was stopped with `SIGSTOP`: requests are neither carried out nor answered.
-    /// [`resume`](crate::Faulty::resume) carries them all out, in the order in which they were sent and whether or not
-    /// their callers still wait.
+    /// Makes the node hang, like a server that was stopped with `SIGSTOP`.
+    ///
+    /// Requests are neither carried out nor get a reply. [`resume`](crate::Faulty::resume) carries them all out in the
+    /// order in which they were sent, even if their callers have stopped waiting.
     pub fn hang() -> Self {
         Self::new(Effect::Hang)
     }
 
-    /// The request is carried out at once, and the reply held back until [`let_go`](crate::Faulty::let_go) or
-    /// [`resume`](crate::Faulty::resume).
+    /// Carries the request out at once, and holds the reply back.
+    ///
+    /// [`step`](crate::Faulty::step) or [`resume`](crate::Faulty::resume) releases it.
     pub fn hold_reply() -> Self {
         Self::new(Effect::HoldReply)
     }
 
-    /// The request is lost: never carried out, never answered.
+    /// Loses the request: it is never carried out and never gets a reply.
     pub fn drop_request() -> Self {
         Self::new(Effect::DropRequest)
     }
 
-    /// The request is carried out, and the reply lost: never answered.
+    /// Carries the request out and loses the reply.
     pub fn lose_reply() -> Self {
         Self::new(Effect::LoseReply)
     }
 
-    /// The request is carried out, and the connection lost before the reply: the caller hears at once that the outcome
-    /// is unknown.
+    /// Carries the request out and loses the connection before the reply.
+    ///
+    /// The caller gets an error with unknown outcome at once.
     pub fn disconnect() -> Self {
         Self::new(Effect::Disconnect)
     }
 
-    /// The request is carried out, and a grant of a fenced lock is answered with this counter, whatever the node's own is: a
-    /// server whose clock is wrong, or that lies.
+    /// Carries the request out, and replaces the counter of a fenced grant.
+    ///
+    /// It simulates a server whose clock is wrong, or that lies.
     pub fn miscount(counter: FencingToken) -> Self {
         Self::new(Effect::Miscount(counter))
     }
 
-    /// Only to requests of this operation.
+    /// Restricts the fault to requests of this operation.
     pub fn on(mut self, operation: Operation) -> Self {
         self.only = Some(operation);
         self
     }
 
-    /// Only to the next `count` requests that it matches.
+    /// Restricts the fault to the next `count` matching requests.
     pub fn times(mut self, count: u32) -> Self {
         self.left = Some(count);
         self
     }
 
-    /// Only to the next request that it matches.
+    /// Restricts the fault to the next matching request.
     pub fn once(self) -> Self {
         self.times(1)
     }
@@ -155,8 +163,8 @@ impl Fault {
     }
 }
 
-/// The faults to come. One request meets one fault at most: of the counted ones that match it the first that was
-/// injected, else of the uncounted ones the last.
+/// The injected faults. A request meets at most one fault: the first matching counted one, or else the last matching
+/// uncounted one.
 #[derive(Debug, Default)]
 pub(super) struct Script {
     counted: VecDeque<Fault>,
@@ -189,7 +197,7 @@ impl Script {
         *self = Self::default();
     }
 
-    /// Ends what holds requests or replies back.
+    /// Removes the faults that hold requests or replies back.
     pub(super) fn stop_holding(&mut self) {
         let holds = |fault: &Fault| matches!(fault.effect, Effect::Hang | Effect::HoldReply);
         self.counted.retain(|fault| !holds(fault));

@@ -1,20 +1,20 @@
-//! What becomes of a request that arrives: decided in one step under one lock, without I/O.
+//! The handling of an arriving request: decided in one step under one lock, without I/O.
 //!
-//! What a request waits for is queued in that same step. So a test that lets everything go can miss nothing that has
-//! arrived, and nothing that arrives later waits for a hang that is over.
+//! A request that has to wait is queued in that same step. A test that releases everything therefore misses no request
+//! that has arrived, and no later request waits for a hang that is over.
 
 use std::collections::VecDeque;
 
 use futures_channel::oneshot;
 use redlock_core::{
-    Claim, ConnectionId, FencingToken, Holding, IntoResources, LockNode, NodeError, Refusal, Resource, Token,
-    Ttl, Vote,
+    Claim, ConnectionId, Denial, FencingToken, IntoResources, LockEntry, LockNode, NodeError, Resource,
+    Token, Ttl, Vote,
 };
 
 use super::fault::{Effect, Operation, Script};
 
-/// What an inspection finds is answered as a vote: granted is free, and a refusal names the holder.
-pub(crate) type Answer = Result<Vote, NodeError>;
+/// The result of a request. An inspection uses it too: a grant means free, and a denial names the holder.
+pub(crate) type VoteResult = Result<Vote, NodeError>;
 
 #[derive(Clone)]
 pub(crate) enum Request {
@@ -24,9 +24,9 @@ pub(crate) enum Request {
     Confirm(Claim, Ttl, FencingToken),
     RefillFenced(Claim, Ttl, FencingToken),
     Release(Claim),
-    /// The token is nobody's.
+    /// An inspection; its token belongs to no client.
     Inspect(Claim),
-    /// The same. The watch itself begins when this is answered.
+    /// The start of a watch, with such a token. The watch itself begins after the reply.
     Watch(Claim),
 }
 
@@ -63,12 +63,12 @@ impl Request {
         }
     }
 
-    /// Whether it may write new keys.
+    /// Returns whether the request may write new keys.
     pub(crate) fn creates(&self) -> bool {
         matches!(self, Self::Acquire(..) | Self::AcquireFenced(..) | Self::RefillFenced(..))
     }
 
-    pub(super) async fn apply(&self, node: &dyn LockNode) -> Answer {
+    pub(super) async fn apply(&self, node: &dyn LockNode) -> VoteResult {
         match self {
             Self::Acquire(claim, ttl) => node.acquire(claim, *ttl).await,
             Self::Extend(claim, ttl) => node.extend(claim, *ttl).await,
@@ -87,39 +87,39 @@ fn nobodys(resource: &Resource) -> Claim {
     Claim::new(resources, Token::from_bytes(""))
 }
 
-pub(crate) fn as_vote(found: Option<Holding>) -> Vote {
-    let Some(Holding { token, remaining, .. }) = found else { return Vote::Granted };
-    let refusal = Refusal::by(token);
-    Vote::Refused(match remaining {
+pub(crate) fn as_vote(found: Option<LockEntry>) -> Vote {
+    let Some(LockEntry { token, remaining, .. }) = found else { return Vote::Granted };
+    let refusal = Denial::by(token);
+    Vote::Denied(match remaining {
         Some(remaining) => refusal.expiring_in(remaining),
         None => refusal,
     })
 }
 
-/// The answer to an inspection.
-pub(crate) fn as_found(vote: Vote) -> Option<Holding> {
-    let Vote::Refused(Refusal { holder: Some(token), remaining, .. }) = vote else { return None };
-    let holding = Holding::of(token);
+/// Converts the result of an inspection.
+pub(crate) fn as_found(vote: Vote) -> Option<LockEntry> {
+    let Vote::Denied(Denial { holder: Some(token), remaining, .. }) = vote else { return None };
+    let holding = LockEntry::of(token);
     Some(match remaining {
         Some(remaining) => holding.expiring_in(remaining),
         None => holding,
     })
 }
 
-/// What is held back, oldest first.
+/// A held request or reply.
 pub(super) enum Held {
-    Request(Request, oneshot::Sender<Answer>),
+    Request(Request, oneshot::Sender<VoteResult>),
     Reply(oneshot::Sender<()>),
 }
 
-/// What an arriving request meets.
+/// The handling of an arriving request.
 pub(super) enum Admission {
     Down,
     Apply(Request),
     Fault(Effect, Request),
-    /// In the queue; the answer comes from there.
-    Hangs(oneshot::Receiver<Answer>),
-    /// To be applied now; the reply may go when the queue says so.
+    /// Queued; the reply comes from the queue.
+    Hangs(oneshot::Receiver<VoteResult>),
+    /// Applied now; the reply is sent when the queue releases it.
     ReplyHeld(Request, oneshot::Receiver<()>),
 }
 
@@ -128,7 +128,7 @@ pub(super) struct State {
     pub(super) script: Script,
     pub(super) held: VecDeque<Held>,
     pub(super) down: bool,
-    /// Counts crashes: what was on its way before one never arrives.
+    /// The number of crashes. Requests in flight during a crash never arrive.
     pub(super) crashes: u64,
     pub(super) ordered: bool,
     pub(super) watching: bool,
@@ -145,7 +145,7 @@ impl State {
         if self.down {
             return Admission::Down;
         }
-        // On an ordered connection nothing overtakes a request that hangs.
+        // On an ordered connection no request overtakes one that hangs.
         let behind = self.ordered && self.held.iter().any(|held| matches!(held, Held::Request(..)));
         match if behind { Some(Effect::Hang) } else { self.script.next(operation) } {
             None => Admission::Apply(request),
@@ -163,11 +163,11 @@ impl State {
         }
     }
 
-    pub(super) fn seen(&self, operation: Operation) -> u64 {
+    pub(super) fn request_count(&self, operation: Operation) -> u64 {
         self.seen[operation as usize]
     }
 
-    /// Requests that hang, and replies that somebody still waits for.
+    /// Returns the number of hanging requests, and of replies with a waiting caller.
     pub(super) fn held_count(&self) -> usize {
         self.held.iter().filter(|held| held.matters()).count()
     }
@@ -188,7 +188,7 @@ impl State {
         self.held.clear();
     }
 
-    /// The number of the connection over the inner node's connection: a new one after every loss.
+    /// Returns the connection number for the inner node's connection: a new one after every loss.
     pub(super) fn connection(&mut self, inner: ConnectionId) -> Option<ConnectionId> {
         if !self.ordered || self.down {
             return None;
@@ -203,7 +203,7 @@ impl State {
 }
 
 impl Held {
-    /// A request is carried out even if nobody waits for it; a reply that nobody waits for is nothing.
+    /// Returns whether it still has an effect: a request always, a reply only if its caller still waits.
     fn matters(&self) -> bool {
         match self {
             Self::Request(..) => true,

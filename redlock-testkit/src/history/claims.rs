@@ -1,21 +1,21 @@
-//! Which token is whose, and for which resources.
+//! The owners and the resources of tokens.
 //!
-//! Requests do not name resources: a token is first sent by the client that claims with it, for what that client asked
-//! for last. Where it is told that it has a lock, that says it for certain.
+//! Requests do not name resources. A token is first sent by the client that claims with it, for its last requested
+//! resources. A grant states the resources for certain.
 
 use std::collections::BTreeMap;
 
 use super::{History, Request, TokenNumber, What};
 use crate::Operation;
 
-/// Who claims what with a token.
+/// The owner and the resources of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Claimed {
     pub(crate) client: usize,
     pub(crate) resources: Vec<usize>,
 }
 
-/// All tokens that were ever sent or granted.
+/// Returns the claims of all tokens that were ever sent or granted.
 pub(crate) fn claims(history: &History) -> BTreeMap<TokenNumber, Claimed> {
     let mut wanted: BTreeMap<usize, &Vec<usize>> = BTreeMap::new();
     let mut claims = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Where everything that takes part in a simulation writes down what it does.
+//! The recorder of a simulation's events.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -9,7 +9,9 @@ use redlock_core::{Fingerprint, Runtime, Token};
 use super::{Event, History, TokenNumber, What};
 use crate::sim::Process;
 
-/// Writes down what happens, with the true time. Clones write to the same history.
+/// Records events with their true time.
+///
+/// Clones write to the same history.
 #[derive(Clone)]
 pub struct Recorder(Arc<Shared>);
 
@@ -23,7 +25,7 @@ struct Shared {
 struct State {
     history: History,
     numbers: HashMap<Token, TokenNumber>,
-    /// By what may be shown of a token: the latest that shows so.
+    /// The latest token with each fingerprint.
     shown: HashMap<Fingerprint, TokenNumber>,
 }
 
@@ -32,13 +34,13 @@ impl Recorder {
         Self(Arc::new(Shared { world, state: Mutex::default() }))
     }
 
-    /// Writes down that something happens now.
+    /// Records an event at the current time.
     pub fn record(&self, what: What) {
         let at = self.0.world.now();
         self.state().history.0.push(Event { at, what });
     }
 
-    /// The number of a token that is sent, for the first time or again.
+    /// Returns the number of a token that is sent, for the first time or again.
     pub fn number(&self, token: &Token) -> TokenNumber {
         let mut state = self.state();
         let next = TokenNumber(u32::try_from(state.numbers.len()).unwrap_or(u32::MAX));
@@ -47,16 +49,16 @@ impl Recorder {
         number
     }
 
-    /// The number of the token that a lease shows.
+    /// Returns the number of the token with the fingerprint of a lease.
     ///
     /// # Panics
     ///
-    /// When no such token was ever sent.
+    /// Panics if no such token was ever sent.
     pub fn number_of(&self, fingerprint: &Fingerprint) -> TokenNumber {
         *self.state().shown.get(fingerprint).expect("a lease's token was sent to a quorum")
     }
 
-    /// What has happened so far.
+    /// Returns the events so far.
     pub fn history(&self) -> History {
         self.state().history.clone()
     }

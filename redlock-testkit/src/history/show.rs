@@ -1,11 +1,11 @@
-//! How a history reads: one line for each event.
+//! The text form of a history: one line for each event.
 
 use std::fmt;
 use std::time::Duration;
 
 use redlock_core::Instant;
 
-use super::{Event, History, Place, Request, Said, TokenNumber, Trouble, What};
+use super::{Answer, Event, History, Place, Request, TokenNumber, Trouble, What};
 
 impl fmt::Display for History {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -19,7 +19,7 @@ impl fmt::Display for Event {
     }
 }
 
-/// Seconds to the nanosecond: a history tells apart what happens in one millisecond.
+/// Formats seconds with nanoseconds, to distinguish the events of one millisecond.
 fn time(at: Instant) -> String {
     let elapsed = at.elapsed_since_origin();
     format!("{:>4}.{:09}", elapsed.as_secs(), elapsed.subsec_nanos())
@@ -29,7 +29,7 @@ fn millis(duration: Duration) -> String {
     format!("{}ms", duration.as_millis())
 }
 
-/// `r0+r2`
+/// Formats resources as `r0+r2`.
 pub(crate) fn names(resources: &[usize]) -> String {
     let names: Vec<_> = resources.iter().map(|resource| format!("r{resource}")).collect();
     names.join("+")
@@ -110,7 +110,7 @@ impl fmt::Display for Request {
     }
 }
 
-impl fmt::Display for Said {
+impl fmt::Display for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Granted => f.write_str("yes"),
@@ -122,7 +122,7 @@ impl fmt::Display for Said {
     }
 }
 
-/// `#7`
+/// Formats as `#7`.
 impl fmt::Display for TokenNumber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "#{}", self.0)
@@ -141,7 +141,7 @@ impl fmt::Display for Place {
 }
 
 impl Trouble {
-    /// What all of them are called.
+    /// The names of all faults.
     pub const NAMES: [&'static str; 19] = [
         "crash",
         "hang",
@@ -164,12 +164,12 @@ impl Trouble {
         "disconnect",
     ];
 
-    /// Whether it is over as soon as it has begun.
+    /// Returns whether the fault is over as soon as it has begun.
     pub(crate) fn is_momentary(self) -> bool {
         matches!(self, Self::Flush | Self::Eviction | Self::Amnesia(_) | Self::Step(_))
     }
 
-    /// What it is called.
+    /// Returns the name of the fault.
     pub fn name(self) -> &'static str {
         match self {
             Self::Crash => "crash",

@@ -1,7 +1,7 @@
 //! A request that arrives twice counts once.
 //!
-//! An acquire that finds its own token under all its resources changes no counter and answers it. If it counted again, every
-//! request that the network repeats would take a server from its own lease: the counter would be beyond its fencing token.
+//! An acquire that finds its own token under all its resources changes no counter and returns it. If it counted again,
+//! every repeated request would take a server from its own lease: the counter would be above its fencing token.
 
 use std::collections::BTreeMap;
 
@@ -9,17 +9,17 @@ use redlock_core::{FencingToken, Instant};
 
 use super::{Invariant, Violation};
 use crate::Operation;
-use crate::history::{History, Place, Request, Said, TokenNumber, Trouble, What};
+use crate::history::{Answer, History, Place, Request, TokenNumber, Trouble, What};
 
 pub(super) fn check(history: &History) -> Vec<Violation> {
-    // What a server has counted for a token whose keys stand there, and until when they do.
+    // The counter and the expiry of each token's live keys on each server.
     let mut latest: BTreeMap<(usize, TokenNumber), (FencingToken, Instant)> = BTreeMap::new();
     let mut violations = Vec::new();
     for (event, entry) in history.0.iter().enumerate() {
         match entry.what {
             What::Carried {
                 request: Request { client, server, operation: Operation::Acquire, token, .. },
-                said: Said::Counted(counter),
+                said: Answer::Counted(counter),
                 until: Some(until),
                 ..
             } => {
@@ -32,7 +32,7 @@ pub(super) fn check(history: &History) -> Vec<Violation> {
                 let (invariant, tokens) = (Invariant::Counting, vec![token]);
                 violations.push(Violation { invariant, broken: None, what, tokens, event });
             }
-            // Whatever else is done with the keys: from then on the counter is another, or not known.
+            // After any other change of the keys, the counter differs or is unknown.
             What::Carried { request: Request { server, token, .. }, said, .. } if said.is_yes() => {
                 latest.remove(&(server, token));
             }

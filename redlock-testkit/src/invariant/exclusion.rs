@@ -1,11 +1,11 @@
 //! I1: a resource has at most one valid holder.
 //!
-//! Valid is what the holder's own clock says, put into true time: that is what a program may rely on. Two stretches of
-//! one resource must not overlap. Sorted by their beginning, each need only be compared with the one that reaches
-//! furthest of those before it, so checking is O(n log n).
+//! The validity is that of the holder's own clock, in true time, since a program relies on it. Two validity periods of
+//! one resource must not overlap. They are sorted by their beginning, and each is compared only with the one before it
+//! that ends last. The check is thus O(n log n).
 //!
-//! A holder that acts outside of its own stretch, while another's lasts, breaks exclusion too, but that is its own doing:
-//! it was stopped and did not look.
+//! A holder that acts outside its own period, during that of another, breaks exclusion too. The cause is then the
+//! holder: it was stopped and did not check its lease.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,8 +38,8 @@ fn overlaps(history: &History, holds: &[Hold]) -> Vec<Violation> {
                 "c{} got r{} as {} while c{} had it as {}",
                 hold.client, hold.resource, hold.token, other.client, other.token
             );
-            // The keys of whoever had a quorum first should have kept the other one out. That may be this one: a client
-            // that was stopped hears late of its grant, or of its extension.
+            // The keys of the first quorum should have prevented the other grant. The first may be the later hold: a
+            // stopped client learns late of its grant or extension.
             let broken =
                 [other.token, hold.token].into_iter().find_map(|token| excuse(history, token, hold.event));
             violations.push(Violation {
@@ -66,7 +66,8 @@ fn acts(history: &History, by_resource: &BTreeMap<usize, Vec<Hold>>) -> Vec<Viol
     for (event, entry) in history.0.iter().enumerate() {
         let What::Acted { client, token } = entry.what else { continue };
         let Some(mine) = own.get(&token) else { continue };
-        // Where two overlap, each acts by right: that they do was said before. So does one that lets go in the same moment.
+        // Overlapping holders each act validly; the overlap is reported above. A release at the same moment is valid
+        // too.
         if mine.iter().any(|hold| hold.from <= entry.at && entry.at <= hold.until) {
             continue;
         }
@@ -88,7 +89,7 @@ fn acts(history: &History, by_resource: &BTreeMap<usize, Vec<Hold>>) -> Vec<Viol
     violations
 }
 
-/// Whose stretch a moment lies in, of stretches sorted by their beginning.
+/// Returns the period that contains a moment, of periods sorted by their beginning.
 fn holder_at(holds: &[Hold], at: Instant) -> Option<&Hold> {
     let begun = holds.partition_point(|hold| hold.from <= at);
     holds[..begun].last().filter(|hold| at < hold.until)

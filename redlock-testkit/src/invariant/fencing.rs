@@ -1,9 +1,10 @@
-//! I2, I3, I4: fencing tokens are unique, grow in the order of grants, and a newer one ends the extensions of the older.
+//! I2, I3, I4: fencing tokens are unique and increase in the order of grants, and a newer one ends extensions of older
+//! ones.
 //!
-//! They are about what clients were told and when, and ask nothing of locks and clocks: two leases may be valid at once, and
-//! still one of them is the newer. A grant begins when the first request with its token leaves, which may be long after the
-//! client began to wait. An extension must begin before a newer grant is told to succeed; and from that moment on no quorum
-//! of servers counts for the older claim, whatever the client hears of it.
+//! These checks use only the results of clients and their times, not locks or clocks: two leases may be valid at once,
+//! and one of them is still the newer. A grant begins when the first request with its token is sent, which may be long
+//! after the client began to wait. An extension must begin before the report of a newer grant to succeed. After that
+//! report, no quorum of servers counts for the older claim, regardless of its client's knowledge.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,22 +18,22 @@ use crate::history::{History, Request, TokenNumber, What};
 struct Claim {
     /// The first event about it.
     begun: Option<usize>,
-    /// Once it is granted.
+    /// The fencing token, once it is granted.
     fence: Option<FencingToken>,
     resources: Vec<usize>,
     /// The event that began the latest extension.
     extending: usize,
-    /// Since when a newer claim is known, and which: of those that were told, the first.
+    /// The first newer claim that was reported, with the event of the report.
     newer: Option<(usize, TokenNumber)>,
-    /// Who has counted for it since.
+    /// The servers that have counted for it since.
     counted: BTreeSet<usize>,
 }
 
-/// The grants of one resource that were told so far.
+/// The reported grants of one resource.
 #[derive(Default)]
 struct Grants {
     by_fence: BTreeMap<FencingToken, TokenNumber>,
-    /// The greatest at each event at which it grew.
+    /// The greatest token at each event at which it grew.
     greatest: Vec<(usize, FencingToken, TokenNumber)>,
 }
 
@@ -127,7 +128,7 @@ impl Checker {
         found
     }
 
-    /// The holder is told that it has been extended.
+    /// Checks the report of an extension.
     fn extended(&self, client: usize, token: TokenNumber) -> Option<Found> {
         let claim = self.claims.get(&token)?;
         let (since, newer) = claim.newer.filter(|(since, _)| *since < claim.extending)?;
@@ -135,7 +136,7 @@ impl Checker {
         Some((Invariant::Supersession, [newer, token], what))
     }
 
-    /// A server has confirmed or extended.
+    /// Checks a confirmation or extension on a server.
     fn counted(&mut self, client: usize, server: usize, token: TokenNumber, rules: &Rules) -> Option<Found> {
         let claim = self.claims.get_mut(&token)?;
         let (_, newer) = claim.newer?;
@@ -154,7 +155,7 @@ impl Claim {
 }
 
 impl Grants {
-    /// The greatest fencing token that was told before an event.
+    /// Returns the greatest fencing token that was reported before an event.
     fn greatest_at(&self, event: usize) -> Option<(FencingToken, TokenNumber)> {
         let before = self.greatest.partition_point(|(at, ..)| *at < event);
         self.greatest[..before].last().map(|(_, fence, token)| (*fence, *token))
@@ -175,7 +176,7 @@ mod tests {
         found.into_iter().map(|violation| (violation.invariant, violation.broken)).collect()
     }
 
-    /// Client 0 has it as 0 with the token 5, until it expires.
+    /// Client 0 holds it as token 0 with the fencing token 5, until it expires.
     fn first() -> Story {
         Story::default().sent(0, 0, 0, 0).fenced(1, 0, 0, 5)
     }

@@ -1,4 +1,4 @@
-//! When which lease was valid, in true time.
+//! The validity periods of leases, in true time.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -7,8 +7,10 @@ use redlock_core::Instant;
 
 use crate::history::{History, Place, TokenNumber, Trouble, What};
 
-/// A stretch of time in which a client's lease is valid: from the moment at which it hears of it up to its deadline, or
-/// until it lets go or dies. At `until` it is no longer valid.
+/// A period in which a client's lease is valid.
+///
+/// It begins when the client learns of it, and ends at its deadline, its release, or the death of the client. At
+/// `until` it is no longer valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Hold {
     pub(crate) client: usize,
@@ -20,10 +22,10 @@ pub(crate) struct Hold {
     pub(crate) event: usize,
 }
 
-/// All stretches, in the order in which they began. An extension of a lease that has expired begins another one.
+/// Returns all periods, in the order of their beginning. An extension of an expired lease begins another one.
 pub(crate) fn holds(history: &History) -> Vec<Hold> {
     let mut holds: Vec<Hold> = Vec::new();
-    // The latest stretches of each token, one for each of its resources.
+    // The latest periods of each token, one for each of its resources.
     let mut latest: HashMap<TokenNumber, Range<usize>> = HashMap::new();
     for (event, entry) in history.0.iter().enumerate() {
         match &entry.what {

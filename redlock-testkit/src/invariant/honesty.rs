@@ -1,10 +1,10 @@
-//! A failure never reads as contention.
+//! A failure is never reported as contention.
 //!
-//! A client that is told that somebody else has the lock has heard a quorum of servers, whatever they said. Anything less
-//! is an outage, and whoever mistakes one for the other waits politely for a lock that nobody holds.
+//! A client that gets the result "contended" has received replies from a quorum of servers, with any content. With
+//! fewer replies it is an outage. A client that confuses the two waits politely for a lock that is not held.
 //!
-//! Or it has it itself, as other tasks of its process see it: until a quorum has answered its release, or cannot any more,
-//! it is kept in its own queue, and asks no server.
+//! The other valid reason is that the client itself holds the lock, as other tasks of its process see it. The lock
+//! stays in its local queue until a quorum has replied to its release, or cannot reply any more. No server is involved.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,19 +12,19 @@ use redlock_core::{ErrorKind, Instant};
 
 use super::{Invariant, Rules, Violation};
 use crate::Operation;
-use crate::history::{History, Request, Said, TokenNumber, What};
+use crate::history::{Answer, History, Request, TokenNumber, What};
 
 /// The latest attempt of a client.
 #[derive(Default)]
 struct Attempt {
     token: Option<TokenNumber>,
     heard: BTreeSet<usize>,
-    /// Which locks it lets go of, since when, and who has answered that.
+    /// The locks being released: the start, and the servers that have replied.
     releases: BTreeMap<TokenNumber, (Instant, BTreeSet<usize>)>,
 }
 
 impl Attempt {
-    /// Whether it still lets go of a lock.
+    /// Returns whether a lock is still being released.
     fn is_releasing(&self, now: Instant, rules: &Rules) -> bool {
         // By a clock that may be slow.
         let limit = rules.node_timeout + rules.node_timeout / 50;
@@ -42,14 +42,14 @@ pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
         match entry.what {
             What::Sent(Request { client, operation: Operation::Acquire, token, .. }) => {
                 let attempt = attempts.entry(client).or_default();
-                // A refill has the token of an older attempt; only what a client asked for last is of interest.
+                // A refill has the token of an older attempt; only the client's last request matters.
                 if attempt.token.is_none_or(|latest| latest < token) {
                     attempt.token = Some(token);
                     attempt.heard.clear();
                 }
             }
             What::Received { request, said }
-                if request.operation == Operation::Acquire && said != Said::Failed =>
+                if request.operation == Operation::Acquire && said != Answer::Failed =>
             {
                 let attempt = attempts.entry(request.client).or_default();
                 if attempt.token == Some(request.token) {
@@ -62,7 +62,7 @@ pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
             What::Received {
                 request: Request { client, server, operation: Operation::Release, token, .. },
                 said,
-            } if said != Said::Failed => {
+            } if said != Answer::Failed => {
                 let attempt = attempts.entry(client).or_default();
                 if let Some((_, answered)) = attempt.releases.get_mut(&token) {
                     answered.insert(server);

@@ -1,9 +1,9 @@
-//! I8: what has ended leaves no key behind once the servers answer again.
+//! I8: completed operations leave no key behind once the servers reply again.
 //!
-//! At the end everybody lets go and closes; closing waits for whatever is to be undone, so it must come to an end, and no
-//! key may stand when somebody looks afterwards. Exempt is what a client that died had sent: it expires. No client can
-//! undo a request that the network holds for longer than a node timeout, or repeats: the second copy takes effect after
-//! the first was undone.
+//! At the end all clients release and close. Closing waits for pending cleanup, so it must complete, and no key may
+//! exist at a later check. The requests of a dead client are exempt: their keys expire. No client can clean up after a
+//! request that the network holds for longer than a node timeout, or repeats: the second copy takes effect after the
+//! cleanup of the first.
 
 use std::collections::{BTreeMap, BTreeSet};
 

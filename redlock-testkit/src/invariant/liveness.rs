@@ -1,7 +1,8 @@
-//! I7: once nothing goes wrong any more and TTLs have passed, a lock is granted.
+//! I7: once faults have ended and TTLs have passed, a lock is granted.
 //!
-//! The judge is a client that asks when everybody else is done and whatever they left has expired; nobody is in its way
-//! then, so one attempt must do. A server whose clock was set back keeps keys for longer than their TTL.
+//! The judge is a client that makes its requests when all others are done and their keys have expired. It has no
+//! contention then, so one attempt must succeed. A server whose clock was set back keeps keys for longer than their
+//! TTL.
 
 use std::collections::BTreeSet;
 
@@ -32,7 +33,7 @@ pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
     violations
 }
 
-/// The tokens that a client has sent.
+/// Returns the tokens that a client has sent.
 fn sent(events: &[Event], client: usize) -> Vec<TokenNumber> {
     let sent = events.iter().filter_map(|event| match event.what {
         What::Sent(request) if request.client == client => Some(request.token),

@@ -1,11 +1,11 @@
-//! I9: nobody waits for a minority.
+//! I9: no client waits for a minority.
 //!
-//! A client that has heard yes from a quorum is told so at that very moment: in simulated time code takes none, so any
-//! delay is a wait for somebody. And whatever the servers do, one round ends within the node timeout. A client that is
-//! stopped meanwhile has no say in when it is told.
+//! A client that has grants from a quorum gets its result at that moment: in simulated time code takes none, so any
+//! delay is a wait for a server. Regardless of the servers, one round ends within the node timeout. A client that is
+//! stopped meanwhile is exempt.
 //!
-//! A fenced lock takes a second round where the counters that the first one answers differ: then the client is told when a
-//! quorum has confirmed its fencing token, at the latest.
+//! A fenced lock takes a second round if the counters of the first one differ. The client then gets its result at the
+//! latest when a quorum has confirmed its fencing token.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,26 +14,26 @@ use redlock_core::{FencingToken, Instant};
 
 use super::{Invariant, Rules, Violation};
 use crate::Operation;
-use crate::history::{History, Place, Request, Said, TokenNumber, Trouble, What};
+use crate::history::{Answer, History, Place, Request, TokenNumber, Trouble, What};
 
 #[derive(Default)]
 struct Client {
-    /// When the round that it waits for began, and how long that may take; `None` for several rounds.
+    /// The start and the time limit of the round that it waits for; `None` for several rounds.
     round: Option<(Instant, Duration)>,
-    /// What was sent in the current round of an extension.
+    /// The calls of the current extension round.
     extending: BTreeSet<u64>,
     yes: BTreeMap<(TokenNumber, bool), BTreeSet<usize>>,
-    /// When a quorum had said yes, to an extension or not.
+    /// The time when a quorum was reached; `true` for an extension.
     won: BTreeMap<(TokenNumber, bool), Instant>,
-    /// The counters that were answered to its fenced claims.
+    /// The counters in the replies to its fenced claims.
     counters: BTreeMap<TokenNumber, BTreeMap<usize, FencingToken>>,
-    /// Who has confirmed the fencing tokens of claims that were not granted yet.
+    /// The servers that have confirmed the tokens of claims that are not granted yet.
     confirmed: BTreeMap<TokenNumber, BTreeSet<usize>>,
-    /// When the extension began, and of what.
+    /// The start and the token of the extension.
     extends: Option<(Instant, TokenNumber)>,
-    /// What was granted.
+    /// The granted tokens.
     granted: BTreeSet<TokenNumber>,
-    /// When it was stopped or went on, the last time.
+    /// The time when it was last stopped or resumed.
     stopped: Option<Instant>,
     is_stopped: bool,
 }
@@ -70,7 +70,7 @@ fn whose(what: &What) -> Option<usize> {
 }
 
 impl Client {
-    /// Answers what is wrong.
+    /// Returns a description of a violation.
     fn apply(&mut self, what: &What, at: Instant, rules: &Rules) -> Option<(String, Option<TokenNumber>)> {
         match *what {
             What::Asked { once, ttl, fenced, .. } => {
@@ -94,7 +94,7 @@ impl Client {
                 self.extending.insert(call);
                 None
             }
-            // A confirmation of a straggler may be under way too; those of an extension are sent as it begins.
+            // A late confirmation may be in flight too; those of an extension are sent at its beginning.
             What::Sent(Request { operation: Operation::Confirm, call, token, .. })
                 if self.extends == Some((at, token)) && self.granted.contains(&token) =>
             {
@@ -103,12 +103,12 @@ impl Client {
             }
             What::Received {
                 request: Request { server, operation: Operation::Acquire, token, .. },
-                said: Said::Counted(counter),
+                said: Answer::Counted(counter),
             } => {
                 let counters = self.counters.entry(token).or_default();
                 counters.insert(server, counter);
                 let equal = counters.values().all(|other| *other == counter);
-                // Answers that come while it is stopped it sees at once, in whichever order.
+                // A stopped client sees the replies that arrive meanwhile at once, in any order.
                 if self.is_stopped && !equal {
                     self.won.remove(&(token, false));
                 }
@@ -119,7 +119,7 @@ impl Client {
             }
             What::Received {
                 request: Request { server, operation: Operation::Confirm, token, .. },
-                said: Said::Granted,
+                said: Answer::Granted,
             } if !self.granted.contains(&token) => {
                 let confirmed = self.confirmed.entry(token).or_default();
                 if confirmed.insert(server) && confirmed.len() == rules.quorum() {
@@ -127,10 +127,10 @@ impl Client {
                 }
                 None
             }
-            // An extension that was given up goes on; its answers do not count for the next one.
+            // A dropped extension continues; its replies do not count for the next one.
             What::Received {
                 request: Request { server, operation, token, call, .. },
-                said: Said::Granted,
+                said: Answer::Granted,
             } if operation == Operation::Acquire || self.extending.contains(&call) => {
                 let round = (token, matches!(operation, Operation::Extend | Operation::Confirm));
                 let yes = self.yes.entry(round).or_default();
@@ -159,7 +159,7 @@ impl Client {
         }
     }
 
-    /// It is told that it has won.
+    /// Checks the delay of a successful result.
     fn told(&self, at: Instant, round: (TokenNumber, bool)) -> Option<(String, Option<TokenNumber>)> {
         let won = *self.won.get(&round)?;
         let could = self.stopped.map_or(won, |stopped| stopped.max(won));
@@ -167,7 +167,7 @@ impl Client {
         (!waited.is_zero()).then(|| (format!("had a quorum for {waited:?} and was not told"), Some(round.0)))
     }
 
-    /// A round has ended: in time, by a clock that may be slow.
+    /// Checks that a round has ended in time, by a clock that may be slow.
     fn ended(&mut self, at: Instant, token: Option<TokenNumber>) -> Option<(String, Option<TokenNumber>)> {
         let (begun, limit) = self.round.take()?;
         if self.stopped.is_some_and(|stopped| stopped >= begun) {

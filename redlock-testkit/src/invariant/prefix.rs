@@ -1,8 +1,8 @@
-//! What of a history tells a violation.
+//! The part of a history that shows a violation.
 //!
-//! The prefix ends with the event that shows the violation: it is the shortest that does. In print it begins with the first
-//! event about the violation's tokens, and is about the resources involved: everything about these tokens; of others that
-//! want the same resources, what changed their leases and keys; and what went wrong meanwhile where it matters.
+//! The prefix ends with the event that shows the violation, so it is the shortest one. The printed part begins with the
+//! first event about the violation's tokens. It contains all events about these tokens. Of other tokens with the same
+//! resources, it contains the changes of leases and keys. It also contains the relevant faults.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,8 +12,9 @@ use crate::history::claims::{Claimed, claims};
 use crate::history::{Event, History, Place, Request, TokenNumber, Trouble, What};
 
 impl Violation {
-    /// The shortest prefix of the history that shows this violation, without what has nothing to do with it: what came
-    /// before its tokens, and what is about other resources and clients.
+    /// Returns the shortest prefix of the history that shows this violation.
+    ///
+    /// Unrelated events are left out: those before its tokens, and those about other resources and clients.
     pub fn prefix(&self, history: &History) -> History {
         let end = history.0.len().min(self.event + 1);
         let story = Involved::new(self, history);
@@ -25,13 +26,13 @@ impl Violation {
     }
 }
 
-/// Who and what a violation is about.
+/// The tokens, clients and resources of a violation.
 #[derive(Clone, Debug)]
 pub(crate) struct Involved {
     pub(crate) tokens: BTreeSet<TokenNumber>,
     pub(crate) clients: BTreeSet<usize>,
     pub(crate) resources: BTreeSet<usize>,
-    /// Other tokens that want the same resources.
+    /// Other tokens that claim the same resources.
     rivals: BTreeSet<TokenNumber>,
 }
 
@@ -48,13 +49,13 @@ impl Involved {
         Self { tokens, clients, resources, rivals }
     }
 
-    /// The index of the first event about one of the tokens; the whole where there is none.
+    /// Returns the index of the first event about one of the tokens; 0 if there is none.
     pub(crate) fn begin(&self, events: &[Event]) -> usize {
         let own = |event: &Event| event.what.token().is_some_and(|token| self.tokens.contains(&token));
         events.iter().position(own).unwrap_or(0)
     }
 
-    /// What had gone wrong before and was not over.
+    /// Returns the earlier faults that still lasted.
     fn lasting<'a>(&self, before: &'a [Event]) -> Vec<&'a Event> {
         let mut lasting: Vec<&Event> = Vec::new();
         for event in before.iter().filter(|event| self.tells(&event.what)) {
@@ -88,7 +89,7 @@ impl Involved {
     }
 }
 
-/// Whether something that is about another's token matters: a lease or a key has changed.
+/// Returns whether an event about another token matters: it changes a lease or a key.
 fn matters(what: &What) -> bool {
     match what {
         What::Carried { request: Request { operation, .. }, said, until, .. } => {

@@ -1,9 +1,9 @@
 //! I5: a resource that checks fencing tokens never goes backward.
 //!
-//! What it takes from one holder after it has taken something from another comes from the newer of the two: nobody comes
-//! back. And a write replaces nothing that its holder had not seen, unless that was its own: because a holder writes its
-//! fencing token before it first reads, nobody older can write between its read and its write. A holder that reads first may
-//! overwrite what came in between, and the resource cannot know.
+//! If a resource accepts a message of one holder and then one of another, the second holder is the newer. The first one
+//! does not come back. A write also replaces no value that is unknown to its holder, unless it is its own. The reason
+//! is that a holder writes its fencing token before its first read. No older holder can then write between its read and
+//! its write. A holder that reads first may overwrite such a write, and the resource cannot detect this.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,11 +15,11 @@ use crate::history::{History, TokenNumber, What};
 #[derive(Default)]
 struct Resource {
     latest: Option<(TokenNumber, FencingToken)>,
-    /// Those from whom it has taken anything, and then something from another.
+    /// The holders whose messages were accepted before one of another holder.
     past: BTreeSet<TokenNumber>,
-    /// Those that have written their fencing token first.
+    /// The holders that have written their fencing token first.
     announced: BTreeSet<TokenNumber>,
-    /// Whose its writes are, in order.
+    /// The holders of the writes, in order.
     writes: Vec<TokenNumber>,
 }
 
@@ -43,7 +43,7 @@ pub(super) fn check(history: &History) -> Vec<Violation> {
 }
 
 impl Resource {
-    /// Answers what is wrong with it, and with regard to whom.
+    /// Accepts a message. Returns a violation and the other holder.
     fn take(
         &mut self,
         token: TokenNumber,

@@ -1,11 +1,11 @@
-//! Histories told by hand, for the tests of invariants. Times are milliseconds; clients, servers and tokens are numbers.
+//! Handwritten histories for the tests of invariants. Times are milliseconds; clients, servers and tokens are numbers.
 
 use std::time::Duration;
 
-use redlock_core::{ErrorKind, FencingToken, Instant, Released};
+use redlock_core::{ErrorKind, FencingToken, Instant, ReleaseOutcome};
 
 use crate::Operation;
-use crate::history::{Event, History, Place, Request, Said, TokenNumber, Trouble, What};
+use crate::history::{Answer, Event, History, Place, Request, TokenNumber, Trouble, What};
 
 #[derive(Default)]
 pub(crate) struct Story(Vec<Event>);
@@ -18,12 +18,12 @@ fn request(client: usize, server: usize, operation: Operation, token: u32) -> Re
     Request { client, server, operation, token: TokenNumber(token), call: 0 }
 }
 
-fn counted(counter: u64) -> Said {
-    Said::Counted(FencingToken::new(counter).expect("stories have valid ones"))
+fn counted(counter: u64) -> Answer {
+    Answer::Counted(FencingToken::new(counter).expect("stories have valid ones"))
 }
 
 impl Story {
-    /// As history, in the order of time; what is told first comes first where times are equal.
+    /// Returns the history in the order of time; equal times keep the order of the calls.
     pub(crate) fn history(mut self) -> History {
         self.0.sort_by_key(|event| event.at);
         History(self.0)
@@ -48,7 +48,7 @@ impl Story {
         self.granted_several(when, client, &[0], token, until)
     }
 
-    /// With a fencing token; valid for long.
+    /// Adds a grant with a fencing token and a long validity.
     pub(crate) fn fenced(self, when: u64, client: usize, token: u32, fence: u64) -> Self {
         self.fenced_several(when, client, &[0], token, fence)
     }
@@ -70,7 +70,7 @@ impl Story {
         self.then(when, What::Asked { client, resources: vec![0], ttl, once: true, fenced: true })
     }
 
-    /// The holder's fencing token arrives at the resource.
+    /// Adds the arrival of a holder's fencing token at the resource.
     pub(crate) fn announced(self, when: u64, token: u32, fence: u64) -> Self {
         self.write(when, token, fence, None, true)
     }
@@ -94,7 +94,7 @@ impl Story {
         self.then(when, What::Strikes(Place::Server(server), trouble))
     }
 
-    /// A server carries out a fenced acquire.
+    /// Adds a fenced acquire that a server carries out.
     pub(crate) fn counted(
         self,
         when: u64,
@@ -109,12 +109,12 @@ impl Story {
         self.then(when, What::Carried { request, said, until, travelled, again: false })
     }
 
-    /// A server carries out a confirmation.
+    /// Adds a confirmation that a server carries out.
     pub(crate) fn confirmed(self, when: u64, client: usize, server: usize, token: u32, until: u64) -> Self {
         self.carry(when, request(client, server, Operation::Confirm, token), Some(at(until)), false)
     }
 
-    /// The client hears what a server has counted.
+    /// Adds a counter that the client receives from a server.
     pub(crate) fn hears_counter(
         self,
         when: u64,
@@ -129,12 +129,12 @@ impl Story {
 
     pub(crate) fn hears_release(self, when: u64, client: usize, server: usize, token: u32) -> Self {
         let request = request(client, server, Operation::Release, token);
-        self.then(when, What::Received { request, said: Said::Granted })
+        self.then(when, What::Received { request, said: Answer::Granted })
     }
 
     pub(crate) fn hears_confirmed(self, when: u64, client: usize, server: usize, token: u32) -> Self {
         let request = request(client, server, Operation::Confirm, token);
-        self.then(when, What::Received { request, said: Said::Granted })
+        self.then(when, What::Received { request, said: Answer::Granted })
     }
 
     pub(crate) fn granted_several(
@@ -179,7 +179,7 @@ impl Story {
     }
 
     pub(crate) fn released(self, when: u64, client: usize, token: u32) -> Self {
-        let outcome = Ok(Released::Held);
+        let outcome = Ok(ReleaseOutcome::Released);
         self.then(when, What::Released { client, token: TokenNumber(token), outcome })
     }
 
@@ -215,13 +215,13 @@ impl Story {
     }
 
     fn carry(self, when: u64, request: Request, until: Option<Instant>, again: bool) -> Self {
-        let (said, travelled) = (Said::Granted, Duration::from_millis(1));
+        let (said, travelled) = (Answer::Granted, Duration::from_millis(1));
         self.then(when, What::Carried { request, said, until, travelled, again })
     }
 
     pub(crate) fn received(self, when: u64, client: usize, server: usize, token: u32) -> Self {
         let request = request(client, server, Operation::Acquire, token);
-        self.then(when, What::Received { request, said: Said::Granted })
+        self.then(when, What::Received { request, said: Answer::Granted })
     }
 
     pub(crate) fn sent_extension(
@@ -245,12 +245,12 @@ impl Story {
         call: u64,
     ) -> Self {
         let request = request(client, server, Operation::Extend, token);
-        self.then(when, What::Received { request: Request { call, ..request }, said: Said::Granted })
+        self.then(when, What::Received { request: Request { call, ..request }, said: Answer::Granted })
     }
 
     pub(crate) fn extended_yes(self, when: u64, client: usize, server: usize, token: u32) -> Self {
         let request = request(client, server, Operation::Extend, token);
-        self.then(when, What::Received { request, said: Said::Granted })
+        self.then(when, What::Received { request, said: Answer::Granted })
     }
 
     pub(crate) fn lost(self, when: u64, server: usize, token: u32) -> Self {

@@ -1,12 +1,14 @@
-//! I6: validity ends before the key does, on every server that was counted.
+//! I6: the validity ends before the key expires, on every server that was counted.
 //!
-//! This is why exclusion holds, so it fails earlier and more often than exclusion does: a lease whose key is gone on one
-//! counted server of three hurts nobody yet; and a lease that no quorum was counted for at all. Counted are the servers that had said yes by the moment when the deadline
-//! was set or moved, and keep the key up to it; they must be a quorum. From then on, until the lease is over, whatever
-//! moves or removes one of their keys is looked at.
+//! This is the reason for exclusion, so it fails earlier and more often than exclusion. For example, a lease whose key
+//! is missing on one counted server of three does no harm yet. A lease without a counted quorum is a violation too.
 //!
-//! And what has passed is not revived: an extension that a holder hears of after its deadline moves nothing. Nor is anybody
-//! told of a lease of which nothing is left.
+//! A server counts if it granted before the deadline was set or moved, and keeps the key until the deadline. The
+//! counted servers must be a quorum. From then on, until the lease is over, every change or removal of their keys is
+//! checked.
+//!
+//! An expired lease is not revived: an extension that a holder learns of after its deadline has no effect. No client
+//! gets a lease without remaining validity.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,19 +16,19 @@ use redlock_core::Instant;
 
 use super::{Invariant, Rules, Violation, excuse};
 use crate::Operation;
-use crate::history::{Event, History, Place, Request, Said, TokenNumber, Trouble, What};
+use crate::history::{Answer, Event, History, Place, Request, TokenNumber, Trouble, What};
 
 #[derive(Default)]
 struct Lease {
     client: usize,
-    /// Until when it is valid; `None` while it is not granted, and when it is over.
+    /// The deadline; `None` while it is not granted, and when it is over.
     deadline: Option<Instant>,
     counted: BTreeSet<usize>,
-    /// It is kept alive, or an extension was given up: the deadline may move unseen.
+    /// If `true`, it is kept alive or an extension was dropped: the deadline may move unseen.
     given_up: bool,
-    /// Who has ever said yes.
+    /// The servers that have ever granted.
     yes: BTreeSet<usize>,
-    /// Until when each server keeps the key.
+    /// The expiry of the key on each server.
     keys: BTreeMap<usize, Instant>,
 }
 
@@ -52,7 +54,7 @@ pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
             let Some(server) = lease.counted.iter().find(early) else { continue };
             format!("the lease {token} of c{} outlives its key on n{server}", lease.client)
         };
-        // Once is enough.
+        // One report is enough.
         lease.deadline = None;
         let broken = excuse(history, token, event);
         violations.push(Violation {
@@ -85,7 +87,7 @@ fn revived(entry: &Event, event: usize, leases: &BTreeMap<TokenNumber, Lease>) -
     (passed && !lease.given_up).then_some(Violation { invariant, broken: None, what, tokens, event })
 }
 
-/// Answers whose lease has to be looked at.
+/// Applies an event. Returns the token whose lease must be checked.
 fn apply(what: &What, now: Instant, leases: &mut BTreeMap<TokenNumber, Lease>) -> Option<TokenNumber> {
     match *what {
         What::Received {
@@ -132,7 +134,7 @@ fn apply(what: &What, now: Instant, leases: &mut BTreeMap<TokenNumber, Lease>) -
         }
         What::Carried {
             request: Request { server, operation: Operation::Release, token, .. },
-            said: Said::Granted,
+            said: Answer::Granted,
             ..
         }
         | What::Lost { server, token } => {
@@ -151,7 +153,7 @@ mod tests {
     use super::super::story::Story;
     use super::*;
 
-    /// A lease until 10 that counts servers 0 and 1, whose keys stand until 11.
+    /// A lease until 10 that counts servers 0 and 1, whose keys exist until 11.
     fn held() -> Story {
         let story = Story::default().sent(0, 0, 0, 0).carried(1, 0, 0, 0, 11).carried(1, 0, 1, 0, 11);
         story.received(2, 0, 0, 0).received(2, 0, 1, 0).granted(2, 0, 0, 10)

@@ -1,12 +1,12 @@
-//! Waiting: a lock that is free is taken, whoever waits is served, and waiting costs few requests.
+//! Waiting: a free lock is acquired, every waiter is served, and waiting costs few requests.
 //!
-//! For one resource that clients want all the time, after the last fault. How much may be expected depends on what the
-//! servers tell of changes: what is never told costs the time after which core tries all the same, and where so much is told
-//! in vain that nodes are left alone for a while, waiting is polling.
+//! The checks are for one resource that clients request all the time, after the last fault. The expectations depend on
+//! the notifications of the servers. A missing notification costs the interval after which the core polls anyway. With
+//! so many notifications without a cause that nodes are left alone for a while, waiting is polling.
 //!
-//! While one lock stands nobody else can get it, so attempts are in vain then: there may be one each time that core tries in
-//! case that the nodes tell nothing, and one at every fourth of the holder's extensions. And a node is asked again once a
-//! change, or at growing intervals.
+//! While a lock is held, no other client can acquire it, so attempts are useless. One is allowed each time that the
+//! core polls because notifications may be missing, and one at every fourth extension of the holder. A node may be
+//! watched again once per change, or at growing intervals.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -17,39 +17,41 @@ use super::{Invariant, Violation};
 use crate::Operation;
 use crate::history::{History, Place, Request, TokenNumber, Trouble, What};
 
-/// What may be expected of waiting.
+/// The expectations of a run about waiting.
 #[derive(Clone, Copy, Debug)]
 pub struct Expectations {
-    /// From when on, counted from [`Calm`](What::Calm).
+    /// The start of the checks, counted from [`Calm`](What::Calm).
     pub settled_after: Duration,
-    /// How soon a lock that is free is taken by one of those who wait.
+    /// The time limit for a waiter to acquire a free lock.
     pub woken_within: Duration,
-    /// How soon everybody who waits is served.
+    /// The time limit for every waiter to be served.
     pub served_within: Duration,
-    /// Whether so much is told in vain that waiting is polling.
+    /// `true` if so many notifications have no cause that waiting is polling.
     pub blind: bool,
 }
 
-/// How long a lock has stood before everybody has taken note.
+/// The age of a lock at which all waiters know of it.
 const NOTED_AFTER: Duration = Duration::from_secs(1);
 
-/// When nodes tell nothing, core tries after so long.
+/// The interval at which the core polls without notifications.
 const SAFETY: Duration = Duration::from_secs(5);
 
-/// A node that tells of changes that are none is asked again after a fifth of a second, and sooner for the first times.
+/// The minimum interval of watches on a node that notifies without a cause.
+///
+/// The core waits a fifth of a second, and less for the first times.
 const GAP: Duration = Duration::from_millis(150);
 const FIRST_TIMES: u32 = 16;
 
-/// The lock that stands.
+/// The lock that is held.
 struct Standing {
     token: TokenNumber,
     holder: usize,
     since: Instant,
-    /// Until when it is valid; `None` where it is kept alive.
+    /// The deadline; `None` if it is kept alive.
     until: Option<Instant>,
-    /// Extensions, by the requests to one server.
+    /// The extensions, by the requests to one server.
     extensions: BTreeSet<u64>,
-    /// What the others have sent meanwhile.
+    /// The attempts of the others meanwhile.
     attempts: BTreeMap<usize, BTreeSet<TokenNumber>>,
     watches: BTreeMap<(usize, usize), u32>,
 }
@@ -57,9 +59,9 @@ struct Standing {
 #[derive(Default)]
 struct State {
     standing: Option<Standing>,
-    /// Since when nobody has it.
+    /// The time since which no client holds it.
     free: Option<Instant>,
-    /// Who waits, and since when.
+    /// The waiters, and the times of their requests.
     waiting: BTreeMap<usize, Instant>,
 }
 
@@ -84,7 +86,7 @@ pub fn check(history: &History, expected: &Expectations) -> Vec<Violation> {
 }
 
 impl State {
-    /// Time has passed: a lock may have expired.
+    /// Moves the time: a lock may have expired.
     fn pass(&mut self, now: Instant) {
         let until = self.standing.as_ref().and_then(|standing| standing.until);
         if let Some(until) = until.filter(|until| *until <= now) {
@@ -133,7 +135,7 @@ impl State {
         Vec::new()
     }
 
-    /// Somebody has got it.
+    /// Checks a grant.
     fn granted(
         &mut self,
         client: usize,
@@ -182,13 +184,13 @@ impl Standing {
         }
     }
 
-    /// What is wrong with what waiting for it has cost.
+    /// Checks the requests that waiting for the lock has cost.
     fn costs(self, at: Instant, expected: &Expectations) -> Vec<(Invariant, String)> {
         let lasted = at.saturating_duration_since(self.since);
         let times = |every: Duration| u32::try_from(lasted.as_nanos() / every.as_nanos()).unwrap_or(u32::MAX);
         let extensions = u32::try_from(self.extensions.len()).unwrap_or(u32::MAX);
         let mut wrong = Vec::new();
-        // Servers that come back tell of changes too: that they were gone.
+        // Servers that come back also cause notifications.
         let most = 4 + times(SAFETY) + times(NOTED_AFTER) + extensions / 4;
         for (client, attempts) in &self.attempts {
             let attempts = attempts.len();
@@ -219,7 +221,7 @@ mod tests {
         check(&story.history(), &expected).into_iter().map(|violation| violation.invariant).collect()
     }
 
-    /// From 20 on client 0 holds, and client 1 asks at 30.
+    /// Client 0 holds it from 20 on, and client 1 requests it at 30.
     fn held(until: u64) -> Story {
         Story::default().calm(5).asked(15, 0).granted(20, 0, 0, until).asked(30, 1)
     }

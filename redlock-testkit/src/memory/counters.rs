@@ -1,21 +1,21 @@
-//! The counters of one node, from which fencing tokens come: pure, on values and the time handed in.
+//! The counters for the fencing tokens of one node. Pure functions on values and a given time.
 //!
-//! A counter outlives the locks on its resource: it is forgotten a day after its last use, and the time that a counter
-//! begins with is beyond it by then. A number for which that would not be so is rejected.
+//! A counter outlives the locks on its resource: it expires a day after its last use. The time with which the next
+//! counter starts is greater by then. A number for which this would not hold is rejected.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use redlock_core::{FencingToken, Instant, NodeError, Resource, Ttl};
 
-/// How long a counter is kept after the lock that used it last has expired, and how far it may be ahead of the clock.
+/// The retention of a counter after its last lock, and its maximum clock lead.
 const RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
 
 #[derive(Default)]
 pub(crate) struct Counters {
     numbers: HashMap<Resource, (FencingToken, Instant)>,
     sweep_at: usize,
-    /// Whether what is counted anew begins with 1, whatever the time.
+    /// If `true`, a new counter starts with 1, regardless of the time.
     pub(crate) timeless: bool,
 }
 
@@ -24,18 +24,18 @@ impl Counters {
         self.numbers.get(resource).filter(|(_, expires)| now < *expires).map(|(number, _)| *number)
     }
 
-    /// The greatest of the resources' counters, and whether all have one.
+    /// Returns the greatest of the resources' counters, and whether all have one.
     pub(crate) fn greatest(&self, resources: &[Resource], now: Instant) -> (Option<FencingToken>, bool) {
         let counters = || resources.iter().map(|resource| self.of(resource, now));
         (counters().flatten().max(), counters().all(|counter| counter.is_some()))
     }
 
-    /// What the counters become when the node grants all the resources.
+    /// Returns the new value of the counters when the node grants all resources.
     pub(crate) fn next(&self, resources: &[Resource], now: Instant) -> Result<FencingToken, NodeError> {
         let time = if self.timeless { Duration::ZERO } else { now.elapsed_since_origin() };
         let next = FencingToken::next(self.greatest(resources, now).0, time);
         self.check(resources, next.unwrap_or(FencingToken::MAX), now)?;
-        next.ok_or_else(|| NodeError::rejected("the fencing counter has reached its maximum, 2^53 - 1"))
+        next.ok_or_else(|| NodeError::rejected("the fencing counter is exhausted (2^53 - 1)"))
     }
 
     /// Fails if a number, or a counter of the resources, is too far ahead of the clock.
@@ -48,7 +48,7 @@ impl Counters {
         let time = now.elapsed_since_origin();
         let rejected = |what: &str, number: FencingToken| {
             let ahead = Duration::from_micros(number.as_u64()).saturating_sub(time).as_secs();
-            let why = "ahead of the server's clock: more than counters are kept";
+            let why = "ahead of the server's clock, more than the counter retention";
             NodeError::rejected(format!("{what} is {ahead}s {why}"))
         };
         let far = |number: &FencingToken| !number.is_plausible(time, RETENTION);
@@ -74,7 +74,7 @@ impl Counters {
         }
     }
 
-    /// Answers whether there was any.
+    /// Deletes all counters. Returns whether there was any.
     pub(crate) fn clear(&mut self) -> bool {
         let any = !self.numbers.is_empty();
         self.numbers.clear();

@@ -1,14 +1,14 @@
-//! What lies under the keys of one node, and the operations on it: pure, on values and the time handed in.
+//! The keys of one node, and the operations on them. Pure functions on values and a given time.
 //!
-//! An operation looks at every resource of a claim before it changes the first, so that a refusal changes nothing. A key
-//! lives while `now < expires`; a dead one is treated as absent everywhere and is swept out now and then.
+//! An operation checks every resource of a claim before it changes the first, so that a denial changes nothing. A key
+//! lives while `now < expires`. An expired key is treated as absent everywhere and is removed from time to time.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use event_listener::{Event, EventListener};
 use redlock_core::{
-    Availability, Claim, FencingToken, Holding, Instant, NodeError, Refusal, Resource, Token, Ttl, Vote,
+    Availability, Claim, Denial, FencingToken, Instant, LockEntry, NodeError, Resource, Token, Ttl, Vote,
 };
 
 use super::counters::Counters;
@@ -18,14 +18,14 @@ pub(crate) struct Store {
     entries: HashMap<Resource, Entry>,
     sweep_at: usize,
     pub(crate) counters: Counters,
-    /// What fires when a resource is changed by anything but time.
+    /// The events that fire when a resource is changed by anything except time.
     watches: HashMap<Resource, Event>,
     forget_watches_at: usize,
 }
 
 struct Entry {
     value: Value,
-    /// `None`: never.
+    /// The expiry; `None` for a key that never expires.
     expires: Option<Instant>,
 }
 
@@ -37,7 +37,7 @@ enum Value {
 impl Store {
     pub(crate) fn acquire(&mut self, claim: &Claim, ttl: Ttl, now: Instant) -> Result<Vote, NodeError> {
         if let Some(refusal) = self.refusal(claim, now)? {
-            return Ok(Vote::Refused(refusal));
+            return Ok(Vote::Denied(refusal));
         }
         self.fill(claim, ttl, now);
         Ok(Vote::Granted)
@@ -50,7 +50,7 @@ impl Store {
         now: Instant,
     ) -> Result<Vote, NodeError> {
         if let Some(refusal) = self.refusal(claim, now)? {
-            return Ok(Vote::Refused(refusal));
+            return Ok(Vote::Denied(refusal));
         }
         let resources = claim.resources();
         let held = resources.iter().all(|resource| self.living(resource, now).is_some());
@@ -68,7 +68,7 @@ impl Store {
 
     pub(crate) fn extend(&mut self, claim: &Claim, ttl: Ttl, now: Instant) -> Result<Vote, NodeError> {
         if let Some(refusal) = self.missing(claim, now)? {
-            return Ok(Vote::Refused(refusal));
+            return Ok(Vote::Denied(refusal));
         }
         self.lengthen(claim, ttl, now);
         Ok(Vote::Granted)
@@ -82,7 +82,7 @@ impl Store {
         now: Instant,
     ) -> Result<Vote, NodeError> {
         if let Some(refusal) = self.missing(claim, now)? {
-            return Ok(Vote::Refused(refusal));
+            return Ok(Vote::Denied(refusal));
         }
         self.counters.check(claim.resources(), fence, now)?;
         if let Some(newer) = self.newer(claim, fence, now) {
@@ -101,7 +101,7 @@ impl Store {
         now: Instant,
     ) -> Result<Vote, NodeError> {
         if let Some(refusal) = self.refusal(claim, now)? {
-            return Ok(Vote::Refused(refusal));
+            return Ok(Vote::Denied(refusal));
         }
         self.counters.check(claim.resources(), fence, now)?;
         if let Some(newer) = self.newer(claim, fence, now) {
@@ -112,8 +112,8 @@ impl Store {
         Ok(Vote::Granted)
     }
 
-    /// Why a claim cannot have what it is for: another has a part of it.
-    fn refusal(&self, claim: &Claim, now: Instant) -> Result<Option<Refusal>, NodeError> {
+    /// Returns the reason why a claim is denied: another token holds a part of it.
+    fn refusal(&self, claim: &Claim, now: Instant) -> Result<Option<Denial>, NodeError> {
         for resource in claim.resources() {
             let Some(entry) = self.living(resource, now) else { continue };
             match &entry.value {
@@ -125,14 +125,14 @@ impl Store {
         Ok(None)
     }
 
-    /// Why a claim cannot be extended: a part of it is another's, or gone.
-    fn missing(&self, claim: &Claim, now: Instant) -> Result<Option<Refusal>, NodeError> {
+    /// Returns the reason why a claim cannot be extended: a part is free or has another holder.
+    fn missing(&self, claim: &Claim, now: Instant) -> Result<Option<Denial>, NodeError> {
         let gone = |resource| self.living(resource, now).is_none();
         let refusal = self.refusal(claim, now)?;
-        Ok(refusal.or_else(|| claim.resources().iter().any(gone).then(Refusal::default)))
+        Ok(refusal.or_else(|| claim.resources().iter().any(gone).then(Denial::default)))
     }
 
-    /// The counter of a newer claim, if one has been here.
+    /// Returns the greater counter of a newer claim, if there is one.
     fn newer(&self, claim: &Claim, fence: FencingToken, now: Instant) -> Option<FencingToken> {
         self.counters.greatest(claim.resources(), now).0.filter(|counter| *counter > fence)
     }
@@ -140,7 +140,7 @@ impl Store {
     fn fill(&mut self, claim: &Claim, ttl: Ttl, now: Instant) {
         for resource in claim.resources() {
             if self.living(resource, now).is_none() {
-                self.put(resource.clone(), claim.token().clone(), now + ttl.as_duration(), now);
+                self.set_holder(resource.clone(), claim.token().clone(), now + ttl.as_duration(), now);
             }
         }
     }
@@ -154,11 +154,11 @@ impl Store {
         claim.resources().iter().for_each(|resource| self.changed(resource));
     }
 
-    pub(crate) fn counter(&self, resource: &Resource, now: Instant) -> Option<FencingToken> {
+    pub(crate) fn fencing_counter(&self, resource: &Resource, now: Instant) -> Option<FencingToken> {
         self.counters.of(resource, now)
     }
 
-    /// Sets a counter, or loses it.
+    /// Sets a counter, or deletes it.
     pub(crate) fn set_counter(&mut self, resource: &Resource, number: Option<FencingToken>, now: Instant) {
         match number {
             Some(number) => self.counters.set(std::slice::from_ref(resource), number, Ttl::MAX, now),
@@ -174,20 +174,20 @@ impl Store {
                 deleted = true;
             }
         }
-        if deleted { Vote::Granted } else { Vote::Refused(Refusal::default()) }
+        if deleted { Vote::Granted } else { Vote::Denied(Denial::default()) }
     }
 
-    pub(crate) fn inspect(&self, resource: &Resource, now: Instant) -> Result<Option<Holding>, NodeError> {
+    pub(crate) fn inspect(&self, resource: &Resource, now: Instant) -> Result<Option<LockEntry>, NodeError> {
         let Some(entry) = self.living(resource, now) else { return Ok(None) };
         let Value::Lock(token) = &entry.value else { return Err(NodeError::wrong_type(resource)) };
-        let holding = Holding::of(token.clone());
+        let holding = LockEntry::of(token.clone());
         Ok(Some(match entry.remaining(now) {
             Some(remaining) => holding.expiring_in(remaining),
             None => holding,
         }))
     }
 
-    /// How a resource is, and what fires at the next change of it.
+    /// Returns the availability of a resource, and the event of its next change.
     pub(crate) fn watch(&mut self, resource: &Resource, now: Instant) -> (Availability, EventListener) {
         if self.watches.len() >= self.forget_watches_at {
             self.watches.retain(|_, event| event.total_listeners() > 0);
@@ -216,18 +216,18 @@ impl Store {
         self.entries.values().filter(|entry| entry.is_alive(now)).count()
     }
 
-    pub(crate) fn put(&mut self, resource: Resource, token: Token, expires: Instant, now: Instant) {
+    pub(crate) fn set_holder(&mut self, resource: Resource, token: Token, expires: Instant, now: Instant) {
         self.sweep(now);
         self.changed(&resource);
         self.entries.insert(resource, Entry { value: Value::Lock(token), expires: Some(expires) });
     }
 
-    pub(crate) fn put_other(&mut self, resource: Resource) {
+    pub(crate) fn set_non_lock_value(&mut self, resource: Resource) {
         self.changed(&resource);
         self.entries.insert(resource, Entry { value: Value::Other, expires: None });
     }
 
-    /// Removes what is no lock. Answers whether there was such a thing.
+    /// Removes a non-lock value. Returns whether there was one.
     pub(crate) fn remove_other(&mut self, resource: &Resource) -> bool {
         let is_other = self.entries.get(resource).is_some_and(|entry| matches!(entry.value, Value::Other));
         if is_other {
@@ -244,7 +244,7 @@ impl Store {
         }
     }
 
-    /// The locks that stand, sorted by resource: a map's own order would differ from run to run.
+    /// Returns the live locks, sorted by resource: the order of a map would differ from run to run.
     pub(crate) fn locks(&self, now: Instant) -> Vec<(&Resource, &Token, Option<Instant>)> {
         let living = self.entries.iter().filter(|(_, entry)| entry.is_alive(now));
         let mut locks: Vec<_> = living
@@ -276,8 +276,9 @@ impl Store {
         self.entries.get(resource).filter(|entry| entry.is_alive(now))
     }
 
-    /// Forgets dead keys whenever the number of keys has doubled: memory stays within twice what lives, at a constant
-    /// cost for each key.
+    /// Removes expired keys whenever the number of keys has doubled.
+    ///
+    /// This bounds memory to twice the live keys, at a constant cost per key.
     fn sweep(&mut self, now: Instant) {
         if self.entries.len() >= self.sweep_at {
             self.entries.retain(|_, entry| entry.is_alive(now));
@@ -295,8 +296,8 @@ impl Entry {
         self.expires.map(|expires| expires.saturating_duration_since(now))
     }
 
-    fn refusal(&self, holder: &Token, now: Instant) -> Refusal {
-        let refusal = Refusal::by(holder.clone());
+    fn refusal(&self, holder: &Token, now: Instant) -> Denial {
+        let refusal = Denial::by(holder.clone());
         match self.remaining(now) {
             Some(remaining) => refusal.expiring_in(remaining),
             None => refusal,
@@ -337,7 +338,7 @@ mod tests {
         let mut store = Store::default();
         let resource = Resource::new("a").unwrap();
         let at = |millis| Instant::since_origin(Duration::from_millis(millis));
-        store.put(resource.clone(), Token::from_bytes("t"), at(10), at(0));
+        store.set_holder(resource.clone(), Token::from_bytes("t"), at(10), at(0));
         assert_eq!(
             Some(Duration::from_nanos(1)),
             store.remaining(&resource, at(10) - Duration::from_nanos(1))

@@ -1,28 +1,28 @@
-//! How plans are drawn: one incident after the other, each kind with its weight.
+//! The random selection of plans: one incident after the other, with a weight for each kind.
 //!
-//! Within the bounds a server that comes back without its data has stayed away for longer than any TTL: what it has lost
-//! would have expired.
+//! With bounded faults, a server that restarts without its data was down for longer than any TTL: the lost keys would
+//! have expired.
 
 use std::time::Duration;
 
 use super::{Faults, Incident, Plan};
 use crate::invariant::{Assumption, STAYS_OUT};
-use crate::sim::{Direction, Keeps};
+use crate::sim::{Direction, Persistence};
 
-/// What a plan is drawn for.
+/// The parameters of a random plan.
 #[derive(Clone, Copy, Debug)]
 pub struct Scope {
-    /// How many servers there are.
+    /// The number of servers.
     pub servers: usize,
-    /// How many clients.
+    /// The number of clients.
     pub clients: usize,
-    /// How many resources.
+    /// The number of resources.
     pub resources: usize,
-    /// For how long things may go wrong.
+    /// The time for which faults occur.
     pub lasts: Duration,
     /// The longest TTL of any lock.
     pub longest_ttl: Duration,
-    /// What may go wrong.
+    /// The kinds of faults.
     pub faults: Faults,
 }
 
@@ -45,7 +45,7 @@ enum Kind {
     Kill,
 }
 
-/// How often each kind is drawn within the bounds. Those that leave requests in doubt come most often.
+/// The weights of the kinds with bounded faults. Those that leave requests with unknown outcome are most frequent.
 const BOUNDED: [(u32, Kind); 11] = [
     (3, Kind::Crash),
     (3, Kind::CrashWithoutData),
@@ -75,9 +75,9 @@ impl Plan {
                 return plan;
             }
             let incident = match scope.incident(pick(chance, &kinds), chance) {
-                // It would be called back too early, at the end.
+                // The end of the run would restart it too early.
                 Incident::Crash { server, lasts, .. } if when + lasts > scope.lasts => {
-                    Incident::Crash { server, keeps: Keeps::All, lasts }
+                    Incident::Crash { server, keeps: Persistence::All, lasts }
                 }
                 incident => incident,
             };
@@ -114,17 +114,17 @@ impl Scope {
         let (server, client) = (chance.usize(..self.servers), chance.usize(..self.clients));
         let mut up_to = |millis: u64| Duration::from_millis(chance.u64(20..millis));
         match kind {
-            Kind::Crash => Incident::Crash { server, keeps: Keeps::All, lasts: up_to(3_000) },
+            Kind::Crash => Incident::Crash { server, keeps: Persistence::All, lasts: up_to(3_000) },
             Kind::CrashWithoutData => {
                 let (away, more) = (2 * self.longest_ttl, up_to(1_000));
-                let keeps = if chance.bool() { Keeps::Nothing } else { Keeps::Part };
+                let keeps = if chance.bool() { Persistence::Nothing } else { Persistence::Part };
                 let soon = matches!(
                     self.faults,
                     Faults::Fencing | Faults::Breaking(Assumption::DataIsKept | Assumption::CountersAreKept)
                 );
                 match self.faults {
-                    Faults::Fencing if keeps == Keeps::Nothing => {
-                        Incident::Crash { server, keeps: Keeps::Counters, lasts: more }
+                    Faults::Fencing if keeps == Persistence::Nothing => {
+                        Incident::Crash { server, keeps: Persistence::Counters, lasts: more }
                     }
                     Faults::LateRestarts => Incident::Crash { server, keeps, lasts: STAYS_OUT + more },
                     _ => Incident::Crash { server, keeps, lasts: if soon { more } else { away + more } },
@@ -185,7 +185,7 @@ mod tests {
         for (when, incident) in plans(Faults::Bounded).flat_map(|plan| plan.0) {
             match incident {
                 Incident::Flush { .. } | Incident::Step { .. } => panic!("{incident}"),
-                Incident::Crash { keeps, lasts, .. } if keeps != Keeps::All => {
+                Incident::Crash { keeps, lasts, .. } if keeps != Persistence::All => {
                     assert!(lasts >= 2 * scope.longest_ttl && when + lasts <= scope.lasts);
                 }
                 _ => {}
@@ -197,14 +197,15 @@ mod tests {
     fn counters_are_lost_only_where_they_may() {
         let forgets = |incident: &Incident| match incident {
             Incident::Flush { .. } | Incident::Forget { .. } => true,
-            Incident::Crash { keeps: Keeps::Nothing, lasts, .. } => *lasts < STAYS_OUT,
+            Incident::Crash { keeps: Persistence::Nothing, lasts, .. } => *lasts < STAYS_OUT,
             _ => false,
         };
         let any = |faults| plans(faults).flat_map(|plan| plan.0).any(|(_, incident)| forgets(&incident));
         assert!(!any(Faults::Fencing) && !any(Faults::LateRestarts) && !any(Faults::Bounded));
         assert!(any(Faults::Breaking(Assumption::CountersAreKept)));
-        let out =
-            |(_, incident): (_, Incident)| matches!(incident, Incident::Crash { keeps: Keeps::Nothing, .. });
+        let out = |(_, incident): (_, Incident)| {
+            matches!(incident, Incident::Crash { keeps: Persistence::Nothing, .. })
+        };
         assert!(plans(Faults::LateRestarts).flat_map(|plan| plan.0).any(out));
     }
 

@@ -1,11 +1,13 @@
-//! How a server is started: its options, and the configuration file made of them.
+//! The options of a server, and the configuration file with them.
 
 use std::fmt::{self, Write as _};
 use std::path::Path;
 
 use super::RedisServer;
 
-/// Options of a [`RedisServer`]. Without any: nothing on disk, no password, TCP only.
+/// The options of a [`RedisServer`].
+///
+/// Without any, the server has no persistence, no password, and only TCP.
 #[derive(Clone, Default)]
 #[must_use = "a builder starts nothing until told so"]
 pub struct RedisServerBuilder {
@@ -17,49 +19,57 @@ pub struct RedisServerBuilder {
 }
 
 impl RedisServerBuilder {
-    /// The program to run. Otherwise the environment variable `REDLOCK_SERVER` says it, else it is `redis-server`.
+    /// Sets the program to run.
+    ///
+    /// The default is the environment variable `REDLOCK_SERVER`, or else `redis-server`.
     pub fn program(mut self, program: impl Into<String>) -> Self {
         self.program = Some(program.into());
         self
     }
 
-    /// Whether every write is on disk before it is answered (`appendfsync always`), so that a
-    /// [`kill`](RedisServer::kill) and a [`restart`](RedisServer::restart) keep all data.
+    /// Sets whether every write is on disk before its reply (`appendfsync always`).
+    ///
+    /// The default is `false`. If set, a [`kill`](RedisServer::kill) and a [`restart`](RedisServer::restart) keep all
+    /// data.
     pub fn persistent(mut self, persistent: bool) -> Self {
         self.persistent = persistent;
         self
     }
 
-    /// Listens on a Unix socket too: see [`socket`](RedisServer::socket).
+    /// Adds a Unix socket: see [`socket`](RedisServer::socket).
     pub fn unix_socket(mut self) -> Self {
         self.socket = true;
         self
     }
 
-    /// Asks clients for a password. [`url`](RedisServer::url) contains it.
+    /// Requires a password from clients. [`url`](RedisServer::url) contains it.
     pub fn password(mut self, password: impl Into<String>) -> Self {
         self.password = Some(password.into());
         self
     }
 
-    /// Adds an argument to the command line, such as `--maxmemory` and then `1mb`. Wins over the other options.
+    /// Adds a command-line argument, such as `--maxmemory` and then `1mb`.
+    ///
+    /// Arguments override the other options.
     pub fn arg(mut self, arg: impl Into<String>) -> Self {
         self.args.push(arg.into());
         self
     }
 
-    /// Starts a server and waits until it answers.
+    /// Starts a server and waits until it replies.
     ///
     /// # Panics
     ///
-    /// When the program is missing, exits, or does not answer within 20 s: a test that needs a server must not pass
-    /// without one.
+    /// Panics if the program is missing, exits, or does not reply within 20 s: a test that requires a server must not
+    /// pass without one.
     #[track_caller]
     pub fn start(self) -> RedisServer {
         RedisServer::from_builder(self)
     }
 
-    /// The configuration file, which keeps the password off the command line that everybody on the machine can read.
+    /// Returns the configuration file.
+    ///
+    /// The file keeps the password off the command line, which every user of the machine can read.
     pub(super) fn configuration(&self, port: u16, directory: &Path) -> String {
         let directory = quoted(&directory.to_string_lossy());
         let mut text = format!(
@@ -79,10 +89,10 @@ impl RedisServerBuilder {
     }
 }
 
-/// The socket's name in the server's directory.
+/// The name of the socket in the server's directory.
 pub(super) const SOCKET: &str = "server.sock";
 
-/// Says whether there is a password, not which.
+/// Shows whether there is a password, but not the password.
 impl fmt::Debug for RedisServerBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RedisServerBuilder")
@@ -95,7 +105,7 @@ impl fmt::Debug for RedisServerBuilder {
     }
 }
 
-/// As `redis.conf` reads it: in double quotes, what is special as `\xHH`.
+/// Quotes a text for `redis.conf`: in double quotes, with special characters as `\xHH`.
 fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for byte in text.bytes() {

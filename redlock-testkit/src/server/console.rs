@@ -1,21 +1,21 @@
-//! A look at a server from outside: a blocking client that shares nothing with the clients under test.
+//! A blocking client for looking at a server from outside. It shares nothing with the clients under test.
 //!
-//! Every command has a connection of its own, so that it works across kills and restarts, and a time limit, so that a
-//! test fails instead of hanging.
+//! Every command uses a separate connection, so that it works across kills and restarts. Every command has a time
+//! limit, so that a test fails instead of hanging.
 
 use std::fmt::Write as _;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// How long a server that runs may take to answer, on the busiest of machines.
+/// The time limit for a reply of a running server, even on a very busy machine.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What a server answers.
+/// A reply of a server.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reply {
-    /// Nothing is there.
+    /// No value.
     Nil,
     /// A number.
     Int(i64),
@@ -23,23 +23,27 @@ pub enum Reply {
     Bytes(Vec<u8>),
     /// Several replies.
     Array(Vec<Reply>),
-    /// An error of the server, in its words.
+    /// An error reply, in the server's words.
     Error(String),
 }
 
-/// Sends commands to a server, with or without a password. See [`RedisServer::authenticated`](super::RedisServer).
+/// Sends commands to a server, with or without a password.
+///
+/// See [`RedisServer::authenticated`](super::RedisServer).
 pub struct Console {
     pub(super) port: u16,
     pub(super) password: Option<String>,
 }
 
 impl Console {
-    /// Sends one command and answers what the server replied as text: `""` for nil, numbers in decimal, the elements of
-    /// an array line by line. Bytes that are no UTF-8 are replaced; [`reply`](Console::reply) has them.
+    /// Sends one command and returns the reply as text.
+    ///
+    /// Nil is `""`, numbers are decimal, and the elements of an array are on separate lines. Bytes that are not UTF-8
+    /// are replaced; [`reply`](Console::reply) returns them unchanged.
     ///
     /// # Panics
     ///
-    /// When the server cannot be reached, does not answer within 10 s, or answers with an error.
+    /// Panics if the server cannot be reached, does not reply within 10 s, or replies with an error.
     #[track_caller]
     pub fn command(&self, words: &[&str]) -> String {
         let binary: Vec<_> = words.iter().map(|word| word.as_bytes()).collect();
@@ -49,16 +53,16 @@ impl Console {
         }
     }
 
-    /// Sends one command and answers what the server replied.
+    /// Sends one command and returns the reply.
     ///
     /// # Panics
     ///
-    /// When the server cannot be reached or does not answer within 10 s.
+    /// Panics if the server cannot be reached or does not reply within 10 s.
     #[track_caller]
     pub fn reply(&self, words: &[&[u8]]) -> Reply {
         let port = self.port;
         self.try_reply(words, PATIENCE)
-            .unwrap_or_else(|error| panic!("the server on port {port} does not answer: {error}"))
+            .unwrap_or_else(|error| panic!("no reply from the server on port {port}: {error}"))
     }
 
     pub(super) fn try_reply(&self, words: &[&[u8]], patience: Duration) -> io::Result<Reply> {
@@ -83,7 +87,7 @@ impl Console {
 }
 
 impl Reply {
-    /// The reply as text, as of [`Console::command`].
+    /// Returns the reply as text, in the same form as [`Console::command`].
     pub fn text(&self) -> String {
         match self {
             Self::Nil => String::new(),
@@ -95,7 +99,9 @@ impl Reply {
     }
 }
 
-/// As [`text`](Reply::text), with bytes escaped: for messages of failing tests.
+/// Shows the reply like [`text`](Reply::text), with bytes escaped.
+///
+/// The form is for the messages of failing tests.
 impl std::fmt::Debug for Reply {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -129,7 +135,7 @@ fn decode(replies: &mut impl BufRead) -> io::Result<Reply> {
     if replies.read_line(&mut line)? == 0 {
         return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the connection was closed"));
     }
-    let garbled = || io::Error::new(io::ErrorKind::InvalidData, "this is not the protocol of Redis");
+    let garbled = || io::Error::new(io::ErrorKind::InvalidData, "not a Redis protocol reply");
     let rest = line.get(1..).ok_or_else(garbled)?.trim_end();
     let number = || rest.parse::<i64>().map_err(|_| garbled());
     match line.as_bytes()[0] {

@@ -1,4 +1,4 @@
-//! A directory of one server's own, gone when the server is.
+//! The private directory of a server, removed together with it.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 pub(super) struct Directory(PathBuf);
 
 impl Directory {
-    /// Makes a new one, readable by nobody else: it holds the password. Short enough for a socket's path.
+    /// Creates a directory.
+    ///
+    /// Only the owner can read it, since it holds the password. The path is short enough for a socket.
     pub(super) fn new() -> Self {
         use std::os::unix::fs::DirBuilderExt;
 
@@ -18,7 +20,7 @@ impl Directory {
             let path = std::env::temp_dir().join(format!("redlock-{}-{number}", std::process::id()));
             match fs::DirBuilder::new().mode(0o700).create(&path) {
                 Ok(()) => return Self(path),
-                // Left by a process of the same number that was killed.
+                // Left by a killed process with the same id.
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 Err(error) => panic!("cannot make the directory {}: {error}", path.display()),
             }
@@ -29,7 +31,7 @@ impl Directory {
         &self.0
     }
 
-    /// Deletes what a server may have stored; it must not be running.
+    /// Deletes the data that a server may have stored. The server must not be running.
     pub(super) fn forget_data(&self) {
         for (name, delete) in [
             ("dump.rdb", fs::remove_file as fn(PathBuf) -> std::io::Result<()>),
@@ -45,7 +47,7 @@ impl Directory {
     }
 }
 
-/// Removes the directory; one that cannot be removed is left behind.
+/// Removes the directory. If that fails, the directory is left behind.
 impl Drop for Directory {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);

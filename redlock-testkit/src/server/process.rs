@@ -1,7 +1,7 @@
-//! One run of a server: from the start until it answers, signals, and its end.
+//! One run of a server: its start, its signals, and its end.
 //!
-//! Whoever answers on a port need not be the process that was started: another may have taken the port first. So the
-//! server counts as ready only when it states the process id of our child.
+//! The process that replies on a port may not be the one that was started: another process may have taken the port
+//! first. The server therefore counts as ready only when it reports the process id of this child.
 
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, TcpListener};
@@ -15,23 +15,23 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use super::builder::RedisServerBuilder;
 use super::console::{Console, Reply};
 
-/// Loading of data included, on the busiest of machines.
+/// The time limit of a start with loading of data, even on a very busy machine.
 const START_LIMIT: Duration = Duration::from_secs(20);
 
-/// Short, since it may be somebody else who listens there and never answers.
+/// The time limit of a check. It is short, since another process may listen there and never reply.
 const START_PATIENCE: Duration = Duration::from_millis(200);
 
-/// A running server. Dropping it kills it, stopped or not, and waits for its end.
+/// A running server. Dropping it kills it, even if it is stopped, and waits for its end.
 pub(super) struct Process {
     child: Child,
     paused: bool,
 }
 
-/// Why a server did not start.
+/// The reason why a server did not start.
 pub(super) enum Failed {
-    /// Somebody else has the port.
+    /// Another process uses the port.
     PortTaken,
-    /// Everything else, for people.
+    /// Any other reason, human-readable.
     Otherwise(String),
 }
 
@@ -42,7 +42,7 @@ impl Process {
         let configuration = directory.join("server.conf");
         fs::write(&configuration, builder.configuration(port, directory)).map_err(otherwise)?;
         let output = File::create(directory.join("server.out")).map_err(otherwise)?;
-        // A log of this run alone.
+        // The log must contain only this run.
         let _ = fs::remove_file(directory.join("server.log"));
         let child = Command::new(&program)
             .arg(configuration)
@@ -64,11 +64,11 @@ impl Process {
         Ok(process)
     }
 
-    /// Stops it in its tracks; when this returns it does nothing any more.
+    /// Stops the process. When this returns, it does nothing any more.
     pub(super) fn pause(&mut self) {
         if !self.paused {
             self.signal(Signal::STOP);
-            // Waits for the stop and nothing else: the end of the child is not for us to reap.
+            // Waits only for the stop. The end of the child is not reaped here.
             let stopped = waitid(WaitId::Pid(self.pid()), WaitIdOptions::STOPPED);
             stopped.expect("our child, which runs, can be stopped");
             self.paused = true;
@@ -99,7 +99,9 @@ impl Process {
                 return Err(if said.contains("Address already in use") {
                     Failed::PortTaken
                 } else {
-                    Failed::Otherwise(format!("{program} ended at once, with {status}. It said:\n{said}"))
+                    Failed::Otherwise(format!(
+                        "{program} exited at startup with {status}. Its output:\n{said}"
+                    ))
                 });
             }
             if self.answers(&console) {
@@ -108,14 +110,14 @@ impl Process {
             if Instant::now() > deadline {
                 let said = said();
                 return Err(Failed::Otherwise(format!(
-                    "{program} does not answer on port {port} after {START_LIMIT:?}. It said:\n{said}"
+                    "{program} not ready on port {port} after {START_LIMIT:?}. Its output:\n{said}"
                 )));
             }
-            thread::sleep(Duration::from_millis(2)); // the server has no other way to say that it is ready
+            thread::sleep(Duration::from_millis(2)); // the server has no other way to signal that it is ready
         }
     }
 
-    /// Whether it is our child that serves.
+    /// Returns whether this child is the process that serves the port.
     fn answers(&self, console: &Console) -> bool {
         let ready = matches!(console.try_reply(&[b"PING"], START_PATIENCE), Ok(Reply::Bytes(pong)) if pong == b"PONG");
         let ours = format!("process_id:{}\r\n", self.child.id());
@@ -134,16 +136,16 @@ impl Process {
     }
 }
 
-/// Kills the server and waits for its end. Also one that is stopped: `SIGKILL` needs no cooperation.
+/// Kills the server and waits for its end, even if it is stopped: `SIGKILL` needs no cooperation.
 impl Drop for Process {
     fn drop(&mut self) {
-        // Both fail only where there is no such child any more.
+        // Both fail only if the child no longer exists.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// A port that nobody listens on at the moment.
+/// Returns a port on which no process listens at the moment.
 pub(super) fn free_port() -> u16 {
     let bound = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
     bound.expect("the loopback interface has a free port").port()

@@ -1,7 +1,7 @@
-//! The executor: tasks, timers, and whose turn it is.
+//! The executor: tasks, timers, and the order of tasks.
 //!
-//! Everything that could make two runs differ is drawn from one seeded generator, under one mutex, in an order that
-//! depends on nothing else: no thread, no address, no hash, no real time.
+//! Everything that could make two runs differ is drawn from one seeded generator. This happens under one mutex, in an
+//! order that depends on no thread, address, hash or real time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -14,26 +14,26 @@ use redlock_core::{BoxFuture, Instant};
 
 use super::process::Machine;
 
-/// What simulation, processes, tasks and timers share.
+/// The state that the simulation, processes, tasks and timers share.
 pub(super) struct World(Mutex<State>);
 
 pub(super) struct State {
-    /// True time: what an outside observer's clock shows.
+    /// True time: the time on the clock of an outside observer.
     pub(super) now: Instant,
     pub(super) chance: fastrand::Rng,
     pub(super) machines: Vec<Machine>,
     tasks: BTreeMap<u64, Task>,
     ready: BTreeSet<u64>,
     timers: BTreeMap<u64, Timer>,
-    /// Timers that run, by when they fire.
+    /// The running timers by the time at which they fire.
     due: BTreeSet<(Instant, u64)>,
-    /// Numbers tasks and timers.
+    /// The last number of a task or timer.
     next: u64,
 }
 
 struct Task {
     process: usize,
-    /// Absent while it is polled.
+    /// `None` while it is polled.
     future: Option<BoxFuture<()>>,
 }
 
@@ -45,15 +45,15 @@ struct Timer {
 
 enum TimerState {
     Fires(Instant),
-    /// Its machine is suspended; what is left of it.
+    /// Its machine is suspended. The value is the remaining time.
     StandsStill(Duration),
 }
 
-/// What one step of the executor did.
+/// The result of one step of the executor.
 pub(super) enum Step {
     /// A task was polled.
     Polled,
-    /// No task could run; time went on to the next timer.
+    /// No task could run; time moved to the next timer.
     Slept,
     /// No task can run, and no timer will change that.
     Stuck,
@@ -88,7 +88,7 @@ impl World {
         state.ready.insert(task);
     }
 
-    /// Polls one ready task, drawn by lot, or lets time pass until a timer fires, but not beyond `until`.
+    /// Polls one random ready task, or moves time to the next timer up to `until`.
     pub(super) fn step(self: &Arc<Self>, until: Instant) -> Step {
         let mut state = self.state();
         let runnable: Vec<_> = state.ready.iter().copied().filter(|task| state.runs(*task)).collect();
@@ -115,7 +115,9 @@ impl World {
         Step::Polled
     }
 
-    /// A task that killed its own process is not put back but dropped, outside of the lock: drops spawn.
+    /// Puts a polled task back.
+    ///
+    /// A task that killed its own process is dropped instead, after the lock is released: drops may spawn.
     fn put_back(&self, task: u64, future: BoxFuture<()>) {
         let mut state = self.state();
         match state.tasks.get_mut(&task) {
@@ -127,7 +129,7 @@ impl World {
         }
     }
 
-    /// Moves true time to `until` where nothing happens before.
+    /// Moves true time to `until` if nothing happens before.
     pub(super) fn idle_until(&self, until: Instant) {
         let mut state = self.state();
         state.now = state.now.max(until);
@@ -149,7 +151,7 @@ impl World {
         (0..processes).for_each(|process| self.kill(process));
     }
 
-    /// A timer of a process, `duration` of true time from now.
+    /// Creates a timer of a process that fires after `duration` of true time.
     pub(super) fn sleep(self: &Arc<Self>, process: usize, duration: Duration) -> BoxFuture<()> {
         let mut state = self.state();
         let timer = state.number();
@@ -164,7 +166,7 @@ impl World {
         Box::pin(Sleep { world: Arc::clone(self), timer })
     }
 
-    /// Stops the timers of a process, or lets them go on with what was left of them.
+    /// Stops the timers of a process, or continues them with their remaining time.
     pub(super) fn suspend(&self, process: usize, suspended: bool) {
         let mut guard = self.state();
         let state = &mut *guard;
@@ -199,7 +201,7 @@ impl State {
         self.tasks.get(&task).is_some_and(|task| self.machines[task.process].runs())
     }
 
-    /// Takes the timers that are due and whom they wake.
+    /// Takes the due timers, and returns their wakers.
     fn fire(&mut self) -> Vec<Waker> {
         let mut wakers = Vec::new();
         while let Some(&(at, number)) = self.due.first() {

@@ -1,15 +1,15 @@
 //! A simulated network between clients and servers.
 //!
-//! Every message has a fate drawn from the seed: how long it is under way, whether it is lost, arrives twice, or is held
-//! up far longer than others. There are two kinds of way:
+//! The fate of every message is drawn from the seed: its delay, and whether it is lost, arrives twice, or is held up
+//! far longer than others. There are two transports:
 //!
-//! - [`Streams`](Transport::Streams), as TCP: what is sent over one connection arrives in order and once; a loss breaks
-//!   the connection, and what was under way on it may still arrive later, after the next one was made. A node shows
-//!   which connection it has.
-//! - [`Datagrams`](Transport::Datagrams): messages overtake each other and arrive twice. A node shows no connection.
+//! - [`Streams`](Transport::Streams), like TCP: messages of one connection arrive in order and once. A loss breaks the
+//!   connection. Messages in flight on it may still arrive later, after the next connection was made. A node reports
+//!   its connection.
+//! - [`Datagrams`](Transport::Datagrams): messages overtake each other and arrive twice. A node reports no connection.
 //!
-//! A message that meets a partition is lost. What is held up by more than a node timeout, or arrives twice, no
-//! client can undo: the history says so of each request that is carried out.
+//! A message that meets a partition is lost. A client cannot clean up after a message that is delayed by more than a
+//! node timeout, or that arrives twice. The history records this for each request that is carried out.
 
 mod link;
 mod remote;
@@ -25,18 +25,18 @@ use redlock_core::{Instant, LockNode, Runtime};
 
 use self::remote::Remote;
 pub use self::traffic::{Direction, Traffic};
-pub use self::watch::Tidings;
+pub use self::watch::Notifications;
 use super::Simulation;
 use super::process::{Clock, Process};
 use super::server::Server;
 use crate::history::{Place, Recorder, Trouble, What};
 
-/// A network, the servers in it and the history of both. Clones are handles to the same one.
+/// A network, its servers, and the history of both. Clones are handles to the same network.
 ///
 /// ```
 /// use std::time::Duration;
 /// use redlock_core::Redlock;
-/// use redlock_testkit::sim::{Keeps, Network, Simulation, Transport};
+/// use redlock_testkit::sim::{Network, Persistence, Simulation, Transport};
 ///
 /// let simulation = Simulation::new(7);
 /// let network = Network::new(&simulation, Transport::Streams);
@@ -44,7 +44,7 @@ use crate::history::{Place, Recorder, Trouble, What};
 /// let client = simulation.process("client");
 /// let redlock = Redlock::builder(client.clone()).nodes(network.nodes(0)).build()?;
 ///
-/// servers[0].crash(Keeps::Nothing);
+/// servers[0].crash(Persistence::Nothing);
 /// servers[1].hang();
 /// simulation.block_on(&client, async move {
 ///     assert!(redlock.lock("a", Duration::from_secs(10)).await.is_err(), "one of three is no quorum");
@@ -66,29 +66,29 @@ struct State {
     servers: Vec<Server>,
     requests: Traffic,
     replies: Traffic,
-    /// How servers tell of changes; `None` where they do not.
-    tidings: Option<Tidings>,
-    /// Numbers requests.
+    /// The notifications of changes; `None` if servers send none.
+    tidings: Option<Notifications>,
+    /// The number of the last request.
     calls: u64,
-    /// Who gets nothing through to whom.
+    /// The connections that are cut: client, server and direction.
     cut: BTreeSet<(usize, usize, Direction)>,
 }
 
-/// What messages travel over.
+/// The transport of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
-    /// Connections that keep the order, and break.
+    /// Connections that keep the order, and may break.
     Streams,
-    /// Single messages that keep no order.
+    /// Single messages without an order.
     Datagrams,
 }
 
 impl Network {
-    /// A network without servers, in which messages take up to 2 ms and nothing goes wrong.
+    /// Creates a network without servers, with delays of up to 2 ms and no faults.
     pub fn new(simulation: &Simulation, transport: Transport) -> Self {
         let world = simulation.process("network");
         let recorder = Recorder::new(world.clone());
-        // A stream of its own: a fate more or less does not change what clients draw.
+        // A separate generator: an additional message does not change the random numbers of clients.
         let chance = fastrand::Rng::with_seed(simulation.seed() ^ 0x006e_6574_776f_726b);
         let (requests, replies) = (Traffic::default(), Traffic::default());
         let (servers, cut, tidings) = (Vec::new(), BTreeSet::new(), None);
@@ -105,19 +105,21 @@ impl Network {
         server
     }
 
-    /// Adds so many servers whose clocks are right.
+    /// Adds `count` servers whose clocks are right.
     pub fn servers(&self, count: usize) -> Vec<Server> {
         (0..count).map(|_| self.server(Clock::default())).collect()
     }
 
-    /// All servers as one client's nodes: new connections, under that client's number in the history.
+    /// Returns all servers as the nodes of one client.
+    ///
+    /// The nodes have new connections, under the number of that client in the history.
     pub fn nodes(&self, client: usize) -> Vec<Arc<dyn LockNode>> {
         let servers = self.state().servers.clone();
         let node = |server| Arc::new(Remote::new(self.clone(), client, server)) as Arc<dyn LockNode>;
         servers.into_iter().map(node).collect()
     }
 
-    /// How messages travel from now on.
+    /// Sets the behavior of messages in one direction from now on.
     pub fn set_traffic(&self, direction: Direction, traffic: Traffic) {
         let mut state = self.state();
         match direction {
@@ -126,12 +128,14 @@ impl Network {
         }
     }
 
-    /// How servers tell of changes from now on: [`LockNode::watch`]. They do not, unless this is called.
-    pub fn set_tidings(&self, tidings: Tidings) {
+    /// Sets how servers notify of changes from now on ([`LockNode::watch`]).
+    ///
+    /// By default they send no notifications.
+    pub fn set_tidings(&self, tidings: Notifications) {
         self.state().tidings = Some(tidings);
     }
 
-    /// Lets nothing through from a client to a server, or back.
+    /// Cuts the connection from a client to a server in one direction.
     pub fn cut(&self, client: usize, server: usize, direction: Direction) {
         let mut state = self.state();
         let already = state.cut.iter().any(|(from, to, _)| (*from, *to) == (client, server));
@@ -142,7 +146,7 @@ impl Network {
         }
     }
 
-    /// Lets everything through again between a client and a server.
+    /// Ends the partition between a client and a server.
     pub fn heal(&self, client: usize, server: usize) {
         let mut state = self.state();
         let before = state.cut.len();
@@ -163,12 +167,12 @@ impl Network {
         }
     }
 
-    /// True time.
+    /// Returns the true time.
     pub fn now(&self) -> Instant {
         self.0.world.now()
     }
 
-    /// Where everything is written down that happens.
+    /// Returns the recorder of the history.
     pub fn recorder(&self) -> &Recorder {
         &self.0.recorder
     }
@@ -183,7 +187,7 @@ impl Network {
         state.calls
     }
 
-    /// A duration below `most`.
+    /// Returns a random duration below `most`.
     fn draw(&self, most: Duration) -> Duration {
         traffic::below(&mut self.state().chance, most)
     }

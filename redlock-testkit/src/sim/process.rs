@@ -1,4 +1,4 @@
-//! A simulated program: a runtime with a clock of its own, which can be stopped, put to sleep and killed.
+//! A simulated program: a runtime with its own clock, which can be paused, suspended and killed.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use redlock_core::{BoxFuture, Instant, Runtime};
 
 use super::executor::World;
 
-/// The machine that a process runs on, as the executor sees it.
+/// The machine of a process, for the executor.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Machine {
     pub(super) paused: bool,
@@ -17,12 +17,12 @@ pub(super) struct Machine {
     clock: Clock,
 }
 
-/// How a clock differs from true time.
+/// The difference between a clock and true time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Clock {
-    /// Where it began when true time did.
+    /// The time that the clock shows when true time begins.
     pub offset: Duration,
-    /// How much faster it runs, in parts per million; negative if slower. More than -1,000,000.
+    /// The additional speed in parts per million; negative if slower. It must be more than -1,000,000.
     pub drift_ppm: i32,
 }
 
@@ -37,13 +37,13 @@ impl Machine {
 }
 
 impl Clock {
-    /// What the clock shows at a true time.
+    /// Returns the time that the clock shows at a true time.
     pub fn at(self, now: Instant) -> Instant {
         let elapsed = now.elapsed_since_origin();
         Instant::since_origin(self.offset + scaled(elapsed, self.rate(), MILLION))
     }
 
-    /// The true time in which the clock moves by `duration`.
+    /// Returns the true time in which the clock moves by `duration`.
     pub fn true_duration(self, duration: Duration) -> Duration {
         scaled(duration, MILLION, self.rate())
     }
@@ -55,15 +55,17 @@ impl Clock {
 
 const MILLION: u128 = 1_000_000;
 
-/// `duration * numerator / denominator`, rounded up, so that a timer never fires early by its own clock.
+/// Returns `duration * numerator / denominator`.
+///
+/// The result is rounded up, so that a timer never fires early by its own clock.
 fn scaled(duration: Duration, numerator: u128, denominator: u128) -> Duration {
     let nanos = (duration.as_nanos() * numerator).div_ceil(denominator);
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
-/// A simulated program, and the [`Runtime`] for everything in it. Clones are the same program.
+/// A simulated program, and the [`Runtime`] for everything in it.
 ///
-/// Dropping a handle does nothing: the program goes on.
+/// Clones are handles to the same program. Dropping a handle has no effect: the program continues.
 #[derive(Clone)]
 pub struct Process {
     world: Arc<World>,
@@ -80,22 +82,24 @@ impl Process {
         Self { world, number, name: name.into() }
     }
 
-    /// The name it was given.
+    /// Returns the name of the program.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The runtime as core's builder takes it.
+    /// Returns the runtime, in the form that the builder of `redlock-core` accepts.
     pub fn runtime(&self) -> Arc<dyn Runtime> {
         Arc::new(self.clone())
     }
 
-    /// Stops the program, as SIGSTOP does: its clock goes on and its timers fire, but none of its code runs.
+    /// Pauses the program, as SIGSTOP does.
+    ///
+    /// Its clock continues and its timers fire, but none of its code runs.
     pub fn pause(&self) {
         self.world.state().machines[self.number].paused = true;
     }
 
-    /// Suspends its machine: none of its code runs and its timers stand still, while its clock goes on.
+    /// Suspends its machine: its clock continues, but its timers stop and no code runs.
     pub fn suspend(&self) {
         self.world.suspend(self.number, true);
     }
@@ -106,18 +110,22 @@ impl Process {
         self.world.suspend(self.number, false);
     }
 
-    /// Kills the program: its tasks are dropped, and what it spawns while they are is dropped too.
+    /// Kills the program and drops its tasks.
+    ///
+    /// Tasks that are spawned during these drops are dropped too.
     pub fn kill(&self) {
         self.world.kill(self.number);
     }
 
-    /// Starts a program anew on the same machine: another process with the same name and clock. This one stays as it is.
+    /// Starts the program again on the same machine.
+    ///
+    /// It is another process with the same name and clock. This one does not change.
     #[must_use]
-    pub fn start_again(&self) -> Self {
+    pub fn restart(&self) -> Self {
         Self::new(Arc::clone(&self.world), &self.name, self.clock())
     }
 
-    /// How many of its tasks have not ended.
+    /// Returns the number of its tasks that have not completed.
     pub fn tasks(&self) -> usize {
         self.world.tasks_of(self.number)
     }

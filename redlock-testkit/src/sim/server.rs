@@ -1,10 +1,8 @@
-//! A simulated lock server: a store, a wall clock of its own, and everything that happens to machines.
+//! A simulated lock server: a store, its own wall clock, and the faults of machines.
 //!
-//! A stopped server keeps what it receives, in order, and carries it out when it goes on; a crashed one loses that. What
-//! a crash has cost shows at the restart: a key that would have expired meanwhile was not lost.
+//! A stopped server keeps the received requests, in order, and carries them out when it resumes. A crashed server loses
+//! them. The losses of a crash are determined at the restart: a key that would have expired meanwhile was not lost.
 
-#[cfg(redlock_broken)]
-mod broken;
 mod loss;
 mod machine;
 
@@ -18,15 +16,15 @@ use event_listener::{Event, EventListener};
 use futures_channel::oneshot;
 use redlock_core::{Instant, IntoResource, Runtime, Token};
 
-pub use self::machine::Keeps;
 use self::machine::Machine;
+pub use self::machine::Persistence;
 use super::process::{Clock, Process};
 use super::watch::Armed;
-use crate::faulty::state::{Answer, Request};
-use crate::history::{self, Place, Recorder, Said, Trouble, What};
+use crate::faulty::state::{Request, VoteResult};
+use crate::history::{self, Answer, Place, Recorder, Trouble, What};
 use crate::memory::name;
 
-/// A simulated lock server. Clones are handles to the same one.
+/// A simulated lock server. Clones are handles to the same server.
 #[derive(Clone)]
 pub struct Server(Arc<Shared>);
 
@@ -36,51 +34,51 @@ struct Shared {
     world: Process,
     recorder: Recorder,
     state: Mutex<State>,
-    /// Fires when the server dies, and its connections with it.
+    /// Notified when the server and its connections die.
     died: Event,
 }
 
 struct State {
     machine: Machine,
     up: bool,
-    /// Counts starts: a connection to an earlier one is gone.
+    /// The number of starts. A connection to an earlier incarnation is gone.
     incarnation: u64,
-    /// What was received while the server was stopped; `None` while it runs.
+    /// The requests received while the server is stopped; `None` while it runs.
     received: Option<Vec<Received>>,
-    keeps: Keeps,
-    /// Since when it is down.
+    keeps: Persistence,
+    /// The time of the last crash.
     crashed: Instant,
 }
 
-type Received = (Delivery, oneshot::Sender<Answer>);
+type Received = (Delivery, oneshot::Sender<VoteResult>);
 
-/// A request that arrives.
+/// An arriving request.
 #[derive(Clone)]
 pub(super) struct Delivery {
     pub(super) request: Request,
     pub(super) shown: history::Request,
     pub(super) travelled: Duration,
-    /// Whether the other copy was carried out.
+    /// Set when a copy was carried out.
     pub(super) spent: Arc<AtomicBool>,
-    /// Where a watch is put that it has begun.
+    /// The receiver of the event of a watch.
     pub(super) armed: Armed,
 }
 
-/// What a server did with a request, and until when the key stands, in true time, where the request wrote it.
+/// The result of a request. `until` is the true time at which a written key expires.
 struct Carried {
-    answer: Answer,
+    answer: VoteResult,
     until: Option<Instant>,
-    /// What fires at the next change, where the request was to watch.
+    /// The event of the next change, for a watch.
     changed: Option<EventListener>,
 }
 
-/// What becomes of a request that arrives.
+/// The handling of an arriving request.
 pub(super) enum Arrival {
     /// The server is down.
     Gone,
-    Carried(Answer),
-    /// The server is stopped: the answer comes when it goes on, or never.
-    Waits(oneshot::Receiver<Answer>),
+    Carried(VoteResult),
+    /// The server is stopped: the reply comes when it resumes, or never.
+    Waits(oneshot::Receiver<VoteResult>),
 }
 
 impl Server {
@@ -91,19 +89,21 @@ impl Server {
             up: true,
             incarnation: 0,
             received: None,
-            keeps: Keeps::All,
+            keeps: Persistence::All,
             crashed: Instant::ORIGIN,
         };
         Self(Arc::new(Shared { number, world, recorder, state: Mutex::new(state), died: Event::new() }))
     }
 
-    /// Its number, from 0.
+    /// Returns its number, from 0.
     pub fn number(&self) -> usize {
         self.0.number
     }
 
-    /// Dies at once, with all that it had received and not carried out. What it keeps shows when it is back.
-    pub fn crash(&self, keeps: Keeps) {
+    /// Crashes the server, with all requests that it has received and not carried out.
+    ///
+    /// `keeps` determines the data after the restart.
+    pub fn crash(&self, keeps: Persistence) {
         self.strikes(Trouble::Crash);
         let mut state = self.state();
         state.up = false;
@@ -114,12 +114,14 @@ impl Server {
         if received.is_some() {
             self.passes(Trouble::Hang);
         }
-        // Outside of the lock: whoever waits is woken.
+        // After the lock is released: the drop wakes tasks.
         drop(received);
         self.0.died.notify(usize::MAX);
     }
 
-    /// Comes back from a crash, running, with what it has kept; does nothing where there was none.
+    /// Restarts a crashed server with the data that it has kept.
+    ///
+    /// If it has not crashed, this has no effect.
     pub fn restart(&self) {
         let now = self.0.world.now();
         let mut state = self.state();
@@ -128,7 +130,7 @@ impl Server {
         }
         let keeps = mem::take(&mut state.keeps);
         let lost = state.machine.lose_all_but(&keeps, now);
-        let forgot = keeps == Keeps::Nothing && state.machine.lose_counters();
+        let forgot = keeps == Persistence::Nothing && state.machine.lose_counters();
         let away = now.saturating_duration_since(state.crashed);
         state.up = true;
         state.incarnation += 1;
@@ -140,13 +142,17 @@ impl Server {
         self.record_loss(&lost);
     }
 
-    /// Stops, as by SIGSTOP: it receives, and carries out when it [resumes](Server::resume).
+    /// Stops the server, as SIGSTOP does.
+    ///
+    /// It receives requests, and carries them out when it [resumes](Server::resume).
     pub fn hang(&self) {
         self.strikes(Trouble::Hang);
         self.state().received.get_or_insert_default();
     }
 
-    /// Goes on, and carries out first what it has received meanwhile, in order; does nothing where it was not stopped.
+    /// Resumes a stopped server. It first carries out the received requests, in order.
+    ///
+    /// If it is not stopped, this has no effect.
     pub fn resume(&self) {
         let mut state = self.state();
         let Some(received) = state.received.take() else { return };
@@ -155,24 +161,26 @@ impl Server {
         let carried: Vec<(_, oneshot::Sender<_>)> = received.into_iter().map(carry_out).collect();
         drop(state);
         for (answer, reply) in carried {
-            // The network waits for every answer, whether or not the client still does.
+            // The network waits for every reply, even if the client does not.
             drop(reply.send(answer));
         }
     }
 
-    /// Has no memory for new keys, or has again. What exists can be extended and released meanwhile.
+    /// Sets whether the server has no memory for new keys.
+    ///
+    /// Existing keys can still be extended and released.
     pub fn out_of_memory(&self, is: bool) {
         let was = mem::replace(&mut self.state().machine.out_of_memory, is);
         self.note(Trouble::OutOfMemory, was, is);
     }
 
-    /// Rejects every write, as a server does that has become a replica, or does no longer.
+    /// Sets whether the server rejects every write, like a replica.
     pub fn read_only(&self, is: bool) {
         let was = mem::replace(&mut self.state().machine.read_only, is);
         self.note(Trouble::ReadOnly, was, is);
     }
 
-    /// Sets the wall clock forward by so many milliseconds, or back if they are negative.
+    /// Steps the wall clock forward by `millis`, or back if negative.
     pub fn step_clock(&self, millis: i64) {
         self.strikes(Trouble::Step(millis));
         let now = self.0.world.now();
@@ -183,17 +191,18 @@ impl Server {
         }
     }
 
-    /// Puts something that is no lock under the key of a resource, as another program might that uses the name for
-    /// something else. It never expires. Answers whether it could: a lock is not overwritten, and a server that is down,
-    /// stopped or takes no writes says nothing to that program either.
+    /// Sets a non-lock value under a resource, as another program might. It never expires.
+    ///
+    /// Returns whether it was set. A lock is not overwritten, and a server that is down, stopped or rejects writes does
+    /// not accept the value either.
     ///
     /// # Panics
     ///
-    /// When the name is no valid one.
-    pub fn put_other(&self, resource: impl IntoResource) -> bool {
+    /// Panics if the name is invalid.
+    pub fn set_non_lock_value(&self, resource: impl IntoResource) -> bool {
         let (resource, now) = (name(resource), self.0.world.now());
         let mut state = self.state();
-        let put = state.up && state.received.is_none() && state.machine.put_other(&resource, now);
+        let put = state.up && state.received.is_none() && state.machine.set_non_lock_value(&resource, now);
         drop(state);
         if put {
             self.strikes(Trouble::WrongType);
@@ -201,34 +210,34 @@ impl Server {
         put
     }
 
-    /// Deletes what is no lock under the key of a resource, in whichever state the server is.
+    /// Deletes a non-lock value of a resource, in any state of the server.
     ///
     /// # Panics
     ///
-    /// When the name is no valid one.
+    /// Panics if the name is invalid.
     pub fn remove_other(&self, resource: impl IntoResource) {
         if self.state().machine.remove_other(&name(resource)) {
             self.passes(Trouble::WrongType);
         }
     }
 
-    /// Whether it has not crashed, or is back.
+    /// Returns whether the server is up: it has not crashed, or was restarted.
     pub fn is_up(&self) -> bool {
         self.state().up
     }
 
-    /// How many locks stand.
+    /// Returns the number of live locks.
     pub fn len(&self) -> usize {
         let now = self.0.world.now();
         self.state().machine.locks(now).len()
     }
 
-    /// Whether no lock stands.
+    /// Returns whether there is no live lock.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Writes down which locks stand.
+    /// Records the live locks in the history.
     pub fn record_locks(&self) {
         let now = self.0.world.now();
         let stand = self.state().machine.locks(now);
@@ -238,13 +247,13 @@ impl Server {
         }
     }
 
-    /// Which start of the server runs; `None` while it is down.
+    /// Returns the incarnation of the server; `None` while it is down.
     pub(super) fn incarnation(&self) -> Option<u64> {
         let state = self.state();
         state.up.then_some(state.incarnation)
     }
 
-    /// Fires when it dies. Listen first, then look.
+    /// Listens for the death of the server. Listen first, then look.
     pub(super) fn listen_for_death(&self) -> EventListener {
         self.0.died.listen()
     }
@@ -264,12 +273,14 @@ impl Server {
         }
     }
 
-    /// Carries out, and writes it down in the same step: the history has the order in which things were done.
-    fn carry_out(&self, machine: &mut Machine, delivery: &Delivery) -> Answer {
+    /// Carries a request out, and records it in the same step.
+    ///
+    /// The history thus has the order in which requests were carried out.
+    fn carry_out(&self, machine: &mut Machine, delivery: &Delivery) -> VoteResult {
         let Carried { answer, until, changed } = machine.carry_out(&delivery.request, self.0.world.now());
         delivery.armed.put(changed);
         let again = delivery.spent.swap(true, Ordering::Relaxed);
-        let (request, said, travelled) = (delivery.shown, Said::of(&answer), delivery.travelled);
+        let (request, said, travelled) = (delivery.shown, Answer::of(&answer), delivery.travelled);
         self.0.recorder.record(What::Carried { request, said, until, travelled, again });
         answer
     }

@@ -1,11 +1,13 @@
-//! What a simulated server is asked by who watches, in the terms of its other answers.
+//! The watch requests of simulated servers, in terms of their other replies.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use event_listener::EventListener;
-use redlock_core::{Availability, Refusal, Vote};
+use redlock_core::{Availability, Denial, Vote};
 
-/// Where a server puts what fires at the next change of a resource, once it has carried out a request to watch it.
+/// The event of the next change of a resource.
+///
+/// The server stores it here when it has carried out a request to watch the resource.
 #[derive(Clone, Default)]
 pub(super) struct Armed(Arc<Mutex<Option<EventListener>>>);
 
@@ -21,18 +23,18 @@ impl Armed {
     }
 }
 
-/// Granted is free.
+/// Converts an availability: a grant means free.
 pub(super) fn as_vote(availability: Availability) -> Vote {
     match availability {
         Availability::Free => Vote::Granted,
-        Availability::Taken(Some(remaining)) => Vote::Refused(Refusal::default().expiring_in(remaining)),
-        _ => Vote::Refused(Refusal::default()),
+        Availability::Taken(Some(remaining)) => Vote::Denied(Denial::default().expiring_in(remaining)),
+        _ => Vote::Denied(Denial::default()),
     }
 }
 
 pub(super) fn as_availability(vote: &Vote) -> Availability {
     match vote {
-        Vote::Refused(Refusal { remaining, .. }) => Availability::Taken(*remaining),
+        Vote::Denied(Denial { remaining, .. }) => Availability::Taken(*remaining),
         _ => Availability::Free,
     }
 }

@@ -1,14 +1,15 @@
-//! When whose key stood on which server, in true time.
+//! The keys on the servers with their periods, in true time.
 
 use std::collections::BTreeMap;
 
 use redlock_core::Instant;
 
 use crate::Operation;
-use crate::history::{History, Request, Said, TokenNumber, What};
+use crate::history::{Answer, History, Request, TokenNumber, What};
 
-/// A stretch of time in which a server has a token under its resources. Where a crash takes only some of them, the rest
-/// is not drawn.
+/// A period in which a server has a token under its resources.
+///
+/// If a crash deletes only some of them, the rest is not drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Key {
     pub(super) server: usize,
@@ -35,7 +36,7 @@ pub(super) fn keys(history: &History) -> Vec<Key> {
             }
             What::Carried {
                 request: Request { server, operation: Operation::Release, token, .. },
-                said: Said::Granted,
+                said: Answer::Granted,
                 ..
             }
             | What::Lost { server, token } => {

@@ -1,4 +1,4 @@
-//! What a picture shows, whatever it is drawn with: lanes, and what lies in each of them within the window.
+//! The content of a picture, independent of its format: lanes, and their content within the window.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,14 @@ use crate::history::claims::{Claimed, claims};
 use crate::history::{History, Place, TokenNumber, Trouble, What};
 use crate::invariant::{Violation, holds};
 
-/// A stretch of time, in true time.
+/// A period in true time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Span {
     pub(super) from: Instant,
     pub(super) until: Instant,
 }
 
-/// A lease that a client holds, or a key that a server has; of one resource.
+/// A lease of a client, or a key of a server, for one resource.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bar {
     pub(super) span: Span,
@@ -27,23 +27,23 @@ pub(super) struct Bar {
     pub(super) fence: Option<FencingToken>,
 }
 
-/// Something that a client did under a lease.
+/// An action of a client under a lease.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Act {
     pub(super) at: Instant,
     #[cfg_attr(not(feature = "svg"), allow(dead_code))] // a terminal has one row for all resources
     pub(super) resource: usize,
-    /// Its lease was valid then.
+    /// `true` if its lease was valid then.
     pub(super) by_right: bool,
 }
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lane {
     pub(super) bars: Vec<Bar>,
-    /// What went wrong, in the order in which it began.
+    /// The faults, in the order in which they began.
     pub(super) troubles: Vec<(Trouble, Span)>,
     pub(super) acts: Vec<Act>,
-    /// While a client asks for a resource.
+    /// The periods in which a client requests a resource.
     pub(super) asks: Vec<(usize, Span)>,
 }
 
@@ -51,9 +51,9 @@ pub(super) struct Scene<'a> {
     pub(super) title: &'a str,
     pub(super) window: Span,
     pub(super) lanes: BTreeMap<Place, Lane>,
-    /// What was violated when, within the window.
+    /// The violations within the window, with their times.
     pub(super) violations: Vec<(Instant, &'a Violation)>,
-    /// It is about one violation: a terminal has room for details.
+    /// `true` for a picture of one violation, which has room for details.
     pub(super) is_about: bool,
 }
 
@@ -84,7 +84,7 @@ impl<'a> Scene<'a> {
         scene
     }
 
-    /// A lane for all servers and clients that did anything up to the end of the window.
+    /// Adds a lane for each server and client with an event up to the end of the window.
     fn open_lanes(&mut self, timeline: &Timeline<'_>) {
         for event in timeline.history.0.iter().filter(|event| event.at <= self.window.until) {
             let place = match event.what {
@@ -175,13 +175,14 @@ impl Span {
     }
 }
 
-/// What happens to single messages happens too often for a picture, and a clock that drifts does so all the time.
+/// Returns whether a fault is drawn. Faults of single messages are too frequent, and a drifting clock drifts all the
+/// time.
 fn is_drawn(trouble: Trouble) -> bool {
     use Trouble::{Disconnect, Drift, Duplicate, Loss, Straggler};
     !matches!(trouble, Drift(_) | Loss | Duplicate | Straggler | Disconnect)
 }
 
-/// The fencing token of each lease that has one.
+/// Returns the fencing token of each lease that has one.
 fn fences(history: &History) -> BTreeMap<TokenNumber, FencingToken> {
     let fence = |what: &What| match *what {
         What::Granted { token, fence: Some(fence), .. } => Some((token, fence)),
@@ -190,7 +191,7 @@ fn fences(history: &History) -> BTreeMap<TokenNumber, FencingToken> {
     history.0.iter().filter_map(|event| fence(&event.what)).collect()
 }
 
-/// When what went wrong where.
+/// Returns the faults with their places and periods.
 fn troubles(history: &History) -> Vec<(Place, Trouble, Span)> {
     let last = super::end(history);
     let mut begun: BTreeMap<(Place, &str), (Trouble, Instant)> = BTreeMap::new();

@@ -1,8 +1,8 @@
 //! The picture for a browser.
 //!
-//! From top to bottom: the title, numbers of violations, the lanes, the axis of time, what was violated, the legend.
-//! Every lane has a row for each resource in it and below them as many rows for what went wrong as are needed so that
-//! nothing covers anything else. Colours are those of clients: a key on a server has the colour of whom it belongs to.
+//! From top to bottom it has the title, numbers of violations, the lanes, the time axis, the descriptions of
+//! violations, and the legend. Every lane has a row for each of its resources. Below them are as many rows for faults
+//! as are needed to avoid overlaps. Colors are those of clients: a key on a server has the color of its client.
 
 mod axis;
 mod footer;
@@ -21,7 +21,7 @@ use self::paint::{label, title};
 use super::scene::Scene;
 use crate::history::{Place, TokenNumber};
 
-/// Between the parts of the picture.
+/// The space between the parts of the picture.
 const GAP: f64 = 10.0;
 
 pub(super) fn draw(scene: &Scene<'_>) -> String {
@@ -69,7 +69,9 @@ pub(super) fn draw(scene: &Scene<'_>) -> String {
     document.add(definitions()).add(white).add(picture).to_string()
 }
 
-/// Clients first: who holds what is what the picture is about. What lies between clients and servers stands between them.
+/// Returns the lanes in order.
+///
+/// Clients come first, since the picture is about their holds. Lanes between clients and servers come between them.
 fn in_order<'a>(scene: &'a Scene<'_>) -> impl Iterator<Item = Place> + 'a {
     let mut places: Vec<_> = scene.lanes.keys().copied().collect();
     places.sort_by_key(|place| match place {
@@ -81,14 +83,14 @@ fn in_order<'a>(scene: &'a Scene<'_>) -> impl Iterator<Item = Place> + 'a {
     places.into_iter()
 }
 
-/// Hatching, for what is down or stopped.
+/// Returns the hatching for lanes that are down or stopped.
 fn definitions() -> Definitions {
     let stroke = Path::new().set("d", "M0 6L6 0").set("stroke", paint::STOPPED).set("stroke-width", 1);
     let pattern = Pattern::new().set("id", "stopped").set("width", 6).set("height", 6);
     Definitions::new().add(pattern.set("patternUnits", "userSpaceOnUse").add(stroke))
 }
 
-/// The width between the names of lanes and the right edge.
+/// Returns the width between the names of lanes and the right edge.
 fn plot_width() -> f64 {
     WIDTH - LEFT - RIGHT
 }
@@ -103,7 +105,9 @@ mod tests {
     use crate::invariant::{Invariant, Violation};
     use crate::timeline::Timeline;
 
-    /// One client's lease, a key for it, a server that hangs and is flushed, and another client's lease too early.
+    /// Draws a lease of one client, a key of it, and an early lease of another client.
+    ///
+    /// One server hangs and is flushed.
     fn picture(title: &str) -> String {
         let story =
             Story::default().asked(0, 0).sent(0, 0, 0, 7).carried(10, 0, 0, 7, 900).granted(20, 0, 7, 800);
@@ -120,7 +124,7 @@ mod tests {
         Timeline::new(&story.history(), &[violation]).title(title).svg()
     }
 
-    /// The texts that one sees, in the order of the file.
+    /// Returns the visible texts, in the order of the file.
     fn texts(document: &str) -> Vec<String> {
         let (mut texts, mut inside) = (Vec::new(), false);
         for event in svg::read(document).unwrap() {

@@ -1,4 +1,4 @@
-//! The picture for a terminal: one character for a stretch of time.
+//! The picture for a terminal: one character for a period of time.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -8,13 +8,13 @@ use redlock_core::Instant;
 use super::scene::{Lane, Scene, Span};
 use crate::history::{Place, Trouble};
 
-/// What the marks mean.
+/// The legend of the marks.
 pub const LEGEND: &str = "\
 clients: 0-9 holds that resource, z paused, s suspended, x dead
 servers: x down, h hangs, m out of memory, r read-only, t no lock under a name, ! loses data or its clock is set
 between: / nothing gets through      net: ~ storm      ^ a violation";
 
-/// And where there is room for details.
+/// The legend of the details.
 const DETAILS: &str = "\
 clients: - asks, * acts under its lock, ! acts without one      servers: 0-9 has a key of that client";
 
@@ -47,7 +47,7 @@ pub(super) fn draw(scene: &Scene<'_>, columns: usize) -> String {
     text
 }
 
-/// The fencing tokens of the leases in a picture, in one line.
+/// Returns the fencing tokens of the leases in a picture, in one line.
 fn fences(scene: &Scene<'_>) -> Option<String> {
     let bars = scene.lanes.values().flat_map(|lane| &lane.bars);
     let known = bars.filter_map(|bar| bar.fence.map(|fence| (bar.token, bar.client, fence)));
@@ -116,7 +116,7 @@ struct Ruler {
 }
 
 impl Ruler {
-    /// Which column shows a moment; the last one shows the end.
+    /// Returns the column of a moment; the last one shows the end.
     fn column(&self, at: Instant) -> usize {
         let since = |at: Instant| at.saturating_duration_since(self.window.from).as_nanos();
         let column = since(at) * (self.columns as u128) / since(self.window.until).max(1);

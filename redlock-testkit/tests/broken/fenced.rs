@@ -7,8 +7,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use redlock_core::{
-    Capabilities, Claim, FencingToken, Instant, IntoResource, LockNode, NodeError, Refusal, Resource, Token,
-    Ttl, Vote, async_trait, boot_time,
+    Capabilities, Claim, Denial, FencingToken, Instant, IntoResource, LockNode, NodeError, Resource, Token,
+    Ttl, Vote, async_trait, suspend_aware_now,
 };
 use redlock_testkit::conformance::{self, Backend};
 
@@ -79,7 +79,7 @@ enum Flaw {
 
 /// What catches a flaw, and what it says.
 const CAUGHT: &[(Flaw, &str, &str)] = &[
-    (AcquireSaysGranted, "a_fenced_acquire_takes_what_is_free", "answers Counted"),
+    (AcquireSaysGranted, "a_fenced_acquire_takes_what_is_free", "returns Counted"),
     (AcquireOnlyCounts, "a_fenced_acquire_takes_what_is_free", "sets every resource of the claim"),
     (AcquireNeverExpires, "a_fenced_acquire_takes_what_is_free", "expires after its ttl"),
     (CountsNothing, "a_counter_grows_by_one_or_goes_to_the_time", "the next of the greatest"),
@@ -110,9 +110,9 @@ const CAUGHT: &[(Flaw, &str, &str)] = &[
     (ConfirmComparesNothing, "confirm_refuses_what_is_gone_or_anothers", "does not hold the token"),
     (ConfirmCreates, "confirm_refuses_what_is_gone_or_anothers", "does not hold the token"),
     (ConfirmRefusedRaises, "confirm_refuses_what_is_gone_or_anothers", "no counter either"),
-    (ConfirmIgnoresCounters, "a_superseded_confirm_changes_nothing", "the answer is Superseded"),
-    (ConfirmLooksAtOneCounter, "a_superseded_confirm_changes_nothing", "the answer is Superseded"),
-    (SupersededIsRefused, "a_superseded_confirm_changes_nothing", "the answer is Superseded"),
+    (ConfirmIgnoresCounters, "a_superseded_confirm_changes_nothing", "the result is Superseded"),
+    (ConfirmLooksAtOneCounter, "a_superseded_confirm_changes_nothing", "the result is Superseded"),
+    (SupersededIsRefused, "a_superseded_confirm_changes_nothing", "the result is Superseded"),
     (SupersededLengthens, "a_superseded_confirm_changes_nothing", "still held"),
     (SupersededRaises, "a_superseded_confirm_changes_nothing", "superseded changes nothing"),
     (ConfirmTakesAnyToken, "a_token_far_ahead_of_the_clock_is_an_error", "of the kind Rejected"),
@@ -122,9 +122,9 @@ const CAUGHT: &[(Flaw, &str, &str)] = &[
     (RefillRaisesNothing, "refill_takes_what_is_absent_and_raises_the_counters", "of all resources fence"),
     (RefillCounts, "refill_takes_what_is_absent_and_raises_the_counters", "of all resources fence"),
     (RefillRearms, "refill_takes_what_is_absent_and_raises_the_counters", "as it is"),
-    (RefillOverwrites, "refill_refuses_what_is_anothers", "refuses what holds another"),
+    (RefillOverwrites, "refill_refuses_what_is_anothers", "is denied where a resource holds another"),
     (RefillTakesWhatItCan, "refill_refuses_what_is_anothers", "changes nothing"),
-    (RefillIgnoresCounters, "a_superseded_refill_changes_nothing", "the answer is Superseded"),
+    (RefillIgnoresCounters, "a_superseded_refill_changes_nothing", "the result is Superseded"),
     (RefillSupersededSets, "a_superseded_refill_changes_nothing", "superseded changes nothing"),
     (RefillTakesAnyToken, "a_token_far_ahead_of_the_clock_is_an_error", "of the kind Rejected"),
     (FarRefillSets, "a_token_far_ahead_of_the_clock_is_an_error", "nothing is changed"),
@@ -205,7 +205,7 @@ impl State {
     }
 
     fn sweep(&mut self, flaw: Flaw) {
-        let now = boot_time();
+        let now = suspend_aware_now();
         let State { plain, fenced, counters, .. } = self;
         for held in [plain, fenced] {
             held.retain(|resource, (_, until)| {
@@ -294,17 +294,17 @@ fn absent(held: &Held, claim: &Claim) -> Option<Vec<Resource>> {
 
 fn set(held: &mut Held, resources: &[Resource], claim: &Claim, ttl: Duration) {
     for resource in resources {
-        held.insert(resource.clone(), (claim.token().clone(), boot_time() + ttl));
+        held.insert(resource.clone(), (claim.token().clone(), suspend_aware_now() + ttl));
     }
 }
 
 fn no() -> Vote {
-    Vote::Refused(Refusal::default())
+    Vote::Denied(Denial::default())
 }
 
 /// Whether a token is too far ahead of the clock.
 fn is_far(fence: FencingToken) -> bool {
-    !fence.is_plausible(boot_time().elapsed_since_origin(), Capabilities::default().fence_retention)
+    !fence.is_plausible(suspend_aware_now().elapsed_since_origin(), Capabilities::default().fence_retention)
 }
 
 fn token(number: u64) -> FencingToken {
@@ -341,7 +341,7 @@ impl LockNode for Node {
         }
         for resource in claim.resources() {
             let until = &mut held.get_mut(resource).expect("none is absent").1;
-            *until = (*until).max(boot_time() + ttl.as_duration());
+            *until = (*until).max(suspend_aware_now() + ttl.as_duration());
         }
         Ok(Vote::Granted)
     }
@@ -390,7 +390,7 @@ impl LockNode for Node {
                 RefusedRearms => {
                     for resource in resources {
                         if let Some((_, until)) = state.plain.get_mut(resource) {
-                            *until = boot_time() + ttl.as_duration();
+                            *until = suspend_aware_now() + ttl.as_duration();
                         }
                     }
                 }
@@ -473,7 +473,7 @@ impl LockNode for Node {
             }
             return Ok(Vote::Superseded(token(counter)));
         }
-        let at_least = boot_time() + ttl.as_duration();
+        let at_least = suspend_aware_now() + ttl.as_duration();
         for resource in resources {
             let Some((_, until)) = held.get_mut(resource) else { continue };
             match self.flaw {

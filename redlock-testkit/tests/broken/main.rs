@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use redlock_core::{LockNode, Resource, boot_time};
+use redlock_core::{LockNode, Resource, suspend_aware_now};
 use redlock_testkit::conformance::{self, Backend};
 
 use self::Flaw::*;
@@ -101,25 +101,29 @@ enum Flaw {
 /// What catches a flaw, and what it says.
 const CAUGHT: &[(Flaw, &str, &str)] = &[
     (WritesNothing, "acquire_grants_what_is_free", "acquire sets every resource"),
-    (Overwrites, "acquire_refuses_what_another_holds", "acquire refuses what holds another token"),
+    (
+        Overwrites,
+        "acquire_refuses_what_another_holds",
+        "acquire is denied where a resource holds another token",
+    ),
     (
         RefusedRearms,
         "a_refused_acquire_leaves_the_holders_time_alone",
-        "an acquire that is refused changes nothing",
+        "an acquire that is denied changes nothing",
     ),
-    (NamesTheAsker, "a_refusal_tells_the_truth", "a refusal names the holder's token"),
-    (TellsAnHour, "a_refusal_tells_the_truth", "a refusal tells the time"),
+    (NamesTheAsker, "a_refusal_tells_the_truth", "a denial names the holder's token"),
+    (TellsAnHour, "a_refusal_tells_the_truth", "a denial reports the remaining time"),
     (RefusesItsOwn, "acquire_again_with_the_same_token_is_granted", "this very token already"),
     (
         AgainRearms,
         "acquire_again_leaves_the_time_alone",
         "leaves a resource that holds the token already as it is",
     ),
-    (TakesWhatItCan, "acquire_takes_all_or_none", "an acquire that is refused changes nothing"),
+    (TakesWhatItCan, "acquire_takes_all_or_none", "an acquire that is denied changes nothing"),
     (
         TakesWhatItCan,
         "acquire_of_ours_and_anothers_changes_nothing",
-        "an acquire that is refused changes nothing",
+        "an acquire that is denied changes nothing",
     ),
     (FillsNothingIn, "acquire_fills_in_what_is_absent", "acquire sets every resource"),
     (
@@ -141,14 +145,14 @@ const CAUGHT: &[(Flaw, &str, &str)] = &[
         "extend_refuses_what_another_holds",
         "unless every resource still holds the token",
     ),
-    (ExtendsWhatItCan, "extend_wants_every_resource", "an extend that is refused changes nothing"),
+    (ExtendsWhatItCan, "extend_wants_every_resource", "an extend that is denied changes nothing"),
     (ExtendsOneByOne, "a_dropped_extend_is_whole_or_nothing", "as a whole or not at all"),
     (ReleasesNothing, "release_frees", "release deletes each resource"),
-    (ReleaseComparesNothing, "release_leaves_what_another_holds", "nothing of ours was there"),
-    (ReleaseAlwaysGrants, "release_of_nothing_is_refused", "nothing of ours was there"),
+    (ReleaseComparesNothing, "release_leaves_what_another_holds", "no resource held the token"),
+    (ReleaseAlwaysGrants, "release_of_nothing_is_refused", "no resource held the token"),
     (ReleasesAllOrNone, "release_deletes_what_is_left_of_several", "when at least one resource was deleted"),
     (ReleasesAllOfTheToken, "release_leaves_other_resources_of_the_token", "that the claim does not name"),
-    (ReleaseComparesNothing, "release_after_expiry_is_refused", "nothing of ours was there"),
+    (ReleaseComparesNothing, "release_after_expiry_is_refused", "no resource held the token"),
     (ReleaseReadsPatterns, "resource_names_are_binary_safe", "releasing \"*\" took"),
     (ReleasesOneByOne, "a_dropped_release_is_whole_or_nothing", "as a whole or not at all"),
     (InspectFindsNothing, "inspect_tells_who_and_how_long", "the token under the resource"),
@@ -175,7 +179,7 @@ const CAUGHT: &[(Flaw, &str, &str)] = &[
     (NamesAreText, "resource_names_are_binary_safe", "resources are binary-safe"),
     (NamesAreTrimmed, "resource_names_are_binary_safe", "resources are binary-safe"),
     (NamesAreCut, "the_longest_names_work", "1024 bytes"),
-    (NamesAreJoined, "resources_are_not_joined", "told apart by their bytes"),
+    (NamesAreJoined, "resources_are_not_joined", "distinguished by their bytes"),
     (TokensEndAtNul, "tokens_are_binary_safe", "tokens are binary-safe"),
     (TokensAreText, "tokens_are_binary_safe", "tokens are binary-safe"),
     (TokensAreNumbers, "tokens_are_binary_safe", "tokens are binary-safe"),
@@ -190,13 +194,13 @@ const CAUGHT: &[(Flaw, &str, &str)] = &[
     (OneExpires, "every_resource_of_a_claim_expires", "a resource expires after its ttl"),
     (NeverExpires, "what_expired_is_free_for_others", "a resource expires after its ttl"),
     (LongIsNothing, "the_longest_ttl_is_no_short_one", "the longest TTL is valid"),
-    (AHundredAtMost, "many_claims_at_once_are_answered", "has no answer"),
+    (AHundredAtMost, "many_claims_at_once_are_answered", "failed on a healthy server"),
     (ADropTakesAPlace, "dropped_calls_leave_the_node_usable", "leaves the node usable"),
     (AcquireIsOvertaken, "a_connection_keeps_the_order", "in the order they were sent"),
     (ConnectionsChange, "a_connection_is_the_same_while_it_stands", "it stays equal"),
     (ClientsAreAlone, "two_clients_exclude_each_other", "clients of one server see the same locks"),
     (ClientsDisagree, "two_clients_know_one_server", "the same identity"),
-    (NoLabel, "the_label_says_something", "a label that people know it by"),
+    (NoLabel, "the_label_says_something", "a human-readable label"),
 ];
 
 #[test]
@@ -258,7 +262,7 @@ impl Backend for Server {
     }
 
     async fn no_lock(&self) -> Option<Resource> {
-        let forever = boot_time() + Duration::from_secs(3600);
+        let forever = suspend_aware_now() + Duration::from_secs(3600);
         lock(&self.held).insert(b"list".to_vec(), (NO_LOCK.to_vec(), forever));
         Resource::new("list").ok()
     }

@@ -8,8 +8,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use redlock_core::{
-    Availability, Capabilities, Claim, ConnectionId, Holding, Instant, IntoResources, LockNode, NodeError,
-    Refusal, Resource, ServerId, Token, Ttl, Vote, Watch, async_trait, boot_time,
+    Availability, Capabilities, Claim, ConnectionId, Denial, Instant, IntoResources, LockEntry, LockNode,
+    NodeError, Resource, ServerId, Token, Ttl, Vote, Watch, async_trait, suspend_aware_now,
 };
 
 use super::Flaw::{self, *};
@@ -58,23 +58,25 @@ impl LockNode for Node {
             match self.flaw {
                 Overwrites => {}
                 RefusedRearms => {
-                    self.living().insert(key, (holder, boot_time() + ttl.as_duration()));
+                    self.living().insert(key, (holder, suspend_aware_now() + ttl.as_duration()));
                     return Ok(no());
                 }
                 TakesWhatItCan => {
                     for key in keys {
-                        self.living().entry(key).or_insert((ours.clone(), boot_time() + ttl.as_duration()));
+                        self.living()
+                            .entry(key)
+                            .or_insert((ours.clone(), suspend_aware_now() + ttl.as_duration()));
                     }
                     return Ok(no());
                 }
-                NamesTheAsker => return Ok(Vote::Refused(Refusal::by(claim.token().clone()))),
+                NamesTheAsker => return Ok(Vote::Denied(Denial::by(claim.token().clone()))),
                 _ => {
-                    let left = deadline.saturating_duration_since(boot_time());
+                    let left = deadline.saturating_duration_since(suspend_aware_now());
                     let told = if self.flaw == TellsAnHour { Duration::from_secs(3600) } else { left };
-                    let truth = Refusal::by(Token::from_bytes(holder)).expiring_in(told);
+                    let truth = Denial::by(Token::from_bytes(holder)).expiring_in(told);
                     let tokens_differ =
                         matches!(self.flaw, TokensEndAtNul | TokensAreText | TokensAreNumbers);
-                    return Ok(if tokens_differ { no() } else { Vote::Refused(truth) });
+                    return Ok(if tokens_differ { no() } else { Vote::Denied(truth) });
                 }
             }
         }
@@ -83,7 +85,7 @@ impl LockNode for Node {
         {
             return Ok(Vote::Granted);
         }
-        let deadline = boot_time() + self.time(ttl);
+        let deadline = suspend_aware_now() + self.time(ttl);
         for (position, key) in keys.into_iter().enumerate() {
             let never = self.flaw == OneExpires && position > 0;
             let fresh = (ours.clone(), if never { deadline + Duration::from_secs(3600) } else { deadline });
@@ -110,7 +112,7 @@ impl LockNode for Node {
         if !all && self.flaw != ExtendsWhatItCan {
             return Ok(no());
         }
-        let at_least = boot_time() + self.time(ttl);
+        let at_least = suspend_aware_now() + self.time(ttl);
         for key in keys.iter().filter(|key| is_ours(key)) {
             {
                 let mut held = self.living();
@@ -157,7 +159,7 @@ impl LockNode for Node {
         Ok(if mine.is_empty() { no() } else { Vote::Granted })
     }
 
-    async fn inspect(&self, resource: &Resource) -> Result<Option<Holding>, NodeError> {
+    async fn inspect(&self, resource: &Resource) -> Result<Option<LockEntry>, NodeError> {
         self.enter().await?;
         let nobody = Claim::new(resource.into_resources().expect("one"), Token::from_bytes("somebody"));
         let key = self.keys(&nobody).remove(0);
@@ -167,10 +169,10 @@ impl LockNode for Node {
             InspectFindsNothing => return Ok(None),
             InspectTakes if found.is_none() => drop(self.acquire(&nobody, Ttl::MAX).await),
             InspectRearms if found.is_some() => {
-                let later = boot_time() + Duration::from_secs(3600);
+                let later = suspend_aware_now() + Duration::from_secs(3600);
                 self.living().entry(key).and_modify(|(_, deadline)| *deadline = later);
             }
-            InspectFindsTheDead if found.is_none() => return Ok(Some(Holding::of(nobody.token().clone()))),
+            InspectFindsTheDead if found.is_none() => return Ok(Some(LockEntry::of(nobody.token().clone()))),
             _ => {}
         }
         let Some((token, deadline)) = found else { return Ok(None) };
@@ -178,9 +180,9 @@ impl LockNode for Node {
             return Err(NodeError::wrong_type(resource));
         }
         let token = if self.flaw == InspectNamesNobody { b"".to_vec() } else { token };
-        let left = deadline.saturating_duration_since(boot_time());
+        let left = deadline.saturating_duration_since(suspend_aware_now());
         let told = if self.flaw == InspectTellsAnHour { Duration::from_secs(3600) } else { left };
-        Ok(Some(Holding::of(Token::from_bytes(token)).expiring_in(told)))
+        Ok(Some(LockEntry::of(Token::from_bytes(token)).expiring_in(told)))
     }
 
     async fn watch(&self, resource: &Resource) -> Result<Watch, NodeError> {
@@ -192,7 +194,7 @@ impl LockNode for Node {
         let key = self.keys(&nobody).remove(0);
         let joined = (self.flaw != WatchArmsLate).then(|| self.watchers.join(self.client));
         let found = self.living().get(&key).map(|(_, deadline)| *deadline);
-        let later = boot_time() + Duration::from_secs(3600);
+        let later = suspend_aware_now() + Duration::from_secs(3600);
         match self.flaw {
             WatchArmsLate => yield_now().await,
             WatchTakes if found.is_none() => drop(self.acquire(&nobody, Ttl::MAX).await),
@@ -202,7 +204,7 @@ impl LockNode for Node {
             _ => {}
         }
         let joined = joined.unwrap_or_else(|| self.watchers.join(self.client));
-        let left = |deadline: Instant| deadline.saturating_duration_since(boot_time());
+        let left = |deadline: Instant| deadline.saturating_duration_since(suspend_aware_now());
         let availability = match found {
             None if self.flaw == WatchFindsTheDead => Availability::Taken(None),
             Some(_) if self.flaw == WatchTellsAnHour => Availability::Taken(Some(left(later))),
@@ -249,7 +251,7 @@ impl Node {
 
     fn living(&self) -> MutexGuard<'_, Held> {
         let mut held = lock(&self.held);
-        held.retain(|_, (_, deadline)| *deadline > boot_time());
+        held.retain(|_, (_, deadline)| *deadline > suspend_aware_now());
         held
     }
 
@@ -295,7 +297,7 @@ pub(crate) fn lock(held: &Mutex<Held>) -> MutexGuard<'_, Held> {
 }
 
 fn no() -> Vote {
-    Vote::Refused(Refusal::default())
+    Vote::Denied(Denial::default())
 }
 
 fn until_nul(bytes: &[u8]) -> Vec<u8> {

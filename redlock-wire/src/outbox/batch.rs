@@ -1,4 +1,4 @@
-//! Requests that go as one, and what each of them gets.
+//! Requests that are sent as one pipeline, and the result of each.
 
 use std::future::{Future, poll_fn};
 use std::mem;
@@ -10,47 +10,48 @@ use std::task::{Context, Poll, Waker};
 use super::LOST;
 use crate::connection::{Failure, Reply};
 
-/// So many requests go as one at most: what is to be saved is saved by then, and each of them waits for the last reply.
+/// The maximum number of requests in a batch. More save nothing further, and each request waits for the last reply.
 pub(super) const FULL: usize = 64;
 
-/// Requests that will go as one. Dropped before, none of them was sent.
+/// Requests that will be sent as one pipeline. If it is dropped before, none of them was sent.
 pub(super) struct Batch<P> {
     requests: Vec<P>,
-    board: Arc<Board>,
+    board: Arc<BatchState>,
 }
 
-/// A batch that goes. Dropped, its requests are taken to be sent and to have no reply.
-pub(super) struct Sealed {
-    /// Those of its requests, in their order.
+/// A batch that is being sent. If it is dropped, its requests count as sent without a reply.
+pub(super) struct SentBatch {
+    /// The places of its requests, in their order.
     places: Vec<usize>,
-    board: Arc<Board>,
+    board: Arc<BatchState>,
 }
 
-/// What a request of a batch waits for. Dropped, the request has no answer; before the batch goes, it does not go with it.
+/// The result that a request of a batch waits for. Dropping it abandons the request; before the batch is sent, the
+/// request is then left out.
 pub(super) struct Answer {
-    board: Arc<Board>,
+    board: Arc<BatchState>,
     place: usize,
-    /// Whose waker is kept, to be woken when the batch is answered.
+    /// The task whose waker is registered.
     waiting: Task,
 }
 
-/// Where the requests of a batch find their answers.
+/// The state that the requests of a batch share.
 ///
-/// Whatever may run foreign code, to wake a task or to drop a waker, is done when the lock is no longer held.
+/// Code that may run foreign code, by waking a task or dropping a waker, runs after the lock is released.
 #[derive(Default)]
-struct Board {
-    /// By place. Read without a lock: most who look find nothing yet.
+struct BatchState {
+    /// The replies by place. Read without a lock: most readers find nothing yet.
     outcome: OnceLock<Result<Vec<Reply>, Failure>>,
     waiters: Mutex<Waiters>,
 }
 
 #[derive(Default)]
 struct Waiters {
-    /// By place; none where nobody waits any more.
+    /// The wakers by place; `None` for abandoned requests.
     wakers: Vec<Option<Waker>>,
-    /// How many wait.
+    /// The number of requests that are waited for.
     count: usize,
-    /// To be woken when none does.
+    /// The waker of the sender, to be woken when `count` reaches zero.
     sender: Option<Waker>,
 }
 
@@ -69,7 +70,7 @@ impl<P> Batch<P> {
         self.len() >= FULL
     }
 
-    /// The task of this waker waits for the answer.
+    /// Adds a request. The task of this waker waits for the reply.
     pub(super) fn push(&mut self, request: P, waker: &Waker) -> Answer {
         let (place, board, waker) = (self.len(), Arc::clone(&self.board), waker.clone());
         let waiting = Task::of(&waker);
@@ -81,14 +82,14 @@ impl<P> Batch<P> {
         Answer { board, place, waiting }
     }
 
-    /// What is to be sent: the requests that are still waited for.
-    pub(super) fn seal(mut self) -> (Vec<P>, Sealed) {
+    /// Returns the requests that are still waited for, which are to be sent.
+    pub(super) fn seal(mut self) -> (Vec<P>, SentBatch) {
         let (requests, board) = (mem::take(&mut self.requests), Arc::clone(&self.board));
         let waiters = board.waiters();
         let awaited = requests.into_iter().enumerate().filter(|(place, _)| waiters.wakers[*place].is_some());
         let (places, requests) = awaited.unzip();
         drop(waiters);
-        (requests, Sealed { places, board })
+        (requests, SentBatch { places, board })
     }
 }
 
@@ -100,8 +101,8 @@ impl<P> Drop for Batch<P> {
     }
 }
 
-impl Sealed {
-    /// Waits for the outcome as long as anybody waits for a part of it.
+impl SentBatch {
+    /// Waits for the outcome as long as some request of the batch is waited for.
     pub(super) async fn tell_when_there(
         self,
         mut outcome: Pin<&mut impl Future<Output = Result<Vec<Reply>, Failure>>>,
@@ -119,12 +120,12 @@ impl Sealed {
     pub(super) fn tell(self, outcome: Result<Vec<Reply>, Failure>) {
         self.board.tell(match outcome {
             Ok(replies) if replies.len() == self.places.len() => Ok(self.by_place(replies)),
-            Ok(_) => Err(Failure::maybe_sent("the replies are not as many as the requests")),
+            Ok(_) => Err(Failure::maybe_sent("unexpected number of replies")),
             Err(failure) => Err(failure),
         });
     }
 
-    /// With something in the places of the requests that were not sent, since nobody looks there.
+    /// Returns the replies by place, with fillers for the requests that were not sent.
     fn by_place(&self, replies: Vec<Reply>) -> Vec<Reply> {
         let count = self.places.last().map_or(0, |last| last + 1);
         if count == replies.len() {
@@ -138,7 +139,7 @@ impl Sealed {
     }
 }
 
-impl Drop for Sealed {
+impl Drop for SentBatch {
     fn drop(&mut self) {
         if self.board.outcome.get().is_none() {
             self.board.tell(Err(Failure::maybe_sent(LOST)));
@@ -146,21 +147,21 @@ impl Drop for Sealed {
     }
 }
 
-impl Board {
+impl BatchState {
     fn waiters(&self) -> MutexGuard<'_, Waiters> {
         self.waiters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has no effect when there is an outcome already.
+    /// Publishes the outcome. It has no effect if there is one already.
     fn tell(&self, outcome: Result<Vec<Reply>, Failure>) {
-        // Before the wakers are taken: whoever comes too late to be woken finds it.
+        // Set before the wakers are taken, so that a task that registers too late finds it.
         if self.outcome.set(outcome).is_ok() {
             let wakers = mem::take(&mut self.waiters().wakers);
             wakers.into_iter().flatten().for_each(Waker::wake);
         }
     }
 
-    /// What a request gets, if that is known.
+    /// Returns the result of a request, if it is known.
     fn answer(&self, place: usize) -> Poll<Result<Reply, Failure>> {
         match self.outcome.get() {
             None => Poll::Pending,
@@ -169,7 +170,7 @@ impl Board {
         }
     }
 
-    /// Whether nobody waits any more. Otherwise the task is woken when that is so.
+    /// Returns whether no request is waited for. Otherwise it registers the task to be woken when that is so.
     fn is_left_to(&self, cx: &Context<'_>) -> bool {
         let mut waiters = self.waiters();
         if waiters.count == 0 {
@@ -182,8 +183,8 @@ impl Board {
     }
 }
 
-/// What tells a waker from the others that are there at the same time: its address. Always that of a clone that is kept, since
-/// the one that was passed may lie in its executor's frame, where another task's lies next.
+/// The address of a waker, which distinguishes it from the other live wakers. It is always the address of a stored
+/// clone. A waker that is passed in may lie in its executor's frame, where the waker of another task lies next.
 #[derive(PartialEq, Eq)]
 struct Task {
     data: usize,
@@ -201,14 +202,15 @@ impl Future for Answer {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let answer = self.board.answer(self.place);
-        // The waker is kept until there is an outcome, so nobody else has the same.
+        // The waker is stored until there is an outcome, so no other waker has the same address.
         if answer.is_ready() || self.waiting == Task::of(cx.waker()) {
             return answer;
         }
         let next = cx.waker().clone();
         let task = Task::of(&next);
         let mut waiters = self.board.waiters();
-        // Whoever tells takes the wakers behind the outcome: now there is one, or this waker will be seen.
+        // The outcome is published before the wakers are taken. So either there is an outcome now, or this waker will
+        // be woken.
         let Some(waker) = waiters.wakers.get_mut(self.place) else {
             drop(waiters);
             return self.board.answer(self.place);

@@ -1,4 +1,4 @@
-//! The outbox over a client that notes what it is given.
+//! Tests the outbox over a client that records its requests.
 
 use std::future::{Future, poll_fn};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,23 +12,23 @@ use tokio::task::{JoinHandle, yield_now};
 
 use super::batch::FULL;
 use super::{ALONE, Outbox};
-use crate::asked::Last;
 use crate::connection::{Command, Connection, Failure, Reply, Sent};
+use crate::request::Last;
 
-/// A client and an outbox before it. Clones are the same.
+/// A client and an outbox in front of it. Clones share the state.
 #[derive(Clone, Default)]
 struct World(Arc<Inner>);
 
 #[derive(Default)]
 struct Inner {
     outbox: Outbox<i64>,
-    /// What was sent, by the numbers of the requests; a pipeline is one of several.
+    /// The numbers of the sent requests; a pipeline is one of several.
     sent: Mutex<Vec<Vec<i64>>>,
     outcome: Mutex<Outcome>,
     changed: Event,
-    /// How many pipelines the client has in its hands.
+    /// The number of pipelines that the client holds.
     pipelines: Mutex<usize>,
-    /// Another request is made, and given up, while a pipeline is being handed over.
+    /// If `true`, another request is made and given up while a pipeline is handed over.
     meddles: Mutex<bool>,
 }
 
@@ -36,19 +36,19 @@ struct Inner {
 enum Outcome {
     #[default]
     None,
-    /// Its own number for each request.
+    /// Each request returns its own number.
     Replies,
-    /// One reply less.
+    /// One reply is missing.
     TooFew,
     Lost,
-    /// None, and the client wants to be polled all the time.
+    /// No reply, and the client requests a poll all the time.
     Restless,
 }
 
 type Call = BoxFuture<'static, Result<Reply, Sent>>;
 
 impl World {
-    /// A request, begun.
+    /// Starts a request.
     fn call(&self, number: i64) -> Call {
         let world = self.clone();
         let mut call = async move {
@@ -64,7 +64,7 @@ impl World {
         numbers.into_iter().map(|number| self.call(number)).collect()
     }
 
-    /// As many as go by themselves, begun.
+    /// Starts as many requests as are sent alone.
     fn few(&self) -> Vec<Call> {
         let calls = self.calls([0; ALONE]);
         assert_eq!(vec![vec![0]; ALONE], self.sent());
@@ -85,7 +85,7 @@ impl World {
         yield_now().await;
     }
 
-    /// What was sent since the last look.
+    /// Returns the requests that were sent since the last call.
     fn sent(&self) -> Vec<Vec<i64>> {
         std::mem::take(&mut self.0.sent.lock().unwrap())
     }
@@ -145,7 +145,7 @@ impl Connection for World {
     async fn lost(&self) {}
 }
 
-/// Asks to be polled again at each poll.
+/// Requests another poll at each poll.
 async fn restless() {
     poll_fn(|cx| {
         cx.waker().wake_by_ref();
@@ -154,7 +154,7 @@ async fn restless() {
     .await;
 }
 
-/// A pipeline that the client has.
+/// A pipeline that the client holds.
 struct InHand<'a>(&'a World);
 
 impl Drop for InHand<'_> {
@@ -163,7 +163,7 @@ impl Drop for InHand<'_> {
     }
 }
 
-/// The outcomes of calls that have one by now.
+/// Returns the outcomes of calls that have completed.
 fn ended(calls: Vec<impl Future<Output = Result<Reply, Sent>>>) -> Vec<Result<Reply, Sent>> {
     calls.into_iter().map(|call| call.now_or_never().expect("it has ended")).collect()
 }
@@ -221,7 +221,7 @@ async fn nothing_overtakes_what_is_being_handed_over() {
     world.drive().await;
     assert_eq!(vec![vec![1]], world.sent());
 
-    // Now it is.
+    // Now the request is sent.
     let _alone = world.call(2);
     assert_eq!(vec![vec![2]], world.sent());
 }
@@ -299,7 +299,7 @@ async fn nobody_waits_for_a_driver_that_is_gone() {
     assert_eq!(vec![vec![5]], world.sent(), "it finds out for itself");
 }
 
-/// A driver that is busy with what it has sent may be gone before it has turned to the rest.
+/// A driver that is busy with sent requests may be dropped before sending the rest.
 #[tokio::test]
 async fn nobody_waits_for_what_a_driver_has_taken_and_not_sent() {
     let world = World::default();
@@ -316,7 +316,7 @@ async fn nobody_waits_for_what_a_driver_has_taken_and_not_sent() {
     assert_eq!(vec![Err(Sent::No); 4 * FULL - sent], no);
 }
 
-/// How often a task was woken.
+/// Counts how often a task was woken.
 #[derive(Default)]
 struct Woken(AtomicUsize);
 

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A reply as a tree, from which its bytes, its size and its depth follow.
+/// A reply as a tree, which determines its bytes, its size and its depth.
 #[derive(Clone, Debug)]
 enum Tree {
     Line(u8, Vec<u8>),
@@ -37,7 +37,7 @@ impl Tree {
     }
 }
 
-/// Trees of every type. Some are too deep.
+/// Generates trees of every type. Some are too deep.
 fn trees() -> impl Strategy<Value = Tree> {
     let line = prop::collection::vec(any::<u8>().prop_filter("no line end", |byte| *byte != b'\n'), 0..20);
     let leaf = prop_oneof![
@@ -58,7 +58,7 @@ fn trees() -> impl Strategy<Value = Tree> {
     })
 }
 
-/// Scans `bytes` in pieces of these sizes. Returns the positions behind complete replies, as far as they were reported.
+/// Scans `bytes` in pieces of these sizes. Returns the reported positions behind complete replies.
 fn scanned(bytes: &[u8], pieces: &[usize]) -> Result<Vec<usize>, Violation> {
     let (mut scanner, mut position, mut ends) = (Scanner::new(), 0, Vec::new());
     let mut pieces = pieces.iter().copied().cycle();
@@ -92,7 +92,7 @@ proptest! {
                 continue;
             }
             let found = outcome.unwrap();
-            // Byte by byte each end is seen; of larger pieces the last end within each.
+            // Byte by byte, each end is reported; in larger pieces, the last end within each.
             prop_assert_eq!(Some(&bytes.len()), found.last());
             prop_assert!(found.iter().all(|end| ends.contains(end)));
             if all {
@@ -113,7 +113,7 @@ proptest! {
         bytes in prop::collection::vec(prop::sample::select(b"+-:_,#($!=*~>%|0123-?\r\nH".to_vec()), 0..200),
         pieces in prop::collection::vec(1_usize..9, 1..4),
     ) {
-        // However they are split, the outcome is the same.
+        // The outcome does not depend on the split.
         prop_assert_eq!(scanned(&bytes, &[1]).err(), scanned(&bytes, &pieces).err());
     }
 }

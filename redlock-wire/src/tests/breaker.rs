@@ -1,6 +1,9 @@
-//! When a connection that does not answer is given up, and when not.
+//! Tests when an unresponsive connection is given up.
+
+use std::task::{Context, Waker};
 
 use super::*;
+use crate::socket::SocketHandle;
 
 #[tokio::test(start_paused = true)]
 async fn three_requests_in_a_row_without_an_answer_end_the_connection() {
@@ -14,7 +17,7 @@ async fn three_requests_in_a_row_without_an_answer_end_the_connection() {
     tokio::time::sleep(Duration::from_millis(1)).await;
     assert_eq!(None, node.connection());
     let reason = unavailable(at_once(node.acquire(&claim("a"), ttl())).await.expect("it waits"));
-    assert!(reason.contains("stopped answering"), "{reason}");
+    assert!(reason.contains("stopped responding"), "{reason}");
 
     fake.is(|mood| mood.answers = true);
     fake.until(|fake| fake.connects() == 2 && fake.open() == 1).await; // so the first one is closed
@@ -63,7 +66,7 @@ async fn requests_given_up_within_moments_say_nothing() {
         tokio::time::sleep(moment).await;
         drop(together);
     }
-    // The first was given up 180 ms ago.
+    // The first request was given up 180 ms ago.
     assert_eq!(Some(ConnectionId(1)), node.connection());
     tokio::time::sleep(3 * moment).await;
     assert_ne!(Some(ConnectionId(1)), node.connection());
@@ -86,7 +89,7 @@ async fn a_connection_is_kept_whose_server_answers_a_ping() {
     lock(&node).await.unwrap();
     fake.calls();
     fake.is(|mood| mood.answers = false);
-    // Both are dropped at the same time, as by a process that was late.
+    // All are dropped at the same time, as by a late process.
     let claims = ["a", "b", "c"].map(claim);
     let mut requests: Vec<_> = claims.iter().map(|claim| node.acquire(claim, ttl())).collect();
     for request in &mut requests {
@@ -110,6 +113,76 @@ async fn a_single_request_without_an_answer_ends_the_connection_after_a_second()
     assert_eq!(Some(ConnectionId(1)), node.connection());
     tokio::time::sleep(Duration::from_millis(50)).await;
     assert_ne!(Some(ConnectionId(1)), node.connection());
+}
+
+/// Receives something every 100 ms.
+async fn keep_receiving(socket: SocketHandle) {
+    loop {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let _ = socket.read(&mut Context::from_waker(Waker::noop()), |_| Poll::Ready(Ok(())));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_over_which_bytes_arrive_has_more_time_to_answer() {
+    let (fake, node) = node();
+    lock(&node).await.unwrap();
+    let receiving = tokio::spawn(keep_receiving(fake.socket()));
+    fake.is(|mood| mood.answers = false);
+    for _ in 0..4 {
+        give_up(&node).await;
+    }
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    assert_eq!(Some(ConnectionId(1)), node.connection());
+    receiving.abort();
+    give_up(&node).await;
+    tokio::time::sleep(Duration::from_millis(250)).await;
+    assert_ne!(Some(ConnectionId(1)), node.connection());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_does_not_look_for_replies_is_no_silence_of_the_server() {
+    let (fake, node) = node();
+    lock(&node).await.unwrap();
+    fake.is(|mood| (mood.answers, mood.looks) = (false, false));
+    for _ in 0..4 {
+        give_up(&node).await;
+    }
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    assert_eq!(Some(ConnectionId(1)), node.connection());
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    assert_ne!(Some(ConnectionId(1)), node.connection(), "but not forever");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_sends_without_end_and_answers_nothing_is_given_up() {
+    let (fake, node) = node();
+    lock(&node).await.unwrap();
+    let receiving = tokio::spawn(keep_receiving(fake.socket()));
+    fake.is(|mood| mood.answers = false);
+    give_up(&node).await;
+    tokio::time::sleep(Duration::from_millis(5500)).await;
+    assert_ne!(Some(ConnectionId(1)), node.connection());
+    receiving.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_sent_over_a_connection_that_was_given_up() {
+    let (fake, node) = node();
+    lock(&node).await.unwrap();
+    let (first, written) = (fake.socket(), || Poll::Ready(Ok(())));
+    assert!(matches!(first.write(written), Poll::Ready(Ok(()))));
+    fake.is(|mood| mood.answers = false);
+    // A pending request keeps the connection in memory.
+    let claim = claim("a");
+    let mut request = pin!(node.acquire(&claim, ttl()));
+    assert!(at_once(request.as_mut()).await.is_none());
+    for _ in 0..3 {
+        give_up(&node).await;
+    }
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert_eq!(None, node.connection());
+    assert!(matches!(first.write(written), Poll::Ready(Err(_))));
 }
 
 #[tokio::test(start_paused = true)]
@@ -139,7 +212,7 @@ async fn a_server_that_is_in_doubt_is_sent_a_bounded_number_of_requests() {
     }
     assert_eq!(2000 - 1024, denied.len());
     let reason = unavailable(denied.pop().unwrap());
-    assert!(reason.contains("unanswered"), "{reason}");
+    assert!(reason.contains("1024 requests without a reply"), "{reason}");
     drop(requests);
 
     fake.is(|mood| mood.answers = true);

@@ -1,4 +1,4 @@
-//! Who is told of a change, and who when nothing more will be heard.
+//! Tests notifications of changes, and of the end of a connection.
 
 use redlock_core::{Availability, Resource, Watch};
 
@@ -128,8 +128,8 @@ async fn a_server_that_does_not_track_locks_all_the_same() {
         assert_eq!(NodeErrorKind::Unsupported, node.watch(&name("a")).await.unwrap_err().kind());
         assert!(fake.calls().is_empty());
 
-        // Another connection, another answer.
-        fake.is(|mood| mood.client = Mood::default().client);
+        // Each connection is checked again.
+        fake.is(|mood| mood.client = Behavior::default().client);
         fake.cut();
         fake.until(|fake| fake.connects() == 2 && fake.open() == 1).await;
         settles(|| node.connection().is_some()).await;

@@ -18,9 +18,9 @@ pub(super) fn handle() -> Handle {
 }
 
 fn start() -> Handle {
-    let runtime = Builder::new_current_thread().enable_all().build().expect("a tokio runtime can be started");
+    let runtime = Builder::new_current_thread().enable_all().build().expect("cannot start a tokio runtime");
     let handle = runtime.handle().clone();
     let run = move || runtime.block_on(pending::<()>());
-    thread::Builder::new().name("redlock".into()).spawn(run).expect("a thread for tokio can be started");
+    thread::Builder::new().name("redlock".into()).spawn(run).expect("cannot start a thread for tokio");
     handle
 }

@@ -52,7 +52,7 @@ impl Timers {
         let mut queue = self.queue();
         if !queue.started {
             let thread = thread::Builder::new().name("redlock-timers".into());
-            thread.spawn(|| self.run()).expect("a thread for timers can be started");
+            thread.spawn(|| self.run()).expect("cannot start a thread for timers");
             queue.started = true;
         }
         let is_first = queue.timers.peek().is_none_or(|first| due < first.due);

@@ -1,5 +1,5 @@
-//! What a client does all day: it asks for locks in every way there is, holds them, extends them, and lets go, and at
-//! times gives up in the middle of it.
+//! The program of a client: it requests locks in every way, holds, extends and releases them, and sometimes gives up
+//! halfway.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -20,16 +20,16 @@ pub(super) struct Program {
     pub(super) chance: fastrand::Rng,
 }
 
-/// The shortest TTL: long enough to be of use on the slowest network.
+/// The shortest TTL that is useful on the slowest network.
 const SHORTEST_TTL: Duration = Duration::from_millis(300);
 
-/// Short, so that contenders meet often.
+/// The retry delay. It is short, so that contenders meet often.
 const RETRY_DELAY: Duration = Duration::from_millis(60);
 
-/// A deadline that is put into true time at different moments differs by nanoseconds.
+/// The rounding difference of a deadline that is converted to true time repeatedly.
 const ROUNDING: Duration = Duration::from_micros(1);
 
-/// How the resources are called.
+/// Returns the name of a resource.
 pub(in crate::experiment) fn name(resource: usize) -> String {
     format!("r{resource}")
 }
@@ -64,7 +64,7 @@ impl Program {
         self.client.ended();
     }
 
-    /// Mostly one resource; of several, now and then two at once, in either order.
+    /// Selects mostly one resource; of several, sometimes two at once, in either order.
     fn wanted(&mut self) -> Vec<usize> {
         let all = self.client.0.habits.resources;
         let first = self.chance.usize(..all);
@@ -77,7 +77,7 @@ impl Program {
     async fn ask(&mut self, resources: Vec<usize>) -> Option<(Guard, TokenNumber)> {
         let (client, ttl) = (self.client.0.number, self.ttl());
         let way = self.chance.u32(..10);
-        // With and without in turn: they exclude each other.
+        // Both kinds in turn: they exclude each other.
         let fenced = self.client.0.protected.is_some() && self.chance.u32(..4) > 0;
         self.record(What::Asked { client, resources: resources.clone(), ttl, once: way < 4, fenced });
         let names: Vec<_> = resources.iter().map(|resource| name(*resource)).collect();
@@ -87,9 +87,9 @@ impl Program {
             ..4 => Some(once.await),
             4..8 => {
                 let wait = self.millis(0, 1_500);
-                Some(request.wait(wait).await.map(Some))
+                Some(request.max_wait(wait).await.map(Some))
             }
-            // It gives up at any moment, very soon more often than not.
+            // It gives up at any moment, very soon in half of the cases.
             _ => {
                 let most = if self.chance.bool() { 10 } else { 400 };
                 let patience = self.micros(0, most * 1_000);
@@ -179,7 +179,7 @@ impl Program {
         }
     }
 
-    /// The deadline of a lease in true time.
+    /// Returns the deadline of a lease in true time.
     pub(super) fn until(&self, guard: &Guard) -> Instant {
         self.client.0.network.now() + self.client.0.clock.true_duration(guard.remaining())
     }
@@ -212,7 +212,7 @@ impl Program {
     }
 }
 
-/// The output of a future that is dropped when the time is over.
+/// Returns the output of a future, which is dropped when the time is over.
 pub(super) fn within<T, F: Future<Output = T>>(
     process: &Process,
     time: Duration,

@@ -1,7 +1,7 @@
-//! What the locks of an experiment protect: resources that check fencing tokens, somewhere else on the network.
+//! The resources that the locks of an experiment protect. They check fencing tokens, elsewhere on the network.
 //!
-//! Checking and writing is one step there. What a holder sends is under way for a while, now and then for longer than its
-//! lock lives, and arrives whatever has become of the holder meanwhile.
+//! Checking and writing is one step there. A holder's message is in flight for a while, sometimes for longer than the
+//! TTL of its lock. It arrives regardless of the state of the holder.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -23,13 +23,13 @@ struct Shared {
 
 #[derive(Clone, Default)]
 struct Row {
-    /// The greatest that was seen.
+    /// The greatest token that was seen.
     fence: Option<FencingToken>,
-    /// How many writes it has taken.
+    /// The number of accepted writes.
     writes: u64,
 }
 
-/// Who sends something under which lock.
+/// The sender of a write, and its lock.
 #[derive(Clone, Copy)]
 pub(super) struct Holder {
     pub(super) client: usize,
@@ -42,7 +42,7 @@ impl Protected {
         Self(Arc::new(Shared { machine, recorder, rows: Mutex::new(vec![Row::default(); resources]) }))
     }
 
-    /// Sends the holder's fencing token, or with it a write that follows what was seen. Answers whether it was taken.
+    /// Sends the holder's fencing token, or a write with it that follows `seen`. Returns whether it was accepted.
     pub(super) fn write(
         &self,
         holder: Holder,
@@ -54,7 +54,7 @@ impl Protected {
         self.call(ways, move || me.arrives(holder, resource, seen))
     }
 
-    /// Asks how many writes there were.
+    /// Reads the number of writes.
     pub(super) fn read(&self, resource: usize, ways: [Duration; 2]) -> oneshot::Receiver<u64> {
         let me = self.clone();
         self.call(ways, move || me.rows()[resource].writes)
@@ -74,7 +74,7 @@ impl Protected {
         taken
     }
 
-    /// Does something there after the way there, and answers after the way back.
+    /// Runs work at the resource after a delay, and replies after another delay.
     fn call<T: Send + 'static>(
         &self,
         [there, back]: [Duration; 2],
@@ -86,7 +86,7 @@ impl Protected {
             machine.sleep(there).await;
             let result = work();
             machine.sleep(back).await;
-            // The holder may have given up, or died.
+            // The holder may have given up, or crashed.
             drop(reply.send(result));
         }));
         answer

@@ -1,7 +1,7 @@
-//! A client that wants one lock all day, and waits for it however long that takes.
+//! A client that requests one lock all the time, and waits for it without a limit.
 //!
-//! Mostly it holds it for a moment and asks again at once. At times it is away for so long that whoever waits is alone; it
-//! holds the lock for long and keeps it alive; or it forgets it until it has expired.
+//! Mostly it holds the lock briefly and requests it again at once. Sometimes it is idle for so long that another waiter
+//! is alone. Sometimes it holds the lock for long with keep-alive, or forgets it until it has expired.
 
 use redlock_core::{ErrorKind, KeepAlive};
 
@@ -24,7 +24,7 @@ impl Program {
     async fn wait_once(&mut self) {
         let (client, ttl, resources) = (self.client.0.number, self.ttl(), vec![0]);
         self.record(What::Asked { client, resources: resources.clone(), ttl, once: false, fenced: false });
-        let guard = match self.redlock.lock(name(0), ttl).wait_forever().await {
+        let guard = match self.redlock.lock(name(0), ttl).wait_unbounded().await {
             Ok(guard) => guard,
             Err(error) => {
                 self.record(What::NotGranted { client, why: Some(error.kind()) });

@@ -1,4 +1,4 @@
-//! How a holder writes to what its lock protects: its fencing token first, then what it has read, changed.
+//! The writes of a holder to the protected resource: its fencing token first, then the value that it has read, changed.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -12,21 +12,21 @@ use super::protected::{Holder, Protected};
 use crate::history::TokenNumber;
 use crate::sim::Process;
 
-/// What a holder waits for an answer of the resource.
+/// The time that a holder waits for a reply of the resource.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// A lease with a fencing token, and the resources that it is for.
+/// A lease with a fencing token, and the resources that it protects.
 pub(super) struct Writer {
     protected: Protected,
     process: Process,
     holder: Holder,
-    /// To which it has written its fencing token.
+    /// The resources to which it has written its fencing token.
     announced: BTreeSet<usize>,
     reads_first: bool,
 }
 
 impl Writer {
-    /// `None` for a lease without a fencing token.
+    /// Returns `None` for a lease without a fencing token.
     pub(super) fn new(program: &Program, token: TokenNumber, fence: Option<FencingToken>) -> Option<Self> {
         let shared = &program.client.0;
         let (client, protected) = (shared.number, shared.protected.clone()?);
@@ -35,7 +35,7 @@ impl Writer {
         Some(Self { protected, process, holder, announced: BTreeSet::new(), reads_first })
     }
 
-    /// Changes a resource once. A holder that hears nothing, or a no, leaves it at that.
+    /// Changes a resource once. A holder without a reply, or with a rejection, stops there.
     pub(super) async fn change(&mut self, resource: usize, chance: &mut fastrand::Rng) {
         if !self.reads_first && !self.announced.contains(&resource) {
             let answer = self.protected.write(self.holder, resource, None, ways(chance));
@@ -58,7 +58,7 @@ impl Writer {
     }
 }
 
-/// How long something is under way, there and back.
+/// Draws the delays there and back.
 fn ways(chance: &mut fastrand::Rng) -> [Duration; 2] {
     let there = if chance.u32(..6) == 0 { micros(chance, 0, 6_000_000) } else { micros(chance, 0, 20_000) };
     [there, micros(chance, 0, 20_000)]

@@ -1,19 +1,19 @@
-//! One client's way to one server: which connection it has, and in which order requests arrive.
+//! The connection of one client to one server, and the order of its requests.
 
 use std::time::Duration;
 
 use redlock_core::Instant;
 
-/// The connection of one node, on streams. Pure; where there are datagrams it is never broken.
+/// The connection of one node, on streams. Pure; with datagrams it never breaks.
 #[derive(Debug, Default)]
 pub(super) struct Link {
-    /// Counts connections.
+    /// The number of the connection.
     generation: u64,
-    /// The connection is broken, and the client has not noticed yet.
+    /// If `true`, the connection is broken, and the client has not noticed yet.
     broken: bool,
-    /// The client has noticed, and could not make another one.
+    /// If `true`, the client has noticed, and could not reconnect.
     down: bool,
-    /// When the last request arrives.
+    /// The arrival time of the last request.
     last: Option<Instant>,
 }
 
@@ -30,27 +30,27 @@ impl Link {
         self.down
     }
 
-    /// Whether messages of this connection may still count on it.
+    /// Returns whether messages of this connection are still valid.
     pub(super) fn carries(&self, generation: u64) -> bool {
         !self.broken && self.generation == generation
     }
 
-    /// Breaks the connection. Answers whether it was whole.
+    /// Breaks the connection. Returns whether it was intact.
     pub(super) fn sever(&mut self) -> bool {
         !std::mem::replace(&mut self.broken, true)
     }
 
-    /// The client has noticed: the next connection is another one.
+    /// Records that the client has noticed; the next connection has a new number.
     pub(super) fn noticed(&mut self, reachable: bool) {
         *self = Self { generation: self.generation + 1, down: !reachable, ..Self::default() };
     }
 
-    /// Another connection could be made.
+    /// Records that the client could reconnect.
     pub(super) fn reconnected(&mut self) {
         self.down = false;
     }
 
-    /// When a request arrives that is sent now: after all that were sent before.
+    /// Returns the arrival time of a request that is sent now: after all earlier ones.
     pub(super) fn arrival(&mut self, now: Instant, delay: Duration) -> Instant {
         let behind = self.last.map_or(Instant::ORIGIN, |last| last + Duration::from_nanos(1));
         let at = (now + delay).max(behind);

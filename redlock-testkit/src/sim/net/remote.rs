@@ -1,8 +1,8 @@
-//! A server as one client sees it: what the real core is given as a node.
+//! A server from the view of one client: the node that is passed to the core.
 //!
-//! An answer of this node is never a lie. *Unavailable* is said only of what was not sent; a connection that breaks makes
-//! every outcome on it unknown; an error of the server counts as its answer only if the request cannot have arrived
-//! twice. What is simply lost is never answered: the caller's timeout ends that.
+//! The results of this node are always true. *Unavailable* is returned only for a request that was not sent. A
+//! connection that breaks makes every outcome on it unknown. An error of the server counts as its reply only if the
+//! request cannot have arrived twice. A lost message never gets a reply: the caller's timeout ends the wait.
 
 use std::future::{Future, pending, poll_fn};
 use std::pin::pin;
@@ -14,19 +14,19 @@ use std::time::Duration;
 use event_listener::Event;
 use futures_channel::oneshot;
 use redlock_core::{
-    Capabilities, Claim, ConnectionId, FencingToken, Holding, Instant, LockNode, NodeError, NodeErrorKind,
-    Refusal, Resource, Runtime, ServerId, Ttl, Vote, Watch, async_trait,
+    Capabilities, Claim, ConnectionId, Denial, FencingToken, Instant, LockEntry, LockNode, NodeError,
+    NodeErrorKind, Resource, Runtime, ServerId, Ttl, Vote, Watch, async_trait,
 };
 
 use super::link::Link;
 use super::watch::Post;
 use super::{Direction, Network, Transport};
-use crate::faulty::state::{Answer, Request, as_found};
-use crate::history::{self, Place, Said, Trouble, What};
+use crate::faulty::state::{Request, VoteResult, as_found};
+use crate::history::{self, Answer, Place, Trouble, What};
 use crate::sim::server::{Arrival, Delivery, Server};
 use crate::sim::watch::{Armed, as_availability};
 
-/// How long a client takes at most to notice that its connection is broken.
+/// The longest time until a client notices that its connection is broken.
 const NOTICED_WITHIN: Duration = Duration::from_millis(500);
 
 pub(super) struct Remote(Arc<Shared>);
@@ -37,13 +37,13 @@ pub(super) struct Shared {
     pub(super) server: Server,
     label: String,
     link: Mutex<Link>,
-    /// Fires when the client notices that its connection is broken.
+    /// Notified when the client notices that its connection is broken.
     pub(super) broken: Event,
 }
 
-/// A request under way, or one of its two copies.
+/// A request in flight, or one of its two copies.
 #[derive(Clone)]
-struct Parcel {
+struct Message {
     request: Request,
     shown: history::Request,
     sent: Instant,
@@ -51,15 +51,15 @@ struct Parcel {
     incarnation: u64,
     twice: bool,
     reply: Arc<Reply>,
-    /// Who is to be told of changes, of a request to watch.
+    /// The event to notify of changes, for a watch.
     told: Option<Arc<Event>>,
 }
 
-/// Where the first answer goes.
+/// The receiver of the first reply.
 struct Reply {
-    /// Whether a copy was carried out.
+    /// Set when a copy was carried out.
     spent: Arc<AtomicBool>,
-    sender: Mutex<Option<oneshot::Sender<Answer>>>,
+    sender: Mutex<Option<oneshot::Sender<VoteResult>>>,
 }
 
 impl Remote {
@@ -75,12 +75,12 @@ impl Remote {
         }))
     }
 
-    async fn call(&self, request: Request) -> Answer {
+    async fn call(&self, request: Request) -> VoteResult {
         self.call_for(request, None).await.1
     }
 
-    /// Answers on which connection as well.
-    async fn call_for(&self, request: Request, told: Option<Arc<Event>>) -> (u64, Answer) {
+    /// Also returns the number of the connection.
+    async fn call_for(&self, request: Request, told: Option<Arc<Event>>) -> (u64, VoteResult) {
         let (generation, answer) = match self.0.send(request, told) {
             Ok(sent) => sent,
             Err(error) => return (0, Err(error)),
@@ -88,7 +88,7 @@ impl Remote {
         let mut answer = pin!(async {
             match answer.await {
                 Ok(answer) => answer,
-                // Lost: nobody will ever say so.
+                // Lost: no error will ever arrive.
                 Err(oneshot::Canceled) => pending().await,
             }
         });
@@ -105,12 +105,12 @@ impl Remote {
 }
 
 impl Shared {
-    /// Sends a request. Answers on which connection, and where the answer will come.
+    /// Sends a request. Returns the number of its connection and the receiver of the reply.
     fn send(
         self: &Arc<Self>,
         request: Request,
         told: Option<Arc<Event>>,
-    ) -> Result<(u64, oneshot::Receiver<Answer>), NodeError> {
+    ) -> Result<(u64, oneshot::Receiver<VoteResult>), NodeError> {
         let Some(incarnation) = self.server.incarnation() else {
             return Err(NodeError::unavailable("connection refused"));
         };
@@ -143,7 +143,7 @@ impl Shared {
         let twice = fate.copies.len() > 1;
         let sent = self.network.0.world.now();
         let reply = Arc::new(reply);
-        let parcel = Parcel { request, shown, sent, generation, incarnation, twice, reply, told };
+        let parcel = Message { request, shown, sent, generation, incarnation, twice, reply, told };
         if fate.late {
             self.strikes(Trouble::Straggler);
         }
@@ -166,7 +166,7 @@ impl Shared {
         Ok((generation, answer))
     }
 
-    async fn deliver(self: Arc<Self>, parcel: Parcel, delay: Duration) {
+    async fn deliver(self: Arc<Self>, parcel: Message, delay: Duration) {
         let world = &self.network.0.world;
         world.sleep(delay).await;
         let streams = self.network.0.transport == Transport::Streams;
@@ -176,12 +176,12 @@ impl Shared {
         if streams && self.server.incarnation() != Some(parcel.incarnation) {
             return self.lose(parcel.generation);
         }
-        // What was under way on a broken connection may have been in the server's buffer already.
+        // A message on a broken connection may already have been in the server's buffer.
         if streams && !self.link().carries(parcel.generation) && self.network.coin() {
             return;
         }
         let travelled = world.now().saturating_duration_since(parcel.sent);
-        let Parcel { request, shown, reply, .. } = &parcel;
+        let Message { request, shown, reply, .. } = &parcel;
         let (request, spent) = (request.clone(), Arc::clone(&reply.spent));
         let armed = Armed::default();
         let delivery = Delivery { request, shown: *shown, travelled, spent, armed: armed.clone() };
@@ -195,17 +195,17 @@ impl Shared {
         };
         if let (Some(changed), Some(told)) = (armed.take(), &parcel.told) {
             let remaining = match &answer {
-                Ok(Vote::Refused(Refusal { remaining, .. })) => *remaining,
+                Ok(Vote::Denied(Denial { remaining, .. })) => *remaining,
                 _ => None,
             };
-            let Parcel { generation, incarnation, .. } = parcel;
+            let Message { generation, incarnation, .. } = parcel;
             let post = Post { generation, incarnation, changed, remaining, told: Arc::clone(told) };
             world.spawn(Box::pin(Arc::clone(&self).tell(post)));
         }
         self.answer(parcel, answer).await;
     }
 
-    async fn answer(self: Arc<Self>, parcel: Parcel, answer: Answer) {
+    async fn answer(self: Arc<Self>, parcel: Message, answer: VoteResult) {
         let fate = {
             let mut state = self.network.state();
             let traffic = state.replies;
@@ -226,7 +226,7 @@ impl Shared {
         let nothing =
             |error: &NodeError| matches!(error.kind(), NodeErrorKind::Rejected | NodeErrorKind::WrongType);
         let answer = match answer {
-            // Nothing was changed by this copy; what the other one did nobody knows.
+            // This copy has changed nothing; the effect of the other one is unknown.
             Err(error) if parcel.twice && nothing(&error) => {
                 Err(NodeError::unknown("sent twice, and rejected once"))
             }
@@ -234,13 +234,13 @@ impl Shared {
         };
         let sender = parcel.reply.sender.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(sender) = sender else { return };
-        let said = Said::of(&answer);
+        let said = Answer::of(&answer);
         if sender.send(answer).is_ok() {
             self.network.recorder().record(What::Received { request: parcel.shown, said });
         }
     }
 
-    /// A message is lost; on a stream that is the end of the connection.
+    /// Loses a message. On a stream that ends the connection.
     pub(super) fn lose(self: &Arc<Self>, generation: u64) {
         self.strikes(Trouble::Loss);
         if self.network.0.transport == Transport::Streams {
@@ -248,7 +248,7 @@ impl Shared {
         }
     }
 
-    /// A connection breaks, and the client notices that soon.
+    /// Breaks a connection. The client notices that soon.
     pub(super) fn sever(self: &Arc<Self>, generation: u64) {
         let mut link = self.link();
         if link.generation() != generation || !link.sever() {
@@ -281,7 +281,7 @@ impl Shared {
     }
 }
 
-/// The left one's output, or `None` if the right one is ready before.
+/// Returns the output of the left future; `None` if the right one completes first.
 pub(super) async fn until<T>(left: impl Future<Output = T>, right: impl Future<Output = ()>) -> Option<T> {
     let (mut left, mut right) = (pin!(left), pin!(right));
     poll_fn(|context| match left.as_mut().poll(context) {
@@ -297,31 +297,31 @@ impl LockNode for Remote {
         &self.0.label
     }
 
-    async fn acquire(&self, claim: &Claim, ttl: Ttl) -> Answer {
+    async fn acquire(&self, claim: &Claim, ttl: Ttl) -> VoteResult {
         self.call(Request::Acquire(claim.clone(), ttl)).await
     }
 
-    async fn extend(&self, claim: &Claim, ttl: Ttl) -> Answer {
+    async fn extend(&self, claim: &Claim, ttl: Ttl) -> VoteResult {
         self.call(Request::Extend(claim.clone(), ttl)).await
     }
 
-    async fn acquire_fenced(&self, claim: &Claim, ttl: Ttl) -> Answer {
+    async fn acquire_fenced(&self, claim: &Claim, ttl: Ttl) -> VoteResult {
         self.call(Request::AcquireFenced(claim.clone(), ttl)).await
     }
 
-    async fn confirm(&self, claim: &Claim, ttl: Ttl, fence: FencingToken) -> Answer {
+    async fn confirm(&self, claim: &Claim, ttl: Ttl, fence: FencingToken) -> VoteResult {
         self.call(Request::Confirm(claim.clone(), ttl, fence)).await
     }
 
-    async fn refill_fenced(&self, claim: &Claim, ttl: Ttl, fence: FencingToken) -> Answer {
+    async fn refill_fenced(&self, claim: &Claim, ttl: Ttl, fence: FencingToken) -> VoteResult {
         self.call(Request::RefillFenced(claim.clone(), ttl, fence)).await
     }
 
-    async fn release(&self, claim: &Claim) -> Answer {
+    async fn release(&self, claim: &Claim) -> VoteResult {
         self.call(Request::Release(claim.clone())).await
     }
 
-    async fn inspect(&self, resource: &Resource) -> Result<Option<Holding>, NodeError> {
+    async fn inspect(&self, resource: &Resource) -> Result<Option<LockEntry>, NodeError> {
         self.call(Request::inspect(resource)).await.map(as_found)
     }
 
@@ -330,7 +330,7 @@ impl LockNode for Remote {
             return Err(NodeError::unsupported("watch"));
         }
         let told = Arc::new(Event::new());
-        // Before the server is asked: it may tell before it answers.
+        // Listens before sending: the notification may precede the reply.
         let listener = told.listen();
         let (generation, answer) = self.call_for(Request::watch(resource), Some(told)).await;
         let changed = Arc::clone(&self.0).hears(generation, listener);
@@ -349,7 +349,7 @@ impl LockNode for Remote {
         }
         let incarnation = self.0.server.incarnation()?;
         let link = self.0.link();
-        // Neither count ever goes back, so no pair comes back.
+        // Neither count ever decreases, so no pair repeats.
         (!link.is_down()).then(|| ConnectionId(link.generation() << 32 | incarnation))
     }
 

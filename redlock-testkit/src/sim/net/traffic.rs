@@ -1,8 +1,8 @@
-//! What fates messages have, and how one is drawn.
+//! The fates of messages, and their random selection.
 
 use std::time::Duration;
 
-/// Which way a message goes.
+/// The direction of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Direction {
     /// From a client to a server.
@@ -11,24 +11,24 @@ pub enum Direction {
     Replies,
 }
 
-/// How messages of one direction travel.
+/// The behavior of messages in one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Traffic {
-    /// The shortest time under way.
+    /// The shortest delay.
     pub least: Duration,
-    /// The longest, for a message that is not held up.
+    /// The longest delay of a message that is not held up.
     pub most: Duration,
-    /// How many of a thousand are lost.
+    /// The number of lost messages per thousand.
     pub lost: u32,
-    /// How many of a thousand arrive twice, where the transport allows it. Only requests do.
+    /// The number of messages per thousand that arrive twice. Only requests on datagrams do.
     pub twice: u32,
-    /// How many of a thousand are held up.
+    /// The number of messages per thousand that are held up.
     pub late: u32,
-    /// By how much at most.
+    /// The longest additional delay of a message that is held up.
     pub late_by: Duration,
 }
 
-/// Up to 2 ms, and nothing goes wrong.
+/// The default: a delay of up to 2 ms, and no faults.
 impl Default for Traffic {
     fn default() -> Self {
         let (least, most) = (Duration::from_micros(50), Duration::from_millis(2));
@@ -36,9 +36,9 @@ impl Default for Traffic {
     }
 }
 
-/// What becomes of one message.
+/// The fate of one message.
 pub(super) struct Fate {
-    /// How long each copy is under way; none where it is lost.
+    /// The delay of each copy; empty if the message is lost.
     pub(super) copies: Vec<Duration>,
     pub(super) late: bool,
 }
@@ -59,7 +59,7 @@ impl Traffic {
     }
 }
 
-/// A duration below `most`; zero where that is zero.
+/// Returns a random duration below `most`; zero if `most` is zero.
 pub(super) fn below(chance: &mut fastrand::Rng, most: Duration) -> Duration {
     let nanos = u64::try_from(most.as_nanos()).unwrap_or(u64::MAX);
     Duration::from_nanos(chance.u64(..nanos.max(1)))

@@ -1,9 +1,9 @@
-//! How servers tell who watches that something has changed.
+//! The notifications of simulated servers.
 //!
-//! What a server pushes travels as its replies do: it may be held up, and on a stream it breaks the connection where it is
-//! lost. Besides, it may be lost while the connection stands, come late, or come without a cause. A watch ends with its
-//! connection, and completes then: nothing more will be heard. Single messages have no connection, so over these a watch
-//! may be forgotten by a server that dies, and nobody ever says so.
+//! A notification travels like a reply: it may be held up, and on a stream its loss breaks the connection. It may also
+//! be lost while the connection is intact, come late, or come without a cause. A watch ends with its connection, and
+//! completes then. Datagrams have no connection, so a server that crashes may forget a watch, and the client is not
+//! notified.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -18,32 +18,34 @@ use super::remote::{Shared, until};
 use super::traffic::below;
 use super::{Direction, Transport};
 
-/// How what servers tell of changes goes astray. By default it does not.
+/// The faults of notifications. The default is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tidings {
-    /// How many of a thousand changes are never told, although the connection stands.
+pub struct Notifications {
+    /// The number of changes per thousand without a notification.
+    ///
+    /// The connection stays intact.
     pub lost: u32,
-    /// How many of a thousand watches are told at once of a change that is none.
+    /// The number of watches per thousand that are notified at once without a change.
     pub spurious: u32,
-    /// How many of a thousand changes are told late.
+    /// The number of changes per thousand with a late notification.
     pub late: u32,
-    /// By how much at most.
+    /// The longest additional delay of a late notification.
     pub late_by: Duration,
 }
 
-/// By how much a server is late at most to tell of an expiry, where it tells of it at all.
+/// The longest delay of the notification of an expiry, if there is one.
 const EXPIRY_TOLD_WITHIN: Duration = Duration::from_secs(2);
 
-/// What becomes of one watch.
+/// The fate of one watch.
 struct Fate {
     lost: bool,
     spurious: bool,
     late: Duration,
-    /// How long after an expiry that is told.
+    /// The delay of the notification of an expiry; `None` for no notification.
     expiry: Option<Duration>,
 }
 
-impl Tidings {
+impl Notifications {
     fn fate(&self, chance: &mut fastrand::Rng) -> Fate {
         let (lost, spurious) = (chance.u32(..1000) < self.lost, chance.u32(..1000) < self.spurious);
         let late = chance.u32(..1000) < self.late;
@@ -53,21 +55,21 @@ impl Tidings {
     }
 }
 
-/// A watch as its server knows it.
+/// A watch on the side of the server.
 pub(super) struct Post {
-    /// Which connection it was begun on, and which start of the server it was begun with.
+    /// The connection on which the watch began, and the incarnation of the server.
     pub(super) generation: u64,
     pub(super) incarnation: u64,
     /// Fires at the next change.
     pub(super) changed: EventListener,
-    /// How long the key stands if it is not changed.
+    /// The remaining time of the key without a change.
     pub(super) remaining: Option<Duration>,
-    /// Fires at the client.
+    /// Notified at the client.
     pub(super) told: Arc<Event>,
 }
 
 impl Shared {
-    /// Tells of the next change, if it can.
+    /// Notifies the client of the next change, if possible.
     pub(super) async fn tell(self: Arc<Self>, post: Post) {
         let world = &self.network.0.world;
         let streams = self.network.0.transport == Transport::Streams;
@@ -108,7 +110,7 @@ impl Shared {
         }
     }
 
-    /// Completes when the client is told, or its connection is lost.
+    /// Completes when the client is notified, or its connection is lost.
     pub(super) async fn hears(self: Arc<Self>, generation: u64, mut told: EventListener) {
         loop {
             let broken = self.broken.listen();
@@ -119,7 +121,7 @@ impl Shared {
     }
 }
 
-/// Completes when the key has changed, or its expiry is told.
+/// Completes when the key has changed, or its expiry is to be reported.
 async fn change(changed: EventListener, expiry: Option<impl Future<Output = ()>>) {
     let (mut changed, mut expiry) = (changed, pin!(expiry));
     poll_fn(|cx| match (Pin::new(&mut changed).poll(cx), expiry.as_mut().as_pin_mut()) {

@@ -1,14 +1,14 @@
-//! What a running server loses: locks, the counters of fencing tokens, or both.
+//! The losses of a running server: locks, the counters of fencing tokens, or both.
 
 use std::time::Duration;
 
 use redlock_core::Runtime;
 
-use super::machine::Keeps;
+use super::machine::Persistence;
 use super::{Server, Trouble};
 
 impl Server {
-    /// Loses all keys at once, those of counters too, as by FLUSHALL.
+    /// Loses all keys at once, including those of counters, as by FLUSHALL.
     pub fn flush(&self) {
         self.strikes(Trouble::Flush);
         self.lose_locks();
@@ -26,15 +26,16 @@ impl Server {
         self.lose_counters();
     }
 
-    /// From now on counts up from 1 where a counter is lost, whatever its clock shows: as servers that are not meant to
-    /// lose any might.
+    /// Starts lost counters with 1 from now on, regardless of the clock.
+    ///
+    /// Servers that are not expected to lose counters might do so.
     pub fn count_without_time(&self) {
         self.state().machine.count_without_time();
     }
 
     fn lose_locks(&self) {
         let now = self.0.world.now();
-        let lost = self.state().machine.lose_all_but(&Keeps::Counters, now);
+        let lost = self.state().machine.lose_all_but(&Persistence::Counters, now);
         self.record_loss(&lost);
     }
 

@@ -1,7 +1,8 @@
-//! What a server has and does, on values and the true time handed in: keys, a wall clock, and reasons to say no.
+//! The data and the behavior of a server: keys, a wall clock, and reasons for denials. Pure functions on values and a
+//! given true time.
 //!
-//! The wall clock counts whole milliseconds, so a key dies up to one of them early: the worst that a server may do that
-//! keeps to its clock. It may be set, forward and back.
+//! The wall clock counts whole milliseconds, so a key expires up to one of them early. That is the worst behavior of a
+//! server that follows its clock. The clock may be set, forward and back.
 
 use std::time::Duration;
 
@@ -17,31 +18,34 @@ use crate::sim::watch;
 pub(super) struct Machine {
     store: Store,
     clock: Clock,
-    /// By how much the clock was set forward in all, from its origin.
+    /// The total time by which the clock was set forward, from its origin.
     forward: Duration,
-    /// By how much it was set back.
+    /// The total time by which the clock was set back.
     back: Duration,
     pub(super) out_of_memory: bool,
     pub(super) read_only: bool,
 }
 
-/// What a server still has after a crash, of what would not have expired meanwhile. What is no lock it always has.
+/// The data that a server still has after a crash.
+///
+/// Only keys that would not have expired meanwhile matter. Non-lock values are always kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Keeps {
-    /// Everything: it syncs every write.
+pub enum Persistence {
+    /// All data: the server syncs every write.
     #[default]
     All,
-    /// The second lock, the fourth and so on, in the order of the resources: it syncs now and then, and was killed in
-    /// between. Of a claim of several resources a part may be left, which nobody ever wrote in this form. And the counters
-    /// of fencing tokens.
+    /// Every second lock in the order of resources, and the counters of fencing tokens.
+    ///
+    /// The server syncs from time to time and was killed in between. A part of a claim on several resources may be
+    /// left, which no client ever wrote in this form.
     Part,
-    /// No lock, and the counters of fencing tokens.
+    /// No lock, but the counters of fencing tokens.
     Counters,
-    /// Nothing: it has no persistence.
+    /// No data: the server has no persistence.
     Nothing,
 }
 
-/// Where wall clocks stand at the beginning: far enough from zero to be set back.
+/// The initial time of wall clocks, far enough from zero to be set back.
 const EPOCH: Duration = Duration::from_secs(1_000_000);
 
 impl Machine {
@@ -52,17 +56,6 @@ impl Machine {
 
     pub(super) fn carry_out(&mut self, request: &Request, now: Instant) -> Carried {
         let shown = self.shown(now);
-        #[cfg(redlock_broken)]
-        if !self.read_only && !self.out_of_memory {
-            super::broken::prepare(&mut self.store, request, shown);
-        }
-        #[cfg(redlock_broken)]
-        if !self.read_only && !self.out_of_memory {
-            if let Some(answer) = super::broken::answer(&mut self.store, request, shown) {
-                let until = answer.as_ref().ok().and_then(|_| self.until(request, now));
-                return Carried { answer, until, changed: None };
-            }
-        }
         let mut changed: Option<EventListener> = None;
         let answer = match request {
             Request::Inspect(claim) => self.store.inspect(&claim.resources()[0], shown).map(as_vote),
@@ -88,28 +81,29 @@ impl Machine {
         Carried { answer, until, changed }
     }
 
-    /// Puts something that is no lock under a resource, as `RPUSH` would. Answers whether it could: not over a lock, and
-    /// not while nothing can be written.
-    pub(super) fn put_other(&mut self, resource: &Resource, now: Instant) -> bool {
+    /// Sets a non-lock value under a resource, as `RPUSH` would.
+    ///
+    /// Returns whether it was set: not over a lock, and not while writes are rejected.
+    pub(super) fn set_non_lock_value(&mut self, resource: &Resource, now: Instant) -> bool {
         let can = !self.read_only && !self.out_of_memory && self.store.is_free(resource, self.shown(now));
         if can {
-            self.store.put_other(resource.clone());
+            self.store.set_non_lock_value(resource.clone());
         }
         can
     }
 
-    /// Deletes what is no lock. Answers whether there was such a thing.
+    /// Deletes a non-lock value. Returns whether there was one.
     pub(super) fn remove_other(&mut self, resource: &Resource) -> bool {
         self.store.remove_other(resource)
     }
 
-    /// Loses locks. Answers which of them would stand.
-    pub(super) fn lose_all_but(&mut self, keeps: &Keeps, now: Instant) -> Vec<Token> {
+    /// Loses locks. Returns the lost tokens.
+    pub(super) fn lose_all_but(&mut self, keeps: &Persistence, now: Instant) -> Vec<Token> {
         let shown = self.shown(now);
         let lost = |turn: usize| match keeps {
-            Keeps::All => false,
-            Keeps::Part => turn % 2 == 0,
-            Keeps::Counters | Keeps::Nothing => true,
+            Persistence::All => false,
+            Persistence::Part => turn % 2 == 0,
+            Persistence::Counters | Persistence::Nothing => true,
         };
         let locks = self.store.locks(shown).into_iter().enumerate();
         let lost: Vec<_> = locks
@@ -123,17 +117,17 @@ impl Machine {
         lost.into_iter().map(forget).collect()
     }
 
-    /// Loses the counters of fencing tokens. Answers whether there was any.
+    /// Loses the counters of fencing tokens. Returns whether there was any.
     pub(super) fn lose_counters(&mut self) -> bool {
         self.store.counters.clear()
     }
 
-    /// Counts without the time from now on.
+    /// Ignores the time in counters from now on.
     pub(super) fn count_without_time(&mut self) {
         self.store.counters.timeless = true;
     }
 
-    /// Sets the clock. Answers until when each lock stands from now on; where it is dead, until now.
+    /// Sets the clock. Returns the new true expiry of each lock; of an expired lock the current time.
     pub(super) fn step_clock(&mut self, millis: i64, now: Instant) -> Vec<(Token, Instant)> {
         let stood = self.expiring(now);
         let by = Duration::from_millis(millis.unsigned_abs());
@@ -145,19 +139,19 @@ impl Machine {
         stood.into_iter().map(|(token, expires)| (token, self.true_time(expires, now))).collect()
     }
 
-    /// The locks that stand, and until when in true time.
+    /// Returns the live locks, and their true expiry.
     pub(super) fn locks(&self, now: Instant) -> Vec<(Token, Instant)> {
         let locks = self.expiring(now).into_iter();
         locks.map(|(token, expires)| (token, self.true_time(expires, now))).collect()
     }
 
-    /// The locks that stand, and until when by the clock.
+    /// Returns the live locks, and their expiry by the clock.
     fn expiring(&self, now: Instant) -> Vec<(Token, Instant)> {
         let locks = self.store.locks(self.shown(now)).into_iter();
         locks.filter_map(|(_, token, expires)| Some((token.clone(), expires?))).collect()
     }
 
-    /// When the first key of a request expires.
+    /// Returns the true time at which the first key of a request expires.
     fn until(&self, request: &Request, now: Instant) -> Option<Instant> {
         let shown = self.shown(now);
         let resources = request.claim().resources().iter();
@@ -165,7 +159,7 @@ impl Machine {
         Some(self.true_time(shown + expires, now))
     }
 
-    /// What the clock shows: whole milliseconds.
+    /// Returns the time that the clock shows, in whole milliseconds.
     fn shown(&self, now: Instant) -> Instant {
         let exact = self.exact(now);
         exact - Duration::from_nanos(u64::from(exact.elapsed_since_origin().subsec_nanos()) % 1_000_000)
@@ -175,7 +169,7 @@ impl Machine {
         self.clock.at(now) + self.forward - self.back
     }
 
-    /// When the clock shows `shown`, if nobody sets it.
+    /// Returns the true time at which the clock shows `shown`, if it is not set.
     fn true_time(&self, shown: Instant, now: Instant) -> Instant {
         now + self.clock.true_duration(shown.saturating_duration_since(self.exact(now)))
     }
@@ -237,7 +231,10 @@ mod tests {
             }
             machine.lose_all_but(&keeps, at(when)).len()
         };
-        assert_eq!((0, 2, 3), (lost(Keeps::All, 1), lost(Keeps::Part, 1), lost(Keeps::Nothing, 1)));
-        assert_eq!(0, lost(Keeps::Nothing, 10_000));
+        assert_eq!(
+            (0, 2, 3),
+            (lost(Persistence::All, 1), lost(Persistence::Part, 1), lost(Persistence::Nothing, 1))
+        );
+        assert_eq!(0, lost(Persistence::Nothing, 10_000));
     }
 }

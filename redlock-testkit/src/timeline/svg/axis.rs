@@ -1,4 +1,4 @@
-//! The axis of time: a line at every round moment, not too many of them.
+//! The time axis: a line at every round moment, limited in number.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use super::layout::Layout;
 use super::paint;
 use crate::timeline::scene::Span;
 
-/// Room for the numbers below the lanes.
+/// The space for the numbers below the lanes.
 pub(super) const HEIGHT: f64 = 18.0;
 
-/// More lines than that make a picture restless.
+/// The maximum number of lines; more make a picture restless.
 const MOST_LINES: u128 = 16;
 
 pub(super) fn draw(layout: &Layout, top: f64, bottom: f64) -> Group {
@@ -29,7 +29,7 @@ pub(super) fn draw(layout: &Layout, top: f64, bottom: f64) -> Group {
     axis
 }
 
-/// 1, 2 or 5 times a power of ten.
+/// Returns 1, 2 or 5 times a power of ten.
 fn step(window: Span) -> Duration {
     let all = window.until.saturating_duration_since(window.from).as_nanos();
     let mut power = 1_000;
@@ -44,7 +44,7 @@ fn step(window: Span) -> Duration {
     }
 }
 
-/// With as many digits as the step has.
+/// Formats a moment with as many digits as the step has.
 fn seconds(moment: Duration, step: Duration) -> String {
     let digits = [0, 1, 2, 3]
         .into_iter()

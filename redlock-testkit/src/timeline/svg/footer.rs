@@ -1,4 +1,4 @@
-//! What a picture says in words: numbers at the violations, what they are, and the legend.
+//! The texts of a picture: the numbers of violations, their descriptions, and the legend.
 
 use ::svg::node::element::{Circle, Group, Line, Rectangle};
 use redlock_core::Instant;
@@ -9,14 +9,15 @@ use crate::history::Place;
 use crate::invariant::Violation;
 use crate::timeline::scene::Scene;
 
-/// How high a line of text is.
+/// The height of a line of text.
 const LINE: f64 = 16.0;
 
-/// How big the circle around a number is.
+/// The radius of the circle around a number.
 const BADGE: f64 = 8.0;
 
-/// A number above each violation; those that would cover each other stand one above the other. Answers them, and the
-/// end of the room that they take.
+/// Draws a number above each violation. Overlapping numbers are stacked.
+///
+/// Returns the drawing and the end of its space.
 pub(super) fn badges(scene: &Scene<'_>, layout: &Layout, top: f64) -> (Group, f64) {
     let places: Vec<f64> = scene.violations.iter().map(|(at, _)| layout.x(*at)).collect();
     let (rows, height) = rows(places.iter().map(|x| (x - BADGE, x + BADGE + 1.0)));
@@ -27,7 +28,7 @@ pub(super) fn badges(scene: &Scene<'_>, layout: &Layout, top: f64) -> (Group, f6
     (badges, top + count(height) * (2.0 * BADGE + 2.0) + 2.0)
 }
 
-/// What was violated, line by line. Answers it, and its end.
+/// Draws the descriptions of violations, one per line. Returns the drawing and its end.
 pub(super) fn violations(scene: &Scene<'_>, top: f64) -> (Group, f64) {
     let mut y = top;
     let mut lines = Group::new();
@@ -49,7 +50,7 @@ fn badge(number: u32, x: f64, y: f64) -> Group {
     Group::new().add(circle).add(text.set("font-weight", "bold"))
 }
 
-/// What everything means, as many in a line as fit. Answers it, and its end.
+/// Draws the legend, with as many entries in a line as fit. Returns the drawing and its end.
 pub(super) fn legend(scene: &Scene<'_>, top: f64) -> (Group, f64) {
     let clients = scene.lanes.keys().filter_map(|place| match place {
         Place::Client(client) => Some(*client),

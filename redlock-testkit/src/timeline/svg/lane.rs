@@ -1,4 +1,4 @@
-//! One lane: a row for each resource, with bars, and rows for what went wrong.
+//! One lane: a row with bars for each resource, and rows for faults.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,19 +9,19 @@ use super::paint::{self, caption, label, title};
 use crate::history::{Place, TokenNumber, Trouble};
 use crate::timeline::scene::{Bar, Lane, Span};
 
-/// How high a row of bars is, and one of troubles.
+/// The height of a row of bars, and of a row of faults.
 const BARS: f64 = 20.0;
 const TROUBLES: f64 = 15.0;
 
-/// Above and below the rows.
+/// The space above and below the rows.
 const PADDING: f64 = 4.0;
 
-/// What lies where in a lane.
+/// The rows of a lane.
 pub(super) struct Rows<'a> {
     lane: &'a Lane,
-    /// Which row each resource has.
+    /// The row of each resource.
     resources: BTreeMap<usize, usize>,
-    /// Which row each trouble has.
+    /// The row of each fault.
     troubles: Vec<usize>,
     trouble_rows: usize,
 }
@@ -92,7 +92,7 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// From where to where a trouble needs room, with its caption.
+/// Returns the horizontal extent of a fault, with its caption.
 fn extent(trouble: Trouble, span: Span, layout: &Layout) -> (f64, f64) {
     let (x, width) = layout.stretch(span);
     let text = caption(trouble);
@@ -137,7 +137,7 @@ fn draw_bar(place: Place, bar: &Bar, layout: &Layout, top: f64, violated: &BTree
     }
 }
 
-/// The name of a client is its colour's legend.
+/// Returns the color of a name. For clients it is the legend of their color.
 fn name_colour(place: Place) -> &'static str {
     if let Place::Client(client) = place { paint::client(client) } else { paint::INK }
 }

@@ -1,4 +1,4 @@
-//! Where things lie: moments on the horizontal axis, and rows in which nothing covers anything else.
+//! The layout: moments on the horizontal axis, and rows without overlaps.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use redlock_core::Instant;
 
 use crate::timeline::scene::Span;
 
-/// How wide the whole is. All lengths are those of the SVG's own unit, a pixel where it is not scaled.
+/// The total width. All lengths are in SVG units, which are pixels without scaling.
 pub(super) const WIDTH: f64 = 1200.0;
 
-/// Room for the names of lanes.
+/// The space for the names of lanes.
 pub(super) const LEFT: f64 = 64.0;
 
 pub(super) const RIGHT: f64 = 24.0;
@@ -27,31 +27,32 @@ impl Layout {
         round(LEFT + since(at).min(all) / all * super::plot_width())
     }
 
-    /// Where a stretch begins, and how wide it is: wide enough to be seen.
+    /// Returns the start and the width of a period, with a visible minimum width.
     pub(super) fn stretch(&self, span: Span) -> (f64, f64) {
         let from = self.x(span.from);
         (from, round((self.x(span.until) - from).max(2.0)))
     }
 }
 
-/// To a tenth of a pixel: more digits only make the file longer.
+/// Rounds to a tenth of a pixel: more digits only make the file longer.
 pub(super) fn round(length: f64) -> f64 {
     (length * 10.0).round() / 10.0
 }
 
-/// How wide a text is, about: fonts differ, so it is on the safe side.
+/// Returns the approximate width of a text. Fonts differ, so it is a generous estimate.
 pub(super) fn text_width(text: &str) -> f64 {
     let characters = u32::try_from(text.chars().count()).unwrap_or(u32::MAX);
     f64::from(characters) * FONT * 0.58
 }
 
-/// Where a text begins that belongs at `x`: further to the left where it would leave the picture.
+/// Returns the start of a text at `x`, moved left if it would leave the picture.
 pub(super) fn text_start(text: &str, x: f64) -> f64 {
     round(x.min(WIDTH - RIGHT - text_width(text)).max(LEFT))
 }
 
-/// Puts extents, each from one x to another, into the first row in which they cover nothing. Answers the row of each,
-/// and how many rows there are.
+/// Puts extents, each from one x to another, into the first row without an overlap.
+///
+/// Returns the row of each extent, and the number of rows.
 pub(super) fn rows(extents: impl IntoIterator<Item = (f64, f64)>) -> (Vec<usize>, usize) {
     let mut ends: Vec<f64> = Vec::new();
     let place = |(from, until): (f64, f64)| match ends.iter().position(|end| *end <= from) {
@@ -68,7 +69,7 @@ pub(super) fn rows(extents: impl IntoIterator<Item = (f64, f64)>) -> (Vec<usize>
     (rows, ends.len())
 }
 
-/// As a length: rows are few.
+/// Converts a number of rows, which is small, to a length.
 pub(super) fn count(rows: usize) -> f64 {
     f64::from(u32::try_from(rows).unwrap_or(u32::MAX))
 }

@@ -1,4 +1,4 @@
-//! Colours, texts, and what each trouble looks like.
+//! Colors, texts, and the appearance of each fault.
 
 use ::svg::node::element::{Text, Title};
 
@@ -11,15 +11,16 @@ pub(super) const GRID: &str = "#e4e7eb";
 pub(super) const STOPPED: &str = "#9aa5b1";
 pub(super) const ALARM: &str = "#d61f1f";
 
-/// A colour for each client, told apart by those who do not see all colours too (Okabe and Ito, "Color universal
-/// design").
+/// The colors of clients, which color-blind readers can also distinguish.
+///
+/// Source: Okabe and Ito, "Color universal design".
 const CLIENTS: [&str; 6] = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#b8a800"];
 
 pub(super) fn client(number: usize) -> &'static str {
     CLIENTS[number % CLIENTS.len()]
 }
 
-/// What is written on that colour.
+/// Returns the color of text on a client's color.
 pub(super) fn on_client(number: usize) -> &'static str {
     if [0, 2].contains(&(number % CLIENTS.len())) { "#ffffff" } else { INK }
 }
@@ -28,12 +29,12 @@ pub(super) fn label(text: impl Into<String>, x: f64, y: f64, colour: &str) -> Te
     Text::new(text).set("x", round(x)).set("y", round(y)).set("fill", colour)
 }
 
-/// What a browser shows when one points at something.
+/// Returns the tooltip of an element.
 pub(super) fn title(text: impl Into<String>) -> Title {
     Title::new(text)
 }
 
-/// How a trouble is written in a picture.
+/// Returns the caption of a fault in a picture.
 pub(super) fn caption(trouble: Trouble) -> String {
     match trouble {
         Trouble::Crash => "down".into(),
@@ -48,7 +49,7 @@ pub(super) fn caption(trouble: Trouble) -> String {
     }
 }
 
-/// Its colour: dark for what stops everything, bright for what makes keys go.
+/// Returns the color of a fault: dark for faults that stop everything, bright for faults that delete keys.
 pub(super) fn trouble(trouble: Trouble) -> &'static str {
     match trouble {
         Trouble::Crash | Trouble::Kill => "#3e4c59",
@@ -58,7 +59,7 @@ pub(super) fn trouble(trouble: Trouble) -> &'static str {
     }
 }
 
-/// Whether nothing happens there while it lasts.
+/// Returns whether nothing happens during the fault.
 pub(super) fn stops(trouble: Trouble) -> bool {
     matches!(trouble, Trouble::Crash | Trouble::Kill | Trouble::Hang | Trouble::Pause | Trouble::Suspension)
 }

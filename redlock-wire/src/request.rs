@@ -1,7 +1,7 @@
-//! What is asked of every node of a round: the same of each, one right behind the other and from one thread.
+//! The request that a round sends to every node: the same for each, one right after the other, from one thread.
 //!
-//! So a thread keeps what was asked last as its client sends it, and it is made once for all nodes, without anybody having
-//! to hand it around.
+//! Each thread therefore keeps the last request in the client's packed form. It is packed once for all nodes, and no
+//! caller has to pass it on.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -11,78 +11,79 @@ use redlock_core::{Claim, FencingToken, NodeError, Ttl, Vote};
 use crate::connection::{Command, Connection, Failure, Reply};
 use crate::options::{Keys, Options};
 use crate::reply::{self, unanswered};
-use crate::script::{Over, Script, is_unknown, key};
+use crate::script::{Script, ScriptArgs, is_unknown, key};
 use crate::secret::Secret;
 use crate::{commands, fence};
 
-/// What may be asked about a claim.
+/// An operation on a claim.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verb {
-    /// Sets a single resource to the token, if there is none. A command and no script.
+pub(crate) enum Op {
+    /// Sets a single resource to the token, if the key is absent. A plain command, not a script.
     Set,
     /// Sets every resource to the token, or none.
     Acquire,
-    /// Makes the TTL of every resource at least this long, where all hold the token.
+    /// Raises the TTL of every resource to at least this long, if all hold the token.
     Extend,
-    /// Deletes what holds the token.
+    /// Deletes the keys that hold the token.
     Release,
-    /// Sets every resource to the token, or none, and counts.
+    /// Sets every resource to the token, or none, and advances the fencing counters.
     AcquireFenced,
-    /// Makes the TTL of every resource at least this long and every counter the fencing token, where all hold the token
-    /// and no counter is greater.
+    /// Raises every TTL to at least this long, and every counter to the fencing token.
+    ///
+    /// Requires that all resources hold the token and no counter is greater.
     Confirm,
-    /// Sets what is absent to the token and every counter to the fencing token, where nothing is another's and no counter
-    /// is greater.
+    /// Sets absent resources to the token and every counter to the fencing token. Requires that no resource belongs to
+    /// another claim and no counter is greater.
     Refill,
 }
 
-/// What is asked about a claim.
+/// One operation on one claim.
 #[derive(Clone, Copy)]
-pub(crate) struct Asked<'a> {
-    pub(crate) verb: Verb,
+pub(crate) struct Request<'a> {
+    pub(crate) verb: Op,
     pub(crate) claim: &'a Claim,
-    /// None where nothing is set.
+    /// `None` for operations that set nothing.
     pub(crate) ttl: Option<Ttl>,
     pub(crate) fence: Option<FencingToken>,
     pub(crate) options: &'a Options,
 }
 
-impl<'a> Asked<'a> {
-    /// As the client sends it. `set_get`: whether the server has `SET .. NX GET`.
+impl<'a> Request<'a> {
+    /// Returns the request in the client's packed form. `set_get`: whether the server supports `SET .. NX GET`.
     pub(crate) fn packed<C: Connection>(&self, set_get: bool) -> C::Packed {
         C::last(|last| last.or_pack(self, set_get, || self.pack::<C>(set_get)))
     }
 
     fn pack<C: Connection>(&self, set_get: bool) -> C::Packed {
         match self.verb {
-            Verb::Set => C::pack(Command::SetIfAbsent {
+            Op::Set => C::pack(Command::SetIfAbsent {
                 key: &self.key(),
                 value: self.claim.token().as_bytes(),
                 millis: self.ttl.map_or(0, Ttl::as_millis),
                 get: set_get,
             }),
-            _ => self.over().call::<C>("EVALSHA", &self.script().sha),
+            _ => self.script_args().call::<C>("EVALSHA", &self.script().sha),
         }
     }
 
-    /// What is asked then, where the reply was not enough.
+    /// Returns the follow-up request, if the first reply is not sufficient.
     pub(crate) fn again<C: Connection>(
         &self,
         reply: &Result<Reply, Failure>,
         set_get: bool,
     ) -> Option<C::Packed> {
         match (self.verb, reply) {
-            // Nothing was set. Who is in the way, and is it ourselves?
-            (Verb::Set, Ok(Reply::Nil)) if !set_get => {
+            // Nothing was set. `GET` distinguishes another holder from a replay of this claim.
+            (Op::Set, Ok(Reply::Nil)) if !set_get => {
                 Some(C::pack(Command::Other { name: "GET", args: &[&self.key()] }))
             }
-            (Verb::Set, _) => None,
-            (_, reply) if is_unknown(reply) => Some(self.over().call::<C>("EVAL", self.script().text)),
+            (Op::Set, _) => None,
+            (_, reply) if is_unknown(reply) => Some(self.script_args().call::<C>("EVAL", self.script().text)),
             _ => None,
         }
     }
 
-    /// What the reply means; `again`: to what was asked then.
+    /// Interprets the reply. `again`: whether it is the reply to the follow-up request.
     pub(crate) fn vote(
         &self,
         reply: Result<Reply, Failure>,
@@ -92,57 +93,57 @@ impl<'a> Asked<'a> {
         let (reply, claim) = (reply.map_err(|failure| unanswered(&failure))?, self.claim);
         let reply = match reply {
             Reply::Error(message) => {
-                // It may repeat what was sent.
+                // The error may repeat the arguments.
                 let token = std::str::from_utf8(claim.token().as_bytes()).ok();
                 Reply::Error(Secret::of(token).hidden(&message).into_owned())
             }
             reply => reply,
         };
         match self.verb {
-            Verb::Set if set_get => reply::set_get(reply, claim),
-            Verb::Set if again => reply::get(reply, claim),
-            Verb::Set => reply::set(&reply),
-            Verb::Acquire | Verb::Extend | Verb::Release => reply::verdict(&reply, claim),
-            Verb::AcquireFenced => reply::counted(&reply, claim),
-            Verb::Confirm | Verb::Refill => reply::confirmed(&reply, claim),
+            Op::Set if set_get => reply::set_get(reply, claim),
+            Op::Set if again => reply::get(reply, claim),
+            Op::Set => reply::set(&reply),
+            Op::Acquire | Op::Extend | Op::Release => reply::verdict(&reply, claim),
+            Op::AcquireFenced => reply::counted(&reply, claim),
+            Op::Confirm | Op::Refill => reply::confirmed(&reply, claim),
         }
     }
 
-    /// The key of a claim of one resource.
+    /// Returns the key of a claim on one resource.
     fn key(&self) -> Cow<'a, [u8]> {
         key(&self.options.keys.prefix, &self.claim.resources()[0]) // a claim has at least one
     }
 
     fn script(&self) -> &'static Script {
         match self.verb {
-            // A single resource may be set by it as well.
-            Verb::Set | Verb::Acquire => &commands::ACQUIRE,
-            Verb::Extend => &commands::EXTEND,
-            Verb::Release => &commands::RELEASE,
-            Verb::AcquireFenced => &fence::ACQUIRE,
-            Verb::Confirm => &fence::CONFIRM,
-            Verb::Refill => &fence::REFILL,
+            // A single resource may also be set by the script.
+            Op::Set | Op::Acquire => &commands::ACQUIRE,
+            Op::Extend => &commands::EXTEND,
+            Op::Release => &commands::RELEASE,
+            Op::AcquireFenced => &fence::ACQUIRE,
+            Op::Confirm => &fence::CONFIRM,
+            Op::Refill => &fence::REFILL,
         }
     }
 
-    fn over(&self) -> Over<'a> {
+    fn script_args(&self) -> ScriptArgs<'a> {
         match self.verb {
-            Verb::Set | Verb::Acquire | Verb::Extend | Verb::Release => {
-                Over::claim(&self.options.keys.prefix, self.claim, self.ttl)
+            Op::Set | Op::Acquire | Op::Extend | Op::Release => {
+                ScriptArgs::claim(&self.options.keys.prefix, self.claim, self.ttl)
             }
-            Verb::AcquireFenced | Verb::Confirm | Verb::Refill => fence::over(self),
+            Op::AcquireFenced | Op::Confirm | Op::Refill => fence::script_args(self),
         }
     }
 }
 
-/// What a thread has asked last, as its client sends it.
+/// The last request that a thread packed, in the client's packed form.
 pub struct Last<P>(Option<Kept<P>>);
 
-/// So many bytes of names, since what is kept stays with the thread until it asks again.
+/// The limit in bytes on the names of a kept request: the thread keeps it until its next request.
 const KEPT: usize = 64 * 1024;
 
 struct Kept<P> {
-    verb: Verb,
+    verb: Op,
     set_get: bool,
     claim: Claim,
     ttl: Option<Ttl>,
@@ -152,13 +153,13 @@ struct Kept<P> {
 }
 
 impl<P: Clone> Last<P> {
-    /// Nothing was asked yet.
+    /// Returns an empty cache.
     #[must_use]
     pub const fn none() -> Self {
         Self(None)
     }
 
-    fn or_pack(&mut self, asked: &Asked<'_>, set_get: bool, pack: impl FnOnce() -> P) -> P {
+    fn or_pack(&mut self, asked: &Request<'_>, set_get: bool, pack: impl FnOnce() -> P) -> P {
         match &self.0 {
             Some(kept) if kept.is(asked, set_get) => kept.packed.clone(),
             _ => {
@@ -172,13 +173,13 @@ impl<P: Clone> Last<P> {
 }
 
 impl<P> Kept<P> {
-    fn of(asked: &Asked<'_>, set_get: bool, packed: P) -> Self {
-        let Asked { verb, claim, ttl, fence, options } = *asked;
+    fn of(asked: &Request<'_>, set_get: bool, packed: P) -> Self {
+        let Request { verb, claim, ttl, fence, options } = *asked;
         Self { verb, set_get, claim: claim.clone(), ttl, fence, keys: Arc::clone(&options.keys), packed }
     }
 
-    fn is(&self, asked: &Asked<'_>, set_get: bool) -> bool {
-        let Asked { verb, claim, ttl, fence, options } = *asked;
+    fn is(&self, asked: &Request<'_>, set_get: bool) -> bool {
+        let Request { verb, claim, ttl, fence, options } = *asked;
         self.verb == verb
             && self.set_get == set_get
             && self.claim == *claim
@@ -188,7 +189,7 @@ impl<P> Kept<P> {
     }
 }
 
-/// Shows nothing of what was asked: it holds a token.
+/// Shows nothing of the request: it contains a token.
 impl<P> std::fmt::Debug for Last<P> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Last").finish_non_exhaustive()
@@ -213,10 +214,10 @@ mod tests {
         Ttl::new(Duration::from_secs(seconds)).unwrap()
     }
 
-    /// How often each was packed, when each is asked of five nodes in turn.
-    fn packed(asked: &[(Asked<'_>, bool)]) -> Vec<usize> {
+    /// Sends each request to five nodes in turn. Returns how often each is packed.
+    fn packed(asked: &[(Request<'_>, bool)]) -> Vec<usize> {
         let last = RefCell::new(Last::none());
-        let count = |(asked, set_get): &(Asked<'_>, bool)| {
+        let count = |(asked, set_get): &(Request<'_>, bool)| {
             let mut times = 0;
             for _ in 0..5 {
                 last.borrow_mut().or_pack(asked, *set_get, || times += 1);
@@ -234,21 +235,21 @@ mod tests {
         let prefixed = options.clone().key_prefix("p:");
         let counting = options.clone().fence_prefix("f:");
         let keeping = options.clone().fence_retention(Duration::from_secs(9));
-        let first = Asked { verb: Verb::Set, claim: &one, ttl: Some(ttl(1)), fence: None, options: &options };
+        let first = Request { verb: Op::Set, claim: &one, ttl: Some(ttl(1)), fence: None, options: &options };
         let fence = FencingToken::new(7);
         let all = [
             (first, true),
             (first, false),
-            (Asked { verb: Verb::Extend, ..first }, false),
-            (Asked { claim: &other, ..first }, false),
-            (Asked { claim: &elsewhere, ..first }, false),
-            (Asked { claim: &several, ..first }, false),
-            (Asked { ttl: Some(ttl(2)), ..first }, false),
-            (Asked { ttl: None, ..first }, false),
-            (Asked { fence, ..first }, false),
-            (Asked { options: &prefixed, ..first }, false),
-            (Asked { options: &counting, ..first }, false),
-            (Asked { options: &keeping, ..first }, false),
+            (Request { verb: Op::Extend, ..first }, false),
+            (Request { claim: &other, ..first }, false),
+            (Request { claim: &elsewhere, ..first }, false),
+            (Request { claim: &several, ..first }, false),
+            (Request { ttl: Some(ttl(2)), ..first }, false),
+            (Request { ttl: None, ..first }, false),
+            (Request { fence, ..first }, false),
+            (Request { options: &prefixed, ..first }, false),
+            (Request { options: &counting, ..first }, false),
+            (Request { options: &keeping, ..first }, false),
         ];
         assert_eq!(vec![1; all.len()], packed(&all));
         for one in all {
@@ -260,7 +261,7 @@ mod tests {
                 assert_eq!(vec![1, usize::from(!same)], packed(&[one, other]));
             }
         }
-        assert_eq!(vec![1, 0], packed(&[(first, true), (Asked { claim: &again, ..first }, true)]));
+        assert_eq!(vec![1, 0], packed(&[(first, true), (Request { claim: &again, ..first }, true)]));
     }
 
     #[test]
@@ -271,7 +272,7 @@ mod tests {
             let names = names(count);
             let claim = claim(&names.iter().map(String::as_str).collect::<Vec<_>>(), "1");
             let asked =
-                Asked { verb: Verb::Release, claim: &claim, ttl: None, fence: None, options: &options };
+                Request { verb: Op::Release, claim: &claim, ttl: None, fence: None, options: &options };
             assert_eq!(vec![times], packed(&[(asked, false)]));
         }
     }

@@ -1,56 +1,64 @@
-//! Whether a lease is held.
+//! The state of a lease.
 //!
-//! Never stored, always derived: from the deadline, from what extensions have shown, and from the clock, at each look.
-//! So the answer is right also after a pause in which nothing could run. Two rules make it one to build on:
+//! The state is never stored. Each call derives it from the deadline, the outcomes of extensions, and the clock. So it
+//! is correct even after a pause in which nothing could run. Two rules make it reliable:
 //!
-//! - Loss is final. The deadline moves only while the lease is not lost, so whoever was told of a loss stays right.
-//! - Loss is told a margin before the deadline, so that work can stop while others are still kept out.
+//! - A loss is final. The deadline moves only while the lease is not lost, so a reported loss stays correct.
+//! - A loss is reported a margin before the deadline, so that work can stop while other clients are still excluded.
 
 use std::fmt;
 use std::time::Duration;
 
-use crate::broken::{Variant, broken};
 use crate::clock::Instant;
 use crate::token::Fingerprint;
 use crate::ttl::Ttl;
 
-/// How a lease stands.
+/// The state of a lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LeaseState {
     /// The lock is held.
     Held,
-    /// The lock is held, and the last extension failed, or nobody is left to renew it. A later extension that succeeds
-    /// makes it [`Held`](LeaseState::Held) again; otherwise it will be lost. After one that was
-    /// [superseded](crate::ErrorKind::Superseded) none succeeds.
-    Uncertain,
-    /// The lock is not held any more, or will not be in a moment. Final.
+    /// The lock is held, but its renewal is at risk.
+    ///
+    /// The last extension failed, or the keep-alive has ended. A later extension that succeeds makes the state
+    /// [`Held`](LeaseState::Held) again. Otherwise the lock will be lost. After a
+    /// [superseded](crate::ErrorKind::Superseded) extension, no later one succeeds.
+    AtRisk,
+    /// The lock is no longer held, or will not be in a moment. This state is final.
     Lost(Loss),
 }
 
-/// Why a lock is not held any more. A loss with time is told a margin before the validity has passed: see
-/// [`Lease::state`](crate::Lease::state).
+/// The reason why a lock is no longer held.
+///
+/// A loss that time causes is reported a margin before the validity ends; see [`Lease::state`](crate::Lease::state).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Loss {
-    /// The validity has passed, and nobody extended it: there was no keep-alive, it had reached a limit, or its task was gone.
+    /// The validity ended without an extension.
+    ///
+    /// There was no keep-alive, it had reached a limit, or its task had ended.
     Expired,
-    /// The validity has passed, and too few nodes answered when it was to be extended.
+    /// The validity ended, and too few nodes replied to its extension.
     Unreachable,
-    /// The validity has passed, and it could not be extended: nodes that have the lock count for newer claims.
+    /// The validity ended, and newer claims prevented its extension.
+    ///
+    /// The nodes that have the lock count for newer claims.
     Superseded,
-    /// A quorum of nodes says that the lock is not ours: they have lost it, or someone deleted it.
-    NotOurs {
-        /// Whose it is, where the nodes could tell.
+    /// A quorum of nodes reports that this client no longer holds the lock.
+    ///
+    /// The nodes have lost the lock, or another client deleted it.
+    Revoked {
+        /// The current holder, if the nodes reported it.
         holder: Option<Fingerprint>,
     },
-    /// The guard released it, or was dropped.
+    /// The guard was released or dropped.
     Released,
-    /// The guard was detached: the lock is for whoever resumes it.
+    /// The guard was detached, so that another owner can resume the lock.
     Detached,
 }
 
-/// The loss as the end of a sentence: `cannot extend the lock on "a": lease expired`.
+/// The loss as the end of a sentence. Example: `cannot extend the lock on "a": lease expired`.
 impl fmt::Display for Loss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -59,8 +67,8 @@ impl fmt::Display for Loss {
                 f.write_str("lease expired before it could be renewed: too few nodes responded")
             }
             Self::Superseded => f.write_str("lease expired: a newer claim advanced the fencing counters"),
-            Self::NotOurs { holder: None } => f.write_str("keys gone on a quorum of nodes"),
-            Self::NotOurs { holder: Some(holder) } => {
+            Self::Revoked { holder: None } => f.write_str("keys gone on a quorum of nodes"),
+            Self::Revoked { holder: Some(holder) } => {
                 write!(f, "keys gone on a quorum of nodes, {holder} holds the lock")
             }
             Self::Released => f.write_str("lock released"),
@@ -69,36 +77,40 @@ impl fmt::Display for Loss {
     }
 }
 
-/// What makes a lease uncertain.
+/// The reason why a lease is at risk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Doubt {
-    /// Too few nodes answered the last extension.
+pub(crate) enum Degraded {
+    /// Too few nodes replied to the last extension.
     Unreachable,
-    /// Who was to renew it has ended.
+    /// The task that renews the lease has ended.
     Abandoned,
-    /// It can never be extended again.
+    /// The lease can never be extended again.
     Superseded,
 }
 
-/// What is known of one lease.
+/// The facts from which the state of one lease is derived.
 #[derive(Clone, Debug)]
-pub(crate) struct Hold {
-    /// At this moment the lease is no longer valid. The origin of time as long as no quorum has granted.
+pub(crate) struct LeaseStatus {
+    /// The moment at which the lease is no longer valid. It is the origin of time until a quorum has granted.
     deadline: Instant,
-    /// The TTL of the round that the deadline comes from: so long do its keys live.
+    /// The TTL of the round that set the deadline, and so of its keys.
     ttl: Option<Ttl>,
-    doubt: Option<Doubt>,
+    doubt: Option<Degraded>,
     over: Option<Loss>,
 }
 
-/// The margin: a fiftieth of the TTL, which is enough to be woken and stop, and little of the validity.
+/// The divisor of the TTL that results in the margin.
+///
+/// A fiftieth is enough for a task to wake up and stop, and little of the validity.
 const MARGIN: u32 = 50;
 
-/// Timers are late by a millisecond or two; and nobody needs longer to hear of a loss.
+/// The bounds of the margin.
+///
+/// Timers fire a millisecond or two late, and no task needs longer than this to learn of a loss.
 const MARGIN_BOUNDS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(500));
 
-impl Hold {
-    /// Of a lease that no node has granted yet.
+impl LeaseStatus {
+    /// Creates the status of a lease that no node has granted yet.
     pub(crate) fn none() -> Self {
         Self { deadline: Instant::ORIGIN, ttl: None, doubt: None, over: None }
     }
@@ -106,15 +118,15 @@ impl Hold {
     pub(crate) fn state(&self, now: Instant) -> LeaseState {
         match (&self.over, self.doubt) {
             (Some(loss), _) => LeaseState::Lost(loss.clone()),
-            (None, Some(Doubt::Unreachable)) if now >= self.ends() => LeaseState::Lost(Loss::Unreachable),
-            (None, Some(Doubt::Superseded)) if now >= self.ends() => LeaseState::Lost(Loss::Superseded),
+            (None, Some(Degraded::Unreachable)) if now >= self.ends() => LeaseState::Lost(Loss::Unreachable),
+            (None, Some(Degraded::Superseded)) if now >= self.ends() => LeaseState::Lost(Loss::Superseded),
             (None, _) if now >= self.ends() => LeaseState::Lost(Loss::Expired),
-            (None, Some(_)) => LeaseState::Uncertain,
+            (None, Some(_)) => LeaseState::AtRisk,
             (None, None) => LeaseState::Held,
         }
     }
 
-    /// How much longer others are kept out.
+    /// Returns how much longer other clients are excluded.
     pub(crate) fn remaining(&self, now: Instant) -> Duration {
         match self.over {
             Some(_) => Duration::ZERO,
@@ -126,8 +138,8 @@ impl Hold {
         self.over.is_some() || now >= self.ends()
     }
 
-    /// Why it is over for another reason than the time.
-    pub(crate) fn over(&self) -> Option<&Loss> {
+    /// Returns why the lease has ended, if time is not the reason.
+    pub(crate) fn ended(&self) -> Option<&Loss> {
         self.over.as_ref()
     }
 
@@ -135,26 +147,27 @@ impl Hold {
         self.deadline
     }
 
-    /// The TTL that the keys have, once a quorum has granted.
+    /// Returns the TTL of the keys, once a quorum has granted.
     pub(crate) fn ttl(&self) -> Option<Ttl> {
         self.ttl
     }
 
-    /// When the lease is lost unless it is extended.
+    /// Returns when the lease is lost unless it is extended.
     pub(crate) fn ends(&self) -> Instant {
         self.deadline - self.margin()
     }
 
-    /// How long before the deadline the loss is told.
+    /// Returns how long before the deadline the loss is reported.
     pub(crate) fn margin(&self) -> Duration {
         let (least, most) = MARGIN_BOUNDS;
         self.ttl.map_or(least, |ttl| (ttl.as_duration() / MARGIN).clamp(least, most))
     }
 
-    /// A quorum granted until `deadline`. It is valid until then, or until its old deadline, whichever is later; unless
-    /// it was lost before: `false`.
+    /// Records that a quorum granted until `deadline`.
+    ///
+    /// The lease is then valid until the later of the old and the new deadline. Returns `false` if it was lost before.
     pub(crate) fn grant(&mut self, deadline: Instant, ttl: Ttl, now: Instant) -> bool {
-        if self.ttl.is_some() && self.is_lost(now) && !broken(Variant::ExpiredRevived) {
+        if self.ttl.is_some() && self.is_lost(now) {
             return false;
         }
         self.doubt = None;
@@ -164,13 +177,13 @@ impl Hold {
         true
     }
 
-    pub(crate) fn doubt(&mut self, doubt: Doubt, now: Instant) {
+    pub(crate) fn doubt(&mut self, doubt: Degraded, now: Instant) {
         if !self.is_lost(now) {
             self.doubt = Some(doubt);
         }
     }
 
-    /// Ends it for another reason than the time. The first reason stays.
+    /// Ends the lease for a reason other than time. The first reason stays.
     pub(crate) fn end(&mut self, loss: Loss, now: Instant) {
         if self.over.is_none() {
             self.over = Some(match self.state(now) {
@@ -195,8 +208,8 @@ mod tests {
         Instant::since_origin(Duration::from_millis(millis))
     }
 
-    fn held(deadline: u64) -> Hold {
-        let mut hold = Hold::none();
+    fn held(deadline: u64) -> LeaseStatus {
+        let mut hold = LeaseStatus::none();
         assert!(hold.grant(at(deadline), ttl(10_000), at(0)));
         hold
     }
@@ -213,7 +226,7 @@ mod tests {
     #[test]
     fn margins_lie_between_a_millisecond_and_half_a_second() {
         let margin = |millis| {
-            let mut hold = Hold::none();
+            let mut hold = LeaseStatus::none();
             hold.grant(at(1_000_000_000), ttl(millis), at(0));
             hold.margin()
         };
@@ -226,16 +239,17 @@ mod tests {
     #[test]
     fn a_doubt_passes_with_the_next_extension_and_names_the_loss_otherwise() {
         let mut hold = held(9_898);
-        hold.doubt(Doubt::Unreachable, at(4_000));
-        assert_eq!(LeaseState::Uncertain, hold.state(at(5_000)));
+        hold.doubt(Degraded::Unreachable, at(4_000));
+        assert_eq!(LeaseState::AtRisk, hold.state(at(5_000)));
         assert_eq!(LeaseState::Lost(Loss::Unreachable), hold.state(at(9_698)));
         let mut again = hold.clone();
         assert!(again.grant(at(19_898), ttl(10_000), at(9_697)));
         assert_eq!(LeaseState::Held, again.state(at(9_698)));
 
-        for (doubt, loss) in [(Doubt::Superseded, Loss::Superseded), (Doubt::Abandoned, Loss::Expired)] {
+        for (doubt, loss) in [(Degraded::Superseded, Loss::Superseded), (Degraded::Abandoned, Loss::Expired)]
+        {
             hold.doubt(doubt, at(4_000));
-            assert_eq!(LeaseState::Uncertain, hold.state(at(9_697)));
+            assert_eq!(LeaseState::AtRisk, hold.state(at(9_697)));
             assert_eq!(LeaseState::Lost(loss), hold.state(at(9_698)));
         }
     }
@@ -243,9 +257,9 @@ mod tests {
     #[test]
     fn the_first_reason_of_a_loss_stays() {
         let mut hold = held(9_898);
-        hold.end(Loss::NotOurs { holder: None }, at(1));
+        hold.end(Loss::Revoked { holder: None }, at(1));
         hold.end(Loss::Released, at(2));
-        assert_eq!(LeaseState::Lost(Loss::NotOurs { holder: None }), hold.state(at(3)));
+        assert_eq!(LeaseState::Lost(Loss::Revoked { holder: None }), hold.state(at(3)));
         assert_eq!(Duration::ZERO, hold.remaining(at(3)));
 
         let mut hold = held(9_898);
@@ -264,10 +278,10 @@ mod tests {
 
     #[test]
     fn what_was_never_granted_cannot_have_expired() {
-        let mut hold = Hold::none();
-        assert_eq!(None, hold.over());
+        let mut hold = LeaseStatus::none();
+        assert_eq!(None, hold.ended());
         hold.end(Loss::Released, at(5));
-        assert_eq!(Some(&Loss::Released), hold.over());
+        assert_eq!(Some(&Loss::Released), hold.ended());
         assert_eq!(LeaseState::Lost(Loss::Released), hold.state(at(5)));
     }
 
@@ -275,24 +289,24 @@ mod tests {
     fn a_loss_says_why() {
         assert_eq!("lease expired", Loss::Expired.to_string());
         assert_eq!("lock released", Loss::Released.to_string());
-        let gone = Loss::NotOurs { holder: None }.to_string();
+        let gone = Loss::Revoked { holder: None }.to_string();
         assert_eq!("keys gone on a quorum of nodes", gone);
     }
 
     #[derive(Clone, Debug)]
     enum Event {
         Grant(u64),
-        Doubt(Doubt),
+        Doubt(Degraded),
         End,
     }
 
     proptest! {
-        /// Whatever happens in whatever order, nobody who was told of a loss is contradicted later.
+        /// In any order of events, a reported loss is never contradicted later.
         #[test]
         fn loss_is_final_and_the_deadline_never_moves_back(
             events in prop::collection::vec((0_u64..5_000, prop_oneof![
                 4 => (0_u64..12_000).prop_map(Event::Grant),
-                2 => prop_oneof![Just(Doubt::Unreachable), Just(Doubt::Abandoned)].prop_map(Event::Doubt),
+                2 => prop_oneof![Just(Degraded::Unreachable), Just(Degraded::Abandoned)].prop_map(Event::Doubt),
                 1 => Just(Event::End),
             ]), 1..40),
         ) {

@@ -1,47 +1,49 @@
-//! Whose turn it is among the tasks of one process that want one resource.
+//! The order of the tasks of one process that want one resource.
 //!
-//! First come, first served: whoever asks gets a number, and numbers take the turn in their order. A turn lasts until it
-//! is left, or until the validity of the lock that was taken in it has passed: then whoever is next takes it over. Only
-//! who is next looks at that time; all others wait to be next.
+//! First come, first served: each task gets a number, and numbers take the turn in their order. A turn ends when its
+//! task leaves it, or when the validity of its lock has passed. In the second case, the next number takes the turn
+//! over. Only the next number checks this time; all others wait to become the next one.
 
 use std::collections::BTreeMap;
 
 use crate::clock::Instant;
 
-/// The turns of one resource. `W` is how to wake who waits.
+/// The turns of one resource. A `W` wakes a waiting task.
 #[derive(Debug)]
 pub(crate) struct Queue<W> {
     turn: Option<Turn>,
     waiting: BTreeMap<u64, W>,
-    /// How often in a row the turn was handed on to one who waited.
+    /// The number of times in a row that the turn passed to a waiting number.
     handed_on: u32,
 }
 
 #[derive(Debug)]
 struct Turn {
     number: u64,
-    /// When it ends by itself, once it has taken the lock.
+    /// The time at which the turn ends on its own, once it has acquired the lock.
     until: Option<Instant>,
 }
 
-/// What a number is told.
+/// The result for a number that wants the turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// It has the turn.
+    /// The number has the turn.
     Turn,
-    /// It waits, and has nothing to look at before it is woken.
+    /// The number waits, and checks nothing until it is woken.
     Wait,
-    /// It is next, and takes the turn over at this time unless it is woken before.
+    /// The number is next, and takes the turn over at this time unless woken before.
     WaitUntil(Instant),
 }
 
-/// What the caller does behind its lock: wakers may run any code when they are called or dropped.
+/// The wakers that the caller must handle after it has unlocked its mutex.
+///
+/// A waker may run any code when it is called or dropped.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) struct Wakers<W> {
-    /// Of the number that is next, if it has to look again.
+    /// The waker of the next number, if that must check again.
     pub(crate) to_wake: Option<W>,
-    /// Of the number that left, if it waited.
+    /// The waker of the number that left, if it waited.
     pub(crate) to_drop: Option<W>,
 }
 
@@ -58,10 +60,10 @@ impl<W> Default for Queue<W> {
 }
 
 impl<W: Clone> Queue<W> {
-    /// Takes the turn, or waits. A number that waits may ask again.
+    /// Takes the turn, or waits for it. A number that waits may call this again.
     ///
-    /// Also returns how the number was to be woken before. The caller drops that behind its lock, because dropping a
-    /// waker may run any code.
+    /// Also returns the previous waker of the number. The caller must drop it after unlocking its mutex, because
+    /// dropping a waker may run any code.
     pub(crate) fn ask(
         &mut self,
         number: u64,
@@ -82,17 +84,17 @@ impl<W: Clone> Queue<W> {
         (answer, before)
     }
 
-    /// Whether nobody has the turn or waits for it.
+    /// Returns whether no number has the turn or waits for it.
     pub(crate) fn is_idle(&self, now: Instant) -> bool {
         self.waiting.is_empty() && self.is_free(now)
     }
 
-    /// The lock was taken, and is valid until then.
+    /// Sets the end of the turn: the lock was acquired, and is valid until then.
     pub(crate) fn hold_until(&mut self, number: u64, until: Instant) -> Wakers<W> {
         let Some(turn) = self.turn.as_mut().filter(|turn| turn.number == number) else {
             return Wakers::default();
         };
-        // Who looks at an earlier time looks again then.
+        // A number that waits for an earlier time checks again then, so it need not be woken.
         let news = turn.until.is_none_or(|before| until < before);
         turn.until = Some(until);
         Wakers { to_wake: if news { self.next() } else { None }, to_drop: None }
@@ -110,13 +112,15 @@ impl<W: Clone> Queue<W> {
         Wakers { to_wake: if was_next || had_turn { self.next() } else { None }, to_drop }
     }
 
-    /// Whether whoever has the turn now should let other processes try first: every sixteenth time that it was handed on
-    /// within this one. Otherwise a process with many tasks would keep a lock for ever that others wait for.
-    pub(crate) fn owes_courtesy(&self) -> bool {
+    /// Returns whether the holder of the turn should let other processes try first.
+    ///
+    /// This happens every sixteenth time in a row that the turn passes within this process. Otherwise, a process with
+    /// many tasks would keep a contended lock forever.
+    pub(crate) fn should_yield(&self) -> bool {
         self.handed_on > 0 && self.handed_on % 16 == 0
     }
 
-    /// Whether it may be forgotten.
+    /// Returns whether the queue can be removed.
     pub(crate) fn is_unused(&self) -> bool {
         self.turn.is_none() && self.waiting.is_empty()
     }
@@ -145,17 +149,17 @@ mod tests {
         Instant::since_origin(Duration::from_millis(millis))
     }
 
-    /// Asks, and can be woken by its number.
+    /// Requests the turn, with the number as its own waker.
     fn ask(queue: &mut Queue<u64>, number: u64, now: u64) -> Answer {
         queue.ask(number, at(now), || number).0
     }
 
-    /// Who is woken.
+    /// Returns the number that is woken.
     fn hold_until(queue: &mut Queue<u64>, number: u64, until: u64) -> Option<u64> {
         queue.hold_until(number, at(until)).to_wake
     }
 
-    /// Who is woken.
+    /// Returns the number that is woken.
     fn leave(queue: &mut Queue<u64>, number: u64) -> Option<u64> {
         queue.leave(number).to_wake
     }
@@ -212,12 +216,12 @@ mod tests {
             ask(&mut queue, *number, 0);
             leave(&mut queue, number - 1);
             ask(&mut queue, *number, 0);
-            queue.owes_courtesy()
+            queue.should_yield()
         });
         assert_eq!(vec![16, 32, 48, 64], owed.collect::<Vec<_>>());
         leave(&mut queue, 64);
         ask(&mut queue, 65, 0);
-        assert!(!queue.owes_courtesy(), "nobody waited");
+        assert!(!queue.should_yield(), "nobody waited");
     }
 
     #[test]
@@ -241,8 +245,10 @@ mod tests {
     }
 
     proptest! {
-        /// Whoever is woken asks at once, as tasks do. Then nobody sleeps for ever while it could have the turn, the turn
-        /// goes round in order, and nothing is left at the end.
+        /// No number waits forever while it could have the turn.
+        ///
+        /// Numbers that are woken check at once, as tasks do. The turn is passed on in order, and nothing is left at
+        /// the end.
         #[test]
         fn every_number_gets_its_turn_in_order(steps in prop::collection::vec(prop_oneof![
             (0_u64..12).prop_map(Step::Ask),
@@ -252,14 +258,14 @@ mod tests {
         ], 1..120)) {
             let mut queue = Queue::default();
             let (mut now, mut asked) = (0, Vec::<u64>::new());
-            // Who has the turn, as the numbers see it: the last that was told so and has not left.
+            // The holder as the numbers see it: the last number that got the turn and has not left.
             let (mut holder, mut until) = (None, None);
             let mut seen = Vec::new();
             for step in steps {
                 let mut woken = None;
                 match step {
                     Step::Ask(number) if !seen.contains(&number) => {
-                        // Numbers are given out in order.
+                        // Numbers are assigned in order.
                         if seen.iter().any(|before| *before > number) { continue }
                         seen.push(number);
                         asked.push(number);
@@ -276,7 +282,7 @@ mod tests {
                     }
                     Step::Time(later) => {
                         now += later;
-                        // Who is next has a timer.
+                        // The next number has a timer.
                         if until.is_some_and(|until| until <= now) { woken = asked.first().copied(); }
                     }
                     _ => {}

@@ -1,48 +1,48 @@
-//! Who has a resource: what a quorum of nodes sees.
+//! The holder of a resource, as a quorum of nodes sees it.
 //!
-//! *Held* by a token that a quorum of nodes has: nobody else can get a quorum before the first of them lets go. *Free*
-//! when a quorum has nothing: a lock that is asked for now can be won. The two exclude each other, since any two quorums
-//! share a node. Neither is *undecided*: an attempt is under way, one is being undone, or nodes have lost data; whoever
-//! asks again soon sees what has become of it. Like every decision it is made as soon as nothing that may still arrive
-//! changes it.
+//! *Held* means that a quorum of nodes has the same token. No other client can get a quorum before the first of these
+//! nodes releases it. *Free* means that a quorum has no lock, so an attempt that begins now can succeed. The two
+//! exclude each other, since any two quorums share a node. Otherwise the state is *undecided*: an attempt is in
+//! progress, one is being cleaned up, or nodes have lost data. An inspection soon afterwards shows the result. Like
+//! every decision, it is made as soon as no missing reply can change it.
 //!
-//! How long it is held at least: a quorum of nodes holds it until the quorum-th largest of the remaining times has
+//! The minimum remaining time: a quorum of nodes holds the lock until the quorum-th largest of the remaining times has
 //! passed.
 
 use std::time::Duration;
 
-use crate::node::Holding;
+use crate::node::LockEntry;
 use crate::token::Token;
 
-/// What one voter sees.
+/// The view of one voter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sight<'a> {
-    /// It did not answer and no longer can.
+pub(crate) enum HolderReply<'a> {
+    /// The voter did not reply and no longer can.
     Failed,
     Pending,
     Free,
-    Held(&'a Holding),
+    Held(&'a LockEntry),
 }
 
-/// What all of them see together.
+/// The view of all voters together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Conclusion<'a> {
-    /// What may still arrive decides.
+pub(crate) enum HolderQuorum<'a> {
+    /// The missing replies decide.
     Open,
     Free,
-    /// With the least time that it is held, if that has an end.
+    /// The holder, with the minimum remaining time if the lock expires.
     Held(&'a Token, Option<Duration>),
     Undecided,
-    /// Too few answer.
+    /// Too few nodes reply.
     NoQuorum,
 }
 
-impl Sight<'_> {
+impl HolderReply<'_> {
     pub(crate) fn is_answer(self) -> bool {
         matches!(self, Self::Free | Self::Held(_))
     }
 
-    /// Whether both are answers, and name the same holder or none.
+    /// Returns whether both are replies with the same holder, or none.
     fn says_the_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Free, Self::Free) => true,
@@ -52,61 +52,70 @@ impl Sight<'_> {
     }
 }
 
-/// What a server sees that was asked under several names: what the names say, each different answer once. An agreement
-/// counts once, with the shortest time.
+/// Returns the views of one server that was queried under several names.
 ///
-/// Where they disagree, one of them may only state that it is this server. It must not take away the vote of the other: so
-/// each answer counts, and no answer twice.
-pub(crate) fn of_server<'a>(names: impl IntoIterator<Item = Sight<'a>>) -> Vec<Sight<'a>> {
-    let mut answers: Vec<Sight<'a>> = Vec::with_capacity(1);
-    let mut without = Sight::Failed;
-    for sight in names {
-        match (answers.iter_mut().find(|answer| answer.says_the_same(&sight)), sight) {
-            (Some(Sight::Held(known)), Sight::Held(held)) if expiry(held) < expiry(known) => *known = held,
-            (None, Sight::Free | Sight::Held(_)) => answers.push(sight),
-            (None, Sight::Pending) => without = Sight::Pending,
+/// Each different reply counts once. Equal replies count once, with the shortest time.
+///
+/// If the names disagree, one of them may wrongly claim to be this server. It must not remove the vote of the other. So
+/// each reply counts, and none counts twice.
+pub(crate) fn of_server<'a>(names: impl IntoIterator<Item = HolderReply<'a>>) -> Vec<HolderReply<'a>> {
+    let mut answers: Vec<HolderReply<'a>> = Vec::with_capacity(1);
+    let mut without = HolderReply::Failed;
+    for reply in names {
+        match (answers.iter_mut().find(|answer| answer.says_the_same(&reply)), reply) {
+            (Some(HolderReply::Held(known)), HolderReply::Held(held)) if expiry(held) < expiry(known) => {
+                *known = held;
+            }
+            (None, HolderReply::Free | HolderReply::Held(_)) => answers.push(reply),
+            (None, HolderReply::Pending) => without = HolderReply::Pending,
             _ => {}
         }
     }
     if answers.is_empty() { vec![without] } else { answers }
 }
 
-/// No expiry is more than any time.
-fn expiry(holding: &Holding) -> Duration {
+/// Returns the remaining time; no expiry is longer than any time.
+fn expiry(holding: &LockEntry) -> Duration {
     holding.remaining.unwrap_or(Duration::MAX)
 }
 
-/// Decides on what the voters see. `quorum` is one of all nodes, of which there may be more than voters.
-pub(crate) fn conclude<'a>(voters: &[Sight<'a>], quorum: usize) -> Conclusion<'a> {
-    let count = |wanted: &dyn Fn(Sight<'a>) -> bool| voters.iter().filter(|sight| wanted(**sight)).count();
-    let free = count(&|sight| sight == Sight::Free);
+/// Decides from the views of the voters. `quorum` refers to all nodes, of which there may be more than voters.
+pub(crate) fn conclude<'a>(voters: &[HolderReply<'a>], quorum: usize) -> HolderQuorum<'a> {
+    let count =
+        |wanted: &dyn Fn(HolderReply<'a>) -> bool| voters.iter().filter(|reply| wanted(**reply)).count();
+    let free = count(&|reply| reply == HolderReply::Free);
     if free >= quorum {
-        return Conclusion::Free;
+        return HolderQuorum::Free;
     }
-    let has = |token: &Token| count(&|sight| matches!(sight, Sight::Held(held) if held.token == *token));
-    let held = voters.iter().filter_map(|sight| match sight {
-        Sight::Held(holding) => Some(&holding.token),
+    let has =
+        |token: &Token| count(&|reply| matches!(reply, HolderReply::Held(held) if held.token == *token));
+    let held = voters.iter().filter_map(|reply| match reply {
+        HolderReply::Held(holding) => Some(&holding.token),
         _ => None,
     });
     let most = held.map(|token| (has(token), token)).max_by_key(|(nodes, _)| *nodes);
     if let Some((_, token)) = most.filter(|(nodes, _)| *nodes >= quorum) {
-        return Conclusion::Held(token, least(voters, token, quorum));
+        return HolderQuorum::Held(token, least(voters, token, quorum));
     }
-    let pending = count(&|sight| sight == Sight::Pending);
-    let answered = count(&Sight::is_answer);
+    let pending = count(&|reply| reply == HolderReply::Pending);
+    let answered = count(&HolderReply::is_answer);
     if answered + pending < quorum {
-        return Conclusion::NoQuorum;
+        return HolderQuorum::NoQuorum;
     }
     let strongest = free.max(most.map_or(0, |(nodes, _)| nodes));
-    if strongest + pending < quorum && answered >= quorum { Conclusion::Undecided } else { Conclusion::Open }
+    if strongest + pending < quorum && answered >= quorum {
+        HolderQuorum::Undecided
+    } else {
+        HolderQuorum::Open
+    }
 }
 
-/// The quorum-th largest of the times that a token has left. No expiry is more than any time.
-fn least(voters: &[Sight<'_>], token: &Token, quorum: usize) -> Option<Duration> {
+/// Returns the quorum-th largest remaining time of a token. No expiry is longer than any time.
+fn least(voters: &[HolderReply<'_>], token: &Token, quorum: usize) -> Option<Duration> {
     let mut remaining: Vec<_> = voters
         .iter()
-        .filter_map(|sight| match sight {
-            Sight::Held(held) if held.token == *token => Some(expiry(held)),
+        .filter_map(|reply| match reply {
+            HolderReply::Held(held) if held.token == *token => Some(expiry(held)),
             _ => None,
         })
         .collect();
@@ -122,12 +131,12 @@ mod tests {
     use super::*;
     use crate::decide::tally::quorum;
 
-    /// What a node says at the end.
+    /// The final reply of a node.
     #[derive(Clone, Copy, Debug, PartialEq)]
     enum Said {
         Nothing,
         Free,
-        /// Who has it, for so many seconds; 60 are for ever.
+        /// The holder, and the remaining time in seconds; 60 means forever.
         Held(u8, u64),
     }
 
@@ -140,33 +149,37 @@ mod tests {
         ]
     }
 
-    /// What nodes say, in the order in which it arrives: (node, what).
+    /// Returns the replies of nodes in their order of arrival: (node, reply).
     fn arrivals() -> impl Strategy<Value = Vec<(usize, Said)>> {
         prop::collection::vec(said(), 1..10)
             .prop_map(|said| said.into_iter().enumerate().collect::<Vec<_>>())
             .prop_shuffle()
     }
 
-    fn holding(said: Said) -> Option<Holding> {
+    fn holding(said: Said) -> Option<LockEntry> {
         let Said::Held(who, left) = said else { return None };
-        let holding = Holding::of(Token::from_bytes([who]));
+        let holding = LockEntry::of(Token::from_bytes([who]));
         Some(if left == 60 { holding } else { holding.expiring_in(Duration::from_secs(left)) })
     }
 
     #[test]
     fn names_of_one_server_that_disagree_count_once_each() {
         let held =
-            |who: u8, left| Holding::of(Token::from_bytes([who])).expiring_in(Duration::from_secs(left));
+            |who: u8, left| LockEntry::of(Token::from_bytes([who])).expiring_in(Duration::from_secs(left));
         let (long, short, other) = (held(0, 9), held(0, 3), held(1, 5));
-        let (long, short, other) = (Sight::Held(&long), Sight::Held(&short), Sight::Held(&other));
-        assert_eq!(vec![Sight::Free], of_server([Sight::Free, Sight::Failed, Sight::Free]));
-        assert_eq!(vec![Sight::Free, long], of_server([Sight::Free, long]));
+        let (long, short, other) =
+            (HolderReply::Held(&long), HolderReply::Held(&short), HolderReply::Held(&other));
+        assert_eq!(
+            vec![HolderReply::Free],
+            of_server([HolderReply::Free, HolderReply::Failed, HolderReply::Free])
+        );
+        assert_eq!(vec![HolderReply::Free, long], of_server([HolderReply::Free, long]));
         assert_eq!(vec![short], of_server([long, short, long]), "the least time");
         assert_eq!(vec![long, other], of_server([long, other]));
-        assert_eq!(vec![Sight::Pending], of_server([Sight::Failed, Sight::Pending]));
-        assert_eq!(vec![Sight::Failed], of_server([Sight::Failed]));
-        let endless = Holding::of(Token::from_bytes([0]));
-        assert_eq!(vec![long], of_server([Sight::Held(&endless), long]));
+        assert_eq!(vec![HolderReply::Pending], of_server([HolderReply::Failed, HolderReply::Pending]));
+        assert_eq!(vec![HolderReply::Failed], of_server([HolderReply::Failed]));
+        let endless = LockEntry::of(Token::from_bytes([0]));
+        assert_eq!(vec![long], of_server([HolderReply::Held(&endless), long]));
     }
 
     /// A conclusion that borrows nothing.
@@ -179,26 +192,26 @@ mod tests {
         NoQuorum,
     }
 
-    /// What is concluded once the first `count` have arrived.
+    /// Returns the conclusion from the first `count` replies.
     fn after(arrivals: &[(usize, Said)], count: usize) -> Concluded {
         let found: Vec<_> = arrivals.iter().map(|(_, said)| holding(*said)).collect();
-        let mut voters = vec![Sight::Pending; arrivals.len()];
+        let mut voters = vec![HolderReply::Pending; arrivals.len()];
         for ((node, said), found) in arrivals.iter().zip(&found).take(count) {
-            let silent = if *said == Said::Nothing { Sight::Failed } else { Sight::Free };
-            voters[*node] = found.as_ref().map_or(silent, Sight::Held);
+            let silent = if *said == Said::Nothing { HolderReply::Failed } else { HolderReply::Free };
+            voters[*node] = found.as_ref().map_or(silent, HolderReply::Held);
         }
         match conclude(&voters, quorum(voters.len())) {
-            Conclusion::Open => Concluded::Open,
-            Conclusion::Free => Concluded::Free,
-            Conclusion::Held(token, left) => {
+            HolderQuorum::Open => Concluded::Open,
+            HolderQuorum::Free => Concluded::Free,
+            HolderQuorum::Held(token, left) => {
                 Concluded::Held(token.as_bytes()[0], left.map(|left| left.as_secs()))
             }
-            Conclusion::Undecided => Concluded::Undecided,
-            Conclusion::NoQuorum => Concluded::NoQuorum,
+            HolderQuorum::Undecided => Concluded::Undecided,
+            HolderQuorum::NoQuorum => Concluded::NoQuorum,
         }
     }
 
-    /// The rule, said of what all have said and in other words than the code's.
+    /// Returns the conclusion from all replies, by another formulation of the rule.
     fn at_the_end(arrivals: &[(usize, Said)]) -> Concluded {
         let needed = arrivals.len() / 2 + 1;
         let count = |wanted: &dyn Fn(Said) -> bool| arrivals.iter().filter(|(_, said)| wanted(*said)).count();

@@ -1,0 +1,212 @@
+//! The decision when a contended lock justifies another attempt.
+//!
+//! An attempt is justified when a quorum of nodes is free *now*, because fewer nodes cannot grant the lock. Nodes on
+//! which the lock was never held count as free. A node is free if its last reply says so and no notification has
+//! followed, or if the reported expiry of the key has passed. Notifications may be late or lost, so every wait is
+//! bounded.
+
+use std::time::Duration;
+
+use crate::clock::Instant;
+
+/// The knowledge about one node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NodeView {
+    /// Nothing is known: the node is not watched, or does not reply.
+    Unknown,
+    /// The watched node has sent a notification and is being queried.
+    Asked,
+    Free,
+    /// The lock is held until then, unless it is extended; `None` without an expiry.
+    Taken(Option<Instant>),
+}
+
+/// The knowledge about all nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Readiness {
+    /// A quorum is free.
+    Free,
+    /// A quorum sends notifications.
+    ///
+    /// At this time a quorum is free according to the reported expiries, if there are enough of them.
+    Watched(Option<Instant>),
+    /// Too few nodes send notifications, so the others must be queried.
+    Blind,
+}
+
+/// The time after a reported expiry until the key has expired for certain.
+///
+/// Servers expire keys by a clock of whole milliseconds, and read it after they have reported the remaining time.
+const GRANULE: Duration = Duration::from_millis(2);
+
+impl NodeView {
+    /// Combines the views of two resources that a claim needs.
+    pub(crate) fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Unknown, _) | (_, Self::Unknown) => Self::Unknown,
+            (Self::Asked, _) | (_, Self::Asked) => Self::Asked,
+            (Self::Free, view) | (view, Self::Free) => view,
+            (Self::Taken(one), Self::Taken(other)) => {
+                Self::Taken(one.zip(other).map(|(one, other)| one.max(other)))
+            }
+        }
+    }
+
+    /// Returns whether nothing has happened between two views. Then the reported expiry has moved by less than `by`.
+    pub(crate) fn resembles(self, other: Self, by: Duration) -> bool {
+        match (self, other) {
+            (Self::Taken(Some(one)), Self::Taken(Some(other))) => {
+                one.max(other).saturating_duration_since(one.min(other)) < by
+            }
+            _ => self == other,
+        }
+    }
+
+    /// Returns when the node is free, as far as known.
+    fn free_at(self, now: Instant) -> Option<Instant> {
+        match self {
+            Self::Free => Some(now),
+            Self::Taken(until) => until.map(|until| until + GRANULE),
+            Self::Asked | Self::Unknown => None,
+        }
+    }
+}
+
+pub(crate) fn readiness(views: impl IntoIterator<Item = NodeView>, quorum: usize, now: Instant) -> Readiness {
+    let (mut watched, mut free_at) = (0, Vec::new());
+    for view in views {
+        watched += usize::from(view != NodeView::Unknown);
+        free_at.extend(view.free_at(now));
+    }
+    free_at.sort_unstable();
+    match free_at.get(quorum - 1) {
+        Some(at) if *at <= now => Readiness::Free,
+        at if watched >= quorum => Readiness::Watched(at.copied()),
+        _ => Readiness::Blind,
+    }
+}
+
+/// The rule when a notification causes an attempt without a query before it.
+///
+/// Usually the node is queried first, because the change may be an extension by the holder. But a waiter that queries
+/// first is always later than a holder that releases and acquires at once. It would wait forever. So a waiter makes an
+/// attempt at every fourth change, with the same chance as all other clients.
+#[derive(Debug, Default)]
+pub(crate) struct ProbeBudget {
+    /// True while a quorum may be free, from its notifications to its replies.
+    open: bool,
+    changes: u32,
+}
+
+/// The number of changes until an attempt is made without a query.
+///
+/// It is small enough to prevent starvation. If a holder renews when a third of its TTL has passed, a waiter makes such
+/// an attempt less than once per TTL.
+const EVERY: u32 = 4;
+
+impl ProbeBudget {
+    /// Records how many nodes may be free; returns whether to make an attempt now.
+    ///
+    /// Nodes may be free if they are free, or have sent a notification.
+    pub(crate) fn see(&mut self, may_be_free: usize, quorum: usize) -> bool {
+        let opens = may_be_free >= quorum && !self.open;
+        self.open = may_be_free >= quorum;
+        self.changes += u32::from(opens);
+        let take = self.changes == EVERY;
+        if take {
+            self.changes = 0;
+        }
+        take
+    }
+
+    /// Records an attempt that is made for another reason.
+    pub(crate) fn tried(&mut self) {
+        self.changes = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Instant {
+        Instant::since_origin(Duration::from_millis(millis))
+    }
+
+    fn taken(millis: u64) -> NodeView {
+        NodeView::Taken(Some(at(millis)))
+    }
+
+    #[test]
+    fn a_quorum_must_be_free_now() {
+        use NodeView::{Asked, Free, Unknown};
+        let forever = NodeView::Taken(None);
+        let cases = [
+            // Nodes that were never taken count as free.
+            (vec![Free, Free, Free, taken(900), taken(900)], Readiness::Free),
+            (vec![Free, Free, taken(500), taken(900), taken(700)], Readiness::Watched(Some(at(502)))),
+            // The third expiry decides.
+            (
+                vec![taken(700), taken(500), taken(900), taken(800), taken(600)],
+                Readiness::Watched(Some(at(702))),
+            ),
+            // The expiry has passed, although no node has sent a notification.
+            (vec![taken(90), taken(95), taken(98), taken(900), taken(900)], Readiness::Free),
+            (
+                vec![taken(90), taken(95), taken(99), taken(900), taken(900)],
+                Readiness::Watched(Some(at(101))),
+            ),
+            (vec![forever, forever, forever, Free, Free], Readiness::Watched(None)),
+            (vec![taken(500), taken(500), taken(500), Unknown, Unknown], Readiness::Watched(Some(at(502)))),
+            (vec![taken(500), taken(500), Unknown, Unknown, Unknown], Readiness::Blind),
+            (vec![Free, Free, Unknown, Unknown, Unknown], Readiness::Blind),
+            // An extension causes notifications of all nodes at once. While they are queried, the view is not blind.
+            (vec![Asked; 5], Readiness::Watched(None)),
+            (vec![Free, Free, Asked, Unknown, Unknown], Readiness::Watched(None)),
+            (vec![Free, Asked, Unknown, Unknown, Unknown], Readiness::Blind),
+        ];
+        for (views, expected) in cases {
+            assert_eq!(expected, readiness(views.clone(), 3, at(100)), "{views:?}");
+        }
+    }
+
+    #[test]
+    fn a_change_that_was_none_leaves_the_time_as_it_was() {
+        use NodeView::{Free, Unknown};
+        let by = Duration::from_millis(10);
+        assert!(taken(500).resembles(taken(509), by) && taken(509).resembles(taken(500), by));
+        assert!(!taken(500).resembles(taken(510), by) && !taken(510).resembles(taken(500), by));
+        assert!(NodeView::Taken(None).resembles(NodeView::Taken(None), by) && Free.resembles(Free, by));
+        assert!(!NodeView::Taken(None).resembles(taken(1), by) && !Free.resembles(taken(1), by));
+        assert!(!Free.resembles(Unknown, by));
+    }
+
+    #[test]
+    fn every_fourth_chance_is_taken_without_asking() {
+        let mut chances = ProbeBudget::default();
+        let mut taken = Vec::new();
+        for change in 1..=24 {
+            assert!(!chances.see(2, 3), "too few");
+            if chances.see(3, 3) {
+                taken.push(change);
+            }
+            assert!(!chances.see(4, 3), "it is the same one");
+        }
+        assert_eq!(vec![4, 8, 12, 16, 20, 24], taken);
+        (0..3).for_each(|_| assert!(!chances.see(0, 3) && !chances.see(3, 3)));
+        chances.tried();
+        assert!((0..3).all(|_| !chances.see(0, 3) && !chances.see(3, 3)), "it was tried meanwhile");
+        assert!(!chances.see(0, 3) && chances.see(3, 3));
+    }
+
+    #[test]
+    fn a_claim_is_free_where_all_of_it_is() {
+        use NodeView::{Asked, Free, Unknown};
+        assert_eq!(Free, Free.and(Free));
+        assert_eq!(taken(5), Free.and(taken(5)));
+        assert_eq!(taken(7), taken(5).and(taken(7)));
+        assert_eq!(NodeView::Taken(None), taken(5).and(NodeView::Taken(None)));
+        assert_eq!(Unknown, Unknown.and(taken(5)));
+        assert_eq!((Asked, Unknown), (Free.and(Asked), Asked.and(Unknown)));
+    }
+}

@@ -1,0 +1,172 @@
+//! Work that the caller drives at first, and the runtime later.
+//!
+//! A round is polled in the task of the caller, so that the uncontended path needs no other task. The caller receives
+//! the result as soon as it is certain. The rest of the work, such as late replies and cleanup, then moves to the
+//! background. The same happens if the caller stops waiting earlier: the work detects this.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+
+use crate::runtime::BoxFuture;
+use crate::shared::{Inner, locked};
+
+/// The place for the result of the work.
+///
+/// No waker belongs to it. The task that waits for the result polls the work, and the runtime polls it when no task
+/// waits.
+pub(crate) struct Responder<T>(Arc<Slot<T>>);
+
+struct Slot<T> {
+    responder: Mutex<Option<T>>,
+    /// True once there is a result; cheap to check often.
+    ready: AtomicBool,
+    canceled: AtomicBool,
+}
+
+impl<T> Responder<T> {
+    /// Returns whether the caller no longer waits for the result.
+    pub(crate) fn is_canceled(&self) -> bool {
+        self.0.canceled.load(Ordering::Acquire)
+    }
+
+    /// Delivers the result; it is dropped with the slot if no caller waits.
+    pub(crate) fn send(self, responder: T) {
+        *locked(&self.0.responder) = Some(responder);
+        self.0.ready.store(true, Ordering::Release);
+    }
+}
+
+/// A future that drives some work and returns its result.
+///
+/// If it is dropped after its first poll, with or without the result, the rest of the work continues in the background.
+pub(crate) struct Detachable<T> {
+    /// The rest of the work, which counts as outstanding until it is dropped.
+    work: Option<BoxFuture<()>>,
+    begun: bool,
+    slot: Arc<Slot<T>>,
+    shared: Arc<Inner>,
+}
+
+/// Prepares some work, which begins at the first poll. If the future is dropped earlier, the work never begins.
+pub(crate) fn drive<T, F>(shared: &Arc<Inner>, work: impl FnOnce(Responder<T>) -> F) -> Detachable<T>
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let (responder, told, canceled) = (Mutex::new(None), AtomicBool::new(false), AtomicBool::new(false));
+    let slot = Arc::new(Slot { responder, ready: told, canceled });
+    let outstanding = (work(Responder(Arc::clone(&slot))), shared.ticket());
+    let work: BoxFuture<()> = Box::pin(async move {
+        // The work is dropped before the ticket, even without a poll. So it counts until nothing is left of it.
+        let (work, _ticket) = outstanding;
+        work.await;
+    });
+    Detachable { work: Some(work), begun: false, slot, shared: Arc::clone(shared) }
+}
+
+impl<T> Detachable<T> {
+    /// Hands the work to the runtime at once and ignores its result.
+    pub(crate) fn in_background(mut self) {
+        self.begun = true;
+    }
+}
+
+impl<T> Future for Detachable<T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
+        self.begun = true;
+        // Taken out for the poll: work that panics is not polled again.
+        if let Some(mut work) = self.work.take() {
+            if work.as_mut().poll(cx).is_pending() {
+                self.work = Some(work);
+            }
+        }
+        if self.slot.ready.load(Ordering::Acquire) {
+            if let Some(responder) = locked(&self.slot.responder).take() {
+                return Poll::Ready(responder);
+            }
+        }
+        assert!(self.work.is_some(), "work ends with a verdict");
+        Poll::Pending
+    }
+}
+
+impl<T> Drop for Detachable<T> {
+    fn drop(&mut self) {
+        if self.begun {
+            self.slot.canceled.store(true, Ordering::Release);
+            if let Some(work) = self.work.take() {
+                self.shared.runtime.spawn(work);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+    use std::task::Waker;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::clock::Instant;
+    use crate::decide::validity::DriftFactor;
+    use crate::runtime::Runtime;
+    use crate::shared::Settings;
+
+    /// A runtime that has ended: it drops every task.
+    #[derive(Debug)]
+    struct Over;
+
+    impl Runtime for Over {
+        fn now(&self) -> Instant {
+            Instant::ORIGIN
+        }
+
+        fn sleep(&self, _: Duration) -> BoxFuture<()> {
+            Box::pin(pending())
+        }
+
+        fn spawn(&self, _: BoxFuture<()>) {}
+    }
+
+    /// Records, when dropped, whether no work is outstanding.
+    struct Last(Arc<Inner>, Arc<AtomicBool>);
+
+    impl Drop for Last {
+        fn drop(&mut self) {
+            self.1.store(self.0.is_idle(), Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn work_counts_until_nothing_is_left_of_it() {
+        let settings = Settings {
+            node_timeout: Duration::ZERO,
+            retry_delay: Duration::ZERO,
+            max_concurrent_attempts: 1,
+            local_queue: false,
+            drift: DriftFactor::new(0.01).unwrap(),
+            owner: None,
+        };
+        let shared = Arc::new(Inner::new(Vec::new(), Arc::new(Over), settings));
+        for begun in [false, true] {
+            let idle = Arc::new(AtomicBool::new(false));
+            let last = Last(Arc::clone(&shared), Arc::clone(&idle));
+            let mut driven = drive(&shared, |responder: Responder<()>| async move {
+                let _kept = (last, responder);
+                pending::<()>().await;
+            });
+            if begun {
+                let waker = Waker::noop();
+                assert!(Pin::new(&mut driven).poll(&mut Context::from_waker(waker)).is_pending());
+            }
+            driven.in_background();
+            assert!(!idle.load(Ordering::Relaxed), "begun: {begun}");
+            assert!(shared.is_idle());
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! Waiting until another client, in any process, releases a lock.
+//!
+//! Every node is watched, and reports the current state when the watch begins. So no change between the denied attempt
+//! and the wait is missed. The reply contains earlier changes, and notifications report later ones. A notification is
+//! only a hint, because an extension by the holder causes one too. So the node is queried again, and counts as free
+//! only if its reply says so. [`outlook`](crate::decide::readiness) decides whether all nodes together justify an
+//! attempt.
+//!
+//! Nothing here is trusted forever:
+//!
+//! - If too few nodes can be watched, the wait is a plain delay.
+//! - If an attempt is denied although nodes seemed free, they are queried again.
+//! - A node that keeps sending false notifications, for example because its tracking table is too small, is queried at
+//!   growing intervals.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use crate::clock::Instant;
+use crate::decide::concurrency::Class;
+use crate::decide::readiness::{NodeView, ProbeBudget, Readiness, readiness};
+use crate::decide::time_limit::TimeLimit;
+use crate::limiter::{Permit, PermitWait};
+use crate::node::{Availability, LockNode, NodeError, Watch};
+use crate::resource::Resource;
+use crate::runtime::{Alarm, BoxFuture};
+use crate::shared::Inner;
+
+/// The time until an attempt is made even though a quorum of nodes is watched. Nodes may fail to send notifications.
+const SAFETY: Duration = Duration::from_secs(5);
+
+/// The bounds of the interval between two queries of one node.
+///
+/// The interval grows while notifications turn out to be false.
+const SHORTEST_GAP: Duration = Duration::from_millis(1);
+const LONGEST_GAP: Duration = Duration::from_millis(200);
+
+/// The minimum age of a watch and change of an expiry at a genuine change.
+///
+/// A server does not invent such a change. The lock was released, or extended, which a holder does when a third of its
+/// TTL has passed.
+const MIN_WAIT: Duration = Duration::from_millis(10);
+
+/// The reason why a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WakeReason {
+    /// A quorum of nodes is free, or may be free and is worth an attempt.
+    Free,
+    /// The waiting time is over.
+    Time,
+}
+
+/// The watches of one request, kept from one wait to the next.
+pub(crate) struct LockWatcher<'a> {
+    shared: &'a Arc<Inner>,
+    /// The watches by node, then by resource.
+    posts: Vec<Vec<NodeWatch<'a>>>,
+    chances: ProbeBudget,
+    questions: Questions<'a>,
+}
+
+/// The right to query nodes, [limited](crate::decide::concurrency) for all requests together.
+enum Questions<'a> {
+    /// No query is needed.
+    None,
+    /// The queries wait for the replies to those of other requests.
+    Wait(PermitWait<'a>),
+    /// Queries are allowed while any of them is unanswered.
+    Asked { _permit: Permit },
+}
+
+/// The watch of one resource on one node.
+struct NodeWatch<'a> {
+    node: &'a dyn LockNode,
+    resource: &'a Resource,
+    phase: Phase<'a>,
+    /// True while the node watches the resource, or did so until its notification.
+    watched: bool,
+    /// True from a notification until the reply that explains it.
+    told: bool,
+    /// The delay before the next query, if another notification follows soon.
+    gap: Duration,
+    /// The view before the last notification, and its age then.
+    before: Option<(NodeView, Duration)>,
+}
+
+type Beginning<'a> = Pin<Box<dyn Future<Output = Result<Watch, NodeError>> + Send + 'a>>;
+
+enum Phase<'a> {
+    /// The next query is due at this time.
+    Idle(Instant),
+    /// A query has been in progress since this time.
+    Arming(TimeLimit, Beginning<'a>),
+    /// The watch has been active since this time.
+    Armed(Instant, NodeView, BoxFuture<()>),
+}
+
+impl<'a> LockWatcher<'a> {
+    /// Creates a watcher that watches nothing yet.
+    pub(crate) fn new(shared: &'a Arc<Inner>, resources: &'a [Resource]) -> Self {
+        let posts = |node: &'a dyn LockNode| {
+            resources.iter().map(|resource| NodeWatch::new(node, resource)).collect()
+        };
+        let posts = shared.peers.iter().map(|peer| posts(&*peer.node)).collect();
+        Self { shared, posts, chances: ProbeBudget::default(), questions: Questions::None }
+    }
+
+    /// Waits until a quorum of nodes is free, or until `delay` has passed.
+    ///
+    /// The wait may last longer than `delay` if a quorum is watched and `patient` is true. It always ends at `until`.
+    pub(crate) async fn wait(
+        &mut self,
+        delay: Duration,
+        patient: bool,
+        until: Option<Instant>,
+    ) -> WakeReason {
+        let (start, mut alarm) = (self.shared.now(), Alarm::default());
+        self.posts.iter_mut().flatten().for_each(|post| post.ask_again_if_free(start));
+        let wake = poll_fn(|cx| self.poll(cx, start, delay, patient, until, &mut alarm)).await;
+        // The replies are not needed until the next wait.
+        self.questions = Questions::None;
+        wake
+    }
+
+    fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        start: Instant,
+        delay: Duration,
+        patient: bool,
+        until: Option<Instant>,
+        alarm: &mut Alarm,
+    ) -> Poll<WakeReason> {
+        loop {
+            let (now, limit) = (self.shared.now(), self.shared.settings.node_timeout);
+            let may_ask = matches!(self.questions, Questions::Asked { .. });
+            let next = self.posts.iter_mut().flatten().filter_map(|post| post.poll(cx, now, limit, may_ask));
+            let next = next.min();
+            if self.poll_questions(cx, now).is_ready() {
+                continue;
+            }
+            let chance =
+                self.posts.iter().filter(|posts| posts.iter().all(|post| post.may_be_free(now))).count();
+            if self.chances.see(chance, self.shared.quorum()) {
+                return Poll::Ready(WakeReason::Free);
+            }
+            let views = self
+                .posts
+                .iter()
+                .map(|posts| posts.iter().map(|post| post.view(now)).fold(NodeView::Free, NodeView::and));
+            let (longest, free_at) = match readiness(views, self.shared.quorum(), now) {
+                Readiness::Free => {
+                    self.chances.tried();
+                    return Poll::Ready(WakeReason::Free);
+                }
+                Readiness::Watched(at) => (if patient { SAFETY } else { delay }, at),
+                Readiness::Blind => (delay, None),
+            };
+            let end = until.map_or(start + longest, |until| until.min(start + longest));
+            if now >= end {
+                return Poll::Ready(WakeReason::Time);
+            }
+            let look = [next, free_at, self.overdue_at(now)].into_iter().flatten().fold(end, Instant::min);
+            match alarm.poll_at(&*self.shared.runtime, look, cx) {
+                Poll::Ready(()) => {}
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+
+    /// Completes when queries are due and have just been allowed.
+    fn poll_questions(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<()> {
+        let shared = self.shared;
+        if !self.posts.iter().flatten().any(|post| post.is_due(now)) {
+            // A hung minority of the nodes does not hold up other requests.
+            let unanswered = self.posts.iter().filter(|node| node.iter().any(NodeWatch::is_asked)).count();
+            if unanswered + shared.quorum() <= self.posts.len() {
+                self.questions = Questions::None;
+            }
+            return Poll::Pending;
+        }
+        if let Questions::None = self.questions {
+            self.questions = Questions::Wait(Permit::wait(shared, Class::Watch));
+        }
+        let Questions::Wait(wait) = &mut self.questions else { return Poll::Pending };
+        let permit = ready!(Pin::new(wait).poll(cx));
+        self.questions = Questions::Asked { _permit: permit };
+        Poll::Ready(())
+    }
+
+    /// Returns when to poll the awaited permit again: another one may be overdue.
+    fn overdue_at(&self, now: Instant) -> Option<Instant> {
+        matches!(self.questions, Questions::Wait(_)).then(|| now + self.shared.limiter.poll_interval())
+    }
+}
+
+impl<'a> NodeWatch<'a> {
+    fn new(node: &'a dyn LockNode, resource: &'a Resource) -> Self {
+        Self {
+            node,
+            resource,
+            phase: Phase::Idle(Instant::ORIGIN),
+            watched: false,
+            told: false,
+            gap: Duration::ZERO,
+            before: None,
+        }
+    }
+
+    fn view(&self, now: Instant) -> NodeView {
+        match &self.phase {
+            Phase::Armed(_, view, _) => *view,
+            Phase::Arming(..) if self.watched => NodeView::Asked,
+            // The query waits for its permit.
+            Phase::Idle(at) if self.told && *at <= now => NodeView::Asked,
+            Phase::Idle(_) | Phase::Arming(..) => NodeView::Unknown,
+        }
+    }
+
+    fn may_be_free(&self, now: Instant) -> bool {
+        self.told || self.view(now) == NodeView::Free
+    }
+
+    /// Schedules a query if the node seemed free and the attempt was denied.
+    fn ask_again_if_free(&mut self, now: Instant) {
+        match self.view(now) {
+            NodeView::Free => self.phase = Phase::Idle(now),
+            NodeView::Taken(Some(until)) if until <= now => self.phase = Phase::Idle(now),
+            NodeView::Taken(_) | NodeView::Asked | NodeView::Unknown => {}
+        }
+    }
+
+    /// Returns whether a query is due.
+    fn is_due(&self, now: Instant) -> bool {
+        matches!(self.phase, Phase::Idle(at) if at <= now)
+    }
+
+    /// Returns whether a query is in progress.
+    fn is_asked(&self) -> bool {
+        matches!(self.phase, Phase::Arming(..))
+    }
+
+    /// Continues as far as possible; returns when to poll again in any case.
+    fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        now: Instant,
+        limit: Duration,
+        may_ask: bool,
+    ) -> Option<Instant> {
+        loop {
+            self.phase = match &mut self.phase {
+                Phase::Idle(at) if *at > now => return Some(*at),
+                Phase::Idle(_) if !self.node.capabilities().watch => Phase::Idle(now + LONGEST_GAP),
+                Phase::Idle(_) if !may_ask => return None,
+                Phase::Idle(_) => Phase::Arming(TimeLimit::new(now, limit), self.node.watch(self.resource)),
+                Phase::Arming(time_limit, watch) => {
+                    let polled = watch.as_mut().poll(cx);
+                    let in_time = polled.is_pending() && !time_limit.has_passed(now);
+                    match polled {
+                        Poll::Ready(Ok(watch)) => {
+                            let view = view(watch.availability, now);
+                            self.gap = match self.before.take() {
+                                Some((before, stood))
+                                    if before.resembles(view, MIN_WAIT) || stood < MIN_WAIT =>
+                                {
+                                    (self.gap * 2).clamp(SHORTEST_GAP, LONGEST_GAP)
+                                }
+                                // On a busy machine, a false notification may look genuine, so the interval shrinks step by
+                                // step.
+                                Some(_) if self.gap >= 2 * SHORTEST_GAP => self.gap / 2,
+                                Some(_) => Duration::ZERO,
+                                None => self.gap,
+                            };
+                            (self.watched, self.told) = (true, false);
+                            Phase::Armed(now, view, watch.changed)
+                        }
+                        Poll::Pending if in_time => return Some(time_limit.next()),
+                        Poll::Ready(Err(_)) | Poll::Pending => {
+                            (self.watched, self.told) = (false, false);
+                            Phase::Idle(now + LONGEST_GAP)
+                        }
+                    }
+                }
+                Phase::Armed(since, view, changed) => match changed.as_mut().poll(cx) {
+                    Poll::Pending => return None,
+                    Poll::Ready(()) => {
+                        let stood = now.saturating_duration_since(*since);
+                        let gap = if stood > LONGEST_GAP { Duration::ZERO } else { self.gap };
+                        (self.told, self.before) = (true, Some((*view, stood)));
+                        Phase::Idle(now + gap)
+                    }
+                },
+            };
+        }
+    }
+}
+
+fn view(availability: Availability, now: Instant) -> NodeView {
+    match availability {
+        Availability::Free => NodeView::Free,
+        Availability::Taken(remaining) => NodeView::Taken(remaining.map(|remaining| now + remaining)),
+    }
+}
