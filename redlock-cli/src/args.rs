@@ -1,0 +1,406 @@
+//! The command line.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+
+use crate::duration;
+
+/// Distributed locks over independent Redis or Valkey servers, for anything that can be started.
+#[derive(Debug, Parser)]
+#[command(name = "redlock", version, propagate_version = true, max_term_width = 100)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+    #[command(flatten)]
+    pub(crate) shared: Shared,
+}
+
+/// Options of all commands.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Servers and output")]
+pub(crate) struct Shared {
+    /// A server: redis://HOST[:PORT], rediss:// for TLS, or unix:///PATH. Repeat it for each server
+    #[arg(long = "node", value_name = "URL", global = true)]
+    pub(crate) nodes: Vec<String>,
+    /// The configuration file, instead of the usual places
+    #[arg(long, value_name = "FILE", global = true)]
+    pub(crate) config: Option<PathBuf>,
+    /// Precedes the resource in the names of keys
+    #[arg(long, value_name = "PREFIX", global = true)]
+    pub(crate) key_prefix: Option<OsString>,
+    /// The user for servers whose URL has none
+    #[arg(long, value_name = "NAME", global = true)]
+    pub(crate) user: Option<String>,
+    /// A file with the password for servers whose URL has none
+    #[arg(long, value_name = "FILE", global = true)]
+    pub(crate) password_file: Option<PathBuf>,
+    /// The certificate authorities of rediss:// servers, as PEM, instead of the system's
+    #[arg(long, value_name = "FILE", global = true)]
+    pub(crate) cacert: Option<PathBuf>,
+    /// A client certificate for rediss:// servers, as PEM
+    #[arg(long, value_name = "FILE", global = true)]
+    pub(crate) cert: Option<PathBuf>,
+    /// The key of the client certificate, as PEM
+    #[arg(long, value_name = "FILE", global = true)]
+    pub(crate) key: Option<PathBuf>,
+    /// How long one server may take to reply [default: 1s]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, global = true)]
+    pub(crate) node_timeout: Option<Duration>,
+    /// Prints nothing to stderr
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+    /// Reports what happens, on stderr; twice for the log of the library
+    #[arg(short, long, action = ArgAction::Count, global = true)]
+    pub(crate) verbose: u8,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Run(Box<Run>),
+    Lock(Lock),
+    Extend(Extend),
+    Unlock(Unlock),
+    Hold(Hold),
+    Wait(Wait),
+    Inspect(Inspect),
+    Break(Break),
+    Health(Health),
+    Doctor(Doctor),
+    Completions(Completions),
+    Man(Man),
+}
+
+/// Runs a command while holding a lock
+///
+/// The lock is renewed while the command runs, and released when the command and all its descendants have ended. If the
+/// lock cannot be kept, the command is stopped before another client can get the lock.
+///
+/// Options end at RESOURCE: what follows COMMAND belongs to it. There is no shell in between.
+#[derive(Debug, Args)]
+#[command(override_usage = "redlock run [OPTIONS] RESOURCE [--] COMMAND [ARGS]...", after_help = RUN_HELP)]
+pub(crate) struct Run {
+    /// The name of the lock, and the command with its arguments
+    #[arg(value_names = ["RESOURCE", "COMMAND"], num_args = 2.., required = true, trailing_var_arg = true)]
+    pub(crate) words: Vec<OsString>,
+    /// Another name to lock together with RESOURCE: all or none
+    #[arg(long = "also", value_name = "RESOURCE")]
+    pub(crate) also: Vec<OsString>,
+    #[command(flatten)]
+    pub(crate) waiting: Waiting,
+    /// The exit code if another client holds the lock
+    #[arg(short = 'E', long, value_name = "CODE", default_value_t = 75)]
+    pub(crate) conflict_exit_code: u8,
+    /// How long the servers keep the lock after a crash of this machine
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "30s")]
+    pub(crate) ttl: Duration,
+    /// How long the command has between the first signal and SIGKILL if the lock is lost [default: a quarter of the TTL]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    pub(crate) grace: Option<Duration>,
+    /// The first signal to a command that is to stop
+    #[arg(long, value_name = "SIGNAL", default_value = "TERM")]
+    pub(crate) signal: String,
+    /// How long the command may go on after the keys were deleted: others may hold the lock then
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "0")]
+    pub(crate) stolen_grace: Duration,
+    /// Stops the command after this time, with exit code 124
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    pub(crate) max_runtime: Option<Duration>,
+    /// Sends SIGKILL this long after a signal that was passed on, or after --max-runtime
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    pub(crate) kill_after: Option<Duration>,
+    /// Keeps the lock for at least this time after its grant
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    pub(crate) at_least: Option<Duration>,
+    /// When --at-least applies
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = AtLeastIf::Always, requires = "at_least")]
+    pub(crate) at_least_if: AtLeastIf,
+    /// Runs the command once a period: -n, and after success the lock is kept for 0.9 of the period
+    #[arg(long, value_name = "PERIOD", value_parser = duration::parse, conflicts_with = "at_least")]
+    pub(crate) once_per: Option<Duration>,
+    /// Gets a fencing token for the command, in REDLOCK_FENCING_TOKEN
+    #[arg(long)]
+    pub(crate) fenced: bool,
+    /// What to do with processes that the command leaves behind
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = LeftoverArg::Kill)]
+    pub(crate) leftover: LeftoverArg,
+    /// Whether the command gets a process group of its own; auto: unless there is a terminal
+    #[arg(long, value_name = "WHICH", value_enum, default_value_t = Group::Auto)]
+    pub(crate) group: Group,
+    /// Writes the outcome to a file, as JSON
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
+    /// The label that others see [default: HOST:PID]
+    #[arg(long, value_name = "LABEL")]
+    pub(crate) owner: Option<String>,
+    /// Leaves the servers' passwords in the environment of the command, for nested runs
+    #[arg(long)]
+    pub(crate) pass_credentials: bool,
+}
+
+const RUN_HELP: &str = "\
+Exit codes: that of the command, or
+  64  wrong usage, or nested in a run under the same lock
+  69  too few servers replied
+  75  another client holds the lock (see -E)
+  78  wrong configuration, or the name is used for something other than a lock
+  79  the lock was lost and the command was stopped
+  124 --max-runtime
+  126, 127  the command is not executable, or was not found";
+
+/// How long to wait for a lock.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Waiting {
+    /// Fails at once if another client holds the lock
+    #[arg(short = 'n', long = "try", visible_aliases = ["nb", "nonblock"], conflicts_with = "wait")]
+    pub(crate) no_wait: bool,
+    /// Waits this long if another client holds the lock [default: without a limit]
+    #[arg(short, long, value_name = "DURATION", value_parser = duration::parse)]
+    pub(crate) wait: Option<Duration>,
+    /// What to do while too few servers reply
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = Unavailable::Fail)]
+    pub(crate) unavailable: Unavailable,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Unavailable {
+    /// Fail with exit code 69
+    Fail,
+    /// Try again, as long as the wait lasts
+    Wait,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AtLeastIf {
+    /// After success and failure
+    Always,
+    /// After success: a failed command can be repeated elsewhere
+    Success,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LeftoverArg {
+    /// Stop them, then release the lock
+    Kill,
+    /// Keep the lock until they end
+    Wait,
+    /// Release the lock and let them run
+    Leave,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Group {
+    /// Own without a terminal, shared with one
+    Auto,
+    /// A group of its own
+    Own,
+    /// The group of this process
+    Shared,
+}
+
+/// Acquires a lock and prints a handle, as JSON on stdout
+///
+/// Nothing renews the lock: it ends with its TTL unless `redlock extend` or `redlock unlock` gets the handle. The handle
+/// is a secret.
+#[derive(Debug, Args)]
+pub(crate) struct Lock {
+    /// The names to lock: all or none
+    #[arg(value_name = "RESOURCE", required = true)]
+    pub(crate) resources: Vec<OsString>,
+    /// How long the lock lasts
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    pub(crate) ttl: Duration,
+    #[command(flatten)]
+    pub(crate) waiting: Waiting,
+    /// Gets a fencing token
+    #[arg(long)]
+    pub(crate) fenced: bool,
+    /// The label that others see [default: HOST:PID]
+    #[arg(long, value_name = "LABEL")]
+    pub(crate) owner: Option<String>,
+}
+
+/// Where a handle comes from.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Handle {
+    /// The file with the handle [default: REDLOCK_HANDLE, or else stdin]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) handle_file: Option<PathBuf>,
+}
+
+/// Extends a lock whose handle is on stdin, and prints how long it is valid
+#[derive(Debug, Args)]
+pub(crate) struct Extend {
+    #[command(flatten)]
+    pub(crate) handle: Handle,
+    /// The new time to live [default: as before]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    pub(crate) ttl: Option<Duration>,
+}
+
+/// Releases a lock whose handle is on stdin
+#[derive(Debug, Args)]
+pub(crate) struct Unlock {
+    #[command(flatten)]
+    pub(crate) handle: Handle,
+}
+
+/// Holds a lock until stdin ends, a signal comes, or a process ends
+///
+/// Prints one line of JSON on stdout when the lock is held.
+#[derive(Debug, Args)]
+pub(crate) struct Hold {
+    /// The names to lock: all or none
+    #[arg(value_name = "RESOURCE", required = true)]
+    pub(crate) resources: Vec<OsString>,
+    /// Holds the lock until this process ends, and stops the process if the lock is lost
+    #[arg(long, value_name = "PID")]
+    pub(crate) pid: Option<i32>,
+    /// How long the servers keep the lock after a crash of this machine
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "30s")]
+    pub(crate) ttl: Duration,
+    /// How long the process of --pid has between SIGTERM and SIGKILL [default: a quarter of the TTL]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    pub(crate) grace: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) waiting: Waiting,
+    /// Gets a fencing token
+    #[arg(long)]
+    pub(crate) fenced: bool,
+    /// The label that others see [default: HOST:PID]
+    #[arg(long, value_name = "LABEL")]
+    pub(crate) owner: Option<String>,
+}
+
+/// Waits until all of the names are free, without locking them
+#[derive(Debug, Args)]
+pub(crate) struct Wait {
+    /// The names
+    #[arg(value_name = "RESOURCE", required = true)]
+    pub(crate) resources: Vec<OsString>,
+    /// Gives up after this time, with exit code 75 [default: without a limit]
+    #[arg(short, long, value_name = "DURATION", value_parser = duration::parse)]
+    pub(crate) wait: Option<Duration>,
+}
+
+/// Shows who holds locks
+///
+/// Exit codes: 0 if all are free, 75 if one is held, 69 if too few servers replied.
+#[derive(Debug, Args)]
+pub(crate) struct Inspect {
+    /// The names
+    #[arg(value_name = "RESOURCE", required = true)]
+    pub(crate) resources: Vec<OsString>,
+    /// Prints JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Deletes the lock of a holder that an inspection has shown
+///
+/// Only the keys of that holder are deleted. If it is a run of this program, its command is killed at its next renewal.
+#[derive(Debug, Args)]
+pub(crate) struct Break {
+    /// The name
+    #[arg(value_name = "RESOURCE")]
+    pub(crate) resource: OsString,
+    /// The holder as `redlock inspect` shows it: LABEL#FINGERPRINT, or the fingerprint alone
+    #[arg(long, value_name = "FINGERPRINT")]
+    pub(crate) holder: String,
+}
+
+/// Checks whether enough servers could grant a lock
+#[derive(Debug, Args)]
+pub(crate) struct Health {
+    /// Prints JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Checks the servers' configuration, clocks, rights and latency
+///
+/// Exit codes: 0 without errors, 1 with errors, 69 if too few servers replied.
+#[derive(Debug, Args)]
+pub(crate) struct Doctor {
+    /// Names whose holders are compared between the servers
+    #[arg(value_name = "RESOURCE")]
+    pub(crate) resources: Vec<OsString>,
+    /// The TTL that your programs use
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "30s")]
+    pub(crate) ttl: Duration,
+    /// Also checks what fenced locks need
+    #[arg(long)]
+    pub(crate) fenced: bool,
+    /// How long the speed of the clocks is observed
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "1s")]
+    pub(crate) observe: Duration,
+    /// Exit code 1 for warnings too
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// Prints JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Prints a completion script
+#[derive(Debug, Args)]
+pub(crate) struct Completions {
+    /// The shell
+    pub(crate) shell: clap_complete::Shell,
+}
+
+/// Prints the manual page, or writes one page for each command
+#[derive(Debug, Args)]
+pub(crate) struct Man {
+    /// The directory for all pages
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn run(words: &[&str]) -> Result<Run, clap::Error> {
+        let words = ["redlock", "run"].iter().chain(words);
+        match Arguments::try_parse_from(words)?.command {
+            Command::Run(run) => Ok(*run),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn options_end_at_the_resource() {
+        let parsed = run(&["-n", "job", "-v", "--", "x"]).unwrap();
+        assert_eq!(["job", "-v", "--", "x"].map(OsString::from).as_slice(), parsed.words);
+        assert!(parsed.waiting.no_wait);
+        assert_eq!(["job", "--", "ls", "-l"].map(OsString::from).as_slice(), run(&["job", "--", "ls", "-l"]).unwrap().words);
+        assert!(run(&["--bogus", "job", "true"]).is_err());
+        assert!(run(&["job"]).is_err());
+    }
+
+    #[test]
+    fn exit_codes_have_a_range() {
+        let code = |code| run(&["-E", code, "job", "true"]).map(|run| run.conflict_exit_code);
+        assert_eq!((0, 255), (code("0").unwrap(), code("255").unwrap()));
+        for wrong in ["", "x", "-1", "256", "99999999999999999999"] {
+            assert!(code(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn zero_is_a_wait_and_try_is_none() {
+        assert_eq!(Some(Duration::ZERO), run(&["-w", "0", "job", "true"]).unwrap().waiting.wait);
+        assert!(run(&["-n", "-w", "1", "job", "true"]).is_err());
+    }
+}

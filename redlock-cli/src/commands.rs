@@ -1,0 +1,62 @@
+//! The commands that need a single process.
+
+pub(crate) mod break_lock;
+pub(crate) mod doctor;
+pub(crate) mod generate;
+pub(crate) mod handle;
+pub(crate) mod health;
+pub(crate) mod hold;
+pub(crate) mod inspect;
+pub(crate) mod wait;
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::time::Duration;
+
+use redlock_redis_rs::{Redlock, Resource};
+
+use crate::args::Shared;
+use crate::exit::Failure;
+use crate::request;
+use crate::say::Say;
+use crate::settings;
+
+/// How long a command waits for pending cleanup before it ends.
+const CLEANUP_LIMIT: Duration = Duration::from_secs(2);
+
+/// Runs a command with the servers of the options, in a runtime of its own.
+pub(crate) fn with_redlock<W>(shared: &Shared, work: impl FnOnce(Redlock) -> W) -> Result<u8, Failure>
+where
+    W: Future<Output = Result<u8, Failure>>,
+{
+    let found = settings::find(shared)?;
+    let say = Say::new(shared.quiet, shared.verbose);
+    found.warnings.iter().for_each(|warning| say.warn(warning));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::internal("cannot start", error))?;
+    let result = runtime.block_on(async {
+        let redlock = found.servers.redlock().map_err(|error| Failure::config(error.to_string()))?;
+        let result = work(redlock.clone()).await;
+        // What is left is left to the TTL.
+        let _ = tokio::time::timeout(CLEANUP_LIMIT, redlock.close()).await;
+        result
+    });
+    say.flush();
+    result
+}
+
+/// Checks the names of resources.
+pub(crate) fn resources(names: &[OsString]) -> Result<Vec<Resource>, Failure> {
+    let names = names.iter().map(|name| Resource::new(settings::bytes(name)));
+    names.collect::<Result<_, _>>().map_err(|error| request::failure(&error))
+}
+
+/// Writes a line to stdout. A reader that has gone is no failure.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    let mut stdout = io::stdout().lock();
+    let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.write_all(b"\n")).and_then(|()| stdout.flush());
+    match written {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::internal("cannot write", error)),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,101 @@
+//! `redlock lock`, `extend` and `unlock`: a lock whose handle travels.
+//!
+//! The handle is a secret: a client that has it can release the lock. So it is never an argument.
+
+use std::env;
+use std::fs;
+use std::io::{self, Read};
+
+use redlock_redis_rs::{DetachedLease, Redlock, ReleaseOutcome};
+use serde_json::json;
+
+use super::{print, resources, with_redlock};
+use crate::args::{Extend, Handle, Lock, Shared, Unavailable, Unlock, Waiting};
+use crate::exit::{Code, Failure};
+use crate::request::{self, Options};
+use crate::settings::{self, bytes};
+
+/// The longest handle: a thousand names of a kilobyte each, percent-encoded.
+const LONGEST: u64 = 4 * 1024 * 1024;
+
+/// Acquires a lock and prints its handle.
+pub(crate) fn lock(args: &Lock, shared: &Shared) -> Result<u8, Failure> {
+    resources(&args.resources)?;
+    let names: Vec<_> = args.resources.iter().map(bytes).collect();
+    let owner = settings::owner(args.owner.as_deref());
+    with_redlock(shared, async |redlock| {
+        let (ttl, fenced, owner) = (args.ttl, args.fenced, Some(owner.as_str()));
+        let options = Options { resources: &names, ttl, fenced, owner, keep_alive: None };
+        let guard = acquire(&redlock, &options, &args.waiting).await?;
+        let handle = serde_json::to_string(&guard.detach().await);
+        print(&handle.map_err(|error| Failure::internal("cannot write the handle", error))?)?;
+        Ok(0)
+    })
+}
+
+/// Acquires a lock, and waits as the options say.
+pub(super) async fn acquire(
+    redlock: &Redlock,
+    options: &Options<'_>,
+    waiting: &Waiting,
+) -> Result<redlock_redis_rs::Guard, Failure> {
+    let start = redlock.now();
+    let until = if waiting.no_wait { Some(start) } else { waiting.wait.map(|wait| start + wait) };
+    loop {
+        let error = match request::lock(redlock, options, until).await {
+            Ok(guard) => return Ok(guard),
+            Err(error) => error,
+        };
+        let failure = request::failure(&error);
+        let again = waiting.unavailable == Unavailable::Wait && failure.code == Code::Unavailable;
+        if !again || until.is_some_and(|until| redlock.now() >= until) {
+            return Err(failure);
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+    }
+}
+
+/// Extends a lock.
+pub(crate) fn extend(args: &Extend, shared: &Shared) -> Result<u8, Failure> {
+    let mut lease = read(&args.handle)?;
+    if let Some(ttl) = args.ttl {
+        let fencing_token = lease.fencing_token();
+        let longer = DetachedLease::new(lease.resources(), lease.token().as_bytes(), ttl);
+        lease = longer.map_err(|error| request::failure(&error))?;
+        if let Some(token) = fencing_token {
+            lease = lease.with_fencing_token(token);
+        }
+    }
+    with_redlock(shared, async |redlock| {
+        let guard = redlock.resume(&lease).await.map_err(|error| request::failure(&error))?;
+        let valid = guard.remaining().as_millis();
+        drop(guard.detach().await);
+        print(&json!({ "valid_ms": valid }).to_string())?;
+        Ok(0)
+    })
+}
+
+/// Releases a lock.
+pub(crate) fn unlock(args: &Unlock, shared: &Shared) -> Result<u8, Failure> {
+    let lease = read(&args.handle)?;
+    with_redlock(shared, async |redlock| match redlock.release(&lease).await {
+        Ok(ReleaseOutcome::Released) => Ok(0),
+        Ok(_) => Err(Failure::new(Code::Lost, "the lock was no longer held")),
+        Err(error) => Err(request::failure(&error)),
+    })
+}
+
+fn read(from: &Handle) -> Result<DetachedLease, Failure> {
+    let text = if let Some(path) = &from.handle_file {
+        fs::read_to_string(path).map_err(|error| Failure::config(format!("cannot read {}: {error}", path.display())))?
+    } else if let Some(handle) = env::var_os("REDLOCK_HANDLE") {
+        handle.into_string().map_err(|_| Failure::config("REDLOCK_HANDLE is not UTF-8"))?
+    } else {
+        let mut text = String::new();
+        let read = io::stdin().lock().take(LONGEST).read_to_string(&mut text);
+        read.map_err(|error| Failure::internal("cannot read the handle", error))?;
+        text
+    };
+    // Without the parser's message, which could repeat a part of the secret.
+    serde_json::from_str(text.trim()).map_err(|_| Failure::usage("invalid handle; expected the output of `redlock lock`"))
+}

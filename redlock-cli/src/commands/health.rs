@@ -1,0 +1,43 @@
+//! `redlock health`: whether enough servers could grant a lock.
+
+use redlock_redis_rs::{Health, NodeHealth};
+use serde_json::json;
+
+use super::{print, with_redlock};
+use crate::args;
+use crate::args::Shared;
+use crate::exit::{Code, Failure};
+
+/// Checks the servers. Returns the exit code.
+pub(crate) fn health(args: &args::Health, shared: &Shared) -> Result<u8, Failure> {
+    let quiet = shared.quiet;
+    with_redlock(shared, async |redlock| {
+        let health = redlock.health().await;
+        if !quiet {
+            print(&if args.json { json(&health) } else { text(&health) })?;
+        }
+        Ok(if health.is_available() { Code::Ok } else { Code::Unavailable } as u8)
+    })
+}
+
+fn text(health: &Health) -> String {
+    let state = if health.is_available() { "available" } else { "unavailable" };
+    let (healthy, all, quorum) = (health.healthy_nodes(), health.nodes().len(), health.quorum());
+    let nodes: String = health.nodes().iter().map(|node| format!("\n  {node}")).collect();
+    format!("{state}: {healthy} of {all} nodes healthy, {quorum} required{nodes}")
+}
+
+fn json(health: &Health) -> String {
+    let node = |node: &NodeHealth| {
+        json!({
+            "label": node.label(),
+            "healthy": node.is_healthy(),
+            "latency_ms": node.latency().as_secs_f64() * 1000.0,
+            "same_server_as": node.same_server_as().map(|(_, label)| label),
+            "message": node.to_string(),
+        })
+    };
+    let nodes: Vec<_> = health.nodes().iter().map(node).collect();
+    let healthy = health.healthy_nodes();
+    json!({ "available": health.is_available(), "healthy": healthy, "quorum": health.quorum(), "nodes": nodes }).to_string()
+}

@@ -1,0 +1,98 @@
+//! `redlock inspect`: who holds a lock, and for how long.
+
+use redlock_redis_rs::{Error, Inspection, LockStatus, NodeReport, Outcome};
+use serde::Serialize;
+
+use super::{print, resources, with_redlock};
+use crate::args::{Inspect, Shared};
+use crate::exit::{Code, Failure};
+use crate::request;
+
+/// Inspects locks. Returns the exit code.
+pub(crate) fn inspect(args: &Inspect, shared: &Shared) -> Result<u8, Failure> {
+    let names = resources(&args.resources)?;
+    let quiet = shared.quiet;
+    with_redlock(shared, async |redlock| {
+        let mut code = Code::Ok;
+        for name in names {
+            let result = redlock.inspect(&name).await;
+            code = worse(code, &result);
+            match &result {
+                Ok(_) if quiet => {}
+                Ok(found) if args.json => print(&json(found))?,
+                Ok(found) => print(&text(found))?,
+                Err(error) => return Err(request::failure(error)),
+            }
+        }
+        Ok(code as u8)
+    })
+}
+
+fn worse(before: Code, result: &Result<Inspection, Error>) -> Code {
+    match result.as_ref().map(Inspection::status) {
+        Ok(LockStatus::Free) => before,
+        Ok(LockStatus::Held { .. }) if before == Code::Ok => Code::Conflict,
+        Ok(LockStatus::Held { .. }) => before,
+        _ => Code::Unavailable,
+    }
+}
+
+fn text(found: &Inspection) -> String {
+    let nodes = found.node_reports().iter().map(|node| format!("\n  {node}"));
+    let nodes: String = nodes.collect();
+    format!("{found}{nodes}")
+}
+
+/// The fields for one resource.
+#[derive(Serialize)]
+struct Json {
+    resource: String,
+    status: &'static str,
+    holder: Option<String>,
+    remaining_ms: Option<u128>,
+    nodes: Vec<Node>,
+}
+
+#[derive(Serialize)]
+struct Node {
+    label: String,
+    status: &'static str,
+    holder: Option<String>,
+    remaining_ms: Option<u128>,
+    error: Option<String>,
+}
+
+fn json(found: &Inspection) -> String {
+    let status = match found.status() {
+        LockStatus::Free => "free",
+        LockStatus::Held { .. } => "held",
+        _ => "undecided",
+    };
+    let json = Json {
+        resource: found.resource().to_string(),
+        status,
+        holder: found.holder().map(ToString::to_string),
+        remaining_ms: found.remaining().map(|left| left.as_millis()),
+        nodes: found.node_reports().iter().map(Node::new).collect(),
+    };
+    serde_json::to_string(&json).unwrap_or_default()
+}
+
+impl Node {
+    fn new(report: &NodeReport) -> Self {
+        let none = Self { label: report.label().into(), status: "failed", holder: None, remaining_ms: None, error: None };
+        match report.outcome() {
+            Outcome::Free => Self { status: "free", ..none },
+            Outcome::Held(entry) => Self {
+                status: "held",
+                holder: Some(entry.token.fingerprint().to_string()),
+                remaining_ms: entry.remaining.map(|left| left.as_millis()),
+                ..none
+            },
+            Outcome::TimedOut => Self { status: "timed out", ..none },
+            Outcome::Pending => Self { status: "pending", ..none },
+            Outcome::Failed(error) => Self { error: Some(error.to_string()), ..none },
+            _ => none,
+        }
+    }
+}

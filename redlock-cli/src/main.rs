@@ -1,0 +1,84 @@
+//! The command `redlock`: a lock for anything that can be started.
+
+mod args;
+mod commands;
+mod duration;
+mod exit;
+mod request;
+#[cfg(unix)]
+mod run;
+#[cfg(not(unix))]
+#[path = "run/elsewhere.rs"]
+mod run;
+mod say;
+mod settings;
+
+use std::env;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::{Arguments, Command};
+use crate::exit::{Code, Failure};
+use crate::say::Say;
+
+fn main() -> ExitCode {
+    #[cfg(unix)]
+    if let Some(code) = hidden() {
+        return code;
+    }
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // Help and version go to stdout and are no errors.
+            let code = if error.use_stderr() { Code::Usage } else { Code::Ok };
+            let _ = error.print();
+            return ExitCode::from(code as u8);
+        }
+    };
+    let quiet = arguments.shared.quiet;
+    ended(dispatch(arguments), quiet)
+}
+
+/// The two processes that `run` starts. They have no options, and skip the parser.
+#[cfg(unix)]
+fn hidden() -> Option<ExitCode> {
+    let mut args = env::args_os().skip(1);
+    let first = args.next()?;
+    if first == run::KEEPER {
+        return Some(ended(run::keeper().map(|()| 0), false));
+    }
+    if first == run::EXEC {
+        let Err(failure) = run::exec(args);
+        return Some(ended(Err(failure), false));
+    }
+    None
+}
+
+fn dispatch(arguments: Arguments) -> Result<u8, Failure> {
+    let shared = &arguments.shared;
+    match arguments.command {
+        Command::Run(args) => run::run(*args, shared),
+        Command::Lock(args) => commands::handle::lock(&args, shared),
+        Command::Extend(args) => commands::handle::extend(&args, shared),
+        Command::Unlock(args) => commands::handle::unlock(&args, shared),
+        Command::Hold(args) => commands::hold::hold(&args, shared),
+        Command::Wait(args) => commands::wait::wait(&args, shared),
+        Command::Inspect(args) => commands::inspect::inspect(&args, shared),
+        Command::Break(args) => commands::break_lock::break_lock(&args, shared),
+        Command::Health(args) => commands::health::health(&args, shared),
+        Command::Doctor(args) => commands::doctor::doctor(&args, shared),
+        Command::Completions(args) => commands::generate::completions(&args),
+        Command::Man(args) => commands::generate::man(&args),
+    }
+}
+
+fn ended(result: Result<u8, Failure>, quiet: bool) -> ExitCode {
+    let code = result.unwrap_or_else(|Failure { code, message }| {
+        let say = Say::new(quiet, 0);
+        say.warn(&message);
+        say.flush();
+        code as u8
+    });
+    ExitCode::from(code)
+}

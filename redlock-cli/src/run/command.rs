@@ -1,0 +1,124 @@
+//! From the command line to a run, and from its outcome to the end of this process.
+
+use std::env;
+use std::fs;
+
+use rustix::process::{Resource, Rlimit, setrlimit};
+
+use super::environment::HOLDERS;
+use super::keep::Keep;
+use super::machine::{Leftover, Settings};
+use super::supervisor::{Outcome, Plan, supervise};
+use super::timing::Times;
+use super::verdict::Exit;
+use super::wire::{Task, Wait};
+use super::{lookup, signals};
+use crate::args::{AtLeastIf, Group, LeftoverArg, Run, Shared, Unavailable, Waiting};
+use crate::exit::{Code, Failure};
+use crate::say::Say;
+use crate::settings::{self, bytes};
+
+/// Runs a command under a lock. Returns its exit code.
+pub(crate) fn run(args: Run, shared: &Shared) -> Result<u8, Failure> {
+    let say = Say::new(shared.quiet, shared.verbose);
+    let report = args.report.clone();
+    let plan = plan(args, shared, &say)?;
+    let Outcome { verdict, exit, report: content } = supervise(plan, &say)?;
+    let is_ours = matches!(exit, Exit::Code(code) if code != 0);
+    if let Some(message) = verdict.message().filter(|_| is_ours) {
+        say.warn(&message);
+    }
+    if let Some(path) = report {
+        let text = serde_json::to_string_pretty(&content).unwrap_or_default() + "\n";
+        if let Err(error) = fs::write(&path, text) {
+            say.warn(&format!("cannot write {}: {error}", path.display()));
+        }
+    }
+    say.flush();
+    match exit {
+        Exit::Code(code) => Ok(code),
+        Exit::Signal(signal) => Ok(die_of(signal)),
+    }
+}
+
+fn plan(args: Run, shared: &Shared, say: &Say) -> Result<Plan, Failure> {
+    let times = Times::new(args.ttl, args.grace).map_err(Failure::usage)?;
+    let signal = signals::parse(&args.signal);
+    let signal = signal.ok_or_else(|| Failure::usage(format!("unknown signal {:?}", args.signal)))?;
+    let mut words = args.words.into_iter();
+    let resource = words.next().unwrap_or_default();
+    let mut command: Vec<_> = words.collect();
+    if command.first().is_some_and(|word| word == "--") {
+        command.remove(0);
+    }
+    let Some(program) = command.first() else { return Err(Failure::usage("a command is missing")) };
+    lookup::check(program)?;
+    let found = settings::find(shared)?;
+    found.warnings.iter().for_each(|warning| say.warn(warning));
+    let keep = args.once_per.map(Keep::once_per).or(args
+        .at_least
+        .map(|at_least| Keep { at_least, success_only: args.at_least_if == AtLeastIf::Success }));
+    let holders = env::var(HOLDERS).ok().filter(|holders| !holders.is_empty());
+    let wait = if args.once_per.is_some() && args.waiting.wait.is_none() { Wait::No } else { wait(&args.waiting) };
+    let task = Task {
+        servers: found.servers,
+        resources: [resource].iter().chain(&args.also).map(bytes).collect(),
+        ttl: args.ttl,
+        wait,
+        wait_for_servers: args.waiting.unavailable == Unavailable::Wait,
+        fenced: args.fenced,
+        owner: settings::owner(args.owner.as_deref()),
+        ancestors: holders.iter().flat_map(|holders| holders.split(' ')).map(str::to_owned).collect(),
+        stolen_grace: args.stolen_grace,
+        grace: args.grace,
+        debug: shared.verbose > 1,
+    };
+    let settings = Settings {
+        times,
+        own_group: match args.group {
+            Group::Own => true,
+            Group::Shared => false,
+            Group::Auto => !has_terminal(),
+        },
+        signal,
+        stolen_grace: args.stolen_grace,
+        max_runtime: args.max_runtime,
+        kill_after: args.kill_after,
+        leftover: match args.leftover {
+            LeftoverArg::Kill => Leftover::Kill,
+            LeftoverArg::Wait => Leftover::Wait,
+            LeftoverArg::Leave => Leftover::Leave,
+        },
+        keep,
+    };
+    let pass_credentials = args.pass_credentials;
+    Ok(Plan { task, settings, command, holders, pass_credentials, conflict_code: args.conflict_exit_code })
+}
+
+/// Returns how long to wait according to the options.
+pub(crate) fn wait(waiting: &Waiting) -> Wait {
+    match waiting.wait {
+        _ if waiting.no_wait => Wait::No,
+        Some(limit) if limit.is_zero() => Wait::No,
+        Some(limit) => Wait::For(limit),
+        None => Wait::Forever,
+    }
+}
+
+/// Returns whether this process has a controlling terminal.
+fn has_terminal() -> bool {
+    fs::File::options().read(true).write(true).open("/dev/tty").is_ok()
+}
+
+/// Ends this process by the signal that ended the command, so that a shell sees it. Returns only if that fails.
+fn die_of(signal: i32) -> u8 {
+    let code = u8::try_from(128 + signal).unwrap_or(Code::Internal as u8);
+    if std::process::id() == 1 {
+        // Signals do not end the first process of a container.
+        return code;
+    }
+    // The command has written its core dump; this process is not worth one.
+    let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
+    let _ = signal_hook::low_level::emulate_default_handler(signal);
+    code
+}

@@ -1,0 +1,54 @@
+//! The environment of the command.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStringExt;
+use std::time::Duration;
+
+use super::wire::Held;
+use crate::settings::SECRET_VARIABLES;
+
+/// The holders under which a process runs, the outermost first. It is also how a keeper recognizes processes that have
+/// outlived their supervisor.
+pub(crate) const HOLDERS: &str = "REDLOCK_HOLDERS";
+
+/// What the command is told about its lock.
+pub(crate) struct Environment<'a> {
+    pub(crate) resources: &'a [Vec<u8>],
+    pub(crate) held: &'a Held,
+    pub(crate) owner: &'a str,
+    pub(crate) ttl: Duration,
+    /// The value of [`HOLDERS`] on entry.
+    pub(crate) holders: Option<&'a str>,
+    pub(crate) pass_credentials: bool,
+}
+
+impl Environment<'_> {
+    /// Returns the variables to set; `None` removes one.
+    pub(crate) fn variables(&self) -> Vec<(&'static str, Option<OsString>)> {
+        let Self { resources, held, owner, ttl, holders, pass_credentials } = self;
+        let text = |text: String| Some(OsString::from(text));
+        let holders = holders.iter().copied().chain([held.holder.as_str()]).collect::<Vec<_>>().join(" ");
+        let mut variables = vec![
+            ("REDLOCK_HELD", Some(OsString::from_vec(resources.join(&b'\n')))),
+            ("REDLOCK_HOLDER", text(held.holder.clone())),
+            (HOLDERS, text(holders)),
+            ("REDLOCK_OWNER", text((*owner).to_owned())),
+            ("REDLOCK_TTL_MS", text(ttl.as_millis().to_string())),
+            ("REDLOCK_FENCING_TOKEN", held.fencing_token.and_then(|token| text(token.to_string()))),
+        ];
+        if !pass_credentials {
+            variables.extend(SECRET_VARIABLES.map(|name| (name, None)).into_iter().filter(|(name, _)| is_secret(name)));
+        }
+        variables
+    }
+}
+
+/// Returns whether a variable contains a secret. Addresses alone are none, and nested runs need them.
+fn is_secret(name: &str) -> bool {
+    name != "REDLOCK_NODES" || std::env::var_os(name).is_some_and(|nodes| has_login(&nodes))
+}
+
+fn has_login(nodes: &OsStr) -> bool {
+    let nodes = nodes.to_string_lossy();
+    nodes.contains('@') || nodes.contains("pass=")
+}

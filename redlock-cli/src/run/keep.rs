@@ -1,0 +1,54 @@
+//! `--at-least` and `--once-per`: keeping the lock after the command has ended.
+
+use std::time::Duration;
+
+use redlock_redis_rs::Instant;
+
+/// For how long a lock is kept, counted from its grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Keep {
+    /// The least time from the grant to the end of the lock.
+    pub(crate) at_least: Duration,
+    /// `true` if the lock of a failed command is released at once.
+    pub(crate) success_only: bool,
+}
+
+impl Keep {
+    /// Keeps a lock so that a job runs once a period: for 0.9 of it, and only after success.
+    ///
+    /// A whole period would skip every second run, because the next run comes one period after this one started, which
+    /// is before the grant.
+    pub(crate) fn once_per(period: Duration) -> Self {
+        Self { at_least: period * 9 / 10, success_only: true }
+    }
+
+    /// Returns for how long the lock is to be kept from now on, if at all.
+    pub(crate) fn rest(&self, granted: Instant, now: Instant, success: bool) -> Option<Duration> {
+        let rest = (granted + self.at_least).saturating_duration_since(now);
+        Some(rest).filter(|rest| !rest.is_zero() && (success || !self.success_only))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Instant {
+        Instant::since_origin(Duration::from_secs(seconds))
+    }
+
+    #[test]
+    fn the_rest_counts_from_the_grant() {
+        let keep = Keep { at_least: Duration::from_secs(50), success_only: false };
+        assert_eq!(Some(Duration::from_secs(40)), keep.rest(at(100), at(110), true));
+        assert_eq!(Some(Duration::from_secs(40)), keep.rest(at(100), at(110), false));
+        assert_eq!(None, keep.rest(at(100), at(150), true));
+    }
+
+    #[test]
+    fn once_per_hour_is_nine_tenths_of_it_after_success() {
+        let keep = Keep::once_per(Duration::from_secs(3600));
+        assert_eq!(Some(Duration::from_secs(3230)), keep.rest(at(100), at(110), true));
+        assert_eq!(None, keep.rest(at(100), at(110), false));
+    }
+}

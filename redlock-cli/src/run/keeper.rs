@@ -1,0 +1,272 @@
+//! The keeper: the process that holds the lock, `redlock __keeper`.
+//!
+//! Its standard input is the socket to the supervisor, and its standard output is the [board](Board). It has a session
+//! of its own, so no signal of a terminal reaches it, and it holds no pipe open that somebody waits for.
+
+mod acquire;
+mod line;
+mod log;
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use redlock_redis_rs::{Guard, Instant, LeaseState, Loss, Redlock, ReleaseOutcome, suspend_aware_now};
+use rustix::process::Signal;
+
+use self::line::Line;
+use super::board::Board;
+use super::signals;
+use super::timing::Times;
+use super::tree::{self, KEEPER_NAME};
+use super::wire::{FromKeeper, Held, Lost, Refusal, RefusalKind, Task, ToKeeper};
+use crate::duration::shown;
+use crate::exit::Failure;
+
+/// The hidden first argument.
+pub(crate) const KEEPER: &str = "__keeper";
+
+/// The interval between two looks at processes that are to end.
+const TREE_INTERVAL: Duration = Duration::from_millis(10);
+
+/// The longest time for pending cleanup after the supervisor has ended.
+const CLEANUP_LIMIT: Duration = Duration::from_secs(10);
+
+/// Runs the keeper.
+pub(crate) fn main() -> Result<(), Failure> {
+    let fail = |error: io::Error| Failure::internal("cannot start the keeper", error);
+    // Fails if it leads a group already, which does not happen under a supervisor.
+    let _ = rustix::process::setsid();
+    let _ = std::env::set_current_dir("/");
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    let _ = rustix::thread::set_name(&std::ffi::CString::new(KEEPER_NAME).unwrap_or_default());
+    signals::shrug_off().map_err(fail)?;
+    let socket = io::stdin().as_fd().try_clone_to_owned().map_err(fail)?;
+    let board = Board::from(io::stdout().as_fd().try_clone_to_owned().map_err(fail)?);
+    detach_stdio().map_err(fail)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(fail)?;
+    runtime.block_on(async {
+        let mut line = Line::new(socket).map_err(fail)?;
+        let Some(ToKeeper::Task(task)) = line.next().await else { return Ok(()) };
+        keep(line, board, *task).await;
+        Ok(())
+    })
+}
+
+/// Replaces the standard streams, so that nothing is written to the board or the socket by mistake.
+fn detach_stdio() -> io::Result<()> {
+    let null = File::options().read(true).write(true).open("/dev/null")?;
+    rustix::stdio::dup2_stdin(&null)?;
+    rustix::stdio::dup2_stdout(&null)?;
+    Ok(())
+}
+
+/// Acquires the lock, keeps it, and releases it.
+async fn keep(mut line: Line, board: Board, task: Task) {
+    if task.debug {
+        log::start(line.mouth());
+    }
+    let redlock = match task.servers.redlock() {
+        Ok(redlock) => redlock,
+        Err(error) => {
+            let refusal = Refusal { kind: RefusalKind::Config, message: error.to_string() };
+            return line.say(&FromKeeper::Refused(refusal));
+        }
+    };
+    let mouth = line.mouth();
+    let outcome = tokio::select! {
+        outcome = acquire::acquire(&redlock, &task, |message| mouth.say(&FromKeeper::Waiting { message })) => outcome,
+        // Cancel, or the end of the supervisor: the request is dropped, and the library cleans up.
+        _ = line.next() => Err(Refusal { kind: RefusalKind::Canceled, message: "canceled".into() }),
+    };
+    match outcome {
+        Ok((guard, waited)) => Keeper::new(line, board, guard, &task).run(waited).await,
+        Err(refusal) if refusal.kind == RefusalKind::Canceled => {
+            close(&redlock, task.ttl).await;
+            return line.say(&FromKeeper::Refused(refusal));
+        }
+        Err(refusal) => line.say(&FromKeeper::Refused(refusal)),
+    }
+    close(&redlock, task.ttl).await;
+}
+
+/// Waits for pending cleanup. Keys that are left then end with their TTL.
+async fn close(redlock: &Redlock, ttl: Duration) {
+    let _ = tokio::time::timeout(CLEANUP_LIMIT.min(ttl), redlock.close()).await;
+}
+
+/// A held lock.
+struct Keeper {
+    line: Line,
+    board: Board,
+    guard: Guard,
+    times: Times,
+    stolen_grace: Duration,
+    holder: String,
+    granted: Instant,
+    /// The end of the validity as far as it is known.
+    deadline: Instant,
+    /// When the command is to be killed because the keys are gone.
+    revoked_kill: Option<Instant>,
+    loss_told: bool,
+    killing_told: bool,
+    /// The command's group if it has its own, once it has started.
+    command: Option<Option<i32>>,
+}
+
+impl Keeper {
+    fn new(line: Line, board: Board, guard: Guard, task: &Task) -> Self {
+        let holder = guard.fingerprint().to_string();
+        // Checked by the supervisor.
+        let times = Times::new(task.ttl, task.grace).unwrap_or_else(|_| Times::smallest());
+        let granted = suspend_aware_now();
+        let mut keeper = Self {
+            line,
+            board,
+            guard,
+            times,
+            stolen_grace: task.stolen_grace,
+            holder,
+            granted,
+            deadline: granted,
+            revoked_kill: None,
+            loss_told: false,
+            killing_told: false,
+            command: None,
+        };
+        keeper.publish();
+        keeper
+    }
+
+    async fn run(mut self, waited: Duration) {
+        self.line.say(&FromKeeper::Held(Held {
+            granted: self.granted.into(),
+            holder: self.holder.clone(),
+            fencing_token: self.guard.fencing_token().map(|token| token.as_u64()),
+            waited,
+        }));
+        loop {
+            let interval = self.interval();
+            let message = tokio::select! {
+                message = self.line.next() => Some(message),
+                () = tokio::time::sleep(interval) => None,
+            };
+            self.publish();
+            self.watch();
+            match message {
+                None | Some(Some(ToKeeper::Task(_))) => {}
+                Some(Some(ToKeeper::Started { pid, own_group })) => self.command = Some(own_group.then_some(pid)),
+                Some(Some(ToKeeper::Ended { keep })) => return self.end(keep).await,
+                Some(Some(ToKeeper::Cancel)) => return self.end(None).await,
+                // The supervisor has died.
+                Some(None) => {
+                    self.kill_all().await;
+                    return self.end(None).await;
+                }
+            }
+            self.line.flush();
+        }
+    }
+
+    fn interval(&self) -> Duration {
+        if self.killing_told { TREE_INTERVAL } else { self.times.tick() }
+    }
+
+    /// Writes the present deadline to the board.
+    fn publish(&mut self) {
+        // The clock is read first, so the result is early rather than late.
+        let now = suspend_aware_now();
+        let remaining = self.guard.remaining();
+        if !remaining.is_zero() {
+            self.deadline = self.deadline.max(now + remaining);
+        }
+        // A failure leaves an old deadline there: the command is stopped early.
+        let _ = self.board.set(self.deadline);
+    }
+
+    /// Reports a loss, and kills the command if the supervisor cannot have done so.
+    fn watch(&mut self) {
+        let now = suspend_aware_now();
+        if let LeaseState::Lost(loss) = self.guard.state() {
+            let revoked = matches!(loss, Loss::Revoked { .. });
+            if revoked && self.revoked_kill.is_none() {
+                self.revoked_kill = Some(now + self.stolen_grace);
+            }
+            if !std::mem::replace(&mut self.loss_told, true) {
+                self.tell_loss(&loss, revoked, false);
+            }
+        }
+        let Some(group) = self.command else { return };
+        if now < self.revoked_kill.unwrap_or(self.times.kill_at(self.deadline)) {
+            return;
+        }
+        if !std::mem::replace(&mut self.killing_told, true) {
+            let loss = match self.guard.state() {
+                LeaseState::Lost(loss) => loss,
+                _ => Loss::Unreachable,
+            };
+            self.tell_loss(&loss, self.revoked_kill.is_some(), true);
+        }
+        kill(&self.holder, group, parent());
+    }
+
+    fn tell_loss(&mut self, loss: &Loss, revoked: bool, killing: bool) {
+        self.line.say(&FromKeeper::Lost(Lost { reason: loss.to_string(), revoked, killing }));
+    }
+
+    /// Kills what the dead supervisor has left, and returns when nothing of it is alive.
+    async fn kill_all(&mut self) {
+        let group = self.command.flatten();
+        while kill(&self.holder, group, None) {
+            self.publish();
+            tokio::time::sleep(TREE_INTERVAL).await;
+        }
+    }
+
+    /// Releases the lock, or keeps it for the rest of a period.
+    async fn end(self, keep: Option<Duration>) {
+        let Self { mut line, guard, .. } = self;
+        let (warning, kept) = match keep {
+            Some(rest) => keep_for(guard, rest).await,
+            None => (release(guard).await, None),
+        };
+        line.say(&FromKeeper::Released { warning, kept });
+    }
+}
+
+async fn release(guard: Guard) -> Option<String> {
+    match guard.release().await {
+        Ok(ReleaseOutcome::Released | ReleaseOutcome::AlreadyExpired) => None,
+        Ok(ReleaseOutcome::AlreadyLost) => Some("the lock was lost before its release".into()),
+        Ok(_) => None,
+        Err(error) => Some(format!("{error}; the lock may stay until its TTL ends")),
+    }
+}
+
+async fn keep_for(guard: Guard, rest: Duration) -> (Option<String>, Option<Duration>) {
+    let mut warning = None;
+    if rest > guard.remaining() {
+        if let Err(error) = guard.extend(rest).await {
+            warning = Some(format!("cannot keep the lock for {}: {error}", shown(rest)));
+        }
+    }
+    let kept = guard.remaining();
+    drop(guard.detach().await);
+    (warning, Some(kept))
+}
+
+/// Kills the processes of a holder. Returns whether there were any.
+fn kill(holder: &str, group: Option<i32>, supervisor: Option<i32>) -> bool {
+    let processes = tree::of_holder(holder, group, supervisor);
+    for process in &processes {
+        // A process that may not be signaled stays, and is tried again.
+        let _ = tree::send(process, Signal::KILL);
+    }
+    !processes.is_empty()
+}
+
+/// Returns the supervisor, which is the parent as long as it lives.
+fn parent() -> Option<i32> {
+    rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get())
+}

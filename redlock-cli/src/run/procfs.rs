@@ -1,0 +1,108 @@
+//! The processes of the machine, as `/proc` has them.
+
+use std::collections::HashMap;
+use std::fs;
+
+/// One line of `/proc/PID/stat`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Process {
+    pub(crate) pid: i32,
+    pub(crate) parent: i32,
+    pub(crate) group: i32,
+    pub(crate) state: char,
+    /// In clock ticks after the boot: together with the pid, it identifies a process.
+    pub(crate) started: u64,
+}
+
+impl Process {
+    /// Returns a process, if it exists.
+    pub(crate) fn get(pid: i32) -> Option<Self> {
+        Self::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+    }
+
+    /// Returns whether the process has not ended.
+    pub(crate) fn is_alive(&self) -> bool {
+        !matches!(self.state, 'Z' | 'X' | 'x')
+    }
+
+    fn parse(stat: &str) -> Option<Self> {
+        // The name may contain anything, even parentheses.
+        let (pid, rest) = stat.split_once(" (")?;
+        let (_, rest) = rest.rsplit_once(") ")?;
+        let fields: Vec<_> = rest.split_ascii_whitespace().collect();
+        Some(Self {
+            pid: pid.parse().ok()?,
+            state: fields.first()?.chars().next()?,
+            parent: fields.get(1)?.parse().ok()?,
+            group: fields.get(2)?.parse().ok()?,
+            started: fields.get(19)?.parse().ok()?,
+        })
+    }
+}
+
+/// Returns all processes; none where there is no `/proc`.
+pub(crate) fn all() -> Vec<Process> {
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    pids.filter_map(Process::get).collect()
+}
+
+/// Returns the descendants of a process, without those below a process that `is_foreign` accepts.
+pub(crate) fn descendants(all: &[Process], root: i32, is_foreign: impl Fn(&Process) -> bool) -> Vec<Process> {
+    let mut children: HashMap<i32, Vec<&Process>> = HashMap::new();
+    for process in all {
+        children.entry(process.parent).or_default().push(process);
+    }
+    let (mut found, mut parents) = (Vec::new(), vec![root]);
+    while let Some(parent) = parents.pop() {
+        // Removed, so that pids that were reused between two reads cannot form a circle.
+        for child in children.remove(&parent).unwrap_or_default() {
+            if !is_foreign(child) {
+                found.push(*child);
+                parents.push(child.pid);
+            }
+        }
+    }
+    found
+}
+
+/// Returns whether the environment with which a process was started has `value` among the words of `name`.
+pub(crate) fn environment_has(pid: i32, name: &str, value: &str) -> bool {
+    let Ok(environment) = fs::read(format!("/proc/{pid}/environ")) else { return false };
+    let prefix = format!("{name}=");
+    let mut values = environment.split(|byte| *byte == 0).filter_map(|entry| entry.strip_prefix(prefix.as_bytes()));
+    values.any(|words| words.split(|byte| *byte == b' ').any(|word| word == value.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_may_contain_anything() {
+        let stat = "42 (a) S 9 (x) Z 7 6 5 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 12345 1 2";
+        let process = Process { pid: 42, parent: 7, group: 6, state: 'Z', started: 12345 };
+        assert_eq!(Some(process), Process::parse(stat));
+        assert!(!process.is_alive());
+        assert_eq!(None, Process::parse("42 (a) S"));
+    }
+
+    #[test]
+    fn descendants_stop_at_foreign_processes() {
+        let process = |pid, parent| Process { pid, parent, group: 1, state: 'S', started: 0 };
+        let all = [(2, 1), (3, 2), (4, 3), (5, 2), (6, 5), (7, 1), (8, 9), (9, 8)].map(|(pid, parent)| process(pid, parent));
+        let mut found: Vec<_> =
+            descendants(&all, 2, |process| process.pid == 5).into_iter().map(|process| process.pid).collect();
+        found.sort_unstable();
+        assert_eq!([3, 4], *found);
+        assert_eq!(2, descendants(&all, 8, |_| false).len(), "a circle ends");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn this_process_is_there() {
+        let pid = i32::try_from(std::process::id()).unwrap();
+        assert!(all().iter().any(|process| process.pid == pid && process.is_alive()));
+        assert!(!environment_has(pid, "REDLOCK_HOLDERS", "none"));
+    }
+}

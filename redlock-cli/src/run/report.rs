@@ -1,0 +1,67 @@
+//! `--report`: the outcome for scripts that must not guess.
+
+use std::time::Duration;
+
+use redlock_redis_rs::Instant;
+use serde::Serialize;
+
+use super::machine::Record;
+use super::verdict::{Ended, Exit, Verdict};
+
+/// The fields of the file. Times are seconds on the boot clock, which all processes of a machine share.
+#[derive(Debug, Serialize)]
+pub(crate) struct Report {
+    outcome: &'static str,
+    message: Option<String>,
+    /// The exit code of the command, if it exited.
+    command_code: Option<u8>,
+    /// The signal that ended the command, if one did.
+    command_signal: Option<i32>,
+    /// The exit code of this program; `None` if it ends by a signal.
+    code: Option<u8>,
+    holder: Option<String>,
+    fencing_token: Option<u64>,
+    loss: Option<String>,
+    waited_seconds: Option<f64>,
+    kept_seconds: Option<f64>,
+    granted_at: Option<f64>,
+    started_at: Option<f64>,
+    term_sent_at: Option<f64>,
+    kill_sent_at: Option<f64>,
+    ended_at: Option<f64>,
+    tree_ended_at: Option<f64>,
+    /// The end of the last validity that was known.
+    valid_until: Option<f64>,
+}
+
+impl Report {
+    pub(crate) fn new(
+        verdict: &Verdict,
+        exit: Exit,
+        command: Option<Ended>,
+        record: &Record,
+        deadline: Option<Instant>,
+    ) -> Self {
+        let held = record.held.as_ref();
+        let seconds = |time: Option<Instant>| time.map(|time| time.elapsed_since_origin().as_secs_f64());
+        Self {
+            outcome: verdict.name(),
+            message: verdict.message(),
+            command_code: command.and_then(|ended| if let Ended::Exited(code) = ended { Some(code) } else { None }),
+            command_signal: command.and_then(|ended| if let Ended::Killed(signal) = ended { Some(signal) } else { None }),
+            code: if let Exit::Code(code) = exit { Some(code) } else { None },
+            holder: held.map(|held| held.holder.clone()),
+            fencing_token: held.and_then(|held| held.fencing_token),
+            loss: record.loss.clone(),
+            waited_seconds: held.map(|held| held.waited.as_secs_f64()),
+            kept_seconds: record.kept.as_ref().map(Duration::as_secs_f64),
+            granted_at: seconds(held.map(|held| held.granted.into())),
+            started_at: seconds(record.started),
+            term_sent_at: seconds(record.term),
+            kill_sent_at: seconds(record.kill),
+            ended_at: seconds(record.ended),
+            tree_ended_at: seconds(record.empty),
+            valid_until: seconds(deadline.filter(|_| held.is_some())),
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! The processes of the command: itself, its group, and all its descendants.
+//!
+//! On Linux the supervisor adopts orphans of the command, so a process that forks twice or begins a session of its own
+//! is still found. Elsewhere only the group can be signaled, or the command alone if it has no group of its own.
+
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};
+
+use super::procfs::{self, Process};
+
+/// The name of keepers, also those of nested runs: they end by themselves, and release their locks before.
+pub(crate) const KEEPER_NAME: &str = "redlock-keeper";
+
+/// The command's processes, as the supervisor sees them.
+pub(crate) struct Tree {
+    /// The supervisor.
+    root: i32,
+    command: Pid,
+    own_group: bool,
+    /// The children that the supervisor had before, as a process that was started by `exec` has.
+    born_with: Vec<i32>,
+}
+
+impl Tree {
+    pub(crate) fn new(command: Pid, own_group: bool, born_with: Vec<i32>) -> Self {
+        let root = rustix::process::getpid().as_raw_nonzero().get();
+        Self { root, command, own_group, born_with }
+    }
+
+    /// Passes a signal on: to the group if it is the command's own, otherwise to the command.
+    ///
+    /// The command has not been reaped, so the number is not that of another process.
+    pub(crate) fn forward(&self, signal: Signal) -> Result<(), Errno> {
+        if self.own_group { kill_process_group(self.command, signal) } else { kill_process(self.command, signal) }
+    }
+
+    /// Signals the command and its descendants. Returns a process that could not be signaled, with the reason.
+    pub(crate) fn signal(&self, signal: Signal) -> Result<(), (i32, Errno)> {
+        let command = self.command.as_raw_nonzero().get();
+        let mut result = match self.forward(signal) {
+            Ok(()) | Err(Errno::SRCH) => Ok(()),
+            Err(error) => Err((command, error)),
+        };
+        for process in self.living() {
+            let is_reached = process.pid == command || (self.own_group && process.group == command);
+            if !is_reached {
+                if let Err(error) = send(&process, signal) {
+                    result = Err((process.pid, error));
+                }
+            }
+        }
+        result
+    }
+
+    /// Returns the number of processes that are alive, without the command itself.
+    pub(crate) fn left(&self) -> usize {
+        let command = self.command.as_raw_nonzero().get();
+        self.living().iter().filter(|process| process.pid != command).count()
+    }
+
+    /// Removes adopted processes that have ended. The command stays until this process ends.
+    pub(crate) fn reap(&self) {
+        let command = self.command.as_raw_nonzero().get();
+        let adopted = |process: &Process| {
+            process.parent == self.root && process.pid != command && !self.born_with.contains(&process.pid)
+        };
+        for process in procfs::all().into_iter().filter(|process| !process.is_alive() && adopted(process)) {
+            if let Some(pid) = Pid::from_raw(process.pid) {
+                let _ = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
+            }
+        }
+    }
+
+    fn living(&self) -> Vec<Process> {
+        let is_foreign = |process: &Process| self.born_with.contains(&process.pid) || is_keeper(process.pid);
+        let mut all = procfs::descendants(&procfs::all(), self.root, is_foreign);
+        all.retain(Process::is_alive);
+        all
+    }
+}
+
+/// Returns the processes of a command whose supervisor is stopped or dead.
+///
+/// They are those of its own group, the descendants of the supervisor, and those that have the holder in their
+/// environment.
+pub(crate) fn of_holder(holder: &str, group: Option<i32>, supervisor: Option<i32>) -> Vec<Process> {
+    let all = procfs::all();
+    let below = supervisor.map(|pid| procfs::descendants(&all, pid, |process| is_keeper(process.pid)));
+    let is_below = |pid| below.iter().flatten().any(|process| process.pid == pid);
+    let is_meant = |process: &Process| {
+        Some(process.group) == group
+            || is_below(process.pid)
+            || procfs::environment_has(process.pid, super::environment::HOLDERS, holder)
+    };
+    all.into_iter().filter(|process| process.is_alive() && !is_keeper(process.pid) && is_meant(process)).collect()
+}
+
+/// Signals a process, unless its number has been reused.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(crate) fn send(process: &Process, signal: Signal) -> Result<(), Errno> {
+    use rustix::process::{PidfdFlags, pidfd_open, pidfd_send_signal};
+
+    let Some(pid) = Pid::from_raw(process.pid) else { return Ok(()) };
+    let sent = pidfd_open(pid, PidfdFlags::empty()).and_then(|handle| {
+        let is_same = Process::get(process.pid).is_some_and(|now| now.started == process.started);
+        if is_same { pidfd_send_signal(handle, signal) } else { Ok(()) }
+    });
+    sent.or_else(|error| if error == Errno::SRCH { Ok(()) } else { Err(error) })
+}
+
+/// Never called: there is no list of processes.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub(crate) fn send(process: &Process, signal: Signal) -> Result<(), Errno> {
+    Pid::from_raw(process.pid).map_or(Ok(()), |pid| kill_process(pid, signal))
+}
+
+fn is_keeper(pid: i32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim_end() == KEEPER_NAME)
+}
+
+/// Returns the present children of this process.
+pub(crate) fn children() -> Vec<i32> {
+    let own = rustix::process::getpid().as_raw_nonzero().get();
+    procfs::all().into_iter().filter(|process| process.parent == own).map(|process| process.pid).collect()
+}

@@ -1,0 +1,124 @@
+//! How a run ended, and the exit code for it.
+
+use super::wire::{Refusal, RefusalKind};
+use crate::exit::Code;
+
+/// How the command itself ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    Exited(u8),
+    Killed(i32),
+}
+
+impl Ended {
+    pub(crate) fn is_success(self) -> bool {
+        self == Self::Exited(0)
+    }
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// The command ended by itself.
+    Command(Ended),
+    /// A signal ended the wait for the lock.
+    Canceled(rustix::process::Signal),
+    /// The lock was not acquired.
+    Refused(Refusal),
+    /// The lock was lost, and the command was stopped.
+    Lost(String),
+    /// The command was stopped after `--max-runtime`.
+    MaxRuntime,
+    /// The command could not be started.
+    NotExecuted(Code, String),
+    /// A failure of this program.
+    Internal(String),
+}
+
+/// How this process ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    Code(u8),
+    Signal(i32),
+}
+
+impl Verdict {
+    pub(crate) fn exit(&self, conflict_code: u8) -> Exit {
+        let code = match self {
+            Self::Command(Ended::Exited(code)) => return Exit::Code(*code),
+            Self::Command(Ended::Killed(signal)) => return Exit::Signal(*signal),
+            Self::Canceled(signal) => return Exit::Signal(signal.as_raw()),
+            Self::Refused(refusal) => match refusal.kind {
+                RefusalKind::Conflict => return Exit::Code(conflict_code),
+                RefusalKind::Unavailable => Code::Unavailable,
+                RefusalKind::Config => Code::Config,
+                RefusalKind::Nested | RefusalKind::Usage => Code::Usage,
+                RefusalKind::Canceled => Code::Internal,
+            },
+            Self::Lost(_) => Code::Lost,
+            Self::MaxRuntime => Code::TimedOut,
+            Self::NotExecuted(code, _) => *code,
+            Self::Internal(_) => Code::Internal,
+        };
+        Exit::Code(code as u8)
+    }
+
+    /// Returns the name in a report.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Command(Ended::Exited(_)) => "exited",
+            Self::Command(Ended::Killed(_)) => "signaled",
+            Self::Canceled(_) => "canceled",
+            Self::Refused(refusal) => match refusal.kind {
+                RefusalKind::Conflict => "conflict",
+                RefusalKind::Unavailable => "unavailable",
+                RefusalKind::Config => "misconfigured",
+                RefusalKind::Nested => "nested",
+                RefusalKind::Usage => "usage",
+                RefusalKind::Canceled => "canceled",
+            },
+            Self::Lost(_) => "lost",
+            Self::MaxRuntime => "max-runtime",
+            Self::NotExecuted(..) => "not-executed",
+            Self::Internal(_) => "internal",
+        }
+    }
+
+    /// Returns the line for people, unless the command ended by itself.
+    pub(crate) fn message(&self) -> Option<String> {
+        match self {
+            Self::Command(_) | Self::Canceled(_) => None,
+            Self::Refused(refusal) => Some(refusal.message.clone()),
+            Self::Lost(reason) => Some(format!("lock lost, command stopped: {reason}")),
+            Self::MaxRuntime => Some("command stopped after --max-runtime".into()),
+            Self::NotExecuted(_, message) | Self::Internal(message) => Some(message.clone()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::process::Signal;
+
+    use super::*;
+
+    #[test]
+    fn every_outcome_has_its_code() {
+        let refused = |kind| Verdict::Refused(Refusal { kind, message: String::new() });
+        for (verdict, expected) in [
+            (Verdict::Command(Ended::Exited(3)), Exit::Code(3)),
+            (Verdict::Command(Ended::Killed(9)), Exit::Signal(9)),
+            (Verdict::Canceled(Signal::INT), Exit::Signal(2)),
+            (refused(RefusalKind::Conflict), Exit::Code(7)),
+            (refused(RefusalKind::Unavailable), Exit::Code(69)),
+            (refused(RefusalKind::Config), Exit::Code(78)),
+            (refused(RefusalKind::Nested), Exit::Code(64)),
+            (Verdict::Lost(String::new()), Exit::Code(79)),
+            (Verdict::MaxRuntime, Exit::Code(124)),
+            (Verdict::NotExecuted(Code::NotFound, String::new()), Exit::Code(127)),
+            (Verdict::Internal(String::new()), Exit::Code(70)),
+        ] {
+            assert_eq!(expected, verdict.exit(7), "{verdict:?}");
+        }
+    }
+}

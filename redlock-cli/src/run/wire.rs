@@ -1,0 +1,200 @@
+//! The messages between supervisor and keeper: one line of JSON each.
+//!
+//! The deadline of the lock is not among them. It is on the [board](super::board), so that a supervisor that was stopped
+//! reads the present deadline first, and not an old one from a queue.
+
+use std::time::Duration;
+
+use redlock_redis_rs::Instant;
+use serde::{Deserialize, Serialize};
+
+use crate::settings::Servers;
+
+/// What the keeper is to lock, and where. Secrets travel here, never in arguments.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Task {
+    pub(crate) servers: Servers,
+    pub(crate) resources: Vec<Vec<u8>>,
+    pub(crate) ttl: Duration,
+    pub(crate) wait: Wait,
+    pub(crate) wait_for_servers: bool,
+    pub(crate) fenced: bool,
+    pub(crate) owner: String,
+    /// The holders under which this program itself runs.
+    pub(crate) ancestors: Vec<String>,
+    /// How long the command may go on after another client holds the lock.
+    pub(crate) stolen_grace: Duration,
+    pub(crate) grace: Option<Duration>,
+    pub(crate) debug: bool,
+}
+
+/// How long to wait while another client holds the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Wait {
+    /// A single attempt.
+    No,
+    /// At most this long.
+    For(Duration),
+    /// Without a limit.
+    Forever,
+}
+
+/// A message of the supervisor.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum ToKeeper {
+    /// The first message.
+    Task(Box<Task>),
+    /// The command has started.
+    Started {
+        /// Its process.
+        pid: i32,
+        /// `true` if the process leads its own group.
+        own_group: bool,
+    },
+    /// The command and its descendants have ended.
+    Ended {
+        /// How long the lock is to be kept from now on.
+        keep: Option<Duration>,
+    },
+    /// The request is withdrawn.
+    Cancel,
+}
+
+/// A message of the keeper.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum FromKeeper {
+    /// Another client holds the lock.
+    Waiting {
+        /// The holder, as people know it.
+        message: String,
+    },
+    /// The lock is held, until the deadline on the board.
+    Held(Held),
+    /// The lock was not acquired.
+    Refused(Refusal),
+    /// The lock is lost, or about to be.
+    Lost(Lost),
+    /// The lock was released, kept for the rest of a period, or neither.
+    Released {
+        /// A reason for a warning.
+        warning: Option<String>,
+        /// The time for which the lock is kept.
+        kept: Option<Duration>,
+    },
+    /// A line for the log.
+    Log(String),
+}
+
+/// A granted lock.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Held {
+    /// The moment of the grant, on the boot clock.
+    pub(crate) granted: Nanos,
+    pub(crate) holder: String,
+    pub(crate) fencing_token: Option<u64>,
+    pub(crate) waited: Duration,
+}
+
+/// A loss.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Lost {
+    pub(crate) reason: String,
+    /// `true` if the keys are gone, so that the lock excludes nobody any more.
+    pub(crate) revoked: bool,
+    /// `true` if the keeper sends `SIGKILL` right after this message.
+    pub(crate) killing: bool,
+}
+
+/// A lock that was not acquired.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Refusal {
+    pub(crate) kind: RefusalKind,
+    pub(crate) message: String,
+}
+
+/// Why a lock was not acquired.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum RefusalKind {
+    /// Another client holds it.
+    Conflict,
+    /// The program itself runs under this lock.
+    Nested,
+    /// Too few nodes replied.
+    Unavailable,
+    /// The name is used for something other than a lock, or a setting is wrong.
+    Config,
+    /// The command line is wrong.
+    Usage,
+    /// The request was canceled.
+    Canceled,
+}
+
+/// A point in time on the boot clock, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Nanos(u64);
+
+impl From<Instant> for Nanos {
+    fn from(instant: Instant) -> Self {
+        Self(u64::try_from(instant.elapsed_since_origin().as_nanos()).unwrap_or(u64::MAX))
+    }
+}
+
+impl From<Nanos> for Instant {
+    fn from(Nanos(nanos): Nanos) -> Self {
+        Self::since_origin(Duration::from_nanos(nanos))
+    }
+}
+
+/// Returns a message as a line.
+pub(crate) fn line(message: &impl Serialize) -> Vec<u8> {
+    let mut line = serde_json::to_vec(message).expect("messages have only string keys");
+    line.push(b'\n');
+    line
+}
+
+/// Splits what arrives into messages.
+#[derive(Default)]
+pub(crate) struct Lines(Vec<u8>);
+
+impl Lines {
+    /// Adds bytes that have arrived.
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+
+    /// Returns the next complete message. A line that is no message is skipped.
+    pub(crate) fn next<T: for<'a> Deserialize<'a>>(&mut self) -> Option<T> {
+        loop {
+            let end = self.0.iter().position(|byte| *byte == b'\n')?;
+            let line: Vec<_> = self.0.drain(..=end).collect();
+            if let Ok(message) = serde_json::from_slice(&line) {
+                return Some(message);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_survive_any_split() {
+        let messages = [
+            FromKeeper::Waiting { message: "\"a\nb\" is locked".into() },
+            FromKeeper::Released { warning: None, kept: Some(Duration::from_millis(1500)) },
+        ];
+        let bytes: Vec<_> = messages.iter().flat_map(line).collect();
+        for size in 1..bytes.len() {
+            let mut lines = Lines::default();
+            let mut read = Vec::new();
+            for part in bytes.chunks(size) {
+                lines.push(part);
+                while let Some(message) = lines.next::<FromKeeper>() {
+                    read.push(message);
+                }
+            }
+            assert_eq!(messages.as_slice(), read);
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! The servers: from options, the environment, and configuration files, in this order.
+//!
+//! Files with secrets are read here, once. What follows gets their content, so that the keeper needs neither files nor
+//! environment.
+
+mod file;
+mod login;
+
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use redis::{ClientTlsConfig, TlsCertificates};
+use redlock_redis_rs::node::LockNode;
+use redlock_redis_rs::{Address, Error, Node, Options, Redlock, node};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+use self::file::File;
+use crate::args::Shared;
+use crate::duration;
+use crate::exit::Failure;
+
+/// The default limit for one reply.
+///
+/// Longer than that of the library: each run is a new process, and its first request includes the connection.
+const NODE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The variables of the environment with secrets.
+pub(crate) const SECRET_VARIABLES: [&str; 2] = ["REDLOCK_NODES", "REDLOCK_PASSWORD"];
+
+/// The servers and how to reach them. It contains secrets.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Servers {
+    urls: Vec<String>,
+    certificates: Certificates,
+    key_prefix: Vec<u8>,
+    pub(crate) node_timeout: Duration,
+}
+
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Certificates {
+    ca: Option<Vec<u8>>,
+    client: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+impl std::fmt::Debug for Servers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let labels: Vec<_> = self.urls.iter().map(|url| label(url)).collect();
+        f.debug_struct("Servers").field("nodes", &labels).finish_non_exhaustive()
+    }
+}
+
+fn label(url: &str) -> String {
+    Address::parse(url).map_or_else(|error| error.to_string(), |address| address.to_string())
+}
+
+/// The servers, and what is wrong without being an error.
+pub(crate) struct Found {
+    pub(crate) servers: Servers,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Finds the servers.
+pub(crate) fn find(args: &Shared) -> Result<Found, Failure> {
+    let mut warnings = Vec::new();
+    let file = File::find(args.config.as_deref(), &mut warnings)?;
+    let environment = Environment::read();
+    let urls = urls(args, &environment, &file, &mut warnings)?;
+    let login = login::Login {
+        user: args.user.clone().or(environment.text("REDLOCK_USER")?).or(file.user.clone()),
+        password: login::password(args, &environment, &file, &mut warnings)?,
+    };
+    let urls = urls.into_iter().map(|url| login.complete(&url)).collect::<Result<Vec<_>, _>>()?;
+    let certificates = certificates(args, &environment, &file)?;
+    let key_prefix = args.key_prefix.clone().or(environment.get("REDLOCK_KEY_PREFIX"));
+    let key_prefix = key_prefix.or(file.key_prefix.clone().map(Into::into)).unwrap_or_default();
+    let timeout = environment.text("REDLOCK_NODE_TIMEOUT")?.or(file.node_timeout.clone());
+    let timeout = timeout.map(|text| duration::parse(&text).map_err(|error| format!("node timeout: {error}")));
+    let timeout = timeout.transpose().map_err(Failure::config)?;
+    let servers = Servers {
+        urls,
+        certificates,
+        key_prefix: key_prefix.into_encoded_bytes(),
+        node_timeout: args.node_timeout.or(timeout).unwrap_or(NODE_TIMEOUT),
+    };
+    Ok(Found { servers, warnings })
+}
+
+fn urls(
+    args: &Shared,
+    environment: &Environment,
+    file: &File,
+    warnings: &mut Vec<String>,
+) -> Result<Vec<String>, Failure> {
+    if !args.nodes.is_empty() {
+        let has_password = |url: &String| Address::parse(url).is_ok_and(|address| address.password().is_some());
+        if args.nodes.iter().any(has_password) {
+            warnings.push("a password in --node is visible to all users of this machine; use --password-file".into());
+        }
+        return Ok(args.nodes.clone());
+    }
+    if let Some(nodes) = environment.text("REDLOCK_NODES")? {
+        return Ok(nodes.split([',', ' ', '\n']).filter(|url| !url.is_empty()).map(str::to_owned).collect());
+    }
+    if file.nodes.is_empty() {
+        let places = "use --node, REDLOCK_NODES, or `nodes` in a configuration file";
+        return Err(Failure::config(format!("no servers: {places}")));
+    }
+    Ok(file.nodes.clone())
+}
+
+fn certificates(args: &Shared, environment: &Environment, file: &File) -> Result<Certificates, Failure> {
+    let path = |arg: &Option<PathBuf>, name, in_file: &Option<PathBuf>| {
+        arg.clone().or(environment.get(name).map(Into::into)).or(in_file.clone())
+    };
+    let ca = path(&args.cacert, "REDLOCK_CACERT", &file.ca_file);
+    let cert = path(&args.cert, "REDLOCK_CERT", &file.cert_file);
+    let key = path(&args.key, "REDLOCK_KEY", &file.key_file);
+    let client = match (cert, key) {
+        (Some(cert), Some(key)) => Some((read(&cert)?, read(&key)?)),
+        (None, None) => None,
+        _ => return Err(Failure::config("a client certificate needs both --cert and --key")),
+    };
+    Ok(Certificates { ca: ca.as_deref().map(read).transpose()?, client })
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+    fs::read(path).map_err(|error| Failure::config(format!("cannot read {}: {error}", path.display())))
+}
+
+/// The variables of the environment.
+struct Environment;
+
+impl Environment {
+    fn read() -> Self {
+        Self
+    }
+
+    #[allow(clippy::unused_self)] // a place for a fake
+    fn get(&self, name: &str) -> Option<OsString> {
+        env::var_os(name).filter(|value| !value.is_empty())
+    }
+
+    fn text(&self, name: &str) -> Result<Option<String>, Failure> {
+        let text = self.get(name).map(OsString::into_string).transpose();
+        text.map_err(|_| Failure::config(format!("{name} is not UTF-8")))
+    }
+}
+
+impl Servers {
+    /// Creates the nodes. This does no I/O, except for the root certificates of the system.
+    fn nodes(&self) -> Result<Vec<Node>, Error> {
+        let options = Options::tokio().key_prefix(&self.key_prefix).connect_timeout(self.node_timeout);
+        let Certificates { ca, client } = &self.certificates;
+        let nodes = self.urls.iter().map(|url| {
+            let is_tls = url.starts_with("rediss:") || url.starts_with("valkeys:");
+            if self.certificates == Certificates::default() || !is_tls {
+                return node(url, &options);
+            }
+            let client_tls = client.clone();
+            let client_tls =
+                client_tls.map(|(client_cert, client_key)| ClientTlsConfig { client_cert, client_key });
+            node((url, TlsCertificates { client_tls, root_cert: ca.clone() }), &options)
+        });
+        nodes.collect()
+    }
+
+    /// Creates the lock client, in a tokio runtime.
+    pub(crate) fn redlock(&self) -> Result<Redlock, Error> {
+        let nodes = self.nodes()?.into_iter().map(|node| Arc::new(node) as Arc<dyn LockNode>);
+        let builder = Redlock::builder(redlock_redis_rs::runtime::TokioRuntime::new()).nodes(nodes);
+        builder.node_timeout(self.node_timeout).build()
+    }
+}
+
+/// Returns the bytes of a name from the command line.
+pub(crate) fn bytes(name: &OsString) -> Vec<u8> {
+    name.as_encoded_bytes().to_vec()
+}
+
+/// Returns the default label: host and process.
+pub(crate) fn owner(label: Option<&str>) -> String {
+    label.map_or_else(|| host_and_pid(&host()), str::to_owned)
+}
+
+fn host_and_pid(host: &str) -> String {
+    let pid = std::process::id();
+    let allowed = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
+    let host: String = host.chars().filter(allowed).take(50).collect();
+    format!("{host}:{pid}")
+}
+
+#[cfg(unix)]
+fn host() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+#[cfg(not(unix))]
+fn host() -> String {
+    env::var("COMPUTERNAME").unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_label_has_only_accepted_characters() {
+        let label = host_and_pid("we b#1\"\u{e9}.example");
+        assert_eq!(format!("web1.example:{}", std::process::id()), label);
+        assert!(host_and_pid(&"x".repeat(300)).len() <= 64);
+    }
+
+    #[test]
+    fn servers_never_print_a_password() {
+        let servers = Servers {
+            urls: vec!["redis://:hunter2@a".into(), "redis://me:hunter2@b:x".into()],
+            certificates: Certificates::default(),
+            key_prefix: Vec::new(),
+            node_timeout: NODE_TIMEOUT,
+        };
+        let shown = format!("{servers:?} {servers:#?}");
+        assert!(shown.contains("a:6379") && !shown.contains("hunter2"), "{shown}");
+    }
+}

@@ -1,0 +1,119 @@
+//! The configuration file, in TOML.
+
+use std::env;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::exit::Failure;
+
+/// The fields of the file. All are optional.
+#[derive(Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct File {
+    #[serde(default)]
+    pub(super) nodes: Vec<String>,
+    pub(super) user: Option<String>,
+    pub(super) password: Option<String>,
+    pub(super) password_file: Option<PathBuf>,
+    pub(super) ca_file: Option<PathBuf>,
+    pub(super) cert_file: Option<PathBuf>,
+    pub(super) key_file: Option<PathBuf>,
+    pub(super) key_prefix: Option<String>,
+    pub(super) node_timeout: Option<String>,
+}
+
+impl File {
+    /// Reads the named file, or else the first of the usual ones that exists.
+    pub(super) fn find(named: Option<&Path>, warnings: &mut Vec<String>) -> Result<Self, Failure> {
+        let named = named.map(Path::to_owned).or(env::var_os("REDLOCK_CONFIG").map(Into::into));
+        if let Some(path) = named {
+            let text = fs::read_to_string(&path);
+            let text = text.map_err(|error| cannot_read(&path, &error.to_string()))?;
+            return Self::parse(&text, &path, warnings);
+        }
+        for path in usual_places() {
+            match fs::read_to_string(&path) {
+                Ok(text) => return Self::parse(&text, &path, warnings),
+                Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
+                Err(error) => return Err(cannot_read(&path, &error.to_string())),
+            }
+        }
+        Ok(Self::default())
+    }
+
+    fn parse(text: &str, path: &Path, warnings: &mut Vec<String>) -> Result<Self, Failure> {
+        // The message only: the error's own text repeats the line, which may be a password.
+        let file: Self = toml::from_str(text).map_err(|error| {
+            let line = error.span().map_or(1, |span| 1 + text[..span.start].matches('\n').count());
+            cannot_read(path, &format!("line {line}: {}", harmless(error.message())))
+        })?;
+        if file.has_secret() && is_readable_by_others(path) {
+            warnings.push(format!("{} contains a password and is readable by others; chmod 600", path.display()));
+        }
+        Ok(file)
+    }
+
+    fn has_secret(&self) -> bool {
+        self.password.is_some() || self.nodes.iter().any(|url| url.contains('@'))
+    }
+}
+
+/// Returns the message of a parser if it cannot repeat a value.
+fn harmless(message: &str) -> &str {
+    if message.starts_with("unknown field") || message.starts_with("missing field") {
+        message
+    } else {
+        "the file is not valid"
+    }
+}
+
+fn cannot_read(path: &Path, why: &str) -> Failure {
+    Failure::config(format!("cannot read {}: {why}", path.display()))
+}
+
+fn usual_places() -> Vec<PathBuf> {
+    let home = env::var_os("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let home = home.or(env::var_os("HOME").map(|home| Path::new(&home).join(".config")));
+    let own = home.map(|home| home.join("redlock/config.toml"));
+    own.into_iter().chain([PathBuf::from("/etc/redlock/config.toml")]).collect()
+}
+
+#[cfg(unix)]
+pub(super) fn is_readable_by_others(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+
+    fs::metadata(path).is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o004 != 0)
+}
+
+#[cfg(not(unix))]
+pub(super) fn is_readable_by_others(_: &Path) -> bool {
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<File, String> {
+        File::parse(text, Path::new("/x.toml"), &mut Vec::new()).map_err(|failure| failure.message)
+    }
+
+    #[test]
+    fn all_fields_are_optional_and_unknown_ones_are_errors() {
+        assert!(parse("").unwrap().nodes.is_empty());
+        assert_eq!(["redis://a", "redis://b"], *parse("nodes = ['redis://a', 'redis://b']").unwrap().nodes);
+        let error = parse("user = 'x'\nnode = []").err().unwrap();
+        assert!(error.contains("/x.toml") && error.contains("line 2") && error.contains("unknown field"), "{error}");
+    }
+
+    #[test]
+    fn an_error_never_repeats_a_password() {
+        for text in ["password = 'hunter2", "password = ['hunter2']", "hunter2", "password = hunter2"] {
+            let error = parse(text).err().unwrap();
+            assert!(!error.contains("hunter2"), "{error}");
+        }
+    }
+}
