@@ -237,9 +237,13 @@ impl Machine {
         }
     }
 
-    /// Compares the clock with all times. `deadline` is the end of the validity, if it can be read at this moment.
-    pub(crate) fn tick(&mut self, now: Instant, deadline: Option<Instant>) {
-        self.deadline = deadline.map_or(self.deadline, |deadline| deadline.max(self.deadline));
+    /// Takes the end of the validity, which never moves back.
+    pub(crate) fn learn(&mut self, deadline: Instant) {
+        self.deadline = self.deadline.max(deadline);
+    }
+
+    /// Compares the clock with all times.
+    pub(crate) fn tick(&mut self, now: Instant) {
         match &self.phase {
             Phase::Canceling { signal, until } if now >= *until => {
                 let signal = *signal;

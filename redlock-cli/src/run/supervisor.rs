@@ -143,7 +143,7 @@ impl Supervisor<'_> {
             self.read_keeper();
             self.take_signals();
             self.look_at_command();
-            self.machine.tick(suspend_aware_now(), self.board.get());
+            self.machine.tick(suspend_aware_now());
             loop {
                 let actions = self.machine.actions();
                 if actions.is_empty() {
@@ -174,6 +174,10 @@ impl Supervisor<'_> {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(_) => self.keeper = None,
             }
+        }
+        // The keeper writes to the board before it sends.
+        if let Some(deadline) = self.board.get() {
+            self.machine.learn(deadline);
         }
         while let Some(message) = self.received.next::<FromKeeper>() {
             self.handle(Event::Keeper(message));

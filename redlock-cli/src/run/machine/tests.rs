@@ -67,7 +67,8 @@ impl Test {
     }
 
     fn tick(&mut self, now: u64) -> Vec<Action> {
-        self.machine.tick(at(now), Some(self.deadline));
+        self.machine.learn(self.deadline);
+        self.machine.tick(at(now));
         self.actions()
     }
 
