@@ -61,6 +61,7 @@ fn plan(args: Run, shared: &Shared, say: &Say) -> Result<Plan, Failure> {
     let holders = env::var(HOLDERS).ok().filter(|holders| !holders.is_empty());
     let wait = if args.once_per.is_some() && args.waiting.wait.is_none() { Wait::No } else { wait(&args.waiting) };
     let task = Task {
+        supervisor: rustix::process::getpid().as_raw_nonzero().get(),
         servers: found.servers,
         resources: [resource].iter().chain(&args.also).map(bytes).collect(),
         ttl: args.ttl,

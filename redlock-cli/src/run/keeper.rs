@@ -19,7 +19,7 @@ use self::line::Line;
 use super::board::Board;
 use super::signals;
 use super::timing::Times;
-use super::tree::{self, KEEPER_NAME};
+use super::tree::{self, KEEPER_NAME, Supervisor};
 use super::wire::{FromKeeper, Held, Lost, Refusal, RefusalKind, Task, ToKeeper};
 use crate::duration::shown;
 use crate::exit::Failure;
@@ -104,6 +104,7 @@ struct Keeper {
     times: Times,
     stolen_grace: Duration,
     holder: String,
+    supervisor: Supervisor,
     granted: Instant,
     /// The end of the validity as far as it is known.
     deadline: Instant,
@@ -128,6 +129,7 @@ impl Keeper {
             times,
             stolen_grace: task.stolen_grace,
             holder,
+            supervisor: Supervisor { pid: task.supervisor },
             granted,
             deadline: granted,
             revoked_kill: None,
@@ -152,8 +154,6 @@ impl Keeper {
                 message = self.line.next() => Some(message),
                 () = tokio::time::sleep(interval) => None,
             };
-            self.publish();
-            self.watch();
             match message {
                 None | Some(Some(ToKeeper::Task(_))) => {}
                 Some(Some(ToKeeper::Started { pid, own_group })) => self.command = Some(own_group.then_some(pid)),
@@ -165,6 +165,8 @@ impl Keeper {
                     return self.end(None).await;
                 }
             }
+            self.publish();
+            self.watch();
             self.line.flush();
         }
     }
@@ -208,7 +210,7 @@ impl Keeper {
             };
             self.tell_loss(&loss, self.revoked_kill.is_some(), true);
         }
-        kill(&self.holder, group, parent());
+        kill(&self.holder, group, Some(self.supervisor));
     }
 
     fn tell_loss(&mut self, loss: &Loss, revoked: bool, killing: bool) {
@@ -257,7 +259,7 @@ async fn keep_for(guard: Guard, rest: Duration) -> (Option<String>, Option<Durat
 }
 
 /// Kills the processes of a holder. Returns whether there were any.
-fn kill(holder: &str, group: Option<i32>, supervisor: Option<i32>) -> bool {
+fn kill(holder: &str, group: Option<i32>, supervisor: Option<Supervisor>) -> bool {
     let processes = tree::of_holder(holder, group, supervisor);
     for process in &processes {
         // A process that may not be signaled stays, and is tried again.
@@ -266,7 +268,3 @@ fn kill(holder: &str, group: Option<i32>, supervisor: Option<i32>) -> bool {
     !processes.is_empty()
 }
 
-/// Returns the supervisor, which is the parent as long as it lives.
-fn parent() -> Option<i32> {
-    rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get())
-}

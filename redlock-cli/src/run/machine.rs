@@ -226,6 +226,8 @@ impl Machine {
             (Phase::Working(_), event) => self.while_working(event, now),
             (Phase::Releasing { .. }, Event::Keeper(FromKeeper::Released { warning, kept })) => {
                 self.record.kept = kept;
+                // After a loss, the loss is what matters.
+                let warning = warning.filter(|_| !self.is_lost());
                 self.actions.extend(warning.map(Action::Warn));
                 self.actions.push(Action::Note(match kept {
                     Some(kept) => format!("lock kept for another {}", shown(kept)),
@@ -252,7 +254,9 @@ impl Machine {
             Phase::Working(_) => self.work(now),
             Phase::Releasing { until, .. } if now >= *until => {
                 let limit = shown(RELEASE_LIMIT);
-                self.warn(format!("the servers have not confirmed the release within {limit}"));
+                if !self.is_lost() {
+                    self.warn(format!("the servers have not confirmed the release within {limit}"));
+                }
                 self.finish();
             }
             _ => {}
@@ -381,6 +385,10 @@ impl Machine {
             let kill_at = now + self.settings.times.grace();
             self.stop(Why::Leftover, kill_at, now);
         }
+    }
+
+    fn is_lost(&self) -> bool {
+        matches!(self.phase, Phase::Releasing { verdict: Verdict::Lost(_), .. })
     }
 
     fn verdict_lost(&self) -> Verdict {

@@ -79,20 +79,39 @@ impl Tree {
     }
 }
 
+/// The supervisor, as its keeper knows it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Supervisor {
+    pub(crate) pid: i32,
+}
+
+impl Supervisor {
+    /// Returns its process if it is still the parent of this one.
+    ///
+    /// The parent of an orphan is the first process of the system, and all others are among its descendants.
+    fn living(self) -> Option<i32> {
+        let parent = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get());
+        Some(self.pid).filter(|pid| Some(*pid) == parent)
+    }
+}
+
 /// Returns the processes of a command whose supervisor is stopped or dead.
 ///
 /// They are those of its own group, the descendants of the supervisor, and those that have the holder in their
 /// environment.
-pub(crate) fn of_holder(holder: &str, group: Option<i32>, supervisor: Option<i32>) -> Vec<Process> {
+pub(crate) fn of_holder(holder: &str, group: Option<i32>, supervisor: Option<Supervisor>) -> Vec<Process> {
     let all = procfs::all();
+    let supervisor = supervisor.and_then(Supervisor::living);
     let below = supervisor.map(|pid| procfs::descendants(&all, pid, |process| is_keeper(process.pid)));
     let is_below = |pid| below.iter().flatten().any(|process| process.pid == pid);
+    let own = rustix::process::getpid().as_raw_nonzero().get();
     let is_meant = |process: &Process| {
         Some(process.group) == group
             || is_below(process.pid)
             || procfs::environment_has(process.pid, super::environment::HOLDERS, holder)
     };
-    all.into_iter().filter(|process| process.is_alive() && !is_keeper(process.pid) && is_meant(process)).collect()
+    let spared = |process: &Process| [1, own].contains(&process.pid) || is_keeper(process.pid);
+    all.into_iter().filter(|process| process.is_alive() && !spared(process) && is_meant(process)).collect()
 }
 
 /// Signals a process, unless its number has been reused.
@@ -122,4 +141,20 @@ fn is_keeper(pid: i32) -> bool {
 pub(crate) fn children() -> Vec<i32> {
     let own = rustix::process::getpid().as_raw_nonzero().get();
     procfs::all().into_iter().filter(|process| process.parent == own).map(|process| process.pid).collect()
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    /// A keeper whose supervisor has ended has the first process of the system as its parent.
+    #[test]
+    fn processes_of_another_parent_are_never_meant() {
+        let own = rustix::process::getppid().unwrap().as_raw_nonzero().get();
+        for other in [1, own + 1, i32::MAX] {
+            if other != own {
+                assert!(of_holder("no-such-holder", None, Some(Supervisor { pid: other })).is_empty());
+            }
+        }
+    }
 }

@@ -13,6 +13,8 @@ use crate::settings::Servers;
 /// What the keeper is to lock, and where. Secrets travel here, never in arguments.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Task {
+    /// The process of the supervisor.
+    pub(crate) supervisor: i32,
     pub(crate) servers: Servers,
     pub(crate) resources: Vec<Vec<u8>>,
     pub(crate) ttl: Duration,

@@ -1,0 +1,127 @@
+//! The lock cannot be kept.
+
+use crate::common::{Cluster, beats, eventually, is_alive, sleep};
+
+/// A command that ignores the first signal, with a descendant that leaves its group and its session.
+fn stubborn() -> String {
+    format!("trap '' TERM; setsid bash -c '{}' & {}", beats("far"), beats("near"))
+}
+
+#[test]
+fn all_nodes_hang() {
+    let cluster = Cluster::new();
+    let first = cluster.run("first", &["--ttl", "6"], &stubborn());
+    cluster.lines("near");
+    cluster.lines("far");
+    cluster.pause_all();
+    let second = cluster.run("second", &["--unavailable", "wait"], "read t _ < /proc/uptime; echo $t > started");
+
+    let end = first.end();
+    assert_eq!(Some(79), end.code(), "{end:?}");
+    assert_eq!("redlock: lock lost, command stopped: ", &end.stderr[..37]);
+    assert_eq!(1, end.stderr.lines().count(), "{}", end.stderr);
+    // S_term = V - A - G, and S_kill = V - A, for A = 0.12 s and G = 1.5 s.
+    assert!(end.at("term_sent_at") >= end.at("valid_until") - 1.62, "{end:?}");
+    assert!(end.at("kill_sent_at") >= end.at("term_sent_at"), "{end:?}");
+    assert!(end.at("tree_ended_at") <= end.at("valid_until"), "dead before the validity ends: {end:?}");
+
+    cluster.resume_all();
+    assert_eq!(Some(0), second.end().code());
+    let started = cluster.last_beat("started");
+    for file in ["near", "far"] {
+        assert!(cluster.last_beat(file) < started, "{file}: the second command started before the first was dead");
+    }
+}
+
+#[test]
+fn a_hung_minority_is_not_seen() {
+    let cluster = Cluster::new();
+    let run = cluster.run("run", &["--ttl", "2"], "echo > running; sleep 3");
+    cluster.lines("running");
+    cluster.servers[1].pause();
+    let end = run.end();
+    assert_eq!((Some(0), ""), (end.code(), &*end.stderr), "{end:?}");
+    cluster.servers[1].resume();
+}
+
+#[test]
+fn a_majority_that_comes_back_in_time_is_not_seen() {
+    let cluster = Cluster::new();
+    let run = cluster.run("run", &["--ttl", "6"], "echo > running; sleep 7");
+    cluster.lines("running");
+    cluster.pause_all();
+    sleep(1.0);
+    cluster.resume_all();
+    let end = run.end();
+    assert_eq!((Some(0), ""), (end.code(), &*end.stderr), "{end:?}");
+}
+
+#[test]
+fn deleted_keys_exclude_nobody_so_there_is_no_grace() {
+    let cluster = Cluster::new();
+    let script = "trap 'echo > asked; exit 0' TERM; echo > running; while :; do sleep 0.01; done";
+    let run = cluster.run("run", &["--ttl", "2"], script);
+    cluster.lines("running");
+    for server in &cluster.servers {
+        server.command(&["FLUSHALL"]);
+    }
+    let end = run.end();
+    assert_eq!(Some(79), end.code(), "{end:?}");
+    assert!(!cluster.path("asked").exists(), "SIGTERM was sent");
+    assert_eq!(Some(9), end.report["command_signal"].as_i64().map(|signal| i32::try_from(signal).unwrap()));
+}
+
+#[test]
+fn stolen_grace_allows_an_overlap() {
+    let cluster = Cluster::new();
+    let script = "trap 'echo > asked; exit 0' TERM; echo > running; while :; do sleep 0.01; done";
+    let run = cluster.run("run", &["--ttl", "2", "--stolen-grace", "30"], script);
+    cluster.lines("running");
+    for server in &cluster.servers {
+        server.command(&["FLUSHALL"]);
+    }
+    assert_eq!(Some(79), run.end().code());
+    cluster.lines("asked");
+}
+
+#[test]
+fn a_command_that_obeys_and_returns_success_was_stopped_all_the_same() {
+    let cluster = Cluster::new();
+    let script = "trap 'echo > asked; exit 0' TERM; echo > running; while :; do sleep 0.01; done";
+    let run = cluster.run("run", &["--ttl", "2"], script);
+    cluster.lines("running");
+    cluster.pause_all();
+    let end = run.end();
+    assert_eq!((Some(79), Some(0)), (end.code(), end.report["command_code"].as_i64()), "{end:?}");
+    cluster.lines("asked");
+    cluster.resume_all();
+}
+
+#[test]
+fn a_renewal_after_the_first_signal_does_not_save_the_command() {
+    let cluster = Cluster::new();
+    let script = "trap 'echo > asked' TERM; echo $$ > running; while :; do sleep 0.01; done";
+    let run = cluster.run("run", &["--ttl", "8"], script);
+    let pid = cluster.number("running");
+    cluster.pause_all();
+    cluster.lines("asked");
+    cluster.resume_all();
+    let end = run.end();
+    assert_eq!(Some(79), end.code(), "{end:?}");
+    assert!(!is_alive(pid));
+    // The lock is released, and not left to its TTL: another run gets it while the TTL would still last.
+    eventually("the release", || (cluster.keys() == 0).then_some(()));
+}
+
+#[test]
+fn a_command_that_ends_by_itself_keeps_its_code() {
+    let cluster = Cluster::new();
+    let run = cluster.run("run", &["--ttl", "30"], "echo > running; until [ -e go ]; do sleep 0.01; done; exit 5");
+    cluster.lines("running");
+    cluster.pause_all();
+    std::fs::write(cluster.path("go"), "").unwrap();
+    let end = run.end();
+    assert_eq!(Some(5), end.code(), "{end:?}");
+    assert!(end.stderr.contains("release"), "{end:?}");
+    cluster.resume_all();
+}

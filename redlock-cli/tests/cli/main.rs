@@ -1,0 +1,14 @@
+//! The command on real servers. No test asserts a duration: what must come first is compared by timestamps of one clock.
+
+#![cfg(target_os = "linux")]
+
+mod codes;
+mod common;
+mod cron;
+mod handles;
+mod loss;
+mod secrets;
+mod signals;
+mod terminal;
+mod tree;
+mod watch;
