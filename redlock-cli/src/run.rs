@@ -22,9 +22,12 @@ mod supervisor;
 mod timing;
 mod tree;
 mod verdict;
+mod watched;
 mod wire;
 
 pub(crate) use self::command::run;
 pub(crate) use self::exec::{EXEC, main as exec};
 pub(crate) use self::keeper::{KEEPER, main as keeper};
+pub(crate) use self::timing::Times;
+pub(crate) use self::watched::Watched;
 pub(crate) use self::wire::{Refusal, RefusalKind};

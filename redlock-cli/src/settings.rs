@@ -13,10 +13,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use redis::{ClientTlsConfig, TlsCertificates};
-use redlock_redis_rs::node::LockNode;
-use redlock_redis_rs::{Address, Error, Node, Options, Redlock, node};
+use redlock_redis_rs::{
+    Address, Connector, Error, IntoConnector, Options, Preflight, PreflightSettings, Redlock, builder_with, preflight,
+};
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
 
 use self::file::File;
 use crate::args::Shared;
@@ -44,6 +44,24 @@ pub(crate) struct Servers {
 struct Certificates {
     ca: Option<Vec<u8>>,
     client: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+/// A server with the certificates, which are for TLS only.
+struct ServerAddress<'a> {
+    url: &'a str,
+    certificates: &'a Certificates,
+}
+
+impl IntoConnector for ServerAddress<'_> {
+    fn into_connector(self) -> Result<Connector, Error> {
+        let is_tls = self.url.starts_with("rediss:") || self.url.starts_with("valkeys:");
+        if !is_tls || *self.certificates == Certificates::default() {
+            return self.url.into_connector();
+        }
+        let Certificates { ca, client } = self.certificates.clone();
+        let client_tls = client.map(|(client_cert, client_key)| ClientTlsConfig { client_cert, client_key });
+        (self.url, TlsCertificates { client_tls, root_cert: ca }).into_connector()
+    }
 }
 
 impl std::fmt::Debug for Servers {
@@ -151,28 +169,22 @@ impl Environment {
 }
 
 impl Servers {
-    /// Creates the nodes. This does no I/O, except for the root certificates of the system.
-    fn nodes(&self) -> Result<Vec<Node>, Error> {
-        let options = Options::tokio().key_prefix(&self.key_prefix).connect_timeout(self.node_timeout);
-        let Certificates { ca, client } = &self.certificates;
-        let nodes = self.urls.iter().map(|url| {
-            let is_tls = url.starts_with("rediss:") || url.starts_with("valkeys:");
-            if self.certificates == Certificates::default() || !is_tls {
-                return node(url, &options);
-            }
-            let client_tls = client.clone();
-            let client_tls =
-                client_tls.map(|(client_cert, client_key)| ClientTlsConfig { client_cert, client_key });
-            node((url, TlsCertificates { client_tls, root_cert: ca.clone() }), &options)
-        });
-        nodes.collect()
+    /// Creates the lock client, in a tokio runtime. This does no I/O, except for the root certificates of the system.
+    pub(crate) fn redlock(&self) -> Result<Redlock, Error> {
+        builder_with(self.addresses(), &self.options())?.node_timeout(self.node_timeout).build()
     }
 
-    /// Creates the lock client, in a tokio runtime.
-    pub(crate) fn redlock(&self) -> Result<Redlock, Error> {
-        let nodes = self.nodes()?.into_iter().map(|node| Arc::new(node) as Arc<dyn LockNode>);
-        let builder = Redlock::builder(redlock_redis_rs::runtime::TokioRuntime::new()).nodes(nodes);
-        builder.node_timeout(self.node_timeout).build()
+    /// Checks the servers.
+    pub(crate) async fn preflight(&self, settings: PreflightSettings) -> Result<Preflight, Error> {
+        preflight(self.addresses(), &self.options(), settings).await
+    }
+
+    fn options(&self) -> Options {
+        Options::tokio().key_prefix(&self.key_prefix).connect_timeout(self.node_timeout)
+    }
+
+    fn addresses(&self) -> impl Iterator<Item = ServerAddress<'_>> {
+        self.urls.iter().map(|url| ServerAddress { url, certificates: &self.certificates })
     }
 }
 

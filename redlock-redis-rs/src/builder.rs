@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use redis::aio::ConnectionLike;
 use redlock_core::{Builder, Error, LockNode};
-use redlock_wire::Options;
+use redlock_wire::{Options, Preflight, PreflightSettings};
 
 use crate::address::IntoConnector;
 use crate::connection::Connector;
@@ -56,6 +56,39 @@ pub fn node(address: impl IntoConnector, options: &Options) -> Result<Node, Erro
     let connector = address.into_connector()?;
     let label = connector.label().to_owned();
     Ok(Node::new(connector, label, options))
+}
+
+/// Checks the servers at `addresses`: configuration, clocks, rights and latency.
+///
+/// Log the [findings](Preflight::findings) when a service starts. Each states its consequence and what to do. Opens a
+/// connection to each server for the check, and takes about as long as the clocks are
+/// [observed](PreflightSettings::observe).
+///
+/// ```no_run
+/// # #[cfg(feature = "tokio")]
+/// # async fn example() -> Result<(), redlock_redis_rs::Error> {
+/// use std::time::Duration;
+/// use redlock_redis_rs::{Options, PreflightSettings, preflight};
+///
+/// let nodes = ["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"];
+/// let settings = PreflightSettings::new(Duration::from_secs(30));
+/// for finding in preflight(nodes, &Options::tokio(), settings).await?.findings() {
+///     eprintln!("{finding}");
+/// }
+/// # Ok(()) }
+/// ```
+///
+/// # Errors
+///
+/// Same as [`IntoConnector::into_connector`]. Unreachable servers are findings, not errors.
+pub async fn preflight<A: IntoConnector>(
+    addresses: impl IntoIterator<Item = A>,
+    options: &Options,
+    settings: PreflightSettings,
+) -> Result<Preflight, Error> {
+    let connectors = addresses.into_iter().map(IntoConnector::into_connector);
+    let servers = connectors.map(|connector| connector.map(|connector| (connector.label().to_owned(), connector)));
+    Ok(redlock_wire::preflight(servers.collect::<Result<_, _>>()?, options, settings).await)
 }
 
 /// Creates a node over an existing connection of the application.

@@ -1,9 +1,122 @@
 //! `redlock hold`: a lock for something that this program did not start.
+//!
+//! A single process: if it is killed or stopped, nobody stops the process of `--pid`. Use `redlock run` where you can.
 
+use std::io::{self, Read};
+use std::thread;
+
+use redlock_redis_rs::{Guard, KeepAlive, LeaseState, suspend_aware_now};
+use serde_json::json;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::oneshot;
+
+use super::handle::acquire;
+use super::{print, resources, with_redlock};
 use crate::args::{Hold, Shared};
-use crate::exit::Failure;
+use crate::exit::{Code, Failure};
+use crate::request::Options;
+use crate::run::{Times, Watched};
+use crate::settings::{self, bytes};
 
-/// Holds a lock.
-pub(crate) fn hold(_: &Hold, _: &Shared) -> Result<u8, Failure> {
-    Err(Failure::usage("not yet"))
+/// Holds a lock. Returns the exit code.
+pub(crate) fn hold(args: &Hold, shared: &Shared) -> Result<u8, Failure> {
+    resources(&args.resources)?;
+    let times = Times::new(args.ttl, args.grace).map_err(Failure::usage)?;
+    let watched = args.pid.map(Watched::new).transpose()?;
+    let names: Vec<_> = args.resources.iter().map(bytes).collect();
+    let owner = settings::owner(args.owner.as_deref());
+    with_redlock(shared, async |redlock| {
+        let keep_alive = Some(KeepAlive::new());
+        let options =
+            Options { resources: &names, ttl: args.ttl, fenced: args.fenced, owner: Some(&owner), keep_alive };
+        let guard = acquire(&redlock, &options, &args.waiting).await?;
+        let fencing_token = guard.fencing_token().map(|token| token.as_u64());
+        print(&json!({ "holder": guard.fingerprint().to_string(), "fencing_token": fencing_token }).to_string())?;
+        let lost = match watched {
+            Some(watched) => until_gone(&guard, &watched, times).await?,
+            None => until_told(&guard, times).await?,
+        };
+        match lost {
+            Some(reason) => Err(Failure::new(Code::Lost, format!("lock lost: {reason}"))),
+            None => guard.release().await.map(|_| 0).map_err(|error| crate::request::failure(&error)),
+        }
+    })
+}
+
+/// Waits for the end of stdin or a signal. Returns the reason of a loss.
+async fn until_told(guard: &Guard, times: Times) -> Result<Option<String>, Failure> {
+    let (ended, end) = oneshot::channel();
+    // A thread, because stdin may be anything. It ends with the process.
+    thread::spawn(move || {
+        let mut bytes = [0; 4096];
+        let mut stdin = io::stdin().lock();
+        while stdin.read(&mut bytes).is_ok_and(|count| count > 0) {}
+        let _ = ended.send(());
+    });
+    tokio::select! {
+        _ = end => Ok(None),
+        result = signaled() => result.map(|()| None),
+        reason = lost(guard, times) => Ok(Some(reason)),
+    }
+}
+
+/// Waits for the end of a process or a signal. Stops the process at the times of a loss.
+async fn until_gone(guard: &Guard, watched: &Watched, times: Times) -> Result<Option<String>, Failure> {
+    use rustix::process::Signal;
+
+    let mut signals = std::pin::pin!(signaled());
+    let (mut reason, mut kill_at) = (None, None);
+    loop {
+        if !watched.is_alive() {
+            return Ok(reason);
+        }
+        let now = suspend_aware_now();
+        let deadline = now + guard.remaining();
+        let revoked = guard.remaining().is_zero();
+        if reason.is_none() && (revoked || now >= times.term_at(deadline)) {
+            reason = Some(why(guard));
+            kill_at = Some(if revoked { now } else { times.kill_after(now, deadline) });
+            watched.send(Signal::TERM);
+            watched.send(Signal::CONT);
+        }
+        if kill_at.is_some_and(|kill_at| now >= kill_at) {
+            watched.send(Signal::KILL);
+        }
+        tokio::select! {
+            result = &mut signals, if reason.is_none() => return result.map(|()| None),
+            () = tokio::time::sleep(times.tick()) => {}
+        }
+    }
+}
+
+/// Waits for the loss, which is reported before the validity ends.
+async fn lost(guard: &Guard, times: Times) -> String {
+    while guard.remaining() > times.tick() && !matches!(guard.state(), LeaseState::Lost(_)) {
+        tokio::time::sleep(times.tick()).await;
+    }
+    why(guard)
+}
+
+fn why(guard: &Guard) -> String {
+    match guard.state() {
+        LeaseState::Lost(loss) => loss.to_string(),
+        _ => "it could not be renewed in time".into(),
+    }
+}
+
+async fn signaled() -> Result<(), Failure> {
+    let fail = |error: io::Error| Failure::internal("cannot handle signals", error);
+    let mut signals = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup(), SignalKind::quit()]
+        .into_iter()
+        .map(signal)
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(fail)?;
+    let [interrupt, terminate, hangup, quit] = &mut signals[..] else { return Ok(()) };
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+        _ = hangup.recv() => {}
+        _ = quit.recv() => {}
+    }
+    Ok(())
 }

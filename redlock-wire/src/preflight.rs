@@ -1,0 +1,207 @@
+//! Checks of the servers before they are trusted with locks.
+//!
+//! Each server is asked for its state over a connection of its own. [`judge`](judge::judge) then turns the facts into
+//! findings, without any I/O.
+
+mod facts;
+mod judge;
+
+use std::fmt;
+use std::pin::pin;
+use std::time::Duration;
+
+use futures_util::future::{Either, join_all, select};
+
+use crate::connection::{Connection, Connector};
+use crate::options::Options;
+use crate::push::Hub;
+use crate::secret::Secret;
+
+use self::facts::{Facts, gather};
+
+/// The time limit of all questions to one server, apart from the observation of its clock.
+const LIMIT: Duration = Duration::from_secs(5);
+
+/// What the servers are checked for.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct PreflightSettings {
+    /// The longest TTL of the locks.
+    pub ttl: Duration,
+    /// `true` to check what fenced locks need.
+    pub fenced: bool,
+    /// How long the speed of the servers' clocks is observed. Zero skips it.
+    pub observe: Duration,
+}
+
+impl PreflightSettings {
+    /// Creates settings for plain locks with this TTL. The clocks are observed for one second.
+    pub fn new(ttl: Duration) -> Self {
+        Self { ttl, fenced: false, observe: Duration::from_secs(1) }
+    }
+
+    /// Checks what fenced locks need, too.
+    #[must_use]
+    pub fn fenced(mut self, fenced: bool) -> Self {
+        self.fenced = fenced;
+        self
+    }
+
+    /// Sets how long the speed of the clocks is observed.
+    #[must_use]
+    pub fn observe(mut self, observe: Duration) -> Self {
+        self.observe = observe;
+        self
+    }
+}
+
+/// The result of a preflight check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Preflight {
+    nodes: usize,
+    reachable: usize,
+    findings: Vec<Finding>,
+}
+
+impl Preflight {
+    /// Returns the findings, the worst first.
+    pub fn findings(&self) -> &[Finding] {
+        &self.findings
+    }
+
+    /// Returns whether enough servers for a lock could be reached.
+    pub fn is_available(&self) -> bool {
+        self.reachable > self.nodes / 2
+    }
+
+    /// Returns how many servers could be reached.
+    pub fn reachable_nodes(&self) -> usize {
+        self.reachable
+    }
+
+    /// Returns the severity of the worst finding, if there is one.
+    pub fn worst(&self) -> Option<Severity> {
+        self.findings.iter().map(Finding::severity).max()
+    }
+}
+
+/// The severity of a [`Finding`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Severity {
+    /// Worth knowing.
+    Note,
+    /// A guarantee depends on something that may not be the case.
+    Warning,
+    /// Locks fail, or do not exclude.
+    Error,
+}
+
+/// Something that a preflight check has found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    severity: Severity,
+    nodes: Vec<String>,
+    problem: String,
+    consequence: String,
+    fix: String,
+}
+
+impl Finding {
+    /// Returns the severity.
+    pub fn severity(&self) -> Severity {
+        self.severity
+    }
+
+    /// Returns the labels of the servers. Empty if the finding is about all of them together.
+    pub fn nodes(&self) -> &[String] {
+        &self.nodes
+    }
+
+    /// Returns what was found.
+    pub fn problem(&self) -> &str {
+        &self.problem
+    }
+
+    /// Returns what follows from it.
+    pub fn consequence(&self) -> &str {
+        &self.consequence
+    }
+
+    /// Returns what to do about it.
+    pub fn fix(&self) -> &str {
+        &self.fix
+    }
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Note => "note",
+            Self::Warning => "warning",
+            Self::Error => "error",
+        })
+    }
+}
+
+/// Formats as one line: `warning: 10.0.0.1:6379: <problem>; <consequence>; <fix>`.
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { severity, nodes, problem, consequence, fix } = self;
+        write!(f, "{severity}: ")?;
+        if !nodes.is_empty() {
+            write!(f, "{}: ", nodes.join(", "))?;
+        }
+        write!(f, "{problem}; {consequence}; {fix}")
+    }
+}
+
+/// Checks servers, given by label and connector.
+///
+/// Takes about as long as the clocks are observed. Server errors become findings, so it never fails.
+pub async fn preflight<C: Connector>(
+    servers: Vec<(String, C)>,
+    options: &Options,
+    settings: PreflightSettings,
+) -> Preflight {
+    let facts = join_all(servers.iter().map(|(label, connector)| ask(label, connector, options, settings))).await;
+    let reachable = facts.iter().filter(|facts| facts.state.is_ok()).count();
+    Preflight { nodes: facts.len(), reachable, findings: judge::judge(&facts, settings) }
+}
+
+async fn ask<C: Connector>(
+    label: &str,
+    connector: &C,
+    options: &Options,
+    settings: PreflightSettings,
+) -> Facts {
+    let runtime = options.runtime();
+    let secret = Secret::of(connector.password());
+    let questions = async {
+        let connection = connector.connect(&Hub::default()).await;
+        let connection = connection.map_err(|failure| secret.published(&failure.message))?;
+        gather(&connection, &*runtime, settings, &secret).await
+    };
+    let limit = options.connect_timeout.get() + settings.observe + LIMIT;
+    let state = match select(pin!(questions), runtime.sleep(limit)).await {
+        Either::Left((state, _)) => state,
+        Either::Right(_) => Err(format!("no reply for {limit:.1?}")),
+    };
+    Facts { label: label.to_owned(), state }
+}
+
+/// Sends one command. An error reply is an `Err`, like a failure.
+async fn call<C: Connection>(
+    connection: &C,
+    name: &'static str,
+    args: &[&[u8]],
+    secret: &Secret<'_>,
+) -> Result<crate::connection::Reply, String> {
+    use crate::connection::{Command, Reply};
+
+    match connection.call(C::pack(Command::Other { name, args })).await {
+        Ok(Reply::Error(message)) => Err(secret.published(&message)),
+        Ok(reply) => Ok(reply),
+        Err(failure) => Err(secret.published(&failure.message)),
+    }
+}

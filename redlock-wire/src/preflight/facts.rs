@@ -1,0 +1,161 @@
+//! The facts about one server.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use redlock_core::Runtime;
+
+use super::{PreflightSettings, call};
+use crate::connection::{Connection, Reply};
+use crate::secret::Secret;
+
+/// How many pings are timed.
+const PINGS: usize = 5;
+
+/// What is known about one server.
+#[derive(Clone, Debug)]
+pub(super) struct Facts {
+    pub(super) label: String,
+    /// The error is the reason why it could not be asked.
+    pub(super) state: Result<State, String>,
+}
+
+/// The state of a server that replied.
+#[derive(Clone, Debug, Default)]
+pub(super) struct State {
+    /// The fields of `INFO`.
+    pub(super) info: HashMap<String, String>,
+    /// `appendfsync`, if it may be read.
+    pub(super) fsync: Option<String>,
+    /// The commands that the user may not run, if the server can tell.
+    pub(super) denied: Option<Vec<&'static str>>,
+    /// The slowest of a few pings.
+    pub(super) latency: Duration,
+    /// The server's clock minus this machine's, in seconds, and how uncertain that is.
+    pub(super) clock: Option<(f64, f64)>,
+    /// How much faster the server's clock runs than this machine's, as a share, and how uncertain that is.
+    pub(super) speed: Option<(f64, f64)>,
+}
+
+impl State {
+    /// Returns a field of `INFO` as text.
+    pub(super) fn text(&self, field: &str) -> Option<&str> {
+        self.info.get(field).map(String::as_str)
+    }
+
+    /// Returns a field of `INFO` as a number.
+    pub(super) fn number(&self, field: &str) -> Option<u64> {
+        self.text(field)?.parse().ok()
+    }
+}
+
+/// The commands that locks need, each with arguments that a dry run accepts.
+pub(super) const NEEDED: [(&str, &[&str]); 7] = [
+    ("set", &["redlock-preflight", "1"]),
+    ("get", &["redlock-preflight"]),
+    ("del", &["redlock-preflight"]),
+    ("pttl", &["redlock-preflight"]),
+    ("pexpire", &["redlock-preflight", "1"]),
+    ("evalsha", &["0", "1", "redlock-preflight"]),
+    ("eval", &["return 1", "1", "redlock-preflight"]),
+];
+
+/// The commands without which something is slower.
+pub(super) const USEFUL: [(&str, &[&str]); 4] =
+    [("client|tracking", &["tracking", "on"]), ("script|load", &["load", "return 1"]), ("info", &[]), ("ping", &[])];
+
+/// Asks a server.
+pub(super) async fn gather<C: Connection>(
+    connection: &C,
+    runtime: &dyn Runtime,
+    settings: PreflightSettings,
+    secret: &Secret<'_>,
+) -> Result<State, String> {
+    let info = match call(connection, "INFO", &[], secret).await? {
+        Reply::Bytes(text) => fields(&String::from_utf8_lossy(&text)),
+        _ => HashMap::new(),
+    };
+    let fsync = match call(connection, "CONFIG", &[b"GET", b"appendfsync"], secret).await {
+        Ok(Reply::Array(pair)) => pair.last().and_then(text),
+        _ => None,
+    };
+    let mut latency = Duration::ZERO;
+    for _ in 0..PINGS {
+        let start = runtime.now();
+        call(connection, "PING", &[], secret).await?;
+        latency = latency.max(runtime.now().saturating_duration_since(start));
+    }
+    let denied = denied(connection, secret).await;
+    let first = time(connection, runtime, secret).await;
+    let mut speed = None;
+    if !settings.observe.is_zero() && first.is_some() {
+        runtime.sleep(settings.observe).await;
+        let second = time(connection, runtime, secret).await;
+        speed = first.zip(second).and_then(|(first, second)| first.speed(&second));
+    }
+    Ok(State { info, fsync, denied, latency, clock: first.map(|reading| reading.offset()), speed })
+}
+
+/// Returns the commands that are denied; `None` if the server cannot tell.
+async fn denied<C: Connection>(connection: &C, secret: &Secret<'_>) -> Option<Vec<&'static str>> {
+    let user = text(&call(connection, "ACL", &[b"WHOAMI"], secret).await.ok()?)?;
+    let mut denied = Vec::new();
+    for (name, args) in NEEDED.into_iter().chain(USEFUL) {
+        let command = name.split('|').next().unwrap_or(name);
+        let mut words: Vec<&[u8]> = vec![b"DRYRUN", user.as_bytes(), command.as_bytes()];
+        words.extend(args.iter().map(|arg| arg.as_bytes()));
+        match call(connection, "ACL", &words, secret).await.ok()? {
+            Reply::Bytes(ok) if ok == b"OK" => {}
+            _ => denied.push(name),
+        }
+    }
+    Some(denied)
+}
+
+/// A reading of the server's clock between two readings of this machine's.
+#[derive(Clone, Copy)]
+struct Reading {
+    server: f64,
+    local: f64,
+    /// The middle of the request, on the clock of the runtime.
+    at: f64,
+    uncertain: f64,
+}
+
+async fn time<C: Connection>(connection: &C, runtime: &dyn Runtime, secret: &Secret<'_>) -> Option<Reading> {
+    let start = runtime.now();
+    let reply = call(connection, "TIME", &[], secret).await.ok()?;
+    let end = runtime.now();
+    let local = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).ok()?.as_secs_f64();
+    let Reply::Array(parts) = reply else { return None };
+    let number = |part: Option<&Reply>| text(part?)?.parse::<f64>().ok();
+    let server = number(parts.first())? + number(parts.get(1))? / 1e6;
+    let half = end.saturating_duration_since(start).as_secs_f64() / 2.0;
+    let at = start.elapsed_since_origin().as_secs_f64() + half;
+    Some(Reading { server, local: local - half, at, uncertain: half })
+}
+
+impl Reading {
+    fn offset(&self) -> (f64, f64) {
+        (self.server - self.local, self.uncertain)
+    }
+
+    fn speed(&self, later: &Self) -> Option<(f64, f64)> {
+        let passed = later.at - self.at;
+        let share = (later.server - self.server) / passed - 1.0;
+        (passed > 0.0).then_some((share, (self.uncertain + later.uncertain) / passed))
+    }
+}
+
+fn text(reply: &Reply) -> Option<String> {
+    match reply {
+        Reply::Bytes(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
+        Reply::Int(number) => Some(number.to_string()),
+        _ => None,
+    }
+}
+
+fn fields(info: &str) -> HashMap<String, String> {
+    let pairs = info.lines().filter_map(|line| line.split_once(':'));
+    pairs.map(|(name, value)| (name.to_owned(), value.trim_end().to_owned())).collect()
+}

@@ -1,0 +1,307 @@
+//! From facts to findings.
+
+use std::time::Duration;
+
+use super::facts::{Facts, NEEDED, State};
+use super::{Finding, PreflightSettings, Severity};
+
+/// The least version whose locks are tested.
+const LEAST: (u64, u64) = (6, 2);
+
+/// The share by which clocks may differ in speed, by default.
+const DRIFT: f64 = 0.01;
+
+/// The difference of clocks from which on a note is due. Plain locks do not depend on it.
+const CLOCKS_APART: f64 = 60.0;
+
+/// The part of a TTL that one reply may take.
+const SLOW: u32 = 20;
+
+/// Returns the findings, the worst first.
+pub(super) fn judge(all: &[Facts], settings: PreflightSettings) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    count(all, &mut findings);
+    twins(all, &mut findings);
+    for Facts { label, state } in all {
+        match state {
+            Ok(state) => one(state, settings, |severity, problem, consequence, fix| {
+                findings.push(finding(severity, &[label], problem, consequence, fix));
+            }),
+            Err(reason) => findings.push(finding(
+                Severity::Warning,
+                &[label],
+                format!("not reachable: {reason}"),
+                "one failure less is survived",
+                "check address, network and login",
+            )),
+        }
+    }
+    clocks(all, settings, &mut findings);
+    let mut merged = merge(findings);
+    merged.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    merged
+}
+
+/// Merges equal findings of several servers.
+fn merge(findings: Vec<Finding>) -> Vec<Finding> {
+    let mut merged: Vec<Finding> = Vec::new();
+    for finding in findings {
+        let same = |other: &&mut Finding| !other.nodes.is_empty() && other.problem == finding.problem;
+        match merged.iter_mut().find(same) {
+            Some(other) => other.nodes.extend(finding.nodes),
+            None => merged.push(finding),
+        }
+    }
+    merged
+}
+
+fn finding(
+    severity: Severity,
+    nodes: &[&String],
+    problem: impl Into<String>,
+    consequence: impl Into<String>,
+    fix: impl Into<String>,
+) -> Finding {
+    let nodes = nodes.iter().map(|label| (*label).clone()).collect();
+    Finding { severity, nodes, problem: problem.into(), consequence: consequence.into(), fix: fix.into() }
+}
+
+fn count(all: &[Facts], findings: &mut Vec<Finding>) {
+    let (reachable, quorum) = (all.iter().filter(|facts| facts.state.is_ok()).count(), all.len() / 2 + 1);
+    if reachable < quorum {
+        let problem = format!("only {reachable} of {} servers reachable, {quorum} required", all.len());
+        findings.push(finding(Severity::Error, &[], problem, "no lock can be acquired", "see the servers below"));
+    }
+    let problem = match all.len() {
+        1 => "there is a single server",
+        even if even % 2 == 0 => "the number of servers is even",
+        _ => return,
+    };
+    let consequence = if all.len() == 1 { "its failure stops all locks" } else { "the last one adds no tolerance" };
+    findings.push(finding(Severity::Note, &[], problem, consequence, "use three or five independent servers"));
+}
+
+/// Finds servers that are listed twice.
+fn twins(all: &[Facts], findings: &mut Vec<Finding>) {
+    let id = |facts: &Facts| facts.state.as_ref().ok()?.text("run_id").map(str::to_owned);
+    for (position, facts) in all.iter().enumerate() {
+        let twin = id(facts).and_then(|own| all[..position].iter().find(|other| id(other).as_ref() == Some(&own)));
+        if let Some(twin) = twin {
+            findings.push(finding(
+                Severity::Error,
+                &[&twin.label, &facts.label],
+                "two addresses of the same server",
+                "they have one vote together, so fewer failures are survived",
+                "list each server once",
+            ));
+        }
+    }
+}
+
+/// Judges one server.
+fn one(state: &State, settings: PreflightSettings, mut add: impl FnMut(Severity, String, &str, &str)) {
+    use Severity::{Error, Note, Warning};
+
+    if let Some(version) = state.text("redis_version") {
+        let mut parts = version.split('.').map(|part| part.parse().unwrap_or(0));
+        let parsed = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
+        if parsed < LEAST {
+            add(Error, format!("version {version}"), "locks are not tested with it", "use Redis 6.2 or newer, or Valkey");
+        } else if parsed < (7, 0) && state.text("server_name") != Some("valkey") {
+            add(Note, format!("version {version}"), "a denied attempt takes two commands", "use Redis 7.0 or newer, or Valkey");
+        }
+    } else {
+        add(Note, "INFO shows no version".into(), "most checks are skipped", "permit INFO");
+    }
+    match state.text("role") {
+        Some("slave" | "replica") => add(
+            Error,
+            "it is a replica".into(),
+            "it rejects locks, or copies those of another server",
+            "list independent masters",
+        ),
+        _ if state.number("connected_slaves").is_some_and(|count| count > 0) => add(
+            Warning,
+            "it has replicas".into(),
+            "after a failover the promoted replica may lack the last locks and grant them again",
+            "do not fail over, or delay it by the longest TTL",
+        ),
+        _ => {}
+    }
+    if state.text("cluster_enabled") == Some("1") {
+        add(Error, "cluster mode is on".into(), "names of other slots are rejected", "use servers without cluster mode");
+    }
+    let policy = state.text("maxmemory_policy").unwrap_or("noeviction");
+    if state.number("maxmemory").is_some_and(|max| max > 0) && policy != "noeviction" {
+        add(
+            Error,
+            format!("maxmemory-policy is {policy}"),
+            "a lock can be evicted while it is held",
+            "CONFIG SET maxmemory-policy noeviction",
+        );
+    }
+    persistence(state, settings, &mut add);
+    if state.latency > settings.ttl / SLOW {
+        let problem = format!("a reply took {:.0?}", state.latency);
+        add(Warning, problem, "much of each validity is spent on requests", "use a longer TTL or closer servers");
+    }
+    rights(state, &mut add);
+    if let Some((speed, uncertain)) = state.speed {
+        if speed.abs() - uncertain > DRIFT {
+            let problem = format!("its clock runs {:.1} % {}", speed.abs() * 100.0, if speed > 0.0 { "fast" } else { "slow" });
+            add(Error, problem, "locks may end before their validity", "repair the clock, or raise clock_drift_factor");
+        }
+    }
+}
+
+fn persistence(state: &State, settings: PreflightSettings, add: &mut impl FnMut(Severity, String, &str, &str)) {
+    let is_durable = state.text("aof_enabled") == Some("1") && state.fsync.as_deref() == Some("always");
+    if is_durable || state.info.is_empty() {
+        return;
+    }
+    let uptime = state.number("uptime_in_seconds").map(Duration::from_secs);
+    if uptime.is_some_and(|uptime| uptime < settings.ttl) {
+        add(
+            Severity::Warning,
+            "it started less than one TTL ago and may have forgotten locks".into(),
+            "a lock that is held may be granted again",
+            "start a server only one TTL after its end",
+        );
+    } else {
+        add(
+            Severity::Note,
+            "not every write is on disk before its reply".into(),
+            "a restart within the TTL forgets locks",
+            "start a server only one TTL after its end, or set appendonly yes and appendfsync always",
+        );
+    }
+}
+
+fn rights(state: &State, add: &mut impl FnMut(Severity, String, &str, &str)) {
+    let Some(denied) = &state.denied else { return };
+    let needed = |name: &&&str| NEEDED.iter().any(|(needed, _)| *needed == **name);
+    let (missing, slow): (Vec<_>, Vec<_>) = denied.iter().partition(|name| needed(name));
+    let words = |names: &[&&str]| names.iter().map(|name| name.to_uppercase().replace('|', " ")).collect::<Vec<_>>().join(", ");
+    let fix = "see the line for ACL SETUSER in docs/operating.md";
+    if !missing.is_empty() {
+        add(Severity::Error, format!("the user may not run {}", words(&missing)), "locks fail", fix);
+    }
+    if !slow.is_empty() {
+        add(Severity::Note, format!("the user may not run {}", words(&slow)), "waiters poll, or requests are longer", fix);
+    }
+}
+
+/// Compares the clocks with each other, so that a wrong clock of this machine does not matter.
+fn clocks(all: &[Facts], settings: PreflightSettings, findings: &mut Vec<Finding>) {
+    let offset = |facts: &Facts| facts.state.as_ref().ok()?.clock.map(|(offset, _)| offset);
+    let known: Vec<_> = all.iter().filter_map(|facts| Some((offset(facts)?, &facts.label))).collect();
+    let by_offset = |one: &&(f64, &String), other: &&(f64, &String)| one.0.total_cmp(&other.0);
+    let (Some(first), Some(last)) = (known.iter().min_by(by_offset), known.iter().max_by(by_offset)) else { return };
+    let apart = last.0 - first.0;
+    if apart > CLOCKS_APART {
+        let severity = if settings.fenced { Severity::Warning } else { Severity::Note };
+        let consequence = "fencing counters that are lost start again from the clock; plain locks do not depend on it";
+        let problem = format!("the clocks differ by {apart:.0} s");
+        findings.push(finding(severity, &[first.1, last.1], problem, consequence, "synchronize the clocks (NTP)"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings() -> PreflightSettings {
+        PreflightSettings::new(Duration::from_secs(30))
+    }
+
+    /// A server without any finding, and the fields of `INFO` that differ.
+    fn server(label: &str, changed: &[(&str, &str)]) -> Facts {
+        let usual = [
+            ("redis_version", "7.2.4"),
+            ("run_id", label),
+            ("role", "master"),
+            ("connected_slaves", "0"),
+            ("cluster_enabled", "0"),
+            ("maxmemory", "0"),
+            ("maxmemory_policy", "noeviction"),
+            ("aof_enabled", "1"),
+            ("uptime_in_seconds", "100000"),
+        ];
+        let info = usual.iter().chain(changed).map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let state = State {
+            info: info.collect(),
+            fsync: Some("always".into()),
+            denied: Some(Vec::new()),
+            latency: Duration::from_millis(1),
+            clock: Some((0.0, 0.001)),
+            speed: Some((0.000_1, 0.001)),
+        };
+        Facts { label: label.to_owned(), state: Ok(state) }
+    }
+
+    fn three(changed: &[(&str, &str)]) -> Vec<Facts> {
+        vec![server("a", changed), server("b", &[]), server("c", &[])]
+    }
+
+    fn change(mut facts: Vec<Facts>, change: impl Fn(&mut State)) -> Vec<Facts> {
+        facts[0].state.as_mut().map(change).unwrap();
+        facts
+    }
+
+    #[test]
+    fn good_servers_have_no_findings() {
+        assert_eq!(Vec::<Finding>::new(), judge(&three(&[]), settings()));
+    }
+
+    #[test]
+    fn each_problem_is_found_at_its_server() {
+        use Severity::{Error, Note, Warning};
+
+        for (changed, severity, part) in [
+            (&[("redis_version", "6.0.9")][..], Error, "version 6.0.9"),
+            (&[("redis_version", "6.2.9")], Note, "version 6.2.9"),
+            (&[("role", "slave")], Error, "replica"),
+            (&[("connected_slaves", "1")], Warning, "has replicas"),
+            (&[("cluster_enabled", "1")], Error, "cluster"),
+            (&[("maxmemory", "1000"), ("maxmemory_policy", "allkeys-lru")], Error, "allkeys-lru"),
+            (&[("aof_enabled", "0")], Note, "on disk"),
+            (&[("aof_enabled", "0"), ("uptime_in_seconds", "29")], Warning, "started less than one TTL ago"),
+        ] {
+            let found = judge(&three(changed), settings());
+            assert_eq!(1, found.len(), "{changed:?}: {found:?}");
+            assert_eq!((severity, &["a".to_owned()][..]), (found[0].severity(), found[0].nodes()));
+            assert!(found[0].problem().contains(part), "{}", found[0]);
+        }
+        let found = judge(&three(&[("maxmemory_policy", "allkeys-lru")]), settings());
+        assert!(found.is_empty(), "no limit, no eviction: {found:?}");
+    }
+
+    #[test]
+    fn clocks_latency_and_rights_are_judged() {
+        let one = |facts: Vec<Facts>| {
+            let found = judge(&facts, settings());
+            assert_eq!(1, found.len(), "{found:?}");
+            found[0].to_string()
+        };
+        assert!(one(change(three(&[]), |state| state.speed = Some((-0.05, 0.01)))).contains("5.0 % slow"));
+        assert!(judge(&change(three(&[]), |state| state.speed = Some((0.05, 0.05))), settings()).is_empty(), "uncertain");
+        assert!(one(change(three(&[]), |state| state.clock = Some((-90.0, 0.0)))).contains("differ by 90 s"));
+        assert!(one(change(three(&[]), |state| state.latency = Duration::from_secs(2))).contains("a reply took 2s"));
+        let denied = change(three(&[]), |state| state.denied = Some(vec!["evalsha", "set"]));
+        assert!(one(denied).starts_with("error: a: the user may not run EVALSHA, SET"));
+        let denied = change(three(&[]), |state| state.denied = Some(vec!["client|tracking"]));
+        assert!(one(denied).starts_with("note: a: the user may not run CLIENT TRACKING"));
+    }
+
+    #[test]
+    fn the_same_server_twice_and_too_few_servers_are_errors() {
+        let found = judge(&[server("a", &[]), server("b", &[("run_id", "a")]), server("c", &[])], settings());
+        assert_eq!(["a".to_owned(), "b".into()], *found[0].nodes());
+
+        let down = |label: &str| Facts { label: label.into(), state: Err("refused".into()) };
+        let found = judge(&[server("a", &[]), down("b"), down("c")], settings());
+        assert!(found[0].to_string().starts_with("error: only 1 of 3 servers reachable, 2 required"));
+        assert_eq!(["b".to_owned(), "c".into()], *found[1].nodes(), "one finding for both");
+        assert!(judge(&[server("a", &[]), server("b", &[])], settings())[0].problem().contains("even"));
+    }
+}
