@@ -1,1 +1,170 @@
-//! ...
+//! Exit codes, output, and the environment of the command.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
+
+use crate::common::{Cluster, output, private, text};
+
+#[test]
+fn the_command_decides_the_code() {
+    let cluster = Cluster::new();
+    for code in [0, 1, 2, 64, 69, 75, 79, 124, 255] {
+        let end = cluster.run("run", &[], &format!("exit {code}")).end();
+        assert_eq!((Some(code), ""), (end.code(), &*end.stderr));
+        assert_eq!((Some("exited"), Some(i64::from(code))), (end.report["outcome"].as_str(), end.report["command_code"].as_i64()));
+    }
+    for signal in [1, 2, 9, 11, 15] {
+        let end = cluster.run("run", &[], &format!("kill -{signal} $$")).end();
+        assert_eq!((Some(signal), ""), (end.status.signal(), &*end.stderr));
+    }
+}
+
+#[test]
+fn a_held_lock_is_a_conflict() {
+    let cluster = Cluster::new();
+    let holder = cluster.run("holder", &["--owner", "web-1"], "echo > running; until [ -e go ]; do sleep 0.01; done");
+    cluster.lines("running");
+    for (options, code) in [(&["-n"][..], 75), (&["--nonblock"], 75), (&["-w", "0"], 75), (&["-w", "0.2"], 75), (&["-n", "-E", "123"], 123)] {
+        let end = cluster.run("other", options, "echo > never").end();
+        assert_eq!(Some(code), end.code(), "{end:?}");
+        assert!(end.stderr.contains("web-1#") && end.stderr.lines().count() == 1, "{end:?}");
+        assert_eq!(Some("conflict"), end.report["outcome"].as_str());
+    }
+    for options in [&["-n", "-E", "0"][..], &["-q", "-n"]] {
+        assert_eq!("", cluster.run("quiet", options, "true").end().stderr);
+    }
+    let waiter = cluster.run("waiter", &["-w", "50"], "exit 4");
+    fs::write(cluster.path("go"), "").unwrap();
+    assert_eq!((Some(0), Some(4)), (holder.end().code(), waiter.end().code()));
+    assert!(!cluster.path("never").exists());
+}
+
+#[test]
+fn what_cannot_be_executed_is_known_before_any_server_is_asked() {
+    let cluster = Cluster::new();
+    cluster.pause_all();
+    fs::write(cluster.path("plain"), "x").unwrap();
+    for (program, code) in [("no-such-command", 127), ("./missing", 127), ("/", 126), ("./plain", 126)] {
+        let found = output(&mut cluster.redlock(["run", "job", program]));
+        assert_eq!(Some(code), found.status.code(), "{program}");
+    }
+    cluster.resume_all();
+    let script = |name: &str, content: &str| {
+        fs::write(cluster.path(name), content).unwrap();
+        fs::set_permissions(cluster.path(name), fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    script("bad", "#!/no/such/interpreter\n");
+    script("bare", "exit 9\n");
+    for (program, code) in [("./bad", 127), ("./bare", 9)] {
+        assert_eq!(Some(code), output(&mut cluster.redlock(["run", "job", program])).status.code(), "{program}");
+    }
+}
+
+#[test]
+fn wrong_usage_is_64() {
+    let cluster = Cluster::new();
+    for args in [
+        &["run"][..],
+        &["run", "job"],
+        &["run", "--bogus", "job", "true"],
+        &["run", "-E", "256", "job", "true"],
+        &["run", "-w", "x", "job", "true"],
+        &["run", "--ttl", "0.5", "job", "true"],
+        &["run", "--ttl", "10", "--grace", "9", "job", "true"],
+        &["run", "--signal", "NONE", "job", "true"],
+        &["run", "", "true"],
+        &["lock"],
+        &["unlock", "handle"],
+        &["bogus"],
+    ] {
+        let found = output(&mut cluster.redlock(args));
+        assert_eq!((Some(64), ""), (found.status.code(), &*text(&found.stdout)), "{args:?} {}", text(&found.stderr));
+    }
+    for args in [&["--help"][..], &["--version"], &["run", "--help"]] {
+        assert_eq!(Some(0), output(&mut cluster.redlock(args)).status.code());
+    }
+}
+
+#[test]
+fn a_configuration_error_is_78_and_an_outage_69() {
+    let cluster = Cluster::new();
+    let found = output(cluster.redlock(["run", "job", "true"]).env_remove("REDLOCK_NODES"));
+    assert!(found.status.code() == Some(78) && text(&found.stderr).contains("no servers"), "{found:?}");
+    let found = output(cluster.redlock(["run", "job", "true"]).env("REDLOCK_NODES", "http://a"));
+    assert_eq!(Some(78), found.status.code());
+    for server in &cluster.servers {
+        server.command(&["LPUSH", "list", "x"]);
+    }
+    let found = output(&mut cluster.redlock(["run", "list", "true"]));
+    assert!(found.status.code() == Some(78) && text(&found.stderr).contains("non-lock value"), "{found:?}");
+
+    cluster.pause_all();
+    let found = output(&mut cluster.redlock(["run", "-n", "job", "true"]));
+    assert_eq!(Some(69), found.status.code(), "{found:?}");
+    assert!(text(&found.stderr).contains(&cluster.servers[0].port().to_string()), "the causes by server: {found:?}");
+    cluster.resume_all();
+}
+
+#[test]
+fn the_configuration_file_is_found() {
+    let cluster = Cluster::new();
+    fs::create_dir(cluster.path("redlock")).unwrap();
+    let urls: Vec<_> = cluster.servers.iter().map(|server| format!("'{}'", server.url())).collect();
+    private(&cluster.path("redlock/config.toml"), &format!("nodes = [{}]\nkey_prefix = 'p:'\n", urls.join(",")));
+    let mut command = cluster.redlock(["run", "job", "true"]);
+    let found = output(command.env_remove("REDLOCK_NODES"));
+    assert_eq!(Some(0), found.status.code(), "{found:?}");
+}
+
+#[test]
+fn the_command_learns_about_its_lock() {
+    let cluster = Cluster::new();
+    let script = "env | grep ^REDLOCK_ > env; read x; echo \"$x\"";
+    let mut command = cluster.redlock(["run", "--fenced", "--owner", "me", "--also", "second name", "job", "bash", "-c", script]);
+    fs::write(cluster.path("input"), "hello\n").unwrap();
+    let found = output(command.stdin(fs::File::open(cluster.path("input")).unwrap()));
+    assert_eq!(("hello\n", ""), (&*text(&found.stdout), &*text(&found.stderr)), "stdin and stdout are the command's");
+    let env = fs::read_to_string(cluster.path("env")).unwrap();
+    for part in ["REDLOCK_HELD=job\nsecond name\n", "REDLOCK_OWNER=me\n", "REDLOCK_HOLDER=me#", "REDLOCK_TTL_MS=30000\n", "REDLOCK_FENCING_TOKEN="] {
+        assert!(env.contains(part) || part.contains('\n') && env.contains("REDLOCK_HELD=job"), "{part}: {env}");
+    }
+}
+
+#[test]
+fn a_name_need_not_be_text() {
+    use std::ffi::OsString;
+    use std::os::unix::ffi::OsStringExt;
+
+    let cluster = Cluster::new();
+    let name = OsString::from_vec(b"a\xff\x01".to_vec());
+    let args = ["run".into(), name.clone(), "bash".into(), "-c".into(), "printf %s \"$REDLOCK_HELD\"".into()];
+    let found = output(&mut cluster.redlock(args));
+    assert_eq!((Some(0), &b"a\xff\x01"[..]), (found.status.code(), &*found.stdout));
+}
+
+#[test]
+fn a_run_inside_a_run_under_the_same_lock_is_an_error() {
+    let cluster = Cluster::new();
+    let found = output(&mut cluster.shell("$REDLOCK run job $REDLOCK run other $REDLOCK run job true"));
+    assert_eq!(Some(64), found.status.code(), "{found:?}");
+    assert!(text(&found.stderr).contains("nested"));
+    let found = output(&mut cluster.shell("$REDLOCK run job $REDLOCK run other true"));
+    assert_eq!(Some(0), found.status.code(), "{found:?}");
+}
+
+#[test]
+fn verbose_runs_say_what_happens() {
+    let cluster = Cluster::new();
+    let found = text(&output(&mut cluster.redlock(["run", "-v", "job", "true"])).stderr);
+    assert!(found.contains("lock acquired as ") && found.contains("lock released"), "{found}");
+    let found = text(&output(&mut cluster.redlock(["run", "-vv", "job", "true"])).stderr);
+    assert!(found.contains("node connected"), "{found}");
+}
+
+#[test]
+fn max_runtime_is_124() {
+    let cluster = Cluster::new();
+    let end = cluster.run("run", &["--max-runtime", "0.3"], "exec sleep 1000").end();
+    assert_eq!((Some(124), Some(15)), (end.code(), end.report["command_signal"].as_i64()), "{end:?}");
+}

@@ -1,1 +1,160 @@
-//! ...
+//! The commands besides `run`.
+
+use std::fs;
+use std::io::Write;
+use std::process::Stdio;
+
+use redlock_testkit::RedisServer;
+use serde_json::Value;
+
+use crate::common::{Cluster, dies, eventually, output, text, wait};
+
+fn json(bytes: &[u8]) -> Value {
+    serde_json::from_slice(bytes).unwrap_or_else(|error| panic!("{error}: {}", text(bytes)))
+}
+
+#[test]
+fn a_handle_extends_and_releases() {
+    let cluster = Cluster::new();
+    let locked = output(&mut cluster.redlock(["lock", "job", "--ttl", "60", "-n"]));
+    assert_eq!(Some(0), locked.status.code(), "{locked:?}");
+    let handle = text(&locked.stdout);
+    assert_eq!(Some(75), output(&mut cluster.redlock(["lock", "job", "--ttl", "60", "-n"])).status.code());
+    let extended = output(cluster.redlock(["extend", "--ttl", "600"]).env("REDLOCK_HANDLE", &handle));
+    assert!(json(&extended.stdout)["valid_ms"].as_u64().unwrap() > 500_000, "{extended:?}");
+    assert_eq!(3, cluster.keys());
+    fs::write(cluster.path("handle"), &handle).unwrap();
+    assert_eq!(Some(0), output(&mut cluster.redlock(["unlock", "--handle-file", "handle"])).status.code());
+    assert_eq!(0, cluster.keys());
+    let mut again = cluster.redlock(["unlock"]);
+    let mut child = again.stdin(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(handle.as_bytes()).unwrap();
+    assert_eq!(Some(79), wait(&mut child).code(), "it is no longer held");
+    let broken = output(cluster.redlock(["unlock"]).env("REDLOCK_HANDLE", "{\"token\":\"hunter2\"}"));
+    assert!(broken.status.code() == Some(64) && !text(&broken.stderr).contains("hunter2"));
+}
+
+#[test]
+fn inspect_shows_the_holder_and_break_ends_it() {
+    let cluster = Cluster::new();
+    assert_eq!(Some(0), output(&mut cluster.redlock(["inspect", "job"])).status.code());
+    let run = cluster.run("run", &["--ttl", "2", "--owner", "web-1"], "echo $$ > running; sleep 1000");
+    let pid = cluster.number("running");
+    let found = output(&mut cluster.redlock(["inspect", "--json", "job", "free"]));
+    assert_eq!(Some(75), found.status.code());
+    let first = json(text(&found.stdout).lines().next().unwrap().as_bytes());
+    let holder = first["holder"].as_str().unwrap().to_owned();
+    assert!(first["status"] == "held" && holder.starts_with("web-1#"), "{first}");
+
+    let wrong = output(&mut cluster.redlock(["break", "job", "--holder", "web-1#00000000"]));
+    assert_eq!((Some(75), 3), (wrong.status.code(), cluster.keys()));
+    let broken = output(&mut cluster.redlock(["break", "job", "--holder", &holder]));
+    assert!(broken.status.code() == Some(0) && text(&broken.stdout).contains(&holder), "{broken:?}");
+    assert_eq!(Some(79), run.end().code());
+    dies(pid);
+}
+
+#[test]
+fn wait_returns_when_the_lock_is_free() {
+    let cluster = Cluster::new();
+    assert_eq!(Some(0), output(&mut cluster.redlock(["wait", "job"])).status.code());
+    let run = cluster.run("run", &[], "echo > running; until [ -e go ]; do sleep 0.01; done");
+    cluster.lines("running");
+    assert_eq!(Some(75), output(&mut cluster.redlock(["wait", "-w", "0.1", "job"])).status.code());
+    let mut waiter = cluster.redlock(["wait", "job"]).spawn().unwrap();
+    fs::write(cluster.path("go"), "").unwrap();
+    assert_eq!((Some(0), Some(0)), (run.end().code(), wait(&mut waiter).code()));
+}
+
+#[test]
+fn hold_lasts_until_stdin_ends() {
+    let cluster = Cluster::new();
+    let mut holder = cluster.redlock(["hold", "job"]);
+    let mut holder = holder.stdin(Stdio::piped()).stdout(fs::File::create(cluster.path("out")).unwrap()).spawn().unwrap();
+    assert!(cluster.lines("out")[0].contains("\"holder\""));
+    assert_eq!(Some(75), output(&mut cluster.redlock(["run", "-n", "job", "true"])).status.code());
+    drop(holder.stdin.take());
+    assert_eq!(Some(0), wait(&mut holder).code());
+    eventually("no keys", || (cluster.keys() == 0).then_some(()));
+}
+
+#[test]
+fn hold_stops_the_process_when_the_lock_is_lost() {
+    let cluster = Cluster::new();
+    let mut process = cluster.shell("trap 'echo > asked; exit 0' TERM; while :; do sleep 0.01; done").spawn().unwrap();
+    let pid = process.id().to_string();
+    let mut holder = cluster.redlock(["hold", "job", "--ttl", "2", "--pid", &pid]);
+    let mut holder = holder.stdout(fs::File::create(cluster.path("out")).unwrap()).stderr(Stdio::null()).spawn().unwrap();
+    cluster.lines("out");
+    cluster.pause_all();
+    assert_eq!(Some(0), wait(&mut process).code());
+    cluster.lines("asked");
+    assert_eq!(Some(79), wait(&mut holder).code());
+    cluster.resume_all();
+}
+
+#[test]
+fn hold_ends_with_the_process() {
+    let cluster = Cluster::new();
+    let mut process = cluster.shell("until [ -e go ]; do sleep 0.01; done").spawn().unwrap();
+    let pid = process.id().to_string();
+    let mut holder = cluster.redlock(["hold", "job", "--pid", &pid]);
+    let mut holder = holder.stdout(fs::File::create(cluster.path("out")).unwrap()).spawn().unwrap();
+    cluster.lines("out");
+    fs::write(cluster.path("go"), "").unwrap();
+    assert_eq!((Some(0), Some(0)), (wait(&mut process).code(), wait(&mut holder).code()));
+    assert_eq!(Some(64), output(&mut cluster.redlock(["hold", "job", "--pid", "0"])).status.code());
+}
+
+#[test]
+fn health_and_doctor_name_what_is_wrong() {
+    let durable = || RedisServer::builder().persistent(true).start();
+    let evicting = RedisServer::builder().arg("--maxmemory").arg("100mb").arg("--maxmemory-policy").arg("allkeys-lru").start();
+    let cluster = Cluster::of(vec![durable(), evicting, durable()]);
+    assert_eq!(Some(0), output(&mut cluster.redlock(["health"])).status.code());
+    let found = output(&mut cluster.redlock(["doctor", "--observe", "0", "--json", "job"]));
+    let report = json(&found.stdout);
+    let findings = report["findings"].as_array().unwrap();
+    let eviction = &findings[0];
+    assert!(eviction["problem"] == "maxmemory-policy is allkeys-lru" && eviction["severity"] == "error", "{report}");
+    assert_eq!(format!("127.0.0.1:{}", cluster.servers[1].port()), eviction["nodes"][0].as_str().unwrap());
+    assert_eq!(Some(1), found.status.code());
+
+    cluster.servers[1].command(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
+    let found = output(&mut cluster.redlock(["doctor", "--observe", "0"]));
+    assert!(found.status.code() == Some(0) && text(&found.stdout).contains("consequence: "), "{found:?}");
+    assert_eq!(Some(1), output(&mut cluster.redlock(["doctor", "--observe", "0", "--strict"])).status.code(), "just started");
+    cluster.servers[0].kill();
+    cluster.servers[1].kill();
+    assert_eq!(Some(69), output(&mut cluster.redlock(["health", "--json"])).status.code());
+    let found = output(&mut cluster.redlock(["doctor", "--observe", "0"]));
+    assert!(found.status.code() == Some(69) && text(&found.stdout).contains("only 1 of 3 servers reachable"), "{found:?}");
+}
+
+#[test]
+fn doctor_sees_missing_rights_and_twins() {
+    let cluster = Cluster::new();
+    cluster.servers[0].command(&["ACL", "SETUSER", "default", "-evalsha", "-client|tracking"]);
+    let found = text(&output(&mut cluster.redlock(["doctor", "--observe", "0"])).stdout);
+    assert!(found.contains("the user may not run EVALSHA"), "{found}");
+    let port = cluster.servers[1].port();
+    let nodes = format!("redis://127.0.0.1:{port},redis://localhost:{port},{}", cluster.servers[2].url());
+    let found = output(cluster.redlock(["doctor", "--observe", "0"]).env("REDLOCK_NODES", nodes));
+    assert!(found.status.code() == Some(1) && text(&found.stdout).contains("two addresses of the same server"), "{found:?}");
+}
+
+#[test]
+fn completions_and_manual_pages_are_complete() {
+    let cluster = Cluster::new();
+    for shell in ["bash", "zsh", "fish"] {
+        let found = output(&mut cluster.redlock(["completions", shell]));
+        assert!(found.status.success() && text(&found.stdout).contains("doctor"), "{shell}");
+    }
+    fs::create_dir(cluster.path("man")).unwrap();
+    assert!(output(&mut cluster.redlock(["man", "--dir", "man"])).status.success());
+    for page in ["redlock", "redlock-run", "redlock-doctor", "redlock-hold"] {
+        let page = fs::read_to_string(cluster.path(&format!("man/{page}.1"))).unwrap();
+        assert!(page.contains(".SH"), "{page}");
+    }
+    assert!(text(&output(&mut cluster.redlock(["man"])).stdout).contains(".TH redlock"));
+}

@@ -1,1 +1,95 @@
-//! ...
+//! Passwords are in no argument, no log and no error, and not in the environment of the command.
+
+use std::fs;
+
+use redlock_testkit::RedisServer;
+
+use crate::common::{Cluster, output, private, processes, text};
+
+const SECRET: &str = "hunter2-hunter2";
+
+fn guarded() -> Cluster {
+    let cluster = Cluster::of((0..3).map(|_| RedisServer::builder().password(SECRET).start()).collect());
+    private(&cluster.path("password"), &format!("{SECRET}\n"));
+    cluster
+}
+
+fn bare(cluster: &Cluster) -> String {
+    cluster.servers.iter().map(|server| format!("redis://127.0.0.1:{}", server.port())).collect::<Vec<_>>().join(",")
+}
+
+#[test]
+fn no_process_shows_the_password() {
+    let cluster = guarded();
+    let script = "env > env; echo > running; until [ -e go ]; do sleep 0.01; done";
+    let mut command = cluster.redlock(["run", "-vv", "job", "bash", "-c", script]);
+    command.env("REDLOCK_NODES", bare(&cluster)).env("REDLOCK_PASSWORD", SECRET);
+    command.stderr(fs::File::create(cluster.path("log")).unwrap());
+    let mut child = command.spawn().unwrap();
+    cluster.lines("running");
+    let mut seen = 0;
+    for (pid, _) in processes() {
+        let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        assert!(!text(&arguments).contains(SECRET), "{}", text(&arguments));
+        seen += usize::from(text(&arguments).contains("redlock"));
+    }
+    assert!(seen >= 2, "supervisor and keeper have been looked at");
+    fs::write(cluster.path("go"), "").unwrap();
+    assert_eq!(Some(0), crate::common::wait(&mut child).code());
+    for file in ["env", "log"] {
+        let content = fs::read_to_string(cluster.path(file)).unwrap();
+        assert!(!content.is_empty() && !content.contains(SECRET), "{file}: {content}");
+    }
+}
+
+#[test]
+fn a_password_comes_from_a_file_or_the_environment() {
+    let cluster = guarded();
+    let nodes = bare(&cluster);
+    let code = |command: &mut std::process::Command| output(command.env("REDLOCK_NODES", &nodes)).status.code();
+    assert_eq!(Some(0), code(&mut cluster.redlock(["health", "--password-file", "password"])));
+    assert_eq!(Some(0), code(cluster.redlock(["health"]).env("REDLOCK_PASSWORD", SECRET)));
+    assert_eq!(Some(0), code(cluster.redlock(["health"]).env("REDLOCK_PASSWORD_FILE", "password")));
+    fs::create_dir(cluster.path("credentials")).unwrap();
+    private(&cluster.path("credentials/redlock-password"), SECRET);
+    assert_eq!(Some(0), code(cluster.redlock(["health"]).env("CREDENTIALS_DIRECTORY", cluster.path("credentials"))));
+    assert_eq!(Some(69), code(&mut cluster.redlock(["health"])));
+}
+
+#[test]
+fn nested_runs_get_the_password_if_wanted() {
+    let cluster = guarded();
+    let run = |options: &str| {
+        let mut shell = cluster.shell(&format!("$REDLOCK run {options} outer -- $REDLOCK run -n inner true"));
+        output(shell.env("REDLOCK_NODES", bare(&cluster)).env("REDLOCK_PASSWORD", SECRET)).status.code()
+    };
+    assert_eq!((Some(69), Some(0)), (run(""), run("--pass-credentials")));
+}
+
+#[test]
+fn a_wrong_password_is_an_outage_in_the_servers_words() {
+    let cluster = guarded();
+    let mut command = cluster.redlock(["run", "-n", "job", "true"]);
+    let found = output(command.env("REDLOCK_NODES", bare(&cluster)).env("REDLOCK_PASSWORD", "wrong-secret"));
+    let shown = text(&found.stderr);
+    assert_eq!(Some(69), found.status.code(), "{shown}");
+    assert!(shown.contains("WRONGPASS") && !shown.contains("wrong-secret"), "{shown}");
+}
+
+#[test]
+fn visible_passwords_are_warned_of() {
+    let cluster = guarded();
+    let mut command = cluster.redlock(["health", "-q"]);
+    for server in &cluster.servers {
+        command.args(["--node", &server.url()]);
+    }
+    assert_eq!("", text(&output(&mut command).stderr));
+    let mut command = cluster.redlock(["health"]);
+    for server in &cluster.servers {
+        command.args(["--node", &server.url()]);
+    }
+    assert!(text(&output(&mut command).stderr).contains("visible to all users"));
+    fs::write(cluster.path("open"), SECRET).unwrap();
+    let mut command = cluster.redlock(["health", "--password-file", "open"]);
+    assert!(text(&output(command.env("REDLOCK_NODES", bare(&cluster))).stderr).contains("readable by others"));
+}
