@@ -4,10 +4,12 @@ use std::mem;
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
+use std::time::Duration;
 
 use crate::decide::lease_status::Loss;
 use crate::detached::DetachedLease;
 use crate::error::Error;
+use crate::keep_for;
 use crate::keepalive::{self, KeepAlive};
 use crate::lease::Lease;
 use crate::release::{self, ReleaseOutcome};
@@ -124,6 +126,49 @@ impl Guard {
         self.released = true;
         self.lease.next_epoch();
         self.lease.clone()
+    }
+
+    /// Keeps the lock for `rest` from now on, and gives up the guard.
+    ///
+    /// Renewals end. Then the keys get this time to live on all nodes, even if it is shorter than before. Use it after
+    /// a job that is to run once a period: see [Patterns]. On this side the lock counts as
+    /// [lost](Loss::Detached).
+    ///
+    /// `rest` is the least time, for clocks that differ in speed by up to 1 %, or by 500 ms in all for a long time.
+    /// Returns once a quorum has confirmed; the remaining requests continue in the background.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::{sync::Arc, time::Duration};
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{KeepAlive, LockNode, Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
+    /// let request = redlock.try_lock("nightly", Duration::from_secs(30));
+    /// if let Some(guard) = request.keep_alive(KeepAlive::new()).await? {
+    ///     // ... the job, then no other run for the rest of the period:
+    ///     guard.keep_for(Duration::from_secs(21 * 3600)).await?;
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// In all cases except the first two, the keys are left to their TTL.
+    ///
+    /// - [`InvalidInput`](crate::ErrorKind::InvalidInput) if `rest` is out of the bounds of a TTL.
+    /// - [`Unsupported`](crate::ErrorKind::Unsupported) if a node does not support it.
+    /// - [`Lost`](crate::ErrorKind::Lost) if the lock is no longer held.
+    /// - [`NoQuorum`](crate::ErrorKind::NoQuorum) if too few nodes replied.
+    ///
+    /// # Cancel safety
+    ///
+    /// If this future is dropped, the lock is released or kept.
+    ///
+    /// [Patterns]: https://github.com/redlock-rs/redlock/blob/main/docs/patterns.md
+    pub async fn keep_for(self, rest: Duration) -> Result<(), Error> {
+        keep_for::keep_for(self, rest).await
     }
 
     /// Detaches the lock, so that another task, process or machine can resume it.

@@ -142,6 +142,7 @@ mod fencing;
 mod guard;
 mod health;
 mod inspect;
+mod keep_for;
 mod keepalive;
 mod lease;
 mod limiter;

@@ -220,6 +220,15 @@ pub trait LockNode: Send + Sync + 'static {
         Err(NodeError::unsupported("refill with a fencing token"))
     }
 
+    /// Sets the TTL of each resource to `ttl`, even if it is shorter, if all resources hold the token.
+    ///
+    /// It is the last operation of a client on its claim. A backend that supports it states so in its
+    /// [capabilities](Capabilities::keep).
+    async fn keep_for(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
+        let _ = (claim, ttl);
+        Err(NodeError::unsupported("keep a lock for a time"))
+    }
+
     /// Returns the holder of a resource on this node, and changes nothing.
     ///
     /// Returns the token and its remaining time at one moment, or `None` if the resource is free. A key of another type
@@ -452,6 +461,8 @@ pub struct Capabilities {
     ///
     /// The operations are [`LockNode::acquire_fenced`], [`LockNode::confirm`] and [`LockNode::refill_fenced`].
     pub fencing: bool,
+    /// Support for [`keep_for`](LockNode::keep_for).
+    pub keep: bool,
     /// The time for which a counter is kept after the last fenced lock has expired.
     ///
     /// The default is 24 h. It must not change while the node is in use. If nodes differ, the shortest time counts.
@@ -466,7 +477,7 @@ pub struct Capabilities {
 impl Default for Capabilities {
     fn default() -> Self {
         let fence_retention = Duration::from_secs(24 * 60 * 60);
-        Self { inspect: false, watch: false, fencing: false, fence_retention }
+        Self { inspect: false, watch: false, fencing: false, keep: false, fence_retention }
     }
 }
 
@@ -489,6 +500,13 @@ impl Capabilities {
     #[must_use]
     pub fn with_fencing(mut self) -> Self {
         self.fencing = true;
+        self
+    }
+
+    /// Adds support for [`keep_for`](LockNode::keep_for).
+    #[must_use]
+    pub fn with_keep(mut self) -> Self {
+        self.keep = true;
         self
     }
 

@@ -60,6 +60,7 @@ mod acquire;
 mod calls;
 mod expiry;
 mod extend;
+mod keep;
 mod fencing;
 mod inspect;
 mod many;
@@ -177,6 +178,9 @@ macro_rules! __conformance_cases {
             extend::extend_brings_nothing_back
             extend::extend_refuses_what_another_holds
             extend::extend_wants_every_resource
+            keep::keep_for_shortens
+            keep::keep_for_lengthens
+            keep::keep_for_wants_every_resource
             release::release_frees
             release::release_leaves_what_another_holds
             release::release_of_nothing_is_refused

@@ -295,6 +295,10 @@ impl<N: LockNode> LockNode for Faulty<N> {
         self.call(Request::RefillFenced(claim.clone(), ttl, fence)).await
     }
 
+    async fn keep_for(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
+        self.call(Request::Keep(claim.clone(), ttl)).await
+    }
+
     async fn release(&self, claim: &Claim) -> Result<Vote, NodeError> {
         self.call(Request::Release(claim.clone())).await
     }

@@ -164,6 +164,10 @@ impl LockNode for MemoryNode {
         self.store().extend(claim, ttl, self.now())
     }
 
+    async fn keep_for(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
+        self.store().keep_for(claim, ttl, self.now())
+    }
+
     async fn release(&self, claim: &Claim) -> Result<Vote, NodeError> {
         Ok(self.store().release(claim, self.now()))
     }
@@ -191,7 +195,7 @@ impl LockNode for MemoryNode {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities::default().with_inspect().with_watch().with_fencing()
+        Capabilities::default().with_inspect().with_watch().with_fencing().with_keep()
     }
 
     /// Always the same: within a process no request is lost or overtaken.

@@ -27,6 +27,7 @@ use crate::script::{Script, ScriptArgs, is_unknown, key, script};
 pub(crate) static ACQUIRE: Script = script!("scripts/acquire.lua");
 pub(crate) static EXTEND: Script = script!("scripts/extend.lua");
 static INSPECT: Script = script!("scripts/inspect.lua");
+pub(crate) static KEEP: Script = script!("scripts/keep.lua");
 pub(crate) static RELEASE: Script = script!("scripts/release.lua");
 
 /// Makes the server track the keys that the next command reads.

@@ -279,6 +279,10 @@ impl<C: Connector> LockNode for Node<C> {
         self.ask(&self.asked(Op::Extend, claim, Some(ttl), None)).await
     }
 
+    async fn keep_for(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
+        self.ask(&self.asked(Op::Keep, claim, Some(ttl), None)).await
+    }
+
     async fn release(&self, claim: &Claim) -> Result<Vote, NodeError> {
         self.ask(&self.asked(Op::Release, claim, None, None)).await
     }
@@ -336,7 +340,7 @@ impl<C: Connector> LockNode for Node<C> {
 
     /// Reports the current connection's support of watches; assumes it before the first.
     fn capabilities(&self) -> Capabilities {
-        let can = Capabilities::default().with_inspect().with_fencing();
+        let can = Capabilities::default().with_inspect().with_fencing().with_keep();
         let can = can.with_fence_retention(self.0.options.keys.fence_retention);
         let refuses = |state: &State<_>| matches!(state, State::Up(link) if link.server.pushes.is_err());
         if !C::HEARS_PUSHES || self.0.slot.look(refuses) { can } else { can.with_watch() }

@@ -24,6 +24,8 @@ pub(crate) enum Op {
     Acquire,
     /// Raises the TTL of every resource to at least this long, if all hold the token.
     Extend,
+    /// Sets the TTL of every resource, if all hold the token.
+    Keep,
     /// Deletes the keys that hold the token.
     Release,
     /// Sets every resource to the token, or none, and advances the fencing counters.
@@ -103,7 +105,7 @@ impl<'a> Request<'a> {
             Op::Set if set_get => reply::set_get(reply, claim),
             Op::Set if again => reply::get(reply, claim),
             Op::Set => reply::set(&reply),
-            Op::Acquire | Op::Extend | Op::Release => reply::verdict(&reply, claim),
+            Op::Acquire | Op::Extend | Op::Keep | Op::Release => reply::verdict(&reply, claim),
             Op::AcquireFenced => reply::counted(&reply, claim),
             Op::Confirm | Op::Refill => reply::confirmed(&reply, claim),
         }
@@ -119,6 +121,7 @@ impl<'a> Request<'a> {
             // A single resource may also be set by the script.
             Op::Set | Op::Acquire => &commands::ACQUIRE,
             Op::Extend => &commands::EXTEND,
+            Op::Keep => &commands::KEEP,
             Op::Release => &commands::RELEASE,
             Op::AcquireFenced => &fence::ACQUIRE,
             Op::Confirm => &fence::CONFIRM,
@@ -128,7 +131,7 @@ impl<'a> Request<'a> {
 
     fn script_args(&self) -> ScriptArgs<'a> {
         match self.verb {
-            Op::Set | Op::Acquire | Op::Extend | Op::Release => {
+            Op::Set | Op::Acquire | Op::Extend | Op::Keep | Op::Release => {
                 ScriptArgs::claim(&self.options.keys.prefix, self.claim, self.ttl)
             }
             Op::AcquireFenced | Op::Confirm | Op::Refill => fence::script_args(self),

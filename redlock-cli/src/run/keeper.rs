@@ -247,15 +247,10 @@ async fn release(guard: Guard) -> Option<String> {
 }
 
 async fn keep_for(guard: Guard, rest: Duration) -> (Option<String>, Option<Duration>) {
-    let mut warning = None;
-    if rest > guard.remaining() {
-        if let Err(error) = guard.extend(rest).await {
-            warning = Some(format!("cannot keep the lock for {}: {error}", shown(rest)));
-        }
+    match guard.keep_for(rest).await {
+        Ok(()) => (None, Some(rest)),
+        Err(error) => (Some(format!("cannot keep the lock for {}: {error}", shown(rest))), None),
     }
-    let kept = guard.remaining();
-    drop(guard.detach().await);
-    (warning, Some(kept))
 }
 
 /// Kills the processes of a holder. Returns whether there were any.

@@ -113,12 +113,6 @@ pub(crate) fn beats(file: &str) -> String {
     format!("while read t _ < /proc/uptime; do echo $t >> {file}; sleep 0.01; done")
 }
 
-/// Returns the time of the boot clock, in seconds.
-pub(crate) fn now() -> f64 {
-    let text = fs::read_to_string("/proc/uptime").unwrap();
-    text.split(' ').next().unwrap().parse().unwrap()
-}
-
 /// A running `redlock run`. It is killed when the test ends.
 pub(crate) struct Run<'a> {
     cluster: &'a Cluster,

@@ -46,6 +46,14 @@ impl Stage {
         answered("extend", claim, self.node.extend(claim, ttl).await)
     }
 
+    pub(super) fn keeps(&self) -> bool {
+        self.node.capabilities().keep
+    }
+
+    pub(super) async fn keep_for(&self, claim: &Claim, ttl: Ttl) -> Vote {
+        answered("keep_for", claim, self.node.keep_for(claim, ttl).await)
+    }
+
     pub(super) async fn release(&self, claim: &Claim) -> Vote {
         answered("release", claim, self.node.release(claim).await)
     }

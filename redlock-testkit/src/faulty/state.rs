@@ -20,6 +20,7 @@ pub(crate) type VoteResult = Result<Vote, NodeError>;
 pub(crate) enum Request {
     Acquire(Claim, Ttl),
     Extend(Claim, Ttl),
+    Keep(Claim, Ttl),
     AcquireFenced(Claim, Ttl),
     Confirm(Claim, Ttl, FencingToken),
     RefillFenced(Claim, Ttl, FencingToken),
@@ -43,6 +44,7 @@ impl Request {
         match self {
             Self::Acquire(claim, _)
             | Self::Extend(claim, _)
+            | Self::Keep(claim, _)
             | Self::AcquireFenced(claim, _)
             | Self::Confirm(claim, ..)
             | Self::RefillFenced(claim, ..)
@@ -56,7 +58,7 @@ impl Request {
         match self {
             Self::Acquire(..) | Self::AcquireFenced(..) | Self::RefillFenced(..) => Operation::Acquire,
             Self::Confirm(..) => Operation::Confirm,
-            Self::Extend(..) => Operation::Extend,
+            Self::Extend(..) | Self::Keep(..) => Operation::Extend,
             Self::Release(_) => Operation::Release,
             Self::Inspect(_) => Operation::Inspect,
             Self::Watch(_) => Operation::Watch,
@@ -72,6 +74,7 @@ impl Request {
         match self {
             Self::Acquire(claim, ttl) => node.acquire(claim, *ttl).await,
             Self::Extend(claim, ttl) => node.extend(claim, *ttl).await,
+            Self::Keep(claim, ttl) => node.keep_for(claim, *ttl).await,
             Self::AcquireFenced(claim, ttl) => node.acquire_fenced(claim, *ttl).await,
             Self::Confirm(claim, ttl, fence) => node.confirm(claim, *ttl, *fence).await,
             Self::RefillFenced(claim, ttl, fence) => node.refill_fenced(claim, *ttl, *fence).await,

@@ -74,6 +74,18 @@ impl Store {
         Ok(Vote::Granted)
     }
 
+    pub(crate) fn keep_for(&mut self, claim: &Claim, ttl: Ttl, now: Instant) -> Result<Vote, NodeError> {
+        if let Some(refusal) = self.missing(claim, now)? {
+            return Ok(Vote::Denied(refusal));
+        }
+        for resource in claim.resources() {
+            let entry = self.entries.get_mut(resource).expect("every resource was found before");
+            entry.expires = Some(now + ttl.as_duration());
+        }
+        claim.resources().iter().for_each(|resource| self.changed(resource));
+        Ok(Vote::Granted)
+    }
+
     pub(crate) fn confirm(
         &mut self,
         claim: &Claim,

@@ -317,6 +317,10 @@ impl LockNode for Remote {
         self.call(Request::RefillFenced(claim.clone(), ttl, fence)).await
     }
 
+    async fn keep_for(&self, claim: &Claim, ttl: Ttl) -> VoteResult {
+        self.call(Request::Keep(claim.clone(), ttl)).await
+    }
+
     async fn release(&self, claim: &Claim) -> VoteResult {
         self.call(Request::Release(claim.clone())).await
     }
@@ -338,7 +342,7 @@ impl LockNode for Remote {
     }
 
     fn capabilities(&self) -> Capabilities {
-        let mut capabilities = Capabilities::default().with_inspect().with_fencing();
+        let mut capabilities = Capabilities::default().with_inspect().with_fencing().with_keep();
         capabilities.watch = self.0.network.state().tidings.is_some();
         capabilities
     }

@@ -70,6 +70,7 @@ impl Machine {
             }
             Request::Acquire(claim, ttl) => self.store.acquire(claim, *ttl, shown),
             Request::Extend(claim, ttl) => self.store.extend(claim, *ttl, shown),
+            Request::Keep(claim, ttl) => self.store.keep_for(claim, *ttl, shown),
             Request::AcquireFenced(claim, ttl) => self.store.acquire_fenced(claim, *ttl, shown),
             Request::Confirm(claim, ttl, fence) => self.store.confirm(claim, *ttl, *fence, shown),
             Request::RefillFenced(claim, ttl, fence) => self.store.refill_fenced(claim, *ttl, *fence, shown),

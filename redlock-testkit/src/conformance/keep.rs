@@ -1,0 +1,56 @@
+//! Tests of `keep_for`.
+//!
+//! If every resource still holds the token, it sets their time to live to `ttl`, even if that is shorter; otherwise it
+//! changes nothing.
+
+use redlock_core::Ttl;
+
+use super::stage::{Stage, claim, granted, holds_true, hour, refused};
+
+const SETS: &str = "keep_for sets the time to live of every resource to ttl";
+const EVERY: &str = "keep_for is denied unless every resource still holds the token";
+const NOTHING: &str = "a keep_for that is denied changes nothing";
+
+pub(crate) async fn keep_for_shortens(stage: &Stage) {
+    if !stage.keeps() {
+        return;
+    }
+    let (vote, armed) = stage
+        .in_time(async |resource, ttl| {
+            let alice = claim([resource, "other"], "alice");
+            stage.acquire(&alice, hour()).await;
+            stage.keep_for(&alice, ttl).await
+        })
+        .await;
+    granted(vote, "keep_for is granted where every resource still holds the token");
+    stage.expires(&armed, SETS).await;
+}
+
+pub(crate) async fn keep_for_lengthens(stage: &Stage) {
+    if !stage.keeps() {
+        return;
+    }
+    let ((vote, ttl), armed) = stage
+        .in_time(async |resource, ttl| {
+            let alice = claim(resource, "alice");
+            stage.acquire(&alice, ttl).await;
+            (stage.keep_for(&alice, hour()).await, ttl)
+        })
+        .await;
+    granted(vote, "keep_for is granted where every resource still holds the token");
+    stage.pause(ttl.as_millis() + 30).await;
+    holds_true(stage.holds(armed.resource.as_str(), "alice").await, SETS);
+}
+
+pub(crate) async fn keep_for_wants_every_resource(stage: &Stage) {
+    if !stage.keeps() {
+        return;
+    }
+    stage.acquire(&claim("ours", "alice"), hour()).await;
+    stage.acquire(&claim("theirs", "bob"), hour()).await;
+    refused(stage.keep_for(&claim(["ours", "theirs"], "alice"), Ttl::MIN).await, EVERY);
+    refused(stage.keep_for(&claim(["ours", "free"], "alice"), Ttl::MIN).await, EVERY);
+    stage.pause(30).await;
+    holds_true(stage.holds("ours", "alice").await && stage.holds("theirs", "bob").await, NOTHING);
+    holds_true(stage.is_free("free").await, NOTHING);
+}

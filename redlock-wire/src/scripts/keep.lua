@@ -1,0 +1,17 @@
+-- Sets the TTL of every key, if all hold the token. KEYS: the resources. ARGV: the token, the TTL in milliseconds.
+-- It is the only script that shortens a TTL.
+-- Answers 1: granted; 0: a key is gone; {0, token, PTTL}: held by another; {-1, position}: another type.
+for position, key in ipairs(KEYS) do
+    local held = redis.pcall('GET', key)
+    if not held then
+        return 0
+    elseif type(held) == 'table' then
+        if string.find(held.err, 'WRONGTYPE', 1, true) then return {-1, position} end
+        return held
+    end
+    if held ~= ARGV[1] then return {0, held, redis.call('PTTL', key)} end
+end
+for _, key in ipairs(KEYS) do
+    redis.call('PEXPIRE', key, ARGV[2])
+end
+return 1
