@@ -1,4 +1,8 @@
 //! The command line.
+//!
+//! The comments are the help texts, which are no Markdown.
+
+#![allow(clippy::doc_markdown)]
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -384,7 +388,10 @@ mod tests {
         let parsed = run(&["-n", "job", "-v", "--", "x"]).unwrap();
         assert_eq!(["job", "-v", "--", "x"].map(OsString::from).as_slice(), parsed.words);
         assert!(parsed.waiting.no_wait);
-        assert_eq!(["job", "--", "ls", "-l"].map(OsString::from).as_slice(), run(&["job", "--", "ls", "-l"]).unwrap().words);
+        assert_eq!(
+            ["job", "--", "ls", "-l"].map(OsString::from).as_slice(),
+            run(&["job", "--", "ls", "-l"]).unwrap().words
+        );
         assert!(run(&["--bogus", "job", "true"]).is_err());
         assert!(run(&["job"]).is_err());
     }

@@ -54,9 +54,14 @@ pub(crate) fn resources(names: &[OsString]) -> Result<Vec<Resource>, Failure> {
 /// Writes a line to stdout. A reader that has gone is no failure.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
-    let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.write_all(b"\n")).and_then(|()| stdout.flush());
+    let written = stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.write_all(b"\n"))
+        .and_then(|()| stdout.flush());
     match written {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::internal("cannot write", error)),
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::internal("cannot write", error))
+        }
         _ => Ok(()),
     }
 }

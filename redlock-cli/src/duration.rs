@@ -15,7 +15,8 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     let (number, millis) = unit.unwrap_or((text, 1000.0));
     let plain = number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     let number = number.parse::<f64>().ok().filter(|_| plain);
-    let millis = number.map(|number| number * millis).ok_or("expected a duration such as 90s, 5m, 500ms or 1.5")?;
+    let millis =
+        number.map(|number| number * millis).ok_or("expected a duration such as 90s, 5m, 500ms or 1.5")?;
     if millis > LONGEST_MILLIS {
         return Err("the duration is longer than 30 years".into());
     }
@@ -31,9 +32,9 @@ pub(crate) fn shown(duration: Duration) -> String {
         0 => format!("{millis}ms"),
         1..60 if millis % 1000 < 50 => format!("{seconds}s"),
         1..60 => format!("{}.{}s", seconds, millis % 1000 / 100),
-        60..3600 if seconds % 60 == 0 => format!("{}m", seconds / 60),
+        60..3600 if seconds.is_multiple_of(60) => format!("{}m", seconds / 60),
         60..3600 => format!("{}m{}s", seconds / 60, seconds % 60),
-        _ if seconds / 60 % 60 == 0 => format!("{}h", seconds / 3600),
+        _ if (seconds / 60).is_multiple_of(60) => format!("{}h", seconds / 3600),
         _ => format!("{}h{}m", seconds / 3600, seconds / 60 % 60),
     }
 }

@@ -53,7 +53,9 @@ pub(crate) fn refusal(error: &Error) -> Refusal {
 /// Returns the error as one line, with the causes per server where they say more.
 pub(crate) fn message(error: &Error) -> String {
     match std::error::Error::source(error) {
-        Some(nodes) if matches!(error.kind(), ErrorKind::NoQuorum | ErrorKind::WrongType | ErrorKind::TooSlow) => {
+        Some(nodes)
+            if matches!(error.kind(), ErrorKind::NoQuorum | ErrorKind::WrongType | ErrorKind::TooSlow) =>
+        {
             let (error, nodes) = (error.to_string(), nodes.to_string());
             if error.contains(&nodes) { error } else { format!("{error} ({nodes})") }
         }

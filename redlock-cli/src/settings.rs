@@ -14,7 +14,8 @@ use std::time::Duration;
 
 use redis::{ClientTlsConfig, TlsCertificates};
 use redlock_redis_rs::{
-    Address, Connector, Error, IntoConnector, Options, Preflight, PreflightSettings, Redlock, builder_with, preflight,
+    Address, Connector, Error, IntoConnector, Options, Preflight, PreflightSettings, Redlock, builder_with,
+    preflight,
 };
 use serde::{Deserialize, Serialize};
 
@@ -96,7 +97,8 @@ pub(crate) fn find(args: &Shared) -> Result<Found, Failure> {
     let key_prefix = args.key_prefix.clone().or(environment.get("REDLOCK_KEY_PREFIX"));
     let key_prefix = key_prefix.or(file.key_prefix.clone().map(Into::into)).unwrap_or_default();
     let timeout = environment.text("REDLOCK_NODE_TIMEOUT")?.or(file.node_timeout.clone());
-    let timeout = timeout.map(|text| duration::parse(&text).map_err(|error| format!("node timeout: {error}")));
+    let timeout =
+        timeout.map(|text| duration::parse(&text).map_err(|error| format!("node timeout: {error}")));
     let timeout = timeout.transpose().map_err(Failure::config)?;
     let servers = Servers {
         urls,
@@ -114,9 +116,12 @@ fn urls(
     warnings: &mut Vec<String>,
 ) -> Result<Vec<String>, Failure> {
     if !args.nodes.is_empty() {
-        let has_password = |url: &String| Address::parse(url).is_ok_and(|address| address.password().is_some());
+        let has_password =
+            |url: &String| Address::parse(url).is_ok_and(|address| address.password().is_some());
         if args.nodes.iter().any(has_password) {
-            warnings.push("a password in --node is visible to all users of this machine; use --password-file".into());
+            warnings.push(
+                "a password in --node is visible to all users of this machine; use --password-file".into(),
+            );
         }
         return Ok(args.nodes.clone());
     }

@@ -32,7 +32,8 @@ pub(crate) async fn keep_for(guard: Guard, rest: Duration) -> Result<(), Error> 
     let lease = guard.lease();
     let (shared, resources) = (lease.shared(), lease.claim().all_resources());
     if let Some(peer) = shared.peers.iter().find(|peer| !peer.node.capabilities().keep) {
-        let message = format!("cannot keep the lock on {resources}: node {} does not support it", peer.node.label());
+        let message =
+            format!("cannot keep the lock on {resources}: node {} does not support it", peer.node.label());
         return Err(Error::new(ErrorKind::Unsupported, message, NodeReports::default()));
     }
     if !lease.is_held() {
@@ -75,11 +76,15 @@ fn outcome(lease: &Lease, round: &Round<'_>) -> Option<Result<(), Error>> {
     let (kind, why) = match round.decision() {
         Decision::Won => return Some(Ok(())),
         Decision::Pending | Decision::Lost(None) => return None,
-        Decision::Lost(Some(Cause::NoQuorum)) => (ErrorKind::NoQuorum, round.responses.too_few_available(shared)),
+        Decision::Lost(Some(Cause::NoQuorum)) => {
+            (ErrorKind::NoQuorum, round.responses.too_few_available(shared))
+        }
         Decision::Lost(Some(_)) => (ErrorKind::Lost, round.responses.denied(shared)),
     };
     let message = match kind {
-        ErrorKind::Lost => format!("lost the lock on {resources}: its keys are gone or owned by another client on {why}"),
+        ErrorKind::Lost => {
+            format!("lost the lock on {resources}: its keys are gone or owned by another client on {why}")
+        }
         _ => format!("cannot keep the lock on {resources}: {why}"),
     };
     Some(Err(round.responses.error(kind, message, shared)))

@@ -449,6 +449,7 @@ impl From<NonZeroU64> for ServerId {
 
 /// The optional operations of a backend. There are none by default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools)] // each is an operation of its own
 #[non_exhaustive]
 pub struct Capabilities {
     /// Support for [`LockNode::inspect`].

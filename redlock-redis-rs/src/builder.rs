@@ -87,7 +87,8 @@ pub async fn preflight<A: IntoConnector>(
     settings: PreflightSettings,
 ) -> Result<Preflight, Error> {
     let connectors = addresses.into_iter().map(IntoConnector::into_connector);
-    let servers = connectors.map(|connector| connector.map(|connector| (connector.label().to_owned(), connector)));
+    let servers =
+        connectors.map(|connector| connector.map(|connector| (connector.label().to_owned(), connector)));
     Ok(redlock_wire::preflight(servers.collect::<Result<_, _>>()?, options, settings).await)
 }
 

@@ -164,7 +164,8 @@ pub async fn preflight<C: Connector>(
     options: &Options,
     settings: PreflightSettings,
 ) -> Preflight {
-    let facts = join_all(servers.iter().map(|(label, connector)| ask(label, connector, options, settings))).await;
+    let facts =
+        join_all(servers.iter().map(|(label, connector)| ask(label, connector, options, settings))).await;
     let reachable = facts.iter().filter(|facts| facts.state.is_ok()).count();
     Preflight { nodes: facts.len(), reachable, findings: judge::judge(&facts, settings) }
 }

@@ -27,13 +27,18 @@ pub(crate) fn break_lock(args: &Break, shared: &Shared) -> Result<u8, Failure> {
         tokens.retain(|token| is_meant(token, &args.holder));
         tokens.dedup();
         if tokens.is_empty() {
-            return Err(Failure::new(Code::Conflict, format!("{} does not hold the lock: {found}", args.holder)));
+            return Err(Failure::new(
+                Code::Conflict,
+                format!("{} does not hold the lock: {found}", args.holder),
+            ));
         }
         for token in tokens {
             let lease = DetachedLease::new(name, token.as_bytes(), UNUSED_TTL).map_err(failure)?;
             match redlock.release(&lease).await.map_err(failure)? {
                 ReleaseOutcome::Released if quiet => {}
-                ReleaseOutcome::Released => print(&format!("broke the lock on {name:?} of {}", token.fingerprint()))?,
+                ReleaseOutcome::Released => {
+                    print(&format!("broke the lock on {name:?} of {}", token.fingerprint()))?;
+                }
                 _ => return Err(Failure::new(Code::Lost, "the lock had ended before")),
             }
         }

@@ -18,7 +18,11 @@ pub(crate) fn doctor(args: &Doctor, shared: &Shared) -> Result<u8, Failure> {
         let result = servers.preflight(checks).await.map_err(|error| Failure::config(error.to_string()))?;
         let disagreements = disagreements(&redlock, &names).await;
         if !quiet {
-            print(&if args.json { as_json(&result, &disagreements) } else { as_text(&result, &disagreements) })?;
+            print(&if args.json {
+                as_json(&result, &disagreements)
+            } else {
+                as_text(&result, &disagreements)
+            })?;
         }
         Ok(code(&result, &disagreements, args.strict) as u8)
     })
@@ -59,10 +63,16 @@ fn as_text(result: &Preflight, disagreements: &[String]) -> String {
     }
     for disagreement in disagreements {
         lines.push(format!("warning: {disagreement}"));
-        lines.push("  consequence: the lock is being acquired or cleaned up, or servers have lost data".into());
+        lines.push(
+            "  consequence: the lock is being acquired or cleaned up, or servers have lost data".into(),
+        );
         lines.push("  fix: look again; if it stays, wait for its TTL".into());
     }
-    lines.push(format!("{} servers reachable, {} findings", result.reachable_nodes(), result.findings().len() + disagreements.len()));
+    lines.push(format!(
+        "{} servers reachable, {} findings",
+        result.reachable_nodes(),
+        result.findings().len() + disagreements.len()
+    ));
     lines.join("\n")
 }
 

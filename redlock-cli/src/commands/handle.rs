@@ -87,7 +87,8 @@ pub(crate) fn unlock(args: &Unlock, shared: &Shared) -> Result<u8, Failure> {
 
 fn read(from: &Handle) -> Result<DetachedLease, Failure> {
     let text = if let Some(path) = &from.handle_file {
-        fs::read_to_string(path).map_err(|error| Failure::config(format!("cannot read {}: {error}", path.display())))?
+        fs::read_to_string(path)
+            .map_err(|error| Failure::config(format!("cannot read {}: {error}", path.display())))?
     } else if let Some(handle) = env::var_os("REDLOCK_HANDLE") {
         handle.into_string().map_err(|_| Failure::config("REDLOCK_HANDLE is not UTF-8"))?
     } else {
@@ -97,5 +98,6 @@ fn read(from: &Handle) -> Result<DetachedLease, Failure> {
         text
     };
     // Without the parser's message, which could repeat a part of the secret.
-    serde_json::from_str(text.trim()).map_err(|_| Failure::usage("invalid handle; expected the output of `redlock lock`"))
+    serde_json::from_str(text.trim())
+        .map_err(|_| Failure::usage("invalid handle; expected the output of `redlock lock`"))
 }

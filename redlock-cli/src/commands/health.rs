@@ -23,8 +23,9 @@ pub(crate) fn health(args: &args::Health, shared: &Shared) -> Result<u8, Failure
 fn text(health: &Health) -> String {
     let state = if health.is_available() { "available" } else { "unavailable" };
     let (healthy, all, quorum) = (health.healthy_nodes(), health.nodes().len(), health.quorum());
-    let nodes: String = health.nodes().iter().map(|node| format!("\n  {node}")).collect();
-    format!("{state}: {healthy} of {all} nodes healthy, {quorum} required{nodes}")
+    let first = format!("{state}: {healthy} of {all} nodes healthy, {quorum} required");
+    let nodes = health.nodes().iter().map(|node| format!("  {node}"));
+    [first].into_iter().chain(nodes).collect::<Vec<_>>().join("\n")
 }
 
 fn json(health: &Health) -> String {

@@ -27,11 +27,18 @@ pub(crate) fn hold(args: &Hold, shared: &Shared) -> Result<u8, Failure> {
     let owner = settings::owner(args.owner.as_deref());
     with_redlock(shared, async |redlock| {
         let keep_alive = Some(KeepAlive::new());
-        let options =
-            Options { resources: &names, ttl: args.ttl, fenced: args.fenced, owner: Some(&owner), keep_alive };
+        let options = Options {
+            resources: &names,
+            ttl: args.ttl,
+            fenced: args.fenced,
+            owner: Some(&owner),
+            keep_alive,
+        };
         let guard = acquire(&redlock, &options, &args.waiting).await?;
-        let fencing_token = guard.fencing_token().map(|token| token.as_u64());
-        print(&json!({ "holder": guard.fingerprint().to_string(), "fencing_token": fencing_token }).to_string())?;
+        let fencing_token = guard.fencing_token().map(redlock_redis_rs::FencingToken::as_u64);
+        print(
+            &json!({ "holder": guard.fingerprint().to_string(), "fencing_token": fencing_token }).to_string(),
+        )?;
         let lost = match watched {
             Some(watched) => until_gone(&guard, &watched, times).await?,
             None => until_told(&guard, times).await?,
@@ -106,11 +113,12 @@ fn why(guard: &Guard) -> String {
 
 async fn signaled() -> Result<(), Failure> {
     let fail = |error: io::Error| Failure::internal("cannot handle signals", error);
-    let mut signals = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup(), SignalKind::quit()]
-        .into_iter()
-        .map(signal)
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(fail)?;
+    let mut signals =
+        [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup(), SignalKind::quit()]
+            .into_iter()
+            .map(signal)
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(fail)?;
     let [interrupt, terminate, hangup, quit] = &mut signals[..] else { return Ok(()) };
     tokio::select! {
         _ = interrupt.recv() => {}

@@ -30,17 +30,15 @@ pub(crate) fn inspect(args: &Inspect, shared: &Shared) -> Result<u8, Failure> {
 
 fn worse(before: Code, result: &Result<Inspection, Error>) -> Code {
     match result.as_ref().map(Inspection::status) {
-        Ok(LockStatus::Free) => before,
         Ok(LockStatus::Held { .. }) if before == Code::Ok => Code::Conflict,
-        Ok(LockStatus::Held { .. }) => before,
+        Ok(LockStatus::Free | LockStatus::Held { .. }) => before,
         _ => Code::Unavailable,
     }
 }
 
 fn text(found: &Inspection) -> String {
-    let nodes = found.node_reports().iter().map(|node| format!("\n  {node}"));
-    let nodes: String = nodes.collect();
-    format!("{found}{nodes}")
+    let nodes = found.node_reports().iter().map(|node| format!("  {node}"));
+    [found.to_string()].into_iter().chain(nodes).collect::<Vec<_>>().join("\n")
 }
 
 /// The fields for one resource.
@@ -80,7 +78,13 @@ fn json(found: &Inspection) -> String {
 
 impl Node {
     fn new(report: &NodeReport) -> Self {
-        let none = Self { label: report.label().into(), status: "failed", holder: None, remaining_ms: None, error: None };
+        let none = Self {
+            label: report.label().into(),
+            status: "failed",
+            holder: None,
+            remaining_ms: None,
+            error: None,
+        };
         match report.outcome() {
             Outcome::Free => Self { status: "free", ..none },
             Outcome::Held(entry) => Self {

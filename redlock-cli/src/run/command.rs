@@ -6,7 +6,7 @@ use std::fs;
 use rustix::process::{Resource, Rlimit, setrlimit};
 
 use super::environment::HOLDERS;
-use super::keep::Keep;
+use super::keep::{Keep, LONGEST};
 use super::machine::{Leftover, Settings};
 use super::supervisor::{Outcome, Plan, supervise};
 use super::timing::Times;
@@ -58,8 +58,12 @@ fn plan(args: Run, shared: &Shared, say: &Say) -> Result<Plan, Failure> {
     let keep = args.once_per.map(Keep::once_per).or(args
         .at_least
         .map(|at_least| Keep { at_least, success_only: args.at_least_if == AtLeastIf::Success }));
+    if keep.is_some_and(|keep| keep.at_least > LONGEST) {
+        return Err(Failure::usage("a lock can be kept for at most 23 days"));
+    }
     let holders = env::var(HOLDERS).ok().filter(|holders| !holders.is_empty());
-    let wait = if args.once_per.is_some() && args.waiting.wait.is_none() { Wait::No } else { wait(&args.waiting) };
+    let wait =
+        if args.once_per.is_some() && args.waiting.wait.is_none() { Wait::No } else { wait(&args.waiting) };
     let task = Task {
         supervisor: rustix::process::getpid().as_raw_nonzero().get(),
         servers: found.servers,

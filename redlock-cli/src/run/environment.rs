@@ -37,7 +37,9 @@ impl Environment<'_> {
             ("REDLOCK_FENCING_TOKEN", held.fencing_token.and_then(|token| text(token.to_string()))),
         ];
         if !pass_credentials {
-            variables.extend(SECRET_VARIABLES.map(|name| (name, None)).into_iter().filter(|(name, _)| is_secret(name)));
+            variables.extend(
+                SECRET_VARIABLES.map(|name| (name, None)).into_iter().filter(|(name, _)| is_secret(name)),
+            );
         }
         variables
     }

@@ -42,11 +42,7 @@ fn die_with(parent: Pid) -> Result<(), Failure> {
         set_parent_process_death_signal(signal).map_err(|error| Failure::internal("prctl", error))?;
     }
     // It may have died before that.
-    if getppid() == Some(parent) {
-        Ok(())
-    } else {
-        Err(Failure::new(Code::Internal, "the supervisor ended"))
-    }
+    if getppid() == Some(parent) { Ok(()) } else { Err(Failure::new(Code::Internal, "the supervisor ended")) }
 }
 
 fn code(error: &io::Error) -> Code {

@@ -4,6 +4,12 @@ use std::time::Duration;
 
 use redlock_redis_rs::Instant;
 
+/// The shortest time for which servers keep a key. What is shorter is not worth a request.
+const SHORTEST: Duration = Duration::from_millis(10);
+
+/// The longest time, which is that of a TTL.
+pub(crate) const LONGEST: Duration = Duration::from_secs(23 * 24 * 3600);
+
 /// For how long a lock is kept, counted from its grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Keep {
@@ -25,7 +31,7 @@ impl Keep {
     /// Returns for how long the lock is to be kept from now on, if at all.
     pub(crate) fn rest(&self, granted: Instant, now: Instant, success: bool) -> Option<Duration> {
         let rest = (granted + self.at_least).saturating_duration_since(now);
-        Some(rest).filter(|rest| !rest.is_zero() && (success || !self.success_only))
+        Some(rest).filter(|rest| *rest >= SHORTEST && (success || !self.success_only))
     }
 }
 

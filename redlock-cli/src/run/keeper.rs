@@ -96,6 +96,25 @@ async fn close(redlock: &Redlock, ttl: Duration) {
     let _ = tokio::time::timeout(CLEANUP_LIMIT.min(ttl), redlock.close()).await;
 }
 
+/// The command, as far as it is known.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Command {
+    NotStarted,
+    /// In the group of the supervisor.
+    Shared,
+    /// The leader of this group.
+    Own(i32),
+}
+
+impl Command {
+    fn group(self) -> Option<i32> {
+        match self {
+            Self::Own(group) => Some(group),
+            Self::NotStarted | Self::Shared => None,
+        }
+    }
+}
+
 /// A held lock.
 struct Keeper {
     line: Line,
@@ -112,8 +131,7 @@ struct Keeper {
     revoked_kill: Option<Instant>,
     loss_told: bool,
     killing_told: bool,
-    /// The command's group if it has its own, once it has started.
-    command: Option<Option<i32>>,
+    command: Command,
 }
 
 impl Keeper {
@@ -135,7 +153,7 @@ impl Keeper {
             revoked_kill: None,
             loss_told: false,
             killing_told: false,
-            command: None,
+            command: Command::NotStarted,
         };
         keeper.publish();
         keeper
@@ -145,7 +163,7 @@ impl Keeper {
         self.line.say(&FromKeeper::Held(Held {
             granted: self.granted.into(),
             holder: self.holder.clone(),
-            fencing_token: self.guard.fencing_token().map(|token| token.as_u64()),
+            fencing_token: self.guard.fencing_token().map(redlock_redis_rs::FencingToken::as_u64),
             waited,
         }));
         loop {
@@ -156,7 +174,10 @@ impl Keeper {
             };
             match message {
                 None | Some(Some(ToKeeper::Task(_))) => {}
-                Some(Some(ToKeeper::Started { pid, own_group })) => self.command = Some(own_group.then_some(pid)),
+                Some(Some(ToKeeper::Started { pid, own_group })) => {
+                    self.command = if own_group { Command::Own(pid) } else { Command::Shared };
+                }
+
                 Some(Some(ToKeeper::Ended { keep })) => return self.end(keep).await,
                 Some(Some(ToKeeper::Cancel)) => return self.end(None).await,
                 // The supervisor has died.
@@ -199,7 +220,9 @@ impl Keeper {
                 self.tell_loss(&loss, revoked, false);
             }
         }
-        let Some(group) = self.command else { return };
+        if self.command == Command::NotStarted {
+            return;
+        }
         if now < self.revoked_kill.unwrap_or(self.times.kill_at(self.deadline)) {
             return;
         }
@@ -210,7 +233,7 @@ impl Keeper {
             };
             self.tell_loss(&loss, self.revoked_kill.is_some(), true);
         }
-        kill(&self.holder, group, Some(self.supervisor));
+        kill(&self.holder, self.command.group(), Some(self.supervisor));
     }
 
     fn tell_loss(&mut self, loss: &Loss, revoked: bool, killing: bool) {
@@ -219,8 +242,7 @@ impl Keeper {
 
     /// Kills what the dead supervisor has left, and returns when nothing of it is alive.
     async fn kill_all(&mut self) {
-        let group = self.command.flatten();
-        while kill(&self.holder, group, None) {
+        while kill(&self.holder, self.command.group(), None) {
             self.publish();
             tokio::time::sleep(TREE_INTERVAL).await;
         }
@@ -239,7 +261,6 @@ impl Keeper {
 
 async fn release(guard: Guard) -> Option<String> {
     match guard.release().await {
-        Ok(ReleaseOutcome::Released | ReleaseOutcome::AlreadyExpired) => None,
         Ok(ReleaseOutcome::AlreadyLost) => Some("the lock was lost before its release".into()),
         Ok(_) => None,
         Err(error) => Some(format!("{error}; the lock may stay until its TTL ends")),
@@ -262,4 +283,3 @@ fn kill(holder: &str, group: Option<i32>, supervisor: Option<Supervisor>) -> boo
     }
     !processes.is_empty()
 }
-

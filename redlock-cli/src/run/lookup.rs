@@ -23,7 +23,9 @@ pub(crate) fn check(program: &OsStr) -> Result<(), Failure> {
     };
     match found {
         State::Executable => Ok(()),
-        State::NotExecutable => Err(Failure::new(Code::NotExecutable, format!("command not executable: {name}"))),
+        State::NotExecutable => {
+            Err(Failure::new(Code::NotExecutable, format!("command not executable: {name}")))
+        }
         State::Missing => Err(not_found),
     }
 }

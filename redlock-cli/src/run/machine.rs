@@ -190,7 +190,11 @@ impl Machine {
             Phase::Canceling { until, .. } | Phase::Releasing { until, .. } => Some(*until),
             Phase::Working(work) => {
                 let is_killed = work.stop.as_ref().is_some_and(|stop| stop.killed);
-                let interval = if is_killed || work.ended.is_some() { TREE_INTERVAL } else { self.settings.times.tick() };
+                let interval = if is_killed || work.ended.is_some() {
+                    TREE_INTERVAL
+                } else {
+                    self.settings.times.tick()
+                };
                 let mut wake = now + interval;
                 let max = self.settings.max_runtime.map(|max| work.started + max);
                 let due = [self.next_signal(work), max.filter(|_| work.stop.is_none())];
@@ -213,14 +217,22 @@ impl Machine {
                 let signal = *signal;
                 self.exit(Verdict::Canceled(signal));
             }
-            (Phase::Canceling { signal, .. }, Event::Keeper(FromKeeper::Refused(_) | FromKeeper::Released { .. })) => {
+            (
+                Phase::Canceling { signal, .. },
+                Event::Keeper(FromKeeper::Refused(_) | FromKeeper::Released { .. }),
+            ) => {
                 let signal = *signal;
                 self.exit(Verdict::Canceled(signal));
             }
             (Phase::Starting, Event::Started) => {
                 self.record.started = Some(now);
-                self.phase =
-                    Phase::Working(Work { started: now, ended: None, by_itself: false, stop: None, warn_at: None });
+                self.phase = Phase::Working(Work {
+                    started: now,
+                    ended: None,
+                    by_itself: false,
+                    stop: None,
+                    warn_at: None,
+                });
             }
             (Phase::Starting, Event::NotStarted(verdict)) => self.release(verdict, None, now),
             (Phase::Working(_), event) => self.while_working(event, now),
@@ -340,10 +352,8 @@ impl Machine {
             // Impatience: it is being stopped anyway.
             return self.kill(now);
         }
-        let from_terminal = matches!(
-            signal,
-            Signal::INT | Signal::QUIT | Signal::TSTP | Signal::HUP | Signal::WINCH
-        );
+        let from_terminal =
+            matches!(signal, Signal::INT | Signal::QUIT | Signal::TSTP | Signal::HUP | Signal::WINCH);
         if self.settings.own_group || !from_terminal {
             self.actions.push(Action::Forward(signal));
             if signal == Signal::TSTP {
@@ -378,7 +388,8 @@ impl Machine {
             };
             let keep = self.settings.keep.filter(|_| !matches!(verdict, Verdict::Lost(_)));
             let granted = self.record.held.as_ref().map(|held| Instant::from(held.granted));
-            let keep = keep.zip(granted).and_then(|(keep, granted)| keep.rest(granted, now, ended.is_success()));
+            let keep =
+                keep.zip(granted).and_then(|(keep, granted)| keep.rest(granted, now, ended.is_success()));
             return self.release(verdict, keep, now);
         }
         if self.settings.leftover == Leftover::Kill && work.stop.is_none() {

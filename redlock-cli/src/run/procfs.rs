@@ -70,7 +70,8 @@ pub(crate) fn descendants(all: &[Process], root: i32, is_foreign: impl Fn(&Proce
 pub(crate) fn environment_has(pid: i32, name: &str, value: &str) -> bool {
     let Ok(environment) = fs::read(format!("/proc/{pid}/environ")) else { return false };
     let prefix = format!("{name}=");
-    let mut values = environment.split(|byte| *byte == 0).filter_map(|entry| entry.strip_prefix(prefix.as_bytes()));
+    let mut values =
+        environment.split(|byte| *byte == 0).filter_map(|entry| entry.strip_prefix(prefix.as_bytes()));
     values.any(|words| words.split(|byte| *byte == b' ').any(|word| word == value.as_bytes()))
 }
 
@@ -90,7 +91,8 @@ mod tests {
     #[test]
     fn descendants_stop_at_foreign_processes() {
         let process = |pid, parent| Process { pid, parent, group: 1, state: 'S', started: 0 };
-        let all = [(2, 1), (3, 2), (4, 3), (5, 2), (6, 5), (7, 1), (8, 9), (9, 8)].map(|(pid, parent)| process(pid, parent));
+        let all = [(2, 1), (3, 2), (4, 3), (5, 2), (6, 5), (7, 1), (8, 9), (9, 8)]
+            .map(|(pid, parent)| process(pid, parent));
         let mut found: Vec<_> =
             descendants(&all, 2, |process| process.pid == 5).into_iter().map(|process| process.pid).collect();
         found.sort_unstable();

@@ -47,8 +47,10 @@ impl Report {
         Self {
             outcome: verdict.name(),
             message: verdict.message(),
-            command_code: command.and_then(|ended| if let Ended::Exited(code) = ended { Some(code) } else { None }),
-            command_signal: command.and_then(|ended| if let Ended::Killed(signal) = ended { Some(signal) } else { None }),
+            command_code: command
+                .and_then(|ended| if let Ended::Exited(code) = ended { Some(code) } else { None }),
+            command_signal: command
+                .and_then(|ended| if let Ended::Killed(signal) = ended { Some(signal) } else { None }),
             code: if let Exit::Code(code) = exit { Some(code) } else { None },
             holder: held.map(|held| held.holder.clone()),
             fencing_token: held.and_then(|held| held.fencing_token),

@@ -70,7 +70,9 @@ pub(crate) fn shrug_off() -> io::Result<()> {
     use std::sync::atomic::AtomicBool;
 
     let nothing = Arc::new(AtomicBool::new(false));
-    for signal in [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2, Signal::ALARM] {
+    for signal in
+        [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2, Signal::ALARM]
+    {
         signal_hook::flag::register(signal.as_raw(), Arc::clone(&nothing))?;
     }
     Ok(())

@@ -208,7 +208,9 @@ impl Supervisor<'_> {
                 let ended = code.map_or(Ended::Killed(signal), Ended::Exited);
                 self.ended = Some(ended);
                 self.handle(Event::Ended(ended));
-            } else if let Ok(Some(_)) = waitid(WaitId::Pid(pid), WaitIdOptions::STOPPED | WaitIdOptions::NOHANG) {
+            } else if let Ok(Some(_)) =
+                waitid(WaitId::Pid(pid), WaitIdOptions::STOPPED | WaitIdOptions::NOHANG)
+            {
                 self.handle(Event::Stopped);
             }
         }

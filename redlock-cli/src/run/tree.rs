@@ -31,7 +31,11 @@ impl Tree {
     ///
     /// The command has not been reaped, so the number is not that of another process.
     pub(crate) fn forward(&self, signal: Signal) -> Result<(), Errno> {
-        if self.own_group { kill_process_group(self.command, signal) } else { kill_process(self.command, signal) }
+        if self.own_group {
+            kill_process_group(self.command, signal)
+        } else {
+            kill_process(self.command, signal)
+        }
     }
 
     /// Signals the command and its descendants. Returns a process that could not be signaled, with the reason.
@@ -43,11 +47,8 @@ impl Tree {
         };
         for process in self.living() {
             let is_reached = process.pid == command || (self.own_group && process.group == command);
-            if !is_reached {
-                if let Err(error) = send(&process, signal) {
-                    result = Err((process.pid, error));
-                }
-            }
+            let sent = if is_reached { Ok(()) } else { send(&process, signal) };
+            result = sent.map_err(|error| (process.pid, error)).and(result);
         }
         result
     }

@@ -51,7 +51,8 @@ impl File {
             cannot_read(path, &format!("line {line}: {}", harmless(error.message())))
         })?;
         if file.has_secret() && is_readable_by_others(path) {
-            warnings.push(format!("{} contains a password and is readable by others; chmod 600", path.display()));
+            warnings
+                .push(format!("{} contains a password and is readable by others; chmod 600", path.display()));
         }
         Ok(file)
     }
@@ -106,7 +107,10 @@ mod tests {
         assert!(parse("").unwrap().nodes.is_empty());
         assert_eq!(["redis://a", "redis://b"], *parse("nodes = ['redis://a', 'redis://b']").unwrap().nodes);
         let error = parse("user = 'x'\nnode = []").err().unwrap();
-        assert!(error.contains("/x.toml") && error.contains("line 2") && error.contains("unknown field"), "{error}");
+        assert!(
+            error.contains("/x.toml") && error.contains("line 2") && error.contains("unknown field"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -30,7 +30,8 @@ pub(super) fn password(
             warnings.push(format!("{} is readable by others; chmod 600", path.display()));
         }
         let text = fs::read_to_string(path);
-        let text = text.map_err(|error| Failure::config(format!("cannot read {}: {error}", path.display())))?;
+        let text =
+            text.map_err(|error| Failure::config(format!("cannot read {}: {error}", path.display())))?;
         Ok(Some(text.trim_end_matches(['\r', '\n']).to_owned()))
     };
     if let Some(path) = &args.password_file {
@@ -42,7 +43,8 @@ pub(super) fn password(
     if let Some(path) = environment.get("REDLOCK_PASSWORD_FILE") {
         return from_file(Path::new(&path), warnings);
     }
-    let credential = environment.get("CREDENTIALS_DIRECTORY").map(|path| PathBuf::from(path).join(CREDENTIAL));
+    let credential =
+        environment.get("CREDENTIALS_DIRECTORY").map(|path| PathBuf::from(path).join(CREDENTIAL));
     if let Some(path) = credential.filter(|path| path.exists()) {
         return from_file(&path, warnings);
     }
@@ -95,7 +97,9 @@ mod tests {
     #[test]
     fn a_url_without_a_login_gets_one() {
         let password = "p@ss/w\u{f6}rd&?#%";
-        for url in ["redis://a:7000/3", "rediss://[::1]", "unix:///run/redis.sock", "unix:///run/redis.sock?db=3"] {
+        for url in
+            ["redis://a:7000/3", "rediss://[::1]", "unix:///run/redis.sock", "unix:///run/redis.sock?db=3"]
+        {
             let address = complete(Some("me"), Some(password), url);
             assert_eq!((Some("me"), Some(password)), (address.user(), address.password()), "{url}");
             assert_eq!(Address::parse(url).unwrap().to_string(), address.to_string());

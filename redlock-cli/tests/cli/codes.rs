@@ -12,7 +12,10 @@ fn the_command_decides_the_code() {
     for code in [0, 1, 2, 64, 69, 75, 79, 124, 255] {
         let end = cluster.run("run", &[], &format!("exit {code}")).end();
         assert_eq!((Some(code), ""), (end.code(), &*end.stderr));
-        assert_eq!((Some("exited"), Some(i64::from(code))), (end.report["outcome"].as_str(), end.report["command_code"].as_i64()));
+        assert_eq!(
+            (Some("exited"), Some(i64::from(code))),
+            (end.report["outcome"].as_str(), end.report["command_code"].as_i64())
+        );
     }
     for signal in [1, 2, 9, 11, 15] {
         let end = cluster.run("run", &[], &format!("kill -{signal} $$")).end();
@@ -23,9 +26,16 @@ fn the_command_decides_the_code() {
 #[test]
 fn a_held_lock_is_a_conflict() {
     let cluster = Cluster::new();
-    let holder = cluster.run("holder", &["--owner", "web-1"], "echo > running; until [ -e go ]; do sleep 0.01; done");
+    let holder =
+        cluster.run("holder", &["--owner", "web-1"], "echo > running; until [ -e go ]; do sleep 0.01; done");
     cluster.lines("running");
-    for (options, code) in [(&["-n"][..], 75), (&["--nonblock"], 75), (&["-w", "0"], 75), (&["-w", "0.2"], 75), (&["-n", "-E", "123"], 123)] {
+    for (options, code) in [
+        (&["-n"][..], 75),
+        (&["--nonblock"], 75),
+        (&["-w", "0"], 75),
+        (&["-w", "0.2"], 75),
+        (&["-n", "-E", "123"], 123),
+    ] {
         let end = cluster.run("other", options, "echo > never").end();
         assert_eq!(Some(code), end.code(), "{end:?}");
         assert!(end.stderr.contains("web-1#") && end.stderr.lines().count() == 1, "{end:?}");
@@ -57,7 +67,11 @@ fn what_cannot_be_executed_is_known_before_any_server_is_asked() {
     script("bad", "#!/no/such/interpreter\n");
     script("bare", "exit 9\n");
     for (program, code) in [("./bad", 127), ("./bare", 9)] {
-        assert_eq!(Some(code), output(&mut cluster.redlock(["run", "job", program])).status.code(), "{program}");
+        assert_eq!(
+            Some(code),
+            output(&mut cluster.redlock(["run", "job", program])).status.code(),
+            "{program}"
+        );
     }
 }
 
@@ -79,7 +93,12 @@ fn wrong_usage_is_64() {
         &["bogus"],
     ] {
         let found = output(&mut cluster.redlock(args));
-        assert_eq!((Some(64), ""), (found.status.code(), &*text(&found.stdout)), "{args:?} {}", text(&found.stderr));
+        assert_eq!(
+            (Some(64), ""),
+            (found.status.code(), &*text(&found.stdout)),
+            "{args:?} {}",
+            text(&found.stderr)
+        );
     }
     for args in [&["--help"][..], &["--version"], &["run", "--help"]] {
         assert_eq!(Some(0), output(&mut cluster.redlock(args)).status.code());
@@ -102,7 +121,10 @@ fn a_configuration_error_is_78_and_an_outage_69() {
     cluster.pause_all();
     let found = output(&mut cluster.redlock(["run", "-n", "job", "true"]));
     assert_eq!(Some(69), found.status.code(), "{found:?}");
-    assert!(text(&found.stderr).contains(&cluster.servers[0].port().to_string()), "the causes by server: {found:?}");
+    assert!(
+        text(&found.stderr).contains(&cluster.servers[0].port().to_string()),
+        "the causes by server: {found:?}"
+    );
     cluster.resume_all();
 }
 
@@ -111,7 +133,10 @@ fn the_configuration_file_is_found() {
     let cluster = Cluster::new();
     fs::create_dir(cluster.path("redlock")).unwrap();
     let urls: Vec<_> = cluster.servers.iter().map(|server| format!("'{}'", server.url())).collect();
-    private(&cluster.path("redlock/config.toml"), &format!("nodes = [{}]\nkey_prefix = 'p:'\n", urls.join(",")));
+    private(
+        &cluster.path("redlock/config.toml"),
+        &format!("nodes = [{}]\nkey_prefix = 'p:'\n", urls.join(",")),
+    );
     let mut command = cluster.redlock(["run", "job", "true"]);
     let found = output(command.env_remove("REDLOCK_NODES"));
     assert_eq!(Some(0), found.status.code(), "{found:?}");
@@ -121,13 +146,37 @@ fn the_configuration_file_is_found() {
 fn the_command_learns_about_its_lock() {
     let cluster = Cluster::new();
     let script = "env | grep ^REDLOCK_ > env; read x; echo \"$x\"";
-    let mut command = cluster.redlock(["run", "--fenced", "--owner", "me", "--also", "second name", "job", "bash", "-c", script]);
+    let mut command = cluster.redlock([
+        "run",
+        "--fenced",
+        "--owner",
+        "me",
+        "--also",
+        "second name",
+        "job",
+        "bash",
+        "-c",
+        script,
+    ]);
     fs::write(cluster.path("input"), "hello\n").unwrap();
     let found = output(command.stdin(fs::File::open(cluster.path("input")).unwrap()));
-    assert_eq!(("hello\n", ""), (&*text(&found.stdout), &*text(&found.stderr)), "stdin and stdout are the command's");
+    assert_eq!(
+        ("hello\n", ""),
+        (&*text(&found.stdout), &*text(&found.stderr)),
+        "stdin and stdout are the command's"
+    );
     let env = fs::read_to_string(cluster.path("env")).unwrap();
-    for part in ["REDLOCK_HELD=job\nsecond name\n", "REDLOCK_OWNER=me\n", "REDLOCK_HOLDER=me#", "REDLOCK_TTL_MS=30000\n", "REDLOCK_FENCING_TOKEN="] {
-        assert!(env.contains(part) || part.contains('\n') && env.contains("REDLOCK_HELD=job"), "{part}: {env}");
+    for part in [
+        "REDLOCK_HELD=job\nsecond name\n",
+        "REDLOCK_OWNER=me\n",
+        "REDLOCK_HOLDER=me#",
+        "REDLOCK_TTL_MS=30000\n",
+        "REDLOCK_FENCING_TOKEN=",
+    ] {
+        assert!(
+            env.contains(part) || part.contains('\n') && env.contains("REDLOCK_HELD=job"),
+            "{part}: {env}"
+        );
     }
 }
 

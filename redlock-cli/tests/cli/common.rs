@@ -55,7 +55,9 @@ impl Cluster {
     }
 
     pub(crate) fn prepare(&self, command: &mut Command) {
-        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("REDLOCK_")) {
+        for (name, _) in
+            std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("REDLOCK_"))
+        {
             command.env_remove(name);
         }
         command.env("REDLOCK", env!("CARGO_BIN_EXE_redlock"));
@@ -132,7 +134,9 @@ impl Run<'_> {
     /// Returns the process that holds the lock.
     pub(crate) fn keeper(&self) -> i32 {
         eventually("a keeper", || {
-            processes().into_iter().find(|(pid, parent)| *parent == self.pid() && name(*pid) == "redlock-keeper")
+            processes()
+                .into_iter()
+                .find(|(pid, parent)| *parent == self.pid() && name(*pid) == "redlock-keeper")
         })
         .0
     }
@@ -236,7 +240,8 @@ pub(crate) fn name(pid: i32) -> String {
 
 /// Returns all processes with their parents.
 pub(crate) fn processes() -> Vec<(i32, i32)> {
-    let pids = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let pids =
+        fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     let parent = |pid: i32| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         let parent = stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()?;

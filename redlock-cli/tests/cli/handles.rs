@@ -70,7 +70,8 @@ fn wait_returns_when_the_lock_is_free() {
 fn hold_lasts_until_stdin_ends() {
     let cluster = Cluster::new();
     let mut holder = cluster.redlock(["hold", "job"]);
-    let mut holder = holder.stdin(Stdio::piped()).stdout(fs::File::create(cluster.path("out")).unwrap()).spawn().unwrap();
+    let mut holder =
+        holder.stdin(Stdio::piped()).stdout(fs::File::create(cluster.path("out")).unwrap()).spawn().unwrap();
     assert!(cluster.lines("out")[0].contains("\"holder\""));
     assert_eq!(Some(75), output(&mut cluster.redlock(["run", "-n", "job", "true"])).status.code());
     drop(holder.stdin.take());
@@ -81,10 +82,12 @@ fn hold_lasts_until_stdin_ends() {
 #[test]
 fn hold_stops_the_process_when_the_lock_is_lost() {
     let cluster = Cluster::new();
-    let mut process = cluster.shell("trap 'echo > asked; exit 0' TERM; while :; do sleep 0.01; done").spawn().unwrap();
+    let mut process =
+        cluster.shell("trap 'echo > asked; exit 0' TERM; while :; do sleep 0.01; done").spawn().unwrap();
     let pid = process.id().to_string();
     let mut holder = cluster.redlock(["hold", "job", "--ttl", "2", "--pid", &pid]);
-    let mut holder = holder.stdout(fs::File::create(cluster.path("out")).unwrap()).stderr(Stdio::null()).spawn().unwrap();
+    let mut holder =
+        holder.stdout(fs::File::create(cluster.path("out")).unwrap()).stderr(Stdio::null()).spawn().unwrap();
     cluster.lines("out");
     cluster.pause_all();
     assert_eq!(Some(0), wait(&mut process).code());
@@ -109,26 +112,41 @@ fn hold_ends_with_the_process() {
 #[test]
 fn health_and_doctor_name_what_is_wrong() {
     let durable = || RedisServer::builder().persistent(true).start();
-    let evicting = RedisServer::builder().arg("--maxmemory").arg("100mb").arg("--maxmemory-policy").arg("allkeys-lru").start();
+    let evicting = RedisServer::builder()
+        .arg("--maxmemory")
+        .arg("100mb")
+        .arg("--maxmemory-policy")
+        .arg("allkeys-lru")
+        .start();
     let cluster = Cluster::of(vec![durable(), evicting, durable()]);
     assert_eq!(Some(0), output(&mut cluster.redlock(["health"])).status.code());
     let found = output(&mut cluster.redlock(["doctor", "--observe", "0", "--json", "job"]));
     let report = json(&found.stdout);
     let findings = report["findings"].as_array().unwrap();
     let eviction = &findings[0];
-    assert!(eviction["problem"] == "maxmemory-policy is allkeys-lru" && eviction["severity"] == "error", "{report}");
+    assert!(
+        eviction["problem"] == "maxmemory-policy is allkeys-lru" && eviction["severity"] == "error",
+        "{report}"
+    );
     assert_eq!(format!("127.0.0.1:{}", cluster.servers[1].port()), eviction["nodes"][0].as_str().unwrap());
     assert_eq!(Some(1), found.status.code());
 
     cluster.servers[1].command(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
     let found = output(&mut cluster.redlock(["doctor", "--observe", "0"]));
     assert!(found.status.code() == Some(0) && text(&found.stdout).contains("consequence: "), "{found:?}");
-    assert_eq!(Some(1), output(&mut cluster.redlock(["doctor", "--observe", "0", "--strict"])).status.code(), "just started");
+    assert_eq!(
+        Some(1),
+        output(&mut cluster.redlock(["doctor", "--observe", "0", "--strict"])).status.code(),
+        "just started"
+    );
     cluster.servers[0].kill();
     cluster.servers[1].kill();
     assert_eq!(Some(69), output(&mut cluster.redlock(["health", "--json"])).status.code());
     let found = output(&mut cluster.redlock(["doctor", "--observe", "0"]));
-    assert!(found.status.code() == Some(69) && text(&found.stdout).contains("only 1 of 3 servers reachable"), "{found:?}");
+    assert!(
+        found.status.code() == Some(69) && text(&found.stdout).contains("only 1 of 3 servers reachable"),
+        "{found:?}"
+    );
 }
 
 #[test]
@@ -140,7 +158,10 @@ fn doctor_sees_missing_rights_and_twins() {
     let port = cluster.servers[1].port();
     let nodes = format!("redis://127.0.0.1:{port},redis://localhost:{port},{}", cluster.servers[2].url());
     let found = output(cluster.redlock(["doctor", "--observe", "0"]).env("REDLOCK_NODES", nodes));
-    assert!(found.status.code() == Some(1) && text(&found.stdout).contains("two addresses of the same server"), "{found:?}");
+    assert!(
+        found.status.code() == Some(1) && text(&found.stdout).contains("two addresses of the same server"),
+        "{found:?}"
+    );
 }
 
 #[test]

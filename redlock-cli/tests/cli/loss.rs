@@ -14,7 +14,8 @@ fn all_nodes_hang() {
     cluster.lines("near");
     cluster.lines("far");
     cluster.pause_all();
-    let second = cluster.run("second", &["--unavailable", "wait"], "read t _ < /proc/uptime; echo $t > started");
+    let second =
+        cluster.run("second", &["--unavailable", "wait"], "read t _ < /proc/uptime; echo $t > started");
 
     let end = first.end();
     assert_eq!(Some(79), end.code(), "{end:?}");
@@ -24,14 +25,20 @@ fn all_nodes_hang() {
     assert!(end.at("term_sent_at") >= end.at("valid_until") - 1.62, "{end:?}");
     assert!(end.at("kill_sent_at") >= end.at("term_sent_at"), "{end:?}");
     for file in ["near", "far"] {
-        assert!(cluster.last_beat(file) <= end.at("valid_until"), "{file} is dead before the validity ends: {end:?}");
+        assert!(
+            cluster.last_beat(file) <= end.at("valid_until"),
+            "{file} is dead before the validity ends: {end:?}"
+        );
     }
 
     cluster.resume_all();
     assert_eq!(Some(0), second.end().code());
     let started = cluster.last_beat("started");
     for file in ["near", "far"] {
-        assert!(cluster.last_beat(file) < started, "{file}: the second command started before the first was dead");
+        assert!(
+            cluster.last_beat(file) < started,
+            "{file}: the second command started before the first was dead"
+        );
     }
 }
 
@@ -116,9 +123,24 @@ fn a_renewal_after_the_first_signal_does_not_save_the_command() {
 }
 
 #[test]
+fn a_newer_claim_ends_a_fenced_run_in_time() {
+    let cluster = Cluster::new();
+    let run = cluster.run("run", &["--fenced", "--ttl", "3"], &format!("trap '' TERM; {}", beats("beats")));
+    cluster.lines("beats");
+    for server in &cluster.servers {
+        server.command(&["INCR", "redlock:fence:{job}"]);
+    }
+    let end = run.end();
+    assert_eq!(Some(79), end.code(), "{end:?}");
+    assert!(end.report["loss"].as_str().is_some_and(|loss| loss.contains("newer claim")), "{end:?}");
+    assert!(cluster.last_beat("beats") <= end.at("valid_until"), "{end:?}");
+}
+
+#[test]
 fn a_command_that_ends_by_itself_keeps_its_code() {
     let cluster = Cluster::new();
-    let run = cluster.run("run", &["--ttl", "30"], "echo > running; until [ -e go ]; do sleep 0.01; done; exit 5");
+    let run =
+        cluster.run("run", &["--ttl", "30"], "echo > running; until [ -e go ]; do sleep 0.01; done; exit 5");
     cluster.lines("running");
     cluster.pause_all();
     std::fs::write(cluster.path("go"), "").unwrap();

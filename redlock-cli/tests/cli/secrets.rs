@@ -15,7 +15,12 @@ fn guarded() -> Cluster {
 }
 
 fn bare(cluster: &Cluster) -> String {
-    cluster.servers.iter().map(|server| format!("redis://127.0.0.1:{}", server.port())).collect::<Vec<_>>().join(",")
+    cluster
+        .servers
+        .iter()
+        .map(|server| format!("redis://127.0.0.1:{}", server.port()))
+        .collect::<Vec<_>>()
+        .join(",")
 }
 
 #[test]
@@ -46,13 +51,17 @@ fn no_process_shows_the_password() {
 fn a_password_comes_from_a_file_or_the_environment() {
     let cluster = guarded();
     let nodes = bare(&cluster);
-    let code = |command: &mut std::process::Command| output(command.env("REDLOCK_NODES", &nodes)).status.code();
+    let code =
+        |command: &mut std::process::Command| output(command.env("REDLOCK_NODES", &nodes)).status.code();
     assert_eq!(Some(0), code(&mut cluster.redlock(["health", "--password-file", "password"])));
     assert_eq!(Some(0), code(cluster.redlock(["health"]).env("REDLOCK_PASSWORD", SECRET)));
     assert_eq!(Some(0), code(cluster.redlock(["health"]).env("REDLOCK_PASSWORD_FILE", "password")));
     fs::create_dir(cluster.path("credentials")).unwrap();
     private(&cluster.path("credentials/redlock-password"), SECRET);
-    assert_eq!(Some(0), code(cluster.redlock(["health"]).env("CREDENTIALS_DIRECTORY", cluster.path("credentials"))));
+    assert_eq!(
+        Some(0),
+        code(cluster.redlock(["health"]).env("CREDENTIALS_DIRECTORY", cluster.path("credentials")))
+    );
     assert_eq!(Some(69), code(&mut cluster.redlock(["health"])));
 }
 
@@ -78,7 +87,9 @@ fn a_wrong_password_is_an_outage_in_the_servers_words() {
 
 #[test]
 fn visible_passwords_are_warned_of() {
-    let cluster = guarded();
+    // Another password than the one that another test looks for in all processes.
+    let server = || RedisServer::builder().password("visible").start();
+    let cluster = Cluster::of((0..3).map(|_| server()).collect());
     let mut command = cluster.redlock(["health", "-q"]);
     for server in &cluster.servers {
         command.args(["--node", &server.url()]);
@@ -89,7 +100,9 @@ fn visible_passwords_are_warned_of() {
         command.args(["--node", &server.url()]);
     }
     assert!(text(&output(&mut command).stderr).contains("visible to all users"));
-    fs::write(cluster.path("open"), SECRET).unwrap();
+    fs::write(cluster.path("open"), "visible").unwrap();
     let mut command = cluster.redlock(["health", "--password-file", "open"]);
-    assert!(text(&output(command.env("REDLOCK_NODES", bare(&cluster))).stderr).contains("readable by others"));
+    assert!(
+        text(&output(command.env("REDLOCK_NODES", bare(&cluster))).stderr).contains("readable by others")
+    );
 }

@@ -14,7 +14,9 @@ fn a_signal_ends_the_wait_and_starts_nothing() {
     cluster.lines("running");
     for signal in [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT] {
         let waiter = cluster.run("waiter", &["-v"], "echo > never");
-        eventually("the wait", || fs::read_to_string(cluster.path("waiter.err")).ok()?.contains("waiting").then_some(()));
+        eventually("the wait", || {
+            fs::read_to_string(cluster.path("waiter.err")).ok()?.contains("waiting").then_some(())
+        });
         waiter.signal(signal);
         let end = waiter.end();
         assert_eq!(Some(signal.as_raw()), end.status.signal(), "{end:?}");
@@ -42,7 +44,8 @@ fn two_signals_end_the_wait_for_hung_servers() {
 /// Sends a signal to a run whose command notes it.
 fn passed_on(signal: Signal, name: &str) -> End {
     let cluster = Cluster::new();
-    let script = format!("trap 'echo {name} > got; exit 7' {name}; echo > running; while :; do sleep 0.01; done");
+    let script =
+        format!("trap 'echo {name} > got; exit 7' {name}; echo > running; while :; do sleep 0.01; done");
     let run = cluster.run("run", &[], &script);
     cluster.lines("running");
     run.signal(signal);
@@ -125,7 +128,10 @@ fn the_command_has_the_signal_mask_of_its_caller() {
 #[test]
 fn it_works_under_timeout_and_as_its_own_caller() {
     let cluster = Cluster::new();
-    let found = output(&mut cluster.shell("timeout 1 $REDLOCK run job bash -c 'sleep 1000 & echo $! > child; wait'; echo $? > code"));
+    let found = output(
+        &mut cluster
+            .shell("timeout 1 $REDLOCK run job bash -c 'sleep 1000 & echo $! > child; wait'; echo $? > code"),
+    );
     assert_eq!(["124"], *cluster.lines("code"), "{found:?}");
     dies(cluster.number("child"));
     eventually("no keys", || (cluster.keys() == 0).then_some(()));
@@ -146,7 +152,11 @@ fn it_works_as_the_first_process_of_a_container() {
 #[test]
 fn kill_after_ends_a_command_that_ignores_signals() {
     let cluster = Cluster::new();
-    let run = cluster.run("run", &["--kill-after", "0.2"], "trap '' TERM; echo > running; while :; do sleep 0.01; done");
+    let run = cluster.run(
+        "run",
+        &["--kill-after", "0.2"],
+        "trap '' TERM; echo > running; while :; do sleep 0.01; done",
+    );
     cluster.lines("running");
     run.signal(Signal::TERM);
     let end = run.end();

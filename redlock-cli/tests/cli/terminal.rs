@@ -141,7 +141,9 @@ fn the_command_can_read_the_terminal() {
 fn a_background_job_that_reads_waits_for_fg() {
     let cluster = Cluster::new();
     let mut terminal = Terminal::shell(&cluster);
-    terminal.type_in("$REDLOCK run --ttl 1 job bash -c 'echo $$ > running; read x < /dev/tty; echo $x > got' &\n");
+    terminal.type_in(
+        "$REDLOCK run --ttl 1 job bash -c 'echo $$ > running; read x < /dev/tty; echo $x > got' &\n",
+    );
     let pid = cluster.number("running");
     eventually("a stop", || (state(pid) == Some('T')).then_some(()));
     sleep(1.5);
@@ -155,7 +157,10 @@ fn a_background_job_that_reads_waits_for_fg() {
 #[test]
 fn a_closed_terminal_ends_command_and_lock() {
     let cluster = Cluster::new();
-    let mut terminal = Terminal::start(&cluster, &[redlock(), "run", "job", "bash", "-c", "echo $$ > running; exec sleep 1000"]);
+    let mut terminal = Terminal::start(
+        &cluster,
+        &[redlock(), "run", "job", "bash", "-c", "echo $$ > running; exec sleep 1000"],
+    );
     let pid = cluster.number("running");
     assert_eq!(3, cluster.keys());
     // The reader of the screen has a copy, so the session is told as the kernel does it when the last copy is closed.

@@ -7,7 +7,11 @@ use crate::common::{Cluster, beats, is_alive};
 #[test]
 fn a_shell_that_becomes_its_child_leaves_nobody() {
     let cluster = Cluster::new();
-    let run = cluster.run("run", &["--ttl", "2"], "sleep 1000 & echo $! > child; echo $$ > running; exec sleep 1000");
+    let run = cluster.run(
+        "run",
+        &["--ttl", "2"],
+        "sleep 1000 & echo $! > child; echo $$ > running; exec sleep 1000",
+    );
     let pids = [cluster.number("child"), cluster.number("running")];
     cluster.pause_all();
     assert_eq!(Some(79), run.end().code());
@@ -22,7 +26,9 @@ fn processes_that_fork_twice_and_begin_a_session_are_found() {
     let end = cluster.run("run", &["--ttl", "4"], script).end();
     assert_eq!(Some(3), end.code(), "{end:?}");
     assert!(!is_alive(cluster.number("far")));
-    assert!(end.at("ended_at") <= end.at("kill_sent_at") && end.at("kill_sent_at") <= end.at("tree_ended_at"));
+    assert!(
+        end.at("ended_at") <= end.at("kill_sent_at") && end.at("kill_sent_at") <= end.at("tree_ended_at")
+    );
     assert_eq!(0, cluster.keys());
 }
 
@@ -41,7 +47,8 @@ fn leftovers_can_be_awaited_under_the_lock() {
 #[test]
 fn leftovers_can_be_left() {
     let cluster = Cluster::new();
-    let script = "( setsid bash -c 'echo $$ > far; exec sleep 1000' & ); until [ -s far ]; do sleep 0.01; done";
+    let script =
+        "( setsid bash -c 'echo $$ > far; exec sleep 1000' & ); until [ -s far ]; do sleep 0.01; done";
     let end = cluster.run("run", &["--leftover", "leave"], script).end();
     let far = cluster.number("far");
     assert_eq!((Some(0), true, 0), (end.code(), is_alive(far), cluster.keys()));

@@ -6,7 +6,8 @@ use rustix::process::Signal;
 
 use crate::common::{Cluster, beats, dies, eventually, is_alive, output, send, sleep, state};
 
-const GRANDCHILDREN: &str = "sleep 1000 & echo $! > child; setsid sleep 1000 & echo $! > far; echo $$ > running; sleep 1000";
+const GRANDCHILDREN: &str =
+    "sleep 1000 & echo $! > child; setsid sleep 1000 & echo $! > far; echo $$ > running; sleep 1000";
 
 #[test]
 fn a_killed_supervisor_takes_the_command_along_and_frees_the_lock() {
@@ -19,7 +20,10 @@ fn a_killed_supervisor_takes_the_command_along_and_frees_the_lock() {
     assert_eq!(Some(0), second.end().code());
     pids.into_iter().for_each(dies);
     let alive = fs::read_to_string(cluster.path("alive")).unwrap();
-    assert!(alive.lines().all(|line| line.contains(") Z ")), "alive when the second command started: {alive}");
+    assert!(
+        alive.lines().all(|line| line.contains(") Z ")),
+        "alive when the second command started: {alive}"
+    );
 }
 
 #[test]
@@ -54,7 +58,11 @@ fn a_stopped_keeper_ends_the_command_in_time() {
 #[test]
 fn a_stopped_supervisor_keeps_the_lock() {
     let cluster = Cluster::new();
-    let run = cluster.run("run", &["--ttl", "2"], &format!("({}) & until [ -e go ]; do sleep 0.01; done; kill $!; exit 6", beats("beats")));
+    let run = cluster.run(
+        "run",
+        &["--ttl", "2"],
+        &format!("({}) & until [ -e go ]; do sleep 0.01; done; kill $!; exit 6", beats("beats")),
+    );
     cluster.lines("beats");
     run.signal(Signal::STOP);
     sleep(5.0);
@@ -84,7 +92,8 @@ fn the_keeper_kills_for_a_stopped_supervisor() {
 #[test]
 fn both_killed_leaves_the_direct_child_dead_and_the_lock_to_its_ttl() {
     let cluster = Cluster::new();
-    let run = cluster.run("run", &["--ttl", "3"], "sleep 1000 & echo $! > child; echo $$ > running; sleep 1000");
+    let run =
+        cluster.run("run", &["--ttl", "3"], "sleep 1000 & echo $! > child; echo $$ > running; sleep 1000");
     let (command, child) = (cluster.number("running"), cluster.number("child"));
     let keeper = run.keeper();
     send(keeper, Signal::STOP);
@@ -102,8 +111,14 @@ fn everything_stopped_for_longer_than_the_ttl_is_killed_when_it_goes_on() {
     let run = cluster.run("run", &["--ttl", "1"], script);
     let (command, keeper) = (cluster.number("running"), run.keeper());
     let all = [run.pid(), keeper, command];
-    all.into_iter().for_each(|pid| send(pid, Signal::STOP));
-    assert_eq!(Some(0), output(&mut cluster.redlock(["run", "job", "true"])).status.code(), "the lock has ended");
+    for pid in all {
+        send(pid, Signal::STOP);
+    }
+    assert_eq!(
+        Some(0),
+        output(&mut cluster.redlock(["run", "job", "true"])).status.code(),
+        "the lock has ended"
+    );
     for pid in [command, run.pid(), keeper] {
         send(pid, Signal::CONT);
     }

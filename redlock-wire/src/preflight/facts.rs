@@ -61,8 +61,12 @@ pub(super) const NEEDED: [(&str, &[&str]); 7] = [
 ];
 
 /// The commands without which something is slower.
-pub(super) const USEFUL: [(&str, &[&str]); 4] =
-    [("client|tracking", &["tracking", "on"]), ("script|load", &["load", "return 1"]), ("info", &[]), ("ping", &[])];
+pub(super) const USEFUL: [(&str, &[&str]); 4] = [
+    ("client|tracking", &["tracking", "on"]),
+    ("script|load", &["load", "return 1"]),
+    ("info", &[]),
+    ("ping", &[]),
+];
 
 /// Asks a server.
 pub(super) async fn gather<C: Connection>(

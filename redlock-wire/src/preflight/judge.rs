@@ -70,22 +70,36 @@ fn count(all: &[Facts], findings: &mut Vec<Finding>) {
     let (reachable, quorum) = (all.iter().filter(|facts| facts.state.is_ok()).count(), all.len() / 2 + 1);
     if reachable < quorum {
         let problem = format!("only {reachable} of {} servers reachable, {quorum} required", all.len());
-        findings.push(finding(Severity::Error, &[], problem, "no lock can be acquired", "see the servers below"));
+        findings.push(finding(
+            Severity::Error,
+            &[],
+            problem,
+            "no lock can be acquired",
+            "see the servers below",
+        ));
     }
     let problem = match all.len() {
         1 => "there is a single server",
         even if even % 2 == 0 => "the number of servers is even",
         _ => return,
     };
-    let consequence = if all.len() == 1 { "its failure stops all locks" } else { "the last one adds no tolerance" };
-    findings.push(finding(Severity::Note, &[], problem, consequence, "use three or five independent servers"));
+    let consequence =
+        if all.len() == 1 { "its failure stops all locks" } else { "the last one adds no tolerance" };
+    findings.push(finding(
+        Severity::Note,
+        &[],
+        problem,
+        consequence,
+        "use three or five independent servers",
+    ));
 }
 
 /// Finds servers that are listed twice.
 fn twins(all: &[Facts], findings: &mut Vec<Finding>) {
     let id = |facts: &Facts| facts.state.as_ref().ok()?.text("run_id").map(str::to_owned);
     for (position, facts) in all.iter().enumerate() {
-        let twin = id(facts).and_then(|own| all[..position].iter().find(|other| id(other).as_ref() == Some(&own)));
+        let twin =
+            id(facts).and_then(|own| all[..position].iter().find(|other| id(other).as_ref() == Some(&own)));
         if let Some(twin) = twin {
             findings.push(finding(
                 Severity::Error,
@@ -106,9 +120,19 @@ fn one(state: &State, settings: PreflightSettings, mut add: impl FnMut(Severity,
         let mut parts = version.split('.').map(|part| part.parse().unwrap_or(0));
         let parsed = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
         if parsed < LEAST {
-            add(Error, format!("version {version}"), "locks are not tested with it", "use Redis 6.2 or newer, or Valkey");
+            add(
+                Error,
+                format!("version {version}"),
+                "locks are not tested with it",
+                "use Redis 6.2 or newer, or Valkey",
+            );
         } else if parsed < (7, 0) && state.text("server_name") != Some("valkey") {
-            add(Note, format!("version {version}"), "a denied attempt takes two commands", "use Redis 7.0 or newer, or Valkey");
+            add(
+                Note,
+                format!("version {version}"),
+                "a denied attempt takes two commands",
+                "use Redis 7.0 or newer, or Valkey",
+            );
         }
     } else {
         add(Note, "INFO shows no version".into(), "most checks are skipped", "permit INFO");
@@ -129,7 +153,12 @@ fn one(state: &State, settings: PreflightSettings, mut add: impl FnMut(Severity,
         _ => {}
     }
     if state.text("cluster_enabled") == Some("1") {
-        add(Error, "cluster mode is on".into(), "names of other slots are rejected", "use servers without cluster mode");
+        add(
+            Error,
+            "cluster mode is on".into(),
+            "names of other slots are rejected",
+            "use servers without cluster mode",
+        );
     }
     let policy = state.text("maxmemory_policy").unwrap_or("noeviction");
     if state.number("maxmemory").is_some_and(|max| max > 0) && policy != "noeviction" {
@@ -143,18 +172,36 @@ fn one(state: &State, settings: PreflightSettings, mut add: impl FnMut(Severity,
     persistence(state, settings, &mut add);
     if state.latency > settings.ttl / SLOW {
         let problem = format!("a reply took {:.0?}", state.latency);
-        add(Warning, problem, "much of each validity is spent on requests", "use a longer TTL or closer servers");
+        add(
+            Warning,
+            problem,
+            "much of each validity is spent on requests",
+            "use a longer TTL or closer servers",
+        );
     }
     rights(state, &mut add);
     if let Some((speed, uncertain)) = state.speed {
         if speed.abs() - uncertain > DRIFT {
-            let problem = format!("its clock runs {:.1} % {}", speed.abs() * 100.0, if speed > 0.0 { "fast" } else { "slow" });
-            add(Error, problem, "locks may end before their validity", "repair the clock, or raise clock_drift_factor");
+            let problem = format!(
+                "its clock runs {:.1} % {}",
+                speed.abs() * 100.0,
+                if speed > 0.0 { "fast" } else { "slow" }
+            );
+            add(
+                Error,
+                problem,
+                "locks may end before their validity",
+                "repair the clock, or raise clock_drift_factor",
+            );
         }
     }
 }
 
-fn persistence(state: &State, settings: PreflightSettings, add: &mut impl FnMut(Severity, String, &str, &str)) {
+fn persistence(
+    state: &State,
+    settings: PreflightSettings,
+    add: &mut impl FnMut(Severity, String, &str, &str),
+) {
     let is_durable = state.text("aof_enabled") == Some("1") && state.fsync.as_deref() == Some("always");
     if is_durable || state.info.is_empty() {
         return;
@@ -181,13 +228,20 @@ fn rights(state: &State, add: &mut impl FnMut(Severity, String, &str, &str)) {
     let Some(denied) = &state.denied else { return };
     let needed = |name: &&&str| NEEDED.iter().any(|(needed, _)| *needed == **name);
     let (missing, slow): (Vec<_>, Vec<_>) = denied.iter().partition(|name| needed(name));
-    let words = |names: &[&&str]| names.iter().map(|name| name.to_uppercase().replace('|', " ")).collect::<Vec<_>>().join(", ");
+    let words = |names: &[&&str]| {
+        names.iter().map(|name| name.to_uppercase().replace('|', " ")).collect::<Vec<_>>().join(", ")
+    };
     let fix = "see the line for ACL SETUSER in docs/operating.md";
     if !missing.is_empty() {
         add(Severity::Error, format!("the user may not run {}", words(&missing)), "locks fail", fix);
     }
     if !slow.is_empty() {
-        add(Severity::Note, format!("the user may not run {}", words(&slow)), "waiters poll, or requests are longer", fix);
+        add(
+            Severity::Note,
+            format!("the user may not run {}", words(&slow)),
+            "waiters poll, or requests are longer",
+            fix,
+        );
     }
 }
 
@@ -196,13 +250,22 @@ fn clocks(all: &[Facts], settings: PreflightSettings, findings: &mut Vec<Finding
     let offset = |facts: &Facts| facts.state.as_ref().ok()?.clock.map(|(offset, _)| offset);
     let known: Vec<_> = all.iter().filter_map(|facts| Some((offset(facts)?, &facts.label))).collect();
     let by_offset = |one: &&(f64, &String), other: &&(f64, &String)| one.0.total_cmp(&other.0);
-    let (Some(first), Some(last)) = (known.iter().min_by(by_offset), known.iter().max_by(by_offset)) else { return };
+    let (Some(first), Some(last)) = (known.iter().min_by(by_offset), known.iter().max_by(by_offset)) else {
+        return;
+    };
     let apart = last.0 - first.0;
     if apart > CLOCKS_APART {
         let severity = if settings.fenced { Severity::Warning } else { Severity::Note };
-        let consequence = "fencing counters that are lost start again from the clock; plain locks do not depend on it";
+        let consequence =
+            "fencing counters that are lost start again from the clock; plain locks do not depend on it";
         let problem = format!("the clocks differ by {apart:.0} s");
-        findings.push(finding(severity, &[first.1, last.1], problem, consequence, "synchronize the clocks (NTP)"));
+        findings.push(finding(
+            severity,
+            &[first.1, last.1],
+            problem,
+            consequence,
+            "synchronize the clocks (NTP)",
+        ));
     }
 }
 
@@ -284,9 +347,15 @@ mod tests {
             found[0].to_string()
         };
         assert!(one(change(three(&[]), |state| state.speed = Some((-0.05, 0.01)))).contains("5.0 % slow"));
-        assert!(judge(&change(three(&[]), |state| state.speed = Some((0.05, 0.05))), settings()).is_empty(), "uncertain");
+        assert!(
+            judge(&change(three(&[]), |state| state.speed = Some((0.05, 0.05))), settings()).is_empty(),
+            "uncertain"
+        );
         assert!(one(change(three(&[]), |state| state.clock = Some((-90.0, 0.0)))).contains("differ by 90 s"));
-        assert!(one(change(three(&[]), |state| state.latency = Duration::from_secs(2))).contains("a reply took 2s"));
+        assert!(
+            one(change(three(&[]), |state| state.latency = Duration::from_secs(2)))
+                .contains("a reply took 2s")
+        );
         let denied = change(three(&[]), |state| state.denied = Some(vec!["evalsha", "set"]));
         assert!(one(denied).starts_with("error: a: the user may not run EVALSHA, SET"));
         let denied = change(three(&[]), |state| state.denied = Some(vec!["client|tracking"]));

@@ -12,7 +12,8 @@ use crate::run::wire::FromKeeper;
 pub(super) fn start(mouth: Mouth) {
     let log = tracing_subscriber::fmt().with_max_level(Level::DEBUG).with_ansi(false).with_target(false);
     // There is no other subscriber in this process.
-    let _ = tracing::subscriber::set_global_default(log.without_time().with_writer(ToSupervisor(mouth)).finish());
+    let _ =
+        tracing::subscriber::set_global_default(log.without_time().with_writer(ToSupervisor(mouth)).finish());
 }
 
 struct ToSupervisor(Mouth);

@@ -270,7 +270,10 @@ fn a_command_that_runs_too_long_is_stopped() {
 
 #[test]
 fn a_stopped_command_stops_the_supervisor_in_its_group_only() {
-    assert_eq!([Action::StopSelf], *Test::running(Settings { own_group: false, ..settings() }).on(1, Event::Stopped));
+    assert_eq!(
+        [Action::StopSelf],
+        *Test::running(Settings { own_group: false, ..settings() }).on(1, Event::Stopped)
+    );
     assert!(Test::running(settings()).on(1, Event::Stopped).is_empty());
 }
 
@@ -322,7 +325,14 @@ fn a_release_that_is_not_confirmed_ends_the_wait_with_a_warning() {
 
 /// Any event, at any time.
 fn event() -> impl Strategy<Value = Event> {
-    let signal = prop::sample::select(vec![Signal::INT, Signal::TERM, Signal::HUP, Signal::USR1, Signal::TSTP, Signal::CONT]);
+    let signal = prop::sample::select(vec![
+        Signal::INT,
+        Signal::TERM,
+        Signal::HUP,
+        Signal::USR1,
+        Signal::TSTP,
+        Signal::CONT,
+    ]);
     prop_oneof![
         2 => Just(held()),
         3 => signal.prop_map(Event::Signal),
