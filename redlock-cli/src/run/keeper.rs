@@ -178,7 +178,11 @@ impl Keeper {
                     self.command = if own_group { Command::Own(pid) } else { Command::Shared };
                 }
 
-                Some(Some(ToKeeper::Ended { keep })) => return self.end(keep).await,
+                Some(Some(ToKeeper::Ended { keep })) => {
+                    // The supervisor may have been faster than the library; it still wants to know why.
+                    self.report_loss(suspend_aware_now());
+                    return self.end(keep).await;
+                }
                 Some(Some(ToKeeper::Cancel)) => return self.end(None).await,
                 // The supervisor has died.
                 Some(None) => {
@@ -211,15 +215,7 @@ impl Keeper {
     /// Reports a loss, and kills the command if the supervisor cannot have done so.
     fn watch(&mut self) {
         let now = suspend_aware_now();
-        if let LeaseState::Lost(loss) = self.guard.state() {
-            let revoked = matches!(loss, Loss::Revoked { .. });
-            if revoked && self.revoked_kill.is_none() {
-                self.revoked_kill = Some(now + self.stolen_grace);
-            }
-            if !std::mem::replace(&mut self.loss_told, true) {
-                self.tell_loss(&loss, revoked, false);
-            }
-        }
+        self.report_loss(now);
         if self.command == Command::NotStarted {
             return;
         }
@@ -234,6 +230,18 @@ impl Keeper {
             self.tell_loss(&loss, self.revoked_kill.is_some(), true);
         }
         kill(&self.holder, self.command.group(), Some(self.supervisor));
+    }
+
+    /// Reports a loss once.
+    fn report_loss(&mut self, now: Instant) {
+        let LeaseState::Lost(loss) = self.guard.state() else { return };
+        let revoked = matches!(loss, Loss::Revoked { .. });
+        if revoked && self.revoked_kill.is_none() {
+            self.revoked_kill = Some(now + self.stolen_grace);
+        }
+        if !std::mem::replace(&mut self.loss_told, true) {
+            self.tell_loss(&loss, revoked, false);
+        }
     }
 
     fn tell_loss(&mut self, loss: &Loss, revoked: bool, killing: bool) {

@@ -236,6 +236,13 @@ impl Machine {
             }
             (Phase::Starting, Event::NotStarted(verdict)) => self.release(verdict, None, now),
             (Phase::Working(_), event) => self.while_working(event, now),
+            (
+                Phase::Releasing { verdict: Verdict::Lost(reason), .. },
+                Event::Keeper(FromKeeper::Lost(lost)),
+            ) => {
+                reason.clone_from(&lost.reason);
+                self.record.loss = Some(lost.reason);
+            }
             (Phase::Releasing { .. }, Event::Keeper(FromKeeper::Released { warning, kept })) => {
                 self.record.kept = kept;
                 // After a loss, the loss is what matters.

@@ -184,6 +184,16 @@ fn a_command_that_the_keeper_has_killed_was_lost() {
 }
 
 #[test]
+fn the_reason_of_a_loss_may_come_late() {
+    let mut test = Test::running(settings());
+    assert_eq!(kill(), test.tick(KILL_AT));
+    test.on(KILL_AT, Event::Ended(Ended::Killed(9)));
+    test.on(KILL_AT, Event::Left(0));
+    assert!(test.on(KILL_AT, lost(false, false)).is_empty());
+    assert_eq!(Verdict::Lost("gone".into()), exit(&test.on(KILL_AT, released())));
+}
+
+#[test]
 fn without_a_keeper_the_last_deadline_counts() {
     let mut test = Test::running(settings());
     assert!(matches!(*test.on(100, Event::KeeperGone), [Action::Warn(_)]));
