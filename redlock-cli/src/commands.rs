@@ -5,6 +5,10 @@ pub(crate) mod doctor;
 pub(crate) mod generate;
 pub(crate) mod handle;
 pub(crate) mod health;
+#[cfg(unix)]
+pub(crate) mod hold;
+#[cfg(not(unix))]
+#[path = "commands/hold_elsewhere.rs"]
 pub(crate) mod hold;
 pub(crate) mod inspect;
 pub(crate) mod wait;

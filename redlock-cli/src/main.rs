@@ -1,5 +1,8 @@
 //! The command `redlock`: a lock for anything that can be started.
 
+// What `run` alone uses is idle where there is no `run`.
+#![cfg_attr(not(unix), allow(dead_code))]
+
 mod args;
 mod commands;
 mod duration;
@@ -13,7 +16,6 @@ mod run;
 mod say;
 mod settings;
 
-use std::env;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -43,7 +45,7 @@ fn main() -> ExitCode {
 /// The two processes that `run` starts. They have no options, and skip the parser.
 #[cfg(unix)]
 fn hidden() -> Option<ExitCode> {
-    let mut args = env::args_os().skip(1);
+    let mut args = std::env::args_os().skip(1);
     let first = args.next()?;
     if first == run::KEEPER {
         return Some(ended(run::keeper().map(|()| 0), false));
@@ -58,7 +60,7 @@ fn hidden() -> Option<ExitCode> {
 fn dispatch(arguments: Arguments) -> Result<u8, Failure> {
     let shared = &arguments.shared;
     match arguments.command {
-        Command::Run(args) => run::run(*args, shared),
+        Command::Run(args) => run::run(&args, shared),
         Command::Lock(args) => commands::handle::lock(&args, shared),
         Command::Extend(args) => commands::handle::extend(&args, shared),
         Command::Unlock(args) => commands::handle::unlock(&args, shared),

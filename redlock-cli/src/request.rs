@@ -70,8 +70,8 @@ pub(crate) fn failure(error: &Error) -> Failure {
         (ErrorKind::Lost | ErrorKind::Superseded, _) => Code::Lost,
         (_, RefusalKind::Conflict) => Code::Conflict,
         (_, RefusalKind::Config) => Code::Config,
-        (_, RefusalKind::Usage | RefusalKind::Nested) => Code::Usage,
-        (_, RefusalKind::Unavailable | RefusalKind::Canceled) => Code::Unavailable,
+        (_, RefusalKind::Usage) => Code::Usage,
+        _ => Code::Unavailable,
     };
     Failure::new(code, refusal.message)
 }

@@ -17,6 +17,7 @@
 //! - [`watch`](LockNode::watch) notifies waiters when a resource may be free.
 //! - [`connection`](LockNode::connection) lets the core finish its cleanup sooner.
 //! - [`server`](LockNode::server) lets the core detect two names of one server.
+//! - [`keep_for`](LockNode::keep_for) sets the remaining time of a lock that its owner gives up.
 //! - [`capabilities`](LockNode::capabilities) returns the supported operations.
 //!
 //! # Fencing

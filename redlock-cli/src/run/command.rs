@@ -19,7 +19,7 @@ use crate::say::Say;
 use crate::settings::{self, bytes};
 
 /// Runs a command under a lock. Returns its exit code.
-pub(crate) fn run(args: Run, shared: &Shared) -> Result<u8, Failure> {
+pub(crate) fn run(args: &Run, shared: &Shared) -> Result<u8, Failure> {
     let say = Say::new(shared.quiet, shared.verbose);
     let report = args.report.clone();
     let plan = plan(args, shared, &say)?;
@@ -41,11 +41,11 @@ pub(crate) fn run(args: Run, shared: &Shared) -> Result<u8, Failure> {
     }
 }
 
-fn plan(args: Run, shared: &Shared, say: &Say) -> Result<Plan, Failure> {
+fn plan(args: &Run, shared: &Shared, say: &Say) -> Result<Plan, Failure> {
     let times = Times::new(args.ttl, args.grace).map_err(Failure::usage)?;
     let signal = signals::parse(&args.signal);
     let signal = signal.ok_or_else(|| Failure::usage(format!("unknown signal {:?}", args.signal)))?;
-    let mut words = args.words.into_iter();
+    let mut words = args.words.iter().cloned();
     let resource = words.next().unwrap_or_default();
     let mut command: Vec<_> = words.collect();
     if command.first().is_some_and(|word| word == "--") {

@@ -1,4 +1,24 @@
-//! `redlock run` needs process groups and signals of Unix.
+//! What is left of `run` on systems without the process groups and signals of Unix.
 
-#[path = "timing.rs"]
-mod timing;
+use crate::args::{Run, Shared};
+use crate::exit::Failure;
+
+/// A lock that was not acquired.
+pub(crate) struct Refusal {
+    pub(crate) kind: RefusalKind,
+    pub(crate) message: String,
+}
+
+/// Why a lock was not acquired.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RefusalKind {
+    Conflict,
+    Unavailable,
+    Config,
+    Usage,
+}
+
+/// Fails: there is no way to stop a command and its descendants in time.
+pub(crate) fn run(_: &Run, _: &Shared) -> Result<u8, Failure> {
+    Err(Failure::config("`redlock run` is not supported on this system"))
+}
