@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn clocks_get_a_hundredth_but_no_share_of_a_day() {
-        let added = |seconds| life(Duration::from_secs(seconds)) - Duration::from_secs(seconds);
+        let added = |seconds| life(Duration::from_secs(seconds)).saturating_sub(Duration::from_secs(seconds));
         assert_eq!(Duration::from_millis(12), added(1));
         assert_eq!(Duration::from_millis(502), added(50));
         assert_eq!(Duration::from_millis(502), added(86_400));

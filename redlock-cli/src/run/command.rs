@@ -25,8 +25,9 @@ pub(crate) fn run(args: &Run, shared: &Shared) -> Result<u8, Failure> {
     let plan = plan(args, shared, &say)?;
     let Outcome { verdict, exit, report: content } = supervise(plan, &say)?;
     let is_ours = matches!(exit, Exit::Code(code) if code != 0);
-    if let Some(message) = verdict.message().filter(|_| is_ours) {
-        say.warn(&message);
+    if let Some(message) = verdict.message() {
+        // With `-E 0`, a conflict is nothing that cron should mail.
+        if is_ours { say.warn(&message) } else { say.note(&message) }
     }
     if let Some(path) = report {
         let text = serde_json::to_string_pretty(&content).unwrap_or_default() + "\n";

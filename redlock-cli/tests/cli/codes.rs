@@ -44,6 +44,10 @@ fn a_held_lock_is_a_conflict() {
     for options in [&["-n", "-E", "0"][..], &["-q", "-n"]] {
         assert_eq!("", cluster.run("quiet", options, "true").end().stderr);
     }
+    assert!(
+        cluster.run("verbose", &["-v", "-n", "-E", "0"], "true").end().stderr.contains("web-1#"),
+        "-v tells why"
+    );
     let waiter = cluster.run("waiter", &["-w", "50"], "exit 4");
     fs::write(cluster.path("go"), "").unwrap();
     assert_eq!((Some(0), Some(4)), (holder.end().code(), waiter.end().code()));
