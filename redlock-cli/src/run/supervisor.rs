@@ -207,6 +207,8 @@ impl Supervisor<'_> {
                 let signal = status.terminating_signal().unwrap_or(Signal::KILL.as_raw());
                 let ended = code.map_or(Ended::Killed(signal), Ended::Exited);
                 self.ended = Some(ended);
+                // A keeper that kills says so before. Its message may have come after the last look at the socket.
+                self.read_keeper();
                 self.handle(Event::Ended(ended));
             } else if let Ok(Some(_)) =
                 waitid(WaitId::Pid(pid), WaitIdOptions::STOPPED | WaitIdOptions::NOHANG)
