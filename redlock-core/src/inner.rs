@@ -21,8 +21,8 @@ use crate::telemetry::throttle::Throttle;
 use crate::types::error::{Error, ErrorKind};
 use crate::types::instant::Instant;
 use crate::types::owner::Owner;
-use crate::types::report::NodeReports;
 use crate::types::resource::Resource;
+use crate::types::ttl::Ttl;
 use crate::wait::limiter::Limiter;
 use crate::wait::local_queue::LocalQueues;
 
@@ -69,6 +69,15 @@ pub(crate) struct Settings {
     pub(crate) owner: Option<Owner>,
 }
 
+impl Settings {
+    /// Returns the time limit for one node while a TTL is running.
+    ///
+    /// It is at most half of the TTL, so that a quorum of late replies leaves usable validity.
+    pub(crate) fn timeout_within(&self, ttl: Ttl) -> Duration {
+        self.node_timeout.min(ttl.as_duration() / 2)
+    }
+}
+
 impl Inner {
     pub(crate) fn new(nodes: Vec<Arc<dyn LockNode>>, runtime: Arc<dyn Runtime>, settings: Settings) -> Self {
         let retention = nodes.iter().map(|node| node.capabilities().fence_retention).min();
@@ -106,7 +115,7 @@ impl Inner {
                     "cannot issue fencing tokens: node {index} ({}) does not support them",
                     peer.node.label()
                 );
-                Err(Error::new(ErrorKind::Unsupported, message, NodeReports::default()))
+                Err(Error::new(ErrorKind::Unsupported, message))
             }
         }
     }

@@ -33,7 +33,8 @@
 //! # use std::sync::Arc;
 //! # use redlock_testkit::MemoryNode;
 //! use std::time::Duration;
-//! use redlock_core::{LockNode, Redlock, ReleaseOutcome, TokioRuntime};
+//! use redlock_core::node::LockNode;
+//! use redlock_core::{Redlock, ReleaseOutcome, TokioRuntime};
 //!
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
 //! # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
@@ -137,36 +138,25 @@ mod telemetry;
 mod types;
 mod wait;
 
-pub use async_trait::async_trait;
-
 pub use crate::client::builder::Builder;
 pub use crate::client::health::{Health, NodeHealth};
 pub use crate::client::inspect::{Inspection, LockStatus};
 pub use crate::client::redlock::Redlock;
 pub use crate::client::request::{LockRequest, TryLockRequest};
 pub use crate::client::run_error::RunError;
-pub use crate::decide::lease_status::{LeaseState, Loss};
-pub use crate::lease::Lease;
 pub use crate::lease::guard::Guard;
+pub use crate::lease::handle::Lease;
 pub use crate::lease::keep_alive::KeepAlive;
-pub use crate::node::{
-    Availability, Capabilities, ConnectionId, Denial, LockEntry, LockNode, NodeError, NodeErrorKind,
-    ServerId, Vote, Watch,
-};
-pub use crate::protocol::release::ReleaseOutcome;
 #[cfg(feature = "smol")]
 pub use crate::runtime::SmolRuntime;
 #[cfg(feature = "tokio")]
 pub use crate::runtime::TokioRuntime;
-pub use crate::runtime::{BoxFuture, Runtime};
 #[cfg(feature = "metrics")]
 pub use crate::telemetry::describe_metrics;
-pub use crate::types::claim::Claim;
 pub use crate::types::detached::DetachedLease;
 pub use crate::types::error::{Error, ErrorKind};
 pub use crate::types::fencing_token::{FencingToken, InvalidFencingToken};
-pub use crate::types::instant::{Instant, suspend_aware_now};
-pub use crate::types::report::{NodeReport, Outcome};
+pub use crate::types::lease_state::{LeaseState, Loss};
+pub use crate::types::report::{NodeReport, Outcome, ReleaseOutcome};
 pub use crate::types::resource::{IntoResource, IntoResources, Resource, Resources};
-pub use crate::types::token::{Fingerprint, Token};
-pub use crate::types::ttl::Ttl;
+pub use crate::types::token::Fingerprint;

@@ -4,8 +4,13 @@
 
 pub(crate) mod acquire;
 pub(crate) mod acquire_round;
+pub(crate) mod attempt_error;
+pub(crate) mod call;
 pub(crate) mod cleanup;
 pub(crate) mod extend;
+pub(crate) mod extend_error;
 pub(crate) mod fan_out;
 pub(crate) mod release;
+pub(crate) mod responses;
+pub(crate) mod rollback;
 pub(crate) mod round;

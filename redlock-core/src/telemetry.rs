@@ -12,14 +12,14 @@ use std::time::Duration;
 
 use tracing::Span;
 
-use crate::decide::lease_status::Loss;
-use crate::inner::Inner;
-use crate::lease::Lease;
-use crate::protocol::release::ReleaseOutcome;
+use crate::types::claim::Claim;
 use crate::types::error::{Error, ErrorKind};
-use crate::types::instant::Instant;
+use crate::types::fencing_token::FencingToken;
+use crate::types::lease_state::Loss;
 use crate::types::report::Outcome;
+use crate::types::report::ReleaseOutcome;
 use crate::types::resource::Resources;
+use crate::types::token::Token;
 
 /// The target of all spans and events of this module.
 const TARGET: &str = "redlock";
@@ -60,21 +60,21 @@ impl Operation {
 }
 
 /// Creates the span of one attempt: its votes, and the cleanup if it fails.
-pub(crate) fn attempt(lease: &Lease) -> Span {
-    let resources = lease.claim().all_resources();
-    tracing::debug_span!(target: TARGET, "attempt", %resources, lease = %lease.fingerprint())
+pub(crate) fn attempt(claim: &Claim) -> Span {
+    let resources = claim.all_resources();
+    tracing::debug_span!(target: TARGET, "attempt", %resources, lease = %claim.token().fingerprint())
 }
 
 /// Creates the span of one extension.
-pub(crate) fn extension(lease: &Lease) -> Span {
-    let resources = lease.claim().all_resources();
-    tracing::debug_span!(target: TARGET, "extend", %resources, lease = %lease.fingerprint())
+pub(crate) fn extension(claim: &Claim) -> Span {
+    let resources = claim.all_resources();
+    tracing::debug_span!(target: TARGET, "extend", %resources, lease = %claim.token().fingerprint())
 }
 
 /// Creates the span of one release.
-pub(crate) fn release(lease: &Lease) -> Span {
-    let resources = lease.claim().all_resources();
-    tracing::debug_span!(target: TARGET, "release", %resources, lease = %lease.fingerprint())
+pub(crate) fn release(claim: &Claim) -> Span {
+    let resources = claim.all_resources();
+    tracing::debug_span!(target: TARGET, "release", %resources, lease = %claim.token().fingerprint())
 }
 
 /// Records the reply of a node, its error or its timeout.
@@ -96,60 +96,76 @@ pub(crate) fn voted(operation: Operation, node: &str, outcome: &Outcome, latency
     .record(latency);
 }
 
-/// Records the outcome of an attempt. `Err(None)` means that no caller waited for it any more.
-pub(crate) fn attempted(lease: &Lease, result: Result<(), Option<&Error>>) {
-    let outcome = match result {
-        Ok(()) => "granted",
-        Err(Some(error)) => kind(error.kind()),
-        Err(None) => "abandoned",
-    };
-    let resources = lease.claim().all_resources();
+/// Records a successful attempt.
+pub(crate) fn acquired(claim: &Claim, fencing_token: Option<FencingToken>) {
+    attempted(claim, "granted", fencing_token, None);
+}
+
+/// Records a failed attempt, with the holder if it is known.
+pub(crate) fn attempt_failed(claim: &Claim, reason: ErrorKind, holder: Option<&Token>) {
+    attempted(claim, kind(reason), None, holder);
+}
+
+/// Records an attempt for which no caller waited any more.
+pub(crate) fn attempt_abandoned(claim: &Claim) {
+    attempted(claim, "abandoned", None, None);
+}
+
+fn attempted(
+    claim: &Claim,
+    outcome: &'static str,
+    fencing_token: Option<FencingToken>,
+    holder: Option<&Token>,
+) {
+    let resources = claim.all_resources();
     tracing::debug!(
         target: TARGET,
         %resources,
-        lease = %lease.fingerprint(),
+        lease = %claim.token().fingerprint(),
         outcome,
-        fencing_token = lease.fencing_token().map(tracing::field::display),
-        holder = result.err().flatten().and_then(Error::holder).map(tracing::field::display),
+        fencing_token = fencing_token.map(tracing::field::display),
+        holder = holder.map(|holder| tracing::field::display(holder.fingerprint())),
         "attempt completed"
     );
     #[cfg(feature = "metrics")]
     metrics::counter!(name::ATTEMPTS, "outcome" => outcome).increment(1);
 }
 
-/// Records the end of a lock request that began at `asked`. Without a `failure`, the request has acquired the lock.
-pub(crate) fn waited(shared: &Inner, resources: &Resources, asked: Instant, failure: Option<ErrorKind>) {
+/// Records the end of a lock request. Without a `failure`, the request has acquired the lock.
+pub(crate) fn request_completed(
+    resources: &Resources,
+    failure: Option<ErrorKind>,
+    waited: impl Fn() -> Duration,
+) {
     let outcome = failure.map_or("granted", kind);
-    let waited = || shared.now().saturating_duration_since(asked);
     tracing::debug!(target: TARGET, %resources, outcome, waited = ?waited(), "request completed");
     #[cfg(feature = "metrics")]
     metrics::histogram!(name::WAIT, "outcome" => outcome).record(waited());
 }
 
-/// Records a request that was denied because this process is overloaded.
-///
-/// Logs this at most once a minute. Returns the reason.
-pub(crate) fn overloaded(shared: &Inner) -> &'static str {
-    let (waiting_attempts, waiting_renewals, reason) = shared.limiter.waiting();
-    if let Some(denied) = shared.overload.pass(shared.now()) {
-        let max_concurrent_attempts = shared.settings.max_concurrent_attempts;
-        tracing::warn!(
-            target: TARGET,
-            reason,
-            denied,
-            max_concurrent_attempts,
-            waiting_attempts,
-            waiting_renewals,
-            "new locks denied: process overloaded"
-        );
-    }
-    reason
+/// Logs that requests were denied because this process is overloaded. `denied` counts them since the last message.
+pub(crate) fn overloaded(
+    reason: &str,
+    denied: u64,
+    max_concurrent_attempts: usize,
+    waiting_attempts: usize,
+    waiting_renewals: usize,
+) {
+    tracing::warn!(
+        target: TARGET,
+        reason,
+        denied,
+        max_concurrent_attempts,
+        waiting_attempts,
+        waiting_renewals,
+        "new locks denied: process overloaded"
+    );
 }
 
 /// Records a successful renewal by keep-alive.
-pub(crate) fn renewed(lease: &Lease) {
-    let resources = lease.claim().all_resources();
-    tracing::debug!(target: TARGET, %resources, lease = %lease.fingerprint(), "lease renewed");
+pub(crate) fn renewed(claim: &Claim) {
+    let resources = claim.all_resources();
+    tracing::debug!(target: TARGET, %resources, lease = %claim.token().fingerprint(), "lease renewed");
     #[cfg(feature = "metrics")]
     metrics::counter!(name::RENEWALS, "outcome" => "granted").increment(1);
 }
@@ -157,43 +173,43 @@ pub(crate) fn renewed(lease: &Lease) {
 /// Records a failed renewal by keep-alive, after `earlier` failures in a row.
 ///
 /// A warning follows once, if the lease is lost.
-pub(crate) fn renewal_failed(lease: &Lease, error: &Error, earlier: u32) {
-    let resources = lease.claim().all_resources();
+pub(crate) fn renewal_failed(claim: &Claim, error: &Error, earlier: u32) {
+    let resources = claim.all_resources();
     if earlier == 0 {
-        tracing::info!(target: TARGET, %resources, lease = %lease.fingerprint(), %error, "renewal failed");
+        tracing::info!(target: TARGET, %resources, lease = %claim.token().fingerprint(), %error, "renewal failed");
     } else {
-        tracing::debug!(target: TARGET, %resources, lease = %lease.fingerprint(), %error, earlier, "renewal failed");
+        tracing::debug!(target: TARGET, %resources, lease = %claim.token().fingerprint(), %error, earlier, "renewal failed");
     }
     #[cfg(feature = "metrics")]
     metrics::counter!(name::RENEWALS, "outcome" => kind(error.kind())).increment(1);
 }
 
 /// Records a lost lock, once for each lease, and not if its owner ended it.
-pub(crate) fn lost(lease: &Lease, loss: &Loss) {
-    let resources = lease.claim().all_resources();
-    tracing::warn!(target: TARGET, %resources, lease = %lease.fingerprint(), reason = %loss, "lease lost");
+pub(crate) fn lost(claim: &Claim, loss: &Loss) {
+    let resources = claim.all_resources();
+    tracing::warn!(target: TARGET, %resources, lease = %claim.token().fingerprint(), reason = %loss, "lease lost");
     #[cfg(feature = "metrics")]
     metrics::counter!(name::LOSSES, "reason" => reason(loss)).increment(1);
 }
 
 /// Records the outcome of a release.
-pub(crate) fn released(lease: &Lease, result: Result<ReleaseOutcome, &Error>) {
+pub(crate) fn released(claim: &Claim, result: Result<ReleaseOutcome, &Error>) {
     let outcome = match result {
         Ok(ReleaseOutcome::Released) => "released",
         Ok(ReleaseOutcome::AlreadyExpired) => "already_expired",
         Ok(ReleaseOutcome::AlreadyLost) => "already_lost",
         Err(error) => kind(error.kind()),
     };
-    let resources = lease.claim().all_resources();
-    tracing::debug!(target: TARGET, %resources, lease = %lease.fingerprint(), outcome, "lease released");
+    let resources = claim.all_resources();
+    tracing::debug!(target: TARGET, %resources, lease = %claim.token().fingerprint(), outcome, "lease released");
     #[cfg(feature = "metrics")]
     metrics::counter!(name::RELEASES, "outcome" => outcome).increment(1);
 }
 
 /// Logs that the release after the work of `run` has failed. The release continues in the background.
-pub(crate) fn release_failed(lease: &Lease, error: &Error) {
-    let resources = lease.claim().all_resources();
-    tracing::warn!(target: TARGET, %resources, lease = %lease.fingerprint(), %error, "release failed after work completed");
+pub(crate) fn release_failed(claim: &Claim, error: &Error) {
+    let resources = claim.all_resources();
+    tracing::warn!(target: TARGET, %resources, lease = %claim.token().fingerprint(), %error, "release failed after work completed");
 }
 
 /// Records the time for which a lock was held, when it ends.
@@ -221,7 +237,9 @@ pub fn describe_metrics() {
 
 fn vote(outcome: &Outcome) -> &'static str {
     match outcome {
-        Outcome::Granted | Outcome::Counted(_) => "granted",
+        Outcome::Granted | Outcome::GrantedFenced(_) => "granted",
+        Outcome::Released => "released",
+        Outcome::NotHeld => "not_held",
         Outcome::Denied(_) => "denied",
         Outcome::Superseded(_) => "superseded",
         Outcome::Free => "free",

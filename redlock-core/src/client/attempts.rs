@@ -13,17 +13,17 @@ use std::time::Duration;
 use crate::decide::backoff::{Backoff, RetryCause, RetryPolicy, collision_delay};
 use crate::decide::concurrency::Class;
 use crate::inner::{Handle, Inner};
-use crate::lease::Lease;
 use crate::lease::guard::Guard;
 use crate::lease::keep_alive::KeepAlive;
+use crate::lease::record::LeaseRecord;
 use crate::protocol::acquire;
+use crate::protocol::attempt_error::{AttemptError, NotGranted, Reason};
 use crate::runtime::{LONGEST_SLEEP, random, sleep_until};
 use crate::telemetry;
 use crate::types::claim::Claim;
 use crate::types::error::{Error, ErrorKind};
 use crate::types::instant::Instant;
 use crate::types::owner::Owner;
-use crate::types::report::NodeReports;
 use crate::types::resource::Resources;
 use crate::types::token::Token;
 use crate::types::ttl::Ttl;
@@ -54,14 +54,14 @@ impl Attempts {
     ///
     /// It makes no attempt if another task of this process holds the lock or waits for it.
     pub(crate) async fn once(&self) -> Result<Option<Guard>, Error> {
-        let asked = self.handle.now();
-        let result = self.only_one(asked).await;
+        let start = self.handle.now();
+        let result = self.only_one(start).await;
         let failure = match &result {
             Ok(Some(_)) => None,
             Ok(None) => Some(ErrorKind::Contended),
             Err(error) => Some(error.kind()),
         };
-        telemetry::waited(&self.handle, &self.resources, asked, failure);
+        self.completed(start, failure);
         if failure.is_some() {
             // The request may not have waited at all. If the caller retries at once, other tasks must run, the holder
             // among them.
@@ -70,14 +70,19 @@ impl Attempts {
         result
     }
 
-    /// Makes attempts until one succeeds or the retry policy ends. `asked` is the start of the request, read just now.
-    pub(crate) async fn until_taken(&self, asked: Instant, policy: &RetryPolicy) -> Result<Guard, Error> {
-        let result = self.one_after_another(asked, policy).await;
-        telemetry::waited(&self.handle, &self.resources, asked, result.as_ref().err().map(Error::kind));
-        result
+    /// Makes attempts until one succeeds or the retry policy ends. `start` is the start of the request, read just now.
+    pub(crate) async fn until_acquired(&self, start: Instant, policy: &RetryPolicy) -> Result<Guard, Error> {
+        let result = self.one_after_another(start, policy).await;
+        self.completed(start, result.as_ref().err().map(Error::kind));
+        result.map_err(|error| error.after(self.handle.now().saturating_duration_since(start)))
     }
 
-    async fn only_one(&self, asked: Instant) -> Result<Option<Guard>, Error> {
+    fn completed(&self, start: Instant, failure: Option<ErrorKind>) {
+        let waited = || self.handle.now().saturating_duration_since(start);
+        telemetry::request_completed(&self.resources, failure, waited);
+    }
+
+    async fn only_one(&self, start: Instant) -> Result<Option<Guard>, Error> {
         if self.handle.limiter.is_full() {
             return Err(self.overloaded());
         }
@@ -85,32 +90,33 @@ impl Attempts {
         if self.handle.is_closed() {
             return Err(Error::closed());
         }
-        if place.as_mut().is_some_and(|place| !place.try_turn(asked)) {
+        if place.as_mut().is_some_and(|place| !place.try_turn(start)) {
             return Ok(None);
         }
         self.handle.resume_cleanup();
         let (permit, since) = match Permit::try_new(&self.handle, Class::Attempt) {
-            Some(permit) => (permit, asked),
-            None => (self.permit(Some(asked + DEFAULT_WAIT)).await?, self.handle.now()),
+            Some(permit) => (permit, start),
+            None => (self.permit(Some(start + DEFAULT_WAIT)).await?, self.handle.now()),
         };
         match self.make(self.token(), since, permit).await {
-            Ok(guard) => Ok(Some(self.taken(guard, place).await)),
-            Err(error) if error.kind() == ErrorKind::Contended => Ok(None),
-            Err(error) => Err(error),
+            Ok(guard) => Ok(Some(self.acquired(guard, place).await)),
+            Err(AttemptError::Closed) => Err(Error::closed()),
+            Err(AttemptError::NotGranted(failure)) if failure.kind() == ErrorKind::Contended => Ok(None),
+            Err(AttemptError::NotGranted(failure)) => Err(self.error(*failure)),
         }
     }
 
-    async fn one_after_another(&self, asked: Instant, policy: &RetryPolicy) -> Result<Guard, Error> {
+    async fn one_after_another(&self, start: Instant, policy: &RetryPolicy) -> Result<Guard, Error> {
         let handle = &self.handle;
         if handle.limiter.is_full() {
             return Err(self.overloaded());
         }
         let mut place = self.place();
         // The clock was read just now, unless the request has waited since.
-        let mut just_now = Some(asked);
+        let mut just_now = Some(start);
         if let Some(place) = &mut place {
             // Usually no other task wants the lock, so there is nothing to wait for.
-            if !place.try_turn(asked) {
+            if !place.try_turn(start) {
                 Box::pin(self.in_turn(place, policy)).await?;
                 just_now = None;
             }
@@ -118,8 +124,8 @@ impl Attempts {
         let mut watcher = None;
         let mut backoff = Backoff::new(*policy);
         let mut collisions = 0;
-        // The error of the last attempt, if another client held the lock.
-        let mut contended = None;
+        // The last attempt, if another client held the lock.
+        let mut contended: Option<Box<NotGranted>> = None;
         loop {
             // Before the permit: attempts may be held back until the cleanup continues that stopped with its runtime.
             handle.resume_cleanup();
@@ -127,25 +133,26 @@ impl Attempts {
                 Some(permit) => permit,
                 None => {
                     just_now = None;
-                    match self.permit(policy.until.map(|until| until.max(asked + self.node_timeout()))).await
+                    match self.permit(policy.until.map(|until| until.max(start + self.node_timeout()))).await
                     {
                         Ok(permit) => permit,
-                        Err(error) => return Err(contended.unwrap_or(error)),
+                        Err(error) => return Err(contended.map_or(error, |failure| self.error(*failure))),
                     }
                 }
             };
             let began = just_now.take().unwrap_or_else(|| handle.now());
-            let error = match self.make(self.token(), began, permit).await {
-                Ok(guard) => return Ok(self.taken(guard, place).await),
-                Err(error) => error,
+            let failure = match self.make(self.token(), began, permit).await {
+                Ok(guard) => return Ok(self.acquired(guard, place).await),
+                Err(AttemptError::Closed) => return Err(Error::closed()),
+                Err(AttemptError::NotGranted(failure)) => failure,
             };
-            let retry_cause = match error.kind() {
-                ErrorKind::Contended => RetryCause::Contended,
-                ErrorKind::NoQuorum | ErrorKind::TooSlow => RetryCause::Unusable,
-                _ => return Err(error),
+            let retry_cause = match failure.reason {
+                Reason::Contended | Reason::ContendedBeforeConfirmation => RetryCause::Contended,
+                Reason::NoQuorum | Reason::TooSlow => RetryCause::Unusable,
+                Reason::WrongType => return Err(self.error(*failure)),
             };
             let Some(delay) = backoff.after(retry_cause, handle.now(), self.random()) else {
-                return Err(error);
+                return Err(self.error(*failure));
             };
             if retry_cause == RetryCause::Unusable {
                 contended = None;
@@ -162,7 +169,7 @@ impl Attempts {
                     backoff.came_early();
                     // No client held the lock: the votes were split. The clients that share them will be notified of
                     // the next chance at the same moment.
-                    collisions = if error.is_split(handle.quorum()) { collisions + 1 } else { 0 };
+                    collisions = if failure.is_split(handle.quorum()) { collisions + 1 } else { 0 };
                     let now = handle.now();
                     let delay =
                         collision_delay(collisions, now.saturating_duration_since(began), self.random());
@@ -170,7 +177,7 @@ impl Attempts {
                 }
                 Some(WakeReason::Time) | None => collisions = 0,
             }
-            contended = Some(error);
+            contended = Some(failure);
         }
     }
 
@@ -189,7 +196,7 @@ impl Attempts {
                 let resources = &self.resources;
                 let message =
                     format!("{resources} is locked by, or queued for, another task in this process");
-                Err(Error::new(ErrorKind::Contended, message, NodeReports::default()))
+                Err(Error::new(ErrorKind::Contended, message))
             }
             Some(Some(())) => {
                 if place.should_yield() {
@@ -215,13 +222,28 @@ impl Attempts {
         if self.handle.is_closed() {
             return Error::closed();
         }
-        let obstacle = telemetry::overloaded(&self.handle);
-        let message = format!("cannot lock {}: this process is overloaded ({obstacle})", self.resources);
-        Error::new(ErrorKind::Overloaded, message, NodeReports::default())
+        let (waiting_attempts, waiting_renewals, reason) = self.handle.limiter.waiting();
+        if let Some(denied) = self.handle.overload.pass(self.handle.now()) {
+            let max_concurrent_attempts = self.handle.settings.max_concurrent_attempts;
+            telemetry::overloaded(
+                reason,
+                denied,
+                max_concurrent_attempts,
+                waiting_attempts,
+                waiting_renewals,
+            );
+        }
+        let message = format!("cannot lock {}: this process is overloaded ({reason})", self.resources);
+        Error::new(ErrorKind::Overloaded, message)
+    }
+
+    /// Creates the public error of a failed attempt.
+    fn error(&self, failure: NotGranted) -> Error {
+        failure.into_error(&self.resources, &self.handle)
     }
 
     fn node_timeout(&self) -> Duration {
-        acquire::node_timeout(self.handle.settings.node_timeout, self.ttl)
+        self.handle.settings.timeout_within(self.ttl)
     }
 
     /// Creates the token of one attempt.
@@ -231,16 +253,16 @@ impl Attempts {
     }
 
     /// Makes one attempt, whose clock started at `since`.
-    async fn make(&self, token: Token, since: Instant, permit: Permit) -> Result<Guard, Error> {
+    async fn make(&self, token: Token, since: Instant, permit: Permit) -> Result<Guard, AttemptError> {
         let claim = Claim::new(self.resources.clone(), token);
-        let lease = Lease::new(Arc::clone(&self.handle), claim, self.fenced, since);
+        let lease = LeaseRecord::new(Arc::clone(&self.handle), claim, self.fenced, since);
         acquire::attempt(&self.handle, lease, self.ttl, permit).await
     }
 
     /// Completes an acquisition: passes on the queue place and starts keep-alive.
-    async fn taken(&self, guard: Guard, place: Option<Waiter>) -> Guard {
+    async fn acquired(&self, guard: Guard, place: Option<Waiter>) -> Guard {
         if let Some(place) = place {
-            guard.keep_place(place);
+            guard.0.keep_place(place);
         }
         if let Some(settings) = self.keep_alive {
             guard.keep_alive(settings);

@@ -20,7 +20,8 @@ use crate::types::owner::Owner;
 #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
 /// # use std::{sync::Arc, time::Duration};
 /// # use redlock_testkit::MemoryNode;
-/// # use redlock_core::{LockNode, Redlock, TokioRuntime};
+/// # use redlock_core::node::LockNode;
+/// # use redlock_core::{Redlock, TokioRuntime};
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
 /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
 /// let redlock = Redlock::builder(TokioRuntime::new())
@@ -87,18 +88,18 @@ impl Builder {
     /// # use redlock_core::{Redlock, TokioRuntime};
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
     /// let redlock = Redlock::builder(TokioRuntime::new())
-    ///     .node(Arc::new(MemoryNode::new("10.0.0.1:6379")))
-    ///     .node(Arc::new(MemoryNode::new("10.0.0.2:6379")))
-    ///     .node(Arc::new(MemoryNode::new("10.0.0.3:6379")))
+    ///     .node(MemoryNode::new("10.0.0.1:6379"))
+    ///     .node(MemoryNode::new("10.0.0.2:6379"))
+    ///     .node(MemoryNode::new("10.0.0.3:6379"))
     ///     .build()?;
     /// # Ok(()) }
     /// ```
-    pub fn node(mut self, node: Arc<dyn LockNode>) -> Self {
-        self.nodes.push(node);
+    pub fn node(mut self, node: impl LockNode) -> Self {
+        self.nodes.push(Arc::new(node));
         self
     }
 
-    /// Adds several nodes.
+    /// Adds several nodes, of any types.
     pub fn nodes(mut self, nodes: impl IntoIterator<Item = Arc<dyn LockNode>>) -> Self {
         self.nodes.extend(nodes);
         self
@@ -123,7 +124,7 @@ impl Builder {
     ///
     /// The default is 200 ms. Each delay is random between half of this value and all of it, and at least 1 ms. A delay
     /// follows an attempt that failed because of the nodes. It also follows a denied attempt, if too few nodes can
-    /// [notify](crate::LockNode::watch) the waiter.
+    /// [notify](crate::node::LockNode::watch) the waiter.
     ///
     /// While a quorum of nodes sends notifications, the next attempt starts at a notification. Otherwise it starts when
     /// the key expires according to the nodes, or after 5 s. If the [attempts](crate::LockRequest::max_attempts) are

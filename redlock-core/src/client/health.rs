@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::decide::tally::RoundKind;
 use crate::drive::{Responder, drive};
 use crate::inner::Inner;
+use crate::protocol::call::Call;
 use crate::protocol::round::Round;
 use crate::telemetry::Operation;
 use crate::types::claim::Claim;
@@ -113,11 +114,12 @@ async fn probe(shared: Arc<Inner>, responder: Responder<Health>) {
     let claim = Claim::new(resources, token);
     let limit = shared.settings.node_timeout;
     let mut granting = Round::new(&shared, RoundKind::Acquire, Operation::Health, limit, |_, node| {
-        node.acquire(&claim, Ttl::MIN)
+        Call::Plain(node.acquire(&claim, Ttl::MIN))
     });
     while granting.next().await.is_some() {}
-    let mut releasing =
-        Round::new(&shared, RoundKind::Extend, Operation::Health, limit, |_, node| node.release(&claim));
+    let mut releasing = Round::new(&shared, RoundKind::Extend, Operation::Health, limit, |_, node| {
+        Call::Release(node.release(&claim))
+    });
     while releasing.next().await.is_some() {}
     let (mut responses, released) = (granting.responses, releasing.responses);
     for index in 0..shared.peers.len() {
@@ -126,5 +128,5 @@ async fn probe(shared: Arc<Inner>, responder: Responder<Health>) {
         }
     }
     let nodes = responses.reports(&shared).into_iter().map(NodeHealth).collect();
-    responder.send(Health { nodes, up: responses.tally(&shared).answered(), quorum: shared.quorum() });
+    responder.send(Health { nodes, up: responses.tally(&shared).replies(), quorum: shared.quorum() });
 }

@@ -11,9 +11,10 @@ use std::time::Duration;
 use crate::decide::holder::{HolderQuorum, conclude};
 use crate::drive::{Responder, drive};
 use crate::inner::Inner;
-use crate::lease::Lease;
+use crate::lease::handle::Lease;
+use crate::protocol::call::Call;
 use crate::protocol::fan_out::Calls;
-use crate::protocol::round::Responses;
+use crate::protocol::responses::Responses;
 use crate::telemetry::Operation;
 use crate::types::error::{Error, ErrorKind};
 use crate::types::report::{NodeReport, NodeReports};
@@ -91,7 +92,7 @@ impl Inspection {
 
     /// Returns whether `lease` is the holder.
     pub fn is_held_by(&self, lease: &Lease) -> bool {
-        self.holder.as_ref() == Some(lease.claim().token())
+        self.holder.as_ref() == Some(lease.0.claim().token())
     }
 
     /// Returns the reports of all nodes, in configured order.
@@ -129,7 +130,7 @@ pub(crate) async fn inspect(shared: &Arc<Inner>, resource: Resource) -> Result<I
         let message = format!(
             "cannot inspect {resource:?}: only {able} of {nodes} nodes support it, {quorum} required"
         );
-        return Err(Error::new(ErrorKind::Unsupported, message, NodeReports::default()));
+        return Err(Error::new(ErrorKind::Unsupported, message));
     }
     // Driven to its end even if a quorum replied sooner: a dropped request looks like one without a reply.
     drive(shared, |responder| run_round(Arc::clone(shared), resource, responder)).await
@@ -137,12 +138,12 @@ pub(crate) async fn inspect(shared: &Arc<Inner>, resource: Resource) -> Result<I
 
 async fn run_round(shared: Arc<Inner>, resource: Resource, responder: Responder<Result<Inspection, Error>>) {
     let start = shared.now();
-    let calls = shared.peers.iter().map(|peer| peer.node.inspect(&resource));
+    let calls = shared.peers.iter().map(|peer| Call::Inspect(peer.node.inspect(&resource)));
     let mut calls = Calls::new(&*shared.runtime, start, shared.settings.node_timeout, calls);
     let mut responses = Responses::new(start, shared.peers.len());
     let mut responder = Some(responder);
-    while let Some((index, ending)) = calls.next().await {
-        responses.record(index, ending.into(), Operation::Inspect, calls.completed_at(), &shared);
+    while let Some((index, outcome)) = calls.next().await {
+        responses.record(index, outcome, Operation::Inspect, calls.completed_at(), &shared);
         if let Some(result) = responder.as_ref().and_then(|_| result(&resource, &responses, &shared)) {
             if let Some(responder) = responder.take() {
                 responder.send(result);
@@ -157,7 +158,12 @@ fn result(resource: &Resource, responses: &Responses, shared: &Inner) -> Option<
     let (finding, holder) = match conclude(&holder_replies, shared.quorum()) {
         HolderQuorum::Open => return None,
         HolderQuorum::NoQuorum => {
-            let (kind, message) = responses.no_quorum(format_args!("inspect {resource:?}"), shared);
+            let what = format_args!("inspect {resource:?}");
+            let (kind, message) = if responses.is_wrong_type(shared) {
+                (ErrorKind::WrongType, responses.wrong_type(what))
+            } else {
+                (ErrorKind::NoQuorum, responses.no_quorum(what, shared))
+            };
             return Some(Err(responses.error(kind, message, shared)));
         }
         HolderQuorum::Free => (LockStatus::Free, None),

@@ -12,13 +12,13 @@ use crate::client::request::{LockRequest, TryLockRequest};
 use crate::client::resume;
 use crate::client::run_error::RunError;
 use crate::inner::Handle;
-use crate::lease::Lease;
 use crate::lease::guard::Guard;
-use crate::protocol::release::ReleaseOutcome;
+use crate::lease::handle::Lease;
 use crate::runtime::Runtime;
 use crate::types::detached::DetachedLease;
 use crate::types::error::Error;
 use crate::types::instant::Instant;
+use crate::types::report::ReleaseOutcome;
 use crate::types::resource::{IntoResource, IntoResources};
 
 /// A distributed lock over N independent nodes.
@@ -43,7 +43,8 @@ impl Redlock {
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
     /// # use std::{sync::Arc, time::Duration};
     /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{LockNode, Redlock, TokioRuntime};
+    /// # use redlock_core::node::LockNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
     /// let nodes = ["a", "b", "c"]
     ///     .map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
@@ -61,14 +62,15 @@ impl Redlock {
     ///
     /// Returns a [`LockRequest`]: set options, then `.await` it. The request waits for up to 10 s by default.
     ///
-    /// `ttl` is how long the nodes keep the lock if it is not extended: 10 ms to 24 days, see [`Ttl`](crate::Ttl). The
+    /// `ttl` is how long the nodes keep the lock if it is not extended: 10 ms to 24 days, see [`Ttl`](crate::node::Ttl). The
     /// guard is valid for the TTL, less clock drift, and less the time that acquiring took.
     ///
     #[cfg_attr(feature = "tokio", doc = "```")]
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
     /// # use std::{sync::Arc, time::Duration};
     /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{LockNode, Redlock, TokioRuntime};
+    /// # use redlock_core::node::LockNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
     /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
     /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
@@ -97,7 +99,8 @@ impl Redlock {
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
     /// # use std::{sync::Arc, time::Duration};
     /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{LockNode, Redlock, TokioRuntime};
+    /// # use redlock_core::node::LockNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
     /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
     /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
@@ -122,7 +125,8 @@ impl Redlock {
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
     /// # use std::{sync::Arc, time::Duration};
     /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{LockNode, Redlock, TokioRuntime};
+    /// # use redlock_core::node::LockNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
     /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
     /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
@@ -163,7 +167,8 @@ impl Redlock {
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
     /// # use std::{sync::Arc, time::Duration};
     /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{LockNode, Redlock, TokioRuntime};
+    /// # use redlock_core::node::LockNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
     /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
     /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
@@ -179,7 +184,7 @@ impl Redlock {
     ///
     /// Nothing is released in any of these cases:
     ///
-    /// - [`InvalidInput`](crate::ErrorKind::InvalidInput) if a node [uses a name](crate::LockNode::check) for something
+    /// - [`InvalidInput`](crate::ErrorKind::InvalidInput) if a node [uses a name](crate::node::LockNode::check) for something
     ///   else.
     /// - [`Lost`](crate::ErrorKind::Lost) if a quorum no longer holds the lock.
     /// - [`NoQuorum`](crate::ErrorKind::NoQuorum) if too few nodes replied. The call can be retried.
@@ -207,7 +212,8 @@ impl Redlock {
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
     /// # use std::{sync::Arc, time::Duration};
     /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{LockNode, Redlock, ReleaseOutcome, TokioRuntime};
+    /// # use redlock_core::node::LockNode;
+    /// # use redlock_core::{Redlock, ReleaseOutcome, TokioRuntime};
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
     /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
     /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
@@ -220,7 +226,7 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// - [`InvalidInput`](crate::ErrorKind::InvalidInput) if a node [uses a name](crate::LockNode::check) for something
+    /// - [`InvalidInput`](crate::ErrorKind::InvalidInput) if a node [uses a name](crate::node::LockNode::check) for something
     ///   else.
     /// - [`NoQuorum`](crate::ErrorKind::NoQuorum) if too few nodes replied. The release is then repeated in the
     ///   background.
@@ -242,7 +248,8 @@ impl Redlock {
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
     /// # use std::{sync::Arc, time::Duration};
     /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{LockNode, Redlock, TokioRuntime};
+    /// # use redlock_core::node::LockNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
     /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
     /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
@@ -272,7 +279,8 @@ impl Redlock {
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
     /// # use std::{sync::Arc, time::Duration};
     /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{LockNode, Redlock, TokioRuntime};
+    /// # use redlock_core::node::LockNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
     /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
     /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
@@ -320,7 +328,8 @@ impl Redlock {
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
     /// # use std::{sync::Arc, time::Duration};
     /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{LockNode, Redlock, TokioRuntime};
+    /// # use redlock_core::node::LockNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
     /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
     /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;

@@ -10,8 +10,8 @@ use crate::client::run;
 use crate::client::run_error::RunError;
 use crate::decide::backoff::RetryPolicy;
 use crate::inner::Handle;
-use crate::lease::Lease;
 use crate::lease::guard::Guard;
+use crate::lease::handle::Lease;
 use crate::lease::keep_alive::KeepAlive;
 use crate::runtime::BoxFuture;
 use crate::types::error::Error;
@@ -59,7 +59,8 @@ pub struct LockRequest {
 #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
 /// # use std::{sync::Arc, time::Duration};
 /// # use redlock_testkit::MemoryNode;
-/// # use redlock_core::{KeepAlive, LockNode, Redlock, TokioRuntime};
+/// # use redlock_core::node::LockNode;
+/// # use redlock_core::{KeepAlive, Redlock, TokioRuntime};
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
 /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
 /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
@@ -153,7 +154,8 @@ impl LockRequest {
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
     /// # use std::{sync::Arc, time::Duration};
     /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{ErrorKind, LockNode, Redlock, TokioRuntime};
+    /// # use redlock_core::node::LockNode;
+    /// # use redlock_core::{ErrorKind, Redlock, TokioRuntime};
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
     /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
     /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
@@ -179,7 +181,8 @@ impl LockRequest {
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
     /// # use std::{sync::Arc, time::Duration};
     /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{LockNode, Redlock, TokioRuntime};
+    /// # use redlock_core::node::LockNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
     /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
     /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
@@ -204,7 +207,8 @@ impl LockRequest {
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
     /// # use std::{sync::Arc, time::Duration};
     /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{ErrorKind, LockNode, Redlock, TokioRuntime};
+    /// # use redlock_core::node::LockNode;
+    /// # use redlock_core::{ErrorKind, Redlock, TokioRuntime};
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
     /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
     /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
@@ -233,7 +237,8 @@ impl LockRequest {
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
     /// # use std::{sync::Arc, time::Duration};
     /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{LockNode, Redlock, TokioRuntime};
+    /// # use redlock_core::node::LockNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
     /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
     /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
@@ -268,7 +273,8 @@ impl LockRequest {
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
     /// # use std::{sync::Arc, time::Duration};
     /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{KeepAlive, LockNode, Redlock, TokioRuntime};
+    /// # use redlock_core::node::LockNode;
+    /// # use redlock_core::{KeepAlive, Redlock, TokioRuntime};
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
     /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
     /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
@@ -292,7 +298,8 @@ impl LockRequest {
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
     /// # use std::{sync::Arc, time::Duration};
     /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{LockNode, Redlock, TokioRuntime};
+    /// # use redlock_core::node::LockNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
     /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
     /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
@@ -331,7 +338,8 @@ impl LockRequest {
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
     /// # use std::{sync::Arc, time::Duration};
     /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{LockNode, Redlock, TokioRuntime};
+    /// # use redlock_core::node::LockNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
     /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
     /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
@@ -365,7 +373,8 @@ impl LockRequest {
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
     /// # use std::sync::Arc;
     /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{KeepAlive, LockNode, Redlock, TokioRuntime};
+    /// # use redlock_core::node::LockNode;
+    /// # use redlock_core::{KeepAlive, Redlock, TokioRuntime};
     /// use std::time::Duration;
     ///
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
@@ -413,7 +422,7 @@ impl LockRequest {
             Wait::Until(deadline) => Some(deadline),
             Wait::ForEver => None,
         };
-        attempt.until_taken(asked, &RetryPolicy { until, attempts, delay: retry_delay }).await
+        attempt.until_acquired(asked, &RetryPolicy { until, attempts, delay: retry_delay }).await
     }
 }
 

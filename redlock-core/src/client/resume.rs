@@ -10,14 +10,15 @@ use tracing::Instrument;
 
 use crate::drive::drive;
 use crate::inner::Handle;
-use crate::lease::Lease;
 use crate::lease::guard::Guard;
-use crate::protocol::acquire::node_timeout;
+use crate::lease::record::LeaseRecord;
 use crate::protocol::extend::{self, Extension};
-use crate::protocol::release::{self, ReleaseOutcome};
+use crate::protocol::extend_error::not_extended;
+use crate::protocol::release;
 use crate::telemetry;
 use crate::types::detached::DetachedLease;
 use crate::types::error::{Error, ErrorKind};
+use crate::types::report::ReleaseOutcome;
 
 pub(crate) async fn resume(handle: &Arc<Handle>, detached: &DetachedLease) -> Result<Guard, Error> {
     handle.check_names(detached.resources())?;
@@ -25,26 +26,26 @@ pub(crate) async fn resume(handle: &Arc<Handle>, detached: &DetachedLease) -> Re
         handle.check_fencing()?;
     }
     handle.resume_cleanup();
-    let lease = Lease::foreign(Arc::clone(handle), detached);
-    let limit = node_timeout(handle.settings.node_timeout, detached.ttl);
+    let lease = LeaseRecord::foreign(Arc::clone(handle), detached);
+    let limit = handle.settings.timeout_within(detached.ttl);
     let extension = Extension { ttl: detached.ttl, limit, not_beyond: None };
-    let span = telemetry::extension(&lease);
+    let span = telemetry::extension(lease.claim());
     let work =
-        drive(handle, |responder| extend::run_round(lease.clone(), extension, responder).instrument(span));
+        drive(handle, |responder| extend::run(Arc::clone(&lease), extension, responder).instrument(span));
     // Checked once the work counts as outstanding. So either `close` sees this work, or this sees that it is closed.
     if handle.is_closed() {
         return Err(Error::closed());
     }
-    work.await?;
-    if lease.is_held() {
-        Ok(Guard::new(lease))
-    } else {
-        Err(lease.not_extended(ErrorKind::TooSlow, "no validity left when a quorum extended it"))
+    work.await.map_err(|failure| failure.into_error(&lease))?;
+    if lease.remaining().is_zero() {
+        let why = "no validity left when a quorum extended it";
+        return Err(not_extended(&lease, ErrorKind::TooSlow, why));
     }
+    Ok(Guard::new(lease))
 }
 
 pub(crate) async fn release(handle: &Arc<Handle>, detached: &DetachedLease) -> Result<ReleaseOutcome, Error> {
     handle.check_names(detached.resources())?;
     handle.resume_cleanup();
-    release::release(&Lease::foreign(Arc::clone(handle), detached)).await
+    release::release(&LeaseRecord::foreign(Arc::clone(handle), detached)).await
 }

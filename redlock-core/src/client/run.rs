@@ -11,13 +11,12 @@ use std::pin::pin;
 use std::task::Poll;
 
 use crate::client::run_error::RunError;
-use crate::decide::lease_status::{LeaseState, Loss};
-use crate::lease::Lease;
 use crate::lease::guard::Guard;
-use crate::protocol::release::ReleaseOutcome;
+use crate::lease::handle::Lease;
 use crate::telemetry;
 use crate::types::error::{Error, ErrorKind};
-use crate::types::report::NodeReports;
+use crate::types::lease_state::{LeaseState, Loss};
+use crate::types::report::ReleaseOutcome;
 
 /// The end of the work.
 enum End<T> {
@@ -38,7 +37,7 @@ where
     match while_held(&lease, work(lease.clone())).await {
         End::Finished(output) => released(guard, &lease, output).await,
         End::FinishedWithoutLock(output, loss) => Err(finished_without_lock(&lease, loss, output)),
-        End::Canceled(loss) => Err(RunError::lost(error(&lease, &loss, "the work was canceled"), loss, None)),
+        End::Canceled(loss) => Err(RunError::lost(error(&lease, loss, "the work was canceled"), None)),
     }
 }
 
@@ -71,23 +70,22 @@ async fn released<T>(guard: Guard, lease: &Lease, output: T) -> Result<T, RunErr
     match guard.release().await {
         Ok(ReleaseOutcome::AlreadyLost) => {
             let loss = Loss::Revoked { holder: None };
-            telemetry::lost(lease, &loss);
+            telemetry::lost(lease.0.claim(), &loss);
             Err(finished_without_lock(lease, loss, output))
         }
         Ok(_) => Ok(output),
         Err(error) => {
-            telemetry::release_failed(lease, &error);
+            telemetry::release_failed(lease.0.claim(), &error);
             Ok(output)
         }
     }
 }
 
 fn finished_without_lock<T>(lease: &Lease, loss: Loss, output: T) -> RunError<T> {
-    RunError::lost(error(lease, &loss, "the work finished without it"), loss, Some(output))
+    RunError::lost(error(lease, loss, "the work finished without it"), Some(output))
 }
 
-fn error(lease: &Lease, loss: &Loss, what: &str) -> Error {
-    let resources = lease.claim().all_resources();
-    let message = format!("lost the lock on {resources} ({loss}); {what}");
-    Error::new(ErrorKind::Lost, message, NodeReports::default())
+fn error(lease: &Lease, loss: Loss, what: &str) -> Error {
+    let resources = lease.0.claim().all_resources();
+    Error::new(ErrorKind::Lost, format!("lost the lock on {resources} ({loss}); {what}")).with_loss(loss)
 }

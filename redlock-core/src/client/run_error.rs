@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use crate::decide::lease_status::Loss;
 use crate::types::error::{Error, ErrorKind};
+use crate::types::lease_state::Loss;
 
 /// The error of [`run`](crate::Redlock::run), with the output of the work if any.
 ///
@@ -22,7 +22,8 @@ use crate::types::error::{Error, ErrorKind};
 #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
 /// # use std::sync::Arc;
 /// # use redlock_testkit::MemoryNode;
-/// # use redlock_core::{LockNode, Loss, Redlock, TokioRuntime};
+/// # use redlock_core::node::LockNode;
+/// # use redlock_core::{Loss, Redlock, TokioRuntime};
 /// use std::time::Duration;
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
@@ -40,21 +41,20 @@ use crate::types::error::{Error, ErrorKind};
 /// ```
 pub struct RunError<T> {
     error: Error,
-    loss: Option<Loss>,
     output: Option<T>,
 }
 
 impl<T> RunError<T> {
     /// Creates the error of a lock that was not acquired.
     pub(crate) fn not_run(error: Error) -> Self {
-        Self { error, loss: None, output: None }
+        Self { error, output: None }
     }
 
     /// Creates the error of a lost lock.
     ///
     /// There is an `output` if the work finished without the lock.
-    pub(crate) fn lost(error: Error, loss: Loss, output: Option<T>) -> Self {
-        Self { error, loss: Some(loss), output }
+    pub(crate) fn lost(error: Error, output: Option<T>) -> Self {
+        Self { error, output }
     }
 
     /// Returns the kind of this error.
@@ -66,7 +66,7 @@ impl<T> RunError<T> {
 
     /// Returns why the lock was lost; `None` if it was not acquired.
     pub fn loss(&self) -> Option<&Loss> {
-        self.loss.as_ref()
+        self.error.loss()
     }
 
     /// Returns the error without the output: its message, and the reports of the nodes.
@@ -101,7 +101,6 @@ impl<T> fmt::Debug for RunError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RunError")
             .field("error", &self.error)
-            .field("loss", &self.loss)
             .field("has_output", &self.output.is_some())
             .finish()
     }
@@ -113,8 +112,4 @@ impl<T> fmt::Display for RunError<T> {
     }
 }
 
-impl<T> std::error::Error for RunError<T> {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.error.source()
-    }
-}
+impl<T> std::error::Error for RunError<T> {}

@@ -96,37 +96,6 @@ pub(crate) fn number(
     Some(Numbering { token, settled })
 }
 
-/// The token of one lease.
-#[derive(Clone, Debug)]
-pub(crate) struct Fence {
-    token: FencingToken,
-    /// The nodes; true for those where a newer claim has counted.
-    superseded: Vec<bool>,
-}
-
-impl Fence {
-    pub(crate) fn new(token: FencingToken, nodes: usize) -> Self {
-        Self { token, superseded: vec![false; nodes] }
-    }
-
-    pub(crate) fn token(&self) -> FencingToken {
-        self.token
-    }
-
-    /// Records the counter of a node. Returns whether the node must receive the token in order to count.
-    pub(crate) fn counted(&mut self, node: usize, counter: FencingToken) -> bool {
-        self.superseded[node] |= counter > self.token;
-        counter < self.token
-    }
-
-    /// Returns the number of nodes on which the lease can still be extended.
-    ///
-    /// Counters never decrease, so this number never increases.
-    pub(crate) fn extendable_nodes(&self) -> usize {
-        self.superseded.iter().filter(|superseded| !**superseded).count()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -6,76 +6,11 @@
 //! - A loss is final. The deadline moves only while the lease is not lost, so a reported loss stays correct.
 //! - A loss is reported a margin before the deadline, so that work can stop while other clients are still excluded.
 
-use std::fmt;
 use std::time::Duration;
 
 use crate::types::instant::Instant;
-use crate::types::token::Fingerprint;
+use crate::types::lease_state::{LeaseState, Loss};
 use crate::types::ttl::Ttl;
-
-/// The state of a lease.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum LeaseState {
-    /// The lock is held.
-    Held,
-    /// The lock is held, but its renewal is at risk.
-    ///
-    /// The last extension failed, or the keep-alive has ended. A later extension that succeeds makes the state
-    /// [`Held`](LeaseState::Held) again. Otherwise the lock will be lost. After a
-    /// [superseded](crate::ErrorKind::Superseded) extension, no later one succeeds.
-    AtRisk,
-    /// The lock is no longer held, or will not be in a moment. This state is final.
-    Lost(Loss),
-}
-
-/// The reason why a lock is no longer held.
-///
-/// A loss that time causes is reported a margin before the validity ends; see [`Lease::state`](crate::Lease::state).
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Loss {
-    /// The validity ended without an extension.
-    ///
-    /// There was no keep-alive, it had reached a limit, or its task had ended.
-    Expired,
-    /// The validity ended, and too few nodes replied to its extension.
-    Unreachable,
-    /// The validity ended, and newer claims prevented its extension.
-    ///
-    /// The nodes that have the lock count for newer claims.
-    Superseded,
-    /// A quorum of nodes reports that this client no longer holds the lock.
-    ///
-    /// The nodes have lost the lock, or another client deleted it.
-    Revoked {
-        /// The current holder, if the nodes reported it.
-        holder: Option<Fingerprint>,
-    },
-    /// The guard was released or dropped.
-    Released,
-    /// The guard was detached, so that another owner can resume the lock.
-    Detached,
-}
-
-/// The loss as the end of a sentence. Example: `cannot extend the lock on "a": lease expired`.
-impl fmt::Display for Loss {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Expired => f.write_str("lease expired"),
-            Self::Unreachable => {
-                f.write_str("lease expired before it could be renewed: too few nodes responded")
-            }
-            Self::Superseded => f.write_str("lease expired: a newer claim advanced the fencing counters"),
-            Self::Revoked { holder: None } => f.write_str("keys gone on a quorum of nodes"),
-            Self::Revoked { holder: Some(holder) } => {
-                write!(f, "keys gone on a quorum of nodes, {holder} holds the lock")
-            }
-            Self::Released => f.write_str("lock released"),
-            Self::Detached => f.write_str("lock detached"),
-        }
-    }
-}
 
 /// The reason why a lease is at risk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,8 +30,8 @@ pub(crate) struct LeaseStatus {
     deadline: Instant,
     /// The TTL of the round that set the deadline, and so of its keys.
     ttl: Option<Ttl>,
-    doubt: Option<Degraded>,
-    over: Option<Loss>,
+    degraded: Option<Degraded>,
+    ended: Option<Loss>,
 }
 
 /// The divisor of the TTL that results in the margin.
@@ -112,11 +47,11 @@ const MARGIN_BOUNDS: (Duration, Duration) = (Duration::from_millis(1), Duration:
 impl LeaseStatus {
     /// Creates the status of a lease that no node has granted yet.
     pub(crate) fn none() -> Self {
-        Self { deadline: Instant::ORIGIN, ttl: None, doubt: None, over: None }
+        Self { deadline: Instant::ORIGIN, ttl: None, degraded: None, ended: None }
     }
 
     pub(crate) fn state(&self, now: Instant) -> LeaseState {
-        match (&self.over, self.doubt) {
+        match (&self.ended, self.degraded) {
             (Some(loss), _) => LeaseState::Lost(loss.clone()),
             (None, Some(Degraded::Unreachable)) if now >= self.ends() => LeaseState::Lost(Loss::Unreachable),
             (None, Some(Degraded::Superseded)) if now >= self.ends() => LeaseState::Lost(Loss::Superseded),
@@ -128,19 +63,19 @@ impl LeaseStatus {
 
     /// Returns how much longer other clients are excluded.
     pub(crate) fn remaining(&self, now: Instant) -> Duration {
-        match self.over {
+        match self.ended {
             Some(_) => Duration::ZERO,
             None => self.deadline.saturating_duration_since(now),
         }
     }
 
     pub(crate) fn is_lost(&self, now: Instant) -> bool {
-        self.over.is_some() || now >= self.ends()
+        self.ended.is_some() || now >= self.ends()
     }
 
     /// Returns why the lease has ended, if time is not the reason.
     pub(crate) fn ended(&self) -> Option<&Loss> {
-        self.over.as_ref()
+        self.ended.as_ref()
     }
 
     pub(crate) fn deadline(&self) -> Instant {
@@ -170,23 +105,23 @@ impl LeaseStatus {
         if self.ttl.is_some() && self.is_lost(now) {
             return false;
         }
-        self.doubt = None;
+        self.degraded = None;
         if deadline > self.deadline {
             (self.deadline, self.ttl) = (deadline, Some(ttl));
         }
         true
     }
 
-    pub(crate) fn doubt(&mut self, doubt: Degraded, now: Instant) {
+    pub(crate) fn degrade(&mut self, degraded: Degraded, now: Instant) {
         if !self.is_lost(now) {
-            self.doubt = Some(doubt);
+            self.degraded = Some(degraded);
         }
     }
 
     /// Ends the lease for a reason other than time. The first reason stays.
     pub(crate) fn end(&mut self, loss: Loss, now: Instant) {
-        if self.over.is_none() {
-            self.over = Some(match self.state(now) {
+        if self.ended.is_none() {
+            self.ended = Some(match self.state(now) {
                 LeaseState::Lost(earlier) if self.ttl.is_some() => earlier,
                 _ => loss,
             });

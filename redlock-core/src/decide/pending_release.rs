@@ -13,7 +13,7 @@
 //! have sent anything yet. It may wait for a place in a queue, or its task may have used up its turn. A call that has
 //! ended sends nothing any more. After a release, no call of a write is polled once its node timeout is over. Requests
 //! that its client has queued are not sent after the connection has changed
-//! ([`LockNode::connection`](crate::LockNode::connection)). So the second of two releases that far apart follows the
+//! ([`LockNode::connection`](crate::node::LockNode::connection)). So the second of two releases that far apart follows the
 //! write.
 //!
 //! Time alone never ends the cleanup.
@@ -79,7 +79,7 @@ impl WriteState {
 
     /// Returns what a release that is sent now must achieve on this node.
     pub(crate) fn pending_release(self) -> PendingRelease {
-        PendingRelease { trace: self, first_answer: None }
+        PendingRelease { writes: self, first_reply: None }
     }
 
     /// Returns the state of a claim that another process wrote. Some of these writes may have unknown outcomes.
@@ -95,9 +95,9 @@ impl WriteState {
 /// The pending cleanup of a claim on one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PendingRelease {
-    trace: WriteState,
+    writes: WriteState,
     /// The time of the reply to the first release.
-    first_answer: Option<Instant>,
+    first_reply: Option<Instant>,
 }
 
 /// The step after a release.
@@ -109,10 +109,11 @@ pub(crate) enum Next {
     Again(Instant),
 }
 
-/// The reply to one release.
+/// One release that has ended.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Answer {
-    pub(crate) deleted: bool,
+pub(crate) struct EndedRelease {
+    /// The reply: true if a key was deleted. `None` if there is no reply.
+    pub(crate) deleted: Option<bool>,
     /// The connection of the node, read after the reply.
     ///
     /// Connections never come back. So if it is that of the write, the release used it too.
@@ -122,26 +123,33 @@ pub(crate) struct Answer {
 }
 
 impl PendingRelease {
-    /// Handles a release with a reply.
-    pub(crate) fn answered(&mut self, answer: Answer, node_timeout: Duration) -> Next {
-        let WriteState { settled, in_flight, connection, .. } = self.trace;
-        let unsettled = self.trace.unsettled();
-        let alone = unsettled == 0 || (unsettled == 1 && !settled && answer.deleted);
-        let behind = in_flight == 0 && connection.is_some() && connection == answer.connection;
-        match self.first_answer {
+    /// Returns the step after a release.
+    pub(crate) fn next(&mut self, release: EndedRelease, node_timeout: Duration) -> Next {
+        match release.deleted {
+            Some(deleted) => self.after_reply(deleted, release, node_timeout),
+            None => self.without_reply(release.at),
+        }
+    }
+
+    fn after_reply(&mut self, deleted: bool, release: EndedRelease, node_timeout: Duration) -> Next {
+        let WriteState { settled, in_flight, connection, .. } = self.writes;
+        let unsettled = self.writes.unsettled();
+        let alone = unsettled == 0 || (unsettled == 1 && !settled && deleted);
+        let behind = in_flight == 0 && connection.is_some() && connection == release.connection;
+        match self.first_reply {
             _ if alone || behind => Next::Done,
-            Some(first) if answer.sent.saturating_duration_since(first) >= node_timeout => Next::Done,
+            Some(first) if release.sent.saturating_duration_since(first) >= node_timeout => Next::Done,
             Some(first) => Next::Again(first + node_timeout),
             None => {
-                self.first_answer = Some(answer.at);
-                Next::Again(answer.at + node_timeout)
+                self.first_reply = Some(release.at);
+                Next::Again(release.at + node_timeout)
             }
         }
     }
 
     /// Handles a release without a reply. Another one follows, unless the node cannot have anything of this claim.
-    pub(crate) fn failed(self, now: Instant) -> Next {
-        if self.trace.written || self.trace.unsettled() > 0 { Next::Again(now) } else { Next::Done }
+    pub(crate) fn without_reply(self, now: Instant) -> Next {
+        if self.writes.written || self.writes.unsettled() > 0 { Next::Again(now) } else { Next::Done }
     }
 }
 
@@ -157,8 +165,8 @@ mod tests {
         Instant::since_origin(Duration::from_millis(millis))
     }
 
-    fn answer(deleted: bool, connection: Option<ConnectionId>, sent: u64) -> Answer {
-        Answer { deleted, connection, sent: at(sent), at: at(sent + 1) }
+    fn answer(deleted: bool, connection: Option<ConnectionId>, sent: u64) -> EndedRelease {
+        EndedRelease { deleted: Some(deleted), connection, sent: at(sent), at: at(sent + 1) }
     }
 
     fn unsettled(connections: &[Option<ConnectionId>]) -> PendingRelease {
@@ -176,22 +184,22 @@ mod tests {
         trace.begin(A);
         assert_eq!(
             Next::Done,
-            trace.pending_release().answered(answer(true, A, 0), TIMEOUT),
+            trace.pending_release().next(answer(true, A, 0), TIMEOUT),
             "it was carried out"
         );
-        assert_ne!(Next::Done, trace.pending_release().answered(answer(false, A, 0), TIMEOUT));
+        assert_ne!(Next::Done, trace.pending_release().next(answer(false, A, 0), TIMEOUT));
         trace.lose();
         assert_eq!(
             Next::Done,
-            trace.pending_release().answered(answer(false, A, 0), TIMEOUT),
+            trace.pending_release().next(answer(false, A, 0), TIMEOUT),
             "its call had ended"
         );
     }
 
     #[test]
     fn a_deleted_key_ends_the_pursuit_of_a_single_write() {
-        assert_eq!(Next::Done, unsettled(&[A]).answered(answer(true, B, 0), TIMEOUT));
-        assert_ne!(Next::Done, unsettled(&[A, B]).answered(answer(true, B, 0), TIMEOUT));
+        assert_eq!(Next::Done, unsettled(&[A]).next(answer(true, B, 0), TIMEOUT));
+        assert_ne!(Next::Done, unsettled(&[A, B]).next(answer(true, B, 0), TIMEOUT));
     }
 
     #[test]
@@ -200,7 +208,7 @@ mod tests {
         trace.begin(A);
         trace.settle(true);
         trace.begin(A);
-        assert_ne!(Next::Done, trace.pending_release().answered(answer(true, B, 0), TIMEOUT));
+        assert_ne!(Next::Done, trace.pending_release().next(answer(true, B, 0), TIMEOUT));
     }
 
     #[test]
@@ -209,46 +217,38 @@ mod tests {
         trace.begin(None);
         trace.settle(false);
         trace.begin(None);
-        assert_ne!(Next::Done, trace.pending_release().answered(answer(true, None, 0), TIMEOUT));
+        assert_ne!(Next::Done, trace.pending_release().next(answer(true, None, 0), TIMEOUT));
     }
 
     #[test]
     fn an_answer_behind_the_write_ends_it() {
-        assert_eq!(Next::Done, unsettled(&[A]).answered(answer(false, A, 0), TIMEOUT));
-        assert_eq!(Next::Done, unsettled(&[A, A]).answered(answer(false, A, 0), TIMEOUT));
-        assert_ne!(
-            Next::Done,
-            unsettled(&[A, B]).answered(answer(false, B, 0), TIMEOUT),
-            "one of them was on A"
-        );
-        assert_ne!(
-            Next::Done,
-            unsettled(&[None]).answered(answer(false, None, 0), TIMEOUT),
-            "no order known"
-        );
+        assert_eq!(Next::Done, unsettled(&[A]).next(answer(false, A, 0), TIMEOUT));
+        assert_eq!(Next::Done, unsettled(&[A, A]).next(answer(false, A, 0), TIMEOUT));
+        assert_ne!(Next::Done, unsettled(&[A, B]).next(answer(false, B, 0), TIMEOUT), "one of them was on A");
+        assert_ne!(Next::Done, unsettled(&[None]).next(answer(false, None, 0), TIMEOUT), "no order known");
     }
 
     #[test]
     fn otherwise_it_takes_two_answers_a_node_timeout_apart() {
         let mut pending_release = unsettled(&[A]);
-        assert_eq!(Next::Again(at(101)), pending_release.answered(answer(false, B, 0), TIMEOUT));
+        assert_eq!(Next::Again(at(101)), pending_release.next(answer(false, B, 0), TIMEOUT));
         assert_eq!(
             Next::Again(at(101)),
-            pending_release.answered(answer(false, B, 100), TIMEOUT),
+            pending_release.next(answer(false, B, 100), TIMEOUT),
             "sent too early"
         );
-        assert_eq!(Next::Again(at(500)), pending_release.failed(at(500)), "time alone ends nothing");
-        assert_eq!(Next::Done, pending_release.answered(answer(false, B, 101), TIMEOUT));
+        assert_eq!(Next::Again(at(500)), pending_release.without_reply(at(500)), "time alone ends nothing");
+        assert_eq!(Next::Done, pending_release.next(answer(false, B, 101), TIMEOUT));
     }
 
     #[test]
     fn a_settled_write_needs_one_answer_and_nothing_needs_none() {
         let mut trace = WriteState::default();
-        assert_eq!(Next::Done, trace.pending_release().failed(at(0)));
+        assert_eq!(Next::Done, trace.pending_release().without_reply(at(0)));
         trace.begin(A);
         trace.settle(true);
-        assert_eq!(Next::Again(at(0)), trace.pending_release().failed(at(0)), "our key is there");
-        assert_eq!(Next::Done, trace.pending_release().answered(answer(false, B, 0), TIMEOUT));
+        assert_eq!(Next::Again(at(0)), trace.pending_release().without_reply(at(0)), "our key is there");
+        assert_eq!(Next::Done, trace.pending_release().next(answer(false, B, 0), TIMEOUT));
     }
 
     #[test]
@@ -266,10 +266,10 @@ mod tests {
     #[test]
     fn what_another_process_wrote_may_be_there_and_may_still_come() {
         let foreign = || WriteState::foreign().pending_release();
-        assert!(foreign().trace.written);
-        assert_ne!(Next::Done, foreign().answered(answer(true, A, 0), TIMEOUT), "a refill may come behind");
-        assert_ne!(Next::Done, foreign().answered(answer(false, A, 0), TIMEOUT));
-        assert_eq!(Next::Again(at(0)), foreign().failed(at(0)));
+        assert!(foreign().writes.written);
+        assert_ne!(Next::Done, foreign().next(answer(true, A, 0), TIMEOUT), "a refill may come behind");
+        assert_ne!(Next::Done, foreign().next(answer(false, A, 0), TIMEOUT));
+        assert_eq!(Next::Again(at(0)), foreign().without_reply(at(0)));
     }
 
     #[test]
@@ -279,6 +279,6 @@ mod tests {
         trace.settle(false);
         trace.begin(B);
         trace.lose();
-        assert_eq!(Next::Done, trace.pending_release().answered(answer(false, B, 0), TIMEOUT));
+        assert_eq!(Next::Done, trace.pending_release().next(answer(false, B, 0), TIMEOUT));
     }
 }

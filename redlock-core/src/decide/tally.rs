@@ -27,7 +27,7 @@ pub(crate) fn quorum(nodes: usize) -> usize {
 pub(crate) enum VoteState {
     /// The voter did not reply and no longer can: an error, a timeout.
     Failed,
-    Refused,
+    Denied,
     /// The voter has the claim, and does not count for it.
     Superseded,
     Pending,
@@ -38,7 +38,7 @@ pub(crate) enum VoteState {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
     granted: usize,
-    refused: usize,
+    denied: usize,
     superseded: usize,
     failed: usize,
     pending: usize,
@@ -66,7 +66,7 @@ pub(crate) enum Decision {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
     /// The nodes deny.
-    Refused,
+    Denied,
     /// The nodes have the claim, and count for a newer one.
     Superseded,
     /// The nodes do not reply.
@@ -76,10 +76,10 @@ pub(crate) enum Cause {
 impl Tally {
     pub(crate) fn of(voters: impl IntoIterator<Item = VoteState>) -> Self {
         let mut tally = Self::default();
-        for standing in voters {
-            match standing {
+        for vote in voters {
+            match vote {
                 VoteState::Failed => tally.failed += 1,
-                VoteState::Refused => tally.refused += 1,
+                VoteState::Denied => tally.denied += 1,
                 VoteState::Superseded => tally.superseded += 1,
                 VoteState::Pending => tally.pending += 1,
                 VoteState::Granted => tally.granted += 1,
@@ -89,7 +89,7 @@ impl Tally {
     }
 
     pub(crate) fn decide(self, question: RoundKind, quorum: usize) -> Decision {
-        let Self { granted, refused, superseded, failed, pending } = self;
+        let Self { granted, denied, superseded, failed, pending } = self;
         if granted >= quorum {
             return Decision::Won;
         }
@@ -97,24 +97,24 @@ impl Tally {
             return Decision::Pending;
         }
         // The cause according to the votes at the end.
-        let cause = |refused: usize, superseded: usize, failed: usize| match question {
-            RoundKind::Acquire if granted + refused + superseded >= quorum => Cause::Refused,
-            RoundKind::Extend if granted + superseded + failed < quorum => Cause::Refused,
+        let cause = |denied: usize, superseded: usize, failed: usize| match question {
+            RoundKind::Acquire if granted + denied + superseded >= quorum => Cause::Denied,
+            RoundKind::Extend if granted + superseded + failed < quorum => Cause::Denied,
             RoundKind::Extend if granted + failed < quorum => Cause::Superseded,
             _ => Cause::NoQuorum,
         };
         // The causes if all pending votes were the same. These are the extremes: a mixture, even with grants, lies
         // between them.
-        let if_refused = cause(refused + pending, superseded, failed);
-        let if_superseded = cause(refused, superseded + pending, failed);
-        let if_failed = cause(refused, superseded, failed + pending);
-        let certain = if_refused == if_failed && if_superseded == if_failed;
+        let if_denied = cause(denied + pending, superseded, failed);
+        let if_superseded = cause(denied, superseded + pending, failed);
+        let if_failed = cause(denied, superseded, failed + pending);
+        let certain = if_denied == if_failed && if_superseded == if_failed;
         Decision::Lost(certain.then_some(if_failed))
     }
 
     /// Returns how many voters have replied.
-    pub(crate) fn answered(self) -> usize {
-        self.granted + self.refused + self.superseded
+    pub(crate) fn replies(self) -> usize {
+        self.granted + self.denied + self.superseded
     }
 
     /// Returns how many voters have granted.
@@ -124,7 +124,7 @@ impl Tally {
 
     /// Returns how many voters have denied.
     pub(crate) fn denied(self) -> usize {
-        self.refused
+        self.denied
     }
 
     /// Returns the voters that have not granted, for messages: `2 denied, 1 failed`.
@@ -135,8 +135,8 @@ impl Tally {
     }
 
     /// Returns how many voters have replied or still may.
-    pub(crate) fn possible_answers(self) -> usize {
-        self.answered() + self.pending
+    pub(crate) fn possible_replies(self) -> usize {
+        self.replies() + self.pending
     }
 }
 
@@ -145,9 +145,9 @@ pub(crate) struct Others(Tally);
 
 impl fmt::Display for Others {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Tally { refused, superseded, failed, pending, .. } = self.0;
+        let Tally { denied, superseded, failed, pending, .. } = self.0;
         let counts =
-            [(refused, "denied"), (superseded, "superseded"), (failed, "failed"), (pending, "pending")];
+            [(denied, "denied"), (superseded, "superseded"), (failed, "failed"), (pending, "pending")];
         let mut separator = "";
         for (count, what) in counts.into_iter().filter(|(count, _)| *count > 0) {
             write!(f, "{separator}{count} {what}")?;
@@ -166,7 +166,7 @@ mod tests {
     fn final_standing() -> impl Strategy<Value = VoteState> {
         prop_oneof![
             Just(VoteState::Granted),
-            Just(VoteState::Refused),
+            Just(VoteState::Denied),
             Just(VoteState::Superseded),
             Just(VoteState::Failed),
         ]
@@ -201,12 +201,12 @@ mod tests {
         let count = |wanted| arrivals.iter().filter(|(_, vote)| *vote == wanted).count();
         let (nodes, needed) = (arrivals.len(), arrivals.len() / 2 + 1);
         let excludes = |votes: usize| nodes - votes < needed;
-        let (refused, superseded) = (count(VoteState::Refused), count(VoteState::Superseded));
+        let (denied, superseded) = (count(VoteState::Denied), count(VoteState::Superseded));
         let cause = match question {
             RoundKind::Acquire if excludes(count(VoteState::Failed)) => Cause::NoQuorum,
-            RoundKind::Acquire => Cause::Refused,
-            RoundKind::Extend if excludes(refused) => Cause::Refused,
-            RoundKind::Extend if excludes(refused + superseded) => Cause::Superseded,
+            RoundKind::Acquire => Cause::Denied,
+            RoundKind::Extend if excludes(denied) => Cause::Denied,
+            RoundKind::Extend if excludes(denied + superseded) => Cause::Superseded,
             RoundKind::Extend => Cause::NoQuorum,
         };
         if count(VoteState::Granted) >= needed { Decision::Won } else { Decision::Lost(Some(cause)) }
@@ -247,7 +247,7 @@ mod tests {
                 at_the_end(question, &arrivals[..cut].iter().copied().chain(rest).collect::<Vec<_>>())
             };
             let endings =
-                [VoteState::Granted, VoteState::Refused, VoteState::Superseded, VoteState::Failed].map(ending);
+                [VoteState::Granted, VoteState::Denied, VoteState::Superseded, VoteState::Failed].map(ending);
             match early {
                 Decision::Pending => prop_assert!(endings[0] == Decision::Won && endings[3] != Decision::Won),
                 Decision::Lost(None) => {
@@ -263,7 +263,7 @@ mod tests {
         use VoteState::{Failed, Granted, Pending, Refused};
         let tally = Tally::of([Granted, Granted, Granted, Refused, Pending, Pending, Failed]);
         assert_eq!((3, 1), (tally.granted(), tally.denied()));
-        assert_eq!((4, 6), (tally.answered(), tally.possible_answers()));
+        assert_eq!((4, 6), (tally.replies(), tally.possible_replies()));
     }
 
     #[test]
@@ -282,10 +282,10 @@ mod tests {
         assert_eq!(Decision::Lost(None), decide([Refused, Failed, Failed, Pending, Pending]));
         assert_eq!(Decision::Lost(Some(Cause::NoQuorum)), decide([Refused, Failed, Failed, Failed, Pending]));
         assert_eq!(
-            Decision::Lost(Some(Cause::Refused)),
+            Decision::Lost(Some(Cause::Denied)),
             decide([Refused, Refused, Refused, Pending, Pending])
         );
-        assert_eq!(Decision::Lost(Some(Cause::Refused)), decide([Refused, Failed, Failed, Granted, Refused]));
+        assert_eq!(Decision::Lost(Some(Cause::Denied)), decide([Refused, Failed, Failed, Granted, Refused]));
     }
 
     #[test]
@@ -298,7 +298,7 @@ mod tests {
         );
         assert_eq!(Decision::Lost(None), decide([Granted, Failed, Refused, Refused, Pending]));
         assert_eq!(
-            Decision::Lost(Some(Cause::Refused)),
+            Decision::Lost(Some(Cause::Denied)),
             decide([Granted, Pending, Refused, Refused, Refused])
         );
     }

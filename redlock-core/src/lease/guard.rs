@@ -3,15 +3,18 @@
 use std::mem;
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::thread;
 
-use crate::decide::lease_status::Loss;
-use crate::lease::Lease;
+use crate::lease::handle::Lease;
 use crate::lease::keep_alive::{self, KeepAlive};
-use crate::protocol::release::{self, ReleaseOutcome};
+use crate::lease::record::LeaseRecord;
+use crate::protocol::release;
 use crate::runtime::sleep_until_or;
 use crate::types::detached::DetachedLease;
 use crate::types::error::Error;
+use crate::types::lease_state::Loss;
+use crate::types::report::ReleaseOutcome;
 
 /// A guard that releases its lock on [`release`](Guard::release) or on drop.
 ///
@@ -20,7 +23,7 @@ use crate::types::error::Error;
 /// # Drop behavior
 ///
 /// Drop hands the release to the runtime and returns. It neither waits nor panics, on any thread, inside or outside a
-/// runtime. Only a custom [`Runtime`](crate::Runtime) that panics can make it panic, and not during another panic. If
+/// runtime. Only a custom [`Runtime`](crate::runtime::Runtime) that panics can make it panic, and not during another panic. If
 /// the runtime has shut down, nothing is sent, and the keys are left to their TTL.
 ///
 /// Call [`release`](Guard::release) to get the outcome. Call [`close`](crate::Redlock::close) to wait for releases that
@@ -42,7 +45,8 @@ impl Guard {
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
     /// # use std::{sync::Arc, time::Duration};
     /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{LockNode, Redlock, ReleaseOutcome, TokioRuntime};
+    /// # use redlock_core::node::LockNode;
+    /// # use redlock_core::{Redlock, ReleaseOutcome, TokioRuntime};
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
     /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
     /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
@@ -66,7 +70,7 @@ impl Guard {
     /// If this future is dropped, the release continues in the background.
     pub async fn release(mut self) -> Result<ReleaseOutcome, Error> {
         self.released = true;
-        release::release(&self.lease).await
+        release::release(&self.lease.0).await
     }
 
     /// Renews the lock automatically from now on, in a background task.
@@ -86,7 +90,8 @@ impl Guard {
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
     /// # use std::{sync::Arc, time::Duration};
     /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{KeepAlive, LockNode, Redlock, TokioRuntime};
+    /// # use redlock_core::node::LockNode;
+    /// # use redlock_core::{KeepAlive, Redlock, TokioRuntime};
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
     /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
     /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
@@ -96,7 +101,7 @@ impl Guard {
     /// # Ok(()) }
     /// ```
     pub fn keep_alive(&self, settings: KeepAlive) {
-        keep_alive::keep_alive(&self.lease, settings);
+        keep_alive::keep_alive(&self.lease.0, settings);
     }
 
     /// Keeps the lock until its validity ends, without a release.
@@ -108,7 +113,8 @@ impl Guard {
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
     /// # use std::{sync::Arc, time::Duration};
     /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{LockNode, Redlock, TokioRuntime};
+    /// # use redlock_core::node::LockNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
     /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
     /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
@@ -122,7 +128,7 @@ impl Guard {
     /// ```
     pub fn forget(mut self) -> Lease {
         self.released = true;
-        self.lease.next_epoch();
+        self.lease.0.next_epoch();
         self.lease.clone()
     }
 
@@ -139,7 +145,8 @@ impl Guard {
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
     /// # use std::{sync::Arc, time::Duration};
     /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{LockNode, Redlock, TokioRuntime};
+    /// # use redlock_core::node::LockNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
     /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
     /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
@@ -157,18 +164,19 @@ impl Guard {
     ///
     /// [`Redlock::resume`]: crate::Redlock::resume
     pub async fn detach(mut self) -> DetachedLease {
-        self.lease.lose(Loss::Detached);
-        let shared = self.lease.shared();
+        let lease = &self.lease.0;
+        lease.lose(Loss::Detached);
+        let inner = lease.inner();
         // Two timeouts, because a delayed process gives its calls slightly more time than one.
-        let limit = shared.now() + 2 * shared.settings.node_timeout;
-        while self.lease.is_written() && shared.now() < limit {
-            let changed = self.lease.listen();
-            if self.lease.is_written() {
-                sleep_until_or(&*shared.runtime, limit, changed).await;
+        let limit = inner.now() + 2 * inner.settings.node_timeout;
+        while lease.is_written() && inner.now() < limit {
+            let changed = lease.listen();
+            if lease.is_written() {
+                sleep_until_or(&*inner.runtime, limit, changed).await;
             }
         }
         self.released = true;
-        self.lease.detached()
+        lease.detached()
     }
 
     /// Returns a view of the lock that outlives the guard, for other tasks.
@@ -177,7 +185,8 @@ impl Guard {
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
     /// # use std::{sync::Arc, time::Duration};
     /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{LockNode, Redlock, TokioRuntime};
+    /// # use redlock_core::node::LockNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
     /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
     /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
@@ -193,8 +202,8 @@ impl Guard {
         self.lease.clone()
     }
 
-    pub(crate) fn new(lease: Lease) -> Self {
-        Self { lease, released: false }
+    pub(crate) fn new(lease: Arc<LeaseRecord>) -> Self {
+        Self { lease: Lease(lease), released: false }
     }
 }
 
@@ -212,7 +221,7 @@ impl Drop for Guard {
         if mem::replace(&mut self.released, true) {
             return;
         }
-        let release = AssertUnwindSafe(|| release::in_background(&self.lease));
+        let release = AssertUnwindSafe(|| release::in_background(&self.lease.0));
         if thread::panicking() {
             // A second panic that leaves this function would end the process. If there is one, the keys are left to
             // their TTL.

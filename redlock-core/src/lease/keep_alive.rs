@@ -7,6 +7,7 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -15,13 +16,12 @@ use smallvec::SmallVec;
 use crate::decide::concurrency::Class;
 use crate::decide::lease_status::Degraded;
 use crate::decide::renewal;
-use crate::lease::Lease;
+use crate::lease::record::LeaseRecord;
 use crate::node::ConnectionId;
-use crate::protocol::acquire::node_timeout;
 use crate::protocol::extend::{self, Extension};
+use crate::protocol::extend_error::ExtendError;
 use crate::runtime::{random, sleep_until_or};
 use crate::telemetry;
-use crate::types::error::ErrorKind;
 use crate::types::instant::Instant;
 use crate::types::ttl::Ttl;
 use crate::wait::limiter::Permit;
@@ -76,23 +76,23 @@ impl KeepAlive {
 }
 
 /// Keeps a lease alive from now on, and replaces an earlier keep-alive.
-pub(crate) fn keep_alive(lease: &Lease, settings: KeepAlive) {
+pub(crate) fn keep_alive(lease: &Arc<LeaseRecord>, settings: KeepAlive) {
     let not_beyond = settings.max_hold.map(|max_hold| lease.since() + max_hold);
-    let keeper = RenewalTask {
-        number: lease.next_epoch(),
-        lease: lease.clone(),
+    let task = RenewalTask {
+        epoch: lease.next_epoch(),
+        lease: Arc::clone(lease),
         not_beyond,
         extensions_left: settings.max_extensions,
         is_first: true,
         connections: lease.connections(),
         done: false,
     };
-    lease.shared().runtime.spawn(Box::pin(keeper.run()));
+    lease.inner().runtime.spawn(Box::pin(task.run()));
 }
 
 struct RenewalTask {
-    lease: Lease,
-    number: u64,
+    lease: Arc<LeaseRecord>,
+    epoch: u64,
     not_beyond: Option<Instant>,
     extensions_left: Option<u32>,
     /// `true` until the lease has been renewed.
@@ -122,19 +122,21 @@ impl RenewalTask {
                 // Read before anything is sent: a node that connects afterwards may have missed the renewal.
                 self.connections = self.connections_now().collect();
                 let result = extend::extend(&self.lease, self.fitting(extension)).await;
-                let failed = result.as_ref().is_err_and(|error| error.kind() == ErrorKind::NoQuorum);
-                self.lease.shared().limiter.renewals_fail(failed);
+                let failed = result.as_ref().is_err_and(ExtendError::is_transient);
+                self.lease.inner().limiter.renewals_fail(failed);
                 drop(permit);
                 match result {
                     Ok(()) => {
-                        telemetry::renewed(&self.lease);
+                        telemetry::renewed(self.lease.claim());
                         break;
                     }
                     // The owner has ended the lease in between.
                     Err(_) if self.lease.is_released() => return,
                     Err(error) => {
-                        telemetry::renewal_failed(&self.lease, &error, failures);
-                        if error.kind() != ErrorKind::NoQuorum {
+                        let transient = error.is_transient();
+                        let error = error.into_error(&self.lease);
+                        telemetry::renewal_failed(self.lease.claim(), &error, failures);
+                        if !transient {
                             return;
                         }
                     }
@@ -155,7 +157,7 @@ impl RenewalTask {
         let enough =
             self.extensions_left == Some(0) || self.not_beyond.is_some_and(|limit| deadline >= limit);
         let ttl = ttl.filter(|_| !enough)?;
-        let limit = node_timeout(self.lease.shared().settings.node_timeout, ttl);
+        let limit = self.lease.inner().settings.timeout_within(ttl);
         let extension = Extension { ttl, limit, not_beyond: self.not_beyond };
         let due = if self.is_first { renewal::first_due } else { renewal::due };
         Some((due(deadline, ttl, self.random()), extension))
@@ -176,7 +178,7 @@ impl RenewalTask {
         let mut brought_forward = false;
         loop {
             let changed = self.lease.listen();
-            if !self.lease.is_kept_by(self.number) {
+            if !self.lease.is_kept_by(self.epoch) {
                 return false;
             }
             let now = self.now();
@@ -188,20 +190,20 @@ impl RenewalTask {
                 due = due.min(renewal::after_reconnection(now, ttl, self.random()));
             }
             let look = if brought_forward { due } else { due.min(now + renewal::look_interval(ttl)) };
-            sleep_until_or(&*self.lease.shared().runtime, look, changed).await;
+            sleep_until_or(&*self.lease.inner().runtime, look, changed).await;
         }
     }
 
     /// Waits for a permit for a renewal; `None` if the lease is not to be renewed.
     async fn permit(&self) -> Option<Permit> {
-        let (shared, class) = (self.lease.shared(), Class::Renewal(self.ends()));
-        if let Some(permit) = Permit::try_new(shared, class) {
+        let (inner, class) = (self.lease.inner(), Class::Renewal(self.ends()));
+        if let Some(permit) = Permit::try_new(inner, class) {
             return Some(permit);
         }
-        let mut permit = pin!(Permit::wait(shared, class));
+        let mut permit = pin!(Permit::wait(inner, class));
         loop {
             let mut changed = self.lease.listen();
-            if !self.lease.is_kept_by(self.number) {
+            if !self.lease.is_kept_by(self.epoch) {
                 return None;
             }
             let permit = poll_fn(|cx| match permit.as_mut().poll(cx) {
@@ -209,13 +211,13 @@ impl RenewalTask {
                 Poll::Pending => Pin::new(&mut changed).poll(cx).map(|()| None),
             });
             if let Some(permit) = permit.await {
-                return self.lease.is_kept_by(self.number).then_some(permit);
+                return self.lease.is_kept_by(self.epoch).then_some(permit);
             }
         }
     }
 
     fn connections_now(&self) -> impl Iterator<Item = Option<ConnectionId>> {
-        self.lease.shared().peers.iter().map(|peer| peer.node.connection())
+        self.lease.inner().peers.iter().map(|peer| peer.node.connection())
     }
 
     /// Returns whether a node uses another connection than at the last renewal.
@@ -225,7 +227,7 @@ impl RenewalTask {
     }
 
     fn now(&self) -> Instant {
-        self.lease.shared().now()
+        self.lease.inner().now()
     }
 
     fn ends(&self) -> Instant {
@@ -233,14 +235,14 @@ impl RenewalTask {
     }
 
     fn random(&self) -> u64 {
-        random(&*self.lease.shared().runtime)
+        random(&*self.lease.inner().runtime)
     }
 }
 
 impl Drop for RenewalTask {
     fn drop(&mut self) {
         if !self.done {
-            self.lease.doubt(Degraded::Abandoned);
+            self.lease.degrade(Degraded::Abandoned);
         }
     }
 }

@@ -1,38 +1,68 @@
-//! The part of a lease that concerns single nodes: writes, counters and requests.
+//! The part of a lease that concerns single nodes: writes, counters, releases and requests.
 
 use smallvec::SmallVec;
 
-use super::Lease;
-use crate::decide::fencing::Fence;
 use crate::decide::pending_release::{PendingRelease, WriteState};
 use crate::inner::locked;
+use crate::lease::record::LeaseRecord;
 use crate::node::{ConnectionId, NodeErrorKind};
-use crate::protocol::fan_out::Call;
-use crate::protocol::round::{Response, Responses};
+use crate::protocol::call::Call;
+use crate::protocol::responses::Response;
 use crate::telemetry::Operation;
 use crate::types::fencing_token::FencingToken;
 use crate::types::instant::Instant;
 use crate::types::report::Outcome;
 use crate::types::ttl::Ttl;
 
-impl Lease {
-    /// Returns whether a write may still be sent.
-    pub(crate) fn is_written(&self) -> bool {
-        locked(&self.0.state).traces.iter().any(|trace| trace.is_in_flight())
+/// The knowledge of a lease about one node.
+#[derive(Clone, Debug)]
+pub(super) struct LeasePeer {
+    /// The writes that may be, or become, a key on this node.
+    writes: WriteState,
+    /// True if the node counts for a newer claim than this one.
+    superseded: bool,
+    /// The release that is not confirmed yet; `None` before the end of the lease, and once another part follows it up.
+    release: Option<PendingRelease>,
+}
+
+impl LeasePeer {
+    pub(super) fn new(writes: WriteState) -> Self {
+        Self { writes, superseded: false, release: None }
     }
 
-    /// Records the first grant of a quorum: the lease is valid until `deadline`.
+    pub(super) fn begin_release(&mut self) {
+        self.release = Some(self.writes.pending_release());
+    }
+
+    /// Records the counter of the node. Returns whether the node must receive the token in order to count.
     ///
-    /// Stores the responses as they are now. Nothing is notified, because nothing listens yet.
-    pub(crate) fn win(&self, deadline: Instant, ttl: Ttl, now: Instant, responses: Responses) {
-        let mut state = locked(&self.0.state);
-        state.hold.grant(deadline, ttl, now);
-        state.responses = Some(responses);
+    /// Counters never decrease, so a superseded node stays superseded.
+    fn note_counter(&mut self, counter: FencingToken, token: FencingToken) -> bool {
+        self.superseded |= counter > token;
+        counter < token
+    }
+
+    /// Records the effect of an outcome on the write.
+    fn settle(&mut self, outcome: &Outcome) {
+        match outcome {
+            Outcome::Granted | Outcome::GrantedFenced(_) => self.writes.settle(true),
+            Outcome::Denied(_) | Outcome::Superseded(_) => self.writes.settle(false),
+            Outcome::Failed(error) if error.kind() != NodeErrorKind::Unknown => self.writes.settle(false),
+            Outcome::Failed(_) | Outcome::TimedOut => self.writes.lose(),
+            Outcome::Released | Outcome::NotHeld | Outcome::Free | Outcome::Held(_) | Outcome::Pending => {}
+        }
+    }
+}
+
+impl LeaseRecord {
+    /// Returns whether a write may still be sent.
+    pub(crate) fn is_written(&self) -> bool {
+        locked(&self.state).peers.iter().any(|peer| peer.writes.is_in_flight())
     }
 
     /// Records the outcome of a write on a node, or that it will stay unknown.
     pub(crate) fn settle(&self, index: usize, outcome: &Outcome) {
-        settle(&mut locked(&self.0.state).traces[index], outcome);
+        locked(&self.state).peers[index].settle(outcome);
         self.notify();
     }
 
@@ -41,11 +71,11 @@ impl Lease {
     /// Stores the response, too.
     pub(crate) fn settle_late(&self, index: usize, outcome: &Outcome, seen: Instant) {
         let latency = seen.saturating_duration_since(self.since());
-        let response = Response::cast(outcome.clone(), Operation::Acquire, latency, index, self.shared());
-        let mut state = locked(&self.0.state);
-        settle(&mut state.traces[index], outcome);
-        if let Some(kept) = &mut state.responses {
-            kept.put(index, response);
+        let response = Response::record(outcome.clone(), Operation::Acquire, latency, index, self.inner());
+        let mut state = locked(&self.state);
+        state.peers[index].settle(outcome);
+        if let Some(responses) = &mut state.responses {
+            responses.put(index, response);
         }
         drop(state);
         self.notify();
@@ -56,55 +86,68 @@ impl Lease {
     /// It is the TTL that the deadline comes from, so that the new keys outlive the deadline as the others do. Returns
     /// `None` once the lease is over.
     pub(crate) fn begin_refill(&self, nodes: &[usize]) -> Option<Ttl> {
-        let mut state = locked(&self.0.state);
-        if state.hold.is_lost(self.shared().now()) {
+        let mut state = locked(&self.state);
+        if state.status.is_lost(self.inner().now()) {
             return None;
         }
         for index in nodes {
-            state.traces[*index].begin(self.shared().peers[*index].node.connection());
+            state.peers[*index].writes.begin(self.inner().peers[*index].node.connection());
         }
-        state.hold.ttl()
+        state.status.ttl()
     }
 
-    /// Returns the work of a release that is sent to a node now, after the end.
-    pub(crate) fn pending_release(&self, index: usize) -> PendingRelease {
-        locked(&self.0.state).traces[index].pending_release()
+    /// Begins the release of a write that has ended after the lease: more is known about it now.
+    pub(crate) fn begin_release(&self, index: usize) {
+        locked(&self.state).peers[index].begin_release();
+    }
+
+    /// Takes the unconfirmed release on a node, in order to follow it up.
+    pub(crate) fn take_release(&self, index: usize) -> Option<PendingRelease> {
+        locked(&self.state).peers[index].release.take()
     }
 
     /// Returns the connection in use, by node.
     ///
     /// For a node that is not known to hold the key, it is the connection at the time of the write.
     pub(crate) fn connections(&self) -> SmallVec<[Option<ConnectionId>; 5]> {
-        let state = locked(&self.0.state);
-        let peers = self.shared().peers.iter().zip(&state.traces);
-        peers.map(|(peer, trace)| trace.connection_without_key().unwrap_or(peer.node.connection())).collect()
-    }
-
-    pub(crate) fn is_fenced(&self) -> bool {
-        self.0.fenced
+        let state = locked(&self.state);
+        let peers = self.inner().peers.iter().zip(&state.peers);
+        peers
+            .map(|(peer, own)| own.writes.connection_without_key().unwrap_or(peer.node.connection()))
+            .collect()
     }
 
     /// Records the fencing token, once a quorum has granted.
-    pub(crate) fn fence(&self, token: FencingToken) {
-        let nodes = self.shared().peers.len();
-        locked(&self.0.state).fence = Some(Fence::new(token, nodes));
+    pub(crate) fn set_fencing_token(&self, token: FencingToken) {
+        locked(&self.state).fencing_token = Some(token);
+    }
+
+    pub(crate) fn fencing_token(&self) -> Option<FencingToken> {
+        locked(&self.state).fencing_token
     }
 
     /// Records the counter in a reply, if there is one.
     ///
     /// Returns whether the node must be sent the token in order to count.
     pub(crate) fn note_counter(&self, index: usize, outcome: &Outcome) -> bool {
-        let (Outcome::Counted(counter) | Outcome::Superseded(counter)) = outcome else { return false };
-        locked(&self.0.state).fence.as_mut().is_some_and(|fence| fence.counted(index, *counter))
+        let (Outcome::GrantedFenced(counter) | Outcome::Superseded(counter)) = outcome else { return false };
+        let mut state = locked(&self.state);
+        let Some(token) = state.fencing_token else { return false };
+        state.peers[index].note_counter(*counter, token)
+    }
+
+    /// Returns the number of nodes on which the lock can still be extended.
+    pub(crate) fn extendable_nodes(&self) -> usize {
+        locked(&self.state).peers.iter().filter(|peer| !peer.superseded).count()
     }
 
     /// Returns the request that acquires the lock on one node.
     pub(crate) fn acquire_on(&self, index: usize, ttl: Ttl) -> Call<'_> {
-        let node = &self.shared().peers[index].node;
+        let node = &self.inner().peers[index].node;
         if self.is_fenced() {
-            node.acquire_fenced(self.claim(), ttl)
+            Call::Fenced(node.acquire_fenced(self.claim(), ttl))
         } else {
-            node.acquire(self.claim(), ttl)
+            Call::Plain(node.acquire(self.claim(), ttl))
         }
     }
 
@@ -112,35 +155,24 @@ impl Lease {
     ///
     /// If the lock is fenced, the node also counts for it.
     pub(crate) fn extend_on(&self, index: usize, ttl: Ttl) -> Call<'_> {
-        let node = &self.shared().peers[index].node;
+        let node = &self.inner().peers[index].node;
         match self.fencing_token() {
-            Some(fence) => node.confirm(self.claim(), ttl, fence),
-            None => node.extend(self.claim(), ttl),
+            Some(fence) => Call::Confirm(node.confirm(self.claim(), ttl, fence)),
+            None => Call::Plain(node.extend(self.claim(), ttl)),
         }
     }
 
     /// Returns the request that restores the lock on one node.
     pub(crate) fn refill_on(&self, index: usize, ttl: Ttl) -> Call<'_> {
-        let node = &self.shared().peers[index].node;
+        let node = &self.inner().peers[index].node;
         match self.fencing_token() {
-            Some(fence) => node.refill_fenced(self.claim(), ttl, fence),
-            None => node.acquire(self.claim(), ttl),
+            Some(fence) => Call::Confirm(node.refill_fenced(self.claim(), ttl, fence)),
+            None => Call::Plain(node.acquire(self.claim(), ttl)),
         }
     }
 
     /// Returns the request that releases the lock on one node.
     pub(crate) fn release_on(&self, index: usize) -> Call<'_> {
-        self.shared().peers[index].node.release(self.claim())
-    }
-}
-
-/// Records in the trace the effect of an outcome on the write.
-fn settle(trace: &mut WriteState, outcome: &Outcome) {
-    match outcome {
-        Outcome::Granted | Outcome::Counted(_) => trace.settle(true),
-        Outcome::Denied(_) | Outcome::Superseded(_) => trace.settle(false),
-        Outcome::Failed(error) if error.kind() != NodeErrorKind::Unknown => trace.settle(false),
-        Outcome::Failed(_) | Outcome::TimedOut => trace.lose(),
-        Outcome::Free | Outcome::Held(_) | Outcome::Pending => {}
+        Call::Release(self.inner().peers[index].node.release(self.claim()))
     }
 }

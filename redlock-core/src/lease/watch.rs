@@ -9,20 +9,22 @@ use std::task::{Context, Poll, ready};
 
 use event_listener::EventListener;
 
-use crate::decide::lease_status::LeaseState;
-use crate::lease::Lease;
+use crate::types::lease_state::LeaseState;
+use std::sync::Arc;
+
+use crate::lease::record::LeaseRecord;
 use crate::runtime::Alarm;
 
 /// A future that waits for a state that `accept` accepts.
 pub(crate) struct UntilState<F> {
-    lease: Lease,
+    lease: Arc<LeaseRecord>,
     accept: F,
     changed: Option<EventListener>,
     alarm: Alarm,
 }
 
 impl<F> UntilState<F> {
-    pub(crate) fn new(lease: Lease, accept: F) -> Self {
+    pub(crate) fn new(lease: Arc<LeaseRecord>, accept: F) -> Self {
         Self { lease, accept, changed: None, alarm: Alarm::default() }
     }
 }
@@ -48,7 +50,7 @@ where
             }
             // A timer that does not count suspension is late by that time, so none is trusted for longer than the
             // margin.
-            let runtime = &*this.lease.shared().runtime;
+            let runtime = &*this.lease.inner().runtime;
             let look_again = runtime.now() + look.lasts.min(look.margin);
             ready!(this.alarm.poll_at(runtime, look_again, cx));
         }

@@ -7,35 +7,35 @@
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::Duration;
 
 use tracing::Instrument;
 
 use crate::decide::tally::{Cause, Decision};
 use crate::drive::{Responder, drive};
 use crate::inner::Inner;
-use crate::lease::Lease;
 use crate::lease::guard::Guard;
+use crate::lease::record::LeaseRecord;
 use crate::protocol::acquire_round::{AcquireRound, Phase, Stragglers};
-use crate::protocol::fan_out::{Calls, Ending};
-use crate::protocol::release::Rollback;
+use crate::protocol::attempt_error::{AttemptError, NotGranted, Reason};
+use crate::protocol::rollback::{Releases, Rollback};
 use crate::telemetry;
-use crate::types::error::{Error, ErrorKind};
 use crate::types::ttl::Ttl;
 use crate::wait::limiter::Permit;
 
+type AttemptResult = Result<Guard, AttemptError>;
+
 /// Makes one attempt with a lease that no other attempt uses.
 pub(crate) async fn attempt(
-    shared: &Arc<Inner>,
-    lease: Lease,
+    inner: &Arc<Inner>,
+    lease: Arc<LeaseRecord>,
     ttl: Ttl,
     permit: Permit,
-) -> Result<Guard, Error> {
-    let span = telemetry::attempt(&lease);
-    let work = drive(shared, |responder| run_round(lease, ttl, permit, responder).instrument(span));
+) -> AttemptResult {
+    let span = telemetry::attempt(lease.claim());
+    let work = drive(inner, |responder| run(lease, ttl, permit, responder).instrument(span));
     // Checked after the work counts as outstanding: either `close` sees the work, or this check sees the closing.
-    if shared.is_closed() {
-        return Err(Error::closed());
+    if inner.is_closed() {
+        return Err(AttemptError::Closed);
     }
     work.await
 }
@@ -43,24 +43,27 @@ pub(crate) async fn attempt(
 /// Runs the round: reports the result once certain, and handles late replies.
 ///
 /// The permit is returned at the decision. The rest of the work needs none, so another attempt may begin.
-async fn run_round(lease: Lease, ttl: Ttl, permit: Permit, responder: Responder<Result<Guard, Error>>) {
-    let votes = decided(&lease, ttl, &responder).await;
+async fn run(lease: Arc<LeaseRecord>, ttl: Ttl, permit: Permit, responder: Responder<AttemptResult>) {
+    let round = decided(&lease, ttl, &responder).await;
     drop(permit);
-    let mut rest = conclude(&lease, votes, responder);
-    rest.finish().await;
+    match conclude(&lease, round, responder) {
+        Rest::Won(mut stragglers) => stragglers.finish().await,
+        // Boxed, so that the future of a successful attempt reserves no room for it.
+        Rest::Lost(lost) => Box::pin(lost.clean_up()).await,
+    }
 }
 
 /// Sends to all nodes until the votes decide or the caller no longer waits.
-async fn decided<'a, T>(lease: &'a Lease, ttl: Ttl, responder: &Responder<T>) -> AcquireRound<'a> {
+async fn decided<'a, T>(lease: &'a Arc<LeaseRecord>, ttl: Ttl, responder: &Responder<T>) -> AcquireRound<'a> {
     let mut undecided = Undecided(Some(lease));
-    let mut votes = AcquireRound::new(lease, ttl, node_timeout(lease.shared().settings.node_timeout, ttl));
-    while votes.decision() == Decision::Pending {
-        if next_while_awaited(&mut votes, responder).await.is_none() {
+    let mut round = AcquireRound::new(lease, ttl);
+    while round.decision() == Decision::Pending {
+        if next_while_awaited(&mut round, responder).await.is_none() {
             break;
         }
     }
     undecided.0 = None;
-    votes
+    round
 }
 
 /// The work that remains once an attempt is decided.
@@ -69,100 +72,92 @@ enum Rest<'a> {
     Lost(Lost<'a>),
 }
 
-impl Rest<'_> {
-    async fn finish(&mut self) {
-        match self {
-            Self::Won(stragglers) => stragglers.finish().await,
-            // Boxed, so that the future of a successful attempt reserves no room for it.
-            Self::Lost(lost) => Box::pin(lost.undo()).await,
-        }
-    }
-}
-
 /// Reports a successful attempt, or prepares the cleanup of a failed one.
 fn conclude<'a>(
-    lease: &'a Lease,
-    votes: AcquireRound<'a>,
-    responder: Responder<Result<Guard, Error>>,
+    lease: &'a Arc<LeaseRecord>,
+    round: AcquireRound<'a>,
+    responder: Responder<AttemptResult>,
 ) -> Rest<'a> {
     // The deciding vote of a successful attempt was seen in this poll, so this time is current.
-    let (deadline, now) = (votes.deadline(), votes.completed_at());
+    let (deadline, now) = (round.deadline(), round.completed_at());
     let in_time = now < deadline;
-    if votes.decision() == Decision::Won && in_time && !responder.is_canceled() {
-        let stragglers = votes.win(deadline, now);
-        telemetry::attempted(lease, Ok(()));
+    if round.decision() == Decision::Won && in_time && !responder.is_canceled() {
+        let stragglers = round.win(deadline, now);
+        telemetry::acquired(lease.claim(), lease.fencing_token());
         // If no caller takes the guard, it is dropped, which releases the lock.
-        responder.send(Ok(Guard::new(lease.clone())));
+        responder.send(Ok(Guard::new(Arc::clone(lease))));
         Rest::Won(stragglers)
     } else {
-        Rest::Lost(Lost { lease, votes, in_time, responder: Some(responder) })
+        Rest::Lost(Lost { lease, round, in_time, responder: Some(responder) })
     }
 }
 
 /// An attempt that failed.
 struct Lost<'a> {
-    lease: &'a Lease,
-    votes: AcquireRound<'a>,
+    lease: &'a Arc<LeaseRecord>,
+    round: AcquireRound<'a>,
     in_time: bool,
-    /// The receiver of the cause, until the cause is reported.
-    responder: Option<Responder<Result<Guard, Error>>>,
+    /// The receiver of the reason, until the reason is reported.
+    responder: Option<Responder<AttemptResult>>,
 }
 
 impl Lost<'_> {
-    /// Releases the claim on all nodes, and reports the cause once it is certain.
+    /// Releases the claim on all nodes, and reports the reason once it is certain.
     ///
     /// Each node gets its release as soon as the call of its write has ended. So nothing is sent after the cleanup.
-    async fn undo(&mut self) {
-        let Self { lease, votes, in_time, responder } = self;
-        let shared = lease.shared();
-        let sent = shared.now();
-        let mut rollback = Rollback::begin(lease, sent);
-        let mut releases = Calls::none(&*shared.runtime, shared.peers.len());
-        for index in (0..shared.peers.len()).filter(|index| !votes.is_pending(*index)) {
-            releases.start(index, shared.settings.node_timeout, lease.release_on(index));
+    async fn clean_up(mut self) {
+        let (lease, inner) = (self.lease, self.lease.inner());
+        let now = inner.now();
+        let rollback = Rollback::begin(lease, now);
+        let mut releases = rollback.send_to_none(now);
+        for index in (0..inner.peers.len()).filter(|index| !self.round.is_pending(*index)) {
+            releases.start(index);
         }
-        // A caller that no longer waits needs no cause.
-        responder.take_if(|responder| responder.is_canceled());
-        if responder.is_none() {
-            telemetry::attempted(lease, Err(None));
+        // A caller that no longer waits needs no reason.
+        self.responder.take_if(|responder| responder.is_canceled());
+        if self.responder.is_none() {
+            telemetry::attempt_abandoned(lease.claim());
         }
         loop {
-            if let Some(error) = responder.as_ref().and_then(|_| error(lease, votes, *in_time)) {
-                telemetry::attempted(lease, Err(Some(&error)));
-                if let Some(responder) = responder.take() {
-                    responder.send(Err(error));
-                }
-            }
-            match next_of(votes, &mut releases).await {
-                Some(Step::Voted(Phase::Confirm)) => {}
-                Some(Step::Voted(Phase::Acquire(index))) => {
-                    rollback.again(index);
-                    releases.start(index, shared.settings.node_timeout, lease.release_on(index));
-                }
-                Some(Step::Released(index, ending)) => {
-                    rollback.answered(index, &ending.into(), sent, releases.completed_at());
+            self.report();
+            match next_of(&mut self.round, &mut releases).await {
+                Some(Step::Response(Phase::Confirm) | Step::Released) => {}
+                Some(Step::Response(Phase::Acquire(index))) => {
+                    lease.begin_release(index);
+                    releases.start(index);
                 }
                 None => return,
             }
         }
     }
+
+    /// Reports the reason of the failure, once it is certain.
+    fn report(&mut self) {
+        let reason = || reason(&self.round, self.in_time, self.lease.inner());
+        let Some(reason) = self.responder.as_ref().and_then(|_| reason()) else { return };
+        let failure = NotGranted { reason, responses: self.round.deciding().responses.clone() };
+        telemetry::attempt_failed(self.lease.claim(), failure.kind(), failure.responses.holder());
+        if let Some(responder) = self.responder.take() {
+            responder.send(Err(AttemptError::NotGranted(Box::new(failure))));
+        }
+    }
 }
 
 enum Step {
-    Voted(Phase),
-    Released(usize, Ending),
+    Response(Phase),
+    Released,
 }
 
-/// Returns the next vote or release to end; `None` when all have ended.
-async fn next_of(votes: &mut AcquireRound<'_>, releases: &mut Calls<'_>) -> Option<Step> {
+/// Returns the next response or release to end; `None` when all have ended.
+async fn next_of(round: &mut AcquireRound<'_>, releases: &mut Releases<'_>) -> Option<Step> {
     poll_fn(|cx| {
-        let vote = votes.poll_next(cx);
-        if let Poll::Ready(Some(voted)) = vote {
-            return Poll::Ready(Some(Step::Voted(voted)));
+        let response = round.poll_next(cx);
+        if let Poll::Ready(Some(phase)) = response {
+            return Poll::Ready(Some(Step::Response(phase)));
         }
         match releases.poll_next(cx) {
-            Poll::Ready(Some((index, ending))) => Poll::Ready(Some(Step::Released(index, ending))),
-            Poll::Ready(None) => vote.map(|_| None),
+            Poll::Ready(Some(_)) => Poll::Ready(Some(Step::Released)),
+            Poll::Ready(None) => response.map(|_| None),
             Poll::Pending => Poll::Pending,
         }
     })
@@ -172,56 +167,33 @@ async fn next_of(votes: &mut AcquireRound<'_>, releases: &mut Calls<'_>) -> Opti
 /// An attempt whose round is not decided yet.
 ///
 /// If it is dropped because its runtime has ended, the cleanup queues take over.
-struct Undecided<'a>(Option<&'a Lease>);
+struct Undecided<'a>(Option<&'a Arc<LeaseRecord>>);
 
 impl Drop for Undecided<'_> {
     fn drop(&mut self) {
         if let Some(lease) = self.0 {
-            drop(Rollback::begin(lease, lease.shared().now()));
+            drop(Rollback::begin(lease, lease.inner().now()));
         }
     }
 }
 
-/// Returns the next vote; `None` if none is left or the caller no longer waits.
-async fn next_while_awaited<T>(votes: &mut AcquireRound<'_>, responder: &Responder<T>) -> Option<Phase> {
-    poll_fn(|cx| if responder.is_canceled() { Poll::Ready(None) } else { votes.poll_next(cx) }).await
+/// Returns the next response; `None` if none is left or the caller no longer waits.
+async fn next_while_awaited<T>(round: &mut AcquireRound<'_>, responder: &Responder<T>) -> Option<Phase> {
+    poll_fn(|cx| if responder.is_canceled() { Poll::Ready(None) } else { round.poll_next(cx) }).await
 }
 
-/// Returns the cause of the failure, once it is certain.
-fn error(lease: &Lease, votes: &AcquireRound<'_>, in_time: bool) -> Option<Error> {
-    let shared = lease.shared();
-    let resources = lease.claim().all_resources();
-    let responses = &votes.deciding().responses;
-    let (kind, message) = match votes.decision() {
-        Decision::Pending | Decision::Lost(None) => return None,
-        Decision::Won if in_time => return None,
-        Decision::Won => (
-            ErrorKind::TooSlow,
-            format!("cannot lock {resources}: no validity left when a quorum granted it"),
-        ),
-        Decision::Lost(Some(Cause::Refused | Cause::Superseded)) => {
-            let count = responses.too_few("granted", shared);
-            let message = match responses.holder() {
-                Some(holder) => format!("{resources} is locked by {holder} ({count})"),
-                None if votes.is_confirmation() => {
-                    format!(
-                        "another client locked {resources} before its fencing token was confirmed ({count})"
-                    )
-                }
-                None => format!("{resources} is locked by another client ({count})"),
-            };
-            (ErrorKind::Contended, message)
+/// Returns the reason of the failure, once it is certain.
+fn reason(round: &AcquireRound<'_>, in_time: bool, inner: &Inner) -> Option<Reason> {
+    match round.decision() {
+        Decision::Won if !in_time => Some(Reason::TooSlow),
+        Decision::Won | Decision::Pending | Decision::Lost(None) => None,
+        Decision::Lost(Some(Cause::Denied | Cause::Superseded)) if round.is_confirmation() => {
+            Some(Reason::ContendedBeforeConfirmation)
         }
-        Decision::Lost(Some(Cause::NoQuorum)) => {
-            responses.no_quorum(format_args!("lock {resources}"), shared)
+        Decision::Lost(Some(Cause::Denied | Cause::Superseded)) => Some(Reason::Contended),
+        Decision::Lost(Some(Cause::NoQuorum)) if round.deciding().responses.is_wrong_type(inner) => {
+            Some(Reason::WrongType)
         }
-    };
-    Some(responses.error(kind, message, shared))
-}
-
-/// Returns the time limit for one node while a TTL is running.
-///
-/// It is at most half of the TTL, so that a quorum of late replies leaves usable validity.
-pub(crate) fn node_timeout(configured: Duration, ttl: Ttl) -> Duration {
-    configured.min(ttl.as_duration() / 2)
+        Decision::Lost(Some(Cause::NoQuorum)) => Some(Reason::NoQuorum),
+    }
 }

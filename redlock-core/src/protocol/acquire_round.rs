@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use crate::decide::fencing::{Numbering, number};
 use crate::decide::tally::{Decision, RoundKind};
-use crate::lease::Lease;
-use crate::node::NodeError;
+use crate::lease::record::LeaseRecord;
 use crate::protocol::fan_out::Calls;
+use crate::protocol::responses::Responses;
 use crate::protocol::round::Round;
 use crate::telemetry::Operation;
 use crate::types::instant::Instant;
@@ -20,7 +20,7 @@ use crate::types::report::Outcome;
 use crate::types::ttl::Ttl;
 
 pub(crate) struct AcquireRound<'a> {
-    lease: &'a Lease,
+    lease: &'a LeaseRecord,
     ttl: Ttl,
     /// The time limit for one node, in either round.
     limit: Duration,
@@ -40,9 +40,10 @@ pub(crate) enum Phase {
 
 impl<'a> AcquireRound<'a> {
     /// Prepares the requests. The clock started with the lease.
-    pub(crate) fn new(lease: &'a Lease, ttl: Ttl, limit: Duration) -> Self {
-        let (start, shared) = (lease.since(), lease.shared());
-        let claim = Round::since(start, shared, RoundKind::Acquire, Operation::Acquire, limit, |index, _| {
+    pub(crate) fn new(lease: &'a LeaseRecord, ttl: Ttl) -> Self {
+        let (start, inner) = (lease.since(), lease.inner());
+        let limit = inner.settings.timeout_within(ttl);
+        let claim = Round::since(start, inner, RoundKind::Acquire, Operation::Acquire, limit, |index, _| {
             lease.acquire_on(index, ttl)
         });
         Self { lease, ttl, limit, claim, confirmation: None, late: Vec::new() }
@@ -52,13 +53,7 @@ impl<'a> AcquireRound<'a> {
     pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Phase>> {
         let claim = self.claim.poll_next(cx);
         if let Poll::Ready(Some(index)) = claim {
-            let responses = &mut self.claim.responses;
-            if self.lease.is_fenced() && matches!(responses.outcome(index), Outcome::Granted) {
-                responses.discard(
-                    index,
-                    NodeError::unknown("the backend granted a fenced lock without a counter"),
-                );
-            }
+            let responses = &self.claim.responses;
             self.lease.settle(index, responses.outcome(index));
             if self.confirmation.is_none() {
                 self.number();
@@ -113,11 +108,11 @@ impl<'a> AcquireRound<'a> {
         let Self { lease, ttl, limit, claim, confirmation, late } = self;
         let (claims, responses) = claim.into_parts();
         lease.win(deadline, ttl, now, responses);
-        let (confirmations, told) = confirmation.map(|round| round.into_parts()).unzip();
+        let (confirmations, confirmed) = confirmation.map(|round| round.into_parts()).unzip();
         let confirmations = confirmations.map(Box::new);
         let mut stragglers = Stragglers { lease, ttl, limit, claims, confirmations, late: Vec::new() };
         for index in late {
-            match told.as_ref().map(|told| told.outcome(index)) {
+            match confirmed.as_ref().map(|responses: &Responses| responses.outcome(index)) {
                 Some(Outcome::Granted | Outcome::Superseded(_)) => {}
                 Some(Outcome::Pending) => stragglers.late.push(index),
                 _ => stragglers.confirm(index),
@@ -134,18 +129,18 @@ impl<'a> AcquireRound<'a> {
         if !lease.is_fenced() || lease.fencing_token().is_some() || self.claim.decision() != Decision::Won {
             return;
         }
-        let (shared, responses) = (lease.shared(), &self.claim.responses);
+        let (inner, responses) = (lease.inner(), &self.claim.responses);
         let Some(Numbering { token, settled }) =
-            number(responses.counters(), shared.quorum(), shared.counter_bound)
+            number(responses.counters(), inner.quorum(), inner.counter_bound)
         else {
             return;
         };
-        lease.fence(token);
-        for index in 0..shared.peers.len() {
+        lease.set_fencing_token(token);
+        for index in 0..inner.peers.len() {
             lease.note_counter(index, responses.outcome(index));
         }
         if !settled {
-            let round = Round::new(shared, RoundKind::Acquire, Operation::Confirm, self.limit, |index, _| {
+            let round = Round::new(inner, RoundKind::Acquire, Operation::Confirm, self.limit, |index, _| {
                 lease.extend_on(index, self.ttl)
             });
             self.confirmation = Some(Box::new(round));
@@ -155,7 +150,7 @@ impl<'a> AcquireRound<'a> {
 
 /// The calls of a lease that was granted before they had ended.
 pub(crate) struct Stragglers<'a> {
-    lease: &'a Lease,
+    lease: &'a LeaseRecord,
     ttl: Ttl,
     limit: Duration,
     claims: Calls<'a>,
@@ -176,8 +171,8 @@ impl<'a> Stragglers<'a> {
         if self.lease.ended().is_some() {
             return;
         }
-        let (lease, nodes): (&'a Lease, _) = (self.lease, self.lease.shared().peers.len());
-        let runtime = &*lease.shared().runtime;
+        let (lease, nodes): (&'a LeaseRecord, _) = (self.lease, self.lease.inner().peers.len());
+        let runtime = &*lease.inner().runtime;
         let confirmations = self.confirmations.get_or_insert_with(|| Box::new(Calls::none(runtime, nodes)));
         confirmations.start(index, self.limit, lease.extend_on(index, self.ttl));
     }
@@ -191,8 +186,7 @@ impl<'a> Stragglers<'a> {
             self.claims.without_poll_past_deadline();
         }
         let claim = self.claims.poll_next(cx);
-        if let Poll::Ready(Some((index, ending))) = claim {
-            let outcome: Outcome = ending.into();
+        if let Poll::Ready(Some((index, outcome))) = claim {
             self.lease.settle_late(index, &outcome, self.claims.completed_at());
             if self.lease.note_counter(index, &outcome) {
                 self.confirm(index);
@@ -201,8 +195,7 @@ impl<'a> Stragglers<'a> {
         }
         let Some(confirmations) = &mut self.confirmations else { return claim.map(|_| None) };
         match confirmations.poll_next(cx) {
-            Poll::Ready(Some((index, ending))) => {
-                let outcome = ending.into();
+            Poll::Ready(Some((index, outcome))) => {
                 self.lease.note_counter(index, &outcome);
                 let is_late = self.late.contains(&index);
                 self.late.retain(|late| *late != index);

@@ -20,14 +20,16 @@ use std::time::Duration;
 
 use event_listener::Event;
 
-use crate::decide::pending_release::{Answer, Next, PendingRelease};
+use crate::decide::pending_release::{Next, PendingRelease};
 use crate::inner::{Inner, locked};
-use crate::node::Vote;
-use crate::protocol::fan_out::{Calls, Ending};
+use crate::protocol::call::Call;
+use crate::protocol::fan_out::Calls;
+use crate::protocol::rollback::ended;
 use crate::runtime::{sleep_until, sleep_until_or};
 use crate::telemetry::throttle::Throttle;
 use crate::types::claim::Claim;
 use crate::types::instant::Instant;
+use crate::types::report::Outcome;
 
 /// The maximum size of the queue of a node that has not replied for [`SILENCE`].
 const MAX_BYTES_UNANSWERED: usize = 16 << 20;
@@ -64,7 +66,7 @@ const GRACE: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(crate) struct CleanupEntry {
     pub(crate) claim: Claim,
-    pub(crate) pending_release: PendingRelease,
+    pub(crate) release: PendingRelease,
 }
 
 /// The pending cleanup of one node.
@@ -283,33 +285,27 @@ impl CleanupTask {
         let peer = &shared.peers[self.index];
         let sent = shared.now();
         let mut next: Vec<Next> = self.taken.iter().map(|_| Next::Again(sent)).collect();
-        let mut pending_releases: Vec<_> = self.taken.iter().map(|entry| entry.pending_release).collect();
-        let mut answered = false;
-        let calls = self.taken.iter().map(|entry| peer.node.release(&entry.claim));
+        let mut releases: Vec<_> = self.taken.iter().map(|entry| entry.release).collect();
+        let mut replied = false;
+        let calls = self.taken.iter().map(|entry| Call::Release(peer.node.release(&entry.claim)));
         let mut calls = Calls::new(&*shared.runtime, sent, limit, calls);
-        while let Some((position, ending)) = calls.next().await {
-            let at = calls.completed_at();
-            next[position] = match ending {
-                Ending::Answered(vote) => {
-                    answered = true;
-                    let (deleted, connection) = (vote == Vote::Granted, peer.node.connection());
-                    pending_releases[position].answered(Answer { deleted, connection, sent, at }, limit)
-                }
-                Ending::Failed(_) | Ending::TimedOut => pending_releases[position].failed(at),
-            };
+        while let Some((position, outcome)) = calls.next().await {
+            replied |= matches!(outcome, Outcome::Released | Outcome::NotHeld);
+            let ended = ended(shared, self.index, &outcome, sent, calls.completed_at());
+            next[position] = releases[position].next(ended, limit);
         }
         drop(calls);
         let mut queue = locked(&peer.cleanup.queue);
-        queue.unanswered_since = if answered { None } else { queue.unanswered_since.or(Some(sent)) };
+        queue.unanswered_since = if replied { None } else { queue.unanswered_since.or(Some(sent)) };
         let mut dropped = 0;
-        for ((entry, pending_release), next) in self.taken.drain(..).zip(pending_releases).zip(next) {
+        for ((entry, release), next) in self.taken.drain(..).zip(releases).zip(next) {
             if let Next::Again(due) = next {
-                dropped += queue.push(due, sent, CleanupEntry { pending_release, ..entry });
+                dropped += queue.push(due, sent, CleanupEntry { release, ..entry });
             }
         }
         shared.settle_queue(queue);
         shared.overflowed(self.index, dropped);
-        answered
+        replied
     }
 }
 
@@ -338,7 +334,7 @@ mod tests {
 
     fn entry(token: u32) -> CleanupEntry {
         let claim = Claim::new("a".into_resources().unwrap(), Token::from_bytes(token.to_le_bytes()));
-        CleanupEntry { claim, pending_release: WriteState::default().pending_release() }
+        CleanupEntry { claim, release: WriteState::default().pending_release() }
     }
 
     fn at(nanos: u64) -> Instant {

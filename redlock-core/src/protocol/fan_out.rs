@@ -15,63 +15,54 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 use crate::decide::time_limit::TimeLimit;
-use crate::node::{NodeError, Vote};
+use crate::protocol::call::Call;
 use crate::runtime::{BoxFuture, LONGEST_SLEEP, Runtime};
 use crate::types::instant::Instant;
+use crate::types::report::Outcome;
 
-/// One request to one node.
-pub(crate) type Call<'a, T = Vote> = Pin<Box<dyn Future<Output = Result<T, NodeError>> + Send + 'a>>;
-
-/// The end of a call.
-#[derive(Debug)]
-pub(crate) enum Ending<T = Vote> {
-    Answered(T),
-    Failed(NodeError),
-    /// The call was dropped at the time limit.
-    TimedOut,
-}
-
-pub(crate) struct Calls<'a, T = Vote> {
+/// Calls by position: a node index, or the position in a batch.
+pub(crate) struct Calls<'a> {
     runtime: &'a dyn Runtime,
     /// The calls, stored inline for the usual number of nodes.
-    slots: SmallVec<[Slot<'a, T>; 5]>,
+    slots: SmallVec<[Slot<'a>; 5]>,
     limit: TimeLimit,
     timer: Option<BoxFuture<()>>,
     timed_out: bool,
-    /// The time at which the returned endings were seen.
-    seen: Instant,
+    /// The time at which the returned outcomes were seen.
+    completed_at: Instant,
     /// The time of the last clock reading.
-    read: Instant,
+    last_reading: Instant,
     /// True if calls may be polled once more after the limit.
-    last_look: bool,
+    poll_past_deadline: bool,
 }
 
-enum Slot<'a, T> {
-    Pending(Call<'a, T>),
-    Ended(Ending<T>),
-    Told,
+enum Slot<'a> {
+    Pending(Call<'a>),
+    Ended(Outcome),
+    /// No call was started, or its outcome was returned.
+    Empty,
 }
 
-impl<T> Slot<'_, T> {
-    /// Takes out the ending, if there is one.
-    fn tell(&mut self, index: usize) -> Option<(usize, Ending<T>)> {
-        // Checked first: slots are checked more often than they end.
+impl Slot<'_> {
+    /// Takes the outcome, if there is one.
+    fn take_outcome(&mut self) -> Option<Outcome> {
+        // Checked first: slots are checked more often than calls end.
         if !matches!(self, Slot::Ended(_)) {
             return None;
         }
-        match mem::replace(self, Slot::Told) {
-            Slot::Ended(ending) => Some((index, ending)),
-            Slot::Pending(_) | Slot::Told => None,
+        match mem::replace(self, Slot::Empty) {
+            Slot::Ended(outcome) => Some(outcome),
+            Slot::Pending(_) | Slot::Empty => None,
         }
     }
 }
 
-impl<'a, T> Calls<'a, T> {
+impl<'a> Calls<'a> {
     pub(crate) fn new(
         runtime: &'a dyn Runtime,
         start: Instant,
         limit: Duration,
-        calls: impl Iterator<Item = Call<'a, T>>,
+        calls: impl Iterator<Item = Call<'a>>,
     ) -> Self {
         let slots = calls.map(Slot::Pending).collect();
         Self {
@@ -80,15 +71,15 @@ impl<'a, T> Calls<'a, T> {
             limit: TimeLimit::new(start, limit),
             timer: None,
             timed_out: false,
-            seen: start,
-            read: start,
-            last_look: true,
+            completed_at: start,
+            last_reading: start,
+            poll_past_deadline: true,
         }
     }
 
     /// Creates a set without calls, which are started one by one.
     pub(crate) fn none(runtime: &'a dyn Runtime, places: usize) -> Self {
-        let slots = (0..places).map(|_| Slot::Told).collect();
+        let slots = (0..places).map(|_| Slot::Empty).collect();
         let never = Instant::ORIGIN;
         Self {
             runtime,
@@ -96,17 +87,17 @@ impl<'a, T> Calls<'a, T> {
             limit: TimeLimit::new(never, Duration::ZERO),
             timer: None,
             timed_out: false,
-            seen: never,
-            read: never,
-            last_look: true,
+            completed_at: never,
+            last_reading: never,
+            poll_past_deadline: true,
         }
     }
 
     /// Starts a call in a place that has none. The time limit of all calls starts again.
-    pub(crate) fn start(&mut self, place: usize, limit: Duration, call: Call<'a, T>) {
+    pub(crate) fn start(&mut self, place: usize, limit: Duration, call: Call<'a>) {
         self.slots[place] = Slot::Pending(call);
-        self.read = self.runtime.now();
-        self.limit = TimeLimit::new(self.read, limit);
+        self.last_reading = self.runtime.now();
+        self.limit = TimeLimit::new(self.last_reading, limit);
         self.timed_out = false;
     }
 
@@ -114,51 +105,50 @@ impl<'a, T> Calls<'a, T> {
     ///
     /// Otherwise, a call that was not polled for long would send its request after the cleanup of this request.
     pub(crate) fn without_poll_past_deadline(&mut self) {
-        self.last_look = false;
+        self.poll_past_deadline = false;
     }
 
-    /// Returns when the last returned ending was seen; it came no later.
+    /// Returns when the last returned outcome was seen; it came no later.
     ///
-    /// Endings that are seen together have the same time, so that the clock is read once for all of them.
+    /// Outcomes that are seen together have the same time, so that the clock is read once for all of them.
     pub(crate) fn completed_at(&self) -> Instant {
-        self.seen
+        self.completed_at
     }
 
-    /// Returns the next call to end, by its position; `None` when all have ended.
+    /// Returns the position and the outcome of the next call to end; `None` when all have ended.
     ///
-    /// All calls are polled before the first ending is returned, so no request waits for the handling of an ending.
-    /// This future may be dropped: no ending is lost.
-    pub(crate) async fn next(&mut self) -> Option<(usize, Ending<T>)> {
+    /// All calls are polled before the first outcome is returned, so no request waits for the handling of an outcome.
+    /// This future may be dropped: no outcome is lost.
+    pub(crate) async fn next(&mut self) -> Option<(usize, Outcome)> {
         poll_fn(|cx| self.poll_next(cx)).await
     }
 
-    pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<(usize, Ending<T>)>> {
+    pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<(usize, Outcome)>> {
         loop {
-            if let Some(ended) = self.slots.iter_mut().enumerate().find_map(|(index, slot)| slot.tell(index))
-            {
+            let mut slots = self.slots.iter_mut().enumerate();
+            if let Some(ended) = slots.find_map(|(index, slot)| Some((index, slot.take_outcome()?))) {
                 return Poll::Ready(Some(ended));
             }
             let (mut ended, mut waiting) = (false, false);
-            let too_late = !self.last_look && self.runtime.now() >= self.limit.nominal_end();
+            let too_late = !self.poll_past_deadline && self.runtime.now() >= self.limit.nominal_end();
             for slot in &mut self.slots {
                 let Slot::Pending(call) = slot else { continue };
-                let polled = if too_late { Poll::Pending } else { call.as_mut().poll(cx) };
-                let ending = match polled {
-                    Poll::Ready(Ok(answer)) => Ending::Answered(answer),
-                    Poll::Ready(Err(error)) => Ending::Failed(error),
-                    Poll::Pending if self.timed_out || too_late => Ending::TimedOut,
+                let polled = if too_late { Poll::Pending } else { Pin::new(call).poll(cx) };
+                let outcome = match polled {
+                    Poll::Ready(outcome) => outcome,
+                    Poll::Pending if self.timed_out || too_late => Outcome::TimedOut,
                     Poll::Pending => {
                         waiting = true;
                         continue;
                     }
                 };
-                *slot = Slot::Ended(ending);
+                *slot = Slot::Ended(outcome);
                 ended = true;
             }
             match (ended, waiting) {
                 (true, _) => {
-                    self.read = self.runtime.now();
-                    self.seen = self.read;
+                    self.last_reading = self.runtime.now();
+                    self.completed_at = self.last_reading;
                 }
                 (false, false) => return Poll::Ready(None),
                 (false, true) => {
@@ -180,12 +170,12 @@ impl<'a, T> Calls<'a, T> {
                 ready!(timer.as_mut().poll(cx));
                 // A completed timer must not be polled again: a call that starts later restarts the limit.
                 self.timer = None;
-                self.read = self.runtime.now();
+                self.last_reading = self.runtime.now();
             }
-            if self.limit.has_passed(self.read) {
+            if self.limit.has_passed(self.last_reading) {
                 return Poll::Ready(());
             }
-            let left = self.limit.next().saturating_duration_since(self.read);
+            let left = self.limit.next().saturating_duration_since(self.last_reading);
             self.timer = Some(self.runtime.sleep(left.min(LONGEST_SLEEP)));
         }
     }
@@ -221,10 +211,10 @@ mod tests {
     #[test]
     fn a_call_that_is_started_after_the_limit_has_a_limit_of_its_own() {
         let runtime = Asleep::default();
-        let mut calls = Calls::<()>::none(&runtime, 1);
+        let mut calls = Calls::none(&runtime, 1);
         for millis in [50, 100] {
-            calls.start(0, Duration::from_millis(50), Box::pin(pending()));
-            assert!(matches!(calls.next().now_or_never(), Some(Some((0, Ending::TimedOut)))));
+            calls.start(0, Duration::from_millis(50), Call::Release(Box::pin(pending())));
+            assert!(matches!(calls.next().now_or_never(), Some(Some((0, Outcome::TimedOut)))));
             assert_eq!(Instant::since_origin(Duration::from_millis(millis)), calls.completed_at());
         }
     }
@@ -253,10 +243,10 @@ mod tests {
         let runtime = Paused::default();
         let answer = poll_fn(|_| match runtime.0.lock().unwrap().len() {
             0..=1 => Poll::Pending,
-            _ => Poll::Ready(Ok(7)),
+            _ => Poll::Ready(Ok(true)),
         });
-        let calls: [Call<'_, i32>; 1] = [Box::pin(answer)];
+        let calls = [Call::Release(Box::pin(answer))];
         let mut calls = Calls::new(&runtime, Instant::ORIGIN, Duration::from_millis(200), calls.into_iter());
-        assert!(matches!(calls.next().now_or_never(), Some(Some((0, Ending::Answered(7))))));
+        assert!(matches!(calls.next().now_or_never(), Some(Some((0, Outcome::Released)))));
     }
 }

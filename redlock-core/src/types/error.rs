@@ -1,22 +1,25 @@
 //! The error type, with a report of every node.
 
-use std::fmt;
+use std::fmt::{self, Write};
 use std::time::Duration;
 
+use crate::node::Denial;
+use crate::types::lease_state::Loss;
 use crate::types::report::{self, NodeReport, NodeReports, Outcome};
 use crate::types::token::{Fingerprint, Token};
 
 /// The error of a lock, an extension or a release.
 ///
-/// Opaque: match on its [`kind`](Error::kind). `Display` describes the failure in one line.
-/// [`node_reports`](Error::node_reports) returns the index, label, outcome and latency of every node, and
-/// [`source`](std::error::Error::source) prints them.
+/// Opaque: match on its [`kind`](Error::kind). `Display` describes the failure in one line, with the cause of each node
+/// that failed. `Debug` prints the same, so `fn main() -> Result<(), Error>` prints a readable text.
+/// [`node_reports`](Error::node_reports) returns the index, label, outcome and latency of every node.
 ///
 #[cfg_attr(feature = "tokio", doc = "```")]
 #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
 /// # use std::{sync::Arc, time::Duration};
 /// # use redlock_testkit::MemoryNode;
-/// # use redlock_core::{ErrorKind, LockNode, Redlock, TokioRuntime};
+/// # use redlock_core::node::LockNode;
+/// # use redlock_core::{ErrorKind, Redlock, TokioRuntime};
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
 /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
 /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
@@ -30,13 +33,12 @@ use crate::types::token::{Fingerprint, Token};
 /// }
 /// # Ok(()) }
 /// ```
-#[derive(Debug)]
 pub struct Error(Box<Inner>);
 
-#[derive(Debug)]
 struct Inner {
     kind: ErrorKind,
     message: String,
+    loss: Option<Loss>,
     nodes: NodeReports,
 }
 
@@ -99,15 +101,33 @@ impl Error {
     /// assert_eq!(ErrorKind::InvalidInput, error.kind());
     /// ```
     pub fn invalid(message: impl Into<String>) -> Self {
-        Self::new(ErrorKind::InvalidInput, message.into(), NodeReports::default())
+        Self::new(ErrorKind::InvalidInput, message.into())
     }
 
     pub(crate) fn closed() -> Self {
-        Self::new(ErrorKind::Closed, "this Redlock was closed".into(), NodeReports::default())
+        Self::new(ErrorKind::Closed, "this Redlock was closed".into())
     }
 
-    pub(crate) fn new(kind: ErrorKind, message: String, nodes: NodeReports) -> Self {
-        Self(Box::new(Inner { kind, message, nodes }))
+    pub(crate) fn new(kind: ErrorKind, message: String) -> Self {
+        Self(Box::new(Inner { kind, message, loss: None, nodes: NodeReports::default() }))
+    }
+
+    /// Adds the reports of all nodes.
+    pub(crate) fn with_nodes(mut self, nodes: NodeReports) -> Self {
+        self.0.nodes = nodes;
+        self
+    }
+
+    /// Adds the reason for which the lock is no longer held.
+    pub(crate) fn with_loss(mut self, loss: Loss) -> Self {
+        self.0.loss = Some(loss);
+        self
+    }
+
+    /// Adds the time for which the request has waited.
+    pub(crate) fn after(mut self, waited: Duration) -> Self {
+        let _ = write!(self.0.message, ", after {waited:.1?}");
+        self
     }
 
     /// Returns the kind of this error.
@@ -121,7 +141,8 @@ impl Error {
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
     /// # use std::{sync::Arc, time::Duration};
     /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{ErrorKind, LockNode, Redlock, TokioRuntime};
+    /// # use redlock_core::node::LockNode;
+    /// # use redlock_core::{ErrorKind, Redlock, TokioRuntime};
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
     /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
     /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
@@ -151,7 +172,8 @@ impl Error {
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
     /// # use std::{sync::Arc, time::Duration};
     /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{LockNode, Redlock, TokioRuntime};
+    /// # use redlock_core::node::LockNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
     /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
     /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
@@ -167,6 +189,29 @@ impl Error {
         &self.0.nodes
     }
 
+    /// Returns the reason for which the lock is no longer held.
+    ///
+    /// It is set for an extension, a resumption or work that found the lock lost. Otherwise, this returns `None`.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{Loss, Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let guard = redlock.lock("report", ttl).await?;
+    /// let lease = guard.lease();
+    /// guard.release().await?;
+    /// let error = lease.extend(ttl).await.unwrap_err();
+    /// assert_eq!(Some(&Loss::Released), error.loss());
+    /// # Ok(()) }
+    /// ```
+    pub fn loss(&self) -> Option<&Loss> {
+        self.0.loss.as_ref()
+    }
+
     /// Returns the current holder, if a node reported it.
     ///
     /// It is the token that most nodes named, as a fingerprint, with the label of its [owner](Fingerprint::owner) if it
@@ -176,7 +221,8 @@ impl Error {
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
     /// # use std::{sync::Arc, time::Duration};
     /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{LockNode, Redlock, TokioRuntime};
+    /// # use redlock_core::node::LockNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
     /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
     /// # let other = Redlock::builder(TokioRuntime::new()).nodes(nodes.clone()).build()?;
@@ -199,32 +245,37 @@ impl Error {
     ///
     /// The value is the longest of all nodes, at the time of that node's reply. The holder may still extend the lock.
     pub fn remaining(&self) -> Option<Duration> {
-        self.refusals().filter_map(|refusal| refusal.remaining).max()
+        self.denials().filter_map(|denial| denial.remaining).max()
     }
 
-    /// Returns whether no client is known to have a quorum.
-    pub(crate) fn is_split(&self, quorum: usize) -> bool {
-        let holders: Vec<_> = self.refusals().filter_map(|refusal| refusal.holder.as_ref()).collect();
-        let votes = |token| holders.iter().filter(|other| **other == token).count();
-        holders.iter().all(|token| votes(*token) < quorum)
-    }
-
-    fn refusals(&self) -> impl Iterator<Item = &crate::Denial> {
+    fn denials(&self) -> impl Iterator<Item = &Denial> {
         self.node_reports().iter().filter_map(|node| match node.outcome() {
-            Outcome::Denied(refusal) => Some(refusal),
+            Outcome::Denied(denial) => Some(denial),
             _ => None,
         })
     }
 }
 
+/// Formats the failure, then the causes: each node that failed, with its error.
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.message.fmt(f)
+        f.write_str(&self.0.message)?;
+        let mut separator = " (";
+        for report in self.0.nodes.iter() {
+            let Some(cause) = report.cause() else { continue };
+            write!(f, "{separator}{}: {cause}", report.label())?;
+            separator = "; ";
+        }
+        if separator == "; " { f.write_str(")") } else { Ok(()) }
     }
 }
 
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        if self.0.nodes.is_empty() { None } else { Some(&self.0.nodes) }
+/// Formats the kind, then the same text as `Display`.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {self}", self.0.kind)
     }
 }
+
+/// Has no source: the text contains the causes, and [`node_reports`](Error::node_reports) returns them.
+impl std::error::Error for Error {}

@@ -12,7 +12,7 @@
 use std::ops::{Add, Sub};
 use std::time::Duration;
 
-/// A point in time on the clock of a [`Runtime`](crate::Runtime).
+/// A point in time on the clock of a [`Runtime`](crate::runtime::Runtime).
 ///
 /// It counts nanoseconds since an origin that the clock chooses. Instants of different clocks must not be compared.
 /// Arithmetic saturates and never panics.
@@ -59,7 +59,7 @@ impl Sub<Duration> for Instant {
 
 /// Reads the machine's clock that counts suspension.
 ///
-/// A [`Runtime`](crate::Runtime) on real time returns this time.
+/// A [`Runtime`](crate::runtime::Runtime) on real time returns this time.
 ///
 /// - Linux and Android: `CLOCK_BOOTTIME`.
 /// - Other Unix systems: `CLOCK_MONOTONIC`. It counts suspension on Apple systems, but not on some BSDs.
@@ -84,7 +84,7 @@ pub fn suspend_aware_now() -> Instant {
 
 /// Reads the machine's clock that counts suspension.
 ///
-/// A [`Runtime`](crate::Runtime) on real time returns this time.
+/// A [`Runtime`](crate::runtime::Runtime) on real time returns this time.
 ///
 /// - Linux and Android: `CLOCK_BOOTTIME`.
 /// - Other Unix systems: `CLOCK_MONOTONIC`. It counts suspension on Apple systems, but not on some BSDs.

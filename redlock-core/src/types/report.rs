@@ -26,11 +26,15 @@ pub enum Outcome {
     /// The node denied the request.
     Denied(Denial),
     /// The node granted a fenced lock, and its counter now has this value.
-    Counted(FencingToken),
+    GrantedFenced(FencingToken),
     /// The node holds the lock, but a newer claim has raised its counter to this value.
     ///
     /// The node no longer counts for this lock.
     Superseded(FencingToken),
+    /// The node deleted the lock. Releases only.
+    Released,
+    /// The node did not have the lock. Releases only.
+    NotHeld,
     /// The node has nothing under the resource. Inspections only.
     Free,
     /// The node has this entry under the resource. Inspections only.
@@ -41,6 +45,26 @@ pub enum Outcome {
     TimedOut,
     /// The node did not reply before the round was decided.
     Pending,
+}
+
+/// The outcome of a release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ReleaseOutcome {
+    /// This client held the lock until now.
+    ///
+    /// The validity had not passed, and the first replies of the nodes do not contradict this.
+    Released,
+    /// The validity had passed before the release.
+    ///
+    /// Another client may have acquired the lock since then.
+    AlreadyExpired,
+    /// The lock was lost before its validity had passed.
+    ///
+    /// So many nodes no longer had it that a quorum is impossible: it was deleted, or nodes have lost data. Another
+    /// client may have acquired it meanwhile. This is not always detected, because a release waits for replies of a
+    /// quorum and no longer.
+    AlreadyLost,
 }
 
 impl NodeReport {
@@ -66,6 +90,15 @@ impl NodeReport {
         self.latency
     }
 
+    /// Returns why the node has no vote; `None` if it has one or may still reply.
+    pub(crate) fn cause(&self) -> Option<String> {
+        match &self.outcome {
+            Outcome::Failed(error) => Some(error.to_string()),
+            Outcome::TimedOut => Some(format!("timed out after {:.1?}", self.latency)),
+            _ => None,
+        }
+    }
+
     /// Returns the first node that is the same server, as index and label.
     ///
     /// The two nodes have one vote together.
@@ -85,10 +118,14 @@ impl fmt::Display for NodeReport {
                 write!(f, "denied after {latency:.1?}: held by {holder}")?;
             }
             Outcome::Denied(_) => write!(f, "denied after {latency:.1?}")?,
-            Outcome::Counted(counter) => write!(f, "granted after {latency:.1?}: fencing counter {counter}")?,
+            Outcome::GrantedFenced(counter) => {
+                write!(f, "granted after {latency:.1?}: fencing counter {counter}")?
+            }
             Outcome::Superseded(counter) => {
                 write!(f, "superseded after {latency:.1?}: fencing counter {counter}")?;
             }
+            Outcome::Released => write!(f, "released after {latency:.1?}")?,
+            Outcome::NotHeld => write!(f, "did not have the lock (after {latency:.1?})")?,
             Outcome::Free => write!(f, "free (after {latency:.1?})")?,
             Outcome::Held(LockEntry { token, remaining: Some(left) }) => {
                 write!(f, "held by {token}, expires in {left:.1?} (after {latency:.1?})")?;
@@ -110,14 +147,14 @@ impl fmt::Display for NodeReport {
 /// Returns the holder: the token that most denials named.
 pub(crate) fn holder<'a>(outcomes: impl Iterator<Item = &'a Outcome> + Clone) -> Option<&'a Token> {
     let named = outcomes.filter_map(|outcome| match outcome {
-        Outcome::Denied(refusal) => refusal.holder.as_ref(),
+        Outcome::Denied(denial) => denial.holder.as_ref(),
         _ => None,
     });
     let votes = |token: &Token| named.clone().filter(|other| *other == token).count();
     named.clone().max_by_key(|token| votes(token))
 }
 
-/// The reports about all nodes, as the source of an error.
+/// The reports about all nodes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NodeReports(pub(crate) Vec<NodeReport>);
 
@@ -138,5 +175,3 @@ impl fmt::Display for NodeReports {
         Ok(())
     }
 }
-
-impl std::error::Error for NodeReports {}

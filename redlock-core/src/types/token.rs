@@ -151,15 +151,15 @@ mod tests {
     struct Fixed(u8);
 
     impl Runtime for Fixed {
-        fn now(&self) -> crate::Instant {
+        fn now(&self) -> crate::runtime::Instant {
             unreachable!("no time is asked for")
         }
 
-        fn sleep(&self, _: std::time::Duration) -> crate::BoxFuture<()> {
+        fn sleep(&self, _: std::time::Duration) -> crate::runtime::BoxFuture<()> {
             unreachable!("nothing sleeps")
         }
 
-        fn spawn(&self, _: crate::BoxFuture<()>) {
+        fn spawn(&self, _: crate::runtime::BoxFuture<()>) {
             unreachable!("nothing is spawned")
         }
 
