@@ -199,7 +199,7 @@ fn error(lease: &Lease, votes: &AcquireRound<'_>, in_time: bool) -> Option<Error
             ErrorKind::TooSlow,
             format!("cannot lock {resources}: no validity left when a quorum granted it"),
         ),
-        Decision::Lost(Some(Cause::Refused | Cause::Superseded)) => {
+        Decision::Lost(Some(Cause::Denied | Cause::Superseded)) => {
             let count = responses.too_few("granted", shared);
             let message = match responses.holder() {
                 Some(holder) => format!("{resources} is locked by {holder} ({count})"),

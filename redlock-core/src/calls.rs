@@ -144,7 +144,7 @@ impl<'a, T> Calls<'a, T> {
                 let Slot::Pending(call) = slot else { continue };
                 let polled = if too_late { Poll::Pending } else { call.as_mut().poll(cx) };
                 let ending = match polled {
-                    Poll::Ready(Ok(answer)) => Ending::Answered(answer),
+                    Poll::Ready(Ok(reply)) => Ending::Answered(reply),
                     Poll::Ready(Err(error)) => Ending::Failed(error),
                     Poll::Pending if self.timed_out || too_late => Ending::TimedOut,
                     Poll::Pending => {
@@ -200,7 +200,7 @@ mod tests {
 
     use super::*;
 
-    /// A runtime on which time passes only by sleeping, and then at once.
+    /// A runtime in which time passes only by sleeping, and then at once.
     #[derive(Debug, Default)]
     struct Asleep(Mutex<Duration>);
 
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_is_started_after_the_limit_has_a_limit_of_its_own() {
+    fn a_call_started_after_the_limit_has_its_own_limit() {
         let runtime = Asleep::default();
         let mut calls = Calls::<()>::none(&runtime, 1);
         for millis in [50, 100] {
@@ -231,7 +231,7 @@ mod tests {
 
     /// The process pauses in its first sleep. The reply has arrived by then, but another task must run to read it.
     #[test]
-    fn an_answer_that_is_there_after_a_pause_counts() {
+    fn a_reply_that_arrived_during_a_pause_counts() {
         #[derive(Debug, Default)]
         struct Paused(Mutex<Vec<Duration>>);
 
@@ -251,11 +251,11 @@ mod tests {
         }
 
         let runtime = Paused::default();
-        let answer = poll_fn(|_| match runtime.0.lock().unwrap().len() {
+        let reply = poll_fn(|_| match runtime.0.lock().unwrap().len() {
             0..=1 => Poll::Pending,
             _ => Poll::Ready(Ok(7)),
         });
-        let calls: [Call<'_, i32>; 1] = [Box::pin(answer)];
+        let calls: [Call<'_, i32>; 1] = [Box::pin(reply)];
         let mut calls = Calls::new(&runtime, Instant::ORIGIN, Duration::from_millis(200), calls.into_iter());
         assert!(matches!(calls.next().now_or_never(), Some(Some((0, Ending::Answered(7))))));
     }

@@ -123,7 +123,7 @@ fn outcome(lease: &Lease, round: &Round<'_>, extension: Extension) -> Option<Res
                 format!("lost the lock on {resources}: the lease ended before a quorum extended it"),
             )
         }
-        Decision::Lost(Some(Cause::Refused)) => {
+        Decision::Lost(Some(Cause::Denied)) => {
             let denied = round.responses.denied(shared);
             let message = format!(
                 "lost the lock on {resources}: its keys are gone or owned by another client on {denied}"

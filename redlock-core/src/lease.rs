@@ -69,13 +69,13 @@ struct Record {
 }
 
 struct State {
-    hold: LeaseStatus,
+    status: LeaseStatus,
     /// The number of the keep-alive that is in effect.
     epoch: u64,
     /// `true` once the loss was logged.
     loss_told: bool,
     /// The writes by node: inline for up to five nodes, as most configurations have.
-    traces: SmallVec<[WriteState; 5]>,
+    writes: SmallVec<[WriteState; 5]>,
     /// The fencing state of a fenced lease, once a quorum has granted it.
     fence: Option<Fence>,
     /// The responses to the acquisition, including late replies.
@@ -121,7 +121,7 @@ impl Lease {
     /// # Ok(()) }
     /// ```
     pub fn remaining(&self) -> Duration {
-        locked(&self.0.state).hold.remaining(self.shared().now())
+        locked(&self.0.state).status.remaining(self.shared().now())
     }
 
     /// Returns whether the lock is valid at this moment.
@@ -380,39 +380,39 @@ impl Lease {
     ///
     /// Its clock starts at `since`, before anything is sent.
     pub(crate) fn new(handle: Arc<Handle>, claim: Claim, fenced: bool, since: Instant) -> Self {
-        let mut traces: SmallVec<[WriteState; 5]> = smallvec![WriteState::default(); handle.peers.len()];
-        for (trace, peer) in traces.iter_mut().zip(&handle.peers) {
-            trace.begin(peer.node.connection());
+        let mut writes: SmallVec<[WriteState; 5]> = smallvec![WriteState::default(); handle.peers.len()];
+        for (write, peer) in writes.iter_mut().zip(&handle.peers) {
+            write.begin(peer.node.connection());
         }
-        Self::with_traces(handle, claim, fenced, since, traces)
+        Self::with_writes(handle, claim, fenced, since, writes)
     }
 
     /// Creates a lease that another process wrote.
     ///
     /// It is unknown whether any node holds it.
     pub(crate) fn foreign(handle: Arc<Handle>, detached: &DetachedLease) -> Self {
-        let traces = smallvec![WriteState::foreign(); handle.peers.len()];
+        let writes = smallvec![WriteState::foreign(); handle.peers.len()];
         let (claim, token) = (detached.claim.clone(), detached.fencing_token);
         let since = handle.now();
-        let lease = Self::with_traces(handle, claim, token.is_some(), since, traces);
+        let lease = Self::with_writes(handle, claim, token.is_some(), since, writes);
         if let Some(token) = token {
             lease.fence(token);
         }
         lease
     }
 
-    fn with_traces(
+    fn with_writes(
         handle: Arc<Handle>,
         claim: Claim,
         fenced: bool,
         since: Instant,
-        traces: SmallVec<[WriteState; 5]>,
+        writes: SmallVec<[WriteState; 5]>,
     ) -> Self {
         let state = State {
-            hold: LeaseStatus::none(),
+            status: LeaseStatus::none(),
             epoch: 0,
             loss_told: false,
-            traces,
+            writes,
             fence: None,
             responses: None,
         };
@@ -434,9 +434,9 @@ impl Lease {
         let now = self.shared().now();
         let mut state = locked(&self.0.state);
         let look = Look {
-            state: state.hold.state(now),
-            lasts: state.hold.ends().saturating_duration_since(now),
-            margin: state.hold.margin(),
+            state: state.status.state(now),
+            lasts: state.status.ends().saturating_duration_since(now),
+            margin: state.status.margin(),
         };
         if let LeaseState::Lost(loss) = &look.state {
             let by_owner = matches!(loss, Loss::Released | Loss::Detached);
@@ -465,7 +465,7 @@ impl Lease {
     /// The lease is valid until the later of `deadline` and its present deadline. Returns `false` if it was lost
     /// before.
     pub(crate) fn hold_until(&self, deadline: Instant, ttl: Ttl, now: Instant) -> bool {
-        let granted = locked(&self.0.state).hold.grant(deadline, ttl, now);
+        let granted = locked(&self.0.state).status.grant(deadline, ttl, now);
         self.notify();
         self.tell_queue();
         granted
@@ -493,7 +493,7 @@ impl Lease {
     /// Records that renewals fail or have ended.
     pub(crate) fn doubt(&self, doubt: Degraded) {
         let now = self.shared().now();
-        locked(&self.0.state).hold.doubt(doubt, now);
+        locked(&self.0.state).status.doubt(doubt, now);
         self.notify();
     }
 
@@ -509,9 +509,9 @@ impl Lease {
 
     fn end_as(&self, loss: Loss, now: Instant, mut state: MutexGuard<'_, State>) {
         let released = loss == Loss::Released;
-        let was_granted = state.hold.ended().is_none() && state.hold.ttl().is_some();
-        let until = now.min(state.hold.deadline());
-        state.hold.end(loss, now);
+        let was_granted = state.status.ended().is_none() && state.status.ttl().is_some();
+        let until = now.min(state.status.deadline());
+        state.status.end(loss, now);
         drop(state);
         self.notify();
         if was_granted {
@@ -525,7 +525,7 @@ impl Lease {
 
     /// Returns why the lease has ended, if the reason is not time.
     pub(crate) fn ended(&self) -> Option<Loss> {
-        locked(&self.0.state).hold.ended().cloned()
+        locked(&self.0.state).status.ended().cloned()
     }
 
     pub(crate) fn since(&self) -> Instant {
@@ -534,13 +534,13 @@ impl Lease {
 
     /// Returns the time at which the lease is lost unless it is extended.
     pub(crate) fn ends(&self) -> Instant {
-        locked(&self.0.state).hold.ends()
+        locked(&self.0.state).status.ends()
     }
 
     /// Returns the deadline and the TTL.
     pub(crate) fn term(&self) -> (Instant, Option<Ttl>) {
         let state = locked(&self.0.state);
-        (state.hold.deadline(), state.hold.ttl())
+        (state.status.deadline(), state.status.ttl())
     }
 
     /// Returns the data that another process needs to resume the lease.
@@ -564,16 +564,16 @@ impl Lease {
     pub(crate) fn is_kept_by(&self, keeper: u64) -> bool {
         let now = self.shared().now();
         let state = locked(&self.0.state);
-        state.epoch == keeper && !state.hold.is_lost(now)
+        state.epoch == keeper && !state.status.is_lost(now)
     }
 
     /// Returns the outcome of a release that begins `now`.
     pub(crate) fn release_outcome(&self, now: Instant) -> ReleaseOutcome {
         let state = locked(&self.0.state);
-        match state.hold.ended() {
+        match state.status.ended() {
             Some(Loss::Revoked { .. }) => ReleaseOutcome::AlreadyLost,
             // The expiry of a lease of another process is unknown here: the nodes decide.
-            _ if !state.hold.remaining(now).is_zero() || state.hold.ttl().is_none() => {
+            _ if !state.status.remaining(now).is_zero() || state.status.ttl().is_none() => {
                 ReleaseOutcome::Released
             }
             _ => ReleaseOutcome::AlreadyExpired,
@@ -586,7 +586,7 @@ impl Lease {
     pub(crate) fn end(&self, now: Instant) -> Vec<PendingRelease> {
         let state = locked(&self.0.state);
         self.0.released.store(true, Ordering::Release);
-        let pending_releases = state.traces.iter().map(|trace| trace.pending_release()).collect();
+        let pending_releases = state.writes.iter().map(|write| write.pending_release()).collect();
         self.end_as(Loss::Released, now, state);
         pending_releases
     }

@@ -150,7 +150,7 @@ fn outcome(
         return None;
     }
     Some(Ok(match (before, round.decision()) {
-        (ReleaseOutcome::Released, Decision::Lost(Some(Cause::Refused))) => ReleaseOutcome::AlreadyLost,
+        (ReleaseOutcome::Released, Decision::Lost(Some(Cause::Denied))) => ReleaseOutcome::AlreadyLost,
         _ => before,
     }))
 }

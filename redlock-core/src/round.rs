@@ -396,7 +396,7 @@ impl Response {
             Outcome::Granted | Outcome::Counted(_) => VoteState::Granted,
             Outcome::Superseded(_) => VoteState::Superseded,
             // An inspection reply grants nothing.
-            Outcome::Denied(_) | Outcome::Free | Outcome::Held(_) => VoteState::Refused,
+            Outcome::Denied(_) | Outcome::Free | Outcome::Held(_) => VoteState::Denied,
             Outcome::Failed(_) | Outcome::TimedOut => VoteState::Failed,
             Outcome::Pending => VoteState::Pending,
         }
@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn of_one_server_the_greatest_counter_counts() {
+    fn nodes_on_one_server_count_with_the_greatest_counter() {
         let counted = |number| Outcome::Counted(FencingToken::new(number).unwrap());
         let counters = |votes: &[(Outcome, Option<&str>)]| -> Vec<_> {
             responses(votes).counters().map(FencingToken::as_u64).collect()
@@ -433,7 +433,7 @@ mod tests {
                 (counted(5), None),
             ])
         };
-        assert_eq!(vec![5, 9, 5], states(1, 9), "whichever answers first");
+        assert_eq!(vec![5, 9, 5], states(1, 9), "in either order of the replies");
         assert_eq!(vec![9, 5, 5], states(9, 1));
         assert_eq!(vec![9, 5, 5], states(9, 9));
         assert_eq!(vec![7], counters(&[(Outcome::TimedOut, Some("a")), (counted(7), Some("a"))]));

@@ -18,7 +18,7 @@ use crate::ttl::Ttl;
 impl Lease {
     /// Returns whether a write may still be sent.
     pub(crate) fn is_written(&self) -> bool {
-        locked(&self.0.state).traces.iter().any(|trace| trace.is_in_flight())
+        locked(&self.0.state).writes.iter().any(|write| write.is_in_flight())
     }
 
     /// Records the first grant of a quorum: the lease is valid until `deadline`.
@@ -26,13 +26,13 @@ impl Lease {
     /// Stores the responses as they are now. Nothing is notified, because nothing listens yet.
     pub(crate) fn win(&self, deadline: Instant, ttl: Ttl, now: Instant, responses: Responses) {
         let mut state = locked(&self.0.state);
-        state.hold.grant(deadline, ttl, now);
+        state.status.grant(deadline, ttl, now);
         state.responses = Some(responses);
     }
 
     /// Records the outcome of a write on a node, or that it will stay unknown.
     pub(crate) fn settle(&self, index: usize, outcome: &Outcome) {
-        settle(&mut locked(&self.0.state).traces[index], outcome);
+        settle(&mut locked(&self.0.state).writes[index], outcome);
         self.notify();
     }
 
@@ -43,7 +43,7 @@ impl Lease {
         let latency = seen.saturating_duration_since(self.since());
         let response = Response::cast(outcome.clone(), Operation::Acquire, latency, index, self.shared());
         let mut state = locked(&self.0.state);
-        settle(&mut state.traces[index], outcome);
+        settle(&mut state.writes[index], outcome);
         if let Some(kept) = &mut state.responses {
             kept.put(index, response);
         }
@@ -57,18 +57,18 @@ impl Lease {
     /// `None` once the lease is over.
     pub(crate) fn begin_refill(&self, nodes: &[usize]) -> Option<Ttl> {
         let mut state = locked(&self.0.state);
-        if state.hold.is_lost(self.shared().now()) {
+        if state.status.is_lost(self.shared().now()) {
             return None;
         }
         for index in nodes {
-            state.traces[*index].begin(self.shared().peers[*index].node.connection());
+            state.writes[*index].begin(self.shared().peers[*index].node.connection());
         }
-        state.hold.ttl()
+        state.status.ttl()
     }
 
     /// Returns the work of a release that is sent to a node now, after the end.
     pub(crate) fn pending_release(&self, index: usize) -> PendingRelease {
-        locked(&self.0.state).traces[index].pending_release()
+        locked(&self.0.state).writes[index].pending_release()
     }
 
     /// Returns the connection in use, by node.
@@ -76,8 +76,8 @@ impl Lease {
     /// For a node that is not known to hold the key, it is the connection at the time of the write.
     pub(crate) fn connections(&self) -> SmallVec<[Option<ConnectionId>; 5]> {
         let state = locked(&self.0.state);
-        let peers = self.shared().peers.iter().zip(&state.traces);
-        peers.map(|(peer, trace)| trace.connection_without_key().unwrap_or(peer.node.connection())).collect()
+        let peers = self.shared().peers.iter().zip(&state.writes);
+        peers.map(|(peer, write)| write.connection_without_key().unwrap_or(peer.node.connection())).collect()
     }
 
     pub(crate) fn is_fenced(&self) -> bool {
@@ -134,13 +134,13 @@ impl Lease {
     }
 }
 
-/// Records in the trace the effect of an outcome on the write.
-fn settle(trace: &mut WriteState, outcome: &Outcome) {
+/// Records the effect of an outcome on a write.
+fn settle(write: &mut WriteState, outcome: &Outcome) {
     match outcome {
-        Outcome::Granted | Outcome::Counted(_) => trace.settle(true),
-        Outcome::Denied(_) | Outcome::Superseded(_) => trace.settle(false),
-        Outcome::Failed(error) if error.kind() != NodeErrorKind::Unknown => trace.settle(false),
-        Outcome::Failed(_) | Outcome::TimedOut => trace.lose(),
+        Outcome::Granted | Outcome::Counted(_) => write.settle(true),
+        Outcome::Denied(_) | Outcome::Superseded(_) => write.settle(false),
+        Outcome::Failed(error) if error.kind() != NodeErrorKind::Unknown => write.settle(false),
+        Outcome::Failed(_) | Outcome::TimedOut => write.lose(),
         Outcome::Free | Outcome::Held(_) | Outcome::Pending => {}
     }
 }
