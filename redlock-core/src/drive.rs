@@ -117,7 +117,7 @@ mod tests {
     use crate::runtime::Runtime;
     use crate::types::instant::Instant;
 
-    /// A runtime that has ended: it drops every task.
+    /// A runtime that has ended, so it drops every task.
     #[derive(Debug)]
     struct Over;
 
@@ -133,7 +133,7 @@ mod tests {
         fn spawn(&self, _: BoxFuture<()>) {}
     }
 
-    /// Records, when dropped, whether no work is outstanding.
+    /// Records on drop whether any work is outstanding.
     struct Last(Arc<Inner>, Arc<AtomicBool>);
 
     impl Drop for Last {
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn work_counts_until_nothing_is_left_of_it() {
+    fn work_is_outstanding_until_its_future_is_dropped() {
         let settings = Settings {
             node_timeout: Duration::ZERO,
             retry_delay: Duration::ZERO,

@@ -60,7 +60,6 @@ use event_listener::EventListener;
 
 pub use crate::types::instant::{Instant, suspend_aware_now};
 
-
 #[cfg(feature = "smol")]
 pub use self::smol::SmolRuntime;
 #[cfg(feature = "tokio")]

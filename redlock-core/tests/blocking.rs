@@ -1,7 +1,7 @@
 //! Work that blocks its worker thread.
 //!
-//! Renewals continue if a thread is left to run them, and a loss is never hidden.
-#![allow(clippy::unwrap_used)] // a panic is how a test reports
+//! Renewals continue if another thread can run them, and a loss is always reported.
+#![allow(clippy::unwrap_used)] // a panic fails the test
 #![allow(clippy::disallowed_methods)] // these tests run in real time
 
 use std::future::pending;
@@ -81,7 +81,7 @@ fn keep_alive_renews_while_the_holder_blocks_a_worker() {
 }
 
 #[test]
-fn run_returns_a_loss_and_the_output_where_nothing_could_renew() {
+fn run_returns_the_loss_and_the_output_if_no_thread_can_renew() {
     let (redlock, node) = redlock();
     one_thread().block_on(async {
         let work = async |lease: Lease| {
@@ -97,7 +97,7 @@ fn run_returns_a_loss_and_the_output_where_nothing_could_renew() {
     });
 }
 
-/// A clock that moves only while work is polled, when the work sets it.
+/// A clock that moves only when the work sets it.
 #[derive(Clone, Debug, Default)]
 struct Clock(Arc<AtomicU64>);
 
@@ -121,7 +121,7 @@ impl Runtime for Clock {
 
 /// With a TTL of 10 s, the validity ends after 9,898 ms. The loss is reported from 9,698 ms on.
 #[test]
-fn work_that_finishes_while_the_lock_is_valid_has_finished_in_time() {
+fn work_that_finishes_within_the_validity_succeeds() {
     for (finished, in_time) in [(9_697, true), (9_698, true), (9_897, true), (9_898, false), (20_000, false)]
     {
         let clock = Clock::default();

@@ -1,62 +1,62 @@
-//! Requests and their answers: what becomes of a call, and of what it leaves behind.
+//! Requests and their replies: how calls end, and what they leave behind.
 
+use crate::cleanup::{Cleanup, WriteState};
 use crate::client::World;
-use crate::pursuit::{Trace, Undo};
 use crate::scope::{ATTEMPTS, Transport};
 use crate::state::{Attempt, Flight, Order};
-use crate::step::{Asks, Request};
+use crate::step::{Request, RequestKind};
 use crate::variant::Variant;
 
 impl World<'_> {
     pub(crate) fn carry(&mut self, request: Request) {
         self.deliver(request);
-        if self.flight(request).is_open() && self.protocol.is_heard_at_once(self.state, request) {
-            self.answer(request);
+        if self.flight(request).is_open() && self.protocol.is_received_at_once(self.state, request) {
+            self.reply(request);
         }
     }
 
-    /// The node carries it out; the answer, if somebody waits for it, is on its way.
+    /// Carries a request out on its node. The reply is in flight if the call is still open.
     pub(crate) fn deliver(&mut self, request: Request) {
         let at_once = self.protocol.variant == Variant::SecondReleaseAtOnce;
-        if request.asks == Asks::Release && self.part(request).undo == Undo::Second && !at_once {
+        if request.kind == RequestKind::Release && self.part(request).cleanup == Cleanup::Second && !at_once {
             self.drop_late_writes(request);
         }
         let granted = self.carry_out(request, false);
-        let answered = if granted { Flight::Granted } else { Flight::Refused };
+        let replied = if granted { Flight::Granted } else { Flight::Denied };
         let flight = self.flight(request);
-        *flight = if flight.is_open() { answered } else { Flight::None };
+        *flight = if flight.is_open() { replied } else { Flight::None };
     }
 
-    pub(crate) fn answer(&mut self, request: Request) {
-        let Request { client, attempt, node, asks } = request;
+    pub(crate) fn reply(&mut self, request: Request) {
+        let Request { client, attempt, node, kind } = request;
         let granted = *self.flight(request) == Flight::Granted;
         *self.flight(request) = Flight::None;
-        match asks {
-            Asks::Acquire => {
-                if self.is_traced(request) {
-                    self.part(request).trace.settle(granted);
+        match kind {
+            RequestKind::Acquire => {
+                if self.needs_outcome(request) {
+                    self.part(request).write_state.settle(granted);
                 }
                 self.voted(request, Some(granted));
             }
-            Asks::Refill(_) => {
-                if self.is_traced(request) {
-                    self.part(request).trace.settle(granted);
+            RequestKind::Refill(_) => {
+                if self.needs_outcome(request) {
+                    self.part(request).write_state.settle(granted);
                 }
             }
-            Asks::Extend => self.extension_voted(request, Some(granted)),
-            Asks::Release => {
+            RequestKind::Extend => self.extension_voted(request, Some(granted)),
+            RequestKind::Release => {
                 let variant = self.protocol.variant;
                 let part = &mut self.state.nodes[node].links[client].attempts[attempt];
-                if part.undo == Undo::Second || part.trace.is_undone_by(granted, variant) {
-                    self.undone(request);
+                if part.cleanup == Cleanup::Second || part.write_state.is_completed_by(granted, variant) {
+                    self.end_cleanup(request);
                 } else {
-                    (part.undo, part.release) = (Undo::Second, Flight::Sent);
+                    (part.cleanup, part.release) = (Cleanup::Second, Flight::Sent);
                 }
             }
         }
     }
 
-    /// A call ends without its answer.
+    /// Ends a call without its reply.
     pub(crate) fn fail(&mut self, request: Request) {
         let order = match self.protocol.scope.transport {
             Transport::Streams => Order::Connection,
@@ -65,28 +65,28 @@ impl World<'_> {
         let flight = self.flight(request);
         let late = if *flight == Flight::Sent { Flight::Late(order) } else { Flight::None };
         *flight = late;
-        match request.asks {
-            Asks::Acquire => {
-                if self.is_traced(request) {
-                    self.part(request).trace.lose();
+        match request.kind {
+            RequestKind::Acquire => {
+                if self.needs_outcome(request) {
+                    self.part(request).write_state.lose();
                 }
                 self.voted(request, None);
             }
-            Asks::Refill(_) => {
-                if self.is_traced(request) {
-                    self.part(request).trace.lose();
+            RequestKind::Refill(_) => {
+                if self.needs_outcome(request) {
+                    self.part(request).write_state.lose();
                 }
             }
-            Asks::Extend => {
+            RequestKind::Extend => {
                 *self.flight(request) = self.protocol.abandoned(late);
                 self.extension_voted(request, None);
             }
-            Asks::Release => {
-                let chased = self.protocol.variant != Variant::StragglerIsNotChased;
-                if self.part(request).trace.owes() && chased {
+            RequestKind::Release => {
+                let retried = self.protocol.variant != Variant::LateWriteIsNotCleanedUp;
+                if self.part(request).write_state.needs_release() && retried {
                     self.send_release(request);
                 } else {
-                    self.undone(request);
+                    self.end_cleanup(request);
                 }
             }
         }
@@ -95,18 +95,20 @@ impl World<'_> {
     pub(crate) fn disconnect(&mut self, client: usize, node: usize) {
         let link = &mut self.state.nodes[node].links[client];
         for part in &mut link.attempts {
-            part.trace.disconnect();
+            part.write_state.disconnect();
         }
         for attempt in 0..ATTEMPTS {
-            for asks in [Asks::Acquire, Asks::Refill(0), Asks::Refill(1), Asks::Release] {
-                let request = Request { client, attempt, node, asks };
+            for kind in
+                [RequestKind::Acquire, RequestKind::Refill(0), RequestKind::Refill(1), RequestKind::Release]
+            {
+                let request = Request { client, attempt, node, kind };
                 if self.flight(request).is_open() {
                     self.fail(request);
                 }
             }
         }
         let attempt = self.state.clients[client].current();
-        let extend = Request { client, attempt, node, asks: Asks::Extend };
+        let extend = Request { client, attempt, node, kind: RequestKind::Extend };
         if self.flight(extend).is_open() {
             self.fail(extend);
         }
@@ -119,20 +121,20 @@ impl World<'_> {
         }
     }
 
-    /// Nothing more is owed.
-    pub(crate) fn undone(&mut self, request: Request) {
+    /// Ends the cleanup of an attempt on a node.
+    pub(crate) fn end_cleanup(&mut self, request: Request) {
         let part = self.part(request);
         part.release = Flight::None;
-        part.undo = Undo::None;
-        part.trace = Trace::default();
+        part.cleanup = Cleanup::None;
+        part.write_state = WriteState::default();
     }
 
-    /// Whether what becomes of a write's call still matters.
-    pub(crate) fn is_traced(&mut self, request: Request) -> bool {
-        let late = self.protocol.variant == Variant::TraceReadAtTheAnswer;
+    /// Returns true if the outcome of a write still matters for the cleanup.
+    pub(crate) fn needs_outcome(&mut self, request: Request) -> bool {
+        let late = self.protocol.variant == Variant::StateReadAtTheReply;
         let ended = self.state.clients[request.client].has_ended(request.attempt);
         let part = self.part(request);
-        !ended || part.undo == Undo::Waits || (late && part.trace.in_flight > 0)
+        !ended || part.cleanup == Cleanup::Waits || (late && part.write_state.in_flight > 0)
     }
 
     pub(crate) fn part(&mut self, request: Request) -> &mut Attempt {
@@ -142,11 +144,11 @@ impl World<'_> {
     fn flight(&mut self, request: Request) -> &mut Flight {
         let link = &mut self.state.nodes[request.node].links[request.client];
         let part = &mut link.attempts[request.attempt];
-        match request.asks {
-            Asks::Acquire => &mut part.acquire,
-            Asks::Extend => &mut link.extend,
-            Asks::Refill(number) => &mut part.refills[number],
-            Asks::Release => &mut part.release,
+        match request.kind {
+            RequestKind::Acquire => &mut part.acquire,
+            RequestKind::Extend => &mut link.extend,
+            RequestKind::Refill(number) => &mut part.refills[number],
+            RequestKind::Release => &mut part.release,
         }
     }
 }

@@ -1,10 +1,10 @@
-//! What clients do: when a round is decided, what follows, and what is owed afterwards.
+//! The behavior of clients: when a round is decided, how it continues, and which cleanup is pending afterwards.
 
+use crate::cleanup::Cleanup;
 use crate::protocol::Protocol;
-use crate::pursuit::Undo;
 use crate::scope::NODES;
-use crate::state::{Client, Extension, Flight, Order, Phase, Standing, State};
-use crate::step::{Asks, Event, Request, Step};
+use crate::state::{Client, Extension, Flight, Order, Phase, State, VoteState};
+use crate::step::{Event, Request, RequestKind, Step};
 use crate::variant::Variant;
 
 /// A state that is being changed.
@@ -17,16 +17,16 @@ pub(crate) struct World<'a> {
 impl World<'_> {
     pub(crate) fn apply(&mut self, step: Step) {
         match step {
-            Step::Ask { client } => self.ask(client),
+            Step::Attempt { client } => self.attempt(client),
             Step::Cancel { client } => {
                 self.state.faults += 1;
-                self.undo(client);
+                self.clean_up(client);
             }
             Step::Extend { client } => self.extend(client),
             Step::Release { client } => self.release(client),
             Step::Lapse { client } => self.lapse(client),
             Step::Carry(request) => self.carry(request),
-            Step::CarryUnanswered(request) => {
+            Step::CarryWithoutReply(request) => {
                 self.state.faults += 1;
                 self.deliver(request);
                 self.fail(request);
@@ -40,7 +40,7 @@ impl World<'_> {
                 self.part(request).copy = false;
                 self.carry_out(request, true);
             }
-            Step::Answer(request) => self.answer(request),
+            Step::Reply(request) => self.reply(request),
             Step::Fail(request) => {
                 self.state.faults += 1;
                 self.fail(request);
@@ -52,21 +52,21 @@ impl World<'_> {
             Step::Expire { node } => self.state.nodes[node].key = None,
             Step::GiveUp { client, attempt, node } => {
                 let part = &mut self.state.nodes[node].links[client].attempts[attempt];
-                (part.release, part.undo) = (Flight::None, Undo::None);
+                (part.release, part.cleanup) = (Flight::None, Cleanup::None);
             }
         }
     }
 
-    fn ask(&mut self, client: usize) {
+    fn attempt(&mut self, client: usize) {
         let Protocol { scope, variant } = *self.protocol;
         let is = &mut self.state.clients[client];
-        *is = Client { phase: Phase::Asking, attempts: is.attempts + 1, ..Client::default() };
+        *is = Client { phase: Phase::Acquiring, attempts: is.attempts + 1, ..Client::default() };
         let current = is.current();
         for node in &mut self.state.nodes {
             let link = &mut node.links[client];
-            link.vote = Standing::Pending;
+            link.vote = VoteState::Pending;
             link.attempts[current].acquire = Flight::Sent;
-            link.attempts[current].trace.begin(scope.transport, variant);
+            link.attempts[current].write_state.begin(scope.transport, variant);
         }
     }
 
@@ -76,11 +76,11 @@ impl World<'_> {
         is.extension = Extension::Open;
         for node in &mut self.state.nodes {
             let link = &mut node.links[client];
-            (link.vote, link.extend) = (Standing::Pending, Flight::Sent);
+            (link.vote, link.extend) = (VoteState::Pending, Flight::Sent);
         }
     }
 
-    /// Ends a lease. What is owed is settled now: what becomes known later may have happened behind the releases.
+    /// Ends a lease. The cleanup is settled now: later outcomes may belong to writes that follow the releases.
     pub(crate) fn release(&mut self, client: usize) {
         let variant = self.protocol.variant;
         let (current, round) = (self.state.clients[client].current(), self.state.clients[client].round);
@@ -88,33 +88,33 @@ impl World<'_> {
             && self.state.clients[client].extension == Extension::Won;
         for node in 0..NODES {
             let vote = self.state.nodes[node].links[client].vote;
-            self.send_release(Request { client, attempt: current, node, asks: Asks::Release });
+            self.send_release(Request { client, attempt: current, node, kind: RequestKind::Release });
             let part = &mut self.state.nodes[node].links[client].attempts[current];
-            if variant != Variant::TraceReadAtTheAnswer {
-                // The calls that are open may send behind the release, and nobody listens to them any more.
+            if variant != Variant::StateReadAtTheReply {
+                // Open calls may be sent after the release, and their replies are ignored.
                 for write in part.writes_mut() {
                     *write = match *write {
                         Flight::Sent => Flight::Late(Order::Free),
-                        Flight::Granted | Flight::Refused => Flight::None,
+                        Flight::Granted | Flight::Denied => Flight::None,
                         other => other,
                     };
                 }
             }
-            if refills && matches!(vote, Standing::Refused | Standing::Pending) {
+            if refills && matches!(vote, VoteState::Denied | VoteState::Pending) {
                 part.refills[usize::from(round) - 1] = Flight::Late(Order::Free);
             }
         }
         self.retire(client);
     }
 
-    /// Undoes an attempt: where the call of its acquire has ended at once, elsewhere as soon as it has.
-    pub(crate) fn undo(&mut self, client: usize) {
+    /// Cleans up an attempt: at once on nodes where the acquire call has ended, and elsewhere when it ends.
+    pub(crate) fn clean_up(&mut self, client: usize) {
         let current = self.state.clients[client].current();
         for node in 0..NODES {
-            let request = Request { client, attempt: current, node, asks: Asks::Release };
+            let request = Request { client, attempt: current, node, kind: RequestKind::Release };
             let part = self.part(request);
             if part.acquire.is_open() {
-                part.undo = Undo::Waits;
+                part.cleanup = Cleanup::Waits;
             } else {
                 self.send_release(request);
             }
@@ -122,14 +122,14 @@ impl World<'_> {
         self.retire(client);
     }
 
-    /// The client has nothing open any more.
+    /// Resets the client, which has no open calls left.
     pub(crate) fn retire(&mut self, client: usize) {
         let (protocol, is) = (self.protocol, &mut self.state.clients[client]);
         let current = is.current();
         *is = Client { attempts: is.attempts, ..Client::default() };
         for node in &mut self.state.nodes {
             let link = &mut node.links[client];
-            link.vote = Standing::None;
+            link.vote = VoteState::None;
             link.counted = false;
             link.extend = protocol.abandoned(link.extend);
             if let Some(key) = &mut node.key {
@@ -143,13 +143,13 @@ impl World<'_> {
     pub(crate) fn send_release(&mut self, request: Request) {
         let only_granted = self.protocol.variant == Variant::ReleaseOnlyWhereGranted;
         let part = self.part(request);
-        if only_granted && !part.trace.written {
-            (part.undo, part.trace) = (Undo::None, part.trace);
+        if only_granted && !part.write_state.written {
+            (part.cleanup, part.write_state) = (Cleanup::None, part.write_state);
             return;
         }
         part.release = Flight::Sent;
-        if part.undo != Undo::Second {
-            part.undo = Undo::First;
+        if part.cleanup != Cleanup::Second {
+            part.cleanup = Cleanup::First;
         }
         for write in part.writes_mut() {
             if *write == Flight::Late(Order::Connection) {
@@ -158,7 +158,7 @@ impl World<'_> {
         }
     }
 
-    /// The client's clock jumps: the process may have been stopped. It looks once more at what is there.
+    /// The clock of the client jumps, as after a pause. The client checks once more for replies that have arrived.
     pub(crate) fn lapse(&mut self, client: usize) {
         let is = &mut self.state.clients[client];
         let (current, round) = (is.current(), is.lapsed);
@@ -170,10 +170,10 @@ impl World<'_> {
             return;
         }
         for node in 0..NODES {
-            let request = Request { client, attempt: current, node, asks: Asks::Acquire };
+            let request = Request { client, attempt: current, node, kind: RequestKind::Acquire };
             match self.part(request).acquire {
                 Flight::Sent => self.fail(request),
-                Flight::Granted | Flight::Refused => self.answer(request),
+                Flight::Granted | Flight::Denied => self.reply(request),
                 Flight::None | Flight::Late(_) => {}
             }
         }
@@ -181,9 +181,9 @@ impl World<'_> {
 }
 
 impl Protocol {
-    /// Of an extension that nobody waits for nothing is left to happen: it can but make a key live longer.
+    /// Returns the state of an abandoned extension. It can only prolong the life of a key, so it no longer matters.
     pub(crate) fn abandoned(self, extend: Flight) -> Flight {
         let creates = self.variant == Variant::ExtensionCreatesAndCounts;
-        if creates && extend.is_under_way() { Flight::Late(Order::Free) } else { Flight::None }
+        if creates && extend.is_in_flight() { Flight::Late(Order::Free) } else { Flight::None }
     }
 }

@@ -1,9 +1,11 @@
-//! The explorer: every state that can be reached, each looked at once, breadth first.
+//! The explorer. It visits every reachable state once, breadth first.
 //!
-//! Level by level, so that the trace that it finds is the shortest there is, whatever the threads do. What is kept of a
-//! state is a fingerprint of 64 bits, and the fingerprint of the state that led to it; a trace is found again by walking
-//! from the first state along these. Two different states with one fingerprint would be taken for one: with n states
-//! that happens with a probability of n²/2⁶⁵, which is 1 in 10,000 for 60 million.
+//! It proceeds level by level, so the trace that it finds is a shortest one, independent of the threads. It keeps a
+//! fingerprint of 64 bits for each state and the fingerprint of its predecessor. A trace is found again by following
+//! the predecessors from the first state on.
+//!
+//! Two different states with one fingerprint would be taken for one. With n states the probability of that is n²/2⁶⁵,
+//! which is 1 in 10,000 for 60 million states.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -12,72 +14,72 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What can be explored: states, and the steps between them.
+/// A model that can be explored: states, and the steps between them.
 pub trait Model: Copy + Sync {
-    /// Everything, at one moment.
+    /// A complete state of the world.
     type State: Copy + Send + Sync;
-    /// One thing that happens.
+    /// An event that leads from one state to the next.
     type Step: Copy + PartialEq + Send;
-    /// What must hold of a state.
+    /// An invariant of states.
     type Property: Copy + Send + Sync + 'static;
 
-    /// All of them.
+    /// All invariants.
     const PROPERTIES: &'static [Self::Property];
 
-    /// Where everything begins.
+    /// Returns the initial state.
     fn first(&self) -> Self::State;
 
-    /// Everything that can happen next.
+    /// Adds all steps that are possible in a state.
     fn steps(&self, state: &Self::State, steps: &mut Vec<Self::Step>);
 
-    /// What a step leads to.
+    /// Returns the state that a step leads to.
     fn next(&self, state: &Self::State, step: Self::Step) -> Self::State;
 
-    /// The state, packed: equal where no property and no future tells states apart.
+    /// Returns a packed form of the state, which is equal for states that no property and no future distinguishes.
     fn key(&self, state: &Self::State) -> impl AsRef<[u64]>;
 
-    /// Whether a property holds.
+    /// Returns true if a property holds in a state.
     fn holds(&self, property: Self::Property, state: &Self::State) -> bool;
 }
 
-/// What an exploration has found.
+/// The result of an exploration.
 #[derive(Clone, Debug)]
 pub struct Exploration<P, S> {
-    /// How many different states can be reached; where something was found, how many were seen until then.
+    /// The number of different states: all reachable ones, or those seen before the violation.
     pub states: usize,
-    /// How many transitions lead to them.
+    /// The number of transitions to these states.
     pub transitions: usize,
-    /// How many steps the farthest state is away.
+    /// The number of steps to the farthest state.
     pub depth: usize,
-    /// How long it took.
+    /// The duration of the exploration.
     pub took: Duration,
-    /// A shortest trace to a state in which something is violated.
+    /// A shortest trace to a state that violates a property.
     pub violation: Option<Violation<P, S>>,
 }
 
-/// What is violated, and how one gets there.
+/// A violated property, and a trace that leads to the violation.
 #[derive(Clone, Debug)]
 pub struct Violation<P, S> {
-    /// What.
+    /// The violated property.
     pub property: P,
-    /// From the first state on.
+    /// The steps from the first state on.
     pub trace: Vec<S>,
 }
 
-/// Looks at every state that can be reached, until a property is violated.
+/// Visits every reachable state until a property is violated.
 ///
 /// # Panics
 ///
-/// As [`explore_for`].
+/// Same as [`explore_for`].
 pub fn explore<M: Model>(model: M) -> Exploration<M::Property, M::Step> {
     explore_for(model, M::PROPERTIES)
 }
 
-/// Looks at every state that can be reached, until one of these properties is violated.
+/// Visits every reachable state until one of these properties is violated.
 ///
 /// # Panics
 ///
-/// When a step does.
+/// Panics if a step panics.
 pub fn explore_for<M: Model>(model: M, properties: &[M::Property]) -> Exploration<M::Property, M::Step> {
     let begun = Instant::now();
     let seen = Seen::default();
@@ -114,7 +116,7 @@ pub fn explore_for<M: Model>(model: M, properties: &[M::Property]) -> Exploratio
     Exploration { states: seen.len(), transitions, depth, took: begun.elapsed(), violation: None }
 }
 
-/// What one thread finds behind its part of a level.
+/// The results of one thread for its part of a level.
 struct Part<M: Model> {
     next: Vec<M::State>,
     transitions: usize,
@@ -141,8 +143,8 @@ fn expand<M: Model>(model: M, properties: &[M::Property], states: &[M::State], s
     part
 }
 
-/// The states that were seen, as fingerprints, each with the one that led to it. In shards, so that threads seldom meet.
-struct Seen(Vec<Mutex<HashMap<u64, u64, BuildHasherDefault<AsItIs>>>>);
+/// The fingerprints of visited states, each with that of its predecessor. Shards keep threads from blocking each other.
+struct Seen(Vec<Mutex<HashMap<u64, u64, BuildHasherDefault<Identity>>>>);
 
 impl Default for Seen {
     fn default() -> Self {
@@ -151,7 +153,7 @@ impl Default for Seen {
 }
 
 impl Seen {
-    /// Whether it is new.
+    /// Inserts a state. Returns true if it is new.
     fn insert(&self, state: u64, from: u64) -> bool {
         match self.shard(state).entry(state) {
             Entry::Vacant(entry) => {
@@ -166,14 +168,14 @@ impl Seen {
         self.0.iter().map(|shard| shard.lock().unwrap_or_else(PoisonError::into_inner).len()).sum()
     }
 
-    /// The steps from the first state to this one, or to one that differs in the names of the nodes alone.
+    /// Returns the steps from the first state to this one, or to one that differs only in the names of the nodes.
     fn trace<M: Model>(&self, model: M, last: &M::State) -> Vec<M::Step> {
         let mut way = vec![fingerprint(&model.key(last))];
         while let Some(from) = way.last().and_then(|state| self.shard(*state).get(state).copied()) {
             way.push(from);
         }
         let (mut state, mut trace) = (model.first(), Vec::new());
-        // Last come the mark that nothing led to the first state, and that state itself.
+        // The last two entries are the mark of the first state, which has no predecessor, and that state itself.
         for wanted in way.iter().rev().skip(2) {
             let mut steps = Vec::new();
             model.steps(&state, &mut steps);
@@ -185,14 +187,14 @@ impl Seen {
         trace
     }
 
-    fn shard(&self, state: u64) -> MutexGuard<'_, HashMap<u64, u64, BuildHasherDefault<AsItIs>>> {
-        // Of bits that the map within does not look at first.
+    fn shard(&self, state: u64) -> MutexGuard<'_, HashMap<u64, u64, BuildHasherDefault<Identity>>> {
+        // The map inside of a shard uses other bits first.
         let shard = usize::try_from(state >> 32).unwrap_or_default() % self.0.len();
         self.0[shard].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Mixes a packed state into 64 bits, a multiplication of 64 by 64 bits for each word.
+/// Mixes a packed state into 64 bits with one multiplication of 64 by 64 bits per word.
 fn fingerprint(key: &impl AsRef<[u64]>) -> u64 {
     let mix = |hash: u64, word: u64| {
         let product = u128::from(hash ^ word) * 0x9e37_79b9_7f4a_7c15;
@@ -203,11 +205,11 @@ fn fingerprint(key: &impl AsRef<[u64]>) -> u64 {
     key.as_ref().iter().fold(0x243f_6a88_85a3_08d3, |hash, word| mix(hash, *word)).max(1)
 }
 
-/// Fingerprints are hashes already.
+/// A hasher that returns fingerprints unchanged, since they are hashes already.
 #[derive(Default)]
-struct AsItIs(u64);
+struct Identity(u64);
 
-impl Hasher for AsItIs {
+impl Hasher for Identity {
     fn finish(&self) -> u64 {
         self.0
     }

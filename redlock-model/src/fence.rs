@@ -1,9 +1,9 @@
-//! The fencing rule over a quorum: every interleaving, in a model of its own.
+//! A separate model of the fencing rule over a quorum, with every interleaving.
 //!
-//! Locks and tokens do not need the same assumptions, so they do not share a model. Exclusion needs clocks that drift
-//! little and keys that stand as long as they are promised to. Tokens need neither: here a key may go at any moment on any
-//! node, every client believes in its lease for as long as it likes, and what is asked is only whether tokens are unique
-//! (I2), grow (I3), and end the older leases (I4). See [`Property`] for the words.
+//! Locks and tokens need different assumptions, so they have different models. Mutual exclusion requires clocks with
+//! little drift, and keys that exist until their TTL ends. Tokens require neither. Here a key may be lost on any node
+//! at any moment, and every client relies on its lease for any time. The only questions are whether tokens are unique
+//! (I2), increase (I3), and supersede older leases (I4). See [`Property`].
 //!
 //! ```
 //! use redlock_model::explore;
@@ -23,54 +23,65 @@
 //!
 //! # The rule
 //!
-//! Each node has the key and a counter F. *Acquire*: held by another, refused; held by this very token, answers F and
-//! writes nothing; else sets the key, raises F, answers F. m is the highest answer at the moment a quorum has granted. If
-//! all of these answers are m, it is granted; else when a quorum has *confirmed* it: a node counts only if the key is ours
-//! and F <= m, and F becomes m. To extend is to confirm on a quorum. A *refill* sets a missing key if F <= m, and F
-//! becomes m. Nothing lowers F.
+//! Each node has the key and a counter F.
 //!
-//! With [`Scope::lies`] the first node may answer an acquire with a counter that is far from all others, whatever its own
-//! is. Such an answer gets no vote: m is the highest of a quorum of the other answers. The node may still confirm.
+//! - *Acquire*: if another token has the key, the node denies. If this token has it already, the node replies with F
+//!   and writes nothing. Otherwise the node sets the key, raises F and replies with F.
+//! - *Grant*: m is the greatest reply at the moment when a quorum has granted. If all of these replies are m, the
+//!   attempt is granted. Otherwise it is granted when a quorum has confirmed m.
+//! - *Confirm*: a node counts only if this token has the key and F <= m. Then F becomes m. An extension is a confirm on
+//!   a quorum.
+//! - *Refill*: sets a missing key if F <= m. Then F becomes m.
+//!
+//! No operation lowers F.
+//!
+//! With [`Scope::lies`] the first node may reply to an acquire with a counter far from all others, independent of its
+//! own. Such a reply does not count: m is the greatest of a quorum of the other replies. The node may still confirm.
 //!
 //! # Why it holds
 //!
-//! F never falls, and a grant of m leaves F >= m on a quorum. Whoever begins later hears from one of these nodes, and more
-//! than m: I3. A round that extends an older token, begun later, is refused by each of them, and the others are no quorum:
-//! I4. For I2, let A and B be granted the same m. Some node counted towards both grants, say first towards that of A. F was
-//! m at both moments, so it was m between them, and between them B's key came. An acquire would have raised F, so it was
-//! a refill; but refills come after the grant, and that node counted before it.
+//! F never falls, and a grant of m leaves F >= m on a quorum. An attempt that starts later receives a reply from one of
+//! these nodes, so its token is above m: I3. A later round that extends an older token is denied by each of these
+//! nodes, and the others are no quorum: I4.
 //!
-//! An answer that gets no vote changes none of this: what is left is a quorum of answers, of which none is above m.
+//! For I2, let A and B be granted the same m. Some node counted for both grants, say first for that of A. F was m at
+//! both moments, so it was m between them. Between them the key of B was set. An acquire would have raised F, so it was
+//! a refill. But refills follow the grant, and that node counted before it.
 //!
-//! # What stands for what
+//! A reply that does not count changes none of this: a quorum of replies is left, none of which is above m.
 //!
-//! A state is much smaller than what it stands for; no interleaving is lost.
+//! # Reduction of the states
 //!
-//! - *Requests* are not in the state. What was sent may be carried out at any time from then on, never, or any number of
-//!   times, also when its attempt has ended long ago. So nothing is bounded here: not delays, losses or repetitions.
-//! - *Releases, expiry and loss* of a key are one step: the key goes. A release deletes at most what might have gone anyway.
-//! - *Attempts that are lost, or given up* before a quorum has answered are not in the state either. All that others see of
-//!   them is a key that stands for a while, which only makes nodes refuse, and a counter that is higher than it was. An
-//!   attempt that is given up later is one whose answers are not heard any more. Plain locks are the same without the
-//!   counter.
-//! - *An answer* is heard at once or never, and what it decides is decided at once. To hear later changes nothing on any
-//!   node; and a grant that returns earlier is newer for more attempts and more extensions, so more is asked of them.
-//!   What a node answers in between to others it could have answered before or after.
-//! - *A node that counts* is always heard by a round that is open: that only helps whoever wants to be granted.
-//! - *Refills* may come as soon as the grant has returned, not only after a round that extends.
-//! - *Counters* in [`Counters::Any`] have an order and no size, which makes their number finite without a bound: what
-//!   attempts that come to nothing do to them, and the nodes' coarse time, whatever their clocks say.
-//! - *Attempts that can do nothing any more* make room for others with [`Scope::forgets`]: then nothing bounds how many
-//!   there are, but only how many matter at once.
+//! A state is much smaller than the situations that it represents. No interleaving is lost.
 //!
-//! That the last two leave nothing out is a test: what is reached with numbers, and by more attempts, is among the states
-//! that are reached with ranks, and by fewer.
+//! - *Requests* are not part of the state. A request that was sent may be carried out at any time, never, or any number
+//!   of times, even long after its attempt has ended. So delays, losses and repetitions are unbounded.
+//! - *Release, expiry and loss* of a key are one step, the removal of the key. A release deletes at most a key that
+//!   could have been removed anyway.
+//! - *Failed and dropped attempts* are not part of the state if no quorum has replied. Others see only a key that
+//!   exists for a while, which makes nodes deny, and a higher counter. An attempt that is dropped later receives no
+//!   more replies. Plain locks behave the same, without the counter.
+//! - *A reply* is received at once or never, and its decision is made at once. A later arrival changes nothing on any
+//!   node. A grant that returns earlier is newer for more attempts and extensions, so the properties demand more of
+//!   them. Other replies of the node in between could have been sent before or after.
+//! - *A confirmation* is always received by an open round, since it only helps the attempt.
+//! - *Refills* may follow as soon as the grant has returned, not only after an extension.
+//! - *Counters* in [`Counters::Any`] have an order and no size, so their number is finite without a bound. This covers
+//!   failed attempts and the coarse time of the nodes, for any clocks.
+//! - *Attempts without any further effect* make room for others with [`Scope::forgets`]. Then their total number is
+//!   unbounded, and only the number of those that matter at once is bounded.
+//!
+//! Tests verify the last two items: every state reached with numbers, and by more attempts, is also reached with ranks,
+//! and by fewer attempts.
 //!
 //! # What is left out
 //!
-//! Counters that are lost or expire, and the coarse time that makes up for it (a matter of how long, so of the random
-//! engine); several resources (one token, raised on each: more checks, no other rule); a counter at its end; who may tell
-//! whom that it is superseded (an answer that counts nowhere); validity, chases and waiting, of which tokens know nothing.
+//! - Lost and expired counters, and the coarse time that replaces them. They depend on durations, so the random engine
+//!   covers them.
+//! - Several resources: one token is raised on each of them, which adds checks but no rule.
+//! - Exhausted counters.
+//! - Reports of supersession, which are replies that do not count.
+//! - Validity, cleanup and waiting, which do not involve tokens.
 
 mod attempt;
 mod forget;
@@ -90,4 +101,4 @@ pub use crate::fence::protocol::Fencing;
 pub use crate::fence::scope::{Counters, Extensions, Scope};
 pub use crate::fence::state::State;
 pub use crate::fence::step::Step;
-pub use crate::fence::variant::{Broken, CATALOGUE, HARMLESS, Variant};
+pub use crate::fence::variant::{Broken, CATALOG, HARMLESS, Variant};

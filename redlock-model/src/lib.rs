@@ -1,10 +1,11 @@
 //! Every interleaving of the protocol in a small scope: two clients, three nodes, one resource.
 //!
-//! A simulation draws runs by lot and misses what needs an unlikely order of events. Here every order is looked at, within
-//! a [`Scope`]: messages that are late, overtaken, lost or repeated, connections that break, keys that expire, validity
-//! that ends, attempts that are given up, at every moment at which they can. States are looked at once, however they were
-//! reached; the [`PROPERTIES`] are checked in each. [`CATALOGUE`] has broken variants of the protocol, and what finds
-//! each: an exploration that finds nothing must be able to.
+//! A simulation draws runs at random and misses errors that require an unlikely order of events. The model covers every
+//! order within a [`Scope`]: messages that are late, reordered, lost or repeated, connections that break, keys that
+//! expire, validity that ends, and attempts that are dropped, each at every possible moment.
+//!
+//! Each state is visited once, and the [`PROPERTIES`] are checked in it. [`CATALOG`] contains broken variants of the
+//! protocol with the property that detects each, since a check that cannot fail proves nothing.
 //!
 //! ```
 //! use redlock_model::{Protocol, Scope, Transport, explore};
@@ -14,51 +15,55 @@
 //! assert!(exploration.violation.is_none() && exploration.states > 10_000);
 //! ```
 //!
-//! # A model, and not the real core
+//! # A model beside the real core
 //!
-//! The real core keeps its state in futures, which cannot be compared: driven directly, the same state would be looked at
-//! once for every way that leads to it, and there are millions of ways. So the protocol is written down a second time, as
-//! values. That the two agree is a test (`tests/replay`): random walks of the model, in a scope larger than can be
-//! explored, are carried out with the real core, and after every step the keys on the nodes, the calls that are open and
-//! what the clients were told must be the same.
+//! The real core keeps its state in futures, which cannot be compared. Driven directly, each state would be visited
+//! once for each of the millions of paths that lead to it. So the protocol is written a second time, as values.
 //!
-//! # What time is
+//! The test `tests/replay` verifies that the two agree. It carries out random walks of the model with the real core, in
+//! a scope larger than can be explored. After every step, the keys on the nodes, the open calls and the results of the
+//! clients must be the same.
 //!
-//! There are no clocks, only what they allow. Validity is a step of its own ([`Step::Lapse`]) that may come at any moment,
-//! first that of a lease's first round, then that of the next. A key that counts for a round does not expire before: it
-//! was set after the round had begun, and the drift allowance makes up for clocks that differ. After that it may expire at
-//! any moment, and so may the key of a lease that has ended. A second release comes a node timeout after the first was
-//! answered: what was sent before has arrived by then, or never does. Every real run within the assumptions on clocks and
-//! networks keeps to these orders, whatever its TTLs, delays and drift; so what holds in all orders holds in it. The
-//! reverse is not so, and need not be: keys of ended leases may expire sooner here than any clock would let them.
+//! # Time
 //!
-//! # What is left out, and why nothing is lost
+//! The model has no clocks, only the orders of events that they allow. The end of a validity is a step
+//! ([`Step::Lapse`]) that may come at any moment, in the order of the rounds of a lease. A key that counts for a round
+//! does not expire before this step: it was set after the start of the round, and the drift allowance compensates for
+//! different clocks. After that it may expire at any moment, and so may the key of a lease that has ended. A second
+//! release is sent a node timeout after the reply to the first one. Every earlier message has arrived by then or never
+//! does.
 //!
-//! - Which node is which: states that differ in it alone are one.
-//! - A release that is lost before it is carried out: it is sent again, so it may as well be under way all the while.
-//! - When the answer to a release arrives, or to a write whose attempt is lost: nothing depends on it but the next release
-//!   on that node, and that may be carried out as late as one likes.
-//! - Extensions whose call has ended: they cannot create a key, only let it live longer, and keys that live longer have
-//!   fewer ways to go on.
-//! - A request that a node rejects, or that was never sent: as if it were lost and never carried out, but for what is owed.
+//! Every real run within the assumptions on clocks and networks has one of these orders, for all TTLs, delays and
+//! drifts. So a property that holds in all orders holds in it. The reverse is not true and not needed: keys of ended
+//! leases may expire sooner here than any clock would allow.
 //!
-//! Not bounded away but out of scope: more clients, nodes and resources, two extensions of one lease at once, nodes that
-//! lose keys (exclusion does not hold then), what waits for its turn within a process, and several chases that wait for
-//! each other on one node.
+//! # Omissions without loss
+//!
+//! - The names of the nodes: states that differ only in them are one state.
+//! - A release that is lost before it is carried out. It is sent again, so it can as well be in flight all the while.
+//! - The arrival of replies to releases, and to writes of failed attempts. Only the next release on that node depends
+//!   on it, and that may be carried out at any later time.
+//! - Extensions whose call has ended. They cannot create a key but only prolong its life, and a key that lives longer
+//!   has fewer possible futures.
+//! - Requests that a node rejects or that were never sent. They are equal to lost ones, except for the pending cleanup.
+//!
+//! Out of scope are more clients, nodes and resources, concurrent extensions of one lease, and nodes that lose keys,
+//! since mutual exclusion does not hold then. So are the queue of waiters within a process, and several cleanups that
+//! wait for each other on one node.
 //!
 //! # Fencing
 //!
-//! Fencing tokens have a model of their own, [`fence`], over the same explorer: what they promise does not depend on
-//! clocks, so less stands in a state, and more can be explored.
+//! Fencing tokens have a separate model, [`fence`], over the same explorer. Their guarantees do not depend on clocks,
+//! so a state contains less, and more can be explored.
 
 mod call;
+mod cleanup;
 mod client;
 mod explore;
 pub mod fence;
 mod node;
 mod property;
 mod protocol;
-mod pursuit;
 mod scope;
 mod state;
 mod step;
@@ -70,5 +75,5 @@ pub use crate::property::{PROPERTIES, Property};
 pub use crate::protocol::Protocol;
 pub use crate::scope::{ATTEMPTS, CLIENTS, EXTENSIONS, NODES, Scope, Transport};
 pub use crate::state::{Flight, Key, Order, State};
-pub use crate::step::{Asks, Event, Request, Step};
-pub use crate::variant::{Broken, CATALOGUE, Variant};
+pub use crate::step::{Event, Request, RequestKind, Step};
+pub use crate::variant::{Broken, CATALOG, Variant};

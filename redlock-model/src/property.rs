@@ -1,4 +1,4 @@
-//! What must hold in every state.
+//! The invariants of every state.
 
 use std::fmt;
 
@@ -10,18 +10,18 @@ use crate::state::{Flight, State};
 pub enum Property {
     /// I1: at most one client has a valid lease.
     Exclusion,
-    /// I6: as long as a lease is valid, its key stands on every node that counted for it.
+    /// I6: as long as a lease is valid, its key exists on every node that counted for it.
     CountedKeysStand,
-    /// I8: a key of an attempt that has ended, there or still to come, is owed a release that has not been answered for
-    /// good. What the second copy of a request writes is exempt: nobody can know of it.
+    /// I8: if an ended attempt has a key on a node, or a write in flight to it, a cleanup is pending there. Writes by
+    /// the second copy of a request are exempt, since no client can know of them.
     NothingLeftBehind,
-    /// Nobody extends, overwrites or deletes the key of another.
+    /// No client extends, overwrites or deletes the key of another client.
     NoTrespass,
     /// A lease that has ended does not become valid again.
     NoRevival,
 }
 
-/// All of them.
+/// All properties.
 pub const PROPERTIES: [Property; 5] = [
     Property::Exclusion,
     Property::CountedKeysStand,
@@ -31,7 +31,7 @@ pub const PROPERTIES: [Property; 5] = [
 ];
 
 impl Property {
-    /// Whether it holds.
+    /// Returns true if the property holds in a state.
     pub fn holds(self, state: &State) -> bool {
         match self {
             Self::Exclusion => state.clients.iter().filter(|client| client.is_valid()).count() <= 1,
@@ -55,12 +55,12 @@ fn nothing_left_behind(state: &State, client: usize) -> bool {
     state.nodes.iter().all(|node| {
         let attempts = node.links[client].attempts.iter().enumerate();
         attempts.filter(|(number, _)| state.clients[client].has_ended(*number)).all(|(number, attempt)| {
-            let ours = |key: crate::Key| {
+            let own = |key: crate::Key| {
                 (usize::from(key.client), usize::from(key.attempt)) == (client, number) && !key.by_copy
             };
-            let there = node.key.is_some_and(ours);
-            let to_come = attempt.writes().any(Flight::is_under_way);
-            attempt.undo.is_owed() || !(there || to_come)
+            let there = node.key.is_some_and(own);
+            let to_come = attempt.writes().any(Flight::is_in_flight);
+            attempt.cleanup.is_pending() || !(there || to_come)
         })
     })
 }

@@ -1,38 +1,38 @@
-//! The protocol as a machine: which steps are possible in a state, and what each of them does.
+//! The protocol as a state machine: the steps that are possible in a state, and their effects.
 
+use crate::cleanup::Cleanup;
 use crate::client::World;
 use crate::explore::Model;
 use crate::property::{PROPERTIES, Property};
-use crate::pursuit::Undo;
 use crate::scope::{ATTEMPTS, CLIENTS, EXTENSIONS, NODES, Scope, Transport};
 use crate::state::{Extension, Flight, Order, Phase, State};
-use crate::step::{Asks, Event, Request, Step};
+use crate::step::{Event, Request, RequestKind, Step};
 use crate::variant::Variant;
 
-/// The rules, within bounds, sound or with one of them broken.
+/// The rules within bounds, either sound or with one of them broken.
 #[derive(Clone, Copy, Debug)]
 pub struct Protocol {
     /// The bounds.
     pub scope: Scope,
-    /// Which rule is broken, if one is.
+    /// The broken rule, if any.
     pub variant: Variant,
 }
 
 impl Protocol {
-    /// The sound protocol.
+    /// Creates the sound protocol.
     ///
     /// # Panics
     ///
-    /// When the scope asks for more attempts or extensions than there is room for.
+    /// Panics if the scope has more attempts or extensions than a state can store.
     pub fn new(scope: Scope) -> Self {
         Self::broken(scope, Variant::Sound)
     }
 
-    /// With one rule broken.
+    /// Creates the protocol with one broken rule.
     ///
     /// # Panics
     ///
-    /// As [`new`](Protocol::new).
+    /// Same as [`new`](Protocol::new).
     pub fn broken(scope: Scope, variant: Variant) -> Self {
         let fits =
             |counts: [u8; CLIENTS], most: usize| counts.iter().all(|count| usize::from(*count) <= most);
@@ -40,14 +40,14 @@ impl Protocol {
         Self { scope, variant }
     }
 
-    /// What a step leads to; `see` is told what clients see of it.
+    /// Returns the state that a step leads to, and reports to `see` the results that clients see.
     pub fn apply(&self, state: &State, step: Step, see: &mut dyn FnMut(Event)) -> State {
         let mut next = *state;
         World { protocol: self, state: &mut next, see }.apply(step);
         next
     }
 
-    /// Everything that can happen next.
+    /// Adds all steps that are possible in a state.
     pub fn steps(&self, state: &State, steps: &mut Vec<Step>) {
         let faulty = state.faults < self.scope.faults;
         for client in 0..CLIENTS {
@@ -66,9 +66,9 @@ impl Protocol {
     fn steps_of(self, state: &State, client: usize, faulty: bool, steps: &mut Vec<Step>) {
         let is = &state.clients[client];
         match is.phase {
-            Phase::Idle if is.attempts < self.scope.attempts[client] => steps.push(Step::Ask { client }),
+            Phase::Idle if is.attempts < self.scope.attempts[client] => steps.push(Step::Attempt { client }),
             Phase::Idle => {}
-            Phase::Asking => {
+            Phase::Acquiring => {
                 if faulty {
                     steps.push(Step::Cancel { client });
                 }
@@ -93,35 +93,35 @@ impl Protocol {
         let link = &state.nodes[node].links[client];
         let mut connected = link.extend.is_open();
         let current = state.clients[client].current();
-        let mut flight = |flight: Flight, attempt: usize, asks: Asks, blocked: bool| {
-            let request = Request { client, attempt, node, asks };
-            let at_once = flight == Flight::Sent && self.is_heard_at_once(state, request);
-            if flight.is_under_way() && !blocked {
+        let mut flight = |flight: Flight, attempt: usize, kind: RequestKind, blocked: bool| {
+            let request = Request { client, attempt, node, kind };
+            let at_once = flight == Flight::Sent && self.is_received_at_once(state, request);
+            if flight.is_in_flight() && !blocked {
                 steps.push(Step::Carry(request));
                 if at_once && faulty {
-                    steps.push(Step::CarryUnanswered(request));
+                    steps.push(Step::CarryWithoutReply(request));
                 }
             }
-            if flight.is_answered() {
-                steps.push(Step::Answer(request));
+            if flight.has_reply() {
+                steps.push(Step::Reply(request));
             }
-            // A release that is lost before it is carried out is sent again: as if it were under way all the while.
-            if flight.is_open() && faulty && (flight.is_answered() || asks != Asks::Release) {
+            // A release that is lost before it is carried out is sent again, as if it were in flight all the while.
+            if flight.is_open() && faulty && (flight.has_reply() || kind != RequestKind::Release) {
                 steps.push(Step::Fail(request));
             }
         };
-        flight(link.extend, current, Asks::Extend, false);
+        flight(link.extend, current, RequestKind::Extend, false);
         for (attempt, part) in link.attempts.iter().enumerate() {
-            flight(part.acquire, attempt, Asks::Acquire, false);
+            flight(part.acquire, attempt, RequestKind::Acquire, false);
             for (number, refill) in part.refills.iter().enumerate() {
-                flight(*refill, attempt, Asks::Refill(number), false);
+                flight(*refill, attempt, RequestKind::Refill(number), false);
             }
-            let blocked = part.undo == Undo::First
+            let blocked = part.cleanup == Cleanup::First
                 && part.writes().any(|write| write == Flight::Late(Order::BeforeRelease));
-            flight(part.release, attempt, Asks::Release, blocked);
+            flight(part.release, attempt, RequestKind::Release, blocked);
         }
         for (attempt, part) in link.attempts.iter().enumerate() {
-            let acquire = Request { client, attempt, node, asks: Asks::Acquire };
+            let acquire = Request { client, attempt, node, kind: RequestKind::Acquire };
             let datagrams = self.scope.transport == Transport::Datagrams;
             if part.acquire == Flight::Sent && datagrams && faulty {
                 steps.push(Step::CarryTwice(acquire));
@@ -129,33 +129,33 @@ impl Protocol {
             if part.copy {
                 steps.push(Step::CarryCopy(acquire));
             }
-            if part.undo.is_owed() && self.variant == Variant::ChaseEndsWithTime {
+            if part.cleanup.is_pending() && self.variant == Variant::CleanupEndsWithTime {
                 steps.push(Step::GiveUp { client, attempt, node });
             }
             let calls = part.writes().chain([part.release]);
             let ordered = |flight: Flight| {
                 flight.is_open() || matches!(flight, Flight::Late(Order::Connection | Order::BeforeRelease))
             };
-            connected |= part.trace.on_connection || calls.into_iter().any(ordered);
+            connected |= part.write_state.on_connection || calls.into_iter().any(ordered);
         }
         if connected && faulty && self.scope.transport == Transport::Streams {
             steps.push(Step::Break { client, node });
         }
     }
 
-    /// Whether nothing depends on when the answer arrives, but what the client owes this node: then it need not be looked
-    /// at later, since what follows from it (another release) can be carried out as late.
-    pub(crate) fn is_heard_at_once(self, state: &State, request: Request) -> bool {
+    /// Returns true if only the cleanup on this node depends on the arrival of the reply. Then a later arrival need not
+    /// be explored, since the next release can be carried out at any later time.
+    pub(crate) fn is_received_at_once(self, state: &State, request: Request) -> bool {
         let part = &state.nodes[request.node].links[request.client].attempts[request.attempt];
-        match request.asks {
-            Asks::Acquire => part.undo == Undo::Waits,
-            Asks::Release => self.variant != Variant::TraceReadAtTheAnswer,
-            Asks::Extend | Asks::Refill(_) => false,
+        match request.kind {
+            RequestKind::Acquire => part.cleanup == Cleanup::Waits,
+            RequestKind::Release => self.variant != Variant::StateReadAtTheReply,
+            RequestKind::Extend | RequestKind::Refill(_) => false,
         }
     }
 
-    /// A key stands at least as long as the validity that it counts for: it was set after the round had begun, and the
-    /// drift allowance makes up for the clocks. Whose lease has ended has no validity that anything could be counted for.
+    /// A key exists at least as long as the validity that it counts for. It was set after the start of the round, and
+    /// the drift allowance compensates for the clocks. An ended lease has no validity left.
     fn may_expire(self, state: &State, node: usize) -> bool {
         state.nodes[node].key.is_some_and(|key| {
             let owner = &state.clients[usize::from(key.client)];

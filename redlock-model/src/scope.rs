@@ -1,47 +1,47 @@
-//! How much of the protocol an exploration covers: what bounds it.
+//! The bounds of an exploration of the protocol.
 
 use std::fmt;
 
-/// How many nodes there are.
+/// The number of nodes.
 pub const NODES: usize = 3;
 
-/// How many clients want the one resource.
+/// The number of clients that lock the one resource.
 pub const CLIENTS: usize = 2;
 
-/// How many attempts a client makes at most.
+/// The maximum number of attempts of a client.
 pub const ATTEMPTS: usize = 2;
 
-/// How many extensions a lease has at most.
+/// The maximum number of extensions of a lease.
 pub const EXTENSIONS: usize = 2;
 
-/// How many nodes must agree.
+/// The number of nodes that must agree.
 pub(crate) const QUORUM: usize = NODES / 2 + 1;
 
-/// What messages travel over.
+/// The transport of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
-    /// Connections that keep the order, which core may ask for, and break.
+    /// Connections that keep the order of messages and can break. The core may query them.
     Streams,
-    /// Single messages that keep no order and may arrive twice.
+    /// Single messages in any order, which may arrive twice.
     Datagrams,
 }
 
-/// The bounds of an exploration: within them, every interleaving is looked at.
+/// The bounds of an exploration. Within them, every interleaving is visited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scope {
-    /// What messages travel over.
+    /// The transport of messages.
     pub transport: Transport,
-    /// How many attempts each client makes at most, up to [`ATTEMPTS`].
+    /// The maximum number of attempts of each client, up to [`ATTEMPTS`].
     pub attempts: [u8; CLIENTS],
-    /// How many extensions each lease of each client has at most, up to [`EXTENSIONS`].
+    /// The maximum number of extensions of each lease of each client, up to [`EXTENSIONS`].
     pub extensions: [u8; CLIENTS],
-    /// How many things go wrong at most: a call that ends without its answer, a connection that breaks, a request that
-    /// arrives twice, an attempt that is given up. Messages that are late or overtaken, keys that expire and validity
-    /// that ends cost nothing: they happen in every way there is.
+    /// The maximum number of faults: a call that ends without its reply, a connection that breaks, a request that
+    /// arrives twice, a dropped attempt. Late and reordered messages, the expiry of keys and the end of validity are no
+    /// faults: they happen in every possible way.
     pub faults: u8,
 }
 
-/// `streams, attempts 2+1, extensions 0+0, 2 faults`
+/// Formats the scope like `streams, attempts 2+1, extensions 0+0, 2 faults`.
 impl fmt::Display for Scope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let transport = match self.transport {

@@ -1,49 +1,49 @@
-//! A state of the world: two clients, three nodes, and every message under way between them.
+//! A state of the world: two clients, three nodes, and every message in flight between them.
 //!
-//! Everything about a node, seen from both sides, stands in one place: the nodes are alike, so states that differ only in
-//! which node is which are one state ([`State::key`]). What can have no effect any more is forgotten at once, so that
-//! states that cannot be told apart are equal.
+//! All data of a node, from both sides, is in one place. Nodes are interchangeable, so states that differ only in their
+//! names are one state ([`State::key`]). Data without any further effect is dropped at once, so equivalent states are
+//! equal.
 
-use crate::pursuit::{Trace, Undo};
+use crate::cleanup::{Cleanup, WriteState};
 use crate::scope::{ATTEMPTS, CLIENTS, EXTENSIONS, NODES};
-use crate::step::{Asks, Request};
+use crate::step::{Request, RequestKind};
 
-/// Everything, at one moment.
+/// A complete state of the world.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct State {
     pub(crate) clients: [Client; CLIENTS],
     pub(crate) nodes: [Node; NODES],
-    /// How many things have gone wrong.
+    /// The number of faults so far.
     pub(crate) faults: u8,
-    /// Somebody has extended, overwritten or deleted the key of another.
+    /// True if a client has extended, overwritten or deleted the key of another.
     pub(crate) trespassed: bool,
-    /// A lease that had ended has become valid again.
+    /// True if an ended lease has become valid again.
     pub(crate) revived: bool,
 }
 
-/// What a client is doing.
+/// The activity of a client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Client {
     pub(crate) phase: Phase,
-    /// How many attempts it has begun; the last one is the current one.
+    /// The number of started attempts. The last one is the current one.
     pub(crate) attempts: u8,
-    /// The last round of the lease: 0 acquired it, the others extended it.
+    /// The last round of the lease. Round 0 acquired it, the others extended it.
     pub(crate) round: u8,
-    /// The round that the deadline comes from.
+    /// The round that set the deadline.
     pub(crate) deadline: u8,
-    /// Of how many rounds the validity has passed, by the client's clock. Of an earlier one it passes first.
+    /// The number of rounds whose validity has ended by the clock of the client, in the order of the rounds.
     pub(crate) lapsed: u8,
     pub(crate) extension: Extension,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// It waits for nothing; what is left of ended attempts goes on.
+    /// The client waits for nothing. Cleanup of ended attempts may continue.
     #[default]
     Idle,
-    /// An attempt is open.
-    Asking,
-    /// It has a guard.
+    /// An attempt is in progress.
+    Acquiring,
+    /// The client has a guard.
     Held,
 }
 
@@ -51,13 +51,13 @@ pub(crate) enum Phase {
 pub(crate) enum Extension {
     #[default]
     None,
-    /// Its round is open.
+    /// The round is open.
     Open,
-    /// It was won; votes are outstanding.
+    /// The round was won, and replies are outstanding.
     Won,
 }
 
-/// One node, and what is between it and each client.
+/// A node, and its communication with each client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Node {
     pub(crate) key: Option<Key>,
@@ -67,90 +67,90 @@ pub(crate) struct Node {
 /// The key of the resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Key {
-    /// Whose it is.
+    /// The client that owns the key.
     pub client: u8,
-    /// Which attempt's token is under it, from 0.
+    /// The attempt whose token the key contains, from 0.
     pub attempt: u8,
-    /// It does not expire before the validity that comes from this round has passed.
+    /// The key does not expire before the validity of this round has ended.
     pub(crate) round: u8,
-    /// The second copy of a request has written it: nobody can know, so nobody owes its release.
+    /// True if the second copy of a request wrote the key. No client can know of it, so no cleanup is pending for it.
     pub(crate) by_copy: bool,
 }
 
-/// What is between a client and a node.
+/// The communication between a client and a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Link {
-    /// The vote of the round that is open: the attempt, or an extension.
-    pub(crate) vote: Standing,
-    /// The node's vote counted for the deadline of the lease.
+    /// The vote in the open round, which is the attempt or an extension.
+    pub(crate) vote: VoteState,
+    /// True if the node counted for the deadline of the lease.
     pub(crate) counted: bool,
     pub(crate) extend: Flight,
     pub(crate) attempts: [Attempt; ATTEMPTS],
 }
 
-/// What there is of one attempt between a client and a node.
+/// The requests and writes of an attempt between a client and a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Attempt {
     pub(crate) acquire: Flight,
-    /// By extension.
+    /// The refills, indexed by extension.
     pub(crate) refills: [Flight; EXTENSIONS],
     pub(crate) release: Flight,
-    /// A second copy of the acquire is under way.
+    /// True if a second copy of the acquire is in flight.
     pub(crate) copy: bool,
-    pub(crate) trace: Trace,
-    pub(crate) undo: Undo,
+    pub(crate) write_state: WriteState,
+    pub(crate) cleanup: Cleanup,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum VoteState {
     /// No round is open.
     #[default]
     None,
     Pending,
     Granted,
-    Refused,
+    Denied,
     Failed,
 }
 
-/// A request, its answer, and the call that waits for it.
+/// A request, its reply, and the call that waits for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Flight {
-    /// There is none, or nothing of it matters any more.
+    /// There is no request, or it no longer matters.
     #[default]
     None,
-    /// The call is open. The request may have been sent, or wait for it.
+    /// The call is open. The request may be in flight or unsent.
     Sent,
-    /// The call is open; the answer is on its way.
+    /// The call is open, and a grant is in flight.
     Granted,
-    /// The same.
-    Refused,
+    /// The call is open, and a denial is in flight.
+    Denied,
     /// The call has ended, and the request may be carried out later.
     Late(Order),
 }
 
-/// What is known of a late request's place among others.
+/// The known position of a late request among others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// Nothing: there is no order, or its connection is gone.
+    /// Unknown: there is no order, or its connection is gone.
     Free,
-    /// It is on the connection that stands: what is sent from now on is carried out after it.
+    /// The request is on the existing connection. Later requests are carried out after it.
     Connection,
-    /// So it is, and a release was sent behind it.
+    /// The same as `Connection`, and a release was sent after the request.
     BeforeRelease,
 }
 
 impl Client {
-    /// Whether its lease may be relied on.
+    /// Returns true if the client may rely on its lease.
     pub(crate) fn is_valid(self) -> bool {
         self.phase == Phase::Held && self.deadline >= self.lapsed
     }
 
-    /// The number of the current attempt.
+    /// Returns the number of the current attempt.
     pub(crate) fn current(self) -> usize {
         usize::from(self.attempts.saturating_sub(1))
     }
 
-    /// Whether an attempt has ended: it was lost, given up, or its lease was released.
+    /// Returns true if an attempt has failed, was dropped, or its lease was released.
     pub(crate) fn has_ended(self, attempt: usize) -> bool {
         let begun = usize::from(self.attempts);
         attempt < begun && (self.phase == Phase::Idle || attempt + 1 < begun)
@@ -158,18 +158,18 @@ impl Client {
 }
 
 impl Flight {
-    /// Whether the call has not ended.
+    /// Returns true if the call has not ended.
     pub fn is_open(self) -> bool {
-        matches!(self, Self::Sent | Self::Granted | Self::Refused)
+        matches!(self, Self::Sent | Self::Granted | Self::Denied)
     }
 
-    /// Whether the answer is on its way.
-    pub fn is_answered(self) -> bool {
-        matches!(self, Self::Granted | Self::Refused)
+    /// Returns true if the reply is in flight.
+    pub fn has_reply(self) -> bool {
+        matches!(self, Self::Granted | Self::Denied)
     }
 
-    /// Whether the request may still be carried out.
-    pub fn is_under_way(self) -> bool {
+    /// Returns true if the request may still be carried out.
+    pub fn is_in_flight(self) -> bool {
         matches!(self, Self::Sent | Self::Late(_))
     }
 
@@ -178,7 +178,7 @@ impl Flight {
             Self::None => 0,
             Self::Sent => 1,
             Self::Granted => 2,
-            Self::Refused => 3,
+            Self::Denied => 3,
             Self::Late(Order::Free) => 4,
             Self::Late(Order::Connection) => 5,
             Self::Late(Order::BeforeRelease) => 6,
@@ -187,7 +187,7 @@ impl Flight {
 }
 
 impl Attempt {
-    /// The requests that can create the key.
+    /// Returns the requests that can create the key.
     pub(crate) fn writes(&self) -> impl Iterator<Item = Flight> {
         [self.acquire].into_iter().chain(self.refills)
     }
@@ -196,16 +196,16 @@ impl Attempt {
         [&mut self.acquire].into_iter().chain(&mut self.refills)
     }
 
-    /// 24 bits.
+    /// Packs an attempt into 24 bits.
     fn bits(&self) -> u64 {
         let flights = self.writes().chain([self.release]).fold(0, |bits, flight| bits << 3 | flight.bits());
         let bits = flights << 1 | u64::from(self.copy);
-        bits << 11 | self.trace.bits() << 3 | self.undo.bits()
+        bits << 11 | self.write_state.bits() << 3 | self.cleanup.bits()
     }
 }
 
 impl Link {
-    /// 55 bits.
+    /// Packs a link into 55 bits.
     fn bits(&self) -> u64 {
         let bits = u64::from(self.counted) << 3 | self.vote as u64;
         let bits = bits << 3 | self.extend.bits();
@@ -226,7 +226,7 @@ impl Node {
 }
 
 impl Client {
-    /// 13 bits.
+    /// Packs a client into 13 bits.
     fn bits(self) -> u64 {
         let bits = (self.phase as u64) << 2 | u64::from(self.attempts);
         let bits = bits << 2 | u64::from(self.round);
@@ -235,11 +235,11 @@ impl Client {
     }
 }
 
-/// A state without the names of the nodes, packed: equal where no property and no future tells states apart.
+/// A packed state without the names of the nodes, equal for states that no property and no future distinguishes.
 pub(crate) type StateKey = [u64; 1 + NODES * CLIENTS];
 
 impl State {
-    /// The same for states that differ only in which node is which, and for no others.
+    /// Returns the same key for states that differ only in the names of the nodes, and for no others.
     pub(crate) fn key(&self) -> StateKey {
         let mut nodes = self.nodes.each_ref().map(Node::bits);
         nodes.sort_unstable();
@@ -253,51 +253,51 @@ impl State {
         key
     }
 
-    /// The key of the resource on a node.
+    /// Returns the key of the resource on a node.
     pub fn key_on(&self, node: usize) -> Option<Key> {
         self.nodes[node].key
     }
 
-    /// How far a request is.
+    /// Returns the progress of a request.
     pub fn flight(&self, request: Request) -> Flight {
         let link = &self.nodes[request.node].links[request.client];
         let attempt = &link.attempts[request.attempt];
-        match request.asks {
-            Asks::Acquire => attempt.acquire,
-            Asks::Extend => link.extend,
-            Asks::Refill(number) => attempt.refills[number],
-            Asks::Release => attempt.release,
+        match request.kind {
+            RequestKind::Acquire => attempt.acquire,
+            RequestKind::Extend => link.extend,
+            RequestKind::Refill(number) => attempt.refills[number],
+            RequestKind::Release => attempt.release,
         }
     }
 
-    /// Whether the release of an attempt that is out on a node is the second one.
+    /// Returns true if the release of an attempt in flight to a node is the second one.
     pub fn is_second_release(&self, request: Request) -> bool {
         let attempt = &self.nodes[request.node].links[request.client].attempts[request.attempt];
-        attempt.undo == Undo::Second
+        attempt.cleanup == Cleanup::Second
     }
 
-    /// Whether an attempt has ended: it was lost, given up, or its lease was released.
+    /// Returns true if an attempt has failed, was dropped, or its lease was released.
     pub fn has_ended(&self, client: usize, attempt: usize) -> bool {
         self.clients[client].has_ended(attempt)
     }
 
-    /// Whether anything of an attempt may be, or come to be, on a node, as far as its client knows.
-    pub fn is_owed(&self, request: Request) -> bool {
+    /// Returns true if a write of an attempt may exist on a node, or arrive there, as far as its client knows.
+    pub fn needs_cleanup(&self, request: Request) -> bool {
         let attempt = &self.nodes[request.node].links[request.client].attempts[request.attempt];
-        attempt.undo.is_owed() && attempt.trace.owes()
+        attempt.cleanup.is_pending() && attempt.write_state.needs_release()
     }
 
-    /// How many rounds of a client's lease have passed by its clock.
+    /// Returns the number of rounds of a client whose validity has ended by its clock.
     pub fn lapsed(&self, client: usize) -> usize {
         usize::from(self.clients[client].lapsed)
     }
 
-    /// Whether a client has a guard.
+    /// Returns true if a client has a guard.
     pub fn holds(&self, client: usize) -> bool {
         self.clients[client].phase == Phase::Held
     }
 
-    /// Whether a client has a lease that may be relied on.
+    /// Returns true if a client may rely on its lease.
     pub fn is_valid(&self, client: usize) -> bool {
         self.clients[client].is_valid()
     }

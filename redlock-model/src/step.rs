@@ -1,133 +1,133 @@
-//! What can happen next, and what somebody sees of it.
+//! The possible steps, and the results that clients see.
 
 use std::fmt;
 
-/// One thing that happens.
+/// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// A client begins an attempt, with a token of its own: it asks all nodes.
-    Ask {
-        /// Which client.
+    /// A client starts an attempt with a new token and sends acquires to all nodes.
+    Attempt {
+        /// The client.
         client: usize,
     },
-    /// It gives the attempt up before its outcome is known. A fault.
+    /// A client drops its attempt before the outcome is known. A fault.
     Cancel {
-        /// Which client.
+        /// The client.
         client: usize,
     },
-    /// It begins to extend its lease: it asks all nodes.
+    /// A client starts to extend its lease on all nodes.
     Extend {
-        /// Which client.
+        /// The client.
         client: usize,
     },
-    /// It releases its lease: on all nodes.
+    /// A client releases its lease on all nodes.
     Release {
-        /// Which client.
+        /// The client.
         client: usize,
     },
-    /// By its clock, the validity passes that comes from its earliest round of which it has not. Calls of that round that
-    /// are open end: with the answer that has been given, if one was.
+    /// The validity of the earliest remaining round ends by the clock of the client. Open calls of that round end, with
+    /// their reply if one has arrived.
     Lapse {
-        /// Which client.
+        /// The client.
         client: usize,
     },
-    /// A node carries a request out. Where nothing depends on when the answer arrives, it does so at once.
+    /// A node carries a request out. If nothing depends on the arrival of the reply, it arrives at once.
     Carry(Request),
-    /// A node carries a request out, and the answer that would arrive at once is lost. A fault.
-    CarryUnanswered(Request),
-    /// It does so, and another copy of it is under way. A fault.
+    /// A node carries a request out, and a reply that would arrive at once is lost. A fault.
+    CarryWithoutReply(Request),
+    /// A node carries a request out, and a copy of it is in flight. A fault.
     CarryTwice(Request),
-    /// The copy is carried out.
+    /// A node carries the copy of a request out.
     CarryCopy(Request),
-    /// An answer arrives.
-    Answer(Request),
-    /// A call ends without its answer; what was sent may be carried out later. A fault.
+    /// A reply arrives.
+    Reply(Request),
+    /// A call ends without its reply, and its request may be carried out later. A fault.
     Fail(Request),
     /// A connection breaks, and its client notices. A fault.
     Break {
-        /// Which client.
+        /// The client.
         client: usize,
-        /// From which node.
+        /// The node.
         node: usize,
     },
     /// A key expires.
     Expire {
-        /// Where.
+        /// The node.
         node: usize,
     },
-    /// A broken variant gives a chase up.
+    /// A broken variant abandons a cleanup.
     GiveUp {
-        /// Which client.
+        /// The client.
         client: usize,
-        /// Which attempt.
+        /// The attempt.
         attempt: usize,
-        /// Where.
+        /// The node.
         node: usize,
     },
 }
 
-/// Which request.
+/// Identifies a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Whose.
+    /// The client.
     pub client: usize,
-    /// Of which attempt, from 0.
+    /// The attempt, from 0.
     pub attempt: usize,
-    /// To which node.
+    /// The node.
     pub node: usize,
-    /// What it asks.
-    pub asks: Asks,
+    /// The kind of the request.
+    pub kind: RequestKind,
 }
 
-/// What a request asks.
+/// The kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asks {
-    /// To set the key, if nobody else has it.
+pub enum RequestKind {
+    /// Sets the key if no other client has it.
     Acquire,
-    /// To make it live longer.
+    /// Prolongs the life of the key.
     Extend,
-    /// To set it where it is missing, after the extension of that number, from 0.
+    /// Sets a missing key after the extension of that number, from 0.
     Refill(usize),
-    /// To delete it.
+    /// Deletes the key.
     Release,
 }
 
-/// What a client sees.
+/// A result that a client sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// How the call of an acquire ended.
+    /// The call of an acquire has ended.
     Voted {
-        /// Whose.
+        /// The client.
         client: usize,
-        /// Of which attempt.
+        /// The attempt.
         attempt: usize,
-        /// Which node.
+        /// The node.
         node: usize,
-        /// What it said; `None` if nothing.
+        /// The reply of the node, or `None` if there was none.
         granted: Option<bool>,
     },
-    /// An attempt has become a lease.
+    /// An attempt has acquired a lease.
     Granted {
-        /// Whose.
+        /// The client.
         client: usize,
     },
-    /// An attempt was lost.
+    /// An attempt has failed.
     Lost {
-        /// Whose.
+        /// The client.
         client: usize,
-        /// A quorum had granted, too late.
+        /// True if a quorum granted too late.
         expired: bool,
     },
-    /// An extension has taken effect.
+    /// An extension has succeeded.
     Extended {
-        /// Whose.
+        /// The client.
         client: usize,
     },
-    /// It has not.
+    /// An extension has failed.
     NotExtended {
-        /// Whose.
+        /// The client.
         client: usize,
-        /// A quorum had granted, too late.
+        /// True if a quorum granted too late.
         expired: bool,
     },
 }
@@ -135,49 +135,54 @@ pub enum Event {
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Ask { client } => write!(f, "{} begins an attempt", name(*client)),
-            Self::Cancel { client } => write!(f, "{} gives its attempt up", name(*client)),
+            Self::Attempt { client } => write!(f, "{} begins an attempt", name(*client)),
+            Self::Cancel { client } => write!(f, "{} drops its attempt", name(*client)),
             Self::Extend { client } => write!(f, "{} extends", name(*client)),
             Self::Release { client } => write!(f, "{} releases", name(*client)),
-            Self::Lapse { client } => write!(f, "{}: validity passes", name(*client)),
+            Self::Lapse { client } => write!(f, "{}: a validity ends", name(*client)),
             Self::Carry(request) => write!(f, "n{} carries out {request}", request.node),
-            Self::CarryUnanswered(request) => {
+            Self::CarryWithoutReply(request) => {
                 write!(
                     f,
-                    "n{} carries out {request}, {} does not hear of it",
+                    "n{} carries out {request}, {} does not receive the reply",
                     request.node,
                     name(request.client)
                 )
             }
             Self::CarryTwice(request) => write!(f, "n{} carries out {request}, a copy follows", request.node),
             Self::CarryCopy(request) => write!(f, "n{} carries out the copy of {request}", request.node),
-            Self::Answer(request) => {
-                write!(f, "{} hears from n{} of {request}", name(request.client), request.node)
+            Self::Reply(request) => {
+                write!(f, "{} receives the reply of n{} to {request}", name(request.client), request.node)
             }
             Self::Fail(request) => {
-                write!(f, "{} will not hear from n{} of {request}", name(request.client), request.node)
+                write!(
+                    f,
+                    "{} will not receive the reply of n{} to {request}",
+                    name(request.client),
+                    request.node
+                )
             }
             Self::Break { client, node } => {
                 write!(f, "the connection of {} to n{node} breaks", name(*client))
             }
             Self::Expire { node } => write!(f, "the key on n{node} expires"),
             Self::GiveUp { client, attempt, node } => {
-                write!(f, "{} takes {} on n{node} for undone", name(*client), token(*client, *attempt))
+                write!(f, "{} abandons the cleanup of {} on n{node}", name(*client), token(*client, *attempt))
             }
         }
     }
 }
 
-/// `acquire A1`
+/// Formats the request like `acquire A1`.
 impl fmt::Display for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let asks = match self.asks {
-            Asks::Acquire => "acquire",
-            Asks::Extend => "extend",
-            Asks::Refill(_) => "refill",
-            Asks::Release => "release",
+        let kind = match self.kind {
+            RequestKind::Acquire => "acquire",
+            RequestKind::Extend => "extend",
+            RequestKind::Refill(_) => "refill",
+            RequestKind::Release => "release",
         };
-        write!(f, "{asks} {}", token(self.client, self.attempt))
+        write!(f, "{kind} {}", token(self.client, self.attempt))
     }
 }
 

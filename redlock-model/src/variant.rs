@@ -1,68 +1,69 @@
-//! Ways to get the protocol wrong, each with what finds it: an exploration that finds nothing must be able to.
+//! Broken variants of the protocol, each with the property that detects it. An exploration without a violation means
+//! something only if it detects these.
 //!
-//! Every variant changes one rule, in the one place that consults it.
+//! Every variant changes one rule, at the one place that implements it.
 
 use crate::property::Property;
 use crate::scope::{Scope, Transport};
 
-/// The protocol as it is, or with one rule broken.
+/// The sound protocol, or a protocol with one broken rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // the catalogue has a sentence for each
+#[allow(missing_docs)] // the catalog describes each
 pub enum Variant {
     Sound,
     // Acquiring.
     QuorumOfHalf,
     OneTokenForAllAttempts,
     ValidityFromTheReply,
-    StragglerRearms,
+    LateGrantRestartsValidity,
     // Extending.
-    ExtensionByMostAnswers,
+    ExtensionByMostReplies,
     ExtensionCreatesAndCounts,
     ExtensionRevives,
     FailedExtensionUnlocks,
     // Refilling.
     RefillOverwrites,
-    RefillIsNotTraced,
+    RefillIsNotCleanedUp,
     RefillAfterTheRelease,
     // Releasing.
     ReleaseComparesNothing,
     ReleaseOnlyWhereGranted,
-    // Chasing.
-    StragglerIsNotChased,
-    ChaseEndsWithTime,
-    OneAnswerEndsTheChase,
+    // Cleanup.
+    LateWriteIsNotCleanedUp,
+    CleanupEndsWithTime,
+    OneReplyEndsCleanup,
     SecondReleaseAtOnce,
-    AnyConnectionIsBehind,
-    LastConnectionStandsForAll,
+    AnyConnectionIsOrdered,
+    OnlyLastConnectionIsKept,
     StaleDeletionCounts,
     DeletionSettlesAll,
-    RefusedWriteIsForgotten,
+    DeniedWriteIsForgotten,
     UnsentCountsAsSent,
-    TraceReadAtTheAnswer,
+    StateReadAtTheReply,
     // Nodes.
     KeysExpireEarly,
 }
 
-/// A broken variant, and what finds it.
+/// A broken variant, and the property that detects it.
 #[derive(Clone, Copy, Debug)]
 pub struct Broken {
-    /// Which.
+    /// The variant.
     pub variant: Variant,
-    /// What it does.
+    /// A description of the change.
     pub does: &'static str,
-    /// What is violated, by the shortest trace there is.
+    /// The property that the shortest trace violates.
     pub violates: Property,
-    /// A scope that is large enough.
+    /// A scope that is large enough to detect it.
     pub scope: Scope,
 }
 
-/// Two attempts against one, no extensions.
+/// Two attempts against one, without extensions.
 const LOCKS: Scope = Scope { transport: Transport::Streams, attempts: [2, 1], extensions: [0, 0], faults: 1 };
 
 /// One lease that is extended once, and a contender.
 const EXTENSION: Scope = Scope { attempts: [1, 1], extensions: [1, 0], ..LOCKS };
 
-/// The same with two extensions.
+/// The same scope with two extensions.
 const EXTENSIONS: Scope = Scope { extensions: [2, 0], ..EXTENSION };
 
 const fn datagrams(scope: Scope) -> Scope {
@@ -78,7 +79,7 @@ const fn broken(variant: Variant, does: &'static str, violates: Property, scope:
 }
 
 /// Every broken variant.
-pub const CATALOGUE: &[Broken] = {
+pub const CATALOG: &[Broken] = {
     use Property::{CountedKeysStand, Exclusion, NoRevival, NoTrespass, NothingLeftBehind};
     #[allow(clippy::enum_glob_use)] // every variant is in the list
     use Variant::*;
@@ -91,10 +92,10 @@ pub const CATALOGUE: &[Broken] = {
             CountedKeysStand,
             LOCKS,
         ),
-        broken(StragglerRearms, "a grant that comes later re-arms the validity", CountedKeysStand, LOCKS),
+        broken(LateGrantRestartsValidity, "a late grant restarts the validity", CountedKeysStand, LOCKS),
         broken(
-            ExtensionByMostAnswers,
-            "an extension counts a majority of the answers, not of the nodes",
+            ExtensionByMostReplies,
+            "an extension counts a majority of the replies, not of the nodes",
             Exclusion,
             faults(2, EXTENSION),
         ),
@@ -104,27 +105,22 @@ pub const CATALOGUE: &[Broken] = {
             NothingLeftBehind,
             EXTENSION,
         ),
-        broken(
-            ExtensionRevives,
-            "an extension does not look at the validity again when it is won",
-            NoRevival,
-            EXTENSION,
-        ),
+        broken(ExtensionRevives, "a won extension does not check the validity again", NoRevival, EXTENSION),
         broken(
             FailedExtensionUnlocks,
-            "an extension that fails releases, and the old deadline stands",
+            "a failed extension releases, and the old deadline is kept",
             CountedKeysStand,
             faults(2, EXTENSION),
         ),
         broken(RefillOverwrites, "a refill is a SET without NX", NoTrespass, EXTENSION),
-        broken(RefillIsNotTraced, "a refill is not chased", NothingLeftBehind, faults(2, EXTENSION)),
+        broken(RefillIsNotCleanedUp, "a refill is not cleaned up", NothingLeftBehind, faults(2, EXTENSION)),
         broken(
             RefillAfterTheRelease,
-            "a refill is sent though the lease was released meanwhile",
+            "a refill is sent although the lease was released meanwhile",
             NothingLeftBehind,
             EXTENSION,
         ),
-        broken(ReleaseComparesNothing, "a release deletes whatever is there", NoTrespass, LOCKS),
+        broken(ReleaseComparesNothing, "a release deletes any key", NoTrespass, LOCKS),
         broken(
             ReleaseOnlyWhereGranted,
             "a release goes only to the nodes that granted",
@@ -132,20 +128,20 @@ pub const CATALOGUE: &[Broken] = {
             LOCKS,
         ),
         broken(
-            StragglerIsNotChased,
-            "a release is sent once, and never again",
+            LateWriteIsNotCleanedUp,
+            "a release is sent once and never retried",
             NothingLeftBehind,
             faults(2, LOCKS),
         ),
         broken(
-            ChaseEndsWithTime,
-            "a chase ends when the TTL has passed at the client",
+            CleanupEndsWithTime,
+            "cleanup ends when the TTL has passed at the client",
             NothingLeftBehind,
             LOCKS,
         ),
         broken(
-            OneAnswerEndsTheChase,
-            "one answer \"nothing there\" ends a chase, in whatever order",
+            OneReplyEndsCleanup,
+            "one reply \"no key\" ends the cleanup, in any order",
             NothingLeftBehind,
             datagrams(LOCKS),
         ),
@@ -156,32 +152,32 @@ pub const CATALOGUE: &[Broken] = {
             datagrams(LOCKS),
         ),
         broken(
-            AnyConnectionIsBehind,
-            "a release is taken to be behind a write on another connection",
+            AnyConnectionIsOrdered,
+            "a release is assumed to follow a write on another connection",
             NothingLeftBehind,
             LOCKS,
         ),
         broken(
-            LastConnectionStandsForAll,
-            "of several unknown writes only the last one's connection is remembered",
+            OnlyLastConnectionIsKept,
+            "only the connection of the last of several unknown writes is remembered",
             NothingLeftBehind,
             faults(2, EXTENSION),
         ),
         broken(
             StaleDeletionCounts,
-            "a release that deletes an earlier write's key ends the chase of a later write",
+            "a release that deletes an earlier write's key ends the cleanup of a later write",
             NothingLeftBehind,
             faults(2, EXTENSION),
         ),
         broken(
             DeletionSettlesAll,
-            "a release that deletes one write's key ends the chase of two",
+            "a release that deletes one write's key ends the cleanup of two",
             NothingLeftBehind,
             faults(2, EXTENSION),
         ),
         broken(
-            RefusedWriteIsForgotten,
-            "a deletion ends the chase though an earlier write was refused, whose second copy was what it deleted",
+            DeniedWriteIsForgotten,
+            "a deletion ends the cleanup although it deleted the second copy of an earlier, denied write",
             NothingLeftBehind,
             datagrams(EXTENSION),
         ),
@@ -192,8 +188,8 @@ pub const CATALOGUE: &[Broken] = {
             EXTENSION,
         ),
         broken(
-            TraceReadAtTheAnswer,
-            "what a release must achieve is read when it is answered, not when it is sent",
+            StateReadAtTheReply,
+            "the state of the writes is read at the reply to a release, not when it is sent",
             NothingLeftBehind,
             EXTENSIONS,
         ),

@@ -1,14 +1,14 @@
-//! Rounds: votes come in, and at the first moment when they decide, something follows.
+//! Rounds: replies arrive, and the decision is made at the first possible moment.
 
+use crate::cleanup::Cleanup;
 use crate::client::World;
 use crate::protocol::Protocol;
-use crate::pursuit::Undo;
 use crate::scope::{NODES, QUORUM};
-use crate::state::{Extension, Flight, Link, Order, Phase, Standing};
-use crate::step::{Asks, Event, Request};
+use crate::state::{Extension, Flight, Link, Order, Phase, VoteState};
+use crate::step::{Event, Request, RequestKind};
 use crate::variant::Variant;
 
-/// What the votes of a round amount to.
+/// The decision of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Decision {
     Open,
@@ -17,24 +17,27 @@ enum Decision {
 }
 
 impl World<'_> {
-    /// The call of an acquire has ended.
+    /// Records the end of the call of an acquire.
     pub(crate) fn voted(&mut self, request: Request, granted: Option<bool>) {
         let Request { client, attempt, node, .. } = request;
         (self.see)(Event::Voted { client, attempt, node, granted });
-        if self.part(request).undo == Undo::Waits {
-            return self.send_release(Request { asks: Asks::Release, ..request });
+        if self.part(request).cleanup == Cleanup::Waits {
+            return self.send_release(Request { kind: RequestKind::Release, ..request });
         }
         let is = self.state.clients[client];
         if is.has_ended(attempt) {
             return;
         }
         if is.phase == Phase::Held {
-            if self.protocol.variant == Variant::StragglerRearms && granted == Some(true) && is.is_valid() {
+            if self.protocol.variant == Variant::LateGrantRestartsValidity
+                && granted == Some(true)
+                && is.is_valid()
+            {
                 self.state.clients[client].deadline = is.round + 1;
             }
             return;
         }
-        self.state.nodes[node].links[client].vote = standing(granted);
+        self.state.nodes[node].links[client].vote = vote_state(granted);
         match self.decision(client) {
             Decision::Open => {}
             Decision::Won if is.lapsed == 0 => {
@@ -46,16 +49,16 @@ impl World<'_> {
                 (self.see)(Event::Granted { client });
             }
             decision => {
-                self.undo(client);
+                self.clean_up(client);
                 (self.see)(Event::Lost { client, expired: decision == Decision::Won });
             }
         }
     }
 
-    /// The call of an extension has ended.
+    /// Records the end of the call of an extension.
     pub(crate) fn extension_voted(&mut self, request: Request, granted: Option<bool>) {
         let Request { client, node, .. } = request;
-        self.state.nodes[node].links[client].vote = standing(granted);
+        self.state.nodes[node].links[client].vote = vote_state(granted);
         let is = self.state.clients[client];
         if is.extension == Extension::Open {
             let revives = self.protocol.variant == Variant::ExtensionRevives;
@@ -72,7 +75,7 @@ impl World<'_> {
                     if self.protocol.variant == Variant::FailedExtensionUnlocks {
                         for node in 0..NODES {
                             let attempt = is.current();
-                            self.send_release(Request { client, attempt, node, asks: Asks::Release });
+                            self.send_release(Request { client, attempt, node, kind: RequestKind::Release });
                         }
                     }
                     self.end_extension(client);
@@ -81,26 +84,26 @@ impl World<'_> {
                 }
             }
         }
-        let pending = |link: &Link| link.vote == Standing::Pending;
+        let pending = |link: &Link| link.vote == VoteState::Pending;
         if !self.state.nodes.iter().any(|node| pending(&node.links[client])) {
             self.refill(client);
             self.end_extension(client);
         }
     }
 
-    /// Writes the key to the nodes that have lost it, unless the validity has passed.
+    /// Refills the nodes that have lost the key, unless the validity has ended.
     pub(crate) fn refill(&mut self, client: usize) {
         let Protocol { scope, variant } = *self.protocol;
         let is = self.state.clients[client];
         for node in &mut self.state.nodes {
             let link = &mut node.links[client];
-            if link.vote == Standing::Refused && is.is_valid() {
+            if link.vote == VoteState::Denied && is.is_valid() {
                 let part = &mut link.attempts[is.current()];
                 part.refills[usize::from(is.round) - 1] = Flight::Sent;
-                if variant == Variant::RefillIsNotTraced {
+                if variant == Variant::RefillIsNotCleanedUp {
                     part.refills[usize::from(is.round) - 1] = Flight::Late(Order::Free);
                 } else {
-                    part.trace.begin(scope.transport, variant);
+                    part.write_state.begin(scope.transport, variant);
                 }
             }
         }
@@ -116,14 +119,14 @@ impl World<'_> {
     }
 
     fn decision(&self, client: usize) -> Decision {
-        let count = |wanted: Standing| {
+        let count = |wanted: VoteState| {
             self.state.nodes.iter().filter(|node| node.links[client].vote == wanted).count()
         };
-        let (granted, pending) = (count(Standing::Granted), count(Standing::Pending));
+        let (granted, pending) = (count(VoteState::Granted), count(VoteState::Pending));
         let extending = self.state.clients[client].phase == Phase::Held;
-        if extending && self.protocol.variant == Variant::ExtensionByMostAnswers {
+        if extending && self.protocol.variant == Variant::ExtensionByMostReplies {
             return match pending {
-                0 if granted > count(Standing::Refused) => Decision::Won,
+                0 if granted > count(VoteState::Denied) => Decision::Won,
                 0 => Decision::Lost,
                 _ => Decision::Open,
             };
@@ -139,21 +142,21 @@ impl World<'_> {
     fn count_votes(&mut self, client: usize) {
         for node in &mut self.state.nodes {
             let link = &mut node.links[client];
-            link.counted = link.vote == Standing::Granted;
+            link.counted = link.vote == VoteState::Granted;
         }
     }
 
     fn forget_votes(&mut self, client: usize) {
         for node in &mut self.state.nodes {
-            node.links[client].vote = Standing::None;
+            node.links[client].vote = VoteState::None;
         }
     }
 }
 
-fn standing(granted: Option<bool>) -> Standing {
+fn vote_state(granted: Option<bool>) -> VoteState {
     match granted {
-        Some(true) => Standing::Granted,
-        Some(false) => Standing::Refused,
-        None => Standing::Failed,
+        Some(true) => VoteState::Granted,
+        Some(false) => VoteState::Denied,
+        None => VoteState::Failed,
     }
 }

@@ -1,8 +1,8 @@
-//! The fencing rule is explored in small scopes, and every broken variant of it is caught; `scripts/exhaust fencing` does
-//! the large scopes.
+//! Explorations of the fencing rule in small scopes, and of every broken variant. `scripts/exhaust fencing` explores
+//! large scopes.
 
 use redlock_model::fence::{
-    CATALOGUE, Counters, Extensions, Fencing, HARMLESS, Property, Scope, State, Step, Variant,
+    CATALOG, Counters, Extensions, Fencing, HARMLESS, Property, Scope, State, Step, Variant,
 };
 use redlock_model::{Model, explore, explore_for};
 
@@ -18,39 +18,39 @@ const SMALL: Scope = Scope {
 fn nothing_is_violated(scope: Scope, states: usize) {
     let found = explore(Fencing::new(scope));
     assert!(found.violation.is_none(), "{:?}", found.violation);
-    assert_eq!(states, found.states, "a scope that shrinks, or grows, does so on purpose");
+    assert_eq!(states, found.states, "the number of states in this scope has changed");
 }
 
 #[test]
-fn nothing_is_violated_by_two_attempts() {
+fn two_attempts_violate_nothing() {
     nothing_is_violated(SMALL, 29_572);
 }
 
 #[test]
-fn nothing_is_violated_by_any_number_of_attempts_of_which_two_matter_at_once() {
+fn any_number_of_attempts_of_which_two_matter_at_once_violates_nothing() {
     nothing_is_violated(Scope { forgets: true, ..SMALL }, 18_225);
 }
 
 #[test]
-fn nothing_is_violated_by_counters_that_grow_by_one() {
+fn counters_that_increase_by_one_violate_nothing() {
     nothing_is_violated(Scope { counters: Counters::UpTo(4), ..SMALL }, 47_900);
 }
 
 #[test]
-fn nothing_is_violated_by_extensions_at_any_time() {
+fn extensions_at_any_time_violate_nothing() {
     nothing_is_violated(Scope { extensions: Extensions::Any, ..SMALL }, 92_178);
 }
 
-/// One node answers with a counter far above all others whenever it likes.
+/// One node may always reply with a counter far above all others.
 #[test]
-fn nothing_is_violated_by_one_lying_counter() {
+fn one_false_counter_violates_nothing() {
     let lying = Scope { counters: Counters::UpTo(4), lies: true, ..SMALL };
     nothing_is_violated(lying, 237_466);
     nothing_is_violated(Scope { extensions: Extensions::Any, ..lying }, 633_499);
 }
 
 #[test]
-fn nothing_is_violated_by_rules_that_do_no_harm() {
+fn harmless_variants_violate_nothing() {
     for (variant, _) in HARMLESS {
         let found = explore(Fencing::broken(SMALL, *variant));
         assert!(found.violation.is_none(), "{variant:?}: {:?}", found.violation);
@@ -58,26 +58,30 @@ fn nothing_is_violated_by_rules_that_do_no_harm() {
 }
 
 #[test]
-fn broken_variants_are_caught_by_what_they_violate() {
-    for broken in CATALOGUE {
+fn broken_variants_are_detected_by_the_property_they_violate() {
+    for broken in CATALOG {
         let model = Fencing::broken(broken.scope, broken.variant);
         let violation = explore_for(model, &[broken.violates]).violation;
         let violation = violation.unwrap_or_else(|| panic!("{:?} survives", broken.variant));
         let end = violation.trace.iter().fold(State::default(), |state, step| {
             let mut steps = Vec::new();
             model.steps(&state, &mut steps);
-            assert!(steps.contains(step), "a step of the trace is none");
+            assert!(steps.contains(step), "an impossible step in the trace");
             model.next(&state, *step)
         });
-        assert!(!model.holds(broken.violates, &end), "{:?}: the trace does not lead there", broken.variant);
+        assert!(
+            !model.holds(broken.violates, &end),
+            "{:?}: the trace does not lead to a violation",
+            broken.variant
+        );
     }
 }
 
-/// The first answer is a lie, and one confirmation later a node that tells the truth has the far counter.
+/// The first reply is false. One confirmation later an honest node has the far counter.
 #[test]
-fn the_shortest_way_to_a_far_counter_where_any_answer_votes() {
+fn the_shortest_trace_to_a_far_counter_if_any_reply_counts() {
     let lying = Scope { counters: Counters::UpTo(2), extensions: Extensions::None, lies: true, ..SMALL };
-    let model = Fencing::broken(lying, Variant::AnyAnswerVotes);
+    let model = Fencing::broken(lying, Variant::AnyReplyCounts);
     let violation = explore_for(model, &[Property::Bounded]).violation.unwrap();
     let story = model.story(&violation.trace);
     assert_eq!(4, story.len(), "{story:?}");
@@ -86,7 +90,7 @@ fn the_shortest_way_to_a_far_counter_where_any_answer_votes() {
 }
 
 #[test]
-fn the_shortest_way_to_two_grants_of_one_token_without_a_write_back() {
+fn the_shortest_trace_to_two_grants_of_one_token_without_a_write_back() {
     let model = Fencing::broken(Scope { counters: Counters::UpTo(2), ..SMALL }, Variant::NoWriteBack);
     let violation = explore_for(model, &[Property::Unique]).violation.unwrap();
     let sets = |step: &&Step| matches!(step, Step::Set { .. });

@@ -144,26 +144,26 @@ mod tests {
     }
 
     fn held(deadline: u64) -> LeaseStatus {
-        let mut hold = LeaseStatus::none();
-        assert!(hold.grant(at(deadline), ttl(10_000), at(0)));
-        hold
+        let mut status = LeaseStatus::none();
+        assert!(status.grant(at(deadline), ttl(10_000), at(0)));
+        status
     }
 
     #[test]
-    fn loss_is_told_a_margin_before_the_deadline() {
-        let hold = held(9_898);
-        assert_eq!(LeaseState::Held, hold.state(at(9_697)));
-        assert_eq!(LeaseState::Lost(Loss::Expired), hold.state(at(9_698)));
-        assert_eq!(Duration::from_millis(200), hold.remaining(at(9_698)));
-        assert_eq!(Duration::ZERO, hold.remaining(at(9_898)));
+    fn a_loss_is_reported_a_margin_before_the_deadline() {
+        let status = held(9_898);
+        assert_eq!(LeaseState::Held, status.state(at(9_697)));
+        assert_eq!(LeaseState::Lost(Loss::Expired), status.state(at(9_698)));
+        assert_eq!(Duration::from_millis(200), status.remaining(at(9_698)));
+        assert_eq!(Duration::ZERO, status.remaining(at(9_898)));
     }
 
     #[test]
-    fn margins_lie_between_a_millisecond_and_half_a_second() {
+    fn margins_are_between_a_millisecond_and_half_a_second() {
         let margin = |millis| {
-            let mut hold = LeaseStatus::none();
-            hold.grant(at(1_000_000_000), ttl(millis), at(0));
-            hold.margin()
+            let mut status = LeaseStatus::none();
+            status.grant(at(1_000_000_000), ttl(millis), at(0));
+            status.margin()
         };
         let expected = [(10, 1), (50, 1), (5_000, 100), (25_000, 500), (1_000_000, 500)];
         for (ttl, millis) in expected {
@@ -172,56 +172,60 @@ mod tests {
     }
 
     #[test]
-    fn a_doubt_passes_with_the_next_extension_and_names_the_loss_otherwise() {
-        let mut hold = held(9_898);
-        hold.doubt(Degraded::Unreachable, at(4_000));
-        assert_eq!(LeaseState::AtRisk, hold.state(at(5_000)));
-        assert_eq!(LeaseState::Lost(Loss::Unreachable), hold.state(at(9_698)));
-        let mut again = hold.clone();
+    fn a_failed_renewal_is_the_reason_of_the_loss_unless_an_extension_succeeds() {
+        let mut status = held(9_898);
+        status.doubt(Degraded::Unreachable, at(4_000));
+        assert_eq!(LeaseState::AtRisk, status.state(at(5_000)));
+        assert_eq!(LeaseState::Lost(Loss::Unreachable), status.state(at(9_698)));
+        let mut again = status.clone();
         assert!(again.grant(at(19_898), ttl(10_000), at(9_697)));
         assert_eq!(LeaseState::Held, again.state(at(9_698)));
 
         for (doubt, loss) in [(Degraded::Superseded, Loss::Superseded), (Degraded::Abandoned, Loss::Expired)]
         {
-            hold.doubt(doubt, at(4_000));
-            assert_eq!(LeaseState::AtRisk, hold.state(at(9_697)));
-            assert_eq!(LeaseState::Lost(loss), hold.state(at(9_698)));
+            status.doubt(doubt, at(4_000));
+            assert_eq!(LeaseState::AtRisk, status.state(at(9_697)));
+            assert_eq!(LeaseState::Lost(loss), status.state(at(9_698)));
         }
     }
 
     #[test]
-    fn the_first_reason_of_a_loss_stays() {
-        let mut hold = held(9_898);
-        hold.end(Loss::Revoked { holder: None }, at(1));
-        hold.end(Loss::Released, at(2));
-        assert_eq!(LeaseState::Lost(Loss::Revoked { holder: None }), hold.state(at(3)));
-        assert_eq!(Duration::ZERO, hold.remaining(at(3)));
+    fn the_first_reason_of_a_loss_is_kept() {
+        let mut status = held(9_898);
+        status.end(Loss::Revoked { holder: None }, at(1));
+        status.end(Loss::Released, at(2));
+        assert_eq!(LeaseState::Lost(Loss::Revoked { holder: None }), status.state(at(3)));
+        assert_eq!(Duration::ZERO, status.remaining(at(3)));
 
-        let mut hold = held(9_898);
-        hold.end(Loss::Released, at(9_700));
-        assert_eq!(LeaseState::Lost(Loss::Expired), hold.state(at(9_700)), "it had expired before");
+        let mut status = held(9_898);
+        status.end(Loss::Released, at(9_700));
+        assert_eq!(
+            LeaseState::Lost(Loss::Expired),
+            status.state(at(9_700)),
+            "the lease expired before the release"
+        );
     }
 
     #[test]
-    fn the_ttl_is_that_of_the_round_that_the_deadline_comes_from() {
-        let mut hold = held(9_898);
-        assert!(hold.grant(at(9_898), ttl(5_000), at(1)));
-        assert_eq!(Some(ttl(10_000)), hold.ttl(), "the deadline has not moved");
-        assert!(hold.grant(at(9_899), ttl(5_000), at(1)));
-        assert_eq!(Some(ttl(5_000)), hold.ttl());
+    fn the_ttl_belongs_to_the_round_that_set_the_deadline() {
+        let mut status = held(9_898);
+        assert!(status.grant(at(9_898), ttl(5_000), at(1)));
+        assert_eq!(Some(ttl(10_000)), status.ttl(), "the deadline is unchanged");
+        assert!(status.grant(at(9_899), ttl(5_000), at(1)));
+        assert_eq!(Some(ttl(5_000)), status.ttl());
     }
 
     #[test]
-    fn what_was_never_granted_cannot_have_expired() {
-        let mut hold = LeaseStatus::none();
-        assert_eq!(None, hold.ended());
-        hold.end(Loss::Released, at(5));
-        assert_eq!(Some(&Loss::Released), hold.ended());
-        assert_eq!(LeaseState::Lost(Loss::Released), hold.state(at(5)));
+    fn a_lease_that_was_never_granted_cannot_expire() {
+        let mut status = LeaseStatus::none();
+        assert_eq!(None, status.ended());
+        status.end(Loss::Released, at(5));
+        assert_eq!(Some(&Loss::Released), status.ended());
+        assert_eq!(LeaseState::Lost(Loss::Released), status.state(at(5)));
     }
 
     #[test]
-    fn a_loss_says_why() {
+    fn a_loss_displays_its_reason() {
         assert_eq!("lease expired", Loss::Expired.to_string());
         assert_eq!("lock released", Loss::Released.to_string());
         let gone = Loss::Revoked { holder: None }.to_string();
@@ -245,25 +249,25 @@ mod tests {
                 1 => Just(Event::End),
             ]), 1..40),
         ) {
-            let (mut hold, mut now) = (held(9_898), 0);
-            let (mut lost, mut deadline) = (None, hold.deadline());
+            let (mut status, mut now) = (held(9_898), 0);
+            let (mut lost, mut deadline) = (None, status.deadline());
             for (later, event) in events {
                 now += later;
-                if let LeaseState::Lost(loss) = hold.state(at(now)) {
+                if let LeaseState::Lost(loss) = status.state(at(now)) {
                     lost.get_or_insert(loss);
                 }
                 match event {
                     Event::Grant(later) => {
-                        let granted = hold.grant(at(now + later), ttl(10_000), at(now));
+                        let granted = status.grant(at(now + later), ttl(10_000), at(now));
                         prop_assert_eq!(lost.is_none(), granted);
                     }
-                    Event::Doubt(doubt) => hold.doubt(doubt, at(now)),
-                    Event::End => hold.end(Loss::Released, at(now)),
+                    Event::Doubt(doubt) => status.doubt(doubt, at(now)),
+                    Event::End => status.end(Loss::Released, at(now)),
                 }
-                prop_assert!(hold.deadline() >= deadline);
-                deadline = hold.deadline();
+                prop_assert!(status.deadline() >= deadline);
+                deadline = status.deadline();
                 if let Some(loss) = &lost {
-                    prop_assert_eq!(&LeaseState::Lost(loss.clone()), &hold.state(at(now)));
+                    prop_assert_eq!(&LeaseState::Lost(loss.clone()), &status.state(at(now)));
                 }
             }
         }

@@ -23,7 +23,7 @@ use std::time::Duration;
 use crate::node::ConnectionId;
 use crate::types::instant::Instant;
 
-/// The possible traces of a claim on one node.
+/// The state of the writes of a claim on one node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct WriteState {
     /// True if the node reported that it has the key of this claim.
@@ -170,115 +170,127 @@ mod tests {
     }
 
     fn unsettled(connections: &[Option<ConnectionId>]) -> PendingRelease {
-        let mut trace = WriteState::default();
+        let mut writes = WriteState::default();
         for connection in connections {
-            trace.begin(*connection);
-            trace.lose();
+            writes.begin(*connection);
+            writes.lose();
         }
-        trace.pending_release()
+        writes.pending_release()
     }
 
     #[test]
-    fn a_write_in_flight_may_be_sent_behind_the_release() {
-        let mut trace = WriteState::default();
-        trace.begin(A);
+    fn a_write_in_flight_can_be_sent_after_the_release() {
+        let mut writes = WriteState::default();
+        writes.begin(A);
         assert_eq!(
             Next::Done,
-            trace.pending_release().next(answer(true, A, 0), TIMEOUT),
-            "it was carried out"
+            writes.pending_release().next(answer(true, A, 0), TIMEOUT),
+            "the write was carried out"
         );
-        assert_ne!(Next::Done, trace.pending_release().next(answer(false, A, 0), TIMEOUT));
-        trace.lose();
+        assert_ne!(Next::Done, writes.pending_release().next(answer(false, A, 0), TIMEOUT));
+        writes.lose();
         assert_eq!(
             Next::Done,
-            trace.pending_release().next(answer(false, A, 0), TIMEOUT),
-            "its call had ended"
+            writes.pending_release().next(answer(false, A, 0), TIMEOUT),
+            "the call had ended"
         );
     }
 
     #[test]
-    fn a_deleted_key_ends_the_pursuit_of_a_single_write() {
+    fn a_deleted_key_ends_the_cleanup_of_a_single_write() {
         assert_eq!(Next::Done, unsettled(&[A]).next(answer(true, B, 0), TIMEOUT));
         assert_ne!(Next::Done, unsettled(&[A, B]).next(answer(true, B, 0), TIMEOUT));
     }
 
     #[test]
-    fn what_was_deleted_may_be_an_earlier_write_than_the_one_that_is_unsettled() {
-        let mut trace = WriteState::default();
-        trace.begin(A);
-        trace.settle(true);
-        trace.begin(A);
-        assert_ne!(Next::Done, trace.pending_release().next(answer(true, B, 0), TIMEOUT));
+    fn a_deleted_key_can_come_from_an_earlier_write_than_the_unsettled_one() {
+        let mut writes = WriteState::default();
+        writes.begin(A);
+        writes.settle(true);
+        writes.begin(A);
+        assert_ne!(Next::Done, writes.pending_release().next(answer(true, B, 0), TIMEOUT));
     }
 
     #[test]
-    fn what_was_deleted_may_be_the_second_copy_of_a_write_that_was_refused() {
-        let mut trace = WriteState::default();
-        trace.begin(None);
-        trace.settle(false);
-        trace.begin(None);
-        assert_ne!(Next::Done, trace.pending_release().next(answer(true, None, 0), TIMEOUT));
+    fn a_deleted_key_can_come_from_the_repetition_of_a_denied_write() {
+        let mut writes = WriteState::default();
+        writes.begin(None);
+        writes.settle(false);
+        writes.begin(None);
+        assert_ne!(Next::Done, writes.pending_release().next(answer(true, None, 0), TIMEOUT));
     }
 
     #[test]
-    fn an_answer_behind_the_write_ends_it() {
+    fn a_reply_after_the_write_on_its_connection_ends_the_cleanup() {
         assert_eq!(Next::Done, unsettled(&[A]).next(answer(false, A, 0), TIMEOUT));
         assert_eq!(Next::Done, unsettled(&[A, A]).next(answer(false, A, 0), TIMEOUT));
-        assert_ne!(Next::Done, unsettled(&[A, B]).next(answer(false, B, 0), TIMEOUT), "one of them was on A");
-        assert_ne!(Next::Done, unsettled(&[None]).next(answer(false, None, 0), TIMEOUT), "no order known");
+        assert_ne!(
+            Next::Done,
+            unsettled(&[A, B]).next(answer(false, B, 0), TIMEOUT),
+            "one of the writes was on connection A"
+        );
+        assert_ne!(
+            Next::Done,
+            unsettled(&[None]).next(answer(false, None, 0), TIMEOUT),
+            "the order is unknown"
+        );
     }
 
     #[test]
-    fn otherwise_it_takes_two_answers_a_node_timeout_apart() {
+    fn without_order_two_replies_a_node_timeout_apart_end_the_cleanup() {
         let mut pending_release = unsettled(&[A]);
         assert_eq!(Next::Again(at(101)), pending_release.next(answer(false, B, 0), TIMEOUT));
         assert_eq!(
             Next::Again(at(101)),
             pending_release.next(answer(false, B, 100), TIMEOUT),
-            "sent too early"
+            "the second release was sent too early"
         );
-        assert_eq!(Next::Again(at(500)), pending_release.without_reply(at(500)), "time alone ends nothing");
+        assert_eq!(
+            Next::Again(at(500)),
+            pending_release.without_reply(at(500)),
+            "time alone does not end the cleanup"
+        );
         assert_eq!(Next::Done, pending_release.next(answer(false, B, 101), TIMEOUT));
     }
 
     #[test]
-    fn a_settled_write_needs_one_answer_and_nothing_needs_none() {
-        let mut trace = WriteState::default();
-        assert_eq!(Next::Done, trace.pending_release().without_reply(at(0)));
-        trace.begin(A);
-        trace.settle(true);
-        assert_eq!(Next::Again(at(0)), trace.pending_release().without_reply(at(0)), "our key is there");
-        assert_eq!(Next::Done, trace.pending_release().next(answer(false, B, 0), TIMEOUT));
+    fn a_settled_write_needs_one_reply_and_no_write_needs_none() {
+        let mut writes = WriteState::default();
+        assert_eq!(Next::Done, writes.pending_release().without_reply(at(0)));
+        writes.begin(A);
+        writes.settle(true);
+        assert_eq!(Next::Again(at(0)), writes.pending_release().without_reply(at(0)), "the key was written");
+        assert_eq!(Next::Done, writes.pending_release().next(answer(false, B, 0), TIMEOUT));
     }
 
     #[test]
     fn a_write_is_in_flight_until_its_call_has_ended() {
-        let mut trace = WriteState::default();
-        assert!(!trace.is_in_flight() && !trace.written);
-        trace.begin(A);
-        trace.begin(A);
-        trace.settle(true);
-        assert!(trace.is_in_flight() && trace.written);
-        trace.lose();
-        assert!(!trace.is_in_flight());
+        let mut writes = WriteState::default();
+        assert!(!writes.is_in_flight() && !writes.written);
+        writes.begin(A);
+        writes.begin(A);
+        writes.settle(true);
+        assert!(writes.is_in_flight() && writes.written);
+        writes.lose();
+        assert!(!writes.is_in_flight());
     }
 
     #[test]
-    fn what_another_process_wrote_may_be_there_and_may_still_come() {
+    fn a_write_of_another_process_may_be_settled_or_in_flight() {
         let foreign = || WriteState::foreign().pending_release();
         assert!(foreign().writes.written);
-        assert_ne!(Next::Done, foreign().next(answer(true, A, 0), TIMEOUT), "a refill may come behind");
+        assert_ne!(Next::Done, foreign().next(answer(true, A, 0), TIMEOUT), "a refill may follow");
         assert_ne!(Next::Done, foreign().next(answer(false, A, 0), TIMEOUT));
         assert_eq!(Next::Again(at(0)), foreign().without_reply(at(0)));
     }
 
     #[test]
-    fn a_new_write_after_all_are_settled_has_a_connection_of_its_own() {
-        let mut trace = WriteState::default();
-        trace.begin(A);
-        trace.settle(false);
-        trace.begin(B);
-        trace.lose();
-        assert_eq!(Next::Done, trace.pending_release().next(answer(false, B, 0), TIMEOUT));
+    fn a_new_write_after_settled_ones_has_its_own_connection() {
+        let mut writes = WriteState::default();
+        writes.begin(A);
+        writes.settle(false);
+        writes.begin(B);
+        writes.lose();
+        assert_eq!(Next::Done, writes.pending_release().next(answer(false, B, 0), TIMEOUT));
     }
 }

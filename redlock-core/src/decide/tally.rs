@@ -44,12 +44,12 @@ pub(crate) struct Tally {
     pending: usize,
 }
 
-/// The question of a round to all nodes.
+/// The kind of a round to all nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RoundKind {
-    /// The question if this claim may have the resources.
+    /// The kind if this claim may have the resources.
     Acquire,
-    /// The question if this claim still has the resources.
+    /// The kind if this claim still has the resources.
     Extend,
 }
 
@@ -88,7 +88,7 @@ impl Tally {
         tally
     }
 
-    pub(crate) fn decide(self, question: RoundKind, quorum: usize) -> Decision {
+    pub(crate) fn decide(self, kind: RoundKind, quorum: usize) -> Decision {
         let Self { granted, denied, superseded, failed, pending } = self;
         if granted >= quorum {
             return Decision::Won;
@@ -97,7 +97,7 @@ impl Tally {
             return Decision::Pending;
         }
         // The cause according to the votes at the end.
-        let cause = |denied: usize, superseded: usize, failed: usize| match question {
+        let cause = |denied: usize, superseded: usize, failed: usize| match kind {
             RoundKind::Acquire if granted + denied + superseded >= quorum => Cause::Denied,
             RoundKind::Extend if granted + superseded + failed < quorum => Cause::Denied,
             RoundKind::Extend if granted + failed < quorum => Cause::Superseded,
@@ -163,7 +163,7 @@ mod tests {
 
     use super::*;
 
-    fn final_standing() -> impl Strategy<Value = VoteState> {
+    fn final_state() -> impl Strategy<Value = VoteState> {
         prop_oneof![
             Just(VoteState::Granted),
             Just(VoteState::Denied),
@@ -174,20 +174,20 @@ mod tests {
 
     /// Returns the votes of a round in their order of arrival: (voter, vote).
     fn round() -> impl Strategy<Value = Vec<(usize, VoteState)>> {
-        prop::collection::vec(final_standing(), 1..10)
+        prop::collection::vec(final_state(), 1..10)
             .prop_map(|votes| votes.into_iter().enumerate().collect::<Vec<_>>())
             .prop_shuffle()
     }
 
-    fn question() -> impl Strategy<Value = RoundKind> {
+    fn kind() -> impl Strategy<Value = RoundKind> {
         prop_oneof![Just(RoundKind::Acquire), Just(RoundKind::Extend)]
     }
 
-    /// Returns every decision: before the first vote, and after each.
-    fn decisions(question: RoundKind, arrivals: &[(usize, VoteState)]) -> Vec<Decision> {
+    /// Returns every decision: before the first vote, and after each vote.
+    fn decisions(kind: RoundKind, arrivals: &[(usize, VoteState)]) -> Vec<Decision> {
         let mut voters = vec![VoteState::Pending; arrivals.len()];
         let decide =
-            |voters: &[VoteState]| Tally::of(voters.iter().copied()).decide(question, quorum(voters.len()));
+            |voters: &[VoteState]| Tally::of(voters.iter().copied()).decide(kind, quorum(voters.len()));
         let mut decisions = vec![decide(&voters)];
         for (voter, vote) in arrivals {
             voters[*voter] = *vote;
@@ -197,12 +197,12 @@ mod tests {
     }
 
     /// Returns the decision from all votes, by another formulation of the rule.
-    fn at_the_end(question: RoundKind, arrivals: &[(usize, VoteState)]) -> Decision {
+    fn at_the_end(kind: RoundKind, arrivals: &[(usize, VoteState)]) -> Decision {
         let count = |wanted| arrivals.iter().filter(|(_, vote)| *vote == wanted).count();
         let (nodes, needed) = (arrivals.len(), arrivals.len() / 2 + 1);
         let excludes = |votes: usize| nodes - votes < needed;
         let (denied, superseded) = (count(VoteState::Denied), count(VoteState::Superseded));
-        let cause = match question {
+        let cause = match kind {
             RoundKind::Acquire if excludes(count(VoteState::Failed)) => Cause::NoQuorum,
             RoundKind::Acquire => Cause::Denied,
             RoundKind::Extend if excludes(denied) => Cause::Denied,
@@ -216,18 +216,18 @@ mod tests {
         #[test]
         fn any_two_quorums_share_a_node(nodes in 1_usize..100) {
             prop_assert!(2 * quorum(nodes) > nodes);
-            prop_assert!(2 * (quorum(nodes) - 1) <= nodes, "more than it takes");
+            prop_assert!(2 * (quorum(nodes) - 1) <= nodes, "a quorum is no larger than necessary");
         }
 
         #[test]
-        fn the_decision_is_the_same_in_any_order(question in question(), arrivals in round()) {
-            prop_assert_eq!(at_the_end(question, &arrivals), *decisions(question, &arrivals).last().unwrap());
+        fn the_decision_is_the_same_in_any_order(kind in kind(), arrivals in round()) {
+            prop_assert_eq!(at_the_end(kind, &arrivals), *decisions(kind, &arrivals).last().unwrap());
         }
 
         #[test]
-        fn what_was_decided_early_stays_decided(question in question(), arrivals in round()) {
-            let end = at_the_end(question, &arrivals);
-            for early in decisions(question, &arrivals) {
+        fn an_early_decision_is_final(kind in kind(), arrivals in round()) {
+            let end = at_the_end(kind, &arrivals);
+            for early in decisions(kind, &arrivals) {
                 match early {
                     Decision::Pending => {}
                     Decision::Lost(None) => prop_assert!(matches!(end, Decision::Lost(Some(_)))),
@@ -237,14 +237,14 @@ mod tests {
         }
 
         #[test]
-        fn a_decision_waits_for_no_vote_that_cannot_matter(
-            question in question(), arrivals in round(), cut in 0_usize..10,
+        fn a_pending_decision_depends_on_the_missing_votes(
+            kind in kind(), arrivals in round(), cut in 0_usize..10,
         ) {
             let cut = cut.min(arrivals.len());
-            let early = decisions(question, &arrivals)[cut];
+            let early = decisions(kind, &arrivals)[cut];
             let ending = |vote| {
                 let rest = arrivals[cut..].iter().map(|(voter, _)| (*voter, vote));
-                at_the_end(question, &arrivals[..cut].iter().copied().chain(rest).collect::<Vec<_>>())
+                at_the_end(kind, &arrivals[..cut].iter().copied().chain(rest).collect::<Vec<_>>())
             };
             let endings =
                 [VoteState::Granted, VoteState::Denied, VoteState::Superseded, VoteState::Failed].map(ending);
@@ -259,57 +259,48 @@ mod tests {
     }
 
     #[test]
-    fn what_was_said_and_what_still_may_be() {
-        use VoteState::{Failed, Granted, Pending, Refused};
-        let tally = Tally::of([Granted, Granted, Granted, Refused, Pending, Pending, Failed]);
+    fn a_tally_counts_replies_and_possible_replies() {
+        use VoteState::{Denied, Failed, Granted, Pending};
+        let tally = Tally::of([Granted, Granted, Granted, Denied, Pending, Pending, Failed]);
         assert_eq!((3, 1), (tally.granted(), tally.denied()));
         assert_eq!((4, 6), (tally.replies(), tally.possible_replies()));
     }
 
     #[test]
-    fn messages_count_what_there_is() {
-        use VoteState::{Failed, Granted, Pending, Refused, Superseded};
-        let all = [Granted, Refused, Refused, Superseded, Failed, Pending, Pending, Pending];
+    fn messages_list_only_counts_above_zero() {
+        use VoteState::{Denied, Failed, Granted, Pending, Superseded};
+        let all = [Granted, Denied, Denied, Superseded, Failed, Pending, Pending, Pending];
         assert_eq!("2 denied, 1 superseded, 1 failed, 3 pending", Tally::of(all).others().to_string());
         assert_eq!("1 failed", Tally::of([Granted, Failed]).others().to_string());
         assert_eq!("", Tally::of([Granted]).others().to_string());
     }
 
     #[test]
-    fn a_claim_is_no_quorum_only_by_failures_alone() {
-        use VoteState::{Failed, Granted, Pending, Refused};
+    fn an_attempt_fails_without_a_quorum_only_if_failures_alone_exclude_it() {
+        use VoteState::{Denied, Failed, Granted, Pending};
         let decide = |votes: [VoteState; 5]| Tally::of(votes).decide(RoundKind::Acquire, 3);
-        assert_eq!(Decision::Lost(None), decide([Refused, Failed, Failed, Pending, Pending]));
-        assert_eq!(Decision::Lost(Some(Cause::NoQuorum)), decide([Refused, Failed, Failed, Failed, Pending]));
-        assert_eq!(
-            Decision::Lost(Some(Cause::Denied)),
-            decide([Refused, Refused, Refused, Pending, Pending])
-        );
-        assert_eq!(Decision::Lost(Some(Cause::Denied)), decide([Refused, Failed, Failed, Granted, Refused]));
+        assert_eq!(Decision::Lost(None), decide([Denied, Failed, Failed, Pending, Pending]));
+        assert_eq!(Decision::Lost(Some(Cause::NoQuorum)), decide([Denied, Failed, Failed, Failed, Pending]));
+        assert_eq!(Decision::Lost(Some(Cause::Denied)), decide([Denied, Denied, Denied, Pending, Pending]));
+        assert_eq!(Decision::Lost(Some(Cause::Denied)), decide([Denied, Failed, Failed, Granted, Denied]));
     }
 
     #[test]
-    fn a_lease_is_gone_only_by_refusals_alone() {
-        use VoteState::{Failed, Granted, Pending, Refused};
+    fn a_lease_is_lost_only_if_denials_alone_exclude_a_quorum() {
+        use VoteState::{Denied, Failed, Granted, Pending};
         let decide = |votes: [VoteState; 5]| Tally::of(votes).decide(RoundKind::Extend, 3);
-        assert_eq!(
-            Decision::Lost(Some(Cause::NoQuorum)),
-            decide([Granted, Granted, Failed, Refused, Refused])
-        );
-        assert_eq!(Decision::Lost(None), decide([Granted, Failed, Refused, Refused, Pending]));
-        assert_eq!(
-            Decision::Lost(Some(Cause::Denied)),
-            decide([Granted, Pending, Refused, Refused, Refused])
-        );
+        assert_eq!(Decision::Lost(Some(Cause::NoQuorum)), decide([Granted, Granted, Failed, Denied, Denied]));
+        assert_eq!(Decision::Lost(None), decide([Granted, Failed, Denied, Denied, Pending]));
+        assert_eq!(Decision::Lost(Some(Cause::Denied)), decide([Granted, Pending, Denied, Denied, Denied]));
     }
 
     #[test]
-    fn a_lease_is_superseded_when_nodes_that_have_it_do_not_count() {
-        use VoteState::{Failed, Granted, Pending, Refused, Superseded};
+    fn a_lease_is_superseded_if_newer_counters_exclude_a_quorum() {
+        use VoteState::{Denied, Failed, Granted, Pending, Superseded};
         let decide = |votes: [VoteState; 5]| Tally::of(votes).decide(RoundKind::Extend, 3);
         assert_eq!(
             Decision::Lost(Some(Cause::Superseded)),
-            decide([Granted, Granted, Superseded, Superseded, Refused])
+            decide([Granted, Granted, Superseded, Superseded, Denied])
         );
         assert_eq!(Decision::Lost(None), decide([Granted, Failed, Superseded, Superseded, Pending]));
         assert_eq!(
@@ -320,8 +311,8 @@ mod tests {
     }
 
     #[test]
-    fn a_grant_outweighs_what_the_same_server_said_elsewhere() {
-        use VoteState::{Failed, Granted, Pending, Refused, Superseded};
-        assert!(Granted > Pending && Pending > Superseded && Superseded > Refused && Refused > Failed);
+    fn a_grant_outweighs_other_replies_of_the_same_server() {
+        use VoteState::{Denied, Failed, Granted, Pending, Superseded};
+        assert!(Granted > Pending && Pending > Superseded && Superseded > Denied && Denied > Failed);
     }
 }

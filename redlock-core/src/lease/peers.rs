@@ -176,3 +176,21 @@ impl LeaseRecord {
         Call::Release(self.inner().peers[index].node.release(self.claim()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_with_a_greater_counter_never_counts_again() {
+        let token = |number| FencingToken::new(number).unwrap();
+        let mut peer = LeasePeer::new(WriteState::default());
+        assert!(peer.note_counter(token(6), token(7)), "the node must receive the token");
+        assert!(!peer.note_counter(token(7), token(7)), "the node counts already");
+        assert!(!peer.superseded);
+        assert!(!peer.note_counter(token(8), token(7)));
+        assert!(peer.superseded);
+        assert!(peer.note_counter(token(1), token(7)), "a counter that fell was lost");
+        assert!(peer.superseded);
+    }
+}

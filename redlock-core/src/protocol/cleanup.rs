@@ -216,7 +216,7 @@ impl Inner {
         let mut queue = locked(&self.peers[index].cleanup.queue);
         if !queue.entries.is_empty() && !mem::replace(&mut queue.running, true) {
             drop(queue);
-            let chasing = CleanupTask { shared: Arc::clone(self), index, taken: Vec::new(), over: false };
+            let chasing = CleanupTask { shared: Arc::clone(self), index, batch: Vec::new(), over: false };
             self.runtime.spawn(Box::pin(chasing.run()));
         }
     }
@@ -227,7 +227,7 @@ struct CleanupTask {
     shared: Arc<Inner>,
     index: usize,
     /// The entries that were sent and are not confirmed yet.
-    taken: Vec<CleanupEntry>,
+    batch: Vec<CleanupEntry>,
     /// True once the queue knows that the task has ended.
     over: bool,
 }
@@ -274,20 +274,20 @@ impl CleanupTask {
             self.shared.settle_queue(queue);
             return None;
         };
-        self.taken = queue.take(limit, now);
+        self.batch = queue.take(limit, now);
         self.shared.settle_queue(queue);
         Some(due)
     }
 
-    /// Sends the taken releases; returns whether the node replied.
+    /// Sends the releases of the batch. Returns true if the node replied.
     async fn release(&mut self) -> bool {
         let (shared, limit) = (&self.shared, self.shared.settings.node_timeout);
         let peer = &shared.peers[self.index];
         let sent = shared.now();
-        let mut next: Vec<Next> = self.taken.iter().map(|_| Next::Again(sent)).collect();
-        let mut releases: Vec<_> = self.taken.iter().map(|entry| entry.release).collect();
+        let mut next: Vec<Next> = self.batch.iter().map(|_| Next::Again(sent)).collect();
+        let mut releases: Vec<_> = self.batch.iter().map(|entry| entry.release).collect();
         let mut replied = false;
-        let calls = self.taken.iter().map(|entry| Call::Release(peer.node.release(&entry.claim)));
+        let calls = self.batch.iter().map(|entry| Call::Release(peer.node.release(&entry.claim)));
         let mut calls = Calls::new(&*shared.runtime, sent, limit, calls);
         while let Some((position, outcome)) = calls.next().await {
             replied |= matches!(outcome, Outcome::Released | Outcome::NotHeld);
@@ -298,7 +298,7 @@ impl CleanupTask {
         let mut queue = locked(&peer.cleanup.queue);
         queue.unanswered_since = if replied { None } else { queue.unanswered_since.or(Some(sent)) };
         let mut dropped = 0;
-        for ((entry, release), next) in self.taken.drain(..).zip(releases).zip(next) {
+        for ((entry, release), next) in self.batch.drain(..).zip(releases).zip(next) {
             if let Next::Again(due) = next {
                 dropped += queue.push(due, sent, CleanupEntry { release, ..entry });
             }
@@ -314,7 +314,7 @@ impl Drop for CleanupTask {
     fn drop(&mut self) {
         let now = self.shared.now();
         let mut queue = locked(&self.shared.peers[self.index].cleanup.queue);
-        let dropped = self.taken.drain(..).map(|entry| queue.push(now, now, entry)).sum();
+        let dropped = self.batch.drain(..).map(|entry| queue.push(now, now, entry)).sum();
         if !self.over {
             queue.running = false;
             self.shared.cleanup_stopped.store(true, Ordering::Release);
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_due_is_taken_oldest_first() {
+    fn due_entries_are_taken_oldest_first() {
         let mut queue = Queue::default();
         for (token, due) in [(0, 5), (1, 3), (2, 3), (3, 9)] {
             queue.push(at(due), at(0), entry(token));
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_makes_room_beyond_the_limit() {
+    fn beyond_the_limit_the_oldest_entries_are_dropped() {
         let mut queue = Queue { unanswered_since: Some(at(0)), ..Queue::default() };
         let limit = MAX_BYTES_UNANSWERED / entry(0).bytes();
         let count = u32::try_from(limit).unwrap() + 464;
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_answers_keeps_many_more_and_is_behind_meanwhile() {
+    fn a_node_that_replies_keeps_more_entries_and_is_behind_until_they_are_sent() {
         let mut queue = Queue::default();
         let mut changes = Vec::new();
         for token in 0..100_000 {
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_does_not_answer_is_never_behind() {
+    fn a_node_that_does_not_reply_is_never_behind() {
         let mut queue = Queue { unanswered_since: Some(at(0)), ..Queue::default() };
         for token in 0..10_000 {
             queue.push(at(1), at(1), entry(token));

@@ -190,7 +190,7 @@ mod tests {
 
     use super::*;
 
-    /// A runtime on which time passes only by sleeping, and then at once.
+    /// A runtime in which time passes only by sleeping, and then at once.
     #[derive(Debug, Default)]
     struct Asleep(Mutex<Duration>);
 
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_is_started_after_the_limit_has_a_limit_of_its_own() {
+    fn a_call_started_after_the_limit_has_its_own_limit() {
         let runtime = Asleep::default();
         let mut calls = Calls::none(&runtime, 1);
         for millis in [50, 100] {
@@ -221,7 +221,7 @@ mod tests {
 
     /// The process pauses in its first sleep. The reply has arrived by then, but another task must run to read it.
     #[test]
-    fn an_answer_that_is_there_after_a_pause_counts() {
+    fn a_reply_that_arrived_during_a_pause_counts() {
         #[derive(Debug, Default)]
         struct Paused(Mutex<Vec<Duration>>);
 
@@ -241,11 +241,11 @@ mod tests {
         }
 
         let runtime = Paused::default();
-        let answer = poll_fn(|_| match runtime.0.lock().unwrap().len() {
+        let reply = poll_fn(|_| match runtime.0.lock().unwrap().len() {
             0..=1 => Poll::Pending,
             _ => Poll::Ready(Ok(true)),
         });
-        let calls = [Call::Release(Box::pin(answer))];
+        let calls = [Call::Release(Box::pin(reply))];
         let mut calls = Calls::new(&runtime, Instant::ORIGIN, Duration::from_millis(200), calls.into_iter());
         assert!(matches!(calls.next().now_or_never(), Some(Some((0, Outcome::Released)))));
     }

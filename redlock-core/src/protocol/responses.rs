@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn of_one_server_the_greatest_counter_counts() {
+    fn nodes_on_one_server_count_with_the_greatest_counter() {
         let counted = |number| Outcome::GrantedFenced(FencingToken::new(number).unwrap());
         let counters = |votes: &[(Outcome, Option<&str>)]| -> Vec<_> {
             responses(votes).counters().map(FencingToken::as_u64).collect()
@@ -338,7 +338,7 @@ mod tests {
                 (counted(5), None),
             ])
         };
-        assert_eq!(vec![5, 9, 5], states(1, 9), "whichever answers first");
+        assert_eq!(vec![5, 9, 5], states(1, 9), "in either order of the replies");
         assert_eq!(vec![9, 5, 5], states(9, 1));
         assert_eq!(vec![9, 5, 5], states(9, 9));
         assert_eq!(vec![7], counters(&[(Outcome::TimedOut, Some("a")), (counted(7), Some("a"))]));

@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_message_a_minute_passes_with_the_count_of_the_others() {
+    fn one_message_a_minute_passes_with_the_number_of_suppressed_ones() {
         let throttle = Throttle::default();
         let at = |seconds| Instant::since_origin(Duration::from_secs(seconds));
         assert_eq!(Some(1), throttle.pass(at(5)));

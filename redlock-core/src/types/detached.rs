@@ -124,7 +124,7 @@ mod tests {
     const TTL: Duration = Duration::from_secs(10);
 
     #[test]
-    fn what_could_not_be_a_lock_is_refused() {
+    fn invalid_leases_are_rejected() {
         let long = "x".repeat(LONGEST_TOKEN + 1);
         for (wrong, said) in [
             (DetachedLease::new("a", "", TTL), "a token is empty"),
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn it_never_prints_its_token() {
+    fn debug_output_omits_the_token() {
         let lease = DetachedLease::new("invoice:42", "hunter2-hunter2", TTL).unwrap();
         let shown = format!("{lease:?} {lease:#?}");
         assert!(!shown.contains("hunter"), "{shown}");

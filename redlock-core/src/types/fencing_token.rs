@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_are_the_numbers_that_every_language_has() {
+    fn tokens_are_integers_that_every_language_represents_exactly() {
         assert_eq!(None, FencingToken::new(0));
         assert_eq!(None, FencingToken::new(1 << 53));
         assert_eq!("9007199254740991", FencingToken::MAX.to_string());
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_grows_by_one_where_its_clock_stands() {
+    fn a_counter_increases_by_one_if_its_clock_stands_still() {
         assert_eq!(Some(token(1)), FencingToken::next(None, ZERO));
         assert_eq!(Some(token(2)), FencingToken::next(Some(token(1)), ZERO));
         assert_eq!(Some(FencingToken::MAX), FencingToken::next(FencingToken::new((1 << 53) - 2), ZERO));
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_that_was_lost_goes_on_with_the_time() {
+    fn a_lost_counter_continues_from_the_clock() {
         let micros = |micros| FencingToken::next(None, Duration::from_micros(micros)).unwrap();
         assert_eq!(token(1), micros(GRANULE - 1));
         assert_eq!(token(GRANULE), micros(GRANULE));
@@ -182,13 +182,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_plausible_is_below_the_counter_that_follows_when_it_is_forgotten() {
+    fn plausible_counters_are_below_the_one_that_follows_their_loss() {
         let (day, micros) = (Duration::from_secs(86_400), Duration::from_micros);
         for now in [ZERO, micros(GRANULE - 1), micros(7 * GRANULE), Duration::from_secs(1_800_000_000)] {
             let following = FencingToken::next(None, now + day).unwrap();
             assert!(!following.is_plausible(now, day), "{now:?}");
             assert!(token(following.as_u64() - 1).is_plausible(now, day), "{now:?}");
-            assert!(following.is_plausible(now + micros(GRANULE), day), "it becomes so with time");
+            assert!(following.is_plausible(now + micros(GRANULE), day), "it becomes plausible later");
             assert!(!FencingToken::MAX.is_plausible(now, day));
         }
         assert!(FencingToken::MAX.is_plausible(ZERO, Duration::MAX));
@@ -196,7 +196,7 @@ mod tests {
 
     #[cfg(feature = "serde")]
     #[test]
-    fn it_travels_as_an_integer() {
+    fn a_token_is_serialized_as_an_integer() {
         assert_eq!("42", serde_json::to_string(&token(42)).unwrap());
         assert_eq!(token(42), serde_json::from_str("42").unwrap());
         assert!(serde_json::from_str::<FencingToken>("0").is_err());

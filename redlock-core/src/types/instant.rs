@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn the_boot_clock_never_goes_back() {
+    fn the_suspend_aware_clock_never_goes_back() {
         let mut last = suspend_aware_now();
         for _ in 0..1000 {
             let now = suspend_aware_now();

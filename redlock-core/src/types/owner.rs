@@ -64,11 +64,11 @@ mod tests {
         for good in ["a", "host-1:4242", "req=7/(x)[y]{z}~!@$%^&*+|;,<>.?_", &"x".repeat(64)] {
             assert_eq!(good, Owner::new(good).unwrap().as_str());
         }
-        let refused = |label: &str| Owner::new(label).unwrap_err().to_string();
-        assert!(refused("").contains("empty"));
-        assert!(refused(&"x".repeat(65)).contains("65 bytes long; the limit is 64"));
+        let rejection = |label: &str| Owner::new(label).unwrap_err().to_string();
+        assert!(rejection("").contains("empty"));
+        assert!(rejection(&"x".repeat(65)).contains("65 bytes long; the limit is 64"));
         for bad in [" ", "a b", "\"", "'", "`", "\\", "#", "\n", "\x7f", "\u{fc}"] {
-            assert!(refused(bad).contains(": contains "), "{bad:?}");
+            assert!(rejection(bad).contains(": contains "), "{bad:?}");
         }
     }
 }

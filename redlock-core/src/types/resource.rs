@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_names_are_named_with_the_limit() {
+    fn errors_of_invalid_names_state_the_limit() {
         assert!(message("".into_resources()).contains("1 to 1024 bytes"));
         assert!(message("x".repeat(1025).into_resources()).contains("1025 bytes long; the limit is 1024"));
         assert!(message(["a", "b", "a"].into_resources()).contains("\"a\" is named twice"));
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_has_a_thousand_names_at_most() {
+    fn a_lock_has_at_most_a_thousand_names() {
         let names = |count: usize| (0..count).map(|number| format!("name-{number:04}")).collect::<Vec<_>>();
         assert_eq!(1000, names(1000).into_resources().unwrap().len());
         let many = Resources::new(names(1001).into_iter().map(|name| Resource::new(name).unwrap()));
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn binary_names_print_escaped() {
+    fn binary_names_are_printed_escaped() {
         assert_eq!("\"\\x00\\xff\\\"a\"", format!("{:?}", Resource::new(b"\x00\xff\"a").unwrap()));
     }
 }

@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_never_prints_itself() {
+    fn debug_output_omits_the_token_bytes() {
         let token = Token::from_bytes("hunter2-hunter2");
         for shown in [format!("{token}"), format!("{token:?}"), format!("{token:#?}")] {
             assert!(!shown.contains("hunter"), "{shown}");
@@ -152,15 +152,15 @@ mod tests {
 
     impl Runtime for Fixed {
         fn now(&self) -> crate::runtime::Instant {
-            unreachable!("no time is asked for")
+            unreachable!("an unexpected clock reading")
         }
 
         fn sleep(&self, _: std::time::Duration) -> crate::runtime::BoxFuture<()> {
-            unreachable!("nothing sleeps")
+            unreachable!("an unexpected sleep")
         }
 
         fn spawn(&self, _: crate::runtime::BoxFuture<()>) {
-            unreachable!("nothing is spawned")
+            unreachable!("an unexpected task")
         }
 
         fn fill_random(&self, bytes: &mut [u8]) {
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_label_precedes_the_random_part_and_is_shown() {
+    fn a_label_precedes_the_random_part_and_is_displayed() {
         let bare = Token::random(&Fixed(0xa5), None);
         assert_eq!("a5".repeat(20).as_bytes(), bare.as_bytes());
         assert_eq!(None, bare.owner());
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_read_into_tokens_of_another_shape() {
+    fn tokens_of_another_format_have_no_label() {
         let random = "0123456789abcdef0123456789abcdef01234567";
         assert_eq!(Some("a"), Token::from_bytes(format!("a#{random}")).owner());
         for foreign in [
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn fingerprints_are_stable_and_tell_tokens_apart() {
+    fn fingerprints_are_stable_and_distinguish_tokens() {
         assert_eq!(Token::from_bytes("a").fingerprint(), Token::from_bytes("a").fingerprint());
         assert_ne!(Token::from_bytes("a").fingerprint(), Token::from_bytes("b").fingerprint());
     }

@@ -67,19 +67,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn limits_are_inclusive_and_named() {
+    fn the_limits_are_inclusive_and_named_in_the_error() {
         for good in [Ttl::MIN.as_duration(), Duration::from_secs(10), Ttl::MAX.as_duration()] {
             assert_eq!(good, Ttl::new(good).unwrap().as_duration());
         }
-        let refused = |ttl| Ttl::new(ttl).unwrap_err().to_string();
-        assert_eq!("a TTL of 0ns is too short; the minimum is 10 ms", refused(Duration::ZERO));
-        assert!(refused(Duration::from_micros(9_999)).contains("9.999ms is too short"));
-        assert!(refused(Ttl::MAX.as_duration() + Duration::from_nanos(1)).contains("the maximum is 24 days"));
-        assert!(refused(Duration::MAX).contains("the maximum is 24 days"));
+        let rejection = |ttl| Ttl::new(ttl).unwrap_err().to_string();
+        assert_eq!("a TTL of 0ns is too short; the minimum is 10 ms", rejection(Duration::ZERO));
+        assert!(rejection(Duration::from_micros(9_999)).contains("9.999ms is too short"));
+        assert!(
+            rejection(Ttl::MAX.as_duration() + Duration::from_nanos(1)).contains("the maximum is 24 days")
+        );
+        assert!(rejection(Duration::MAX).contains("the maximum is 24 days"));
     }
 
     #[test]
-    fn fractions_of_a_millisecond_are_cut_off() {
+    fn fractions_of_a_millisecond_are_truncated() {
         assert_eq!(10, Ttl::new(Duration::from_micros(10_999)).unwrap().as_millis());
     }
 }

@@ -146,7 +146,7 @@ impl Drop for Waiter {
 
 impl fmt::Debug for Waiter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Place(#{} for {})", self.number, self.resources)
+        write!(f, "Waiter(#{} for {})", self.number, self.resources)
     }
 }
 
@@ -179,7 +179,7 @@ mod tests {
         fn spawn(&self, _: BoxFuture<()>) {}
     }
 
-    fn places(count: usize) -> Vec<Waiter> {
+    fn waiters(count: usize) -> Vec<Waiter> {
         let settings = Settings {
             node_timeout: Duration::ZERO,
             retry_delay: Duration::ZERO,
@@ -189,30 +189,30 @@ mod tests {
             owner: None,
         };
         let shared = Arc::new(Inner::new(Vec::new(), Arc::new(Still), settings));
-        let place = || Waiter::new(Arc::clone(&shared), "a".into_resources().unwrap());
-        std::iter::repeat_with(place).take(count).collect()
+        let waiter = || Waiter::new(Arc::clone(&shared), "a".into_resources().unwrap());
+        std::iter::repeat_with(waiter).take(count).collect()
     }
 
-    /// Requests the turn with this waker.
-    fn ask(place: &mut Waiter, waker: &Waker) -> Poll<()> {
-        place.asked = 1;
-        place.poll_turn(&mut Context::from_waker(waker), &mut Alarm::default())
+    /// Polls the turn of `waiter` with this waker.
+    fn poll_turn(waiter: &mut Waiter, waker: &Waker) -> Poll<()> {
+        waiter.asked = 1;
+        waiter.poll_turn(&mut Context::from_waker(waker), &mut Alarm::default())
     }
 
-    /// A waker that drops a place when it is woken or dropped, as an executor may.
+    /// A waker that drops a waiter when it is woken or dropped, as an executor may.
     struct Drops(Mutex<Option<Waiter>>);
 
     impl Drops {
-        fn waker(mut place: Waiter) -> Waker {
-            let _ = ask(&mut place, Waker::noop());
-            Waker::from(Arc::new(Self(Mutex::new(Some(place)))))
+        fn waker(mut waiter: Waiter) -> Waker {
+            let _ = poll_turn(&mut waiter, Waker::noop());
+            Waker::from(Arc::new(Self(Mutex::new(Some(waiter)))))
         }
     }
 
     impl Wake for Drops {
         fn wake(self: Arc<Self>) {
-            let place = locked(&self.0).take();
-            drop(place);
+            let waiter = locked(&self.0).take();
+            drop(waiter);
         }
     }
 
@@ -223,46 +223,46 @@ mod tests {
             test();
             done.send(()).unwrap();
         });
-        end.recv_timeout(Duration::from_secs(20)).expect("neither a deadlock nor a panic");
+        end.recv_timeout(Duration::from_secs(20)).expect("a deadlock or a panic");
     }
 
     #[test]
-    fn a_waker_that_is_replaced_may_drop_a_place() {
+    fn a_replaced_waker_can_drop_a_waiter() {
         without_deadlock(|| {
-            let mut places = places(3);
-            assert!(places[0].try_turn(Instant::ORIGIN));
-            let waker = Drops::waker(places.pop().unwrap());
-            assert!(ask(&mut places[1], &waker).is_pending());
+            let mut waiters = waiters(3);
+            assert!(waiters[0].try_turn(Instant::ORIGIN));
+            let waker = Drops::waker(waiters.pop().unwrap());
+            assert!(poll_turn(&mut waiters[1], &waker).is_pending());
             drop(waker);
-            assert!(ask(&mut places[1], Waker::noop()).is_pending());
+            assert!(poll_turn(&mut waiters[1], Waker::noop()).is_pending());
         });
     }
 
     #[test]
-    fn the_waker_of_a_place_that_leaves_may_drop_another() {
+    fn the_waker_of_a_leaving_waiter_can_drop_another_waiter() {
         without_deadlock(|| {
-            let mut places = places(3);
-            assert!(places[0].try_turn(Instant::ORIGIN));
-            let waker = Drops::waker(places.pop().unwrap());
-            assert!(ask(&mut places[1], &waker).is_pending());
+            let mut waiters = waiters(3);
+            assert!(waiters[0].try_turn(Instant::ORIGIN));
+            let waker = Drops::waker(waiters.pop().unwrap());
+            assert!(poll_turn(&mut waiters[1], &waker).is_pending());
             drop(waker);
-            drop(places.pop());
+            drop(waiters.pop());
         });
     }
 
     #[test]
-    fn a_waker_that_is_called_may_drop_its_own_place_and_others() {
+    fn a_woken_waker_can_drop_its_own_waiter_and_others() {
         without_deadlock(|| {
-            let mut places = places(3);
-            assert!(places[0].try_turn(Instant::ORIGIN));
-            let waker = Drops::waker(places.pop().unwrap());
-            assert!(ask(&mut places[1], &waker).is_pending());
-            let turn = places.remove(0);
-            // This wakes the next place, which drops the third one.
+            let mut waiters = waiters(3);
+            assert!(waiters[0].try_turn(Instant::ORIGIN));
+            let waker = Drops::waker(waiters.pop().unwrap());
+            assert!(poll_turn(&mut waiters[1], &waker).is_pending());
+            let turn = waiters.remove(0);
+            // This notifies the next waiter, which drops the third one.
             let woken = turn.hold_until(Instant::since_origin(Duration::from_secs(1)));
             drop(woken);
             drop(turn);
-            assert!(ask(&mut places[0], &waker).is_ready());
+            assert!(poll_turn(&mut waiters[0], &waker).is_ready());
         });
     }
 }

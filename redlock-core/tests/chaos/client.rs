@@ -1,4 +1,4 @@
-//! A program that locks, extends and releases at random, gives up at any await, and believes nothing it is told.
+//! A program that locks, extends and releases at random, drops its futures at any await, and checks every result.
 
 use std::future::{IntoFuture, poll_fn};
 use std::pin::pin;
@@ -22,7 +22,7 @@ pub(crate) struct Client {
     world: Arc<World>,
     redlock: Redlock,
     links: Vec<Link>,
-    /// Whether it is stopped now and then. What it does may then take any time.
+    /// True if the client is paused now and then. Its operations may then take any time.
     stops: bool,
 }
 
@@ -48,7 +48,7 @@ impl Client {
         }
     }
 
-    /// After the storm a lock can be had. Then this client closes, or is forgotten.
+    /// Acquires the lock after the storm. Then the client is closed, or just dropped.
     pub(crate) async fn recover(self) {
         let lock = self.redlock.lock(["a", "b", "c"], 10 * CALM).max_wait(CALM);
         let guard = lock.await.unwrap_or_else(|error| panic!("the faults are over, but {error}"));
@@ -112,10 +112,10 @@ impl Client {
                 Some(Err(error)) if error.kind() == ErrorKind::TooSlow => {
                     assert!(
                         matches!(guard.state(), LeaseState::Lost(_)),
-                        "{guard:?} is not lost, and yet {error}"
+                        "{guard:?} is not lost, but {error}"
                     );
                 }
-                // No node loses anything, so a quorum has what is valid.
+                // No node loses data, so a quorum has the keys of every valid lease.
                 Some(Err(error)) => assert!(self.process.now() >= start + left, "after {left:?}: {error}"),
             }
             self.was_quick(start);
@@ -131,9 +131,11 @@ impl Client {
                 let released = guard.release().await;
                 self.was_quick(start);
                 match released {
-                    Ok(ReleaseOutcome::Released) => assert!(!left.is_zero(), "it had expired"),
-                    Ok(ReleaseOutcome::AlreadyExpired) => assert!(left.is_zero(), "it had not expired"),
-                    // Its keys may expire while the release is on its way; nothing else takes them away.
+                    Ok(ReleaseOutcome::Released) => assert!(!left.is_zero(), "released after its expiry"),
+                    Ok(ReleaseOutcome::AlreadyExpired) => {
+                        assert!(left.is_zero(), "reported as expired before its expiry")
+                    }
+                    // Its keys may expire while the release is in flight. Nothing else removes them.
                     Ok(other) => assert!(self.process.now() >= start + left, "{other:?} after {left:?}"),
                     Err(error) => assert_eq!(ErrorKind::NoQuorum, error.kind(), "{error}"),
                 }
@@ -141,7 +143,7 @@ impl Client {
         }
     }
 
-    /// Polls something until it ends, or patience does: at one of the first awaits, or after some time.
+    /// Polls a future until it completes or is dropped, at one of the first awaits or after some time.
     async fn impatiently<T>(&self, future: impl IntoFuture<Output = T>) -> Option<T> {
         let (mut polls, time) = match self.die(4) {
             0 => (self.die(4), STORM),
@@ -162,7 +164,7 @@ impl Client {
         .await
     }
 
-    /// Nobody waits for longer than for one node.
+    /// Asserts that a call took no longer than the node timeout.
     fn was_quick(&self, start: Instant) {
         let took = self.process.now().saturating_duration_since(start);
         assert!(self.stops || took <= NODE_TIMEOUT, "it took {took:?}");

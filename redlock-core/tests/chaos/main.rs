@@ -1,13 +1,15 @@
-//! Random operations under random faults: whatever happens, the invariants hold.
+//! Random operations under random faults, with the invariants checked throughout.
 //!
-//! Each seed is a world of its own: a few [clients](client), each behind a [network](network) of its own, lock the same
-//! resources on the same nodes, give up wherever they like, and are stopped now and then. No node loses data and no clock
-//! runs wrong. So at any moment at most one lease of a resource is valid and a quorum has its keys for longer than it is
-//! ([`world`]); nobody waits for longer than for one node, and nobody is told that a lock is lost while it is not
-//! ([`client`]); and when the faults have ended, a lock can be had, and nothing is left behind: no key and no task.
+//! Each seed is a separate world. A few [clients](client), each behind its own [network](network), lock the same
+//! resources on the same nodes. They drop futures at any await and are paused now and then. No node loses data and no
+//! clock runs wrong.
+//!
+//! At any moment at most one lease of a resource is valid, and a quorum has its keys for longer than it is valid
+//! ([`world`]). No call takes longer than one node timeout, and no lease is reported as lost while it is valid
+//! ([`client`]). After the faults have ended, locks can be acquired again, and no key and no task is left behind.
 //!
 //! `REDLOCK_SEEDS=10000` tries more seeds, `REDLOCK_SEED=7` replays one.
-#![allow(clippy::unwrap_used)] // helpers of a test, not code that must go on
+#![allow(clippy::unwrap_used)] // a panic fails the test
 
 mod client;
 #[path = "../common/mod.rs"]
@@ -25,17 +27,17 @@ use redlock_testkit::sim::{Process, Simulation};
 use crate::client::Client;
 use crate::world::{Score, World};
 
-/// How many seeds a normal run tries.
+/// The number of seeds of a normal run.
 const SEEDS: u64 = 300;
 
-/// How long there are new operations and new faults.
+/// The time during which operations and faults begin.
 const STORM: Duration = Duration::from_millis(500);
 
-/// Within this time of the storm all that was begun has ended, and is undone where it is to be.
+/// The time after the storm within which all operations end and their cleanup completes.
 const CALM: Duration = Duration::from_secs(2);
 
 #[test]
-fn invariants_hold_whatever_happens() {
+fn invariants_hold_under_random_operations_and_faults() {
     let variable = |name| std::env::var(name).ok().map(|value| value.parse::<u64>().unwrap());
     let seeds = match variable("REDLOCK_SEED") {
         Some(seed) => seed..seed + 1,
@@ -50,15 +52,15 @@ fn invariants_hold_whatever_happens() {
         total.granted += score.granted;
         total.extended += score.extended;
     }
-    // What is never held cannot be held twice.
+    // A run without locks cannot violate mutual exclusion.
     assert!(tried < 100 || (total.granted > 9 * tried && total.extended > 5 * tried), "{total:?} in {tried}");
 }
 
-/// Says how to see a failure again.
+/// Prints the command that replays a failed seed.
 struct Replay(u64);
 
 impl Drop for Replay {
-    #[allow(clippy::print_stderr)] // what a failed test says
+    #[allow(clippy::print_stderr)] // the output of a failed test
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("replay: REDLOCK_SEED={} cargo test -p redlock-core --test chaos", self.0);
@@ -77,7 +79,7 @@ fn run(seed: u64) -> Score {
     world.outside.spawn(Box::pin(world.clone().watch()));
     simulation.run_for(STORM + CALM);
     for process in &processes {
-        assert_eq!(0, process.tasks(), "{process:?}: something has not ended with the faults");
+        assert_eq!(0, process.tasks(), "{process:?}: a task is still running after the faults");
     }
 
     let score = world.forget();
@@ -87,23 +89,23 @@ fn run(seed: u64) -> Score {
         }
     };
     simulation.block_on(&world.outside, recovery);
-    // Who was not closed is given the time.
+    // Clients that were not closed get time for their cleanup.
     simulation.run_for(CALM);
     for process in &processes {
-        assert_eq!(0, process.tasks(), "{process:?}: something goes on without a handle");
+        assert_eq!(0, process.tasks(), "{process:?}: a task outlives the last handle");
     }
     assert!(world.nodes.iter().all(MemoryNode::is_empty), "keys are left: {:?}", world.nodes);
     score
 }
 
-/// A number below `sides`, from the seed.
+/// Returns a number below `sides` that depends on the seed.
 fn die(process: &Process, sides: usize) -> usize {
     let mut bytes = [0; size_of::<usize>()];
     process.fill_random(&mut bytes);
     usize::from_le_bytes(bytes) % sides
 }
 
-/// A number of milliseconds below `sides`, from the seed.
+/// Returns a number of milliseconds below `sides` that depends on the seed.
 fn millis(process: &Process, sides: usize) -> Duration {
     Duration::from_millis(die(process, sides) as u64)
 }

@@ -1,4 +1,4 @@
-//! What lies between one client and one node, and what goes wrong there.
+//! The network between one client and one node, and its faults.
 
 use std::sync::Arc;
 
@@ -12,9 +12,9 @@ use crate::{die, millis};
 #[derive(Clone)]
 pub(crate) struct Link {
     pub(crate) node: FakeNode,
-    /// Whether requests go over one connection at a time, in order.
+    /// True if requests go over one connection at a time, in order.
     ordered: bool,
-    /// Whether the client is stopped now and then.
+    /// True if the client is paused now and then.
     stops: bool,
 }
 
@@ -25,14 +25,14 @@ impl Link {
         Self { node: if ordered { node.ordered() } else { node }, ordered, stops }
     }
 
-    /// One fault after the other, until the storm is over.
+    /// Injects one fault after the other until the storm is over.
     pub(crate) async fn suffer(self, world: Arc<World>) {
         let outside = &world.outside;
         while world.is_stormy() {
             outside.sleep(millis(outside, 300)).await;
             match die(outside, 8) {
                 0 => self.node.crash(),
-                // With all that comes, as a server hangs that was stopped.
+                // The node hangs with all its pending requests, like a stopped server.
                 1 => self.node.inject(Fault::hang()),
                 _ => self.node.inject(self.fault(&world)),
             }
@@ -43,16 +43,16 @@ impl Link {
         }
     }
 
-    /// What happens to single requests.
+    /// Returns a random fault of single requests.
     fn fault(&self, world: &World) -> Fault {
         let outside = &world.outside;
         let kinds = match (self.ordered, self.stops) {
             (true, _) => 5,
-            // Stopped, a client may send what it has not sent yet behind the releases that undo it.
+            // A paused client may send an old request after the releases that clean it up.
             (false, true) => 6,
             (false, false) => 7,
         };
-        // Below the node timeout: what is on its way for longer cannot be undone where there is no order.
+        // The delay is below the node timeout. Without order, cleanup does not cover requests that take longer.
         let late = millis(outside, 80);
         let fault = match die(outside, kinds) {
             0 => Fault::drop_request(),

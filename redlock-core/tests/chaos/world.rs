@@ -1,4 +1,4 @@
-//! The nodes that all clients share, and an onlooker who sees all leases at once, in true time.
+//! The nodes that all clients share, and an observer that sees all leases at once, in true time.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
@@ -10,7 +10,7 @@ use redlock_testkit::sim::Process;
 use crate::{CALM, STORM, die, millis};
 
 pub(crate) struct World {
-    /// Where nodes, networks and the onlooker are. Its clock is the true one.
+    /// The process of nodes, networks and the observer. Its clock is the true one.
     pub(crate) outside: Process,
     pub(crate) nodes: Vec<MemoryNode>,
     ledger: Mutex<Ledger>,
@@ -24,8 +24,8 @@ struct Ledger {
 
 struct Granted {
     lease: Lease,
-    /// When it was first seen to be no longer valid.
-    over: Option<Instant>,
+    /// The moment when the lease was first observed to be expired.
+    expired_at: Option<Instant>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -47,7 +47,7 @@ impl World {
 
     pub(crate) fn granted(&self, lease: Lease) {
         let mut ledger = self.ledger.lock().unwrap();
-        ledger.granted.push(Granted { lease, over: None });
+        ledger.granted.push(Granted { lease, expired_at: None });
         ledger.score.granted += 1;
         drop(ledger);
         self.check();
@@ -58,12 +58,12 @@ impl World {
         self.check();
     }
 
-    /// Lets go of all leases, which are handles too.
+    /// Drops all leases, since they are handles as well.
     pub(crate) fn forget(&self) -> Score {
         std::mem::take(&mut *self.ledger.lock().unwrap()).score
     }
 
-    /// Checks also when nobody says that anything has happened.
+    /// Checks the leases now and then, even if nothing was granted or extended.
     pub(crate) async fn watch(self: Arc<Self>) {
         while self.is_stormy() {
             self.outside.sleep(millis(&self.outside, 20)).await;
@@ -71,26 +71,26 @@ impl World {
         }
     }
 
-    /// What must be so at every moment.
+    /// Asserts the invariants that hold at every moment.
     fn check(&self) {
-        let (now, mut taken) = (self.outside.now(), HashSet::new());
+        let (now, mut locked) = (self.outside.now(), HashSet::new());
         let granted = &mut self.ledger.lock().unwrap().granted;
-        granted.retain(|granted| granted.over.is_none_or(|over| now < over + CALM / 10));
-        for Granted { lease, over } in granted {
+        granted.retain(|granted| granted.expired_at.is_none_or(|expired_at| now < expired_at + CALM / 10));
+        for Granted { lease, expired_at } in granted {
             if lease.is_held() {
-                assert_eq!(None, *over, "{lease:?} was revived");
-                let twice = lease.resources().iter().find(|name| !taken.insert((*name).clone()));
-                assert_eq!(None, twice, "two hold it");
+                assert_eq!(None, *expired_at, "{lease:?} was revived");
+                let twice = lease.resources().iter().find(|name| !locked.insert((*name).clone()));
+                assert_eq!(None, twice, "two leases are valid");
                 let nodes = self.nodes.iter().filter(|node| outlives(node, lease)).count();
                 assert!(nodes > self.nodes.len() / 2, "{nodes} of {:?} outlive {lease:?}", self.nodes);
             } else {
-                over.get_or_insert(now);
+                expired_at.get_or_insert(now);
             }
         }
     }
 }
 
-/// Whether a node has all keys of a lease, for longer than it is valid.
+/// Returns true if a node has all keys of a lease for longer than it is valid.
 fn outlives(node: &MemoryNode, lease: &Lease) -> bool {
     lease.resources().iter().all(|name| {
         let holder = node.holder(name.as_bytes()).map(|token| token.fingerprint());

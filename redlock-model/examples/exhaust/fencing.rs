@@ -1,6 +1,6 @@
 //! The fencing rule.
 
-use redlock_model::fence::{CATALOGUE, Counters, Extensions, Fencing, HARMLESS, Scope};
+use redlock_model::fence::{CATALOG, Counters, Extensions, Fencing, HARMLESS, Scope};
 
 use crate::table::{self, Case};
 
@@ -20,7 +20,7 @@ const fn lying(scope: Scope) -> Scope {
     Scope { lies: true, ..scope }
 }
 
-/// What is explored: each the largest that takes minutes.
+/// The largest scopes that take only minutes.
 const SCOPES: &[Scope] = &[
     up_to(6, scope(3, 2, Extensions::Behind)),
     up_to(4, scope(3, 3, Extensions::Behind)),
@@ -38,10 +38,10 @@ const SCOPES: &[Scope] = &[
     lying(up_to(4, scope(3, 3, Extensions::Behind))),
 ];
 
-/// Where the harmless rules are explored.
+/// The scope for the harmless variants.
 const HARMLESS_IN: Scope = scope(3, 3, Extensions::Behind);
 
-/// Whether all was as expected.
+/// Returns true if all results are as expected.
 pub(crate) fn explore(sound: bool, variants: bool, traces: bool) -> bool {
     let mut as_expected = true;
     if sound {
@@ -50,8 +50,8 @@ pub(crate) fn explore(sound: bool, variants: bool, traces: bool) -> bool {
         as_expected &= table::nothing_is_violated("scope", scopes, Fencing::story);
     }
     if variants {
-        println!("\nBroken variants of the fencing rule, and the shortest trace to what they violate.\n");
-        let cases = CATALOGUE.iter().map(|broken| Case {
+        println!("\nBroken variants of the fencing rule, and the shortest trace to a violation.\n");
+        let cases = CATALOG.iter().map(|broken| Case {
             name: format!("{:?}", broken.variant),
             does: broken.does,
             violates: broken.violates,
@@ -61,7 +61,7 @@ pub(crate) fn explore(sound: bool, variants: bool, traces: bool) -> bool {
         as_expected &= table::each_is_found(cases, traces, Fencing::story);
     }
     if variants && !traces {
-        println!("\nOther rules, which do tokens no harm: {HARMLESS_IN}.\n");
+        println!("\nOther rules, which violate no property of tokens: {HARMLESS_IN}.\n");
         let rules = HARMLESS
             .iter()
             .map(|(variant, does)| (format!("{variant:?}: {does}"), Fencing::broken(HARMLESS_IN, *variant)));

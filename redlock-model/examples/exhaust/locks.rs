@@ -1,6 +1,6 @@
 //! The protocol of locks.
 
-use redlock_model::{CATALOGUE, Protocol, Scope, Step, Transport};
+use redlock_model::{CATALOG, Protocol, Scope, Step, Transport};
 
 use crate::table::{self, Case};
 
@@ -8,7 +8,7 @@ const fn scope(transport: Transport, attempts: [u8; 2], extensions: [u8; 2], fau
     Scope { transport, attempts, extensions, faults }
 }
 
-/// What is explored: each the largest that takes minutes.
+/// The largest scopes that take only minutes.
 const SCOPES: &[Scope] = &[
     scope(Transport::Streams, [1, 1], [0, 0], 2),
     scope(Transport::Streams, [2, 1], [0, 0], 0),
@@ -19,25 +19,25 @@ const SCOPES: &[Scope] = &[
     scope(Transport::Datagrams, [1, 1], [1, 0], 1),
 ];
 
-/// Whether all was as expected.
+/// Returns true if all results are as expected.
 pub(crate) fn explore(sound: bool, variants: bool, traces: bool) -> bool {
-    let tell = |_: &Protocol, trace: &[Step]| trace.iter().map(ToString::to_string).collect();
+    let describe = |_: &Protocol, trace: &[Step]| trace.iter().map(ToString::to_string).collect();
     let mut as_expected = true;
     if sound {
         println!("The protocol: two clients, three nodes, every interleaving.\n");
         let scopes = SCOPES.iter().map(|scope| (scope.to_string(), Protocol::new(*scope)));
-        as_expected &= table::nothing_is_violated("scope", scopes, tell);
+        as_expected &= table::nothing_is_violated("scope", scopes, describe);
     }
     if variants {
-        println!("\nBroken variants, and the shortest trace to what they violate.\n");
-        let cases = CATALOGUE.iter().map(|broken| Case {
+        println!("\nBroken variants, and the shortest trace to a violation.\n");
+        let cases = CATALOG.iter().map(|broken| Case {
             name: format!("{:?}", broken.variant),
             does: broken.does,
             violates: broken.violates,
             scope: broken.scope.to_string(),
             model: Protocol::broken(broken.scope, broken.variant),
         });
-        as_expected &= table::each_is_found(cases, traces, tell);
+        as_expected &= table::each_is_found(cases, traces, describe);
     }
     as_expected
 }

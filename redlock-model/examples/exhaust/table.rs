@@ -1,10 +1,10 @@
-//! Explores, and prints a table.
+//! Runs explorations and prints a table.
 
 use std::fmt::Display;
 
 use redlock_model::{Model, explore, explore_for};
 
-/// A variant that must be found.
+/// A broken variant that must be detected.
 pub(crate) struct Case<M: Model> {
     pub(crate) name: String,
     pub(crate) does: &'static str,
@@ -13,11 +13,11 @@ pub(crate) struct Case<M: Model> {
     pub(crate) model: M,
 }
 
-/// Whether nothing was found.
+/// Returns true if no exploration finds a violation.
 pub(crate) fn nothing_is_violated<M: Model<Property: Display>>(
     what: &str,
     models: impl Iterator<Item = (String, M)>,
-    tell: impl Fn(&M, &[M::Step]) -> Vec<String>,
+    describe: impl Fn(&M, &[M::Step]) -> Vec<String>,
 ) -> bool {
     println!("| {what} | states | transitions | depth | time | violations |");
     println!("|---|---:|---:|---:|---:|---:|");
@@ -29,18 +29,18 @@ pub(crate) fn nothing_is_violated<M: Model<Property: Display>>(
         println!("| {name} | {states} | {transitions} | {depth} | {took:.1?} | {violations} |");
         if let Some(violation) = found.violation {
             println!("\n{} is violated:", violation.property);
-            print(&tell(&model, &violation.trace));
+            print(&describe(&model, &violation.trace));
             sound = false;
         }
     }
     sound
 }
 
-/// Whether each was found by what is expected to.
+/// Returns true if each variant violates the expected property.
 pub(crate) fn each_is_found<M: Model<Property: Display>>(
     cases: impl Iterator<Item = Case<M>>,
     traces: bool,
-    tell: impl Fn(&M, &[M::Step]) -> Vec<String>,
+    describe: impl Fn(&M, &[M::Step]) -> Vec<String>,
 ) -> bool {
     println!("| variant | what is wrong | violates | steps | states | time | scope |");
     println!("|---|---|---|---:|---:|---:|---|");
@@ -53,7 +53,7 @@ pub(crate) fn each_is_found<M: Model<Property: Display>>(
         println!("| {name} | {does} | {violates} | {steps_text} | {states} | {took:.1?} | {scope} |");
         if let Some(violation) = found.violation.filter(|_| traces) {
             println!();
-            print(&tell(&model, &violation.trace));
+            print(&describe(&model, &violation.trace));
             println!();
         }
         caught &= steps.is_some();

@@ -1,4 +1,4 @@
-//! What attempts make of what they hear: m, the grant, the extension. Who has heard enough decides at once.
+//! How attempts process replies: m, the grant, the extension. A decision is made as soon as the replies suffice.
 
 use crate::fence::property::Property;
 use crate::fence::protocol::Fencing;
@@ -9,14 +9,14 @@ use crate::fence::variant::Variant;
 impl Fencing {
     pub(crate) fn begin(state: &mut State, attempt: usize) {
         let floor = state.newest();
-        state.attempts[attempt] = Attempt { phase: Phase::Asking, floor, ..Attempt::default() };
+        state.attempts[attempt] = Attempt { phase: Phase::Acquiring, floor, ..Attempt::default() };
     }
 
-    /// A node has granted.
-    pub(crate) fn answered(self, state: &mut State, attempt: usize, node: usize, counter: u8) {
+    /// Records the grant of a node.
+    pub(crate) fn replied(self, state: &mut State, attempt: usize, node: usize, counter: u8) {
         let is = &mut state.attempts[attempt];
-        if counter == FAR && self.scope.lies && self.variant != Variant::AnyAnswerVotes {
-            // No other is within the bound of it, so no quorum of two and more is.
+        if counter == FAR && self.scope.lies && self.variant != Variant::AnyReplyCounts {
+            // No other counter is within the bound, so it belongs to no quorum of two or more nodes.
             is.outlier = true;
             return;
         }
@@ -25,28 +25,28 @@ impl Fencing {
         }
         let bit = 1 << node;
         is.highest = match counter.cmp(&is.token) {
-            _ if is.heard == 0 => bit,
+            _ if is.received == 0 => bit,
             std::cmp::Ordering::Less => is.highest,
             std::cmp::Ordering::Equal => is.highest | bit,
             std::cmp::Ordering::Greater => bit,
         };
-        (is.token, is.heard) = (is.token.max(counter), is.heard | bit);
+        (is.token, is.received) = (is.token.max(counter), is.received | bit);
         is.floor = is.floor.filter(|floor| *floor >= is.token);
-        if is.heard.count_ones() as usize == self.scope.quorum() {
-            let agreed = is.highest == is.heard;
+        if is.received.count_ones() as usize == self.scope.quorum() {
+            let agreed = is.highest == is.received;
             if agreed || self.variant == Variant::NoWriteBack {
                 return self.grant(state, attempt);
             }
             (is.phase, is.outlier) = (Phase::Confirming, false);
-            is.heard = if self.variant == Variant::EqualAnswersCount { is.highest } else { 0 };
+            is.received = if self.variant == Variant::EqualRepliesCount { is.highest } else { 0 };
             is.highest = 0;
-        } else if is.highest != is.heard && self.variant != Variant::EqualAnswersCount {
-            // That they differ is all there is to know.
+        } else if is.highest != is.received && self.variant != Variant::EqualRepliesCount {
+            // Only the fact that they differ matters.
             is.highest = 0;
         }
     }
 
-    /// Notes what must not be: a far counter on a node that does not lie, a far token.
+    /// Records violations of the bound: a far counter on an honest node, or a far token.
     pub(crate) fn look_for_far(self, state: &mut State) {
         let nodes = (0..self.scope.nodes).filter(|node| !self.lies(*node));
         let far_node = nodes.map(|node| state.nodes[node].counter).any(|counter| counter == FAR);
@@ -56,17 +56,17 @@ impl Fencing {
         }
     }
 
-    /// A node counts.
+    /// Records that a node counts for the attempt.
     pub(crate) fn counted(self, state: &mut State, attempt: usize, node: usize) {
         let is = &mut state.attempts[attempt];
-        is.heard |= 1 << node;
+        is.received |= 1 << node;
         let half = self.variant == Variant::HalfConfirms;
         let enough = if half { self.scope.nodes / 2 } else { self.scope.quorum() };
-        if (is.heard.count_ones() as usize) < enough {
+        if (is.received.count_ones() as usize) < enough {
             return;
         }
         match (is.phase, is.round) {
-            (Phase::Granted, Round::None) => is.heard &= !(1 << node),
+            (Phase::Granted, Round::None) => is.received &= !(1 << node),
             (Phase::Granted, _) => Self::extended(state, attempt),
             _ => self.grant(state, attempt),
         }
@@ -76,12 +76,12 @@ impl Fencing {
         let round = self.round(state, attempt);
         let is = &mut state.attempts[attempt];
         is.round = round;
-        if self.variant != Variant::EarlierAnswersCount {
-            is.heard = 0;
+        if self.variant != Variant::EarlierRepliesCount {
+            is.received = 0;
         }
     }
 
-    /// What a round is that begins now.
+    /// Returns the kind of a round that starts now.
     pub(crate) fn round(self, state: &State, attempt: usize) -> Round {
         let token = state.attempts[attempt].token;
         let passed = state.nodes[..self.scope.nodes].iter().filter(|node| node.counter <= token).count();
@@ -103,25 +103,25 @@ impl Fencing {
         if newest > Some(is.token) {
             state.violated |= Property::NoExtensionOnceReturned.bit();
         }
-        (is.round, is.heard) = (Round::None, 0);
+        (is.round, is.received) = (Round::None, 0);
     }
 
-    /// The grant returns.
+    /// Returns the grant to the client.
     fn grant(self, state: &mut State, attempt: usize) {
         let is = &mut state.attempts[attempt];
         if is.floor.is_some_and(|floor| floor >= is.token) {
             state.violated |= Property::Increasing.bit();
         }
-        let keeps = self.variant == Variant::TokenFollowsLaterAnswers;
-        let heard = if keeps { is.heard } else { 0 };
-        *is = Attempt { phase: Phase::Granted, token: is.token, heard, ..Attempt::default() };
+        let keeps = self.variant == Variant::TokenFollowsLaterReplies;
+        let received = if keeps { is.received } else { 0 };
+        *is = Attempt { phase: Phase::Granted, token: is.token, received, ..Attempt::default() };
         Self::compare(state, attempt);
     }
 
-    /// The variant's token grows with an answer that comes later.
+    /// In one variant, the token grows with later replies.
     fn follow(state: &mut State, attempt: usize, node: usize, counter: u8) {
         let is = &mut state.attempts[attempt];
-        (is.token, is.heard) = (is.token.max(counter), is.heard | 1 << node);
+        (is.token, is.received) = (is.token.max(counter), is.received | 1 << node);
         Self::compare(state, attempt);
     }
 

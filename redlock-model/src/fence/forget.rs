@@ -1,15 +1,17 @@
-//! Any number of attempts: those that can do nothing any more are forgotten, and others take their place.
+//! Any number of attempts: attempts without any further effect are forgotten, which makes room for others.
 
 use crate::fence::protocol::Fencing;
 use crate::fence::state::{Attempt, Phase, State};
 
 impl Fencing {
-    /// Makes room: forgets attempts that can do nothing any more.
+    /// Forgets attempts that can have no further effect.
     ///
-    /// One that has its m can do nothing once every counter is beyond it: it counts nowhere, refills nothing, and what it
-    /// still sets is one more attempt that comes to nothing; its keys may as well have gone. A grant is remembered for
-    /// longer, as what another could be granted once more: until nobody is left who has that m, or has none yet, has
-    /// heard of no more and began before the grant had returned. Who began after it is held to I3.
+    /// A decided attempt can have none once every counter is above its m. It counts on no node and refills none, and a
+    /// key that it still sets is like that of another failed attempt. Its keys may have been removed as well.
+    ///
+    /// A grant is remembered for longer, because another attempt could be granted the same token. It is forgotten when
+    /// no attempt has that m, and no undecided attempt that started before the grant returned can still get it.
+    /// Attempts that started later are subject to I3.
     pub(crate) fn forget(self, state: &mut State) {
         while let Some(attempt) = (0..self.scope.attempts).find(|attempt| self.is_spent(state, *attempt)) {
             let is = state.attempts[attempt];
@@ -25,8 +27,8 @@ impl Fencing {
         let lowest = self.lowest(state);
         let beyond = |value: &u8| *value >= lowest;
         for attempt in &mut state.attempts {
-            // Whoever is still to hear from a node hears more than that.
-            if attempt.phase == Phase::Asking {
+            // An undecided attempt will receive greater counters than these.
+            if attempt.phase == Phase::Acquiring {
                 attempt.floor = attempt.floor.filter(beyond);
             }
         }
@@ -41,7 +43,9 @@ impl Fencing {
         let is = state.attempts[attempt];
         let differs = |other: &Attempt| match other.phase {
             Phase::None | Phase::Granted => true,
-            Phase::Asking => other.floor >= Some(is.token) || (other.heard != 0 && other.token > is.token),
+            Phase::Acquiring => {
+                other.floor >= Some(is.token) || (other.received != 0 && other.token > is.token)
+            }
             Phase::Confirming => other.token != is.token,
         };
         let others = || (0..self.scope.attempts).filter(|other| *other != attempt);

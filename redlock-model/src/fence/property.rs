@@ -1,26 +1,26 @@
-//! What must hold of tokens.
+//! The invariants of tokens.
 
 use std::fmt;
 
 /// A property of the fencing rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Property {
-    /// I2: no two grants have one token.
+    /// I2: no two grants have the same token.
     Unique,
-    /// I3: a grant that returned before an attempt began has a smaller token than what becomes of the attempt.
+    /// I3: a grant that returned before an attempt started has a smaller token than the attempt.
     Increasing,
-    /// I4: no round that extends succeeds if it began after a newer grant had returned.
+    /// I4: no extension succeeds if its round started after a newer grant had returned.
     NoLateExtension,
-    /// The same, and more: nor does one that began when fewer than a quorum of nodes had F <= m, whoever raised the others.
+    /// A stronger I4: no round succeeds either that started when fewer than a quorum of nodes had F <= m.
     NoHopelessExtension,
-    /// No counter of a node that does not lie becomes a far one, and no token is granted that is one: such a number ends the
-    /// resource, for good where it is the last.
+    /// No counter of an honest node becomes a far one, and no far token is granted. Such a number would exhaust the
+    /// range of tokens of the resource.
     Bounded,
-    /// Too strong, and not true: no round that extends succeeds once a newer grant has returned, whenever it began.
+    /// A property that is too strong and does not hold: no extension succeeds once a newer grant has returned.
     NoExtensionOnceReturned,
 }
 
-/// Those that the rule promises.
+/// The properties that the rule guarantees.
 pub(crate) const PROPERTIES: [Property; 5] = [
     Property::Unique,
     Property::Increasing,
@@ -30,7 +30,7 @@ pub(crate) const PROPERTIES: [Property; 5] = [
 ];
 
 impl Property {
-    /// A bit of its own.
+    /// Returns the bit of this property.
     pub(crate) fn bit(self) -> u8 {
         1 << self as u8
     }

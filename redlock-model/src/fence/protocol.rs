@@ -1,4 +1,4 @@
-//! The fencing rule as a machine: which steps are possible in a state, and what each of them does.
+//! The fencing rule as a state machine: the steps that are possible in a state, and their effects.
 
 use crate::explore::Model;
 use crate::fence::property::{PROPERTIES, Property};
@@ -7,30 +7,30 @@ use crate::fence::state::{Node, Phase, Round, State};
 use crate::fence::step::Step;
 use crate::fence::variant::Variant;
 
-/// The rule, within bounds, sound or broken.
+/// The rule within bounds, either sound or broken.
 #[derive(Clone, Copy, Debug)]
 pub struct Fencing {
     /// The bounds.
     pub scope: Scope,
-    /// How it is broken, if it is.
+    /// The variant of the rule.
     pub variant: Variant,
 }
 
 impl Fencing {
-    /// The sound rule.
+    /// Creates the sound rule.
     ///
     /// # Panics
     ///
-    /// When the scope asks for more nodes, attempts or counters than there is room for.
+    /// Panics if the scope has more nodes, attempts or counters than a state can store.
     pub fn new(scope: Scope) -> Self {
         Self::broken(scope, Variant::Sound)
     }
 
-    /// Another rule.
+    /// Creates a variant of the rule.
     ///
     /// # Panics
     ///
-    /// As [`new`](Fencing::new), and when a rule that is not sound shall forget attempts.
+    /// Same as [`new`](Fencing::new). Also panics if an unsound rule shall forget attempts.
     pub fn broken(scope: Scope, variant: Variant) -> Self {
         let counters = match scope.counters {
             Counters::UpTo(bound) => bound < if scope.lies { FAR } else { 15 },
@@ -41,7 +41,7 @@ impl Fencing {
             "too large: {scope}"
         );
         let may_forget = variant == Variant::Sound && scope.counters == Counters::Any;
-        assert!(may_forget || !scope.forgets, "only the sound rule makes attempts harmless");
+        assert!(may_forget || !scope.forgets, "only the sound rule may forget attempts");
         Self { scope, variant }
     }
 
@@ -50,34 +50,34 @@ impl Fencing {
         if is.phase == Phase::None {
             return;
         }
-        let late = self.variant == Variant::TokenFollowsLaterAnswers && is.phase == Phase::Granted;
+        let late = self.variant == Variant::TokenFollowsLaterReplies && is.phase == Phase::Granted;
         for node in 0..self.scope.nodes {
             let on = state.nodes[node];
             let outlier = is.outlier && self.lies(node);
-            let listens = (is.phase == Phase::Asking || late) && !is.has_heard(node) && !outlier;
+            let listens = (is.phase == Phase::Acquiring || late) && !is.has_received(node) && !outlier;
             if listens && self.lies(node) {
                 steps.push(Step::Lie { attempt, node });
             }
             if on.key.is_none() {
                 for counter in self.raised(state, on.counter) {
-                    steps.push(Step::Set { attempt, node, counter, heard: false });
+                    steps.push(Step::Set { attempt, node, counter, received: false });
                     if listens {
-                        steps.push(Step::Set { attempt, node, counter, heard: true });
+                        steps.push(Step::Set { attempt, node, counter, received: true });
                     }
                 }
             } else if on.key == Some(owner) && self.variant == Variant::ReacquireRaises {
                 for counter in self.raised(state, on.counter) {
-                    steps.push(Step::Again { attempt, node, counter, heard: false });
+                    steps.push(Step::Again { attempt, node, counter, received: false });
                     if listens {
-                        steps.push(Step::Again { attempt, node, counter, heard: true });
+                        steps.push(Step::Again { attempt, node, counter, received: true });
                     }
                 }
             } else if on.key == Some(owner) && listens {
-                steps.push(Step::Again { attempt, node, counter: on.counter, heard: true });
+                steps.push(Step::Again { attempt, node, counter: on.counter, received: true });
             }
             if is.is_decided() {
                 let after = self.confirmed(is, owner, on);
-                let new = self.listens_for_counts(state, attempt) && !is.has_heard(node);
+                let new = self.receives_confirmations(state, attempt) && !is.has_received(node);
                 if after.is_some_and(|after| after != on || new) {
                     steps.push(Step::Confirm { attempt, node });
                 }
@@ -87,7 +87,7 @@ impl Fencing {
             }
         }
         if is.phase == Phase::Granted {
-            // A round that has become another, if it began now, may be followed by that.
+            // An extension whose round would be of another kind if it started now can be followed by a new one.
             let now = self.round(state, attempt);
             let may = match self.scope.extensions {
                 Extensions::None => false,
@@ -100,28 +100,30 @@ impl Fencing {
         }
     }
 
-    /// Whether a node that counts is heard: where it can, it is, since that only helps whoever hears it.
-    fn listens_for_counts(self, state: &State, attempt: usize) -> bool {
+    /// Returns true if the attempt receives the confirmation of a node. A confirmation that can be received always is,
+    /// since that only helps the attempt.
+    fn receives_confirmations(self, state: &State, attempt: usize) -> bool {
         let is = state.attempts[attempt];
-        let always = self.variant == Variant::EarlierAnswersCount;
+        let always = self.variant == Variant::EarlierRepliesCount;
         is.phase == Phase::Confirming || is.round != Round::None || always
     }
 
     fn carry(self, state: &mut State, step: Step) {
         match step {
             Step::Begin { attempt } => Self::begin(state, attempt),
-            Step::Set { attempt, node, counter, heard } | Step::Again { attempt, node, counter, heard } => {
+            Step::Set { attempt, node, counter, received }
+            | Step::Again { attempt, node, counter, received } => {
                 state.nodes[node] = Node { key: Some(self.owner(attempt)), counter };
-                if heard {
-                    self.answered(state, attempt, node, counter);
+                if received {
+                    self.replied(state, attempt, node, counter);
                 }
             }
-            Step::Lie { attempt, node } => self.answered(state, attempt, node, FAR),
+            Step::Lie { attempt, node } => self.replied(state, attempt, node, FAR),
             Step::Confirm { attempt, node } => {
                 let (is, on) = (state.attempts[attempt], state.nodes[node]);
                 if let Some(after) = self.confirmed(is, self.owner(attempt), on) {
                     state.nodes[node] = after;
-                    if self.listens_for_counts(state, attempt) {
+                    if self.receives_confirmations(state, attempt) {
                         self.counted(state, attempt, node);
                     }
                 }
@@ -150,7 +152,7 @@ impl Model for Fencing {
 
     fn steps(&self, state: &State, steps: &mut Vec<Step>) {
         let begun = |attempt: &usize| state.attempts[*attempt].phase != Phase::None;
-        // Attempts are alike.
+        // Attempts are interchangeable.
         if let Some(attempt) = (0..self.scope.attempts).find(|attempt| !begun(attempt)) {
             steps.push(Step::Begin { attempt });
         }

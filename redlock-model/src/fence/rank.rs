@@ -1,19 +1,20 @@
-//! Counters without a bound: only their order is kept.
+//! Unbounded counters, of which only the order is kept.
 //!
-//! The rule compares counters, tokens and floors, and does nothing else with them. So where counters may grow by as much
-//! as they like, the values of a state are numbered by rank, in steps of two: there is always room for one between two
-//! others. That is no more than whole numbers allow. A run is finite, so its values can be spread out far enough, and a
-//! counter grows by more than one by attempts that come to nothing: each sets its key, and the key goes.
+//! The rule only compares counters, tokens and floors. If counters may grow by any amount, the values of a state are
+//! therefore numbered by rank, in steps of two. So there is always room for one value between two others.
+//!
+//! Integers allow the same. A run is finite, so its values can be spread out far enough. A counter grows by more than
+//! one through failed attempts, each of which sets its key and loses it.
 
 use crate::fence::protocol::Fencing;
 use crate::fence::state::State;
 
 impl Fencing {
-    /// Every value of a state that something may still be compared with.
+    /// Returns every value of a state that may still be compared.
     pub(crate) fn values(self, state: &State) -> impl Iterator<Item = u8> {
         let nodes = state.nodes.iter().take(self.scope.nodes).map(|node| node.counter);
         let attempts = state.attempts.iter().flat_map(|attempt| {
-            let has = attempt.is_decided() || attempt.heard != 0;
+            let has = attempt.is_decided() || attempt.received != 0;
             has.then_some(attempt.token).into_iter().chain(attempt.floor)
         });
         nodes.chain(attempts).chain(state.forgotten)
@@ -28,7 +29,7 @@ impl Fencing {
             node.counter = rank(node.counter);
         }
         for attempt in &mut state.attempts {
-            let has = attempt.is_decided() || attempt.heard != 0;
+            let has = attempt.is_decided() || attempt.received != 0;
             attempt.token = if has { rank(attempt.token) } else { 0 };
             attempt.floor = attempt.floor.map(rank);
         }

@@ -1,23 +1,23 @@
-//! When two states are one: nodes are alike, and so are attempts.
+//! Equivalence of states: nodes are interchangeable, and so are attempts.
 //!
-//! A state is packed with its nodes sorted, for every order of the attempts that do not look different anyway, and the
-//! least of these stands for all.
+//! A state is packed with its nodes sorted, for every order of the attempts that look alike. The least result
+//! represents all equivalent states.
 
 use crate::fence::protocol::Fencing;
 use crate::fence::scope::{Counters, MOST_ATTEMPTS, MOST_NODES};
 use crate::fence::state::{Attempt, Phase, State};
 use crate::fence::variant::Variant;
 
-/// Stands for no value where one is packed.
+/// Represents a missing value in a packed state.
 const NONE: u64 = 15;
 
-/// Every order of four.
+/// All orders of four attempts.
 const ORDERS: [[usize; MOST_ATTEMPTS]; 24] = orders();
 
 pub(crate) type Packed = [u64; 3];
 
 impl Fencing {
-    /// The same for states that differ only in which node is which, and which attempt, and for no others.
+    /// Returns the same value for states that differ only in the names of nodes and attempts, and for no others.
     pub(crate) fn packed(self, state: &State) -> Packed {
         if self.variant == Variant::OneKeyForTwoAttempts {
             return self.pack(state, [0, 1, 2, 3]);
@@ -28,12 +28,12 @@ impl Fencing {
         packed.min().expect("some order is sorted")
     }
 
-    /// What an attempt looks like without the names of the nodes.
+    /// Returns the properties of an attempt that do not depend on the names of nodes.
     fn look(self, state: &State, attempt: usize) -> u64 {
         let owner = Some(self.owner(attempt));
         let is = &state.attempts[attempt];
         if is.phase == Phase::None {
-            // Those that have not begun are the same in every order, of which one is enough.
+            // Attempts that have not started are equal in every order, so one order is enough.
             return u64::MAX - attempt as u64;
         }
         let keys = state.nodes.iter().filter(|node| node.key == owner);
@@ -41,7 +41,7 @@ impl Fencing {
         (self.bits(*is) << 3 | count) << 8 | sum
     }
 
-    /// With the attempts in an order, and the nodes sorted.
+    /// Packs a state with its attempts in this order and its nodes sorted.
     fn pack(self, state: &State, order: [usize; MOST_ATTEMPTS]) -> Packed {
         let mut place = [0; MOST_ATTEMPTS];
         for (new, old) in order.into_iter().enumerate() {
@@ -50,12 +50,12 @@ impl Fencing {
         let mut nodes = [0; MOST_NODES];
         for (index, (bits, node)) in nodes.iter_mut().zip(&state.nodes).enumerate() {
             let key = node.key.map_or(0, |owner| place[usize::from(owner)] + 1);
-            let heard = order.iter().fold(0, |bits, attempt| {
+            let received = order.iter().fold(0, |bits, attempt| {
                 let is = &state.attempts[*attempt];
-                bits << 2 | u64::from(is.heard >> index & 1) << 1 | u64::from(is.highest >> index & 1)
+                bits << 2 | u64::from(is.received >> index & 1) << 1 | u64::from(is.highest >> index & 1)
             });
             let lies = u64::from(self.lies(index));
-            *bits = ((lies << 4 | self.number(node.counter)) << 3 | key) << 8 | heard;
+            *bits = ((lies << 4 | self.number(node.counter)) << 3 | key) << 8 | received;
         }
         let nodes = &mut nodes[..self.scope.nodes];
         nodes.sort_unstable();
@@ -69,14 +69,14 @@ impl Fencing {
         packed
     }
 
-    /// 13 bits.
+    /// Packs an attempt into 13 bits.
     fn bits(self, attempt: Attempt) -> u64 {
         let bits = (attempt.phase as u64) << 4 | self.number(attempt.token);
         let floor = attempt.floor.map_or(NONE, |value| self.number(value));
         ((bits << 4 | floor) << 2 | attempt.round as u64) << 1 | u64::from(attempt.outlier)
     }
 
-    /// A value in 4 bits.
+    /// Packs a value into 4 bits.
     fn number(self, value: u8) -> u64 {
         u64::from(if self.scope.counters == Counters::Any { value / 2 } else { value })
     }
@@ -115,7 +115,7 @@ mod tests {
         lies: false,
     };
 
-    /// Every state that can be reached, one of each kind.
+    /// Returns one reachable state of each equivalence class.
     fn reachable(model: Fencing) -> Vec<State> {
         let mut seen = HashSet::from([model.packed(&model.first())]);
         let (mut found, mut looked, mut steps) = (vec![model.first()], 0, Vec::new());
@@ -132,12 +132,12 @@ mod tests {
         found
     }
 
-    /// Whether whatever the first model reaches is, seen as the second sees it, reached by the second.
+    /// Asserts that the second model reaches every state of the first one, and returns the number of states.
     fn covers(narrow: Scope, wide: Scope) -> usize {
         let wide = Fencing::new(wide);
         let reached: HashSet<Packed> = reachable(wide).iter().map(|state| wide.packed(state)).collect();
         let states = reachable(Fencing::new(narrow));
-        // What happens before the first attempt begins may as well happen just after.
+        // Events before the first attempt may as well happen just after its start.
         let begun = |state: &&State| state.attempts.iter().any(|attempt| attempt.phase != Phase::None);
         for state in states.iter().filter(begun) {
             let mut seen = *state;
@@ -145,26 +145,26 @@ mod tests {
                 wide.forget(&mut seen);
             }
             wide.rank(&mut seen);
-            assert!(reached.contains(&wide.packed(&seen)), "{state:?} is not among them");
+            assert!(reached.contains(&wide.packed(&seen)), "{state:?} is not reached by the second model");
         }
         states.len()
     }
 
     #[test]
-    fn whatever_counters_count_to_their_order_is_among_those_that_are_looked_at() {
+    fn ranks_cover_all_orders_of_numeric_counters() {
         let states = covers(Scope { counters: Counters::UpTo(4), ..SCOPE }, SCOPE);
-        assert_eq!(47_900, states, "a scope that shrinks, or grows, does so on purpose");
+        assert_eq!(47_900, states, "the number of states in this scope has changed");
     }
 
     #[test]
-    fn more_attempts_than_matter_at_once_lead_nowhere_else() {
+    fn forgotten_attempts_lead_to_no_other_states() {
         covers(SCOPE, Scope { forgets: true, ..SCOPE });
         let two = Scope { nodes: 2, attempts: 3, ..SCOPE };
         covers(two, Scope { forgets: true, ..two });
     }
 
     #[test]
-    fn states_are_one_whatever_nodes_and_attempts_are_called() {
+    fn equivalent_states_have_one_key_for_any_names_of_nodes_and_attempts() {
         let model = Fencing::new(SCOPE);
         for state in reachable(model).iter().step_by(7) {
             let mut other = *state;
@@ -172,7 +172,7 @@ mod tests {
             other.attempts.swap(0, 1);
             for attempt in &mut other.attempts {
                 let rotated = |bits: u8| bits >> 1 | (bits & 1) << 2;
-                (attempt.heard, attempt.highest) = (rotated(attempt.heard), rotated(attempt.highest));
+                (attempt.received, attempt.highest) = (rotated(attempt.received), rotated(attempt.highest));
             }
             for node in &mut other.nodes {
                 node.key = node.key.map(|owner| 1 - owner);

@@ -1,55 +1,54 @@
-//! How much of the fencing rule an exploration covers.
+//! The scope of an exploration of the fencing rule.
 
 use std::fmt;
 
-/// How many nodes there is room for.
+/// The maximum number of nodes.
 pub(crate) const MOST_NODES: usize = 5;
 
-/// How many attempts there is room for.
+/// The maximum number of attempts.
 pub(crate) const MOST_ATTEMPTS: usize = 4;
 
-/// The bounds of an exploration: within them, every interleaving is looked at.
+/// The bounds of an exploration. Within them, every interleaving is visited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scope {
-    /// How many nodes there are, up to five.
+    /// The number of nodes, up to five.
     pub nodes: usize,
-    /// How many attempts hear from a quorum, up to four, each of a client of its own or not, and all at once if it comes
-    /// to that. Attempts that come to nothing are not counted: there may be any number.
+    /// The number of attempts that receive replies from a quorum, up to four. They may run all at once, and belong to
+    /// one client or to several. The number of failed attempts is unbounded.
     pub attempts: usize,
-    /// What counters count to.
+    /// The range of counters.
     pub counters: Counters,
-    /// Whether holders extend.
+    /// The extensions of holders.
     pub extensions: Extensions,
-    /// An attempt that can do nothing any more makes room for another: `attempts` bounds how many matter at once, and
-    /// nothing bounds how many there are. For the sound rule with [`Counters::Any`] alone.
+    /// Attempts without any further effect are forgotten. Then `attempts` bounds the attempts that matter at once, and
+    /// their total number is unbounded. This requires the sound rule and [`Counters::Any`].
     pub forgets: bool,
-    /// The first node answers acquires with a counter far above all others whenever it likes. With [`Counters::UpTo`]
-    /// alone.
+    /// The first node may reply to acquires with a counter far above all others. This requires [`Counters::UpTo`].
     pub lies: bool,
 }
 
-/// What counters count to.
+/// The range of counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counters {
-    /// They grow by one, up to a bound.
+    /// Counters grow by one, up to a bound.
     UpTo(u8),
-    /// They grow by as much as they like, and only their order is looked at. This is what attempts that come to nothing
-    /// and the nodes' clocks do to them, and it is finite without a bound.
+    /// Counters grow by any amount, and only their order is kept. This covers failed attempts and the clocks of nodes,
+    /// and the number of states is finite without a bound.
     Any,
 }
 
-/// The counter that a node lies about: further from every other than the bound within which counters vote.
+/// The counter in a false reply. It is further from all others than the bound within which counters count.
 pub(crate) const FAR: u8 = 14;
 
-/// Whether holders extend.
+/// The extensions of holders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extensions {
-    /// They do not, and refill nothing.
+    /// Holders neither extend nor refill.
     None,
-    /// They begin to when a newer grant has returned: what must never succeed. Confirms and refills of earlier rounds are
-    /// carried out at any time.
+    /// Holders start to extend after a newer grant has returned, which must never succeed. Confirms and refills of
+    /// earlier rounds are carried out at any time.
     Behind,
-    /// They begin to at any time.
+    /// Holders start to extend at any time.
     Any,
 }
 
@@ -59,7 +58,7 @@ impl Scope {
     }
 }
 
-/// `3 nodes, 2 attempts, any counters, extensions`
+/// Formats the scope like `3 nodes, 2 attempts, any counters, extensions`.
 impl fmt::Display for Scope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { nodes, attempts, .. } = self;

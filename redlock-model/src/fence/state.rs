@@ -1,106 +1,106 @@
-//! A state of the world under the fencing rule: the nodes, and the attempts with what they have heard.
+//! A state of the world under the fencing rule: the nodes, and the attempts with the replies they have received.
 //!
-//! Requests are not in it. What an attempt has sent may be carried out at any time from then on, any number of times or
-//! never: what it has sent follows from its phase.
+//! Requests are not part of it. A request of an attempt may be carried out at any time after it was sent, any number of
+//! times or never. The requests of an attempt follow from its phase.
 
 use crate::fence::scope::{MOST_ATTEMPTS, MOST_NODES};
 
-/// Everything, at one moment.
+/// A complete state of the world.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct State {
     pub(crate) nodes: [Node; MOST_NODES],
     pub(crate) attempts: [Attempt; MOST_ATTEMPTS],
-    /// The newest token of the grants that were forgotten.
+    /// The newest token of the forgotten grants.
     pub(crate) forgotten: Option<u8>,
-    /// Which properties were violated on the way, a bit each.
+    /// The properties violated so far, one bit each.
     pub(crate) violated: u8,
 }
 
-/// A node, as to the one resource.
+/// A node, with respect to the one resource.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Node {
-    /// Which attempt's key stands.
+    /// The attempt that owns the key, if the key exists.
     pub(crate) key: Option<u8>,
-    /// F.
+    /// The counter F.
     pub(crate) counter: u8,
 }
 
-/// An attempt, and the lease that has become of it.
+/// An attempt, and the lease that results from it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Attempt {
     pub(crate) phase: Phase,
-    /// While it asks the highest answer that it has heard, and then m.
+    /// The greatest counter received while acquiring; m afterwards.
     pub(crate) token: u8,
-    /// The newest token that had been granted when it began. Forgotten when it can no longer make a difference.
+    /// The newest token granted before the attempt started. It is dropped when it can no longer matter.
     pub(crate) floor: Option<u8>,
-    /// The nodes that it has heard from in the round that is open, as bits: those that answered, then those that counted.
-    pub(crate) heard: u8,
-    /// Of those that answered, the ones that gave the highest answer, as bits.
+    /// The nodes that replied in the open round, as bits: to the acquire first, then to the confirm.
+    pub(crate) received: u8,
+    /// The nodes that replied with the greatest counter, as bits.
     pub(crate) highest: u8,
     pub(crate) round: Round,
-    /// It has heard a counter that is far from all others, and given it no vote.
+    /// A received counter was far from all others and did not count.
     pub(crate) outlier: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// It has not begun.
+    /// The attempt has not started.
     #[default]
     None,
-    /// It asks all nodes.
-    Asking,
+    /// The acquires are sent to all nodes.
+    Acquiring,
     /// A quorum has granted, and m is being confirmed.
     Confirming,
-    /// It was granted: its client may believe in it for as long as it likes.
+    /// The attempt was granted. Its client may rely on the lease for any time.
     Granted,
 }
 
-/// A round that extends.
+/// The round of an extension.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Round {
-    /// None is open.
+    /// No round is open.
     #[default]
     None,
-    /// It began when no newer grant had returned.
+    /// The round started when no newer grant had returned.
     InTime,
-    /// It began after one had.
+    /// The round started after a newer grant had returned.
     Behind,
-    /// None had, but fewer than a quorum of nodes had F <= m when it began.
+    /// No newer grant had returned, but fewer than a quorum of nodes had F <= m when the round started.
     Hopeless,
 }
 
 impl Attempt {
-    /// Whether it has its m.
+    /// Returns true if m is known.
     pub(crate) fn is_decided(self) -> bool {
         matches!(self.phase, Phase::Confirming | Phase::Granted)
     }
 
-    pub(crate) fn has_heard(self, node: usize) -> bool {
-        self.heard & 1 << node != 0
+    pub(crate) fn has_received(self, node: usize) -> bool {
+        self.received & 1 << node != 0
     }
 }
 
 impl State {
-    /// The newest token of the grants that have returned.
+    /// Returns the newest token of the grants that have returned.
     pub(crate) fn newest(&self) -> Option<u8> {
         let granted = self.attempts.iter().filter(|attempt| attempt.phase == Phase::Granted);
         granted.map(|attempt| attempt.token).max().max(self.forgotten)
     }
 }
 
-/// What can be seen of a state, for tests that compare it with something else.
+/// Accessors for tests that compare a state with something else.
 impl State {
-    /// Which attempt's key stands on a node, if one's does.
+    /// Returns the attempt that owns the key on a node.
     pub fn key_on(&self, node: usize) -> Option<usize> {
         self.nodes[node].key.map(usize::from)
     }
 
-    /// F on a node.
+    /// Returns the counter F of a node.
     pub fn counter_on(&self, node: usize) -> u8 {
         self.nodes[node].counter
     }
 
-    /// The token that an attempt was granted, if it was.
+    /// Returns the token that an attempt was granted.
     pub fn granted(&self, attempt: usize) -> Option<u8> {
         let is = self.attempts[attempt];
         (is.phase == Phase::Granted).then_some(is.token)

@@ -1,74 +1,74 @@
-//! What can happen next.
+//! The possible steps.
 
 use std::fmt;
 
 use crate::fence::scope::FAR;
 
-/// One thing that happens. Where an answer is heard, it is heard at once, and what it decides is decided at once.
+/// An event. If its reply is received, that happens at once, and so does the resulting decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// An attempt begins: it asks all nodes.
+    /// An attempt starts and sends acquires to all nodes.
     Begin {
-        /// Which.
+        /// The attempt.
         attempt: usize,
     },
-    /// A node carries out the acquire of an attempt and sets its key: the first time, or once more.
+    /// A node carries out the acquire of an attempt and sets its key, for the first time or again.
     Set {
-        /// Whose.
+        /// The attempt.
         attempt: usize,
-        /// Where.
+        /// The node.
         node: usize,
-        /// What F becomes.
+        /// The new value of F.
         counter: u8,
-        /// The attempt hears the answer.
-        heard: bool,
+        /// True if the attempt receives the reply.
+        received: bool,
     },
-    /// A node carries out the acquire of an attempt whose key it has already, and the attempt hears F.
+    /// A node carries out the acquire of an attempt that already has the key, and replies with F.
     Again {
-        /// Whose.
+        /// The attempt.
         attempt: usize,
-        /// Where.
+        /// The node.
         node: usize,
-        /// What F becomes, which is not what it was if the rule is broken.
+        /// The new value of F, which differs from the old one only if the rule is broken.
         counter: u8,
-        /// The attempt hears the answer.
-        heard: bool,
+        /// True if the attempt receives the reply.
+        received: bool,
     },
-    /// A node answers the acquire of an attempt with a counter far above all others, whatever its own is. The attempt hears
-    /// it.
+    /// A node replies to an acquire with a counter far above all others, independent of its own. The attempt receives
+    /// the reply.
     Lie {
-        /// Whom.
+        /// The attempt.
         attempt: usize,
-        /// Where.
+        /// The node.
         node: usize,
     },
-    /// A node carries out a confirm of an attempt, and counts for it.
+    /// A node carries out a confirm of an attempt and counts for it.
     Confirm {
-        /// Whose.
+        /// The attempt.
         attempt: usize,
-        /// Where.
+        /// The node.
         node: usize,
     },
-    /// A holder begins to extend.
+    /// A holder starts an extension.
     Extend {
-        /// Which.
+        /// The attempt.
         attempt: usize,
     },
-    /// A node that has lost the key of a holder gets it back.
+    /// A node that has lost the key of a holder is refilled.
     Refill {
-        /// Whose.
+        /// The attempt.
         attempt: usize,
-        /// Where.
+        /// The node.
         node: usize,
     },
-    /// A key goes: it was released, it has expired, or it is lost.
+    /// A key is released, expires or is lost.
     Vanish {
-        /// Where.
+        /// The node.
         node: usize,
     },
-    /// An attempt that comes to nothing sets its key on a node, and it goes.
+    /// A failed attempt sets its key on a node, and the key is removed again.
     Pass {
-        /// Where.
+        /// The node.
         node: usize,
     },
 }
@@ -77,11 +77,11 @@ impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Begin { attempt } => write!(f, "{} begins", name(attempt)),
-            Self::Set { attempt, node, counter, heard } => {
-                write!(f, "n{node} sets the key of {}, counter {counter}{}", name(attempt), lost(heard))
+            Self::Set { attempt, node, counter, received } => {
+                write!(f, "n{node} sets the key of {}, counter {counter}{}", name(attempt), lost(received))
             }
-            Self::Again { attempt, node, counter, heard } => {
-                write!(f, "n{node} has the key of {}, counter {counter}{}", name(attempt), lost(heard))
+            Self::Again { attempt, node, counter, received } => {
+                write!(f, "n{node} has the key of {}, counter {counter}{}", name(attempt), lost(received))
             }
             Self::Lie { attempt, node } => write!(f, "n{node} lies to {}: counter {FAR}", name(attempt)),
             Self::Confirm { attempt, node } => write!(f, "n{node} confirms {}", name(attempt)),
@@ -89,14 +89,14 @@ impl fmt::Display for Step {
             Self::Refill { attempt, node } => {
                 write!(f, "n{node} is refilled with the key of {}", name(attempt))
             }
-            Self::Vanish { node } => write!(f, "the key on n{node} goes"),
-            Self::Pass { node } => write!(f, "a stranger's key comes and goes on n{node}"),
+            Self::Vanish { node } => write!(f, "the key on n{node} is removed"),
+            Self::Pass { node } => write!(f, "the key of a failed attempt is set and removed on n{node}"),
         }
     }
 }
 
-fn lost(heard: bool) -> &'static str {
-    if heard { "" } else { "; nobody hears of it" }
+fn lost(received: bool) -> &'static str {
+    if received { "" } else { "; the reply is lost" }
 }
 
 pub(crate) fn name(attempt: usize) -> char {

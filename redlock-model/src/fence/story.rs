@@ -1,4 +1,4 @@
-//! A trace, told: each step, and what has come of it.
+//! A trace in words: each step, and its consequences.
 
 use crate::explore::Model;
 use crate::fence::protocol::Fencing;
@@ -6,17 +6,17 @@ use crate::fence::state::{Phase, Round, State};
 use crate::fence::step::{Step, name};
 
 impl Fencing {
-    /// A trace in words. With [`Counters::Any`](crate::fence::Counters::Any) the numbers are ranks, in steps of two, and
-    /// change as they come and go.
+    /// Returns a trace in words. With [`Counters::Any`](crate::fence::Counters::Any) the numbers are ranks, in steps of
+    /// two, and change as values come and go.
     pub fn story(&self, trace: &[Step]) -> Vec<String> {
         let mut before = self.first();
-        let tell = |step: &Step| {
+        let describe = |step: &Step| {
             let after = self.next(&before, *step);
             let line = format!("{step}{}", self.outcome(&before, *step, &after));
             before = after;
             line
         };
-        trace.iter().map(tell).collect()
+        trace.iter().map(describe).collect()
     }
 
     fn outcome(self, before: &State, step: Step, after: &State) -> String {
@@ -52,9 +52,9 @@ fn follows(before: &State, attempt: usize, after: &State) -> String {
     let (had, has) = (before.attempts[attempt], after.attempts[attempt]);
     let (who, token) = (name(attempt), has.token);
     match (had.phase, has.phase) {
-        (Phase::Asking, Phase::Confirming) => format!("; a quorum differs, {who} confirms {token}"),
-        (Phase::Asking | Phase::Confirming, Phase::Granted) => format!("; {who} is granted {token}"),
-        (Phase::Granted, Phase::Granted) if had.token != token => format!("; {who} goes on with {token}"),
+        (Phase::Acquiring, Phase::Confirming) => format!("; a quorum differs, {who} confirms {token}"),
+        (Phase::Acquiring | Phase::Confirming, Phase::Granted) => format!("; {who} is granted {token}"),
+        (Phase::Granted, Phase::Granted) if had.token != token => format!("; {who} continues with {token}"),
         _ if had.round != Round::None && has.round == Round::None => {
             format!("; the extension of {who} succeeds")
         }

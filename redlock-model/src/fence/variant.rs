@@ -1,54 +1,54 @@
-//! Other rules than the one of the design: those that are wrong, each with what finds it, and those that do no harm.
+//! Variants of the rule: broken ones, each with the property that detects it, and harmless ones.
 //!
-//! Every variant changes one thing, in the one place that consults it.
+//! Every variant changes one rule, at the one place that implements it.
 
 use crate::fence::property::Property;
 use crate::fence::scope::{Counters, Extensions, Scope};
 
-/// The rule as it is, or changed in one thing.
+/// The sound rule, or a rule with one change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // the catalogue has a sentence for each
+#[allow(missing_docs)] // the catalog describes each
 pub enum Variant {
     Sound,
-    // Granting.
+    // Grants.
     NoWriteBack,
     HalfConfirms,
-    TokenFollowsLaterAnswers,
-    AnyAnswerVotes,
+    TokenFollowsLaterReplies,
+    AnyReplyCounts,
     OneKeyForTwoAttempts,
-    EqualAnswersCount,
+    EqualRepliesCount,
     ReacquireRaises,
-    // Confirming.
+    // Confirms.
     WriteBackToAny,
     ConfirmCreates,
     ConfirmIgnoresTheCounter,
     ConfirmLowersTheCounter,
     ConfirmRaisesNothing,
-    // Extending and refilling.
+    // Extensions and refills.
     ExtensionIsAPlainSet,
     ExtensionChecksTheOwnerAlone,
-    EarlierAnswersCount,
+    EarlierRepliesCount,
     RefillLowersTheCounter,
     RefillIgnoresTheCounter,
     RefillRaisesNothing,
-    // Releasing.
+    // Releases.
     ReleaseDropsTheCounter,
 }
 
-/// A broken variant, and what finds it.
+/// A broken variant, and the property that detects it.
 #[derive(Clone, Copy, Debug)]
 pub struct Broken {
-    /// Which.
+    /// The variant.
     pub variant: Variant,
-    /// What it does.
+    /// A description of the change.
     pub does: &'static str,
-    /// What is violated, by the shortest trace there is.
+    /// The property that the shortest trace violates.
     pub violates: Property,
-    /// A scope that is large enough.
+    /// A scope that is large enough to detect it.
     pub scope: Scope,
 }
 
-/// Two attempts, no extensions.
+/// Two attempts without extensions.
 const GRANTS: Scope = Scope {
     nodes: 3,
     attempts: 2,
@@ -58,7 +58,7 @@ const GRANTS: Scope = Scope {
     lies: false,
 };
 
-/// The same with extensions.
+/// The same scope with extensions.
 const EXTENSIONS: Scope = Scope { extensions: Extensions::Behind, ..GRANTS };
 
 const fn broken(variant: Variant, does: &'static str, violates: Property, scope: Scope) -> Broken {
@@ -66,32 +66,42 @@ const fn broken(variant: Variant, does: &'static str, violates: Property, scope:
 }
 
 /// Every broken variant.
-pub const CATALOGUE: &[Broken] = {
+pub const CATALOG: &[Broken] = {
     use Property::{
         Bounded, Increasing, NoExtensionOnceReturned, NoHopelessExtension, NoLateExtension, Unique,
     };
     #[allow(clippy::enum_glob_use)] // every variant is in the list
     use Variant::*;
     &[
-        broken(NoWriteBack, "a quorum of answers is enough, whatever they are", Unique, GRANTS),
+        broken(NoWriteBack, "a quorum of replies is enough, whatever they are", Unique, GRANTS),
         broken(NoWriteBack, "the same", Increasing, GRANTS),
         broken(HalfConfirms, "m is confirmed by N/2", Unique, GRANTS),
         broken(
-            TokenFollowsLaterAnswers,
-            "the first quorum of answers is agreed, and the token is the highest of all that come",
+            TokenFollowsLaterReplies,
+            "the first quorum of replies counts as agreed, and the token is the greatest of all replies",
             Unique,
             GRANTS,
         ),
         broken(
-            AnyAnswerVotes,
-            "the token is the greatest of all answers, whatever they are, and nodes take any token",
+            AnyReplyCounts,
+            "the token is the greatest of all replies, however far, and nodes accept any token",
             Bounded,
             Scope { lies: true, ..GRANTS },
         ),
         broken(OneKeyForTwoAttempts, "two attempts share a lock token", Unique, GRANTS),
-        broken(WriteBackToAny, "a confirm does not ask whose key it is, but F <= m", Unique, GRANTS),
+        broken(
+            WriteBackToAny,
+            "a confirm ignores the owner of the key and only checks F <= m",
+            Unique,
+            GRANTS,
+        ),
         broken(ConfirmCreates, "a confirm sets the key where it is missing", Unique, GRANTS),
-        broken(ConfirmIgnoresTheCounter, "a confirm asks whose key it is, but not F <= m", Unique, GRANTS),
+        broken(
+            ConfirmIgnoresTheCounter,
+            "a confirm checks the owner of the key, but not F <= m",
+            Unique,
+            GRANTS,
+        ),
         broken(ConfirmLowersTheCounter, "the same, and F becomes m", Unique, GRANTS),
         broken(ConfirmLowersTheCounter, "the same", Increasing, Scope { attempts: 3, ..GRANTS }),
         broken(ConfirmRaisesNothing, "a confirm checks, and does not raise F", Unique, GRANTS),
@@ -100,7 +110,7 @@ pub const CATALOGUE: &[Broken] = {
         broken(ExtensionIsAPlainSet, "an extension is a SET", NoLateExtension, EXTENSIONS),
         broken(
             ExtensionChecksTheOwnerAlone,
-            "an extension asks whose key it is, but not F <= m",
+            "an extension checks the owner of the key, but not F <= m",
             NoLateExtension,
             EXTENSIONS,
         ),
@@ -111,14 +121,14 @@ pub const CATALOGUE: &[Broken] = {
             Scope { extensions: Extensions::Any, ..GRANTS },
         ),
         broken(
-            EarlierAnswersCount,
+            EarlierRepliesCount,
             "an extension counts nodes that confirmed before it began",
             NoLateExtension,
             EXTENSIONS,
         ),
         broken(
             RefillLowersTheCounter,
-            "a refill does not ask for F <= m, and F becomes m",
+            "a refill does not check F <= m, and F becomes m",
             NoLateExtension,
             EXTENSIONS,
         ),
@@ -131,13 +141,13 @@ pub const CATALOGUE: &[Broken] = {
     ]
 };
 
-/// Variants that violate nothing that is said of tokens, and why they are not the rule.
+/// Variants that violate no property of tokens, each with the reason why the rule differs.
 pub const HARMLESS: &[(Variant, &str)] = &[
-    (Variant::EqualAnswersCount, "answers that equal m count as confirmed: fewer are left to confirm"),
+    (Variant::EqualRepliesCount, "replies that equal m count as confirmed: fewer nodes are left to confirm"),
     (
         Variant::ReacquireRaises,
-        "a repeated acquire raises F under its own key: that node is lost to the lease",
+        "a repeated acquire raises F under its own key: that node no longer counts for the lease",
     ),
-    (Variant::RefillIgnoresTheCounter, "a refill does not ask for F <= m: the key stands and never counts"),
+    (Variant::RefillIgnoresTheCounter, "a refill does not check F <= m: the key exists and never counts"),
     (Variant::RefillRaisesNothing, "a refill does not raise F: the next confirm does"),
 ];

@@ -1,17 +1,17 @@
-//! A plain run, carried over to the model.
+//! Translates a plain run into steps of the model.
 
 use std::collections::BTreeMap;
 
 use redlock_model::Model;
 use redlock_model::fence::{Fencing, State, Step};
 
-use crate::world::{Asks, Event, Request, World};
+use crate::world::{Event, Request, RequestKind, World};
 
-/// How many grants were carried over; nothing if the model has too little room for the run.
+/// Returns the number of grants in the model, or `None` if the run does not fit into the scope.
 ///
 /// # Panics
 ///
-/// When the model has no such run, or grants something else.
+/// Panics if the model has no such run, or if its grants differ.
 pub(crate) fn carry_over(world: &World, model: Fencing) -> Option<usize> {
     let names = decided(world, model.scope.nodes / 2 + 1);
     let room = names.len() <= model.scope.attempts
@@ -27,7 +27,7 @@ pub(crate) fn carry_over(world: &World, model: Fencing) -> Option<usize> {
             if steps.contains(&step) {
                 state = model.next(&state, step);
             } else {
-                // A confirm that changes nothing and that nobody waits for is no step.
+                // A confirm without any effect or receiver is no step.
                 assert!(matches!(step, Step::Confirm { .. }), "line {number}: {step} is no step: {world:?}");
             }
         }
@@ -44,15 +44,15 @@ pub(crate) fn carry_over(world: &World, model: Fencing) -> Option<usize> {
     Some(grants)
 }
 
-/// The attempts that heard from a quorum, as the model calls them: in the order in which they began.
+/// Returns the attempts with a quorum of replies, numbered as in the model, in the order of their start.
 fn decided(world: &World, quorum: usize) -> BTreeMap<usize, usize> {
-    let mut heard = BTreeMap::new();
+    let mut received = BTreeMap::new();
     for (event, _) in &world.log {
-        if let Event::Carried { request, heard: true } = event {
-            *heard.entry(request.attempt).or_insert(0) += 1;
+        if let Event::Carried { request, received: true } = event {
+            *received.entry(request.attempt).or_insert(0) += 1;
         }
     }
-    let decided = heard.into_iter().filter(|(_, count)| *count == quorum).map(|(attempt, _)| attempt);
+    let decided = received.into_iter().filter(|(_, count)| *count == quorum).map(|(attempt, _)| attempt);
     decided.enumerate().map(|(name, attempt)| (attempt, name)).collect()
 }
 
@@ -67,21 +67,23 @@ fn translate(
         Event::Begun(attempt) => names.get(&attempt).map(|attempt| Step::Begin { attempt: *attempt }),
         Event::Granted { .. } => None,
         Event::Passed(node) => Some(Step::Pass { node }),
-        // The key of an attempt that came to nothing is not in the model.
+        // The key of a failed attempt is not part of the model.
         Event::Lost(node) => state.key_on(node).map(|_| Step::Vanish { node }),
-        Event::Carried { request: Request { attempt, node, asks, .. }, heard } => {
+        Event::Carried { request: Request { attempt, node, kind, .. }, received } => {
             let counter = world.log[number].1[node].counter;
             let raised = counter != state.counter_on(node);
-            match (names.get(&attempt).copied(), asks) {
-                (None, Asks::Acquire) => raised.then_some(Step::Pass { node }),
+            match (names.get(&attempt).copied(), kind) {
+                (None, RequestKind::Acquire) => raised.then_some(Step::Pass { node }),
                 (None, _) => None,
-                (Some(attempt), Asks::Acquire) if raised => Some(Step::Set { attempt, node, counter, heard }),
-                (Some(attempt), Asks::Acquire) => {
-                    heard.then_some(Step::Again { attempt, node, counter, heard })
+                (Some(attempt), RequestKind::Acquire) if raised => {
+                    Some(Step::Set { attempt, node, counter, received })
                 }
-                (Some(attempt), Asks::Confirm(_)) => Some(Step::Confirm { attempt, node }),
-                (Some(attempt), Asks::Refill) => Some(Step::Refill { attempt, node }),
-                (Some(_), Asks::Release) => Some(Step::Vanish { node }),
+                (Some(attempt), RequestKind::Acquire) => {
+                    received.then_some(Step::Again { attempt, node, counter, received })
+                }
+                (Some(attempt), RequestKind::Confirm(_)) => Some(Step::Confirm { attempt, node }),
+                (Some(attempt), RequestKind::Refill) => Some(Step::Refill { attempt, node }),
+                (Some(_), RequestKind::Release) => Some(Step::Vanish { node }),
             }
         }
     }

@@ -1,9 +1,11 @@
-//! The fencing rule written down plainly, and what the model makes of its runs.
+//! A plain implementation of the fencing rule, whose runs are compared with the model.
 //!
-//! The model leaves a lot to arguments: answers are heard at once, attempts that come to nothing are not in its states,
-//! releases and losses are one step. Here nothing is left out: clients with one attempt at a time, requests and answers
-//! each for itself, late, lost, repeated. Random runs of that are carried over to the model: every step must be one of its
-//! steps, the nodes must agree after each, and whoever is granted a token here must have it there.
+//! The model relies on arguments: replies are received at once, failed attempts are not part of its states, releases
+//! and losses are one step. The plain implementation omits nothing. It has clients with one attempt at a time, and
+//! separate requests and replies, which may be late, lost or repeated.
+//!
+//! Random runs of it are translated into steps of the model. Every step must be possible there, and the nodes must
+//! agree after each one. Every token granted here must be granted there.
 
 mod carry;
 mod world;
@@ -27,7 +29,7 @@ fn fencing(nodes: usize) -> Fencing {
     })
 }
 
-fn every_run_is_one_of_the_model(nodes: usize) {
+fn check_runs(nodes: usize) {
     let (mut carried, mut granted, mut differed, mut extended) = (0, 0, 0, 0);
     for seed in 0..RUNS {
         let world = World::run(seed, nodes);
@@ -39,15 +41,15 @@ fn every_run_is_one_of_the_model(nodes: usize) {
         differed += world.confirmed;
     }
     let counts = [carried, granted, differed, extended];
-    assert!(counts.iter().all(|count| *count > 500), "too little happens: {counts:?}");
+    assert!(counts.iter().all(|count| *count > 500), "too few events: {counts:?}");
 }
 
 #[test]
-fn every_plain_run_on_three_nodes_is_one_of_the_model() {
-    every_run_is_one_of_the_model(3);
+fn every_plain_run_on_three_nodes_is_a_run_of_the_model() {
+    check_runs(3);
 }
 
 #[test]
-fn every_plain_run_on_four_nodes_is_one_of_the_model() {
-    every_run_is_one_of_the_model(4);
+fn every_plain_run_on_four_nodes_is_a_run_of_the_model() {
+    check_runs(4);
 }

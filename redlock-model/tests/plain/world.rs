@@ -6,9 +6,9 @@ const CLIENTS: usize = 2;
 const STEPS: usize = 180;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asks {
+pub(crate) enum RequestKind {
     Acquire,
-    /// Of which round of its attempt.
+    /// Confirms m in this round of the attempt.
     Confirm(usize),
     Refill,
     Release,
@@ -18,22 +18,22 @@ pub(crate) enum Asks {
 pub(crate) struct Request {
     pub(crate) attempt: usize,
     pub(crate) node: usize,
-    pub(crate) asks: Asks,
-    /// m, where there is one.
+    pub(crate) kind: RequestKind,
+    /// The token m, if it is known.
     token: u8,
 }
 
-/// What has happened, for whoever looks back.
+/// An event in the log of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Event {
     Begun(usize),
-    /// A node carried a request out, and said yes; `heard` if that was one of the answers that decided m.
+    /// A node carried a request out and granted it. `received` is true if the reply contributed to m.
     Carried {
         request: Request,
-        heard: bool,
+        received: bool,
     },
     Lost(usize),
-    /// Somebody else's key came and went.
+    /// The key of a failed attempt was set and removed.
     Passed(usize),
     Granted {
         attempt: usize,
@@ -53,12 +53,12 @@ pub(crate) struct Node {
 #[derive(Clone, Debug)]
 enum Phase {
     Idle,
-    /// By node, the answer and where it stands in the log.
-    Asking(BTreeMap<usize, (u8, usize)>),
+    /// The replies by node, with their position in the log.
+    Acquiring(BTreeMap<usize, (u8, usize)>),
     /// The nodes that count in this round.
     Confirming(BTreeSet<usize>),
     Held,
-    /// The same, and whether a newer grant had returned when it began.
+    /// The nodes that count, and whether a newer grant had returned when the round started.
     Extending(BTreeSet<usize>, bool),
 }
 
@@ -73,15 +73,15 @@ struct Client {
 #[derive(Debug)]
 pub(crate) struct World {
     pub(crate) log: Vec<Line>,
-    /// How many grants took a second round.
+    /// The number of grants with a second round.
     pub(crate) confirmed: usize,
     pub(crate) extended: usize,
     late_extensions: usize,
     nodes: Vec<Node>,
     clients: Vec<Client>,
     requests: Vec<Request>,
-    /// With the counter, and where it stands in the log.
-    answers: Vec<(Request, u8, usize)>,
+    /// Replies with their counter and position in the log.
+    replies: Vec<(Request, u8, usize)>,
     attempts: usize,
     random: fastrand::Rng,
 }
@@ -97,7 +97,7 @@ impl World {
             nodes: vec![Node::default(); nodes],
             clients: vec![idle; CLIENTS],
             requests: Vec::new(),
-            answers: Vec::new(),
+            replies: Vec::new(),
             attempts: 0,
             random: fastrand::Rng::with_seed(seed),
         };
@@ -113,7 +113,7 @@ impl World {
         world
     }
 
-    /// I2, I3 and I4, as they are written.
+    /// Checks I2, I3 and I4 as they are defined.
     pub(crate) fn tokens_are_in_order(&self) -> bool {
         let events = || self.log.iter().map(|(event, _)| *event);
         let mut floors = BTreeMap::new();
@@ -134,9 +134,9 @@ impl World {
     fn step(&mut self) {
         match self.random.u8(0..20) {
             0..9 if !self.requests.is_empty() => self.carry(),
-            9..15 if !self.answers.is_empty() => {
-                let answer = self.answers.swap_remove(self.random.usize(0..self.answers.len()));
-                self.hear(answer);
+            9..15 if !self.replies.is_empty() => {
+                let reply = self.replies.swap_remove(self.random.usize(0..self.replies.len()));
+                self.receive(reply);
             }
             15..17 => {
                 let node = self.random.usize(0..self.nodes.len());
@@ -154,24 +154,24 @@ impl World {
         match phase {
             Phase::Idle => {
                 self.clients[client] = Client {
-                    phase: Phase::Asking(BTreeMap::new()),
+                    phase: Phase::Acquiring(BTreeMap::new()),
                     attempt: self.attempts,
                     round: 0,
                     token: 0,
                 };
                 self.note(Event::Begun(self.attempts));
-                self.send(self.attempts, 0, Asks::Acquire);
+                self.send(self.attempts, 0, RequestKind::Acquire);
                 self.attempts += 1;
             }
             Phase::Held if self.random.u8(0..4) != 0 => {
                 let behind = self.newest() > token;
                 self.clients[client].round += 1;
                 self.clients[client].phase = Phase::Extending(BTreeSet::new(), behind);
-                self.send(attempt, token, Asks::Confirm(self.clients[client].round));
+                self.send(attempt, token, RequestKind::Confirm(self.clients[client].round));
             }
             _ if self.random.u8(0..5) == 0 => {
                 self.clients[client].phase = Phase::Idle;
-                self.send(attempt, token, Asks::Release);
+                self.send(attempt, token, RequestKind::Release);
             }
             _ => {}
         }
@@ -182,91 +182,91 @@ impl World {
         self.log.iter().map(granted).max().unwrap_or_default()
     }
 
-    fn send(&mut self, attempt: usize, token: u8, asks: Asks) {
-        self.requests.extend((0..self.nodes.len()).map(|node| Request { attempt, node, asks, token }));
+    fn send(&mut self, attempt: usize, token: u8, kind: RequestKind) {
+        self.requests.extend((0..self.nodes.len()).map(|node| Request { attempt, node, kind, token }));
     }
 
-    /// The rule, at a node. One request in four is still there afterwards.
+    /// Carries a request out by the rule. One request in four stays in flight.
     fn carry(&mut self) {
         let which = self.random.usize(0..self.requests.len());
         let request = self.requests[which];
         if self.random.u8(0..4) != 0 {
             self.requests.swap_remove(which);
         }
-        let Request { attempt, node, asks, token } = request;
+        let Request { attempt, node, kind, token } = request;
         let on = &mut self.nodes[node];
-        let ours = on.key == Some(attempt);
-        let yes = match asks {
-            Asks::Acquire => {
+        let is_owner = on.key == Some(attempt);
+        let yes = match kind {
+            RequestKind::Acquire => {
                 if on.key.is_none() {
                     *on = Node { key: Some(attempt), counter: on.counter + 1 };
                 }
                 on.key == Some(attempt)
             }
-            Asks::Confirm(_) => ours && on.counter <= token,
-            Asks::Refill => on.key.is_none() && on.counter <= token,
-            Asks::Release => ours,
+            RequestKind::Confirm(_) => is_owner && on.counter <= token,
+            RequestKind::Refill => on.key.is_none() && on.counter <= token,
+            RequestKind::Release => is_owner,
         };
         if !yes {
             return;
         }
-        match asks {
-            Asks::Acquire => {}
-            Asks::Confirm(_) => on.counter = token,
-            Asks::Refill => *on = Node { key: Some(attempt), counter: token },
-            Asks::Release => on.key = None,
+        match kind {
+            RequestKind::Acquire => {}
+            RequestKind::Confirm(_) => on.counter = token,
+            RequestKind::Refill => *on = Node { key: Some(attempt), counter: token },
+            RequestKind::Release => on.key = None,
         }
-        let answer = (request, on.counter, self.log.len());
-        self.answers.push(answer);
-        self.note(Event::Carried { request, heard: false });
+        let reply = (request, on.counter, self.log.len());
+        self.replies.push(reply);
+        self.note(Event::Carried { request, received: false });
     }
 
-    fn hear(&mut self, (request, counter, line): (Request, u8, usize)) {
+    fn receive(&mut self, (request, counter, line): (Request, u8, usize)) {
         let Some(client) = self.clients.iter().position(|client| client.attempt == request.attempt) else {
             return;
         };
         let quorum = self.nodes.len() / 2 + 1;
         let is = &mut self.clients[client];
-        match (&mut is.phase, request.asks) {
-            (Phase::Asking(answers), Asks::Acquire) => {
-                answers.entry(request.node).or_insert((counter, line));
-                if answers.len() == quorum {
-                    let answers = std::mem::take(answers);
-                    self.answered(client, &answers);
+        match (&mut is.phase, request.kind) {
+            (Phase::Acquiring(replies), RequestKind::Acquire) => {
+                replies.entry(request.node).or_insert((counter, line));
+                if replies.len() == quorum {
+                    let replies = std::mem::take(replies);
+                    self.replied(client, &replies);
                 }
             }
-            (Phase::Confirming(counts), Asks::Confirm(0)) => {
+            (Phase::Confirming(counts), RequestKind::Confirm(0)) => {
                 counts.insert(request.node);
                 if counts.len() == quorum {
                     self.confirmed += 1;
                     self.grant(client);
                 }
             }
-            (Phase::Extending(counts, behind), Asks::Confirm(round)) if round == is.round => {
+            (Phase::Extending(counts, behind), RequestKind::Confirm(round)) if round == is.round => {
                 counts.insert(request.node);
                 if counts.len() == quorum {
                     self.late_extensions += usize::from(*behind);
                     self.extended += 1;
                     let (attempt, token) = (is.attempt, is.token);
                     is.phase = Phase::Held;
-                    self.send(attempt, token, Asks::Refill);
+                    self.send(attempt, token, RequestKind::Refill);
                 }
             }
             _ => {}
         }
     }
 
-    fn answered(&mut self, client: usize, answers: &BTreeMap<usize, (u8, usize)>) {
-        let token = answers.values().map(|(counter, _)| *counter).max().unwrap_or_default();
-        for (_, line) in answers.values() {
-            if let Event::Carried { heard, .. } = &mut self.log[*line].0 {
-                *heard = true;
+    fn replied(&mut self, client: usize, replies: &BTreeMap<usize, (u8, usize)>) {
+        let token = replies.values().map(|(counter, _)| *counter).max().unwrap_or_default();
+        for (_, line) in replies.values() {
+            if let Event::Carried { received, .. } = &mut self.log[*line].0 {
+                *received = true;
             }
         }
         let attempt = self.clients[client].attempt;
         self.clients[client].token = token;
-        self.send(attempt, token, Asks::Confirm(0));
-        if answers.values().all(|(counter, _)| *counter == token) {
+        self.send(attempt, token, RequestKind::Confirm(0));
+        if replies.values().all(|(counter, _)| *counter == token) {
             self.grant(client);
         } else {
             self.clients[client].phase = Phase::Confirming(BTreeSet::new());

@@ -1,18 +1,18 @@
-//! Whether core and model agree: on what clients are told, on the keys, and on the calls that are open.
+//! Compares the core with the model: the results of clients, the keys, and the open calls.
 
 use redlock_core::{ErrorKind, ReleaseOutcome};
-use redlock_model::{Asks, CLIENTS, Event, NODES, Request};
+use redlock_model::{CLIENTS, Event, NODES, Request, RequestKind};
 
 use super::program::filled;
-use super::replay::{Ballot, Client, Replay};
+use super::replay::{Client, NodeVote, Replay};
 
 impl Replay {
-    pub(crate) fn hear(&mut self, event: Event) {
+    pub(crate) fn receive(&mut self, event: Event) {
         match event {
             Event::Voted { client, attempt, node, granted } => {
                 if attempt + 1 == self.clients[client].program.tokens.len() {
                     self.clients[client].votes[node] =
-                        if granted.is_some() { Ballot::Answered } else { Ballot::Failed };
+                        if granted.is_some() { NodeVote::Replied } else { NodeVote::Failed };
                 }
             }
             Event::Granted { client } => {
@@ -23,14 +23,14 @@ impl Replay {
                 assert_eq!(Some(Ok(())), filled(&self.clients[client].program.extension).take());
             }
             Event::NotExtended { client, expired } => {
-                // Why is said when it is certain.
+                // The core reports the cause once it is certain.
                 let outcome = filled(&self.clients[client].program.extension).take();
                 let allowed = match outcome {
                     Some(Err(ErrorKind::TooSlow)) => expired,
                     None | Some(Err(ErrorKind::Lost | ErrorKind::NoQuorum)) => !expired,
                     _ => false,
                 };
-                assert!(allowed, "an extension that failed says {outcome:?}");
+                assert!(allowed, "a failed extension returned {outcome:?}");
             }
         }
     }
@@ -48,30 +48,36 @@ impl Replay {
             let attempt = self.clients[number].program.tokens.len().checked_sub(1);
             if self.state.holds(number) {
                 let guard = self.clients[number].program.guard.as_ref().expect("a lease has a guard");
-                assert_eq!(self.state.is_valid(number), guard.is_held(), "whether client {number} holds");
+                assert_eq!(self.state.is_valid(number), guard.is_held(), "the lease of client {number}");
             } else if attempt.is_some_and(|attempt| self.state.has_ended(number, attempt)) {
                 self.clients[number].compare_loss();
             }
         }
     }
 
-    /// Core waits for what the model waits for.
+    /// Asserts that the core waits for the same replies as the model.
     fn compare_calls(&self, client: usize) {
         for attempt in 0..self.clients[client].program.tokens.len() {
             for node in 0..NODES {
-                for asks in [Asks::Acquire, Asks::Extend, Asks::Refill(0), Asks::Refill(1), Asks::Release] {
-                    let request = Request { client, attempt, node, asks };
+                for kind in [
+                    RequestKind::Acquire,
+                    RequestKind::Extend,
+                    RequestKind::Refill(0),
+                    RequestKind::Refill(1),
+                    RequestKind::Release,
+                ] {
+                    let request = Request { client, attempt, node, kind };
                     let (here, there) =
                         (self.call(request, |_| ()).is_some(), self.state.flight(request).is_open());
                     let ended = self.state.has_ended(client, attempt);
-                    let agree = match asks {
-                        // What nobody waits for any more may be open in core.
-                        Asks::Acquire | Asks::Refill(_) if ended => here || !there,
-                        Asks::Acquire | Asks::Refill(_) => here == there,
-                        // Of attempts past nothing is left; of failed ones, what nobody waits for.
-                        Asks::Extend => ended || here || !there,
-                        // What core owes may have to wait until it is sent.
-                        Asks::Release => there || !here,
+                    let agree = match kind {
+                        // Calls whose reply is ignored may be open in the core.
+                        RequestKind::Acquire | RequestKind::Refill(_) if ended => here || !there,
+                        RequestKind::Acquire | RequestKind::Refill(_) => here == there,
+                        // No call of an earlier attempt is open. Calls of a failed one, whose reply is ignored, may be.
+                        RequestKind::Extend => ended || here || !there,
+                        // A pending release of the core may wait before it is sent.
+                        RequestKind::Release => there || !here,
                     };
                     assert!(agree, "{request} on n{node}: open in core {here}, in the model {there}");
                 }
@@ -81,7 +87,7 @@ impl Replay {
 }
 
 impl Client {
-    /// A lost attempt reports why as soon as the votes tell, and a release what it found.
+    /// A failed attempt reports its cause as soon as the replies decide it, and a release reports its outcome.
     fn compare_loss(&mut self) {
         let outcome = self.program.outcome();
         if let Some(Ok(outcome)) = filled(&self.program.released).take() {
@@ -91,10 +97,10 @@ impl Client {
             assert!(lost || outcome == expected, "released: {outcome:?} instead of {expected:?}");
         }
         let Some(expired) = self.lost else {
-            return assert_eq!(None, outcome, "an attempt that nobody waits for");
+            return assert_eq!(None, outcome, "a dropped attempt has no outcome");
         };
         let count = |ballot| self.votes.iter().filter(|other| **other == ballot).count();
-        let (failed, pending) = (count(Ballot::Failed), count(Ballot::Pending));
+        let (failed, pending) = (count(NodeVote::Failed), count(NodeVote::Pending));
         let expected = match () {
             () if expired => Some(ErrorKind::TooSlow),
             () if failed > NODES / 2 => Some(ErrorKind::NoQuorum),
@@ -102,7 +108,7 @@ impl Client {
             () => None,
         };
         if outcome.is_some() || expected.is_some() {
-            assert_eq!(expected.map(Err), outcome, "why the attempt was lost: {:?}", self.votes);
+            assert_eq!(expected.map(Err), outcome, "the cause of the failed attempt: {:?}", self.votes);
             self.lost = None;
         }
     }

@@ -1,10 +1,10 @@
-//! The model is faithful: what it does, the real core does, step by step.
+//! Verifies step by step that the real core does the same as the model.
 //!
-//! Random walks of the model are carried out with the real core: nodes answer when the walk says so, and every client's
-//! clock stands still but where the walk needs it to move. After each step the keys on the nodes, the calls that are open,
-//! and what the clients have been told must be what the model says.
+//! Random walks of the model are carried out with the real core. Nodes reply when the walk demands it, and the clock of
+//! a client moves only when the walk needs it. After each step the keys on the nodes, the open calls and the results of
+//! the clients must be the same as in the model.
 
-#![allow(clippy::print_stdout, clippy::print_stderr)] // what the walks met, and the one that fails
+#![allow(clippy::print_stdout, clippy::print_stderr)] // prints statistics and the failed walk
 
 mod compare;
 mod node;
@@ -13,16 +13,16 @@ mod replay;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use redlock_model::{Asks, Protocol, Scope, Step, Transport};
+use redlock_model::{Protocol, RequestKind, Scope, Step, Transport};
 
 use self::replay::Replay;
 
-/// More than an exploration could cover.
+/// A scope larger than can be explored.
 const SCOPE: Scope = Scope { transport: Transport::Streams, attempts: [2, 2], extensions: [2, 2], faults: 3 };
 
 const WALKS: u64 = 2_000;
 
-/// How often what was seen in all walks.
+/// The number of times that each event occurred in all walks.
 #[derive(Debug, Default)]
 struct Seen {
     steps: usize,
@@ -43,9 +43,9 @@ impl Seen {
             Step::Lapse { .. } => self.lapses += 1,
             Step::Break { .. } => self.breaks += 1,
             Step::CarryCopy(_) => self.copies += 1,
-            Step::Carry(request) if matches!(request.asks, Asks::Refill(_)) => self.refills += 1,
+            Step::Carry(request) if matches!(request.kind, RequestKind::Refill(_)) => self.refills += 1,
             Step::Carry(request)
-                if request.asks == Asks::Release && replay.state.is_second_release(request) =>
+                if request.kind == RequestKind::Release && replay.state.is_second_release(request) =>
             {
                 self.second_releases += 1;
             }
@@ -62,9 +62,9 @@ fn walk(protocol: Protocol, seed: u64, noted: &mut Seen) {
         steps.clear();
         protocol.steps(&replay.state, &mut steps);
         let possible = steps.len();
-        steps.retain(|step| replay.is_realisable(*step));
+        steps.retain(|step| replay.is_realizable(*step));
         noted.unrealisable += possible - steps.len();
-        // What ends things early is chosen less often than what goes on.
+        // Steps that end a lease or attempt early are chosen less often.
         let weight = |step: &Step| if ends_early(*step) { 1 } else { 6 };
         let mut lot = chance.usize(..steps.iter().map(weight).sum::<usize>().max(1));
         let chosen = steps.iter().find(|step| {
@@ -88,12 +88,12 @@ fn walk(protocol: Protocol, seed: u64, noted: &mut Seen) {
 }
 
 fn ends_early(step: Step) -> bool {
-    use Step::{Break, Cancel, CarryUnanswered, Expire, Fail, Lapse, Release};
+    use Step::{Break, Cancel, CarryWithoutReply, Expire, Fail, Lapse, Release};
     matches!(
         step,
         Break { .. }
             | Cancel { .. }
-            | CarryUnanswered(_)
+            | CarryWithoutReply(_)
             | Expire { .. }
             | Fail(_)
             | Lapse { .. }
@@ -110,7 +110,7 @@ fn walks(transport: Transport) -> Seen {
 }
 
 #[test]
-fn the_core_does_what_the_model_does_over_streams() {
+fn the_core_agrees_with_the_model_over_streams() {
     let seen = walks(Transport::Streams);
     assert!(
         seen.refills > 10 && seen.second_releases > 10 && seen.breaks > 10 && seen.lapses > 10,
@@ -119,7 +119,7 @@ fn the_core_does_what_the_model_does_over_streams() {
 }
 
 #[test]
-fn the_core_does_what_the_model_does_over_datagrams() {
+fn the_core_agrees_with_the_model_over_datagrams() {
     let seen = walks(Transport::Datagrams);
     assert!(
         seen.refills > 10 && seen.second_releases > 10 && seen.copies > 10 && seen.lapses > 10,

@@ -1,4 +1,4 @@
-//! Nodes that do nothing by themselves: what becomes of a call is the script's to say.
+//! Scripted nodes, for which the test decides the outcome of every call.
 
 use std::future::pending;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,9 +9,9 @@ use redlock_core::{
 };
 use redlock_model::{CLIENTS, NODES};
 
-pub(crate) type Answer = Result<Vote, NodeError>;
+pub(crate) type Reply = Result<Vote, NodeError>;
 
-/// What core asks.
+/// The operation of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     Acquire,
@@ -19,51 +19,51 @@ pub(crate) enum Operation {
     Release,
 }
 
-/// A call that core has made.
+/// A call made by the core.
 #[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) client: usize,
     pub(crate) node: usize,
     pub(crate) operation: Operation,
     pub(crate) token: Token,
-    /// By the client's clock.
+    /// The start of the call, by the clock of the client.
     pub(crate) begun: Instant,
-    /// How many calls were made before.
+    /// The number of earlier calls.
     pub(crate) number: usize,
-    /// The last round of the lease when it was made; noted after the step.
+    /// The last round of the lease at the time of the call, recorded after the step.
     pub(crate) round: Option<usize>,
-    answer: Option<oneshot::Sender<Answer>>,
+    reply: Option<oneshot::Sender<Reply>>,
 }
 
 impl Call {
-    /// Whether core waits for the answer.
+    /// Returns true if the core waits for the reply.
     pub(crate) fn is_open(&self) -> bool {
-        self.answer.as_ref().is_some_and(|answer| !answer.is_canceled())
+        self.reply.as_ref().is_some_and(|reply| !reply.is_canceled())
     }
 
-    pub(crate) fn end(&mut self, answer: Answer) {
-        if let Some(sender) = self.answer.take() {
-            drop(sender.send(answer));
+    pub(crate) fn end(&mut self, reply: Reply) {
+        if let Some(sender) = self.reply.take() {
+            drop(sender.send(reply));
         }
     }
 }
 
-/// All calls of all clients, and what the nodes have.
+/// All calls of all clients, and the keys on the nodes.
 pub(crate) struct Script {
     pub(crate) calls: Vec<Call>,
     pub(crate) keys: [Option<Token>; NODES],
-    /// Counts connections, where there are any.
+    /// The connection numbers, if there are connections.
     pub(crate) connections: Option<[[u64; NODES]; CLIENTS]>,
 }
 
 impl Script {
-    /// Carries a request out, by the contract of a node.
+    /// Carries a request out according to the contract of a node.
     pub(crate) fn carry_out(&mut self, node: usize, operation: Operation, token: &Token) -> Vote {
         let key = &mut self.keys[node];
-        let ours = key.as_ref() == Some(token);
+        let is_owner = key.as_ref() == Some(token);
         let granted = match operation {
-            Operation::Acquire => ours || key.is_none(),
-            Operation::Extend | Operation::Release => ours,
+            Operation::Acquire => is_owner || key.is_none(),
+            Operation::Extend | Operation::Release => is_owner,
         };
         match operation {
             Operation::Acquire if granted => *key = Some(token.clone()),
@@ -87,8 +87,8 @@ pub(crate) fn locked(script: &Mutex<Script>) -> MutexGuard<'_, Script> {
 }
 
 impl ScriptedNode {
-    async fn call(&self, operation: Operation, claim: &Claim) -> Answer {
-        let (sender, answer) = oneshot::channel();
+    async fn call(&self, operation: Operation, claim: &Claim) -> Reply {
+        let (sender, reply) = oneshot::channel();
         {
             let mut script = locked(&self.script);
             let (client, node, token) = (self.client, self.node, claim.token().clone());
@@ -101,11 +101,11 @@ impl ScriptedNode {
                 begun,
                 number,
                 round: None,
-                answer: Some(sender),
+                reply: Some(sender),
             });
         }
-        match answer.await {
-            Ok(answer) => answer,
+        match reply.await {
+            Ok(reply) => reply,
             Err(oneshot::Canceled) => pending().await,
         }
     }
@@ -117,15 +117,15 @@ impl LockNode for ScriptedNode {
         &self.label
     }
 
-    async fn acquire(&self, claim: &Claim, _: Ttl) -> Answer {
+    async fn acquire(&self, claim: &Claim, _: Ttl) -> Reply {
         self.call(Operation::Acquire, claim).await
     }
 
-    async fn extend(&self, claim: &Claim, _: Ttl) -> Answer {
+    async fn extend(&self, claim: &Claim, _: Ttl) -> Reply {
         self.call(Operation::Extend, claim).await
     }
 
-    async fn release(&self, claim: &Claim) -> Answer {
+    async fn release(&self, claim: &Claim) -> Reply {
         self.call(Operation::Release, claim).await
     }
 

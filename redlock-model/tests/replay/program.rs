@@ -1,4 +1,4 @@
-//! A client: the real core, in a world with a clock of its own that only the script moves.
+//! A client: the real core with its own clock, which only the test moves.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -10,10 +10,10 @@ use redlock_testkit::sim::{Process, Simulation};
 
 use super::node::{Script, ScriptedNode};
 
-/// So long that nothing but the script ends a lease.
+/// A TTL so long that only the test ends a lease.
 pub(crate) const TTL: Duration = Duration::from_secs(10_000);
 
-/// Short against it, as it is in practice.
+/// A timeout that is short compared with the TTL, as in practice.
 pub(crate) const NODE_TIMEOUT: Duration = Duration::from_secs(100);
 
 type Slot<T> = Arc<Mutex<Option<T>>>;
@@ -23,14 +23,14 @@ pub(crate) struct Program {
     process: Process,
     client: usize,
     script: Arc<Mutex<Script>>,
-    /// Kept, since what is to be undone has a minute left after the last handle is gone.
+    /// Kept alive, since cleanup is abandoned a minute after the last handle is dropped.
     redlocks: Vec<Redlock>,
-    /// The tokens of its attempts, as the nodes have seen them.
+    /// The tokens of its attempts, as received by the nodes.
     pub(crate) tokens: Vec<Token>,
-    /// When the rounds of the current lease began.
+    /// The start times of the rounds of the current lease.
     pub(crate) rounds: Vec<Instant>,
     attempt: Slot<Result<Option<Guard>, Error>>,
-    given_up: Option<AbortHandle>,
+    abort_handle: Option<AbortHandle>,
     pub(crate) guard: Option<Guard>,
     pub(crate) extension: Slot<Result<(), ErrorKind>>,
     pub(crate) released: Slot<Result<ReleaseOutcome, ErrorKind>>,
@@ -49,14 +49,15 @@ impl Program {
             tokens: Vec::new(),
             rounds: Vec::new(),
             attempt: Slot::default(),
-            given_up: None,
+            abort_handle: None,
             guard: None,
             extension: Slot::default(),
             released: Slot::default(),
         }
     }
 
-    /// A redlock of its own for every attempt: those of one would wait for each other in the process, and not be sent.
+    /// Creates a separate handle for every attempt. With one handle, attempts would wait for each other in its local
+    /// queue.
     fn redlock(&self) -> Redlock {
         let node = |node| ScriptedNode {
             script: Arc::clone(&self.script),
@@ -71,24 +72,24 @@ impl Program {
             .node_timeout(NODE_TIMEOUT)
             .clock_drift_factor(0.0)
             .build()
-            .expect("nodes have labels of their own")
+            .expect("the labels of the nodes are unique")
     }
 
     pub(crate) fn now(&self) -> Instant {
         self.process.now()
     }
 
-    /// Runs what can run at this moment.
+    /// Runs all tasks that can run at this moment.
     pub(crate) fn settle(&mut self) {
         self.simulation.run_for(Duration::ZERO);
     }
 
-    /// Lets time pass, in which the program runs.
+    /// Lets time pass while the program runs.
     pub(crate) fn wait(&mut self, duration: Duration) {
         self.simulation.run_for(duration);
     }
 
-    /// Lets time pass, in which the program is stopped.
+    /// Lets time pass while the program is paused.
     pub(crate) fn stop_until(&mut self, until: Instant) {
         self.process.pause();
         self.simulation.run_for(until.saturating_duration_since(self.now()));
@@ -96,14 +97,14 @@ impl Program {
         self.settle();
     }
 
-    pub(crate) fn ask(&mut self) {
+    pub(crate) fn attempt(&mut self) {
         self.rounds = vec![self.now()];
         self.attempt = Slot::default();
         let redlock = self.redlock();
         let (attempt, handle) = abortable(redlock.try_lock("resource", TTL).into_future());
         self.redlocks.push(redlock);
         let slot = Arc::clone(&self.attempt);
-        self.given_up = Some(handle);
+        self.abort_handle = Some(handle);
         self.process.spawn(Box::pin(async move {
             if let Ok(outcome) = attempt.await {
                 *filled(&slot) = Some(outcome);
@@ -113,11 +114,11 @@ impl Program {
     }
 
     pub(crate) fn cancel(&mut self) {
-        self.given_up.take().expect("an attempt is open").abort();
+        self.abort_handle.take().expect("an attempt is open").abort();
         self.settle();
     }
 
-    /// The outcome of the attempt, if it is known: whether it was granted, or why not.
+    /// Returns the outcome of the attempt, if it is known: a grant, or the cause of the failure.
     pub(crate) fn outcome(&mut self) -> Option<Result<(), ErrorKind>> {
         let outcome = filled(&self.attempt).take()?;
         Some(match outcome {
@@ -153,7 +154,7 @@ impl Program {
     }
 }
 
-/// What is in a slot.
+/// Returns the content of a slot.
 pub(crate) fn filled<T>(slot: &Mutex<Option<T>>) -> MutexGuard<'_, Option<T>> {
     slot.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,10 +1,10 @@
-//! One trace of the model, step by step through the real core.
+//! Carries out one trace of the model with the real core, step by step.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use redlock_core::{NodeError, Vote};
-use redlock_model::{Asks, CLIENTS, Flight, NODES, Protocol, Request, State, Step, Transport};
+use redlock_model::{CLIENTS, Flight, NODES, Protocol, Request, RequestKind, State, Step, Transport};
 
 use super::node::{Call, Operation, Script, locked};
 use super::program::{NODE_TIMEOUT, Program, TTL};
@@ -18,31 +18,32 @@ pub(crate) struct Replay {
 
 pub(crate) struct Client {
     pub(crate) program: Program,
-    /// What the nodes have said to the last attempt.
-    pub(crate) votes: [Ballot; NODES],
-    /// Lost, and whether it was too late: what core is to report, once the votes tell why.
+    /// The replies of the nodes to the last attempt.
+    pub(crate) votes: [NodeVote; NODES],
+    /// `Some` if the attempt has failed, with true if it was too late. The core reports the cause once the replies
+    /// decide it.
     pub(crate) lost: Option<bool>,
-    /// Whether the lease was valid when it was released.
+    /// True if the lease was valid when it was released.
     pub(crate) was_valid: bool,
-    /// Whether a key of it has expired since: then the model lets keys expire early.
+    /// True if a key of the lease has expired since. The model lets keys expire early in this case.
     pub(crate) has_expired: bool,
 }
 
-/// What a node has said to an attempt.
+/// The reply of a node to an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ballot {
+pub(crate) enum NodeVote {
     Pending,
-    Answered,
+    Replied,
     Failed,
 }
 
-/// Rounds begin so far apart that one lease lapses, half a second before its validity does, and its calls reach their time
-/// limits, before the next lease lapses.
+/// The distance between the starts of rounds. It is large enough for one lease to lapse, and for its calls to time out,
+/// before the next lease lapses. A lease lapses half a second before its validity ends.
 const ROUNDS_APART: Duration = Duration::from_secs(1);
 
-/// Within this, core sends a release that it owes: it may wait for another on the same node to time out, for the node
-/// timeout between two releases, and for the delay after a failure.
-const OWED_WITHIN: Duration = Duration::from_secs(3 * 100);
+/// The time within which the core sends a pending release. The release may wait for another one on the same node to
+/// time out, for the node timeout between two releases, and for the delay after a failure.
+const SENT_WITHIN: Duration = Duration::from_secs(3 * 100);
 
 impl Replay {
     pub(crate) fn new(protocol: Protocol, seed: u64) -> Self {
@@ -53,7 +54,7 @@ impl Replay {
             let program = Program::new(number, seed + number as u64, &script);
             Client {
                 program,
-                votes: [Ballot::Pending; NODES],
+                votes: [NodeVote::Pending; NODES],
                 lost: None,
                 was_valid: false,
                 has_expired: false,
@@ -63,14 +64,15 @@ impl Replay {
         Self { protocol, state: State::default(), script, clients }
     }
 
-    /// Whether there are times at which this can happen next: a clock must pass no limit of a call that stays open.
-    pub(crate) fn is_realisable(&self, step: Step) -> bool {
+    /// Returns true if the step is possible in real time. A clock must not pass the time limit of a call that stays
+    /// open.
+    pub(crate) fn is_realizable(&self, step: Step) -> bool {
         match step {
             Step::Lapse { client } => {
                 let (program, lapsed) = (&self.clients[client].program, self.state.lapsed(client));
                 let mut until = program.rounds[lapsed] + TTL;
                 if self.open(client).any(|(request, _)| self.ends_by_lapse(request)) {
-                    // A pause does not count for a time limit.
+                    // A pause does not count towards a time limit.
                     until = until + NODE_TIMEOUT;
                 }
                 let later = &program.rounds[lapsed + 1..];
@@ -79,8 +81,8 @@ impl Replay {
                         .open(client)
                         .all(|(request, begun)| self.ends_by_lapse(request) || begun + NODE_TIMEOUT > until)
             }
-            Step::Carry(request) | Step::CarryUnanswered(request) if self.must_wait(request) => {
-                let until = self.clients[request.client].program.now() + OWED_WITHIN;
+            Step::Carry(request) | Step::CarryWithoutReply(request) if self.must_wait(request) => {
+                let until = self.clients[request.client].program.now() + SENT_WITHIN;
                 let client = &self.clients[request.client];
                 let lapses = client.program.rounds.iter().any(|begun| {
                     let ends = *begun + TTL;
@@ -92,13 +94,15 @@ impl Replay {
         }
     }
 
-    /// Whether this call of an attempt times out when the attempt's validity has passed.
+    /// Returns true if this call of an attempt times out when the validity of the attempt ends.
     fn ends_by_lapse(&self, request: Request) -> bool {
-        let Request { client, attempt, asks, .. } = request;
-        asks == Asks::Acquire && self.state.lapsed(client) == 0 && !self.state.has_ended(client, attempt)
+        let Request { client, attempt, kind, .. } = request;
+        kind == RequestKind::Acquire
+            && self.state.lapsed(client) == 0
+            && !self.state.has_ended(client, attempt)
     }
 
-    /// Does it, and looks whether core and model agree.
+    /// Performs a step, and compares the core with the model.
     pub(crate) fn perform(&mut self, step: Step, late: bool) {
         let mut events = Vec::new();
         let next = self.protocol.apply(&self.state, step, &mut |event| events.push(event));
@@ -109,21 +113,21 @@ impl Replay {
         }
         self.note_calls();
         for event in events {
-            self.hear(event);
+            self.receive(event);
         }
         self.compare();
     }
 
     fn enact(&mut self, step: Step, next: &State, late: bool) {
         match step {
-            Step::Ask { client } => {
-                self.clients[client].votes = [Ballot::Pending; NODES];
+            Step::Attempt { client } => {
+                self.clients[client].votes = [NodeVote::Pending; NODES];
                 self.clients[client].lost = None;
-                self.clients[client].program.ask();
+                self.clients[client].program.attempt();
             }
             Step::Cancel { client } => self.clients[client].program.cancel(),
             Step::Extend { client } => {
-                // Rounds that begin at different times end at different times; and what is late leaves no time for the
+                // Rounds that start at different times end at different times. A late round leaves no time for the
                 // calls of an extension to end before the validity does.
                 let program = &mut self.clients[client].program;
                 if program.rounds.last() == Some(&program.now()) {
@@ -140,17 +144,17 @@ impl Replay {
                 self.clients[client].was_valid = self.state.is_valid(client);
                 self.clients[client].has_expired = false;
                 self.clients[client].program.release();
-                self.answer_abandoned(client);
+                self.carry_out_abandoned(client);
             }
             Step::Lapse { client } => self.lapse(client),
             Step::Carry(request) | Step::CarryTwice(request) => self.carry(request, next),
-            Step::CarryUnanswered(request) => {
+            Step::CarryWithoutReply(request) => {
                 self.send(request);
                 self.carry_out(request);
                 self.end(request, Err(NodeError::unknown("lost")));
             }
             Step::CarryCopy(request) => drop(self.carry_out(request)),
-            Step::Answer(request) => self.answer(request),
+            Step::Reply(request) => self.reply(request),
             Step::Fail(request) => self.end(request, Err(NodeError::unknown("lost"))),
             Step::Break { client, node } => {
                 let mut script = self.script();
@@ -167,18 +171,18 @@ impl Replay {
                     self.clients[usize::from(key.client)].has_expired = true;
                 }
             }
-            Step::GiveUp { .. } => unreachable!("the sound protocol gives nothing up"),
+            Step::GiveUp { .. } => unreachable!("the sound protocol abandons no cleanup"),
         }
     }
 
-    /// The process is stopped until the validity has passed; then it finds the answers that have come meanwhile.
+    /// Pauses the process until the validity has ended. Then the process finds the replies that have arrived meanwhile.
     fn lapse(&mut self, client: usize) {
         let lapsed = self.state.lapsed(client);
         let attempt = self.clients[client].program.tokens.len() - 1;
         for node in 0..NODES {
-            let request = Request { client, attempt, node, asks: Asks::Acquire };
-            if lapsed == 0 && self.state.flight(request).is_answered() {
-                self.answer(request);
+            let request = Request { client, attempt, node, kind: RequestKind::Acquire };
+            if lapsed == 0 && self.state.flight(request).has_reply() {
+                self.reply(request);
             }
         }
         let times_out = self.open(client).any(|(request, _)| self.ends_by_lapse(request));
@@ -194,13 +198,13 @@ impl Replay {
         let vote = self.carry_out(request);
         match next.flight(request) {
             Flight::Granted => assert_eq!(Vote::Granted, vote, "{request}"),
-            Flight::Refused => assert_ne!(Vote::Granted, vote, "{request}"),
-            // The model has dealt with the answer already, or nobody waits for it.
+            Flight::Denied => assert_ne!(Vote::Granted, vote, "{request}"),
+            // The model has processed the reply already, or no call waits for it.
             _ => self.end(request, Ok(vote)),
         }
     }
 
-    fn answer(&mut self, request: Request) {
+    fn reply(&mut self, request: Request) {
         let vote = match self.state.flight(request) {
             Flight::Granted => Vote::Granted,
             _ => Vote::Denied(redlock_core::Denial::default()),
@@ -208,8 +212,8 @@ impl Replay {
         self.end(request, Ok(vote));
     }
 
-    /// Carries out the extensions that nobody waits for any more. The model forgets them: nothing may follow.
-    fn answer_abandoned(&mut self, client: usize) {
+    /// Carries out the abandoned extensions, which the model drops. They must have no further effect.
+    fn carry_out_abandoned(&mut self, client: usize) {
         let mut script = self.script();
         for number in 0..script.calls.len() {
             let call = &script.calls[number];
@@ -223,28 +227,28 @@ impl Replay {
 
     fn carry_out(&mut self, request: Request) -> Vote {
         let token = self.clients[request.client].program.tokens[request.attempt].clone();
-        self.script().carry_out(request.node, operation(request.asks), &token)
+        self.script().carry_out(request.node, operation(request.kind), &token)
     }
 
-    fn end(&mut self, request: Request, answer: super::node::Answer) {
+    fn end(&mut self, request: Request, reply: super::node::Reply) {
         let number = self.call(request, |call| call.number);
         if let Some(number) = number {
-            self.script().calls[number].end(answer);
+            self.script().calls[number].end(reply);
         }
     }
 
-    /// A release that the model has under way and core has not sent yet.
+    /// Returns true for a release that is in flight in the model and not yet sent by the core.
     fn must_wait(&self, request: Request) -> bool {
-        let owed = request.asks == Asks::Release && self.state.is_owed(request);
-        owed && (self.call(request, |_| ()).is_none())
+        let pending = request.kind == RequestKind::Release && self.state.needs_cleanup(request);
+        pending && (self.call(request, |_| ()).is_none())
     }
 
-    /// Gives core the time to send it.
+    /// Gives the core the time to send a request.
     fn send(&mut self, request: Request) {
         if !self.must_wait(request) {
             return;
         }
-        let until = self.clients[request.client].program.now() + OWED_WITHIN;
+        let until = self.clients[request.client].program.now() + SENT_WITHIN;
         while self.must_wait(request) {
             let program = &mut self.clients[request.client].program;
             assert!(program.now() < until, "core does not send {request} to n{}", request.node);
@@ -252,13 +256,14 @@ impl Replay {
         }
     }
 
-    /// The calls of core that the model has open, but for releases: those are repeated.
+    /// Returns the calls of the core that are open in the model, except releases, which are retried.
     fn open(&self, client: usize) -> impl Iterator<Item = (Request, redlock_core::Instant)> {
         let attempts = 0..self.clients[client].program.tokens.len();
         let requests = attempts.flat_map(move |attempt| {
-            let asks = [Asks::Acquire, Asks::Extend, Asks::Refill(0), Asks::Refill(1)];
-            asks.into_iter()
-                .flat_map(move |asks| (0..NODES).map(move |node| Request { client, attempt, node, asks }))
+            let kind =
+                [RequestKind::Acquire, RequestKind::Extend, RequestKind::Refill(0), RequestKind::Refill(1)];
+            kind.into_iter()
+                .flat_map(move |kind| (0..NODES).map(move |node| Request { client, attempt, node, kind }))
         });
         let open = requests.filter_map(|request| {
             let begun = self.call(request, |call| call.begun)?;
@@ -267,27 +272,27 @@ impl Replay {
         open.collect::<Vec<_>>().into_iter()
     }
 
-    /// The open call of core for a request of the model.
+    /// Finds the open call of the core for a request of the model.
     pub(crate) fn call<T>(&self, request: Request, look: impl Fn(&Call) -> T) -> Option<T> {
         let script = self.script();
         let program = &self.clients[request.client].program;
         let token = program.tokens.get(request.attempt)?;
-        let wanted = operation(request.asks);
+        let wanted = operation(request.kind);
         let mut calls = script.calls.iter().filter(|call| {
             (call.client, call.node, call.operation) == (request.client, request.node, wanted)
                 && call.token == *token
         });
-        let call = match request.asks {
-            Asks::Acquire => calls.next(),
-            // The first is the acquire.
-            Asks::Refill(number) => calls.skip(1).find(|call| call.round == Some(number + 1)),
-            Asks::Extend => calls.next_back(),
-            Asks::Release => calls.find(|call| call.is_open()),
+        let call = match request.kind {
+            RequestKind::Acquire => calls.next(),
+            // The first call is the acquire.
+            RequestKind::Refill(number) => calls.skip(1).find(|call| call.round == Some(number + 1)),
+            RequestKind::Extend => calls.next_back(),
+            RequestKind::Release => calls.find(|call| call.is_open()),
         };
         call.filter(|call| call.is_open()).map(look)
     }
 
-    /// Which tokens there are, and after which round each call was made. What has ended begins no write.
+    /// Records new tokens, and the round of each call. An ended attempt starts no write.
     fn note_calls(&mut self) {
         let mut script = locked(&self.script);
         for call in script.calls.iter_mut().filter(|call| call.round.is_none()) {
@@ -310,10 +315,10 @@ impl Replay {
     }
 }
 
-fn operation(asks: Asks) -> Operation {
-    match asks {
-        Asks::Acquire | Asks::Refill(_) => Operation::Acquire,
-        Asks::Extend => Operation::Extend,
-        Asks::Release => Operation::Release,
+fn operation(kind: RequestKind) -> Operation {
+    match kind {
+        RequestKind::Acquire | RequestKind::Refill(_) => Operation::Acquire,
+        RequestKind::Extend => Operation::Extend,
+        RequestKind::Release => Operation::Release,
     }
 }

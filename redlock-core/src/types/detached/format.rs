@@ -1,7 +1,7 @@
-//! The serialized form of a lease: stable, mostly text, validated on reading.
+//! The serialized form of a lease: stable, mostly text, validated when it is read.
 //!
 //! Names and tokens are bytes, which JSON does not have. Percent-encoding keeps common names readable, and every
-//! language can decode it. An unknown field is an error: a version that does not know the meaning of a field must not
+//! language can decode it. An unknown field is an error, because a version that does not know its meaning must not
 //! ignore it.
 
 use std::fmt::Write;
@@ -62,7 +62,7 @@ fn encode(bytes: &[u8]) -> String {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b':' => {
                 text.push(char::from(*byte));
             }
-            _ => write!(text, "%{byte:02X}").expect("a String takes all that is written to it"),
+            _ => write!(text, "%{byte:02X}").expect("writing to a String succeeds"),
         }
     }
     text
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn the_format_stands() {
+    fn the_format_is_stable() {
         let names = vec![b"invoice:42".to_vec(), b"\x00\xff /\"%".to_vec()];
         let lease = DetachedLease::new(names, "host-1#85d6", TTL).unwrap();
         let written =
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_is_checked() {
+    fn deserialized_leases_are_validated() {
         let with = |resources: &str, token: &str, rest: &str| {
             read(&format!(r#"{{"resources":{resources},"token":"{token}","ttl_ms":{rest}}}"#)).unwrap_err()
         };
@@ -146,7 +146,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_survive_the_journey(
+        fn any_bytes_survive_a_round_trip(
             name in prop::collection::vec(any::<u8>(), 1..40),
             token in prop::collection::vec(any::<u8>(), 1..40),
             millis in 10_u64..2_073_600_000,

@@ -1,6 +1,6 @@
 //! Waiting for a lock that another process holds, with nodes that notify waiters.
-#![allow(clippy::unchecked_time_subtraction)] // constants of the test
-#![allow(clippy::unwrap_used)] // test helpers may panic
+#![allow(clippy::unchecked_time_subtraction)] // only constants are subtracted
+#![allow(clippy::unwrap_used)] // a panic fails the test
 
 mod common;
 
@@ -17,7 +17,7 @@ use redlock_core::{
 use redlock_testkit::sim::Simulation;
 use redlock_testkit::{FakeNode, Fault, Operation};
 
-/// Runs a test with five nodes that notify, and another client.
+/// Runs a test with another client and five nodes that notify waiters.
 fn with_watched<F, T>(test: impl FnOnce(World, Redlock) -> F) -> T
 where
     F: Future<Output = T> + Send + 'static,
@@ -36,11 +36,11 @@ where
     let node = |number| FakeNode::new(format!("fake-{number}"), process.runtime()).watching();
     let nodes: Vec<_> = (0..count).map(node).collect();
     let redlock = builder(&process, &nodes).build().unwrap();
-    let stranger = builder(&process, &nodes).build().unwrap();
-    simulation.block_on(&process.clone(), test(World { process, nodes, redlock }, stranger))
+    let other = builder(&process, &nodes).build().unwrap();
+    simulation.block_on(&process.clone(), test(World { process, nodes, redlock }, other))
 }
 
-/// Waits for the lock in a task of its own.
+/// Waits for the lock in a separate task.
 fn waiting(world: &World, wait: Duration) -> futures_channel::oneshot::Receiver<(Guard, Duration)> {
     let (sender, receiver) = futures_channel::oneshot::channel();
     let there = world.clone();
@@ -52,22 +52,22 @@ fn waiting(world: &World, wait: Duration) -> futures_channel::oneshot::Receiver<
 }
 
 #[test]
-fn a_release_wakes_whoever_waits() {
-    with_watched(async |world, stranger| {
-        let guard = stranger.lock("a", 100 * TTL).await.unwrap();
+fn a_release_notifies_waiters() {
+    with_watched(async |world, other| {
+        let guard = other.lock("a", 100 * TTL).await.unwrap();
         let waiting = waiting(&world, 10 * TTL);
         world.sleep(Duration::from_millis(4_321)).await;
-        let asked = world.seen(Operation::Acquire);
-        assert_eq!(vec![2; 5], asked, "one attempt of each, and no polling");
+        let attempts = world.request_counts(Operation::Acquire);
+        assert_eq!(vec![2; 5], attempts, "one attempt per client, and no polling");
         guard.release().await.unwrap();
         let (_, took) = waiting.await.unwrap();
         assert_eq!(Duration::from_millis(4_321), took);
-        assert_eq!(vec![3; 5], world.seen(Operation::Acquire));
+        assert_eq!(vec![3; 5], world.request_counts(Operation::Acquire));
     });
 }
 
 #[test]
-fn a_program_in_another_language_wakes_whoever_waits() {
+fn a_release_by_another_program_notifies_waiters() {
     with_watched(async |world, _| {
         for node in &world.nodes {
             node.inner().set_holder("a", Token::from_bytes("legacy"), Ttl::MAX);
@@ -80,30 +80,31 @@ fn a_program_in_another_language_wakes_whoever_waits() {
 }
 
 #[test]
-fn expiry_is_not_left_to_the_nodes() {
-    with_watched(async |world, stranger| {
+fn waiters_notice_an_expiry_without_a_notification() {
+    with_watched(async |world, other| {
         let ttl = TTL / 4;
-        drop(stranger.lock("a", ttl).await.unwrap().forget());
+        drop(other.lock("a", ttl).await.unwrap().forget());
         let (_, took) = waiting(&world, 10 * TTL).await.unwrap();
         assert!(took > ttl && took <= ttl + 4 * MS, "{took:?}");
         assert_eq!(
             vec![3, 3],
-            world.seen(Operation::Acquire)[..2],
-            "one when it was taken, one when it was free"
+            world.request_counts(Operation::Acquire)[..2],
+            "the waiter attempts once while the lock is held and once after its expiry"
         );
     });
 }
 
 #[test]
-fn renewals_of_the_holder_make_no_herd() {
-    with_watched(async |world, stranger| {
-        let guard = stranger.lock("a", TTL).keep_alive(KeepAlive::new()).await.unwrap();
+fn renewals_of_the_holder_cause_no_thundering_herd() {
+    with_watched(async |world, other| {
+        let guard = other.lock("a", TTL).keep_alive(KeepAlive::new()).await.unwrap();
         let waiting = waiting(&world, 100 * TTL);
         world.sleep(10 * TTL).await;
-        let attempts = world.seen(Operation::Acquire)[0];
-        // Every 5 s, in case the nodes send nothing.
+        let attempts = world.request_counts(Operation::Acquire)[0];
+        // The waiter attempts every 5 s in case notifications get lost.
         assert!((15..=22).contains(&attempts), "{attempts} attempts");
-        let (watches, renewals) = (world.seen(Operation::Watch)[0], world.seen(Operation::Extend)[0]);
+        let (watches, renewals) =
+            (world.request_counts(Operation::Watch)[0], world.request_counts(Operation::Extend)[0]);
         assert!(watches <= renewals + 2 * attempts, "{watches} watches for {renewals} renewals");
         guard.release().await.unwrap();
         world.settle().await;
@@ -113,11 +114,11 @@ fn renewals_of_the_holder_make_no_herd() {
 
 /// The release comes at every point between the denied attempt and the sleep.
 #[test]
-fn a_release_between_the_refusal_and_the_sleep_is_not_missed() {
+fn a_release_between_the_denial_and_the_sleep_is_not_missed() {
     for seed in 0..200 {
-        watched(seed, 3, async move |world, stranger| {
-            let guard = stranger.lock("a", 100 * TTL).await.unwrap();
-            // Every request takes its own short time.
+        watched(seed, 3, async move |world, other| {
+            let guard = other.lock("a", 100 * TTL).await.unwrap();
+            // Every kind of request has a different short delay.
             for node in &world.nodes {
                 node.inject(Fault::delay(MS * u32::try_from(seed % 4).unwrap()).on(Operation::Watch));
                 node.inject(Fault::delay(MS * u32::try_from(seed / 4 % 3).unwrap()).on(Operation::Release));
@@ -134,10 +135,10 @@ fn a_release_between_the_refusal_and_the_sleep_is_not_missed() {
 }
 
 #[test]
-fn a_holder_on_exactly_a_quorum_with_one_of_its_nodes_hung() {
-    with_watched(async |world, stranger| {
+fn a_release_notifies_waiters_with_one_node_of_a_minimal_quorum_hung() {
+    with_watched(async |world, other| {
         world.nodes[3..].iter().for_each(|node| node.inject(Fault::refuse().on(Operation::Acquire).once()));
-        let guard = stranger.lock("a", 100 * TTL).await.unwrap();
+        let guard = other.lock("a", 100 * TTL).await.unwrap();
         world.settle().await;
         let waiting = waiting(&world, 10 * TTL);
         world.sleep(MS).await;
@@ -146,15 +147,15 @@ fn a_holder_on_exactly_a_quorum_with_one_of_its_nodes_hung() {
         drop(guard);
         let before = world.redlock.now();
         assert!(waiting.await.is_ok());
-        // Two nodes were never taken, and two of the three others are free.
+        // The two nodes that denied are free, and so are two of the three others.
         assert!(world.redlock.now().saturating_duration_since(before) < 10 * MS);
     });
 }
 
 #[test]
 fn nodes_that_restart_are_watched_again() {
-    with_watched(async |world, stranger| {
-        let guard = stranger.lock("a", 100 * TTL).await.unwrap();
+    with_watched(async |world, other| {
+        let guard = other.lock("a", 100 * TTL).await.unwrap();
         let waiting = waiting(&world, 10 * TTL);
         world.sleep(MS).await;
         world.nodes.iter().for_each(redlock_testkit::Faulty::crash);
@@ -169,11 +170,11 @@ fn nodes_that_restart_are_watched_again() {
 }
 
 #[test]
-fn a_node_that_cries_wolf_is_asked_at_growing_intervals() {
-    with_watched(async |world, stranger| {
-        let _guard = stranger.lock("a", 100 * TTL).await.unwrap();
+fn a_node_with_false_notifications_is_watched_at_growing_intervals() {
+    with_watched(async |world, other| {
+        let _guard = other.lock("a", 100 * TTL).await.unwrap();
         let _waiting = waiting(&world, 10 * TTL);
-        // The tracking table of this node is too small. It notifies of a change at once, whenever it is watched.
+        // The tracking table of this node is too small, so every watch of it notifies at once.
         let there = world.clone();
         world.spawn(async move {
             loop {
@@ -182,22 +183,22 @@ fn a_node_that_cries_wolf_is_asked_at_growing_intervals() {
             }
         });
         world.sleep(TTL).await;
-        let watches = world.seen(Operation::Watch)[0];
+        let watches = world.request_counts(Operation::Watch)[0];
         assert!(watches < 80, "{watches} in {TTL:?}");
-        assert!(world.seen(Operation::Watch)[1] < 10);
+        assert!(world.request_counts(Operation::Watch)[1] < 10);
     });
 }
 
 #[test]
-fn with_a_majority_that_tells_nothing_it_is_a_plain_delay() {
-    with_watched(async |world, stranger| {
-        let guard = stranger.lock("a", 100 * TTL).await.unwrap();
+fn waiters_poll_if_a_majority_sends_no_notifications() {
+    with_watched(async |world, other| {
+        let guard = other.lock("a", 100 * TTL).await.unwrap();
         world.nodes[..3].iter().for_each(|node| {
             node.inject(Fault::fail(NodeError::unsupported("watch")).on(Operation::Watch));
         });
         let waiting = waiting(&world, 10 * TTL);
         world.sleep(TTL).await;
-        let attempts = world.seen(Operation::Acquire)[0];
+        let attempts = world.request_counts(Operation::Acquire)[0];
         assert!((50..=105).contains(&attempts), "{attempts} attempts, each 100 to 200 ms");
         drop(guard);
         assert!(waiting.await.unwrap().1 < TTL + 200 * MS);
@@ -205,40 +206,44 @@ fn with_a_majority_that_tells_nothing_it_is_a_plain_delay() {
 }
 
 #[test]
-fn attempts_are_counted_by_delays_and_an_early_wake_uses_up_none() {
-    with_watched(async |world, stranger| {
-        let _guard = stranger.lock("a", 100 * TTL).await.unwrap();
+fn an_attempt_after_a_notification_does_not_count_towards_max_attempts() {
+    with_watched(async |world, other| {
+        let _guard = other.lock("a", 100 * TTL).await.unwrap();
         let (result, took) = world.time(world.redlock.lock("a", TTL).max_attempts(4)).await;
         assert_eq!(ErrorKind::Contended, kind(result));
         assert!(took >= 300 * MS && took <= 600 * MS, "three delays: {took:?}");
-        assert_eq!(5, world.seen(Operation::Acquire)[0]);
+        assert_eq!(5, world.request_counts(Operation::Acquire)[0]);
     });
 }
 
 #[test]
-fn several_resources_are_waited_for_together() {
-    with_watched(async |world, stranger| {
-        let first = stranger.lock("a", 100 * TTL).await.unwrap();
-        let second = stranger.lock("b", 100 * TTL).await.unwrap();
+fn one_waiter_waits_for_several_resources_together() {
+    with_watched(async |world, other| {
+        let first = other.lock("a", 100 * TTL).await.unwrap();
+        let second = other.lock("b", 100 * TTL).await.unwrap();
         let there = world.clone();
         let (sender, receiver) = futures_channel::oneshot::channel();
         world.spawn(
             async move { drop(sender.send(there.time(there.redlock.lock(["a", "b", "c"], TTL)).await)) },
         );
         world.sleep(MS).await;
-        let asked = world.seen(Operation::Acquire);
+        let attempts = world.request_counts(Operation::Acquire);
         first.release().await.unwrap();
         world.sleep(MS).await;
-        assert_eq!(asked, world.seen(Operation::Acquire), "one of them is still taken");
+        assert_eq!(
+            attempts,
+            world.request_counts(Operation::Acquire),
+            "one of the resources is still locked"
+        );
         second.release().await.unwrap();
         let (guard, took) = receiver.await.unwrap();
         assert_eq!((true, 2 * MS), (guard.is_ok(), took));
     });
 }
 
-/// Many contenders are woken together. One acquires the lock soon, and all acquire it in the end.
+/// Many waiters are notified together. One acquires the lock soon, and all acquire it in the end.
 #[test]
-fn those_who_are_woken_together_do_not_collide_for_ever() {
+fn waiters_notified_together_do_not_collide_forever() {
     for seed in 0..20 {
         let simulation = Simulation::new(seed).max_polls(3_000_000);
         let process = simulation.process("client");
@@ -257,7 +262,7 @@ fn those_who_are_woken_together_do_not_collide_for_ever() {
                 }
             }));
         }
-        // Requests take about a millisecond, a different time on each node.
+        // Requests take about a millisecond, with a different delay on each node.
         for (number, node) in (1_u32..).zip(&nodes) {
             node.inject(Fault::delay(MS / 2 + MS / 10 * number));
         }
@@ -266,27 +271,27 @@ fn those_who_are_woken_together_do_not_collide_for_ever() {
     }
 }
 
-/// The holder renews, and every node takes a moment to report that nothing is free.
+/// The holder renews, and every node takes a moment to report that the lock is still held.
 #[test]
-fn renewals_make_no_herd_also_when_the_nodes_take_their_time() {
-    with_watched(async |world, stranger| {
+fn renewals_cause_no_thundering_herd_even_if_nodes_are_slow() {
+    with_watched(async |world, other| {
         for (number, node) in (1_u32..).zip(&world.nodes) {
             node.inject(Fault::delay(MS / 2 * number).on(Operation::Watch));
         }
-        let guard = stranger.lock("a", TTL).keep_alive(KeepAlive::new()).await.unwrap();
+        let guard = other.lock("a", TTL).keep_alive(KeepAlive::new()).await.unwrap();
         let waiting = waiting(&world, 100 * TTL);
         world.sleep(10 * TTL).await;
-        let attempts = world.seen(Operation::Acquire)[0];
-        // Every 5 s, in case the nodes send nothing, and at every fourth renewal.
+        let attempts = world.request_counts(Operation::Acquire)[0];
+        // The waiter attempts every 5 s in case notifications get lost, and at every fourth renewal.
         assert!((15..=27).contains(&attempts), "{attempts} attempts");
         guard.release().await.unwrap();
         assert!(waiting.await.is_ok());
     });
 }
 
-/// A client that has just released the lock is the first to know that it is free.
+/// A client that has just released the lock is the first one to learn that it is free.
 #[test]
-fn nobody_starves_behind_a_holder_that_locks_again_at_once() {
+fn no_waiter_starves_behind_a_holder_that_reacquires_at_once() {
     for (seed, hold) in [(0, 20), (1, 100), (2, 500)] {
         let simulation = Simulation::new(seed).max_polls(3_000_000);
         let process = simulation.process("client");
@@ -315,20 +320,20 @@ fn nobody_starves_behind_a_holder_that_locks_again_at_once() {
 }
 
 /// A node that reports a free lock and denies every attempt.
-struct Liar {
+struct FalselyFree {
     label: String,
-    asked: Arc<AtomicU32>,
+    attempts: Arc<AtomicU32>,
 }
 
 #[redlock_core::async_trait]
-impl LockNode for Liar {
+impl LockNode for FalselyFree {
     fn label(&self) -> &str {
         &self.label
     }
 
     async fn acquire(&self, _: &Claim, _: Ttl) -> Result<Vote, NodeError> {
-        assert!(self.asked.fetch_add(1, Ordering::Relaxed) < 10_000, "a hot loop");
-        Ok(Vote::Denied(Denial::by(Token::from_bytes("somebody"))))
+        assert!(self.attempts.fetch_add(1, Ordering::Relaxed) < 10_000, "a hot loop");
+        Ok(Vote::Denied(Denial::by(Token::from_bytes("other"))))
     }
 
     async fn extend(&self, _: &Claim, _: Ttl) -> Result<Vote, NodeError> {
@@ -349,30 +354,31 @@ impl LockNode for Liar {
 }
 
 #[test]
-fn nodes_that_say_free_and_refuse_make_no_hot_loop() {
+fn nodes_that_report_a_free_lock_and_deny_cause_no_hot_loop() {
     let simulation = Simulation::new(1).max_polls(1_000_000);
     let process = simulation.process("client");
-    let asked = Arc::new(AtomicU32::new(0));
-    let node = |number| Liar { label: format!("liar-{number}"), asked: Arc::clone(&asked) };
+    let attempts = Arc::new(AtomicU32::new(0));
+    let node =
+        |number| FalselyFree { label: format!("falsely-free-{number}"), attempts: Arc::clone(&attempts) };
     let nodes = (0..3).map(|number| Arc::new(node(number)) as Arc<dyn LockNode>);
     let redlock = Redlock::builder(process.clone()).nodes(nodes).build().unwrap();
     let result = simulation.block_on(&process, async move {
         redlock.lock("a", TTL).max_wait(Duration::from_secs(1)).await.map(drop)
     });
     assert_eq!(ErrorKind::Contended, result.unwrap_err().kind());
-    assert!(asked.load(Ordering::Relaxed) <= 3 * 1_001, "{asked:?}: at most one attempt a millisecond");
+    assert!(attempts.load(Ordering::Relaxed) <= 3 * 1_001, "{attempts:?}: at most one attempt a millisecond");
 }
 
-/// A short TTL is renewed several times a second, which releases nothing.
+/// A short TTL is renewed several times a second, and none of these renewals frees the lock.
 ///
-/// This is no reason to stop querying the nodes and to poll.
+/// Waiters keep watching the nodes nevertheless, instead of polling.
 #[test]
-fn frequent_renewals_make_nobody_poll() {
-    with_watched(async |world, stranger| {
-        let guard = stranger.lock("a", TTL / 20).keep_alive(KeepAlive::new()).await.unwrap();
+fn frequent_renewals_do_not_make_waiters_poll() {
+    with_watched(async |world, other| {
+        let guard = other.lock("a", TTL / 20).keep_alive(KeepAlive::new()).await.unwrap();
         let waiting = waiting(&world, 100 * TTL);
         world.sleep(TTL).await;
-        let attempts = world.seen(Operation::Acquire)[0];
+        let attempts = world.request_counts(Operation::Acquire)[0];
         assert!(attempts <= 5, "{attempts} attempts in {TTL:?}");
         guard.release().await.unwrap();
         world.settle().await;
@@ -384,7 +390,7 @@ fn frequent_renewals_make_nobody_poll() {
 ///
 /// On each of three nodes the key is deleted before, with or after either, in every order.
 #[test]
-fn every_interleaving_of_a_release_with_the_attempt_and_the_watches_wakes_the_waiter() {
+fn a_release_notifies_the_waiter_in_every_interleaving_with_attempt_and_watches() {
     for order in 0..5_u32.pow(3) {
         for seed in 0..4 {
             watched(seed, 3, async move |world, _| {
@@ -401,7 +407,7 @@ fn every_interleaving_of_a_release_with_the_attempt_and_the_watches_wakes_the_wa
                     });
                 }
                 let (_, took) = waiting(&world, 10 * TTL).await.unwrap();
-                // The last key is gone after 5 ms. A query, an attempt and a false collision follow, but no retry
+                // The last key is gone after 5 ms. A watch, an attempt and a false collision follow, but no retry
                 // delay.
                 assert!(took <= 12 * MS, "order {order}, seed {seed}: {took:?}");
             });
@@ -410,11 +416,11 @@ fn every_interleaving_of_a_release_with_the_attempt_and_the_watches_wakes_the_wa
 }
 
 #[test]
-fn a_node_that_flaps_costs_nothing_and_hides_nothing() {
-    with_watched(async |world, stranger| {
-        let guard = stranger.lock("a", 100 * TTL).await.unwrap();
+fn a_flapping_node_neither_causes_attempts_nor_hides_a_release() {
+    with_watched(async |world, other| {
+        let guard = other.lock("a", 100 * TTL).await.unwrap();
         let waiting = waiting(&world, 10 * TTL);
-        let (there, attempts) = (world.clone(), world.seen(Operation::Acquire)[1]);
+        let (there, attempts) = (world.clone(), world.request_counts(Operation::Acquire)[1]);
         world.spawn(async move {
             loop {
                 there.sleep(30 * MS).await;
@@ -424,11 +430,11 @@ fn a_node_that_flaps_costs_nothing_and_hides_nothing() {
             }
         });
         world.sleep(TTL).await;
-        let tried = world.seen(Operation::Acquire)[1] - attempts;
+        let tried = world.request_counts(Operation::Acquire)[1] - attempts;
         assert!(tried <= 4, "{tried} attempts in {TTL:?}");
-        let watches = world.seen(Operation::Watch)[0];
+        let watches = world.request_counts(Operation::Watch)[0];
         assert!(watches <= 200, "{watches} watches in {TTL:?}");
-        assert!(world.seen(Operation::Watch)[1] <= 4);
+        assert!(world.request_counts(Operation::Watch)[1] <= 4);
         let before = world.redlock.now();
         guard.release().await.unwrap();
         assert!(waiting.await.is_ok());
@@ -438,12 +444,12 @@ fn a_node_that_flaps_costs_nothing_and_hides_nothing() {
 }
 
 #[test]
-fn requests_that_wait_ask_their_nodes_in_turn() {
-    with_watched(async |world, stranger| {
+fn waiters_share_the_limit_of_concurrent_attempts_for_their_watches() {
+    with_watched(async |world, other| {
         let names = ["a", "b", "c"];
         let mut held = Vec::new();
         for name in names {
-            held.push(stranger.lock(name, 100 * TTL).await.unwrap());
+            held.push(other.lock(name, 100 * TTL).await.unwrap());
         }
         world.nodes.iter().for_each(|node| node.inject(Fault::delay(10 * MS).on(Operation::Watch)));
         let redlock = builder(&world.process, &world.nodes).max_concurrent_attempts(1).build().unwrap();
@@ -455,9 +461,9 @@ fn requests_that_wait_ask_their_nodes_in_turn() {
                 acquired.fetch_add(1, Ordering::SeqCst);
             });
         }
-        for asked in 1..=3 {
+        for watches in 1..=3 {
             world.settle().await;
-            assert_eq!(vec![asked; 5], world.seen(Operation::Watch));
+            assert_eq!(vec![watches; 5], world.request_counts(Operation::Watch));
             world.sleep(10 * MS).await;
         }
         drop(held);

@@ -21,34 +21,41 @@ async fn poll_once<T>(future: impl IntoFuture<Output = T>) {
 }
 
 #[test]
-fn a_lost_attempt_is_released_on_all_nodes() {
+fn a_failed_attempt_is_released_on_all_nodes() {
     with_five(async |world| {
         world.nodes[..2]
             .iter()
-            .for_each(|node| node.inner().set_holder("a", stranger().token().clone(), Ttl::MAX));
+            .for_each(|node| node.inner().set_holder("a", foreign_claim().token().clone(), Ttl::MAX));
         world.nodes[2].crash();
         assert!(world.redlock.try_lock("a", TTL).await.is_ok_and(|guard| guard.is_none()));
         world.settle().await;
-        assert_eq!(vec![1; 5], world.seen(Operation::Release), "also those that refused or failed");
+        assert_eq!(
+            vec![1; 5],
+            world.request_counts(Operation::Release),
+            "even on nodes that denied or failed"
+        );
         assert_eq!(2, world.keys());
     });
 }
 
 #[test]
-fn undoing_begins_when_the_round_is_lost_not_when_its_cause_is_known() {
+fn cleanup_starts_when_the_round_fails_not_when_its_cause_is_known() {
     with_five(async |world| {
         world.nodes[..2]
             .iter()
-            .for_each(|node| node.inner().set_holder("a", stranger().token().clone(), Ttl::MAX));
+            .for_each(|node| node.inner().set_holder("a", foreign_claim().token().clone(), Ttl::MAX));
         world.nodes[2].crash();
-        // One more denial or three failures: the cause is open until the last two reply or time out.
+        // One more denial or three failures decide the cause. It is unknown until the last two reply or time out.
         world.nodes[3..].iter().for_each(|node| node.inject(Fault::hang().on(Operation::Acquire)));
         world.nodes[1].inner().clear();
         world.nodes[1].crash();
         let there = world.clone();
         world.spawn(async move {
             there.sleep(100 * MS).await;
-            assert!(there.seen(Operation::Release)[0] >= 1, "long before the node timeout");
+            assert!(
+                there.request_counts(Operation::Release)[0] >= 1,
+                "cleanup starts long before the node timeout"
+            );
         });
         let (result, took) = world.time(world.redlock.try_lock("a", TTL)).await;
         assert_eq!((ErrorKind::NoQuorum, NODE_TIMEOUT), (kind(result), took));
@@ -56,7 +63,7 @@ fn undoing_begins_when_the_round_is_lost_not_when_its_cause_is_known() {
 }
 
 #[test]
-fn an_attempt_dropped_at_its_first_await_is_undone() {
+fn an_attempt_dropped_at_its_first_await_is_cleaned_up() {
     with_five(async |world| {
         world.nodes.iter().for_each(|node| node.inject(Fault::lose_reply().on(Operation::Acquire)));
         poll_once(world.redlock.lock("a", TTL)).await;
@@ -66,14 +73,14 @@ fn an_attempt_dropped_at_its_first_await_is_undone() {
 }
 
 #[test]
-fn an_attempt_dropped_after_any_number_of_replies_is_undone() {
+fn an_attempt_dropped_after_any_number_of_replies_is_cleaned_up() {
     for replies in 0..=5 {
         with_five(async move |world| {
             for node in &world.nodes[replies..] {
                 node.inject(Fault::lose_reply().on(Operation::Acquire));
             }
             poll_once(world.redlock.lock("a", TTL)).await;
-            assert_eq!(5, world.keys(), "they are all carried out");
+            assert_eq!(5, world.keys(), "all writes are carried out");
             world.nothing_left().await;
         });
     }
@@ -85,25 +92,25 @@ fn an_attempt_that_was_never_polled_sends_nothing() {
         drop(world.redlock.lock("a", TTL).into_future());
         drop(world.redlock.lock("a", TTL));
         world.redlock.close().await;
-        assert_eq!(vec![0; 5], world.seen(Operation::Acquire));
+        assert_eq!(vec![0; 5], world.request_counts(Operation::Acquire));
     });
 }
 
 #[test]
-fn a_straggler_that_lands_after_the_release_is_undone() {
+fn a_late_write_carried_out_after_the_release_is_cleaned_up() {
     with_five(async |world| {
         world.nodes[4].inject(Fault::apply_late(150 * MS).on(Operation::Acquire).once());
         let guard = world.redlock.lock("a", TTL).await.unwrap();
         guard.release().await.unwrap();
         assert_eq!(0, world.keys());
         world.sleep(160 * MS).await;
-        assert_eq!(1, world.keys(), "it has landed behind the release");
+        assert_eq!(1, world.keys(), "the write was carried out after the release");
         world.nothing_left().await;
     });
 }
 
 #[test]
-fn a_write_that_lands_after_its_ttl_is_undone() {
+fn a_write_carried_out_after_its_ttl_is_cleaned_up() {
     with_five(async |world| {
         let ttl = 50 * MS;
         for node in &world.nodes[..3] {
@@ -119,24 +126,24 @@ fn a_write_that_lands_after_its_ttl_is_undone() {
 }
 
 #[test]
-fn a_lost_reply_of_a_release_is_repeated_until_it_is_answered() {
+fn a_release_without_a_reply_is_retried_until_it_is_acknowledged() {
     with_five(async |world| {
         world.nodes[0].inject(Fault::drop_request().on(Operation::Release).times(5));
         drop(world.redlock.lock("a", TTL).await.unwrap());
         world.redlock.close().await;
-        assert_eq!((0, 6), (world.keys(), world.seen(Operation::Release)[0]));
+        assert_eq!((0, 6), (world.keys(), world.request_counts(Operation::Release)[0]));
     });
 }
 
 #[test]
-fn a_chase_waits_for_a_node_that_is_down_and_does_not_flood_it() {
+fn cleanup_retries_do_not_flood_a_node_that_is_down() {
     with_five(async |world| {
         let guard = world.lock().await;
         world.nodes[0].crash();
         drop(guard);
         world.sleep(Duration::from_secs(60)).await;
-        let asked = world.seen(Operation::Release)[0];
-        assert!((60..200).contains(&asked), "{asked} times in a minute");
+        let releases = world.request_counts(Operation::Release)[0];
+        assert!((60..200).contains(&releases), "{releases} releases in a minute");
         world.nodes[0].restart();
         let (abandoned, took) = world.time(world.redlock.close()).await;
         assert_eq!(0, abandoned);
@@ -146,57 +153,61 @@ fn a_chase_waits_for_a_node_that_is_down_and_does_not_flood_it() {
 }
 
 #[test]
-fn a_thousand_chases_go_out_in_batches_once_the_node_is_back() {
+fn a_thousand_pending_releases_are_sent_in_batches_once_the_node_is_back() {
     with_five(async |world| {
         world.nodes[0].inject(Fault::hang());
         for number in 0..1_000 {
             drop(world.redlock.lock(format!("a{number}"), TTL).await.unwrap());
         }
         world.sleep(TTL).await;
-        let before = world.seen(Operation::Release)[0];
+        let before = world.request_counts(Operation::Release)[0];
         world.nodes[0].resume().await;
         let (abandoned, took) = world.time(world.redlock.close()).await;
         assert_eq!(0, abandoned);
         assert!(took <= Duration::from_secs(2), "{took:?}");
-        let sent = world.seen(Operation::Release)[0] - before;
-        assert!(sent <= 2_100, "{sent} releases for 1,000 chases");
+        let sent = world.request_counts(Operation::Release)[0] - before;
+        assert!(sent <= 2_100, "{sent} releases for 1,000 pending releases");
         assert_eq!(0, world.keys());
     });
 }
 
 #[test]
-fn without_order_it_takes_two_answers_a_node_timeout_apart() {
+fn without_order_cleanup_takes_two_replies_a_node_timeout_apart() {
     with_five(async |world| {
-        // A request that the node has received, whose call has ended, and that is carried out after the first release.
+        // The node has received this request and carries it out after the first release. The call has already ended.
         world.nodes[4].inject(Fault::apply_late(NODE_TIMEOUT + 50 * MS).on(Operation::Acquire).once());
         world.nodes[..3]
             .iter()
-            .for_each(|node| node.inner().set_holder("a", stranger().token().clone(), Ttl::MAX));
+            .for_each(|node| node.inner().set_holder("a", foreign_claim().token().clone(), Ttl::MAX));
         assert!(world.redlock.try_lock("a", TTL).await.unwrap().is_none());
         world.redlock.close().await;
         world.sleep(NODE_TIMEOUT).await;
         assert_eq!(3, world.keys());
-        assert_eq!(2, world.seen(Operation::Release)[4]);
+        assert_eq!(2, world.request_counts(Operation::Release)[4]);
     });
 }
 
 #[test]
-fn a_refill_is_undone_also_where_the_release_has_deleted_an_earlier_write() {
+fn a_refill_is_cleaned_up_even_if_the_release_deleted_an_earlier_write() {
     with_five(async |world| {
         world.nodes[4].inject(Fault::apply_late(150 * MS).on(Operation::Acquire).times(2));
         let guard = world.redlock.lock("a", TTL).await.unwrap();
         world.sleep(50 * MS).await;
         guard.extend(TTL).await.unwrap();
         world.sleep(110 * MS).await;
-        assert_eq!((5, 2), (world.keys(), world.seen(Operation::Acquire)[4]), "refilled meanwhile");
+        assert_eq!(
+            (5, 2),
+            (world.keys(), world.request_counts(Operation::Acquire)[4]),
+            "the node was refilled"
+        );
         guard.release().await.unwrap();
         world.nothing_left().await;
     });
 }
 
-/// The program pauses for longer than the node timeout, before a request is sent.
+/// The program pauses for longer than the node timeout before a request is sent.
 #[test]
-fn a_request_that_is_sent_behind_its_own_undoing_is_undone() {
+fn a_request_sent_after_its_own_cleanup_is_cleaned_up() {
     use redlock_testkit::FakeNode;
     use redlock_testkit::sim::Simulation;
 
@@ -205,7 +216,9 @@ fn a_request_that_is_sent_behind_its_own_undoing_is_undone() {
         let (process, outside) = (simulation.process("client"), simulation.process("outside"));
         let node = |number| FakeNode::new(format!("fake-{number}"), outside.runtime());
         let nodes: Vec<_> = (0..3).map(node).collect();
-        nodes[..2].iter().for_each(|node| node.inner().set_holder("a", stranger().token().clone(), Ttl::MAX));
+        nodes[..2]
+            .iter()
+            .for_each(|node| node.inner().set_holder("a", foreign_claim().token().clone(), Ttl::MAX));
         nodes[2].inject(Fault::delay(NODE_TIMEOUT / 2).on(Operation::Acquire));
         let redlock = builder(&process, &nodes).build().unwrap();
         let request = redlock.try_lock("a", TTL);
@@ -219,9 +232,9 @@ fn a_request_that_is_sent_behind_its_own_undoing_is_undone() {
     }
 }
 
-/// The same for a lock that is held, and released before the request is sent.
+/// The same as above, for a lock that is held and released before the request is sent.
 #[test]
-fn a_straggler_is_never_sent_behind_the_releases_that_undo_it() {
+fn a_late_request_is_never_sent_after_the_releases_that_clean_it_up() {
     use redlock_testkit::FakeNode;
     use redlock_testkit::sim::Simulation;
 
@@ -245,7 +258,7 @@ fn a_straggler_is_never_sent_behind_the_releases_that_undo_it() {
 
 #[cfg(feature = "tokio")]
 #[test]
-fn close_finishes_what_an_ended_runtime_has_left() {
+fn close_finishes_the_cleanup_of_a_dropped_runtime() {
     use redlock_core::{Redlock, TokioRuntime};
 
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -260,12 +273,12 @@ fn close_finishes_what_an_ended_runtime_has_left() {
     assert_eq!(1, nodes[0].inner().len());
     nodes[0].restart();
     let closed = async { tokio::time::timeout(TTL / 2, redlock.close()).await };
-    assert!(runtime().block_on(closed).is_ok(), "it was forgotten");
+    assert!(runtime().block_on(closed).is_ok(), "the cleanup was abandoned");
     assert!(nodes[0].inner().is_empty());
 }
 
 #[test]
-fn all_tasks_end_when_the_last_handle_is_gone() {
+fn all_tasks_end_after_the_last_handle_is_dropped() {
     use redlock_testkit::sim::Simulation;
 
     let simulation = Simulation::new(3);
@@ -283,8 +296,8 @@ fn all_tasks_end_when_the_last_handle_is_gone() {
         assert!(!lease.is_held());
     });
     simulation.run_for(Duration::from_secs(50));
-    assert_eq!(1, process.tasks(), "the chase of the node that hangs");
+    assert_eq!(1, process.tasks(), "the cleanup of the hung node");
     simulation.run_for(Duration::from_secs(15));
-    assert_eq!(0, process.tasks(), "given up a minute after the last handle");
+    assert_eq!(0, process.tasks(), "cleanup is abandoned a minute after the last handle was dropped");
     drop(node);
 }
