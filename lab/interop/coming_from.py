@@ -17,7 +17,7 @@ from pathlib import Path
 
 import redis
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 SERVERS = 3
 PATIENCE = 5.0
 
