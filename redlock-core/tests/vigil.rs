@@ -136,7 +136,7 @@ fn a_release_between_the_refusal_and_the_sleep_is_not_missed() {
 #[test]
 fn a_holder_on_exactly_a_quorum_with_one_of_its_nodes_hung() {
     with_watched(async |world, stranger| {
-        world.nodes[3..].iter().for_each(|node| node.inject(Fault::refuse().on(Operation::Acquire).once()));
+        world.nodes[3..].iter().for_each(|node| node.inject(Fault::deny().on(Operation::Acquire).once()));
         let guard = stranger.lock("a", 100 * TTL).await.unwrap();
         world.settle().await;
         let waiting = waiting(&world, 10 * TTL);
