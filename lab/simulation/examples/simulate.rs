@@ -24,7 +24,9 @@ fn main() -> ExitCode {
         Err(wrong) => {
             let kinds = Faults::ALL.map(|(name, _)| name).join(", ");
             eprintln!("{wrong}\n\n{USAGE}\nkinds of faults: {kinds}");
-            eprintln!("mixed locks: with and without fencing tokens; the default if the faults are about these");
+            eprintln!(
+                "mixed locks: with and without fencing tokens; the default if the faults are about these"
+            );
             ExitCode::from(2)
         }
     }

@@ -21,6 +21,7 @@ mod waiting;
 use std::time::Duration;
 
 use redlock_core::{ErrorKind, Redlock, Runtime};
+use redlock_testkit::sim::{Clock, Simulation};
 
 use self::client::{Client, Protected};
 use self::conductor::Conductor;
@@ -28,9 +29,8 @@ pub use self::report::Report;
 pub use self::totals::Totals;
 use crate::history::{History, Place, Trouble, What};
 use crate::invariant::{Assumption, Rules, Violation, check, check_waiting};
-use crate::plan::{Faults, Plan, Scope};
-use redlock_testkit::sim::{Clock, Simulation};
 use crate::network::{Direction, Network, Notifications, Traffic, Transport};
+use crate::plan::{Faults, Plan, Scope};
 use crate::server::Server;
 
 /// A simulated run: its size, and the faults that may occur.
@@ -272,7 +272,11 @@ impl Experiment {
             late: chance.u32(..100),
             late_by: LATE_BY,
         };
-        chance.bool().then_some(if self.faults == Faults::None { Notifications::default() } else { notifications })
+        chance.bool().then_some(if self.faults == Faults::None {
+            Notifications::default()
+        } else {
+            notifications
+        })
     }
 
     fn check_waiting(&self, history: &History) -> Vec<Violation> {

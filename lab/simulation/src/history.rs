@@ -12,10 +12,9 @@ pub(crate) mod show;
 use std::time::Duration;
 
 use redlock_core::{Availability, ErrorKind, FencingToken, Instant, ReleaseOutcome, Vote};
-
-pub use self::recorder::Recorder;
 use redlock_testkit::{Answer as NodeAnswer, Operation};
 
+pub use self::recorder::Recorder;
 use crate::server::Outcome;
 
 /// All events, in order.
@@ -311,9 +310,7 @@ impl Answer {
             Ok(NodeAnswer::Vote(Vote::Superseded(counter))) => Self::Superseded(*counter),
             Ok(NodeAnswer::Vote(_)) => Self::Denied,
             Ok(NodeAnswer::Inspected(entry)) => Self::free(entry.is_none()),
-            Ok(NodeAnswer::Watching(watch)) => {
-                Self::free(matches!(watch.availability, Availability::Free))
-            }
+            Ok(NodeAnswer::Watching(watch)) => Self::free(matches!(watch.availability, Availability::Free)),
             Err(_) => Self::Failed,
         }
     }

@@ -17,7 +17,7 @@
 //! | | waiting costs few requests | [`Invariant::Cost`] |
 //! | | a request that arrives twice counts once | [`Invariant::Counting`] |
 //!
-//! Waking, fairness and thrift apply to runs about [waiting](crate::experiment::Experiment::waiting).
+//! Waking, fairness and cost apply to runs about [waiting](crate::experiment::Experiment::waiting).
 //!
 //! I2 to I5 hold as long as the counters are kept, regardless of locks and clocks. I5 also requires that holders write
 //! their fencing token before their first read. I1 and I6 hold under assumptions: servers keep keys for their TTL, and
@@ -43,7 +43,6 @@ use std::fmt;
 use std::time::Duration;
 
 pub use self::waiting::{Expectations, check as check_waiting};
-
 use crate::history::{History, TokenNumber, Trouble, What};
 
 /// An invariant.
@@ -208,7 +207,7 @@ impl fmt::Display for Invariant {
             Self::Honesty => "honesty",
             Self::Waking => "waking",
             Self::Fairness => "fairness",
-            Self::Cost => "thrift",
+            Self::Cost => "cost",
             Self::Counting => "counting",
         })
     }

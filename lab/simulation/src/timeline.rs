@@ -99,7 +99,7 @@ impl<'a> Timeline<'a> {
     ///
     /// It is always 1,200 units wide, and as high as its lanes require. The minimum width of a bar is 2 units.
     /// Positions are rounded to a tenth of a unit. The same history gives the same document, to the byte.
-        pub fn svg(&self) -> String {
+    pub fn svg(&self) -> String {
         svg::draw(&self.scene())
     }
 

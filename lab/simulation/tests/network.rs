@@ -8,9 +8,9 @@ use redlock_core::{
     Claim, ErrorKind, IntoResources, LockNode, NodeErrorKind, Redlock, Runtime, Token, Ttl, Vote,
 };
 use redlock_simulation::history::What;
-use redlock_testkit::sim::{Clock, Process, Simulation};
 use redlock_simulation::network::{Direction, Network, Traffic, Transport};
 use redlock_simulation::server::{Persistence, Server};
+use redlock_testkit::sim::{Clock, Process, Simulation};
 
 const SECOND: Duration = Duration::from_secs(1);
 const MS: Duration = Duration::from_millis(1);

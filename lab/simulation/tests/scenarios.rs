@@ -10,10 +10,10 @@ use std::time::Duration;
 use redlock_core::{BoxFuture, ErrorKind, Guard, Redlock, Runtime};
 use redlock_simulation::history::{Place, TokenNumber, Trouble, What};
 use redlock_simulation::invariant::{Assumption, Invariant, Rules, Violation, check};
-use redlock_testkit::sim::{Process, Simulation};
 use redlock_simulation::network::{Direction, Network, Traffic, Transport};
 use redlock_simulation::server::{Persistence, Server};
 use redlock_simulation::timeline;
+use redlock_testkit::sim::{Process, Simulation};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use redlock_core::{Redlock, Runtime};
-use redlock_testkit::Operation;
 use redlock_simulation::experiment::Experiment;
 use redlock_simulation::history::What;
-use redlock_testkit::sim::{Process, Simulation};
 use redlock_simulation::network::{Network, Notifications, Transport};
+use redlock_testkit::Operation;
+use redlock_testkit::sim::{Process, Simulation};
 
 const TTL: Duration = Duration::from_secs(10);
 

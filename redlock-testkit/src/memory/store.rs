@@ -233,9 +233,8 @@ impl Store {
     /// Returns the live locks, sorted by resource: the order of a map would differ from run to run.
     pub(crate) fn locks(&self, now: Instant) -> Vec<(Resource, LockEntry)> {
         let living = self.entries.iter().filter(|(_, entry)| entry.is_alive(now));
-        let mut locks: Vec<_> = living
-            .filter_map(|(resource, entry)| Some((resource.clone(), entry.lock(now)?)))
-            .collect();
+        let mut locks: Vec<_> =
+            living.filter_map(|(resource, entry)| Some((resource.clone(), entry.lock(now)?))).collect();
         locks.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         locks
     }

@@ -10,12 +10,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use redlock_core::Runtime;
+use redlock_testkit::sim::{Clock, Process, Simulation};
 
 use self::program::Program;
 pub(super) use self::program::name;
 pub(super) use self::protected::Protected;
 use crate::history::{Place, Trouble, What};
-use redlock_testkit::sim::{Clock, Process, Simulation};
 use crate::network::Network;
 
 /// The behavior of a client.

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redlock_core::Runtime;
+use redlock_testkit::sim::{Process, Simulation};
 
 use super::client::{Client, name};
 use crate::history::{Place, Trouble, What};
-use crate::plan::{Incident, Plan};
-use redlock_testkit::sim::{Process, Simulation};
 use crate::network::{Direction, Network, Traffic};
+use crate::plan::{Incident, Plan};
 use crate::server::Server;
 
 #[derive(Clone)]
@@ -124,7 +124,9 @@ impl Conductor {
             Incident::Hang { server, .. } => servers[*server].resume(),
             Incident::OutOfMemory { server, .. } => servers[*server].out_of_memory(false),
             Incident::ReadOnly { server, .. } => servers[*server].read_only(false),
-            Incident::WrongType { server, resource, .. } => servers[*server].remove_non_lock_value(name(*resource)),
+            Incident::WrongType { server, resource, .. } => {
+                servers[*server].remove_non_lock_value(name(*resource))
+            }
             Incident::Partition { client, server, .. } => network.heal(*client, *server),
             Incident::Storm { .. } => {
                 network.recorder().record(What::Passes(Place::Network, Trouble::Storm));

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use crate::invariant::Expectations;
 use redlock_testkit::sim::Simulation;
+
+use crate::invariant::Expectations;
 use crate::network::Notifications;
 use crate::server::{Persistence, Server};
 
@@ -43,7 +44,12 @@ pub(super) fn expectations(seed: u64) -> Expectations {
     let woken_within = if notifications.lost == 0 { SOON } else { SAFETY + SOON };
     // With hardly any notifications, a waiter needs luck: others try at the right moment.
     let served_within = if notifications.lost > 500 { MINUTE } else { MINUTE / 2 };
-    Expectations { settled_after: SETTLED_AFTER, woken_within, served_within, blind: notifications.spurious > 0 }
+    Expectations {
+        settled_after: SETTLED_AFTER,
+        woken_within,
+        served_within,
+        blind: notifications.spurious > 0,
+    }
 }
 
 /// Returns the longest TTL.

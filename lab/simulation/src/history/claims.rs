@@ -5,8 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{History, Request, TokenNumber, What};
 use redlock_testkit::Operation;
+
+use super::{History, Request, TokenNumber, What};
 
 /// The owner and the resources of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,9 +5,9 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use redlock_core::{Fingerprint, Runtime, Token};
+use redlock_testkit::sim::Process;
 
 use super::{Event, History, TokenNumber, What};
-use redlock_testkit::sim::Process;
 
 /// Records events with their true time.
 ///

@@ -6,9 +6,9 @@
 use std::collections::BTreeMap;
 
 use redlock_core::{FencingToken, Instant};
+use redlock_testkit::Operation;
 
 use super::{Invariant, Violation};
-use redlock_testkit::Operation;
 use crate::history::{Answer, History, Place, Request, TokenNumber, Trouble, What};
 
 pub(super) fn check(history: &History) -> Vec<Violation> {

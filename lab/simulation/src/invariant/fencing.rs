@@ -9,9 +9,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use redlock_core::FencingToken;
+use redlock_testkit::Operation;
 
 use super::{Invariant, Rules, Violation, forgotten};
-use redlock_testkit::Operation;
 use crate::history::{History, Request, TokenNumber, What};
 
 #[derive(Default)]

@@ -9,9 +9,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use redlock_core::{ErrorKind, Instant};
+use redlock_testkit::Operation;
 
 use super::{Invariant, Rules, Violation};
-use redlock_testkit::Operation;
 use crate::history::{Answer, History, Request, TokenNumber, What};
 
 /// The latest attempt of a client.

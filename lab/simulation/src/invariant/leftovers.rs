@@ -7,8 +7,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Assumption, Invariant, Rules, Violation};
 use redlock_testkit::Operation;
+
+use super::{Assumption, Invariant, Rules, Violation};
 use crate::history::{History, Place, Request, TokenNumber, Trouble, What};
 
 pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {

@@ -11,9 +11,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use redlock_core::{FencingToken, Instant};
+use redlock_testkit::Operation;
 
 use super::{Invariant, Rules, Violation};
-use redlock_testkit::Operation;
 use crate::history::{Answer, History, Place, Request, TokenNumber, Trouble, What};
 
 #[derive(Default)]

@@ -6,8 +6,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Violation;
 use redlock_testkit::Operation;
+
+use super::Violation;
 use crate::history::claims::{Claimed, claims};
 use crate::history::{Event, History, Place, Request, TokenNumber, Trouble, What};
 

@@ -13,9 +13,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use redlock_core::Instant;
+use redlock_testkit::Operation;
 
 use super::{Invariant, Rules, Violation, excuse};
-use redlock_testkit::Operation;
 use crate::history::{Answer, Event, History, Place, Request, TokenNumber, Trouble, What};
 
 #[derive(Default)]

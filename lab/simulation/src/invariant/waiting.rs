@@ -12,9 +12,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use redlock_core::Instant;
+use redlock_testkit::Operation;
 
 use super::{Invariant, Violation};
-use redlock_testkit::Operation;
 use crate::history::{History, Place, Request, TokenNumber, Trouble, What};
 
 /// The expectations of a run about waiting.

@@ -114,7 +114,8 @@ impl Shared {
     pub(super) async fn notified(self: Arc<Self>, generation: u64, mut changed: EventListener) {
         loop {
             let broken = self.broken.listen();
-            if self.link().generation() != generation || until(Pin::new(&mut changed), broken).await.is_some() {
+            if self.link().generation() != generation || until(Pin::new(&mut changed), broken).await.is_some()
+            {
                 return;
             }
         }

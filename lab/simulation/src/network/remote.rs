@@ -130,7 +130,8 @@ impl Shared {
             traffic.fate(&mut state.chance, self.network.0.transport == Transport::Datagrams)
         };
         let (sender, answer) = oneshot::channel();
-        let reply = Reply { spent: Arc::default(), sender: Mutex::new(Some(sender)), changed: Arc::default() };
+        let reply =
+            Reply { spent: Arc::default(), sender: Mutex::new(Some(sender)), changed: Arc::default() };
         let twice = fate.copies.len() > 1;
         let sent = self.network.0.world.now();
         let reply = Arc::new(reply);

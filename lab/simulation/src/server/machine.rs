@@ -223,7 +223,8 @@ mod tests {
             world.wait_until(at(micros));
             world.machine.lose_all_but(&persistence).len()
         };
-        let lost_at_once = [Persistence::All, Persistence::Part, Persistence::Nothing].map(|all| lost(all, 1));
+        let lost_at_once =
+            [Persistence::All, Persistence::Part, Persistence::Nothing].map(|all| lost(all, 1));
         assert_eq!([0, 2, 3], lost_at_once);
         assert_eq!(0, lost(Persistence::Nothing, 10_000));
     }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use redlock_core::Instant;
-
 use redlock_testkit::Operation;
+
 use crate::history::{Answer, History, Request, TokenNumber, What};
 
 /// A period in which a server has a token under its resources.

@@ -7,11 +7,11 @@ use std::task::Poll;
 use std::time::Duration;
 
 use redlock_core::{Error, Guard, Instant, KeepAlive, Redlock, Runtime};
+use redlock_testkit::sim::Process;
 
 use super::Client;
 use super::writer::Writer;
 use crate::history::{TokenNumber, What};
-use redlock_testkit::sim::Process;
 
 pub(super) struct Program {
     pub(super) client: Client,

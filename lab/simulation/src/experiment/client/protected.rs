@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use futures_channel::oneshot;
 use redlock_core::{FencingToken, Runtime};
+use redlock_testkit::sim::Process;
 
 use crate::history::{Recorder, TokenNumber, What};
-use redlock_testkit::sim::Process;
 
 #[derive(Clone)]
 pub(in crate::experiment) struct Protected(Arc<Shared>);

@@ -23,7 +23,13 @@ impl Program {
 
     async fn wait_once(&mut self) {
         let (client, ttl, resources) = (self.client.0.number, self.ttl(), vec![0]);
-        self.record(What::Requested { client, resources: resources.clone(), ttl, once: false, fenced: false });
+        self.record(What::Requested {
+            client,
+            resources: resources.clone(),
+            ttl,
+            once: false,
+            fenced: false,
+        });
         let guard = match self.redlock.lock(name(0), ttl).wait_unbounded().await {
             Ok(guard) => guard,
             Err(error) => {

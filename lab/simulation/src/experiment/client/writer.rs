@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use futures_channel::oneshot;
 use redlock_core::{FencingToken, Runtime};
+use redlock_testkit::sim::Process;
 
 use super::program::{Program, micros, within};
 use super::protected::{Holder, Protected};
 use crate::history::TokenNumber;
-use redlock_testkit::sim::Process;
 
 /// The time that a holder waits for a reply of the resource.
 const PATIENCE: Duration = Duration::from_millis(500);
