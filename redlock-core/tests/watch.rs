@@ -137,7 +137,7 @@ fn a_release_between_the_denial_and_the_sleep_is_not_missed() {
 #[test]
 fn a_release_notifies_waiters_with_one_node_of_a_minimal_quorum_hung() {
     with_watched(async |world, other| {
-        world.nodes[3..].iter().for_each(|node| node.inject(Fault::refuse().on(Operation::Acquire).once()));
+        world.nodes[3..].iter().for_each(|node| node.inject(Fault::deny().on(Operation::Acquire).once()));
         let guard = other.lock("a", 100 * TTL).await.unwrap();
         world.settle().await;
         let waiting = waiting(&world, 10 * TTL);

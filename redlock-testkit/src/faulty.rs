@@ -6,7 +6,7 @@
 
 mod fake;
 mod fault;
-pub(crate) mod state;
+mod state;
 
 use std::fmt;
 use std::future::{Future, pending, poll_fn};
@@ -24,8 +24,9 @@ use redlock_core::{
 
 pub use self::fake::{FakeNode, fake_nodes};
 use self::fault::Effect;
-pub use self::fault::{Fault, Operation};
-use self::state::{Admission, Held, Request, State, VoteResult, as_found};
+pub use self::fault::Fault;
+use self::state::{Admission, Held, Outcome, State};
+use crate::request::{Answer, Operation, Request};
 
 /// Any [`LockNode`], with faults.
 ///
@@ -187,7 +188,7 @@ impl<N: LockNode> Faulty<N> {
         }
     }
 
-    async fn call(&self, request: Request) -> VoteResult {
+    async fn call(&self, request: Request) -> Outcome {
         let (admission, crash) = {
             let mut state = self.state();
             (state.admit(request), self.0.crashed.listen())
@@ -200,7 +201,7 @@ impl<N: LockNode> Faulty<N> {
         .await
     }
 
-    async fn answer(&self, admission: Admission) -> VoteResult {
+    async fn answer(&self, admission: Admission) -> Outcome {
         match admission {
             Admission::Down => Err(NodeError::unavailable("connection refused")),
             Admission::Apply(request) => request.apply(&self.0.node).await,
@@ -214,9 +215,9 @@ impl<N: LockNode> Faulty<N> {
         }
     }
 
-    async fn suffer(&self, effect: Effect, request: Request) -> VoteResult {
+    async fn suffer(&self, effect: Effect, request: Request) -> Outcome {
         match effect {
-            Effect::Refuse => Ok(Vote::Denied(Denial::default())),
+            Effect::Deny => Ok(Vote::Denied(Denial::default()).into()),
             Effect::Fail(error) => Err(error),
             Effect::Delay(delay) => {
                 self.0.runtime.sleep(delay).await;
@@ -234,7 +235,7 @@ impl<N: LockNode> Faulty<N> {
                 Err(connection_lost())
             }
             Effect::Miscount(counter) => match request.apply(&self.0.node).await {
-                Ok(Vote::Counted(_)) => Ok(Vote::Counted(counter)),
+                Ok(Answer::Vote(Vote::Counted(_))) => Ok(Vote::Counted(counter).into()),
                 answer => answer,
             },
             Effect::Hang | Effect::HoldReply => unreachable!("admitted to the queue"),
@@ -242,7 +243,7 @@ impl<N: LockNode> Faulty<N> {
     }
 
     /// Runs the request in the background, independent of its caller.
-    async fn apply_late(&self, delay: Duration, request: Request) -> VoteResult {
+    async fn apply_late(&self, delay: Duration, request: Request) -> Outcome {
         let (reply, answer) = oneshot::channel();
         let (node, sent_before) = (self.clone(), self.state().crashes);
         self.0.runtime.spawn(Box::pin(async move {
@@ -276,39 +277,39 @@ impl<N: LockNode> LockNode for Faulty<N> {
     }
 
     async fn acquire(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
-        self.call(Request::Acquire(claim.clone(), ttl)).await
+        self.call(Request::Acquire(claim.clone(), ttl)).await.map(Answer::into_vote)
     }
 
     async fn extend(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
-        self.call(Request::Extend(claim.clone(), ttl)).await
+        self.call(Request::Extend(claim.clone(), ttl)).await.map(Answer::into_vote)
     }
 
     async fn acquire_fenced(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
-        self.call(Request::AcquireFenced(claim.clone(), ttl)).await
+        self.call(Request::AcquireFenced(claim.clone(), ttl)).await.map(Answer::into_vote)
     }
 
     async fn confirm(&self, claim: &Claim, ttl: Ttl, fence: FencingToken) -> Result<Vote, NodeError> {
-        self.call(Request::Confirm(claim.clone(), ttl, fence)).await
+        self.call(Request::Confirm(claim.clone(), ttl, fence)).await.map(Answer::into_vote)
     }
 
     async fn refill_fenced(&self, claim: &Claim, ttl: Ttl, fence: FencingToken) -> Result<Vote, NodeError> {
-        self.call(Request::RefillFenced(claim.clone(), ttl, fence)).await
+        self.call(Request::RefillFenced(claim.clone(), ttl, fence)).await.map(Answer::into_vote)
     }
 
     async fn release(&self, claim: &Claim) -> Result<Vote, NodeError> {
-        self.call(Request::Release(claim.clone())).await
+        self.call(Request::Release(claim.clone())).await.map(Answer::into_vote)
     }
 
     async fn inspect(&self, resource: &Resource) -> Result<Option<LockEntry>, NodeError> {
-        self.call(Request::inspect(resource)).await.map(as_found)
+        self.call(Request::Inspect(resource.clone())).await.map(Answer::into_entry)
     }
 
     async fn watch(&self, resource: &Resource) -> Result<Watch, NodeError> {
         if !self.capabilities().watch {
             return Err(NodeError::unsupported("watch"));
         }
-        self.call(Request::watch(resource)).await?;
-        let (watch, crash) = (self.0.node.watch(resource).await?, self.0.crashed.listen());
+        let answer = self.call(Request::Watch(resource.clone())).await?;
+        let (watch, crash) = (answer.into_watch(), self.0.crashed.listen());
         Ok(Watch::new(watch.availability, first(watch.changed, crash)))
     }
 

@@ -4,7 +4,7 @@
 //! carried out in the order in which they were sent. [`Faulty`](crate::Faulty) adds the faults of networks.
 
 mod counters;
-pub(crate) mod store;
+mod store;
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -79,6 +79,11 @@ impl MemoryNode {
         self.store().remaining(&name(resource), self.now())
     }
 
+    /// Returns the locks that have not expired, in the order of their resources.
+    pub fn locks(&self) -> Vec<(Resource, LockEntry)> {
+        self.store().locks(self.now())
+    }
+
     /// Returns the number of keys that have not expired.
     pub fn len(&self) -> usize {
         self.store().living_count(self.now())
@@ -106,6 +111,27 @@ impl MemoryNode {
     pub fn set_counter(&self, resource: impl IntoResource, number: Option<FencingToken>) {
         let now = self.now();
         self.store().set_counter(&name(resource), number, now);
+    }
+
+    /// Starts new counters with 1 from now on, regardless of the clock, so that fencing tokens are predictable.
+    ///
+    /// Servers start them with the time, so that tokens still grow after a counter was lost.
+    pub fn count_from_one(&self) {
+        self.store().counters.from_one = true;
+    }
+
+    /// Deletes all counters, and keeps the locks. Returns whether there was any.
+    pub fn clear_counters(&self) -> bool {
+        self.store().counters.clear()
+    }
+
+    /// Deletes the key of a resource, like an operator or a server that evicts keys.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the name is invalid.
+    pub fn remove(&self, resource: impl IntoResource) {
+        self.store().remove(&name(resource));
     }
 
     /// Deletes all keys and counters, like a server that restarts without persistence.
@@ -217,6 +243,6 @@ impl From<MemoryNode> for Arc<dyn LockNode> {
 }
 
 /// Converts a name. It panics, so that a test with a misspelled name fails instead of finding no key.
-pub(crate) fn name(resource: impl IntoResource) -> Resource {
+fn name(resource: impl IntoResource) -> Resource {
     resource.into_resource().unwrap_or_else(|error| panic!("{error}"))
 }

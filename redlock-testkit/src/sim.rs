@@ -8,9 +8,6 @@
 //! Each [`Process`] is a `Runtime` of its own: a program on a machine with its own clock. It can be paused (stopped, as
 //! by SIGSTOP), suspended (like a laptop whose lid is closed) and killed.
 //!
-//! A [`Network`] adds lock servers with their own clocks, which crash, hang and lose data. Messages between them and
-//! the processes are delayed, lost, repeated and held up.
-//!
 //! ```
 //! use std::time::Duration;
 //! use redlock_core::{Redlock, Runtime};
@@ -33,10 +30,7 @@
 //! ```
 
 mod executor;
-mod net;
 mod process;
-mod server;
-mod watch;
 
 use std::fmt;
 use std::future::Future;
@@ -46,9 +40,7 @@ use std::time::Duration;
 use redlock_core::Instant;
 
 use self::executor::{Step, World};
-pub use self::net::{Direction, Network, Notifications, Traffic, Transport};
 pub use self::process::{Clock, Process};
-pub use self::server::{Persistence, Server};
 
 /// A world of simulated programs with one true time.
 ///
@@ -56,16 +48,16 @@ pub use self::server::{Persistence, Server};
 pub struct Simulation {
     world: Arc<World>,
     seed: u64,
-    most_polls: u64,
+    max_polls: u64,
 }
 
 /// The default limit of polls, above which a run is a hot loop. An hour of a busy lock has about 100,000.
-const MOST_POLLS: u64 = 50_000_000;
+const MAX_POLLS: u64 = 50_000_000;
 
 impl Simulation {
     /// Creates a world in which all random decisions are drawn from `seed`.
     pub fn new(seed: u64) -> Self {
-        Self { world: Arc::new(World::new(seed)), seed, most_polls: MOST_POLLS }
+        Self { world: Arc::new(World::new(seed)), seed, max_polls: MAX_POLLS }
     }
 
     /// Sets the maximum number of polls of one run. The default is 50 million.
@@ -73,7 +65,7 @@ impl Simulation {
     /// A run with more polls counts as a hot loop and panics. An hour of a busy lock has about 100,000.
     #[must_use]
     pub fn max_polls(mut self, polls: u64) -> Self {
-        self.most_polls = polls;
+        self.max_polls = polls;
         self
     }
 
@@ -116,7 +108,7 @@ impl Simulation {
         };
         self.world.spawn(process.number(), Box::pin(work));
         let forever = Instant::since_origin(Duration::MAX);
-        for _ in 0..self.most_polls {
+        for _ in 0..self.max_polls {
             if let Some(value) = result.lock().unwrap_or_else(PoisonError::into_inner).take() {
                 return value;
             }
@@ -124,7 +116,7 @@ impl Simulation {
                 panic!("seed {}: {process:?} waits for something that cannot happen", self.seed);
             }
         }
-        panic!("seed {}: {process:?} has not ended after {} polls: a hot loop", self.seed, self.most_polls);
+        panic!("seed {}: {process:?} has not ended after {} polls: a hot loop", self.seed, self.max_polls);
     }
 
     /// Runs all tasks for this true time.
@@ -134,13 +126,13 @@ impl Simulation {
     /// Panics if the number of polls indicates a hot loop. The message contains the seed.
     pub fn run_for(&self, duration: Duration) {
         let until = self.now() + duration;
-        for _ in 0..self.most_polls {
+        for _ in 0..self.max_polls {
             if let Step::Stuck = self.world.step(until) {
                 self.world.idle_until(until);
                 return;
             }
         }
-        panic!("seed {}: {} polls in {duration:?}: a hot loop", self.seed, self.most_polls);
+        panic!("seed {}: {} polls in {duration:?}: a hot loop", self.seed, self.max_polls);
     }
 }
 

@@ -71,7 +71,7 @@ async fn without_faults_everything_passes_through() {
 #[tokio::test(start_paused = true)]
 async fn what_fails_at_once_changes_nothing() {
     let faults = [
-        (Fault::refuse(), Ok(no())),
+        (Fault::deny(), Ok(no())),
         (Fault::reject(), Err(NodeErrorKind::Rejected)),
         (Fault::unavailable(), Err(NodeErrorKind::Unavailable)),
         (Fault::fail(NodeError::unsupported("lock")), Err(NodeErrorKind::Unsupported)),
@@ -88,7 +88,7 @@ async fn what_fails_at_once_changes_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_lasting_fault_ends_when_it_is_cleared() {
     let node = fake();
-    node.inject(Fault::refuse());
+    node.inject(Fault::deny());
     for _ in 0..3 {
         assert_eq!(Ok(no()), acquire(&node, "a").await);
     }
@@ -277,7 +277,7 @@ async fn keys_expire_by_the_runtimes_clock() {
 async fn any_node_can_be_made_faulty_and_any_becomes_a_shared_one() {
     let runtime: Arc<dyn Runtime> = Arc::new(TokioRuntime::new());
     let twice = Faulty::wrap(fake(), runtime.clone());
-    twice.inner().inject(Fault::refuse().once());
+    twice.inner().inject(Fault::deny().once());
     twice.inject(Fault::reject().once());
     let node: Arc<dyn LockNode> = twice.into();
     assert_eq!(NodeErrorKind::Rejected, node.acquire(&claim("a"), Ttl::MAX).await.unwrap_err().kind());

@@ -1,0 +1,67 @@
+//! I7: once faults have ended and TTLs have passed, a lock is granted.
+//!
+//! The judge is a client that makes its requests when all others are done and their keys have expired. It has no
+//! contention then, so one attempt must succeed. A server whose clock was set back keeps keys for longer than their
+//! TTL.
+
+use std::collections::BTreeSet;
+
+use super::{Assumption, Invariant, Rules, Violation};
+use crate::history::show::names;
+use crate::history::{Event, History, TokenNumber, Trouble, What};
+
+pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
+    let Some(calm) = history.0.iter().position(|event| event.what == What::Calm) else { return Vec::new() };
+    let settled = history.0[calm].at + rules.settled_after;
+    let late = history.0.partition_point(|event| event.at < settled);
+    let set_back = |what: &What| matches!(what, What::Strikes(_, Trouble::Step(by)) if *by < 0);
+    let broken = history.0.iter().any(|event| set_back(&event.what)).then_some(Assumption::ClocksAreNotSet);
+    let mut violations = Vec::new();
+    for (index, entry) in history.0.iter().enumerate().skip(late.max(calm)) {
+        let What::Requested { client, resources, .. } = &entry.what else { continue };
+        let answer = history.0[index..].iter().position(|event| match event.what {
+            What::Granted { client: other, .. } | What::NotGranted { client: other, .. } => other == *client,
+            _ => false,
+        });
+        let event = answer.map_or(history.0.len() - 1, |answer| index + answer);
+        if !matches!(history.0[event].what, What::Granted { .. }) {
+            let tokens = sent(&history.0[index..event], *client);
+            let what = format!("c{client} did not get {}, long after the last fault", names(resources));
+            violations.push(Violation { invariant: Invariant::Liveness, broken, what, tokens, event });
+        }
+    }
+    violations
+}
+
+/// Returns the tokens that a client has sent.
+fn sent(events: &[Event], client: usize) -> Vec<TokenNumber> {
+    let sent = events.iter().filter_map(|event| match event.what {
+        What::Sent(request) if request.client == client => Some(request.token),
+        _ => None,
+    });
+    sent.collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::story::Story;
+    use super::*;
+
+    fn violations(story: Story) -> usize {
+        let rules =
+            Rules { servers: 3, node_timeout: Duration::ZERO, settled_after: Duration::from_millis(10) };
+        check(&story.history(), &rules).len()
+    }
+
+    #[test]
+    fn who_asks_late_enough_must_get_it() {
+        let calm = || Story::default().calm(5);
+        assert_eq!(0, violations(calm().asked(15, 9).granted(16, 9, 0, 99)));
+        assert_eq!(1, violations(calm().asked(15, 9).not_granted(16, 9)));
+        assert_eq!(1, violations(calm().asked(15, 9)), "no answer at all");
+        assert_eq!(0, violations(calm().asked(14, 9).not_granted(16, 9)), "too early to tell");
+        assert_eq!(0, violations(Story::default().asked(15, 9).not_granted(16, 9)), "never calm");
+    }
+}

@@ -1,0 +1,163 @@
+//! The operations of a node as values: requests, and their answers.
+
+use redlock_core::{Claim, FencingToken, LockEntry, LockNode, NodeError, Resource, Ttl, Vote, Watch};
+
+/// A request to a [`LockNode`], as a value.
+///
+/// A wrapper around a node can store, delay, reorder and drop requests before it [applies](Request::apply) them.
+///
+/// ```
+/// use redlock_core::{Claim, IntoResources, Token, Ttl, Vote};
+/// use redlock_testkit::{MemoryNode, Operation, Request, block_on};
+///
+/// let claim = Claim::new("invoice:42".into_resources()?, Token::from_bytes("alice"));
+/// let request = Request::Acquire(claim, Ttl::MAX);
+/// assert_eq!(Operation::Acquire, request.operation());
+///
+/// let node = MemoryNode::new("fake-1");
+/// assert_eq!(Vote::Granted, block_on(request.apply(&node))?.into_vote());
+/// assert_eq!(Some(Token::from_bytes("alice")), node.holder("invoice:42"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Request {
+    /// [`LockNode::acquire`].
+    Acquire(Claim, Ttl),
+    /// [`LockNode::extend`].
+    Extend(Claim, Ttl),
+    /// [`LockNode::acquire_fenced`].
+    AcquireFenced(Claim, Ttl),
+    /// [`LockNode::confirm`].
+    Confirm(Claim, Ttl, FencingToken),
+    /// [`LockNode::refill_fenced`].
+    RefillFenced(Claim, Ttl, FencingToken),
+    /// [`LockNode::release`].
+    Release(Claim),
+    /// [`LockNode::inspect`].
+    Inspect(Resource),
+    /// [`LockNode::watch`].
+    Watch(Resource),
+}
+
+/// The kind of a request to a [`LockNode`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Operation {
+    /// [`LockNode::acquire`], fenced or not, and [`LockNode::refill_fenced`].
+    Acquire,
+    /// [`LockNode::extend`].
+    Extend,
+    /// [`LockNode::release`].
+    Release,
+    /// [`LockNode::inspect`].
+    Inspect,
+    /// [`LockNode::watch`].
+    Watch,
+    /// [`LockNode::confirm`].
+    Confirm,
+}
+
+/// The answer of a node to a [`Request`].
+#[derive(Debug)]
+pub enum Answer {
+    /// The answer to a request about a claim.
+    Vote(Vote),
+    /// The answer to an inspection: the lock of the resource, if there is one.
+    Inspected(Option<LockEntry>),
+    /// The answer to a watch.
+    Watching(Watch),
+}
+
+impl Request {
+    /// Returns the kind of the request.
+    pub fn operation(&self) -> Operation {
+        match self {
+            Self::Acquire(..) | Self::AcquireFenced(..) | Self::RefillFenced(..) => Operation::Acquire,
+            Self::Confirm(..) => Operation::Confirm,
+            Self::Extend(..) => Operation::Extend,
+            Self::Release(_) => Operation::Release,
+            Self::Inspect(_) => Operation::Inspect,
+            Self::Watch(_) => Operation::Watch,
+        }
+    }
+
+    /// Returns the claim of the request; `None` for an inspection and for a watch.
+    pub fn claim(&self) -> Option<&Claim> {
+        match self {
+            Self::Acquire(claim, _)
+            | Self::Extend(claim, _)
+            | Self::AcquireFenced(claim, _)
+            | Self::Confirm(claim, ..)
+            | Self::RefillFenced(claim, ..)
+            | Self::Release(claim) => Some(claim),
+            Self::Inspect(_) | Self::Watch(_) => None,
+        }
+    }
+
+    /// Sends the request to a node.
+    ///
+    /// # Errors
+    ///
+    /// Those of the operation.
+    ///
+    /// # Cancel safety
+    ///
+    /// Same as the operation of the node.
+    pub async fn apply(&self, node: &dyn LockNode) -> Result<Answer, NodeError> {
+        Ok(match self {
+            Self::Acquire(claim, ttl) => node.acquire(claim, *ttl).await?.into(),
+            Self::Extend(claim, ttl) => node.extend(claim, *ttl).await?.into(),
+            Self::AcquireFenced(claim, ttl) => node.acquire_fenced(claim, *ttl).await?.into(),
+            Self::Confirm(claim, ttl, fence) => node.confirm(claim, *ttl, *fence).await?.into(),
+            Self::RefillFenced(claim, ttl, fence) => node.refill_fenced(claim, *ttl, *fence).await?.into(),
+            Self::Release(claim) => node.release(claim).await?.into(),
+            Self::Inspect(resource) => Answer::Inspected(node.inspect(resource).await?),
+            Self::Watch(resource) => Answer::Watching(node.watch(resource).await?),
+        })
+    }
+}
+
+impl Answer {
+    /// Returns the vote about a claim.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the request was an inspection or a watch.
+    pub fn into_vote(self) -> Vote {
+        match self {
+            Self::Vote(vote) => vote,
+            other => panic!("a vote was expected, not {other:?}"),
+        }
+    }
+
+    /// Returns the result of an inspection.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the request was no inspection.
+    pub fn into_entry(self) -> Option<LockEntry> {
+        match self {
+            Self::Inspected(entry) => entry,
+            other => panic!("the result of an inspection was expected, not {other:?}"),
+        }
+    }
+
+    /// Returns the watch of a resource.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the request was no watch.
+    pub fn into_watch(self) -> Watch {
+        match self {
+            Self::Watching(watch) => watch,
+            other => panic!("a watch was expected, not {other:?}"),
+        }
+    }
+}
+
+impl From<Vote> for Answer {
+    fn from(vote: Vote) -> Self {
+        Self::Vote(vote)
+    }
+}
