@@ -1,8 +1,8 @@
-//! Breaks locks for a living: runs many seeds, or shows one.
+//! Runs many simulated worlds, or shows one of them.
 //!
-//! `simulate [--seeds N] [--nodes N] [--clients N] [--faults KIND] [--locks WHICH] [--seed N [--svg FILE]]`; `scripts/simulate` builds and
-//! runs it.
-#![allow(clippy::print_stdout, clippy::print_stderr)] // a command talks to people
+//! `simulate [--seeds N] [--nodes N] [--clients N] [--faults KIND] [--locks WHICH] [--seed N [--svg FILE]]`;
+//! `scripts/simulate` builds and runs it.
+#![allow(clippy::print_stdout, clippy::print_stderr)] // the command prints its results
 
 use std::process::ExitCode;
 use std::str::FromStr;
@@ -15,7 +15,7 @@ use redlock_testkit::experiment::{Experiment, Report, Totals};
 use redlock_testkit::plan::Faults;
 use redlock_testkit::timeline;
 
-/// More than that nobody reads.
+/// The maximum number of violations that are shown.
 const SHOWN: usize = 3;
 
 fn main() -> ExitCode {
@@ -66,20 +66,21 @@ impl Options {
                 "--nodes" => options.nodes = vec![number(&name, &value)?],
                 "--clients" => options.clients = number(&name, &value)?,
                 "--faults" => {
-                    options.faults = Faults::named(&value).ok_or(format!("no faults are called {value}"))?;
+                    options.faults =
+                        Faults::named(&value).ok_or(format!("unknown kind of faults: {value}"))?;
                 }
                 "--locks" => {
                     options.fenced = match value.as_str() {
                         "plain" => Some(false),
                         "mixed" => Some(true),
-                        _ => return Err(format!("no locks are called {value}")),
+                        _ => return Err(format!("unknown locks: {value}")),
                     };
                 }
-                _ => return Err(format!("there is no {name}")),
+                _ => return Err(format!("unknown option {name}")),
             }
         }
         if options.svg.is_some() && options.seed.is_none() {
-            return Err("--svg shows one run: it needs a --seed".into());
+            return Err("--svg draws one run and requires --seed".into());
         }
         if options.svg.is_some() && options.nodes.len() > 1 {
             options.nodes = vec![5];
@@ -110,7 +111,7 @@ impl Options {
         if defects == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
 
-    /// Runs all seeds on all cores. Answers how many defects there were.
+    /// Runs all seeds on all cores. Returns the number of defects.
     fn search(&self, nodes: usize, experiment: impl Fn(u64) -> Experiment + Sync) -> usize {
         let (next, bar) = (AtomicU64::new(0), progress(self.seeds));
         let (totals, shown) = (Mutex::new(Totals::default()), Mutex::new(0));
@@ -127,7 +128,7 @@ impl Options {
                         let report = experiment(seed).run();
                         mine.add(&report);
                         if report.defects().next().is_some() {
-                            let mut shown = shown.lock().expect("nobody panics while printing");
+                            let mut shown = shown.lock().expect("printing does not panic");
                             if *shown < SHOWN {
                                 bar.suspend(|| println!("{report}"));
                             }
@@ -150,14 +151,14 @@ fn number<T: FromStr>(name: &str, value: &str) -> Result<T, String> {
     value.parse().map_err(|_| format!("{name} {value}: not a number"))
 }
 
-/// A bar on the terminal, and nothing where there is none.
+/// Returns a progress bar, which is invisible without a terminal.
 fn progress(seeds: u64) -> ProgressBar {
     let style =
         ProgressStyle::with_template("{bar:40} {pos}/{len} seeds, {eta} left").expect("a valid template");
     ProgressBar::new(seeds).with_style(style)
 }
 
-/// Shows one run: what was planned, what happened, the picture.
+/// Shows one run: its plan, its events and its picture.
 fn show(report: &Report) -> usize {
     println!("{}", report.history);
     println!("plan:\n{}", report.plan);
@@ -169,7 +170,7 @@ fn show(report: &Report) -> usize {
     totals.defects()
 }
 
-/// Writes a run as a picture, and beside it one of each violation: `FILE`, `FILE-1.svg` and so on.
+/// Writes a run as a picture, and a separate picture of each violation: `FILE`, `FILE-1.svg` and so on.
 #[cfg(feature = "svg")]
 fn write_svg(file: &str, report: &Report) -> Result<(), String> {
     use redlock_testkit::timeline::Timeline;
@@ -189,5 +190,5 @@ fn write_svg(file: &str, report: &Report) -> Result<(), String> {
 
 #[cfg(not(feature = "svg"))]
 fn write_svg(_: &str, _: &Report) -> Result<(), String> {
-    Err("--svg needs this example to be built with --features svg".into())
+    Err("--svg requires the feature svg".into())
 }
