@@ -18,13 +18,13 @@ const libraries = {
   redlock(clients) {
     const Redlock = installed('redlock');
     const redlock = new Redlock(clients, { retryCount: 0 });
-    return { acquire: (name, millis) => redlock.lock(name, millis), refused: (error) => error instanceof Redlock.LockError };
+    return { acquire: (name, millis) => redlock.lock(name, millis), isDenied: (error) => error instanceof Redlock.LockError };
   },
   '@sesamecare-oss/redlock'(clients) {
     const { Redlock, ExecutionError } = installed('@sesamecare-oss/redlock');
     const redlock = new Redlock(clients, { retryCount: 0 });
     redlock.on('error', () => {}); // it tells of every refusal
-    return { acquire: (name, millis) => redlock.acquire([name], millis), refused: (error) => error instanceof ExecutionError };
+    return { acquire: (name, millis) => redlock.acquire([name], millis), isDenied: (error) => error instanceof ExecutionError };
   },
 };
 
@@ -39,7 +39,7 @@ class Client {
       this.held = await this.library.acquire(name, millis);
       return true;
     } catch (error) {
-      if (!this.library.refused(error)) throw error;
+      if (!this.library.isDenied(error)) throw error;
       return false;
     }
   }
@@ -48,7 +48,7 @@ class Client {
     try {
       await (this.held.release ?? this.held.unlock).call(this.held);
     } catch (error) {
-      if (!this.library.refused(error)) throw error; // otherwise it had expired
+      if (!this.library.isDenied(error)) throw error; // otherwise it had expired
     }
   }
 }
@@ -81,7 +81,7 @@ async function main() {
   const client = new Client(which, urls);
   for await (const line of readline.createInterface({ input: process.stdin })) {
     const [what, name, millis, folder, mark, rounds] = line.split(' ');
-    if (what === 'lock') console.log((await client.lock(name, Number(millis))) ? 'held' : 'refused');
+    if (what === 'lock') console.log((await client.lock(name, Number(millis))) ? 'held' : 'denied');
     else if (what === 'unlock') console.log((await client.unlock(), 'done'));
     else if (what === 'contend') console.log(await contend(client, name, Number(millis), folder, mark, Number(rounds)));
     else throw new Error(`what is to be done? ${line}`);

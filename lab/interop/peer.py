@@ -76,7 +76,7 @@ def main():
     for line in sys.stdin:
         match line.split():
             case ["lock", name, millis]:
-                answer = "held" if client.lock(name, int(millis)) else "refused"
+                answer = "held" if client.lock(name, int(millis)) else "denied"
             case ["unlock"]:
                 client.unlock()
                 answer = "done"

@@ -1,4 +1,4 @@
-//! A backend of one's own, over a map in this process: all that a `LockNode` needs. The suite proves it.
+//! A complete custom backend over a map in this process. The conformance suite verifies it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use redlock_core::{Claim, Denial, Instant, LockNode, NodeError, Resource, Token, Ttl, Vote};
 use redlock_core::{async_trait, suspend_aware_now};
 
-/// One independent lock server. Clones are clients of the same one.
+/// One independent lock server. Its clones are clients of the same server.
 #[derive(Clone, Default)]
 struct InProcess(Arc<Mutex<HashMap<Resource, (Token, Instant)>>>);
 
 impl InProcess {
-    /// What is held, without what has expired.
+    /// Returns the held keys, without expired ones.
     fn held(&self) -> MutexGuard<'_, HashMap<Resource, (Token, Instant)>> {
-        let mut held = self.0.lock().expect("nothing panics while it has the map");
+        let mut held = self.0.lock().expect("no thread panics while it holds the map");
         held.retain(|_, (_, deadline)| *deadline > suspend_aware_now());
         held
     }
@@ -27,8 +27,8 @@ impl LockNode for InProcess {
 
     async fn acquire(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
         let mut held = self.held();
-        let theirs = |resource| held.get(resource).is_some_and(|(token, _)| token != claim.token());
-        if claim.resources().iter().any(theirs) {
+        let is_foreign = |resource| held.get(resource).is_some_and(|(token, _)| token != claim.token());
+        if claim.resources().iter().any(is_foreign) {
             return Ok(Vote::Denied(Denial::default()));
         }
         for resource in claim.resources() {
@@ -40,8 +40,8 @@ impl LockNode for InProcess {
 
     async fn extend(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
         let mut held = self.held();
-        let ours = |resource| held.get(resource).is_some_and(|(token, _)| token == claim.token());
-        if !claim.resources().iter().all(ours) {
+        let is_owned = |resource| held.get(resource).is_some_and(|(token, _)| token == claim.token());
+        if !claim.resources().iter().all(is_owned) {
             return Ok(Vote::Denied(Denial::default()));
         }
         let claimed = held.iter_mut().filter(|(resource, _)| claim.resources().contains(resource));
@@ -65,7 +65,7 @@ impl redlock_testkit::conformance::Backend for InProcess {
     }
 }
 
-/// Every case of the suite, as `redlock_testkit::conformance!(InProcess::default());` makes tests of them.
+/// Runs every case of the suite. `redlock_testkit::conformance!(InProcess::default());` makes tests of them.
 fn main() {
     for case in redlock_testkit::conformance::cases() {
         redlock_testkit::conformance::run(&InProcess::default(), case);

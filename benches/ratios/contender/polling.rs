@@ -1,4 +1,4 @@
-//! A node that tells nobody of changes: what waits for it asks again from time to time.
+//! A node without notifications, so that waiters poll it.
 
 use redlock_core::{Claim, ConnectionId, LockNode, NodeError, ServerId, Ttl, Vote, async_trait};
 

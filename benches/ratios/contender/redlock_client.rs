@@ -9,9 +9,9 @@ use super::polling::Polling;
 use super::{Contender, TTL};
 
 #[derive(Clone)]
-pub(crate) struct Ours(pub(crate) Redlock);
+pub(crate) struct RedlockClient(pub(crate) Redlock);
 
-impl Ours {
+impl RedlockClient {
     pub(crate) fn redis_rs(urls: &[String]) -> Self {
         Self::built(redlock_redis_rs::builder(urls))
     }
@@ -20,13 +20,13 @@ impl Ours {
         Self::built(redlock_fred::builder(urls))
     }
 
-    /// On nodes that tell of no changes.
+    /// Connects to nodes that send no notifications.
     pub(crate) fn redis_rs_polling(urls: &[String]) -> Self {
         let options = Options::tokio();
         Self::polling(urls.iter().map(|url| redlock_redis_rs::node(url, &options)))
     }
 
-    /// On nodes that tell of no changes.
+    /// Connects to nodes that send no notifications.
     pub(crate) fn fred_polling(urls: &[String]) -> Self {
         let options = Options::tokio();
         Self::polling(urls.iter().map(|url| redlock_fred::node(url, &options)))
@@ -37,7 +37,7 @@ impl Ours {
         Self::built(Ok(Redlock::builder(TokioRuntime::new()).nodes(nodes)))
     }
 
-    /// With a node timeout that no answer misses, however busy the machine: the clients driven by hand have none.
+    /// Sets a node timeout that every reply meets on a busy machine, since the clients used by hand have none.
     pub(crate) fn patient(builder: Result<Builder, Error>) -> Self {
         Self::built(builder.map(|builder| builder.node_timeout(TTL / 2)))
     }
@@ -47,18 +47,18 @@ impl Ours {
     }
 }
 
-impl Contender for Ours {
+impl Contender for RedlockClient {
     type Held = Guard;
 
     async fn acquire(&self, key: &str) -> Guard {
-        self.0.lock(key, TTL).wait_unbounded().await.expect("a quorum answers")
+        self.0.lock(key, TTL).wait_unbounded().await.expect("a quorum replies")
     }
 
     async fn release(&self, held: Guard) {
-        held.release().await.expect("a quorum answers");
+        held.release().await.expect("a quorum replies");
     }
 
     async fn extend(&self, held: &mut Guard) {
-        held.extend(TTL).await.expect("a quorum has it");
+        held.extend(TTL).await.expect("a quorum holds the lock");
     }
 }
