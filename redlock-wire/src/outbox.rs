@@ -11,6 +11,8 @@
 //! - No request waits for a driver that is gone. A request that the driver did not hand to the client was not sent.
 
 mod batch;
+#[cfg(all(test, loom))]
+mod loom_tests;
 #[cfg(test)]
 mod tests;
 

@@ -8,6 +8,9 @@
 //! A key is kept as long as it is watched. The server cannot be notified that a watch ended, so it may push once for a
 //! key without watches. Such a push is ignored.
 
+#[cfg(all(test, loom))]
+mod loom_tests;
+
 use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;

@@ -4,6 +4,9 @@
 //! current one. So a replaced supervisor, whose runtime is not driven any more, can change nothing when it is polled
 //! again. A generation identifies one connection and is never reused.
 
+#[cfg(all(test, loom))]
+mod loom_tests;
+
 use std::mem;
 use std::sync::Arc;
 use std::time::Duration;

@@ -10,6 +10,9 @@
 //!
 //! For both, an adapter performs each read and write of a socket through its [`SocketHandle`].
 
+#[cfg(all(test, loom))]
+mod loom_tests;
+
 use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
