@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
+use crate::inner::{Inner, locked};
 use crate::runtime::BoxFuture;
-use crate::shared::{Inner, locked};
 
 /// The place for the result of the work.
 ///
@@ -112,10 +112,10 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::clock::Instant;
     use crate::decide::validity::DriftFactor;
+    use crate::inner::Settings;
     use crate::runtime::Runtime;
-    use crate::shared::Settings;
+    use crate::types::instant::Instant;
 
     /// A runtime that has ended: it drops every task.
     #[derive(Debug)]

@@ -5,7 +5,10 @@
 //! another write: both happen under the same mutex. A write that began earlier is known to the release, even if it has
 //! not been sent by then.
 
-mod nodes;
+pub(crate) mod guard;
+pub(crate) mod keep_alive;
+mod peers;
+pub(crate) mod watch;
 
 use std::fmt;
 use std::future::Future;
@@ -17,26 +20,26 @@ use std::time::Duration;
 use event_listener::{Event, EventListener, IntoNotification};
 use smallvec::{SmallVec, smallvec};
 
-use crate::acquire::node_timeout;
-use crate::claim::Claim;
-use crate::clock::Instant;
 use crate::decide::fencing::Fence;
 use crate::decide::lease_status::{Degraded, LeaseState, LeaseStatus, Loss};
 use crate::decide::pending_release::{PendingRelease, WriteState};
-use crate::detached::DetachedLease;
-use crate::error::{Error, ErrorKind};
-use crate::extend::{self, Extension};
-use crate::fencing::FencingToken;
-use crate::observe;
-use crate::release::ReleaseOutcome;
-use crate::report::{NodeReport, NodeReports};
-use crate::resource::Resource;
-use crate::round::Responses;
-use crate::shared::{Handle, Inner, locked};
-use crate::state::UntilState;
-use crate::token::Fingerprint;
-use crate::ttl::Ttl;
-use crate::wait::Waiter;
+use crate::inner::{Handle, Inner, locked};
+use crate::lease::watch::UntilState;
+use crate::protocol::acquire::node_timeout;
+use crate::protocol::extend::{self, Extension};
+use crate::protocol::release::ReleaseOutcome;
+use crate::protocol::round::Responses;
+use crate::telemetry;
+use crate::types::claim::Claim;
+use crate::types::detached::DetachedLease;
+use crate::types::error::{Error, ErrorKind};
+use crate::types::fencing_token::FencingToken;
+use crate::types::instant::Instant;
+use crate::types::report::{NodeReport, NodeReports};
+use crate::types::resource::Resource;
+use crate::types::token::Fingerprint;
+use crate::types::ttl::Ttl;
+use crate::wait::local_queue::Waiter;
 
 /// A view of a held lock: its resources, its validity and its state.
 ///
@@ -442,7 +445,7 @@ impl Lease {
             let by_owner = matches!(loss, Loss::Released | Loss::Detached);
             if !mem::replace(&mut state.loss_told, true) && !by_owner {
                 drop(state);
-                observe::lost(self, loss);
+                telemetry::lost(self, loss);
             }
         }
         look
@@ -515,7 +518,7 @@ impl Lease {
         drop(state);
         self.notify();
         if was_granted {
-            observe::held(until.saturating_duration_since(self.since()));
+            telemetry::held(until.saturating_duration_since(self.since()));
         }
         // After a release, the next task has its turn when the nodes have confirmed.
         if !released {

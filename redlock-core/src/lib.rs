@@ -125,76 +125,48 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-mod acquire;
-mod acquire_round;
-mod attempts;
-mod builder;
-mod calls;
-mod claim;
-mod cleanup;
-mod clock;
+mod client;
 mod decide;
-mod detached;
 mod drive;
-mod error;
-mod extend;
-mod fencing;
-mod guard;
-mod health;
-mod inspect;
-mod keepalive;
+mod inner;
 mod lease;
-mod limiter;
 pub mod node;
-mod observe;
-mod owner;
-mod redlock;
-mod release;
-mod report;
-mod request;
-mod resource;
-mod resume;
-mod round;
-mod run;
-mod run_error;
+mod protocol;
 pub mod runtime;
-mod shared;
-mod state;
-mod throttle;
-mod token;
-mod ttl;
+mod telemetry;
+mod types;
 mod wait;
 
 pub use async_trait::async_trait;
 
-pub use crate::builder::Builder;
-pub use crate::claim::Claim;
-pub use crate::clock::{Instant, suspend_aware_now};
+pub use crate::client::builder::Builder;
+pub use crate::client::health::{Health, NodeHealth};
+pub use crate::client::inspect::{Inspection, LockStatus};
+pub use crate::client::redlock::Redlock;
+pub use crate::client::request::{LockRequest, TryLockRequest};
+pub use crate::client::run_error::RunError;
 pub use crate::decide::lease_status::{LeaseState, Loss};
-pub use crate::detached::DetachedLease;
-pub use crate::error::{Error, ErrorKind};
-pub use crate::fencing::{FencingToken, InvalidFencingToken};
-pub use crate::guard::Guard;
-pub use crate::health::{Health, NodeHealth};
-pub use crate::inspect::{Inspection, LockStatus};
-pub use crate::keepalive::KeepAlive;
 pub use crate::lease::Lease;
+pub use crate::lease::guard::Guard;
+pub use crate::lease::keep_alive::KeepAlive;
 pub use crate::node::{
     Availability, Capabilities, ConnectionId, Denial, LockEntry, LockNode, NodeError, NodeErrorKind,
     ServerId, Vote, Watch,
 };
-#[cfg(feature = "metrics")]
-pub use crate::observe::describe_metrics;
-pub use crate::redlock::Redlock;
-pub use crate::release::ReleaseOutcome;
-pub use crate::report::{NodeReport, Outcome};
-pub use crate::request::{LockRequest, TryLockRequest};
-pub use crate::resource::{IntoResource, IntoResources, Resource, Resources};
-pub use crate::run_error::RunError;
+pub use crate::protocol::release::ReleaseOutcome;
 #[cfg(feature = "smol")]
 pub use crate::runtime::SmolRuntime;
 #[cfg(feature = "tokio")]
 pub use crate::runtime::TokioRuntime;
 pub use crate::runtime::{BoxFuture, Runtime};
-pub use crate::token::{Fingerprint, Token};
-pub use crate::ttl::Ttl;
+#[cfg(feature = "metrics")]
+pub use crate::telemetry::describe_metrics;
+pub use crate::types::claim::Claim;
+pub use crate::types::detached::DetachedLease;
+pub use crate::types::error::{Error, ErrorKind};
+pub use crate::types::fencing_token::{FencingToken, InvalidFencingToken};
+pub use crate::types::instant::{Instant, suspend_aware_now};
+pub use crate::types::report::{NodeReport, Outcome};
+pub use crate::types::resource::{IntoResource, IntoResources, Resource, Resources};
+pub use crate::types::token::{Fingerprint, Token};
+pub use crate::types::ttl::Ttl;

@@ -126,13 +126,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::claim::Claim;
-use crate::error::Error;
-use crate::fencing::FencingToken;
-use crate::resource::Resource;
 use crate::runtime::BoxFuture;
-use crate::token::Token;
-use crate::ttl::Ttl;
+use crate::types::claim::Claim;
+use crate::types::error::Error;
+use crate::types::fencing_token::FencingToken;
+use crate::types::resource::Resource;
+use crate::types::token::Token;
+use crate::types::ttl::Ttl;
 
 /// One independent lock server.
 ///

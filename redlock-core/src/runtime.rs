@@ -58,7 +58,7 @@ use std::time::Duration;
 
 use event_listener::EventListener;
 
-use crate::clock::Instant;
+use crate::types::instant::Instant;
 
 #[cfg(feature = "smol")]
 pub use self::smol::SmolRuntime;

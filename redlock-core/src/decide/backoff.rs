@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use crate::clock::Instant;
+use crate::types::instant::Instant;
 
 /// The limits of the attempts of one request.
 #[derive(Clone, Copy, Debug)]

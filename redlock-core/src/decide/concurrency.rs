@@ -22,7 +22,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::clock::Instant;
+use crate::types::instant::Instant;
 
 /// The kind of a round that is to begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -43,7 +43,7 @@ use std::cmp::Reverse;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use crate::fencing::FencingToken;
+use crate::types::fencing_token::FencingToken;
 
 /// The maximum difference of counters that are together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

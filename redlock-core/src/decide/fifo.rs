@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::clock::Instant;
+use crate::types::instant::Instant;
 
 /// The turns of one resource. A `W` wakes a waiting task.
 #[derive(Debug)]

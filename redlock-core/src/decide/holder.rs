@@ -12,7 +12,7 @@
 use std::time::Duration;
 
 use crate::node::LockEntry;
-use crate::token::Token;
+use crate::types::token::Token;
 
 /// The view of one voter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

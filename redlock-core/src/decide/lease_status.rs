@@ -9,9 +9,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::clock::Instant;
-use crate::token::Fingerprint;
-use crate::ttl::Ttl;
+use crate::types::instant::Instant;
+use crate::types::token::Fingerprint;
+use crate::types::ttl::Ttl;
 
 /// The state of a lease.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -20,8 +20,8 @@
 
 use std::time::Duration;
 
-use crate::clock::Instant;
 use crate::node::ConnectionId;
+use crate::types::instant::Instant;
 
 /// The possible traces of a claim on one node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

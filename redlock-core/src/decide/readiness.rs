@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use crate::clock::Instant;
+use crate::types::instant::Instant;
 
 /// The knowledge about one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

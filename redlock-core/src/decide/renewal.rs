@@ -10,9 +10,9 @@
 
 use std::time::Duration;
 
-use crate::clock::Instant;
 use crate::decide::backoff::{MIN_DELAY, equal_jitter};
-use crate::ttl::Ttl;
+use crate::types::instant::Instant;
+use crate::types::ttl::Ttl;
 
 /// The longest delay between two attempts: unreachable nodes may be back.
 const LONGEST_DELAY: Duration = Duration::from_secs(5);

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use crate::clock::Instant;
+use crate::types::instant::Instant;
 
 /// The number of parts of a limit. More parts recognize shorter pauses and need more timers.
 const PARTS: u32 = 8;

@@ -9,9 +9,9 @@
 
 use std::time::Duration;
 
-use crate::clock::Instant;
-use crate::error::Error;
-use crate::ttl::Ttl;
+use crate::types::error::Error;
+use crate::types::instant::Instant;
+use crate::types::ttl::Ttl;
 
 /// The maximum difference between clocks, in parts per million of the TTL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

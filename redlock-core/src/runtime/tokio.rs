@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Handle};
 
 use super::{BoxFuture, Runtime, fill_from_os};
-use crate::clock::{Instant, suspend_aware_now};
+use crate::types::instant::{Instant, suspend_aware_now};
 
 /// A [`Runtime`] on tokio: by default, the tokio runtime of the caller.
 ///
