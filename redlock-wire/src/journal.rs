@@ -4,10 +4,11 @@
 //! six failures are logged in a minute. The next message states how many were omitted. An omitted state is logged as
 //! soon as the limit permits it, if it still lasts.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use redlock_core::Instant;
+
+use crate::sync::{Mutex, locked};
 
 /// The maximum number of failures that are logged in one period.
 const MOST: u32 = 6;
@@ -20,7 +21,7 @@ pub(crate) struct Journal(Mutex<Entries>);
 impl Journal {
     /// Logs that the node has no connection, subject to the rate limit.
     pub(crate) fn down(&self, node: &str, reason: &str, now: Instant) {
-        let unlogged = self.0.lock().unwrap_or_else(PoisonError::into_inner).down(reason, now);
+        let unlogged = locked(&self.0).down(reason, now);
         match unlogged {
             Some(0) => tracing::warn!(node, reason, "node disconnected; retrying"),
             Some(unlogged) => {
@@ -32,7 +33,7 @@ impl Journal {
 
     /// Logs that the node is connected, unless it is already known.
     pub(crate) fn up(&self, node: &str) {
-        if self.0.lock().unwrap_or_else(PoisonError::into_inner).up() {
+        if locked(&self.0).up() {
             tracing::info!(node, "node connected");
         }
     }

@@ -40,6 +40,7 @@ mod secret;
 mod slot;
 mod socket;
 mod supervisor;
+mod sync;
 #[cfg(test)]
 mod tests;
 

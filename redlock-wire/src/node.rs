@@ -19,7 +19,7 @@ use redlock_core::{
 };
 
 use crate::commands;
-use crate::connection::{Connection, Connector};
+use crate::connection::Connector;
 use crate::fence;
 use crate::journal::Journal;
 use crate::options::{Keys, Options};
@@ -87,30 +87,23 @@ impl<C: Connector> Node<C> {
         let slot = &self.0.slot;
         let mut started = false;
         loop {
-            let found = slot.look(|state| match state {
-                State::Up(link) => Found::Link(Arc::clone(link)),
-                State::Down { due, .. } | State::Connecting { due } if !started && self.is_past(*due) => {
-                    Found::Nobody
-                }
-                State::Down { reason, .. } => Found::Error(NodeError::unavailable(reason.clone())),
-                State::Idle if started => Found::Error(NodeError::unavailable(NO_RUNTIME)),
-                State::Idle => Found::Nobody,
-                State::Connecting { .. } => Found::Wait,
-            });
-            match found {
-                Found::Link(link) => return Ok(link),
-                Found::Error(error) => return Err(error),
-                Found::Nobody => {
-                    started = true;
-                    self.0.start();
-                }
-                Found::Wait => {
-                    // Listens before looking, so that no change is missed.
-                    let changed = slot.listen();
-                    if slot.look(|state| matches!(state, State::Connecting { .. })) {
-                        changed.await;
-                    }
-                }
+            let is_supervised = match slot.state() {
+                State::Up(link) => return Ok(link),
+                State::Down { due, .. } | State::Connecting { due } if !started && self.is_past(due) => false,
+                State::Down { reason, .. } => return Err(NodeError::unavailable(reason)),
+                State::Idle if started => return Err(NodeError::unavailable(NO_RUNTIME)),
+                State::Idle => false,
+                State::Connecting { .. } => true,
+            };
+            if !is_supervised {
+                started = true;
+                self.0.start();
+                continue;
+            }
+            // Listens before looking, so that no change is missed.
+            let changed = slot.listen();
+            if matches!(slot.state(), State::Connecting { .. }) {
+                changed.await;
             }
         }
     }
@@ -147,24 +140,15 @@ impl<C: Connector> Node<C> {
     /// Starts a request over `link`. The caller awaits its future in place and does not pass it in: a future that is an
     /// argument of another takes its space twice, and client futures are large.
     fn begin<'a>(&'a self, link: &'a Active<C::Connection>) -> Result<InFlight<'a, C>, NodeError> {
-        let in_doubt = link.is_doubted();
-        if link.unanswered() >= FAILURE_THRESHOLD && link.sent_in_doubt() >= MAX_IN_DOUBT {
+        let unanswered = link.unanswered();
+        if unanswered >= FAILURE_THRESHOLD && link.sent_in_doubt() >= MAX_IN_DOUBT {
             return Err(NodeError::unavailable(format!(
                 "server not responding: {MAX_IN_DOUBT} requests without a reply"
             )));
         }
-        let since = in_doubt.then(|| self.0.options.runtime.now());
+        let since = (unanswered > 0).then(|| self.0.options.runtime.now());
         Ok(InFlight { node: &self.0, link, since, over: false })
     }
-}
-
-/// The result of looking for a connection.
-enum Found<K: Connection> {
-    Link(Arc<Active<K>>),
-    Error(NodeError),
-    /// No supervisor is running.
-    Nobody,
-    Wait,
 }
 
 /// Returns the error of a request whose connection ended together with its runtime.
@@ -338,14 +322,14 @@ impl<C: Connector> LockNode for Node<C> {
     fn capabilities(&self) -> Capabilities {
         let can = Capabilities::default().with_inspect().with_fencing();
         let can = can.with_fence_retention(self.0.options.keys.fence_retention);
-        let refuses = |state: &State<_>| matches!(state, State::Up(link) if link.server.pushes.is_err());
-        if !C::HEARS_PUSHES || self.0.slot.look(refuses) { can } else { can.with_watch() }
+        let refuses = || matches!(self.0.slot.state(), State::Up(link) if link.server.pushes.is_err());
+        if !C::HEARS_PUSHES || refuses() { can } else { can.with_watch() }
     }
 }
 
 impl<C: Connector> fmt::Debug for Node<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let connected = self.0.slot.look(|state| matches!(state, State::Up(_)));
+        let connected = matches!(self.0.slot.state(), State::Up(_));
         f.debug_struct("Node").field("label", &self.0.label).field("connected", &connected).finish()
     }
 }

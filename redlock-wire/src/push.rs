@@ -8,14 +8,19 @@
 //! A key is kept as long as it is watched. The server cannot be notified that a watch ended, so it may push once for a
 //! key without watches. Such a push is ignored.
 
+#[cfg(all(test, loom))]
+mod loom_tests;
+
 use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use event_listener::{Event, EventListener};
+
+use crate::sync::{Mutex, MutexGuard, locked};
 
 /// The number of keys for which capacity is kept when they are gone. The memory of a larger burst is freed.
 const SPARE: usize = 64;
@@ -100,7 +105,7 @@ impl Hub {
 
     /// No code panics halfway through a change, so a poisoned lock is safe to use.
     fn keys(&self) -> MutexGuard<'_, Keys> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.0)
     }
 }
 

@@ -10,9 +10,14 @@
 //!
 //! For both, an adapter performs each read and write of a socket through its [`SocketHandle`].
 
+#[cfg(all(test, loom))]
+mod loom_tests;
+
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+
+use crate::sync::{Mutex, MutexGuard, locked};
 
 /// A handle that observes the use of a socket and can end it.
 ///
@@ -126,7 +131,7 @@ impl SocketHandle {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.0)
     }
 }
 

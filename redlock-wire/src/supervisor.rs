@@ -124,7 +124,7 @@ impl<C: Connector> Supervisor<C> {
     ///
     /// The connection ends when it is lost, unresponsive, or not in use any more.
     async fn loss(&self, link: &Active<C::Connection>) -> &'static str {
-        let displaced = self.until(|node| !node.slot.look(|state| state.is_up(link.generation)));
+        let displaced = self.until(|node| !node.slot.is_up(link.generation));
         let over = first(link.connection.lost(), displaced);
         let silence = || self.options.connect_timeout.node_timeout().max(MIN_SILENCE);
         let over = first(over, unresponsive(link, &*self.options.runtime, silence));
