@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use redlock_benches::InstantNode;
-use redlock_core::Token;
+use redlock_core::node::Token;
 
 const TTL: Duration = Duration::from_secs(30);
 

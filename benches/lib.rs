@@ -5,10 +5,10 @@
 
 use std::sync::Arc;
 
-use redlock_core::{
-    Claim, ConnectionId, Denial, LockNode, NodeError, Redlock, ServerId, Token, TokioRuntime, Ttl, Vote,
-    async_trait,
+use redlock_core::node::{
+    Claim, ConnectionId, Denial, LockNode, NodeError, ServerId, Token, Ttl, Vote, async_trait,
 };
+use redlock_core::{Redlock, TokioRuntime};
 
 /// A node that gives every request the same reply, at once and without reading it.
 #[derive(Clone, Debug)]

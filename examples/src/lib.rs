@@ -11,7 +11,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use redlock_redis_rs::{Builder, Error, LockNode, Redlock, Runtime, TokioRuntime};
+use redlock_redis_rs::node::LockNode;
+use redlock_redis_rs::runtime::Runtime;
+use redlock_redis_rs::{Builder, Error, Redlock, TokioRuntime};
 use redlock_testkit::MemoryNode;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;

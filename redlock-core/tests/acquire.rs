@@ -6,7 +6,8 @@ mod common;
 use std::time::Duration;
 
 use common::*;
-use redlock_core::{ErrorKind, Outcome, ServerId, Ttl};
+use redlock_core::node::{ServerId, Ttl};
+use redlock_core::{ErrorKind, Outcome};
 use redlock_testkit::{Fault, Operation};
 
 #[test]
@@ -185,9 +186,8 @@ fn a_single_node_is_its_own_quorum_and_four_nodes_tolerate_one_failure() {
 fn two_nodes_on_one_server_have_one_vote() {
     use std::sync::Arc;
 
-    use redlock_core::{
-        Capabilities, Claim, LockEntry, LockNode, LockStatus, NodeError, Redlock, Resource, Vote, async_trait,
-    };
+    use redlock_core::node::{Capabilities, Claim, LockEntry, LockNode, NodeError, Vote, async_trait};
+    use redlock_core::{LockStatus, Redlock, Resource};
 
     /// A second name for a server.
     struct Alias(redlock_testkit::MemoryNode, &'static str);

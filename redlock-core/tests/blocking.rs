@@ -10,9 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use redlock_core::{
-    BoxFuture, ErrorKind, Instant, KeepAlive, Lease, Loss, Redlock, RunError, Runtime, TokioRuntime,
-};
+use redlock_core::runtime::{BoxFuture, Instant, Runtime};
+use redlock_core::{ErrorKind, KeepAlive, Lease, Loss, Redlock, RunError, TokioRuntime};
 use redlock_testkit::{FakeNode, MemoryNode, Operation, block_on};
 use tokio::runtime::Builder;
 

@@ -7,7 +7,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use common::*;
-use redlock_core::{ErrorKind, Ttl};
+use redlock_core::ErrorKind;
+use redlock_core::node::Ttl;
 use redlock_testkit::{Fault, Operation};
 
 /// Polls a future once, and drops it.

@@ -10,10 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use redlock_core::{
-    BoxFuture, Claim, Denial, LockNode, NodeError, Redlock, Runtime, Token, Ttl, Vote, async_trait,
-    suspend_aware_now,
-};
+use redlock_core::Redlock;
+use redlock_core::node::{Claim, Denial, LockNode, NodeError, Token, Ttl, Vote, async_trait};
+use redlock_core::runtime::{BoxFuture, Runtime, suspend_aware_now};
 use redlock_testkit::{ThreadRuntime, block_on};
 
 const TTL: Duration = Duration::from_secs(10);
@@ -60,7 +59,7 @@ impl LockNode for Instant {
 struct Clock(Arc<AtomicU64>);
 
 impl Runtime for Clock {
-    fn now(&self) -> redlock_core::Instant {
+    fn now(&self) -> redlock_core::runtime::Instant {
         self.0.fetch_add(1, Ordering::Relaxed);
         suspend_aware_now()
     }

@@ -6,7 +6,9 @@ mod common;
 use std::time::Duration;
 
 use common::*;
-use redlock_core::{DetachedLease, ErrorKind, KeepAlive, LeaseState, Loss, ReleaseOutcome, Runtime, Ttl};
+use redlock_core::node::Ttl;
+use redlock_core::runtime::Runtime;
+use redlock_core::{DetachedLease, ErrorKind, KeepAlive, LeaseState, Loss, ReleaseOutcome};
 use redlock_testkit::{Fault, Faulty, Operation};
 
 #[test]

@@ -9,9 +9,9 @@ mod common;
 use std::time::Duration;
 
 use common::{MS, NODE_TIMEOUT, TTL, World, kind, with_five, with_nodes};
+use redlock_core::node::{LockNode, Ttl, Vote};
 use redlock_core::{
-    DetachedLease, ErrorKind, FencingToken, Guard, LeaseState, LockNode, Loss, Outcome, ReleaseOutcome, Ttl,
-    Vote,
+    DetachedLease, ErrorKind, FencingToken, Guard, LeaseState, Loss, Outcome, ReleaseOutcome,
 };
 use redlock_testkit::{Fault, Operation, block_on};
 
@@ -475,7 +475,7 @@ fn an_evicted_counter_on_a_minority_takes_a_second_round_and_preserves_the_order
 fn a_repeated_acquire_advances_the_counter_once() {
     with_five(|world| async move {
         let guard = world.fenced().await;
-        let claim = redlock_core::Claim::new(
+        let claim = redlock_core::node::Claim::new(
             redlock_core::IntoResources::into_resources("a").unwrap(),
             world.nodes[0].inner().holder("a").unwrap(),
         );
@@ -542,21 +542,32 @@ fn a_lease_of_another_program_can_have_a_fencing_token() {
 /// A backend without counters.
 struct Plain(redlock_testkit::MemoryNode);
 
-#[redlock_core::async_trait]
+#[redlock_core::node::async_trait]
 impl LockNode for Plain {
     fn label(&self) -> &'static str {
         "plain"
     }
 
-    async fn acquire(&self, claim: &redlock_core::Claim, ttl: Ttl) -> Result<Vote, redlock_core::NodeError> {
+    async fn acquire(
+        &self,
+        claim: &redlock_core::node::Claim,
+        ttl: Ttl,
+    ) -> Result<Vote, redlock_core::node::NodeError> {
         self.0.acquire(claim, ttl).await
     }
 
-    async fn extend(&self, claim: &redlock_core::Claim, ttl: Ttl) -> Result<Vote, redlock_core::NodeError> {
+    async fn extend(
+        &self,
+        claim: &redlock_core::node::Claim,
+        ttl: Ttl,
+    ) -> Result<Vote, redlock_core::node::NodeError> {
         self.0.extend(claim, ttl).await
     }
 
-    async fn release(&self, claim: &redlock_core::Claim) -> Result<Vote, redlock_core::NodeError> {
+    async fn release(
+        &self,
+        claim: &redlock_core::node::Claim,
+    ) -> Result<Vote, redlock_core::node::NodeError> {
         self.0.release(claim).await
     }
 }

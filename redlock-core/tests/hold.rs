@@ -6,7 +6,8 @@ mod common;
 use std::time::Duration;
 
 use common::*;
-use redlock_core::{ErrorKind, LeaseState, Loss, ReleaseOutcome, Ttl};
+use redlock_core::node::Ttl;
+use redlock_core::{ErrorKind, LeaseState, Loss, ReleaseOutcome};
 use redlock_testkit::{Fault, Faulty, Operation};
 
 #[test]
@@ -325,7 +326,8 @@ fn health_reports_the_nodes_that_can_vote() {
 #[test]
 fn a_node_that_cannot_release_is_unhealthy() {
     with_five(async |world| {
-        let error = redlock_core::NodeError::rejected("NOPERM no permissions to run the 'evalsha' command");
+        let error =
+            redlock_core::node::NodeError::rejected("NOPERM no permissions to run the 'evalsha' command");
         world.nodes[0].inject(Fault::fail(error).on(Operation::Release));
         world.nodes[1].inject(Fault::hang().on(Operation::Release));
         let health = world.redlock.health().await;

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{MS, NODE_TIMEOUT, TTL, foreign_claim, kind, with_five, with_nodes};
-use redlock_core::{
-    Capabilities, Claim, DetachedLease, Error, ErrorKind, LockEntry, LockNode, LockStatus, NodeError,
-    Outcome, Redlock, Resource, ServerId, Token, Ttl, Vote, async_trait,
+use redlock_core::node::{
+    Capabilities, Claim, LockEntry, LockNode, NodeError, ServerId, Token, Ttl, Vote, async_trait,
 };
+use redlock_core::{DetachedLease, Error, ErrorKind, LockStatus, Outcome, Redlock, Resource};
 use redlock_testkit::{FakeNode, Fault, MemoryNode, Operation};
 
 fn ttl(millis: u32) -> Ttl {
@@ -67,7 +67,7 @@ fn the_remaining_time_is_that_of_a_quorum_minus_the_duration_of_the_inspection()
         let nodes = world.nodes.clone();
         let process = world.process.clone();
         world.spawn(async move {
-            redlock_core::Runtime::sleep(&process, MS * 100).await;
+            redlock_core::runtime::Runtime::sleep(&process, MS * 100).await;
             for node in &nodes[1..4] {
                 node.resume().await;
             }

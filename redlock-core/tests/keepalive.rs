@@ -11,9 +11,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use common::*;
+use redlock_core::runtime::{Instant, Runtime};
 use redlock_core::{
-    ErrorKind, Guard, Instant, KeepAlive, Lease, LeaseState, Loss, Redlock, ReleaseOutcome, Runtime,
-    TokioRuntime,
+    ErrorKind, Guard, KeepAlive, Lease, LeaseState, Loss, Redlock, ReleaseOutcome, TokioRuntime,
 };
 use redlock_testkit::sim::{Process, Simulation};
 use redlock_testkit::{FakeNode, Fault, Faulty, Operation};
@@ -379,7 +379,7 @@ fn keys_missing_at_the_release_are_a_loss() {
 /// A panic in the code of a node ends the renewals and nothing else.
 #[test]
 fn a_loss_is_reported_even_if_the_renewal_task_panicked() {
-    use redlock_core::{Claim, LockNode, NodeError, Ttl, Vote, async_trait};
+    use redlock_core::node::{Claim, LockNode, NodeError, Ttl, Vote, async_trait};
 
     #[derive(Debug)]
     struct Panics(FakeNode);

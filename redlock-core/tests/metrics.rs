@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use common::{MS, TTL, World, foreign_claim, with_five};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
-use redlock_core::{KeepAlive, Ttl};
+use redlock_core::KeepAlive;
+use redlock_core::node::Ttl;
 use redlock_testkit::{Fault, Operation};
 
 /// Counters and durations in whole milliseconds. The key is the name of the metric with its labels.

@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::{MS, TTL, World, foreign_claim, with_five};
-use redlock_core::{FencingToken, KeepAlive, ReleaseOutcome, Ttl};
+use redlock_core::node::Ttl;
+use redlock_core::{FencingToken, KeepAlive, ReleaseOutcome};
 use redlock_testkit::{Fault, Operation};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};

@@ -5,7 +5,8 @@ mod common;
 use std::time::Duration;
 
 use common::*;
-use redlock_core::{ErrorKind, Ttl};
+use redlock_core::ErrorKind;
+use redlock_core::node::Ttl;
 use redlock_testkit::{Fault, Operation};
 
 #[test]

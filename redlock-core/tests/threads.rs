@@ -7,7 +7,8 @@
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
-use redlock_core::{ErrorKind, LockNode, Redlock, TokioRuntime};
+use redlock_core::node::LockNode;
+use redlock_core::{ErrorKind, Redlock, TokioRuntime};
 use redlock_testkit::{FakeNode, Fault, Faulty, MemoryNode, block_on};
 use tokio::runtime::{Builder, Runtime};
 
@@ -168,7 +169,7 @@ fn threads_called(name: &str) -> usize {
 #[test]
 #[cfg(target_os = "linux")]
 fn timers_outside_of_tokio_share_one_thread() {
-    use redlock_core::Runtime as _;
+    use redlock_core::runtime::Runtime as _;
 
     let runtime = TokioRuntime::new();
     let all_threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
@@ -194,7 +195,7 @@ fn timers_outside_of_tokio_share_one_thread() {
 fn a_panicking_waker_does_not_affect_other_timers() {
     use std::task::{Context, Wake, Waker};
 
-    use redlock_core::Runtime as _;
+    use redlock_core::runtime::Runtime as _;
 
     struct Panics;
 
@@ -216,7 +217,7 @@ fn a_panicking_waker_does_not_affect_other_timers() {
 
 #[test]
 fn a_tokio_runtime_without_timers_fails_with_the_missing_method() {
-    use redlock_core::Runtime as _;
+    use redlock_core::runtime::Runtime as _;
 
     let runtime = Builder::new_current_thread().build().unwrap();
     let asleep = || runtime.block_on(async { drop(TokioRuntime::new().sleep(Duration::from_millis(1))) });
@@ -292,7 +293,7 @@ fn a_second_runtime_beside_the_first_logs_one_warning() {
 fn a_guard_dropped_during_a_panic_survives_a_panicking_clock() {
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    use redlock_core::{BoxFuture, Instant, Runtime, suspend_aware_now};
+    use redlock_core::runtime::{BoxFuture, Instant, Runtime, suspend_aware_now};
 
     #[derive(Clone, Debug, Default)]
     struct Broken(Arc<AtomicBool>);

@@ -8,7 +8,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redlock_core::{Error, KeepAlive, Lease, LockNode, Redlock, RunError, TokioRuntime, async_trait};
+use redlock_core::node::{LockNode, async_trait};
+use redlock_core::{Error, KeepAlive, Lease, Redlock, RunError, TokioRuntime};
 use redlock_testkit::MemoryNode;
 
 const TTL: Duration = Duration::from_secs(10);

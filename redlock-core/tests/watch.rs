@@ -10,10 +10,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use common::*;
-use redlock_core::{
-    Availability, Capabilities, Claim, Denial, ErrorKind, Guard, KeepAlive, LockNode, NodeError, Redlock,
-    Resource, Runtime, Token, Ttl, Vote, Watch,
+use redlock_core::node::{
+    Availability, Capabilities, Claim, Denial, LockNode, NodeError, Token, Ttl, Vote, Watch,
 };
+use redlock_core::runtime::Runtime;
+use redlock_core::{ErrorKind, Guard, KeepAlive, Redlock, Resource};
 use redlock_testkit::sim::Simulation;
 use redlock_testkit::{FakeNode, Fault, Operation};
 
@@ -325,7 +326,7 @@ struct FalselyFree {
     attempts: Arc<AtomicU32>,
 }
 
-#[redlock_core::async_trait]
+#[redlock_core::node::async_trait]
 impl LockNode for FalselyFree {
     fn label(&self) -> &str {
         &self.label

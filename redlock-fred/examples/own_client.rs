@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fred::prelude::{Builder, ClientLike, Config, KeysInterface, ReconnectPolicy};
-use redlock_fred::{LockNode, Options, Redlock, TokioRuntime, node_with_connection};
+use redlock_fred::node::LockNode;
+use redlock_fred::{Options, Redlock, TokioRuntime, node_with_connection};
 
 const TTL: Duration = Duration::from_secs(5);
 

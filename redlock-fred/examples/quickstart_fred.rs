@@ -6,7 +6,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redlock_fred::{Claim, IntoResources, LockNode, Options, Redlock, Token, TokioRuntime, Ttl, Vote};
+use redlock_fred::node::{Claim, LockNode, Token, Ttl, Vote};
+use redlock_fred::{IntoResources, Options, Redlock, TokioRuntime};
 use redlock_testkit::MemoryNode;
 
 const RESOURCE: &str = "invoice:42";

@@ -282,7 +282,8 @@ async fn authenticates_and_selects_the_database() {
 #[cfg(feature = "tokio")]
 #[tokio::test]
 async fn a_failed_connect_says_why_and_not_the_password() {
-    use redlock_fred::{LockNode, NodeErrorKind, Options, Resource, node};
+    use redlock_fred::node::{LockNode, NodeErrorKind};
+    use redlock_fred::{Options, Resource, node};
 
     let refused = async |server: RedisServer, password: &'static str| {
         let config = Config {
@@ -328,7 +329,8 @@ async fn connects_over_a_unix_socket() {
 #[cfg(feature = "tokio")]
 #[tokio::test]
 async fn a_flush_is_not_told_and_takes_nothing_from_later_watches() {
-    use redlock_fred::{LockNode, Options, Resource, node};
+    use redlock_fred::node::LockNode;
+    use redlock_fred::{Options, Resource, node};
 
     let server = RedisServer::start();
     let node = node(server.url(), &Options::tokio()).unwrap();

@@ -9,9 +9,10 @@ use fred::clients::Client;
 use fred::interfaces::{ClientLike, KeysInterface};
 use fred::types::RespVersion;
 use fred::types::config::{Config, ReconnectPolicy, ServerConfig};
+use redlock_fred::node::{Claim, LockNode, NodeErrorKind, Token, Ttl, Vote};
+use redlock_fred::runtime::Runtime;
 use redlock_fred::{
-    Claim, ErrorKind, IntoResources, LockNode, NodeErrorKind, Options, Redlock, ReleaseOutcome, Resource,
-    Runtime, Token, TokioRuntime, Ttl, Vote, node_with_connection,
+    ErrorKind, IntoResources, Options, Redlock, ReleaseOutcome, Resource, TokioRuntime, node_with_connection,
 };
 use redlock_testkit::RedisServer;
 use redlock_testkit::conformance::Backend;

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{AsyncTypedCommands, Client};
-use redlock_redis_rs::{LockNode, Options, Redlock, TokioRuntime, node_with_connection};
+use redlock_redis_rs::node::LockNode;
+use redlock_redis_rs::{Options, Redlock, TokioRuntime, node_with_connection};
 
 const TTL: Duration = Duration::from_secs(5);
 

@@ -6,7 +6,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redlock_redis_rs::{Claim, IntoResources, LockNode, Options, Redlock, Token, TokioRuntime, Ttl, Vote};
+use redlock_redis_rs::node::{Claim, LockNode, Token, Ttl, Vote};
+use redlock_redis_rs::{IntoResources, Options, Redlock, TokioRuntime};
 use redlock_testkit::MemoryNode;
 
 const RESOURCE: &str = "invoice:42";

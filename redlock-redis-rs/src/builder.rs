@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use redis::aio::ConnectionLike;
-use redlock_core::{Builder, Error, LockNode};
+use redlock_core::node::LockNode;
+use redlock_core::{Builder, Error};
 use redlock_wire::Options;
 
 use crate::address::IntoConnector;

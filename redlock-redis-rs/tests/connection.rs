@@ -10,9 +10,8 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use redlock_redis_rs::{
-    Connection, Connector, IntoConnector, LockNode, NodeErrorKind, Options, Resource, node,
-};
+use redlock_redis_rs::node::{LockNode, NodeErrorKind};
+use redlock_redis_rs::{Connection, Connector, IntoConnector, Options, Resource, node};
 use redlock_testkit::RedisServer;
 use redlock_wire::{Command, Connection as _, Connector as _, Failure, Hub, Reply, Sent};
 use scripted::{Answer, Scripted, greet};

@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use redis::aio::{ConnectionLike, ConnectionManagerConfig};
 use redis::{AsyncConnectionConfig, Client, cmd};
+use redlock_redis_rs::node::{Claim, LockNode, NodeErrorKind, Token, Ttl, Vote};
+use redlock_redis_rs::runtime::Runtime;
 use redlock_redis_rs::{
-    Claim, ErrorKind, IntoResources, LockNode, NodeErrorKind, Options, Redlock, ReleaseOutcome, Resource,
-    Runtime, Token, TokioRuntime, Ttl, Vote, node_with_connection,
+    ErrorKind, IntoResources, Options, Redlock, ReleaseOutcome, Resource, TokioRuntime, node_with_connection,
 };
 use redlock_testkit::RedisServer;
 use redlock_testkit::conformance::Backend;

@@ -5,9 +5,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use redlock_redis_rs::node::{Claim, LockNode, NodeErrorKind, Token, Ttl, Vote};
+use redlock_redis_rs::runtime::{BoxFuture, Runtime};
 use redlock_redis_rs::{
-    BoxFuture, Claim, IntoResources, KeepAlive, Lease, LockNode, Loss, NodeErrorKind, Options,
-    ReleaseOutcome, Resource, Runtime, SmolRuntime, Token, Ttl, Vote, builder_with, node,
+    IntoResources, KeepAlive, Lease, Loss, Options, ReleaseOutcome, Resource, SmolRuntime, builder_with, node,
 };
 use redlock_testkit::RedisServer;
 use smol::Timer;
@@ -83,7 +84,7 @@ struct Counting(
 );
 
 impl Runtime for Counting {
-    fn now(&self) -> redlock_redis_rs::Instant {
+    fn now(&self) -> redlock_redis_rs::runtime::Instant {
         SmolRuntime::new().now()
     }
 

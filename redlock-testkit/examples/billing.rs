@@ -7,7 +7,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use redlock_core::{Error, Redlock, Runtime};
+use redlock_core::runtime::Runtime;
+use redlock_core::{Error, Redlock};
 use redlock_testkit::sim::{Process, Simulation};
 use redlock_testkit::{FakeNode, fake_nodes};
 

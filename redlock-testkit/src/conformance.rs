@@ -7,7 +7,7 @@
 //! ```
 //! use std::sync::Arc;
 //!
-//! use redlock_core::LockNode;
+//! use redlock_core::node::LockNode;
 //! use redlock_testkit::MemoryNode;
 //! use redlock_testkit::conformance::{self, Backend};
 //!
@@ -34,7 +34,9 @@
 //!
 //! ```
 //! # use std::sync::Arc;
-//! # use redlock_core::{LockNode, Runtime, TokioRuntime};
+//! # use redlock_core::node::LockNode;
+//! # use redlock_core::runtime::Runtime;
+//! # use redlock_core::TokioRuntime;
 //! # use redlock_testkit::{MemoryNode, conformance::Backend};
 //! struct OnTokio {
 //!     node: MemoryNode,
@@ -72,7 +74,9 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use redlock_core::{LockNode, Resource, Runtime};
+use redlock_core::Resource;
+use redlock_core::node::LockNode;
+use redlock_core::runtime::Runtime;
 
 use self::stage::Stage;
 use crate::threads::ThreadRuntime;

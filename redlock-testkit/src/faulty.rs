@@ -17,10 +17,12 @@ use std::time::Duration;
 
 use event_listener::Event;
 use futures_channel::oneshot;
-use redlock_core::{
-    Capabilities, Claim, ConnectionId, Denial, Error, FencingToken, LockEntry, LockNode, NodeError, Resource,
-    Runtime, ServerId, Ttl, Vote, Watch, async_trait,
+use redlock_core::node::{
+    Capabilities, Claim, ConnectionId, Denial, LockEntry, LockNode, NodeError, ServerId, Ttl, Vote, Watch,
+    async_trait,
 };
+use redlock_core::runtime::Runtime;
+use redlock_core::{Error, FencingToken, Resource};
 
 pub use self::fake::{FakeNode, fake_nodes};
 use self::fault::Effect;
@@ -34,7 +36,8 @@ use crate::request::{Answer, Operation, Request};
 ///
 /// ```
 /// use std::sync::Arc;
-/// use redlock_core::{Claim, IntoResources, LockNode, NodeErrorKind, Token, Ttl};
+/// use redlock_core::node::{Claim, LockNode, NodeErrorKind, Token, Ttl};
+/// use redlock_core::IntoResources;
 /// use redlock_testkit::{FakeNode, Fault, Operation, ThreadRuntime, block_on};
 ///
 /// let node = FakeNode::new("fake-1", Arc::new(ThreadRuntime));

@@ -20,7 +20,8 @@
 //! ```
 //! use std::time::Duration;
 //!
-//! use redlock_core::{Redlock, Token, Ttl};
+//! use redlock_core::node::{Token, Ttl};
+//! use redlock_core::Redlock;
 //! use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
 //!
 //! let nodes = ["one", "two", "three"].map(MemoryNode::new);
@@ -118,7 +119,8 @@
 //! ```
 //! use std::time::Duration;
 //!
-//! use redlock_core::{KeepAlive, Redlock, Runtime};
+//! use redlock_core::runtime::Runtime;
+//! use redlock_core::{KeepAlive, Redlock};
 //! use redlock_testkit::{Fault, fake_nodes, sim::Simulation};
 //!
 //! let simulation = Simulation::new(42);
@@ -139,7 +141,7 @@
 //! # Ok::<(), redlock_core::Error>(())
 //! ```
 //!
-//! The simulated runtime is for code that takes its time from a [`Runtime`](redlock_core::Runtime), as everything in
+//! The simulated runtime is for code that takes its time from a [`Runtime`](redlock_core::runtime::Runtime), as everything in
 //! `redlock-core` does. Test code that calls tokio on `TokioRuntime`, with the same nodes. `#[tokio::test(start_paused
 //! = true)]` makes hours of waiting take no time, and keys expire by the same clock.
 //!
@@ -165,7 +167,7 @@
 //!
 //! # Backend conformance
 //!
-//! A backend is a [`LockNode`](redlock_core::LockNode). It has three required operations, and the documentation of the
+//! A backend is a [`LockNode`](redlock_core::node::LockNode). It has three required operations, and the documentation of the
 //! trait states their contract. The conformance suite has a test for each sentence of it. Implement
 //! [`Backend`](conformance::Backend), which creates a client of your server. The macro then generates a `#[test]` for
 //! each case, in a file under `tests`:
@@ -173,7 +175,7 @@
 //! ```
 //! use std::sync::Arc;
 //!
-//! use redlock_core::LockNode;
+//! use redlock_core::node::LockNode;
 //! use redlock_testkit::MemoryNode;
 //! use redlock_testkit::conformance::Backend;
 //!
@@ -217,10 +219,10 @@
 //!
 //! | Left at its default | Skipped check |
 //! |---|---|
-//! | [`LockNode::connection`](redlock_core::LockNode::connection) | requests keep their order; the core then sends a release twice instead of once |
-//! | [`Capabilities::fencing`](redlock_core::Capabilities::fencing) | the counters; locks with fencing tokens then ignore the node |
-//! | [`LockNode::server`](redlock_core::LockNode::server) | two clients recognize that they use one server |
-//! | the holder in a [`Denial`](redlock_core::Denial) | it is the right one |
+//! | [`LockNode::connection`](redlock_core::node::LockNode::connection) | requests keep their order; the core then sends a release twice instead of once |
+//! | [`Capabilities::fencing`](redlock_core::node::Capabilities::fencing) | the counters; locks with fencing tokens then ignore the node |
+//! | [`LockNode::server`](redlock_core::node::LockNode::server) | two clients recognize that they use one server |
+//! | the holder in a [`Denial`](redlock_core::node::Denial) | it is the right one |
 //! | [`Backend::no_lock`](conformance::Backend::no_lock) | a key of another type is an error for acquire, and nothing for release |
 //!
 //! A backend that requires an async runtime overrides two more methods; see the module
@@ -228,7 +230,7 @@
 //!
 //! # Runtime conformance
 //!
-//! A [`Runtime`](redlock_core::Runtime) provides time, tasks and random numbers. The suite for it works the same way:
+//! A [`Runtime`](redlock_core::runtime::Runtime) provides time, tasks and random numbers. The suite for it works the same way:
 //!
 //! ```
 //! redlock_testkit::runtime_conformance!(redlock_testkit::ThreadRuntime);

@@ -11,10 +11,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use redlock_core::{
-    Capabilities, Claim, ConnectionId, FencingToken, Instant, IntoResource, LockEntry, LockNode, NodeError,
-    Resource, Runtime, ServerId, Token, Ttl, Vote, Watch, async_trait, suspend_aware_now,
+use redlock_core::node::{
+    Capabilities, Claim, ConnectionId, LockEntry, LockNode, NodeError, ServerId, Token, Ttl, Vote, Watch,
+    async_trait,
 };
+use redlock_core::runtime::{Instant, Runtime, suspend_aware_now};
+use redlock_core::{FencingToken, IntoResource, Resource};
 
 use self::store::Store;
 
@@ -24,7 +26,8 @@ use self::store::Store;
 ///
 /// ```
 /// use std::sync::Arc;
-/// use redlock_core::{Claim, IntoResources, LockNode, Token, Ttl, Vote};
+/// use redlock_core::node::{Claim, LockNode, Token, Ttl, Vote};
+/// use redlock_core::IntoResources;
 /// use redlock_testkit::{MemoryNode, block_on};
 ///
 /// let node = MemoryNode::new("fake-1");

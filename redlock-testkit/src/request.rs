@@ -1,13 +1,15 @@
 //! The operations of a node as values: requests, and their answers.
 
-use redlock_core::{Claim, FencingToken, LockEntry, LockNode, NodeError, Resource, Ttl, Vote, Watch};
+use redlock_core::node::{Claim, LockEntry, LockNode, NodeError, Ttl, Vote, Watch};
+use redlock_core::{FencingToken, Resource};
 
 /// A request to a [`LockNode`], as a value.
 ///
 /// A wrapper around a node can store, delay, reorder and drop requests before it [applies](Request::apply) them.
 ///
 /// ```
-/// use redlock_core::{Claim, IntoResources, Token, Ttl, Vote};
+/// use redlock_core::node::{Claim, Token, Ttl, Vote};
+/// use redlock_core::IntoResources;
 /// use redlock_testkit::{MemoryNode, Operation, Request, block_on};
 ///
 /// let claim = Claim::new("invoice:42".into_resources()?, Token::from_bytes("alice"));

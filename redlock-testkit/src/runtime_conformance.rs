@@ -7,7 +7,8 @@
 //! ```
 //! use std::sync::Arc;
 //!
-//! use redlock_core::{BoxFuture, Runtime, TokioRuntime};
+//! use redlock_core::runtime::{BoxFuture, Runtime};
+//! use redlock_core::TokioRuntime;
 //! use redlock_testkit::runtime_conformance::Driver;
 //!
 //! struct OnTokio(tokio::runtime::Runtime);
@@ -39,7 +40,7 @@ mod time;
 
 use std::sync::Arc;
 
-use redlock_core::{BoxFuture, Runtime};
+use redlock_core::runtime::{BoxFuture, Runtime};
 
 use crate::threads::ThreadRuntime;
 

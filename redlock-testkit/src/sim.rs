@@ -1,6 +1,6 @@
 //! A simulated runtime: virtual time, a seeded scheduler, no threads and no real time.
 //!
-//! [`Simulation`] runs async code that takes its time and randomness from a [`Runtime`](redlock_core::Runtime), such as
+//! [`Simulation`] runs async code that takes its time and randomness from a [`Runtime`](redlock_core::runtime::Runtime), such as
 //! anything built on a [`Redlock`](redlock_core::Redlock). Time does not move while a task can run, and jumps to the
 //! next timer when none can, so an hour passes in milliseconds. The order of ready tasks and every random byte are
 //! drawn from the seed: the same seed replays the same run.
@@ -10,7 +10,8 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use redlock_core::{Redlock, Runtime};
+//! use redlock_core::runtime::Runtime;
+//! use redlock_core::Redlock;
 //! use redlock_testkit::{fake_nodes, sim::Simulation};
 //!
 //! let simulation = Simulation::new(42);
@@ -37,7 +38,7 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use redlock_core::Instant;
+use redlock_core::runtime::Instant;
 
 use self::executor::{Step, World};
 pub use self::process::{Clock, Process};

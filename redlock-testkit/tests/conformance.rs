@@ -3,7 +3,9 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use redlock_core::{LockNode, Resource, Runtime, TokioRuntime};
+use redlock_core::node::LockNode;
+use redlock_core::runtime::Runtime;
+use redlock_core::{Resource, TokioRuntime};
 use redlock_testkit::conformance::Backend;
 use redlock_testkit::{FakeNode, Faulty, MemoryNode};
 use tokio::runtime::{Builder, Runtime as Tokio};

@@ -8,10 +8,9 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use redlock_core::{
-    Claim, ConnectionId, Denial, IntoResources, LockNode, NodeError, NodeErrorKind, Runtime, Token,
-    TokioRuntime, Ttl, Vote,
-};
+use redlock_core::node::{Claim, ConnectionId, Denial, LockNode, NodeError, NodeErrorKind, Token, Ttl, Vote};
+use redlock_core::runtime::Runtime;
+use redlock_core::{IntoResources, TokioRuntime};
 use redlock_testkit::{FakeNode, Fault, Faulty, MemoryNode, Operation, fake_nodes};
 use tokio::time::timeout;
 

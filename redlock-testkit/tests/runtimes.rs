@@ -5,7 +5,8 @@
 
 use std::sync::Arc;
 
-use redlock_core::{BoxFuture, Runtime, SmolRuntime, TokioRuntime};
+use redlock_core::runtime::{BoxFuture, Runtime};
+use redlock_core::{SmolRuntime, TokioRuntime};
 use redlock_testkit::runtime_conformance::Driver;
 use redlock_testkit::sim::{Clock, Process, Simulation};
 use tokio::runtime::{Builder, Runtime as Tokio};

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use redlock_core::{Instant, Runtime};
+use redlock_core::runtime::{Instant, Runtime};
 use redlock_testkit::sim::{Clock, Process, Simulation};
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -4,7 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redlock_core::{Claim, Denial, LockNode, NodeError, Resource, ServerId, Token, Ttl, Vote, async_trait};
+use redlock_core::Resource;
+use redlock_core::node::{Claim, Denial, LockNode, NodeError, ServerId, Token, Ttl, Vote, async_trait};
 use redlock_testkit::conformance::Backend;
 use redlock_testkit::{RedisServer, Reply};
 

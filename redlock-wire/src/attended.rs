@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redlock_core::Runtime;
+use redlock_core::runtime::Runtime;
 
 /// The number of parts of a limit. A pause of the process counts for one part at most: the runtime has run between the
 /// parts, and could read the bytes that have arrived.
@@ -24,7 +24,7 @@ mod tests {
     use std::sync::Mutex;
 
     use futures_util::FutureExt;
-    use redlock_core::{BoxFuture, Instant};
+    use redlock_core::runtime::{BoxFuture, Instant};
 
     use super::*;
 

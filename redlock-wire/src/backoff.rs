@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redlock_core::Runtime;
+use redlock_core::runtime::Runtime;
 
 /// The first delay. It does not burden a server that closes every connection at once.
 pub(crate) const SHORTEST: Duration = Duration::from_millis(10);

@@ -1,6 +1,7 @@
 //! Entry points for the fuzz targets of this repository. Not a public interface: it changes without notice.
 
-use redlock_core::{Claim, IntoResources, Token};
+use redlock_core::IntoResources;
+use redlock_core::node::{Claim, Token};
 
 use crate::connection::Reply;
 use crate::{handshake, reply};

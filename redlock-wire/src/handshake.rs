@@ -11,7 +11,7 @@
 //! CACHING`, since an ACL permits the two commands separately. A server that denies tracking, for any reason, is used
 //! anyway.
 
-use redlock_core::ServerId;
+use redlock_core::node::ServerId;
 
 use crate::commands;
 use crate::connection::{Command, Connection, Reply};

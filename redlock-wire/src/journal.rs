@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use redlock_core::Instant;
+use redlock_core::runtime::Instant;
 
 use crate::sync::{Mutex, locked};
 

@@ -13,10 +13,12 @@ use std::fmt;
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
-use redlock_core::{
-    Capabilities, Claim, ConnectionId, Error, FencingToken, Instant, LockEntry, LockNode, NodeError,
-    NodeErrorKind, Resource, ServerId, Ttl, Vote, Watch, async_trait,
+use redlock_core::node::{
+    Capabilities, Claim, ConnectionId, LockEntry, LockNode, NodeError, NodeErrorKind, ServerId, Ttl, Vote,
+    Watch, async_trait,
 };
+use redlock_core::runtime::Instant;
+use redlock_core::{Error, FencingToken, Resource};
 
 use crate::commands;
 use crate::connection::Connector;

@@ -5,7 +5,8 @@
 
 use std::time::Duration;
 
-use redlock_core::{Availability, Claim, Denial, FencingToken, LockEntry, NodeError, Resource, Token, Vote};
+use redlock_core::node::{Availability, Claim, Denial, LockEntry, NodeError, Token, Vote};
+use redlock_core::{FencingToken, Resource};
 
 use crate::connection::{Failure, Reply, Sent};
 
@@ -197,7 +198,8 @@ const LONGEST: usize = 200;
 
 #[cfg(test)]
 mod tests {
-    use redlock_core::{IntoResources, NodeErrorKind};
+    use redlock_core::IntoResources;
+    use redlock_core::node::NodeErrorKind;
 
     use super::*;
 

@@ -6,7 +6,8 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use redlock_core::{Claim, FencingToken, NodeError, Ttl, Vote};
+use redlock_core::FencingToken;
+use redlock_core::node::{Claim, NodeError, Ttl, Vote};
 
 use crate::connection::{Command, Connection, Failure, Reply};
 use crate::options::{Keys, Options};
@@ -201,7 +202,8 @@ mod tests {
     use std::cell::RefCell;
     use std::time::Duration;
 
-    use redlock_core::{Resource, Resources, Token, TokioRuntime};
+    use redlock_core::node::Token;
+    use redlock_core::{Resource, Resources, TokioRuntime};
 
     use super::*;
 

@@ -12,7 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use event_listener::{Event, EventListener};
-use redlock_core::{ConnectionId, Instant, ServerId};
+use redlock_core::node::{ConnectionId, ServerId};
+use redlock_core::runtime::Instant;
 
 use crate::connection::{Connection, Failure, Reply};
 use crate::handshake::Server;

@@ -10,10 +10,11 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use redlock_core::{
-    BoxFuture, Claim, ConnectionId, Denial, Instant, IntoResources, LockNode, NodeError, NodeErrorKind,
-    Runtime as RuntimeContract, ServerId, Token, TokioRuntime, Ttl, Vote,
+use redlock_core::node::{
+    Claim, ConnectionId, Denial, LockNode, NodeError, NodeErrorKind, ServerId, Token, Ttl, Vote,
 };
+use redlock_core::runtime::{BoxFuture, Instant, Runtime as RuntimeContract};
+use redlock_core::{IntoResources, TokioRuntime};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::time::{Instant as Now, timeout};
 

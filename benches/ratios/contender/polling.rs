@@ -1,6 +1,6 @@
 //! A node without notifications, so that waiters poll it.
 
-use redlock_core::{Claim, ConnectionId, LockNode, NodeError, ServerId, Ttl, Vote, async_trait};
+use redlock_core::node::{Claim, ConnectionId, LockNode, NodeError, ServerId, Ttl, Vote, async_trait};
 
 pub(crate) struct Polling<N>(pub(crate) N);
 

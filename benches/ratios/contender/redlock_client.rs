@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use redlock_core::{Builder, Error, Guard, LockNode, Redlock, TokioRuntime};
+use redlock_core::node::LockNode;
+use redlock_core::{Builder, Error, Guard, Redlock, TokioRuntime};
 use redlock_redis_rs::Options;
 
 use super::polling::Polling;

@@ -4,7 +4,8 @@
 use std::future::Future;
 
 use redlock_benches::InstantNode;
-use redlock_core::{Claim, IntoResources, LockNode, Redlock, Token, Ttl};
+use redlock_core::node::{Claim, LockNode, Token, Ttl};
+use redlock_core::{IntoResources, Redlock};
 use rustix::time::ClockId;
 use tokio::runtime::{Builder, Runtime};
 

@@ -7,10 +7,9 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use redlock_benches::InstantNode;
-use redlock_core::{
-    Claim, ConnectionId, Guard, KeepAlive, LockNode, NodeError, Redlock, ServerId, TokioRuntime, Ttl, Vote,
-    async_trait, suspend_aware_now,
-};
+use redlock_core::node::{Claim, ConnectionId, LockNode, NodeError, ServerId, Ttl, Vote, async_trait};
+use redlock_core::runtime::suspend_aware_now;
+use redlock_core::{Guard, KeepAlive, Redlock, TokioRuntime};
 use redlock_redis_rs::Options;
 use rustix::time::ClockId;
 use tokio::runtime::Builder;
@@ -128,7 +127,7 @@ impl Renewals {
         let name = claim.resources()[0].as_bytes().strip_prefix(b"kept-");
         let number = name.and_then(|name| std::str::from_utf8(name).ok()?.parse::<usize>().ok());
         let Some(last) = number.and_then(|number| self.last.get(number)) else { return };
-        let now = suspend_aware_now().saturating_duration_since(redlock_core::Instant::ORIGIN);
+        let now = suspend_aware_now().saturating_duration_since(redlock_core::runtime::Instant::ORIGIN);
         let now = u64::try_from(now.as_nanos()).expect("centuries");
         let before = last.swap(now, Ordering::Relaxed);
         if renewal {

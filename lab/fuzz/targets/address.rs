@@ -43,7 +43,7 @@ fuzz_target!(|url: &str| {
     }
 });
 
-fn node_label(node: &dyn redlock_core::LockNode) -> String {
+fn node_label(node: &dyn redlock_core::node::LockNode) -> String {
     node.label().to_owned()
 }
 

@@ -20,7 +20,8 @@ mod waiting;
 
 use std::time::Duration;
 
-use redlock_core::{ErrorKind, Redlock, Runtime};
+use redlock_core::runtime::Runtime;
+use redlock_core::{ErrorKind, Redlock};
 use redlock_testkit::sim::{Clock, Simulation};
 
 use self::client::{Client, Protected};

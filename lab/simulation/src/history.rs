@@ -11,7 +11,9 @@ pub(crate) mod show;
 
 use std::time::Duration;
 
-use redlock_core::{Availability, ErrorKind, FencingToken, Instant, ReleaseOutcome, Vote};
+use redlock_core::node::{Availability, Vote};
+use redlock_core::runtime::Instant;
+use redlock_core::{ErrorKind, FencingToken, ReleaseOutcome};
 use redlock_testkit::{Answer as NodeAnswer, Operation};
 
 pub use self::recorder::Recorder;

@@ -21,7 +21,8 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use redlock_core::{Instant, LockNode, Runtime};
+use redlock_core::node::LockNode;
+use redlock_core::runtime::{Instant, Runtime};
 use redlock_testkit::sim::{Clock, Process, Simulation};
 
 pub use self::notifications::Notifications;

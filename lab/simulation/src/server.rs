@@ -15,7 +15,9 @@ use std::time::Duration;
 
 use event_listener::{Event, EventListener};
 use futures_channel::oneshot;
-use redlock_core::{Instant, IntoResource, NodeError, Resource, Runtime, Token};
+use redlock_core::node::{NodeError, Token};
+use redlock_core::runtime::{Instant, Runtime};
+use redlock_core::{IntoResource, Resource};
 use redlock_testkit::sim::{Clock, Process};
 use redlock_testkit::{Answer, Request};
 

@@ -10,7 +10,7 @@ mod text;
 
 use std::time::Duration;
 
-use redlock_core::Instant;
+use redlock_core::runtime::Instant;
 
 use self::scene::Scene;
 pub use self::text::LEGEND;

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redlock_core::{
-    Claim, ErrorKind, IntoResources, LockNode, NodeErrorKind, Redlock, Runtime, Token, Ttl, Vote,
-};
+use redlock_core::node::{Claim, LockNode, NodeErrorKind, Token, Ttl, Vote};
+use redlock_core::runtime::Runtime;
+use redlock_core::{ErrorKind, IntoResources, Redlock};
 use redlock_simulation::history::What;
 use redlock_simulation::network::{Direction, Network, Traffic, Transport};
 use redlock_simulation::server::{Persistence, Server};

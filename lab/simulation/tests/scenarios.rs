@@ -7,7 +7,8 @@
 
 use std::time::Duration;
 
-use redlock_core::{BoxFuture, ErrorKind, Guard, Redlock, Runtime};
+use redlock_core::runtime::{BoxFuture, Runtime};
+use redlock_core::{ErrorKind, Guard, Redlock};
 use redlock_simulation::history::{Place, TokenNumber, Trouble, What};
 use redlock_simulation::invariant::{Assumption, Invariant, Rules, Violation, check};
 use redlock_simulation::network::{Direction, Network, Traffic, Transport};

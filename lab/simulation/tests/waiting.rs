@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use redlock_core::{Redlock, Runtime};
+use redlock_core::Redlock;
+use redlock_core::runtime::Runtime;
 use redlock_simulation::experiment::Experiment;
 use redlock_simulation::history::What;
 use redlock_simulation::network::{Network, Notifications, Transport};

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use redlock_core::{ErrorKind, Guard, Instant, LeaseState, Redlock, ReleaseOutcome, Runtime};
+use redlock_core::runtime::{Instant, Runtime};
+use redlock_core::{ErrorKind, Guard, LeaseState, Redlock, ReleaseOutcome};
 use redlock_testkit::sim::Process;
 
 use crate::common::{MS, builder};

@@ -20,7 +20,7 @@ mod world;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redlock_core::Runtime;
+use redlock_core::runtime::Runtime;
 use redlock_testkit::MemoryNode;
 use redlock_testkit::sim::{Process, Simulation};
 

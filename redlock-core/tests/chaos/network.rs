@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use redlock_core::Runtime;
+use redlock_core::runtime::Runtime;
 use redlock_testkit::{FakeNode, Fault, MemoryNode, Operation};
 
 use crate::common::MS;

@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 
-use redlock_core::{Instant, Lease, Runtime};
+use redlock_core::Lease;
+use redlock_core::runtime::{Instant, Runtime};
 use redlock_testkit::MemoryNode;
 use redlock_testkit::sim::Process;
 

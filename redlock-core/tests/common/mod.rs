@@ -6,9 +6,9 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redlock_core::{
-    Builder, Claim, Error, ErrorKind, Guard, IntoResources, LockNode, Outcome, Redlock, Runtime, Token,
-};
+use redlock_core::node::{Claim, LockNode, Token};
+use redlock_core::runtime::Runtime;
+use redlock_core::{Builder, Error, ErrorKind, Guard, IntoResources, Outcome, Redlock};
 use redlock_testkit::sim::{Process, Simulation};
 use redlock_testkit::{FakeNode, Operation};
 

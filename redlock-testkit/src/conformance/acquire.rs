@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use redlock_core::{Token, Ttl, Vote};
+use redlock_core::node::{Token, Ttl, Vote};
 
 use super::stage::{BROKEN, Stage, claim, granted, holds_true, hour, millis, refused};
 

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::ops::Range;
 use std::time::Duration;
 
-use redlock_core::Vote;
+use redlock_core::node::Vote;
 
 use super::stage::{BROKEN, Stage, claim, granted, holds_true, hour, join_all, millis, poll_once};
 

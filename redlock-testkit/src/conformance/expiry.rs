@@ -1,6 +1,6 @@
 //! Tests of expiry: a resource expires after its TTL, not sooner and not never, from the shortest TTL to the longest.
 
-use redlock_core::Ttl;
+use redlock_core::node::Ttl;
 
 use super::stage::{Stage, TIMES, TOO_SLOW, claim, granted, holds_true, hour};
 

@@ -3,7 +3,7 @@
 //! If every resource still holds the token, it raises their time to live to at least `ttl`; otherwise it changes
 //! nothing. It never shortens a time to live and never creates a resource.
 
-use redlock_core::Ttl;
+use redlock_core::node::Ttl;
 
 use super::stage::{Stage, claim, granted, holds_true, hour, refused};
 

@@ -6,7 +6,8 @@
 //!
 //! For a backend without support, only the last case applies.
 
-use redlock_core::{FencingToken, IntoResources, NodeError, NodeErrorKind, Ttl, Vote};
+use redlock_core::node::{NodeError, NodeErrorKind, Ttl, Vote};
+use redlock_core::{FencingToken, IntoResources};
 
 use super::stage::{BROKEN, Stage, claim, granted, holds_true, hour, join_all, refused};
 

@@ -8,7 +8,8 @@
 
 use std::time::Duration;
 
-use redlock_core::{IntoResource, LockEntry, NodeErrorKind, Token};
+use redlock_core::IntoResource;
+use redlock_core::node::{LockEntry, NodeErrorKind, Token};
 
 use super::stage::{BROKEN, Stage, claim, granted, holds_true, hour, millis};
 

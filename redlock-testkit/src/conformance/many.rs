@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use futures_channel::oneshot;
-use redlock_core::Vote;
+use redlock_core::node::Vote;
 
 use super::stage::{BROKEN, Stage, claim, granted, holds_true, hour, join_all, refused};
 

@@ -1,6 +1,6 @@
 //! Tests of names: resources and tokens are arbitrary bytes, without patterns, numbers or separators.
 
-use redlock_core::{Token, Vote};
+use redlock_core::node::{Token, Vote};
 
 use super::stage::{BROKEN, Stage, claim, granted, holds_true, hour, refused};
 

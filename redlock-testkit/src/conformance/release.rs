@@ -3,7 +3,7 @@
 //! It deletes each resource that still holds the token. It is granted if at least one was deleted, and denied if none
 //! was found, even if there is a non-lock value.
 
-use redlock_core::{NodeErrorKind, Ttl};
+use redlock_core::node::{NodeErrorKind, Ttl};
 
 use super::stage::{BROKEN, Stage, claim, granted, holds_true, hour, refused};
 

@@ -10,7 +10,9 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use redlock_core::{Claim, Instant, IntoResources, LockNode, NodeError, Resource, Runtime, Token, Ttl, Vote};
+use redlock_core::node::{Claim, LockNode, NodeError, Token, Ttl, Vote};
+use redlock_core::runtime::{Instant, Runtime};
+use redlock_core::{IntoResources, Resource};
 
 pub(super) struct Stage {
     pub(super) node: Arc<dyn LockNode>,

@@ -11,7 +11,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-use redlock_core::{Availability, IntoResource, NodeErrorKind, Vote, Watch};
+use redlock_core::IntoResource;
+use redlock_core::node::{Availability, NodeErrorKind, Vote, Watch};
 
 use super::stage::{BROKEN, Stage, claim, first, granted, holds_true, hour, join_all, millis};
 

@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use redlock_core::{FencingToken, NodeError};
+use redlock_core::FencingToken;
+use redlock_core::node::NodeError;
 
 use crate::request::Operation;
 

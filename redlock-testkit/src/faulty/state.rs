@@ -6,7 +6,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use futures_channel::oneshot;
-use redlock_core::{ConnectionId, NodeError};
+use redlock_core::node::{ConnectionId, NodeError};
 
 use super::fault::{Effect, Script};
 use crate::request::{Answer, Operation, Request};

@@ -6,7 +6,9 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use redlock_core::{FencingToken, Instant, NodeError, Resource, Ttl};
+use redlock_core::node::{NodeError, Ttl};
+use redlock_core::runtime::Instant;
+use redlock_core::{FencingToken, Resource};
 
 /// The retention of a counter after its last lock, and its maximum clock lead.
 const RETENTION: Duration = Duration::from_secs(24 * 60 * 60);

@@ -7,9 +7,9 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use event_listener::{Event, EventListener};
-use redlock_core::{
-    Availability, Claim, Denial, FencingToken, Instant, LockEntry, NodeError, Resource, Token, Ttl, Vote,
-};
+use redlock_core::node::{Availability, Claim, Denial, LockEntry, NodeError, Token, Ttl, Vote};
+use redlock_core::runtime::Instant;
+use redlock_core::{FencingToken, Resource};
 
 use super::counters::Counters;
 

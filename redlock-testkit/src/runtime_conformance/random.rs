@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use redlock_core::Runtime;
+use redlock_core::runtime::Runtime;
 
 pub(super) async fn random_numbers_differ(runtime: Arc<dyn Runtime>) {
     let draw = || {

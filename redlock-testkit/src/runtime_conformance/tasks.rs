@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use futures_channel::oneshot;
-use redlock_core::Runtime;
+use redlock_core::runtime::Runtime;
 
 const SHORT: Duration = Duration::from_millis(5);
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use redlock_core::{BoxFuture, Runtime};
+use redlock_core::runtime::{BoxFuture, Runtime};
 
 const SHORT: Duration = Duration::from_millis(20);
 

@@ -6,7 +6,8 @@ use std::task::Poll;
 
 use loom::future::block_on;
 use loom::thread;
-use redlock_core::{ConnectionId, Instant};
+use redlock_core::node::ConnectionId;
+use redlock_core::runtime::Instant;
 
 use super::{Active, ConnState, State};
 use crate::connection::{Command, Connection, Failure, Reply};

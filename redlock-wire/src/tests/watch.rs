@@ -1,6 +1,7 @@
 //! Tests notifications of changes, and of the end of a connection.
 
-use redlock_core::{Availability, Resource, Watch};
+use redlock_core::Resource;
+use redlock_core::node::{Availability, Watch};
 
 use super::*;
 

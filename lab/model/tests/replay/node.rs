@@ -4,9 +4,8 @@ use std::future::pending;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_channel::oneshot;
-use redlock_core::{
-    Claim, ConnectionId, Denial, Instant, LockNode, NodeError, Runtime, Token, Ttl, Vote, async_trait,
-};
+use redlock_core::node::{Claim, ConnectionId, Denial, LockNode, NodeError, Token, Ttl, Vote, async_trait};
+use redlock_core::runtime::{Instant, Runtime};
 use redlock_model::{CLIENTS, NODES};
 
 pub(crate) type Reply = Result<Vote, NodeError>;

@@ -4,7 +4,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::{AbortHandle, abortable};
-use redlock_core::{Error, ErrorKind, Guard, Instant, Redlock, ReleaseOutcome, Runtime, Token};
+use redlock_core::node::Token;
+use redlock_core::runtime::{Instant, Runtime};
+use redlock_core::{Error, ErrorKind, Guard, Redlock, ReleaseOutcome};
 use redlock_model::NODES;
 use redlock_testkit::sim::{Process, Simulation};
 

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use redlock_core::{NodeError, Vote};
+use redlock_core::node::{NodeError, Vote};
 use redlock_model::{CLIENTS, Flight, NODES, Protocol, Request, RequestKind, State, Step, Transport};
 
 use super::node::{Call, Operation, Script, locked};
@@ -207,7 +207,7 @@ impl Replay {
     fn reply(&mut self, request: Request) {
         let vote = match self.state.flight(request) {
             Flight::Granted => Vote::Granted,
-            _ => Vote::Denied(redlock_core::Denial::default()),
+            _ => Vote::Denied(redlock_core::node::Denial::default()),
         };
         self.end(request, Ok(vote));
     }
@@ -257,7 +257,7 @@ impl Replay {
     }
 
     /// Returns the calls of the core that are open in the model, except releases, which are retried.
-    fn open(&self, client: usize) -> impl Iterator<Item = (Request, redlock_core::Instant)> {
+    fn open(&self, client: usize) -> impl Iterator<Item = (Request, redlock_core::runtime::Instant)> {
         let attempts = 0..self.clients[client].program.tokens.len();
         let requests = attempts.flat_map(move |attempt| {
             let kind =

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redlock_core::Runtime;
+use redlock_core::runtime::Runtime;
 use redlock_testkit::sim::{Process, Simulation};
 
 use super::client::{Client, name};

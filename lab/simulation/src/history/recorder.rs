@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use redlock_core::{Fingerprint, Runtime, Token};
+use redlock_core::Fingerprint;
+use redlock_core::node::Token;
+use redlock_core::runtime::Runtime;
 use redlock_testkit::sim::Process;
 
 use super::{Event, History, TokenNumber, What};

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use redlock_core::Instant;
+use redlock_core::runtime::Instant;
 
 use super::{Answer, Event, History, Place, Request, TokenNumber, Trouble, What};
 

@@ -5,7 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use redlock_core::{FencingToken, Instant};
+use redlock_core::FencingToken;
+use redlock_core::runtime::Instant;
 use redlock_testkit::Operation;
 
 use super::{Invariant, Violation};

@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use redlock_core::Instant;
+use redlock_core::runtime::Instant;
 
 use super::holds::{Hold, holds};
 use super::{Assumption, Invariant, Violation, excuse};

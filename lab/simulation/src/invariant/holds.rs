@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use redlock_core::Instant;
+use redlock_core::runtime::Instant;
 
 use crate::history::{History, Place, TokenNumber, Trouble, What};
 

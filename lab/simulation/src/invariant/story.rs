@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use redlock_core::{ErrorKind, FencingToken, Instant, ReleaseOutcome};
+use redlock_core::runtime::Instant;
+use redlock_core::{ErrorKind, FencingToken, ReleaseOutcome};
 use redlock_testkit::Operation;
 
 use crate::history::{Answer, Event, History, Place, Request, TokenNumber, Trouble, What};

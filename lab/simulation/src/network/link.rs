@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redlock_core::Instant;
+use redlock_core::runtime::Instant;
 
 /// The connection of one node, on streams. Pure; with datagrams it never breaks.
 #[derive(Debug, Default)]

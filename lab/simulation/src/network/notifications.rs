@@ -12,7 +12,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use event_listener::{Event, EventListener};
-use redlock_core::{BoxFuture, Runtime};
+use redlock_core::runtime::{BoxFuture, Runtime};
 
 use super::remote::{Shared, until};
 use super::traffic::below;

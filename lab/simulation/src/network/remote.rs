@@ -13,10 +13,12 @@ use std::time::Duration;
 
 use event_listener::Event;
 use futures_channel::oneshot;
-use redlock_core::{
-    Availability, Capabilities, Claim, ConnectionId, FencingToken, Instant, LockEntry, LockNode, NodeError,
-    NodeErrorKind, Resource, Runtime, ServerId, Token, Ttl, Vote, Watch, async_trait,
+use redlock_core::node::{
+    Availability, Capabilities, Claim, ConnectionId, LockEntry, LockNode, NodeError, NodeErrorKind, ServerId,
+    Token, Ttl, Vote, Watch, async_trait,
 };
+use redlock_core::runtime::{Instant, Runtime};
+use redlock_core::{FencingToken, Resource};
 use redlock_testkit::{Answer, Request};
 
 use super::link::Link;

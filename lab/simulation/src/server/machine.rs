@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use redlock_core::{Instant, LockNode, NodeError, Resource, Runtime, Token, Vote};
+use redlock_core::Resource;
+use redlock_core::node::{LockNode, NodeError, Token, Vote};
+use redlock_core::runtime::{Instant, Runtime};
 use redlock_testkit::sim::{Clock, Process};
 use redlock_testkit::{Answer, MemoryNode, Operation, Request, block_on};
 
@@ -144,7 +146,8 @@ impl Machine {
 mod tests {
     use std::time::Duration;
 
-    use redlock_core::{Claim, IntoResources, Ttl};
+    use redlock_core::IntoResources;
+    use redlock_core::node::{Claim, Ttl};
     use redlock_testkit::sim::Simulation;
 
     use super::*;

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use redlock_core::{BoxFuture, Instant, Runtime};
+use redlock_core::runtime::{BoxFuture, Instant, Runtime};
 use redlock_testkit::sim::{Clock, Process};
 
 /// A clock that shows whole milliseconds and may be set, forward and back.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use redlock_core::Instant;
+use redlock_core::runtime::Instant;
 use redlock_testkit::Operation;
 
 use crate::history::{Answer, History, Request, TokenNumber, What};

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use redlock_core::{FencingToken, Instant};
+use redlock_core::FencingToken;
+use redlock_core::runtime::Instant;
 
 use super::Timeline;
 use super::keys::keys;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use redlock_core::Instant;
+use redlock_core::runtime::Instant;
 
 use super::scene::{Lane, Scene, Span};
 use crate::history::{Place, Trouble};

@@ -6,10 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
-use redlock_core::{
-    Capabilities, Claim, Denial, FencingToken, Instant, IntoResource, LockNode, NodeError, Resource, Token,
-    Ttl, Vote, async_trait, suspend_aware_now,
-};
+use redlock_core::node::{Capabilities, Claim, Denial, LockNode, NodeError, Token, Ttl, Vote, async_trait};
+use redlock_core::runtime::{Instant, suspend_aware_now};
+use redlock_core::{FencingToken, IntoResource, Resource};
 use redlock_testkit::conformance::{self, Backend};
 
 use self::Flaw::*;

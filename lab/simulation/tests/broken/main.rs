@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use redlock_core::{LockNode, Resource, suspend_aware_now};
+use redlock_core::Resource;
+use redlock_core::node::LockNode;
+use redlock_core::runtime::suspend_aware_now;
 use redlock_testkit::conformance::{self, Backend};
 
 use self::Flaw::*;

@@ -7,10 +7,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
-use redlock_core::{
-    Availability, Capabilities, Claim, ConnectionId, Denial, Instant, IntoResources, LockEntry, LockNode,
-    NodeError, Resource, ServerId, Token, Ttl, Vote, Watch, async_trait, suspend_aware_now,
+use redlock_core::node::{
+    Availability, Capabilities, Claim, ConnectionId, Denial, LockEntry, LockNode, NodeError, ServerId, Token,
+    Ttl, Vote, Watch, async_trait,
 };
+use redlock_core::runtime::{Instant, suspend_aware_now};
+use redlock_core::{IntoResources, Resource};
 
 use super::Flaw::{self, *};
 use super::watchers::Watchers;

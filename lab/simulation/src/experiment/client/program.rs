@@ -6,7 +6,8 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use redlock_core::{Error, Guard, Instant, KeepAlive, Redlock, Runtime};
+use redlock_core::runtime::{Instant, Runtime};
+use redlock_core::{Error, Guard, KeepAlive, Redlock};
 use redlock_testkit::sim::Process;
 
 use super::Client;

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_channel::oneshot;
-use redlock_core::{FencingToken, Runtime};
+use redlock_core::FencingToken;
+use redlock_core::runtime::Runtime;
 use redlock_testkit::sim::Process;
 
 use crate::history::{Recorder, TokenNumber, What};

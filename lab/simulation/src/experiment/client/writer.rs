@@ -5,7 +5,8 @@ use std::future::Future;
 use std::time::Duration;
 
 use futures_channel::oneshot;
-use redlock_core::{FencingToken, Runtime};
+use redlock_core::FencingToken;
+use redlock_core::runtime::Runtime;
 use redlock_testkit::sim::Process;
 
 use super::program::{Program, micros, within};

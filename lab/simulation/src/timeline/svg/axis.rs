@@ -21,7 +21,7 @@ pub(super) fn draw(layout: &Layout, top: f64, bottom: f64) -> Group {
     let mut axis = Group::new();
     for turn in from.div_ceil(step.as_nanos())..=until / step.as_nanos() {
         let moment = step * u32::try_from(turn).unwrap_or(u32::MAX);
-        let x = layout.x(redlock_core::Instant::since_origin(moment));
+        let x = layout.x(redlock_core::runtime::Instant::since_origin(moment));
         let line = Line::new().set("stroke", paint::GRID).set("x1", x).set("x2", x);
         let text = paint::label(seconds(moment, step), x, bottom + 13.0, paint::FAINT);
         axis = axis.add(line.set("y1", top).set("y2", bottom + 3.0)).add(text.set("text-anchor", "middle"));
@@ -55,7 +55,7 @@ fn seconds(moment: Duration, step: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
-    use redlock_core::Instant;
+    use redlock_core::runtime::Instant;
 
     use super::*;
 

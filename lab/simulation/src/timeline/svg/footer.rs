@@ -1,7 +1,7 @@
 //! The texts of a picture: the numbers of violations, their descriptions, and the legend.
 
 use ::svg::node::element::{Circle, Group, Line, Rectangle};
-use redlock_core::Instant;
+use redlock_core::runtime::Instant;
 
 use super::layout::{LEFT, Layout, RIGHT, WIDTH, count, rows, text_width};
 use super::paint::{self, label};

@@ -143,6 +143,6 @@ fn name_colour(place: Place) -> &'static str {
 }
 
 fn when(span: Span) -> String {
-    let seconds = |at: redlock_core::Instant| at.elapsed_since_origin().as_secs_f64();
+    let seconds = |at: redlock_core::runtime::Instant| at.elapsed_since_origin().as_secs_f64();
     format!("{:.3} s to {:.3} s", seconds(span.from), seconds(span.until))
 }

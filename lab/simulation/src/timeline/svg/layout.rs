@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redlock_core::Instant;
+use redlock_core::runtime::Instant;
 
 use crate::timeline::scene::Span;
 
