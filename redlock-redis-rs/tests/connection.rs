@@ -5,9 +5,8 @@
 use futures_util::future::poll_immediate;
 use redlock_adapter_tests::scripted::{Answer, Scripted, greet};
 use redlock_adapter_tests::wait::{soon, until};
-use redlock_redis_rs::{
-    Connection, Connector, IntoConnector, LockNode, NodeErrorKind, Options, Resource, node,
-};
+use redlock_redis_rs::node::{LockNode, NodeErrorKind};
+use redlock_redis_rs::{Connection, Connector, IntoConnector, Options, Resource, node};
 use redlock_testkit::RedisServer;
 use redlock_wire::{Command, Connection as _, Connector as _, Failure, Hub, Reply, Sent};
 use tokio::runtime::Handle;

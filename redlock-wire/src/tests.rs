@@ -75,7 +75,7 @@ async fn settles(is_so: impl Fn() -> bool) {
     panic!("it goes on");
 }
 
-fn unavailable(outcome: Result<Vote, NodeError>) -> String {
+fn unavailable<T: std::fmt::Debug>(outcome: Result<T, NodeError>) -> String {
     let error = outcome.unwrap_err();
     assert_eq!(NodeErrorKind::Unavailable, error.kind(), "{error}");
     error.to_string()
@@ -183,7 +183,7 @@ async fn a_script_that_the_server_has_lost_is_sent_along() {
         fake.is(|mood| mood.knows_scripts = knows);
         assert_eq!(Vote::Granted, node.extend(&claim(["a", "b"]), ttl()).await.unwrap());
         assert_eq!(expected, fake.calls());
-        assert_eq!(Vote::Granted, node.release(&claim("a")).await.unwrap());
+        assert!(node.release(&claim("a")).await.unwrap());
         assert_eq!(expected, fake.calls());
         assert_eq!(Vote::Granted, node.acquire(&claim(["a", "b"]), ttl()).await.unwrap());
         assert_eq!(expected, fake.calls());

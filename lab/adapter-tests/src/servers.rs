@@ -31,7 +31,9 @@ use redlock_testkit::{Fault, Faulty, Operation, RedisServer};
 use crate::Adapter;
 use crate::wait::eventually;
 use crate::warnings::Warnings;
-use redlock_core::{Builder, ErrorKind, Guard, LockNode, Outcome, Redlock, Runtime, TokioRuntime};
+use redlock_core::node::LockNode;
+use redlock_core::runtime::Runtime;
+use redlock_core::{Builder, ErrorKind, Guard, Outcome, Redlock, TokioRuntime};
 use redlock_wire::{Node, Options};
 
 pub(crate) const TTL: Duration = Duration::from_secs(10);

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::Adapter;
-use redlock_core::{NodeErrorKind, Redlock, TokioRuntime};
+use redlock_core::node::NodeErrorKind;
+use redlock_core::{Redlock, TokioRuntime};
 
 fn rejected<T: std::fmt::Debug>(result: Result<T, redlock_core::Error>) -> String {
     let error = result.unwrap_err();

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::Adapter;
-use redlock_core::{Claim, IntoResources, ReleaseOutcome, Resource, Token, Ttl};
+use redlock_core::node::{Claim, Token, Ttl};
+use redlock_core::{IntoResources, ReleaseOutcome, Resource};
 
 const RETENTIONS: [u64; 5] = [1_000, 2_000, 3_000, 3_000, 3_000];
 const KEYS: [&str; 5] = ["", "p:", "p:", "q:", "q:"];
