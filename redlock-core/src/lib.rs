@@ -134,6 +134,7 @@ mod lease;
 pub mod node;
 mod protocol;
 pub mod runtime;
+mod sync;
 mod telemetry;
 mod types;
 mod wait;
