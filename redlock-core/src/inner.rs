@@ -4,6 +4,9 @@
 //! cleanup has a grace period left. Background work holds [`Inner`] too, and with it the nodes. When that is gone, the
 //! connections of the nodes are closed.
 
+#[cfg(all(test, loom))]
+mod loom_tests;
+
 use std::mem;
 use std::ops::Deref;
 use std::sync::Arc;

@@ -131,6 +131,8 @@ mod decide;
 mod drive;
 mod inner;
 mod lease;
+#[cfg(all(test, loom))]
+mod loom_fixtures;
 pub mod node;
 mod protocol;
 pub mod runtime;

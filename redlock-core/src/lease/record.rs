@@ -5,6 +5,9 @@
 //! another write: both happen under the same mutex. A write that began earlier is known to the release, even if it has
 //! not been sent by then.
 
+#[cfg(all(test, loom))]
+mod loom_tests;
+
 use std::mem;
 use std::sync::Arc;
 use std::time::Duration;

@@ -12,6 +12,9 @@
 //! - Load alone drops no entry: while the queues of more than a minority of the nodes are long, no new attempt begins.
 //! - After the last handle and lease are gone, cleanup continues for one minute.
 
+#[cfg(all(test, loom))]
+mod loom_tests;
+
 use std::collections::BTreeMap;
 use std::mem;
 use std::sync::Arc;

@@ -3,6 +3,9 @@
 //! Attempts, renewals and watches wait here until they may begin. [`concurrency`](crate::decide::concurrency) decides
 //! which of them may.
 
+#[cfg(all(test, loom))]
+mod loom_tests;
+
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;

@@ -9,6 +9,9 @@
 //!
 //! [article]: https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/
 
+#[cfg(all(test, loom))]
+mod loom_tests;
+
 use std::collections::HashMap;
 use std::fmt;
 use std::future::poll_fn;
