@@ -62,7 +62,7 @@ impl LockNode for InstantNode {
         Ok(self.vote.clone())
     }
 
-    async fn release(&self, _claim: &Claim) -> Result<Vote, NodeError> {
+    async fn release(&self, _claim: &Claim) -> Result<bool, NodeError> {
         Ok(self.vote.clone())
     }
 

@@ -206,7 +206,7 @@ fn two_nodes_on_one_server_have_one_vote() {
         async fn extend(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
             self.0.extend(claim, ttl).await
         }
-        async fn release(&self, claim: &Claim) -> Result<Vote, NodeError> {
+        async fn release(&self, claim: &Claim) -> Result<bool, NodeError> {
             self.0.release(claim).await
         }
         async fn inspect(&self, resource: &Resource) -> Result<Option<LockEntry>, NodeError> {
@@ -220,7 +220,7 @@ fn two_nodes_on_one_server_have_one_vote() {
     with_nodes(1, async |world| {
         let server = redlock_testkit::MemoryNode::with_runtime("server", world.process.runtime());
         let aliases = ["x", "y"].map(|name| Arc::new(Alias(server.clone(), name)) as Arc<dyn LockNode>);
-        let other = Arc::new(world.nodes[0].clone()) as Arc<dyn LockNode>;
+        let other = world.nodes[0].clone();
         let builder = Redlock::builder(world.process.clone()).nodes(aliases).node(other);
         let redlock = builder.build().unwrap();
 

@@ -31,7 +31,7 @@ fn one_thread() -> tokio::runtime::Runtime {
 
 fn redlock() -> (Redlock, FakeNode) {
     let node = FakeNode::new("fake", Arc::new(TokioRuntime::new()));
-    (Redlock::builder(TokioRuntime::new()).node(Arc::new(node.clone())).build().unwrap(), node)
+    (Redlock::builder(TokioRuntime::new()).node(node.clone()).build().unwrap(), node)
 }
 
 /// Blocks its thread until the lock is renewed or lost. Returns whether it was renewed.
@@ -124,7 +124,7 @@ fn work_that_finishes_within_the_validity_succeeds() {
     for (finished, in_time) in [(9_697, true), (9_698, true), (9_897, true), (9_898, false), (20_000, false)]
     {
         let clock = Clock::default();
-        let node = Arc::new(MemoryNode::new("memory"));
+        let node = MemoryNode::new("memory");
         let redlock = Redlock::builder(clock.clone()).node(node).build().unwrap();
         let work = async |_| clock.set(finished);
         let outcome = block_on(redlock.run("a", Duration::from_secs(10), work));

@@ -49,7 +49,7 @@ impl LockNode for Instant {
         self.reply(EXTEND)
     }
 
-    async fn release(&self, _claim: &Claim) -> Result<Vote, NodeError> {
+    async fn release(&self, _claim: &Claim) -> Result<bool, NodeError> {
         self.reply(RELEASE)
     }
 }

@@ -9,7 +9,7 @@ mod common;
 use std::time::Duration;
 
 use common::{MS, NODE_TIMEOUT, TTL, World, kind, with_five, with_nodes};
-use redlock_core::node::{LockNode, Ttl, Vote};
+use redlock_core::node::{FencedVote, LockNode, Ttl, Vote};
 use redlock_core::{
     DetachedLease, ErrorKind, FencingToken, Guard, LeaseState, Loss, Outcome, ReleaseOutcome,
 };
@@ -480,7 +480,7 @@ fn a_repeated_acquire_advances_the_counter_once() {
             world.nodes[0].inner().holder("a").unwrap(),
         );
         let again = world.nodes[0].acquire_fenced(&claim, Ttl::MIN).await.unwrap();
-        assert_eq!(Vote::Counted(token(1)), again);
+        assert_eq!(FencedVote::Granted(token(1)), again);
         assert_eq!(vec![Some(1); 5], world.counters());
         guard.extend(TTL).await.unwrap();
         assert_eq!(5, guard.extendable_nodes());
@@ -567,7 +567,7 @@ impl LockNode for Plain {
     async fn release(
         &self,
         claim: &redlock_core::node::Claim,
-    ) -> Result<Vote, redlock_core::node::NodeError> {
+    ) -> Result<bool, redlock_core::node::NodeError> {
         self.0.release(claim).await
     }
 }

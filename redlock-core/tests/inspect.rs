@@ -184,7 +184,7 @@ impl LockNode for Plain {
         Err(NodeError::unavailable("an unexpected request"))
     }
 
-    async fn release(&self, _: &Claim) -> Result<Vote, NodeError> {
+    async fn release(&self, _: &Claim) -> Result<bool, NodeError> {
         Err(NodeError::unavailable("an unexpected request"))
     }
 }
@@ -192,7 +192,7 @@ impl LockNode for Plain {
 #[test]
 fn nodes_without_inspection_receive_no_request() {
     with_nodes(1, async |world| {
-        let plain = Redlock::builder(world.process.clone()).node(Arc::new(Plain)).build().unwrap();
+        let plain = Redlock::builder(world.process.clone()).node(Plain).build().unwrap();
         let error = plain.inspect("a").await.unwrap_err();
         assert_eq!(ErrorKind::Unsupported, error.kind());
         assert!(
@@ -230,7 +230,7 @@ impl LockNode for Identified {
         self.node.extend(claim, ttl).await
     }
 
-    async fn release(&self, claim: &Claim) -> Result<Vote, NodeError> {
+    async fn release(&self, claim: &Claim) -> Result<bool, NodeError> {
         self.node.release(claim).await
     }
 
@@ -271,7 +271,7 @@ fn a_node_that_reports_the_id_of_another_server_does_not_cost_its_vote() {
         let impostor = Identified::new(&empty, "impostor", "one server");
         let honest = Identified::new(&honest, "honest", "one server");
         let others = world.nodes[..3].iter().map(|node| Arc::new(node.clone()) as Arc<dyn LockNode>);
-        let redlock = Redlock::builder(world.process.clone()).node(Arc::new(impostor)).node(Arc::new(honest));
+        let redlock = Redlock::builder(world.process.clone()).node(impostor).node(honest);
         let inspection = redlock.nodes(others).build().unwrap().inspect("a").await.unwrap();
         assert_eq!(Some(&foreign_claim().token().fingerprint()), inspection.holder(), "{inspection}");
     });
@@ -284,8 +284,7 @@ fn a_name_that_a_node_rejects_is_never_sent() {
         let node = MemoryNode::with_runtime("node", world.process.runtime());
         let identified = Identified::new(&node, "node", "node");
         let node_timeout = Arc::clone(&identified.node_timeout);
-        let redlock =
-            common::builder(&world.process, &world.nodes).node(Arc::new(identified)).build().unwrap();
+        let redlock = common::builder(&world.process, &world.nodes).node(identified).build().unwrap();
         assert_eq!(Some(NODE_TIMEOUT), *node_timeout.lock().unwrap());
         let detached = DetachedLease::new(["a", "own:b"], "token", TTL).unwrap();
         world
@@ -312,7 +311,7 @@ fn a_name_that_a_node_rejects_is_never_sent() {
 fn a_label_with_control_characters_is_rejected() {
     with_nodes(1, async |world| {
         let node = MemoryNode::with_runtime("evil\x1b[31m\n", world.process.runtime());
-        let error = Redlock::builder(world.process.clone()).node(Arc::new(node)).build().unwrap_err();
+        let error = Redlock::builder(world.process.clone()).node(node).build().unwrap_err();
         assert_eq!(ErrorKind::InvalidInput, error.kind());
         assert_eq!(r#"the label "evil\u{1b}[31m\n" of node 0 has a control character"#, error.to_string());
     });

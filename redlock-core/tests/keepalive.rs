@@ -395,7 +395,7 @@ fn a_loss_is_reported_even_if_the_renewal_task_panicked() {
         async fn extend(&self, _: &Claim, _: Ttl) -> Result<Vote, NodeError> {
             panic!("a backend with a bug")
         }
-        async fn release(&self, claim: &Claim) -> Result<Vote, NodeError> {
+        async fn release(&self, claim: &Claim) -> Result<bool, NodeError> {
             self.0.release(claim).await
         }
     }
@@ -403,7 +403,7 @@ fn a_loss_is_reported_even_if_the_renewal_task_panicked() {
     // In this runtime, a panic ends only its task.
     in_tokio(async |(_, node)| {
         let node = Panics(node);
-        let redlock = Redlock::builder(TokioRuntime::new()).node(Arc::new(node)).build().unwrap();
+        let redlock = Redlock::builder(TokioRuntime::new()).node(node).build().unwrap();
         let guard = redlock.lock("a", Duration::from_secs(2)).keep_alive(KeepAlive::new()).await.unwrap();
         assert_eq!(LeaseState::AtRisk, guard.changed().await);
         assert_eq!(Loss::Expired, guard.lost().await);
@@ -415,7 +415,7 @@ fn in_tokio<F: Future<Output = ()>>(test: impl FnOnce((Redlock, FakeNode)) -> F)
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let node = FakeNode::new("fake", Arc::new(TokioRuntime::new()));
-        let builder = Redlock::builder(TokioRuntime::new()).node(Arc::new(node.clone()));
+        let builder = Redlock::builder(TokioRuntime::new()).node(node.clone());
         test((builder.build().unwrap(), node)).await;
     });
 }

@@ -2,12 +2,12 @@
 
 mod common;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use common::*;
-use redlock_core::ErrorKind;
-use redlock_core::node::Ttl;
-use redlock_testkit::{Fault, Operation};
+use redlock_core::{Builder, ErrorKind, LockNode, Runtime, TokioRuntime, Ttl};
+use redlock_testkit::{Fault, Operation, fake_nodes};
 
 #[test]
 fn waiting_is_bounded_by_time() {
@@ -132,4 +132,22 @@ fn attempts_after_errors_back_off_too() {
         let (result, took) = world.time(request).await;
         assert_eq!((ErrorKind::NoQuorum, 2 * MS), (kind(result), took));
     });
+}
+
+#[tokio::test(start_paused = true)]
+async fn polling_in_paused_time_is_no_busy_loop() {
+    let runtime: Arc<dyn Runtime> = Arc::new(TokioRuntime::new());
+    let nodes = fake_nodes(5, Arc::clone(&runtime));
+    let client = || {
+        let clones = nodes.iter().map(|node| Arc::new(node.clone()) as Arc<dyn LockNode>);
+        Builder::new(Arc::clone(&runtime)).nodes(clones).build().unwrap()
+    };
+    let (redlock, other) = (client(), client());
+    let guard = other.lock("a", TTL * 100).await.unwrap();
+    let before = nodes[0].request_count(Operation::Acquire);
+    let waited = redlock.lock("a", TTL).max_wait(Duration::from_secs(60)).await;
+    assert_eq!(ErrorKind::Contended, waited.unwrap_err().kind());
+    let attempts = nodes[0].request_count(Operation::Acquire) - before;
+    assert!((300..=601).contains(&attempts), "{attempts} in 60 s with delays of 100 to 200 ms");
+    assert!(guard.is_held());
 }

@@ -231,7 +231,7 @@ fn a_tokio_runtime_without_timers_fails_with_the_missing_method() {
 #[test]
 fn a_dedicated_runtime_renews_while_the_only_thread_blocks() {
     let node = memory_nodes(1).remove(0);
-    let redlock = Redlock::builder(TokioRuntime::dedicated()).node(Arc::new(node)).build().unwrap();
+    let redlock = Redlock::builder(TokioRuntime::dedicated()).node(node).build().unwrap();
     one_thread().block_on(async {
         let ttl = Duration::from_secs(6);
         let work = async |lease: redlock_core::Lease| {
@@ -269,7 +269,7 @@ impl tracing::Subscriber for Warnings {
 #[test]
 fn a_second_runtime_beside_the_first_logs_one_warning() {
     let warned = |make: fn() -> TokioRuntime, keep_first: bool| {
-        let node = Arc::new(MemoryNode::new("memory"));
+        let node = MemoryNode::new("memory");
         let redlock = Redlock::builder(make()).node(node).build().unwrap();
         let warnings = Warnings::default();
         let _listening = tracing::subscriber::set_default(warnings.clone());
@@ -310,7 +310,7 @@ fn a_guard_dropped_during_a_panic_survives_a_panicking_clock() {
     }
 
     let clock = Broken::default();
-    let node = Arc::new(MemoryNode::new("memory"));
+    let node = MemoryNode::new("memory");
     let redlock = Redlock::builder(clock.clone()).node(node).build().unwrap();
     let guard = block_on(redlock.lock("a", TTL).into_future()).unwrap();
     let works = || {

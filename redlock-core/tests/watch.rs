@@ -341,8 +341,8 @@ impl LockNode for FalselyFree {
         Ok(Vote::Denied(Denial::default()))
     }
 
-    async fn release(&self, _: &Claim) -> Result<Vote, NodeError> {
-        Ok(Vote::Denied(Denial::default()))
+    async fn release(&self, _: &Claim) -> Result<bool, NodeError> {
+        Ok(false)
     }
 
     async fn watch(&self, _: &Resource) -> Result<Watch, NodeError> {

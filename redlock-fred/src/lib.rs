@@ -118,11 +118,10 @@ mod address;
 mod builder;
 mod command;
 mod connection;
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+mod no_relay;
 mod push;
 #[cfg(any(target_os = "linux", target_os = "android"))]
-mod relay;
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-#[path = "no_relay.rs"]
 mod relay;
 mod reply;
 mod shared;

@@ -1,21 +1,14 @@
-//! One connection of fred's: what it sends, what it makes of the answer, and what is left when it is gone.
-#![allow(clippy::unwrap_used)] // a panic is how a test reports
-
-#[path = "../../tests/scripted.rs"]
-mod scripted;
-
-use std::time::Duration;
+//! One connection of fred: its requests, its replies, and its end.
+#![allow(clippy::unwrap_used)] // a panic is a failed test
 
 use fred::types::config::{Config, ServerConfig};
 use futures_util::future::poll_immediate;
+use redlock_adapter_tests::scripted::{Answer, Scripted, greet};
+use redlock_adapter_tests::wait::{soon, until};
 use redlock_fred::{Connection, Connector, IntoConnector};
 use redlock_testkit::RedisServer;
 use redlock_wire::{Command, Connection as _, Connector as _, Failure, Hub, Reply, Sent};
-use scripted::{Answer, Scripted, greet};
 use tokio::runtime::Handle;
-
-/// Far above what anything here takes; what runs into it hangs.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 fn connector(port: u16) -> Connector {
     Config { server: ServerConfig::new_centralized("127.0.0.1", port), ..Config::default() }
@@ -62,22 +55,8 @@ fn clients(server: &RedisServer) -> Vec<String> {
 
 /// The server's only client.
 async fn only_client(server: &RedisServer) -> String {
-    until(|| clients(server).len() == 1).await;
+    until(async || clients(server).len() == 1).await;
     clients(server).remove(0)
-}
-
-async fn soon<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, future).await.expect("it hangs")
-}
-
-/// Waits for what other tasks or the server have to do first.
-async fn until(mut is_so: impl FnMut() -> bool) {
-    soon(async {
-        while !is_so() {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    })
-    .await;
 }
 
 #[tokio::test]
@@ -155,8 +134,8 @@ async fn a_dropped_connection_leaves_neither_task_nor_socket() {
         let connection = connect(server.port()).await;
         call(&connection, set(b"k", b"v", false)).await.unwrap();
     }
-    until(|| tasks() == before).await;
-    until(|| clients(&server).is_empty()).await;
+    until(async || tasks() == before).await;
+    until(async || clients(&server).is_empty()).await;
 }
 
 #[tokio::test]
@@ -176,7 +155,7 @@ async fn a_dropped_attempt_to_connect_leaves_no_task() {
         .await;
         assert!(tasks() > before, "fred has its task, and the server one for the connection");
     }
-    until(|| tasks() == before).await;
+    until(async || tasks() == before).await;
 }
 
 #[tokio::test]
@@ -200,7 +179,7 @@ async fn a_lost_connection_fails_what_is_in_flight_and_is_over() {
         assert_eq!(Sent::No, soon(call(&connection, attempt)).await.unwrap_err().sent);
         assert_eq!(Sent::No, soon(pipeline(&connection, &[attempt, attempt])).await.unwrap_err().sent);
     }
-    until(|| clients(&server).is_empty()).await;
+    until(async || clients(&server).is_empty()).await;
 }
 
 #[tokio::test]
@@ -238,7 +217,7 @@ async fn a_cluster_that_is_down_leaves_everything_in_flight_open() {
 }
 
 #[tokio::test]
-async fn speaks_resp3_and_falls_back_to_resp2_where_hello_is_refused() {
+async fn speaks_resp3_and_falls_back_to_resp2_where_hello_is_denied() {
     let server = RedisServer::start();
     let connection = connect(server.port()).await;
     assert!(only_client(&server).await.contains(" resp=3"));
@@ -250,13 +229,13 @@ async fn speaks_resp3_and_falls_back_to_resp2_where_hello_is_refused() {
     assert_eq!(bytes("OK"), call(&connection, set(b"k", b"v", false)).await.unwrap());
     assert_eq!(Reply::Nil, call(&connection, other("GET", &[b"none"])).await.unwrap());
 
-    let refusing = Scripted::start(|command| match command.split(' ').next() {
+    let denying = Scripted::start(|command| match command.split(' ').next() {
         Some("HELLO") => Answer::Say("-ERR unknown command 'HELLO'\r\n"),
         Some("SET") => Answer::Say("+OK\r\n"),
         _ => greet(command).unwrap_or(Answer::HangUp),
     })
     .await;
-    let connection = connect(refusing.port()).await;
+    let connection = connect(denying.port()).await;
     assert_eq!(bytes("OK"), call(&connection, set(b"k", b"v", false)).await.unwrap());
 }
 
@@ -285,7 +264,7 @@ async fn a_failed_connect_says_why_and_not_the_password() {
     use redlock_fred::node::{LockNode, NodeErrorKind};
     use redlock_fred::{Options, Resource, node};
 
-    let refused = async |server: RedisServer, password: &'static str| {
+    let rejected = async |server: RedisServer, password: &'static str| {
         let config = Config {
             password: Some(password.into()),
             server: ServerConfig::new_centralized("127.0.0.1", server.port()),
@@ -297,9 +276,9 @@ async fn a_failed_connect_says_why_and_not_the_password() {
         assert!(!error.to_string().contains(password) && !error.to_string().contains('\n'), "{error}");
         error.to_string()
     };
-    assert!(refused(RedisServer::builder().password("right").start(), "wr0ng").await.contains("WRONGPASS"));
+    assert!(rejected(RedisServer::builder().password("right").start(), "wr0ng").await.contains("WRONGPASS"));
     let no_auth = started_with(&["--rename-command", "AUTH", ""]);
-    assert!(refused(no_auth, "hunter2").await.contains("unknown command"));
+    assert!(rejected(no_auth, "hunter2").await.contains("unknown command"));
 
     let port = RedisServer::start().port(); // the server is gone after this
     let gone = connector(port).connect(&Hub::default()).await.err().unwrap();

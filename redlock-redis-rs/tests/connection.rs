@@ -1,24 +1,16 @@
-//! One connection of the redis client: what it sends, what it makes of the answer, and what is left when it is gone.
+//! One connection of the redis client: its requests, its replies, and its end.
 #![cfg(feature = "tokio")]
-#![allow(clippy::unwrap_used)] // a panic is how a test reports
+#![allow(clippy::unwrap_used)] // a panic is a failed test
 
-#[path = "../../tests/scripted.rs"]
-mod scripted;
-
-use std::future::poll_fn;
-use std::pin::pin;
-use std::task::Poll;
-use std::time::Duration;
-
-use redlock_redis_rs::node::{LockNode, NodeErrorKind};
-use redlock_redis_rs::{Connection, Connector, IntoConnector, Options, Resource, node};
+use futures_util::future::poll_immediate;
+use redlock_adapter_tests::scripted::{Answer, Scripted, greet};
+use redlock_adapter_tests::wait::{soon, until};
+use redlock_redis_rs::{
+    Connection, Connector, IntoConnector, LockNode, NodeErrorKind, Options, Resource, node,
+};
 use redlock_testkit::RedisServer;
 use redlock_wire::{Command, Connection as _, Connector as _, Failure, Hub, Reply, Sent};
-use scripted::{Answer, Scripted, greet};
 use tokio::runtime::Handle;
-
-/// Far above what anything here takes; what runs into it hangs.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 fn connector(port: u16) -> Connector {
     format!("redis://127.0.0.1:{port}").into_connector().unwrap()
@@ -49,26 +41,6 @@ fn call<'a>(
 
 fn bytes(text: impl AsRef<[u8]>) -> Reply {
     Reply::Bytes(text.as_ref().to_vec())
-}
-
-async fn soon<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, future).await.expect("it hangs")
-}
-
-/// Waits for what other tasks or the server have to do first.
-async fn until(mut is_so: impl FnMut() -> bool) {
-    soon(async {
-        while !is_so() {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    })
-    .await;
-}
-
-/// Polls the future once and drops it. Whether it was ready.
-async fn begin(future: impl Future) -> bool {
-    let mut future = pin!(future);
-    poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_ready())).await
 }
 
 fn clients(server: &RedisServer) -> usize {
@@ -117,8 +89,8 @@ async fn a_dropped_connection_leaves_neither_task_nor_socket() {
         call(&connection, set(b"k", b"v", false)).await.unwrap();
         assert!(tasks() > before);
     }
-    until(|| tasks() == before).await;
-    until(|| clients(&server) == 0).await;
+    until(async || tasks() == before).await;
+    until(async || clients(&server) == 0).await;
 }
 
 #[tokio::test]
@@ -142,7 +114,7 @@ async fn a_lost_connection_fails_what_is_in_flight_and_is_over() {
         assert_eq!(Sent::No, soon(pipeline(&connection, &[attempt, attempt])).await.unwrap_err().sent);
     }
     // It never connects again; the last look from outside may take a moment to be gone.
-    until(|| clients(&server) == 0).await;
+    until(async || clients(&server) == 0).await;
 }
 
 #[test]
@@ -182,14 +154,15 @@ async fn a_dropped_call_does_not_disturb_those_after_it() {
     let server = RedisServer::start();
     let connection = connect(server.port()).await;
     for round in 0..100 {
-        assert!(!begin(call(&connection, other("ECHO", &[b"dropped"]))).await);
+        let dropped = call(&connection, other("ECHO", &[b"dropped"]));
+        assert!(poll_immediate(dropped).await.is_none());
         let text = format!("{round}");
         assert_eq!(bytes(&text), call(&connection, other("ECHO", &[text.as_bytes()])).await.unwrap());
     }
 }
 
 #[tokio::test]
-async fn speaks_resp3_and_falls_back_to_resp2_where_hello_is_refused() {
+async fn speaks_resp3_and_falls_back_to_resp2_where_hello_is_denied() {
     let proto = |server: &RedisServer| {
         let clients = server.command(&["CLIENT", "LIST"]);
         let line = clients.lines().find(|line| !line.contains("cmd=client|list")).unwrap().to_owned();
@@ -212,7 +185,7 @@ async fn speaks_resp3_and_falls_back_to_resp2_where_hello_is_refused() {
 
 #[tokio::test]
 async fn a_failed_connect_says_why_and_not_the_password() {
-    let refused = |server: RedisServer, password: &'static str| async move {
+    let rejected = |server: RedisServer, password: &'static str| async move {
         let node =
             node(format!("redis://:{password}@127.0.0.1:{}", server.port()), &Options::tokio()).unwrap();
         let error = node.inspect(&Resource::new("a").unwrap()).await.unwrap_err();
@@ -220,10 +193,10 @@ async fn a_failed_connect_says_why_and_not_the_password() {
         assert!(!error.to_string().contains(password) && !error.to_string().contains('\n'), "{error}");
         error.to_string()
     };
-    assert!(refused(RedisServer::builder().password("right").start(), "wr0ng").await.contains("WRONGPASS"));
+    assert!(rejected(RedisServer::builder().password("right").start(), "wr0ng").await.contains("WRONGPASS"));
     let lacking = ["--rename-command", "HELLO", "", "--rename-command", "AUTH", ""];
     let lacking = lacking.iter().fold(RedisServer::builder(), |builder, arg| builder.arg(*arg)).start();
-    assert!(refused(lacking, "hunter2").await.to_lowercase().contains("authentication failed"));
+    assert!(rejected(lacking, "hunter2").await.to_lowercase().contains("authentication failed"));
 
     let server = RedisServer::start();
     server.kill();

@@ -53,11 +53,11 @@ impl LockNode for InProcess {
         Ok(Vote::Granted)
     }
 
-    async fn release(&self, claim: &Claim) -> Result<Vote, NodeError> {
+    async fn release(&self, claim: &Claim) -> Result<bool, NodeError> {
         let mut held = self.held();
         let before = held.len();
         held.retain(|resource, (token, _)| token != claim.token() || !claim.resources().contains(resource));
-        Ok(if held.len() < before { Vote::Granted } else { Vote::Denied(Denial::default()) })
+        Ok(held.len() < before)
     }
 }
 

@@ -18,8 +18,8 @@ use std::time::Duration;
 use event_listener::Event;
 use futures_channel::oneshot;
 use redlock_core::node::{
-    Capabilities, Claim, ConnectionId, Denial, LockEntry, LockNode, NodeError, ServerId, Ttl, Vote, Watch,
-    async_trait,
+    Capabilities, Claim, ConfirmVote, ConnectionId, FencedVote, LockEntry, LockNode, NodeError, ServerId,
+    Ttl, Vote, Watch, async_trait,
 };
 use redlock_core::runtime::Runtime;
 use redlock_core::{Error, FencingToken, Resource};
@@ -191,7 +191,10 @@ impl<N: LockNode> Faulty<N> {
         }
     }
 
-    async fn call(&self, request: Request) -> Outcome {
+    async fn call<T>(&self, request: Request) -> Result<T, NodeError>
+    where
+        T: TryFrom<Answer, Error = Answer>,
+    {
         let (admission, crash) = {
             let mut state = self.state();
             (state.admit(request), self.0.crashed.listen())
@@ -202,6 +205,7 @@ impl<N: LockNode> Faulty<N> {
             Err(connection_lost())
         })
         .await
+        .map(Answer::expect)
     }
 
     async fn answer(&self, admission: Admission) -> Outcome {
@@ -220,7 +224,7 @@ impl<N: LockNode> Faulty<N> {
 
     async fn suffer(&self, effect: Effect, request: Request) -> Outcome {
         match effect {
-            Effect::Deny => Ok(Vote::Denied(Denial::default()).into()),
+            Effect::Deny => Ok(request.denied().expect("only requests that can be denied are struck")),
             Effect::Fail(error) => Err(error),
             Effect::Delay(delay) => {
                 self.0.runtime.sleep(delay).await;
@@ -238,7 +242,7 @@ impl<N: LockNode> Faulty<N> {
                 Err(connection_lost())
             }
             Effect::Miscount(counter) => match request.apply(&self.0.node).await {
-                Ok(Answer::Vote(Vote::Counted(_))) => Ok(Vote::Counted(counter).into()),
+                Ok(Answer::Fenced(FencedVote::Granted(_))) => Ok(FencedVote::Granted(counter).into()),
                 answer => answer,
             },
             Effect::Hang | Effect::HoldReply => unreachable!("admitted to the queue"),
@@ -280,39 +284,44 @@ impl<N: LockNode> LockNode for Faulty<N> {
     }
 
     async fn acquire(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
-        self.call(Request::Acquire(claim.clone(), ttl)).await.map(Answer::into_vote)
+        self.call(Request::Acquire(claim.clone(), ttl)).await
     }
 
     async fn extend(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
-        self.call(Request::Extend(claim.clone(), ttl)).await.map(Answer::into_vote)
+        self.call(Request::Extend(claim.clone(), ttl)).await
     }
 
-    async fn acquire_fenced(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
-        self.call(Request::AcquireFenced(claim.clone(), ttl)).await.map(Answer::into_vote)
+    async fn acquire_fenced(&self, claim: &Claim, ttl: Ttl) -> Result<FencedVote, NodeError> {
+        self.call(Request::AcquireFenced(claim.clone(), ttl)).await
     }
 
-    async fn confirm(&self, claim: &Claim, ttl: Ttl, fence: FencingToken) -> Result<Vote, NodeError> {
-        self.call(Request::Confirm(claim.clone(), ttl, fence)).await.map(Answer::into_vote)
+    async fn confirm(&self, claim: &Claim, ttl: Ttl, fence: FencingToken) -> Result<ConfirmVote, NodeError> {
+        self.call(Request::Confirm(claim.clone(), ttl, fence)).await
     }
 
-    async fn refill_fenced(&self, claim: &Claim, ttl: Ttl, fence: FencingToken) -> Result<Vote, NodeError> {
-        self.call(Request::RefillFenced(claim.clone(), ttl, fence)).await.map(Answer::into_vote)
+    async fn refill_fenced(
+        &self,
+        claim: &Claim,
+        ttl: Ttl,
+        fence: FencingToken,
+    ) -> Result<ConfirmVote, NodeError> {
+        self.call(Request::RefillFenced(claim.clone(), ttl, fence)).await
     }
 
-    async fn release(&self, claim: &Claim) -> Result<Vote, NodeError> {
-        self.call(Request::Release(claim.clone())).await.map(Answer::into_vote)
+    async fn release(&self, claim: &Claim) -> Result<bool, NodeError> {
+        self.call(Request::Release(claim.clone())).await
     }
 
     async fn inspect(&self, resource: &Resource) -> Result<Option<LockEntry>, NodeError> {
-        self.call(Request::Inspect(resource.clone())).await.map(Answer::into_entry)
+        self.call(Request::Inspect(resource.clone())).await
     }
 
     async fn watch(&self, resource: &Resource) -> Result<Watch, NodeError> {
         if !self.capabilities().watch {
             return Err(NodeError::unsupported("watch"));
         }
-        let answer = self.call(Request::Watch(resource.clone())).await?;
-        let (watch, crash) = (answer.into_watch(), self.0.crashed.listen());
+        let watch: Watch = self.call(Request::Watch(resource.clone())).await?;
+        let crash = self.0.crashed.listen();
         Ok(Watch::new(watch.availability, first(watch.changed, crash)))
     }
 

@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use redlock_core::node::{
-    Capabilities, Claim, ConnectionId, LockEntry, LockNode, NodeError, ServerId, Token, Ttl, Vote, Watch,
-    async_trait,
+    Capabilities, Claim, ConfirmVote, ConnectionId, FencedVote, LockEntry, LockNode, NodeError, ServerId,
+    Token, Ttl, Vote, Watch, async_trait,
 };
 use redlock_core::runtime::{Instant, Runtime, suspend_aware_now};
 use redlock_core::{FencingToken, IntoResource, Resource};
@@ -193,19 +193,24 @@ impl LockNode for MemoryNode {
         self.store().extend(claim, ttl, self.now())
     }
 
-    async fn release(&self, claim: &Claim) -> Result<Vote, NodeError> {
+    async fn release(&self, claim: &Claim) -> Result<bool, NodeError> {
         Ok(self.store().release(claim, self.now()))
     }
 
-    async fn acquire_fenced(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
+    async fn acquire_fenced(&self, claim: &Claim, ttl: Ttl) -> Result<FencedVote, NodeError> {
         self.store().acquire_fenced(claim, ttl, self.now())
     }
 
-    async fn confirm(&self, claim: &Claim, ttl: Ttl, fence: FencingToken) -> Result<Vote, NodeError> {
+    async fn confirm(&self, claim: &Claim, ttl: Ttl, fence: FencingToken) -> Result<ConfirmVote, NodeError> {
         self.store().confirm(claim, ttl, fence, self.now())
     }
 
-    async fn refill_fenced(&self, claim: &Claim, ttl: Ttl, fence: FencingToken) -> Result<Vote, NodeError> {
+    async fn refill_fenced(
+        &self,
+        claim: &Claim,
+        ttl: Ttl,
+        fence: FencingToken,
+    ) -> Result<ConfirmVote, NodeError> {
         self.store().refill_fenced(claim, ttl, fence, self.now())
     }
 

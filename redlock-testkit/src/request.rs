@@ -1,6 +1,8 @@
 //! The operations of a node as values: requests, and their answers.
 
-use redlock_core::node::{Claim, LockEntry, LockNode, NodeError, Ttl, Vote, Watch};
+use redlock_core::node::{
+    Claim, ConfirmVote, Denial, FencedVote, LockEntry, LockNode, NodeError, Ttl, Vote, Watch,
+};
 use redlock_core::{FencingToken, Resource};
 
 /// A request to a [`LockNode`], as a value.
@@ -17,7 +19,7 @@ use redlock_core::{FencingToken, Resource};
 /// assert_eq!(Operation::Acquire, request.operation());
 ///
 /// let node = MemoryNode::new("fake-1");
-/// assert_eq!(Vote::Granted, block_on(request.apply(&node))?.into_vote());
+/// assert_eq!(Vote::Granted, block_on(request.apply(&node))?.expect());
 /// assert_eq!(Some(Token::from_bytes("alice")), node.holder("invoice:42"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -60,11 +62,17 @@ pub enum Operation {
     Confirm,
 }
 
-/// The answer of a node to a [`Request`].
+/// The answer of a node to a [`Request`]. There is one variant for each type of answer.
 #[derive(Debug)]
 pub enum Answer {
-    /// The answer to a request about a claim.
+    /// The answer to an acquisition or extension.
     Vote(Vote),
+    /// The answer to a fenced acquisition.
+    Fenced(FencedVote),
+    /// The answer to a confirmation or a fenced refill.
+    Confirmed(ConfirmVote),
+    /// The answer to a release: `true` if a resource was deleted.
+    Released(bool),
     /// The answer to an inspection: the lock of the resource, if there is one.
     Inspected(Option<LockEntry>),
     /// The answer to a watch.
@@ -114,52 +122,63 @@ impl Request {
             Self::Confirm(claim, ttl, fence) => node.confirm(claim, *ttl, *fence).await?.into(),
             Self::RefillFenced(claim, ttl, fence) => node.refill_fenced(claim, *ttl, *fence).await?.into(),
             Self::Release(claim) => node.release(claim).await?.into(),
-            Self::Inspect(resource) => Answer::Inspected(node.inspect(resource).await?),
-            Self::Watch(resource) => Answer::Watching(node.watch(resource).await?),
+            Self::Inspect(resource) => node.inspect(resource).await?.into(),
+            Self::Watch(resource) => node.watch(resource).await?.into(),
         })
+    }
+
+    /// Returns the answer of a node that denies the request. Inspections and watches cannot be denied.
+    pub(crate) fn denied(&self) -> Option<Answer> {
+        let denial = Denial::default();
+        match self {
+            Self::Acquire(..) | Self::Extend(..) => Some(Vote::Denied(denial).into()),
+            Self::AcquireFenced(..) => Some(FencedVote::Denied(denial).into()),
+            Self::Confirm(..) | Self::RefillFenced(..) => Some(ConfirmVote::Denied(denial).into()),
+            Self::Release(_) => Some(false.into()),
+            Self::Inspect(_) | Self::Watch(_) => None,
+        }
     }
 }
 
 impl Answer {
-    /// Returns the vote about a claim.
+    /// Returns the answer as the type that belongs to the request.
     ///
     /// # Panics
     ///
-    /// Panics if the request was an inspection or a watch.
-    pub fn into_vote(self) -> Vote {
-        match self {
-            Self::Vote(vote) => vote,
-            other => panic!("a vote was expected, not {other:?}"),
-        }
-    }
-
-    /// Returns the result of an inspection.
-    ///
-    /// # Panics
-    ///
-    /// Panics if the request was no inspection.
-    pub fn into_entry(self) -> Option<LockEntry> {
-        match self {
-            Self::Inspected(entry) => entry,
-            other => panic!("the result of an inspection was expected, not {other:?}"),
-        }
-    }
-
-    /// Returns the watch of a resource.
-    ///
-    /// # Panics
-    ///
-    /// Panics if the request was no watch.
-    pub fn into_watch(self) -> Watch {
-        match self {
-            Self::Watching(watch) => watch,
-            other => panic!("a watch was expected, not {other:?}"),
-        }
+    /// Panics if the request has answers of another type.
+    #[track_caller]
+    pub fn expect<T: TryFrom<Self, Error = Self>>(self) -> T {
+        self.try_into().unwrap_or_else(|other| panic!("an answer to another request: {other:?}"))
     }
 }
 
-impl From<Vote> for Answer {
-    fn from(vote: Vote) -> Self {
-        Self::Vote(vote)
-    }
+/// Implements the conversions between [`Answer`] and the types of its variants.
+macro_rules! conversions {
+    ($($variant:ident: $answer:ty,)*) => {$(
+        impl From<$answer> for Answer {
+            fn from(answer: $answer) -> Self {
+                Self::$variant(answer)
+            }
+        }
+
+        impl TryFrom<Answer> for $answer {
+            type Error = Answer;
+
+            fn try_from(answer: Answer) -> Result<Self, Answer> {
+                match answer {
+                    Answer::$variant(answer) => Ok(answer),
+                    other => Err(other),
+                }
+            }
+        }
+    )*};
+}
+
+conversions! {
+    Vote: Vote,
+    Fenced: FencedVote,
+    Confirmed: ConfirmVote,
+    Released: bool,
+    Inspected: Option<LockEntry>,
+    Watching: Watch,
 }

@@ -55,8 +55,8 @@ impl LockNode for Blocking {
         self.eval(EXTEND, claim, Some(ttl))
     }
 
-    async fn release(&self, claim: &Claim) -> Result<Vote, NodeError> {
-        self.eval(RELEASE, claim, None)
+    async fn release(&self, claim: &Claim) -> Result<bool, NodeError> {
+        Ok(self.eval(RELEASE, claim, None)? == Vote::Granted)
     }
 
     fn server(&self) -> Option<ServerId> {

@@ -11,7 +11,6 @@ use event_listener::Event;
 
 use crate::connection::{Command, Connection, Connector, Failure, Reply};
 use crate::push::Hub;
-use crate::request::Last;
 use crate::socket::SocketHandle;
 
 /// The limit on every wait. It is far longer than any step takes, so reaching it means a hang.
@@ -145,6 +144,10 @@ impl Fake {
 impl Connector for Fake {
     type Connection = FakeConnection;
 
+    fn label(&self) -> &'static str {
+        "fake"
+    }
+
     async fn connect(&self, hub: &Hub) -> Result<FakeConnection, Failure> {
         let number = self.0.connects.fetch_add(1, Ordering::SeqCst) + 1;
         self.0.changed.notify(usize::MAX);
@@ -194,10 +197,6 @@ impl Connection for FakeConnection {
 
     fn pack(command: Command<'_>) -> &'static str {
         command.name()
-    }
-
-    fn last<T>(look: impl FnOnce(&mut Last<&'static str>) -> T) -> T {
-        look(&mut Last::none())
     }
 
     async fn call(&self, name: &'static str) -> Result<Reply, Failure> {

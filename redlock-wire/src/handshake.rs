@@ -135,11 +135,11 @@ mod tests {
 
     #[test]
     fn what_access_rules_forbid_is_done_without() {
-        for refusal in ["NOPERM this user has no permissions", "ERR unknown command 'INFO'"] {
-            let unknown = of(&[], &[error(refusal), loaded(), RELEASED]).unwrap();
+        for denial in ["NOPERM this user has no permissions", "ERR unknown command 'INFO'"] {
+            let unknown = of(&[], &[error(denial), loaded(), RELEASED]).unwrap();
             assert!(!unknown.set_get && unknown.id.is_none());
             let unloaded = error("NOSCRIPT No matching script.");
-            let known = of(&[], &[info("7.0.15"), error(refusal), unloaded]).unwrap();
+            let known = of(&[], &[info("7.0.15"), error(denial), unloaded]).unwrap();
             assert!(known.set_get && known.id.is_some());
         }
     }
@@ -175,12 +175,12 @@ mod tests {
         assert_eq!(Ok(()), pushes(&[ok(), ok()]));
         assert!(pushes(&[]).unwrap_err().contains("RESP2"));
         assert!(pushes(&[ok(), Reply::Int(1)]).is_err());
-        for refusal in ["NOPERM no permissions", "ERR unknown subcommand 'TRACKING'", "LOADING"] {
-            let refused = || error(refusal);
-            assert_eq!(Err(refusal.to_owned()), pushes(&[refused(), refused()]));
+        for denial in ["NOPERM no permissions", "ERR unknown subcommand 'TRACKING'", "LOADING"] {
+            let denied = || error(denial);
+            assert_eq!(Err(denial.to_owned()), pushes(&[denied(), denied()]));
             assert_eq!(
-                Err(refusal.to_owned()),
-                pushes(&[ok(), refused()]),
+                Err(denial.to_owned()),
+                pushes(&[ok(), denied()]),
                 "it may track, but nothing by name"
             );
         }

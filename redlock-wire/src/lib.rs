@@ -16,6 +16,7 @@
 mod address;
 mod attended;
 mod backoff;
+mod builder;
 mod commands;
 mod connection;
 #[cfg(test)]
@@ -45,10 +46,10 @@ mod sync;
 mod tests;
 
 pub use crate::address::{Address, Endpoint};
+pub use crate::builder::builder;
 pub use crate::connection::{Command, Connection, Connector, Failure, Reply, Sent};
 pub use crate::node::Node;
 pub use crate::options::Options;
 pub use crate::push::Hub;
-pub use crate::request::Last;
 pub use crate::scanner::{MAX_REPLY_BYTES, MAX_REPLY_DEPTH, Scanner, Violation};
 pub use crate::socket::SocketHandle;

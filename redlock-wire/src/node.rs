@@ -44,7 +44,7 @@ const MAX_IN_DOUBT: u32 = 1024;
 ///
 /// The first unanswered request counts in any case. How long it waited is unknown, because a request to a responsive
 /// server does not read the clock; that would cost about a twentieth of a lock.
-const TELLING: Duration = Duration::from_millis(1);
+const MIN_WAIT: Duration = Duration::from_millis(1);
 
 /// One independent Redis or Valkey server, over any client.
 ///
@@ -58,7 +58,6 @@ pub struct Node<C: Connector>(Arc<Inner<C>>);
 /// The state shared with the supervisor, which holds a `Weak` reference to it.
 pub(crate) struct Inner<C: Connector> {
     pub(crate) connector: Arc<C>,
-    pub(crate) label: String,
     pub(crate) options: Options,
     pub(crate) slot: ConnState<C::Connection>,
     /// Ensures that missing support for notifications is logged once.
@@ -68,15 +67,11 @@ pub(crate) struct Inner<C: Connector> {
 
 impl<C: Connector> Node<C> {
     /// Creates a node that connects on first use. It does no I/O and needs no current runtime.
-    ///
-    /// `label` is the human-readable name of the node. Normalize it like the `Display` of an
-    /// [`Endpoint`](crate::Endpoint), so that a server listed twice is noticed.
     #[must_use]
-    pub fn new(connector: C, label: String, options: &Options) -> Self {
+    pub fn new(connector: C, options: &Options) -> Self {
         let (connector, options) = (Arc::new(connector), options.of_a_node());
         Self(Arc::new(Inner {
             connector,
-            label,
             options,
             slot: ConnState::new(),
             no_pushes: Once::new(),
@@ -121,7 +116,7 @@ impl<C: Connector> Node<C> {
         let link = self.link().await?;
         let flight = self.begin(&link)?;
         let set_get = link.server.set_get;
-        let reply = link.call(asked.packed::<C::Connection>(set_get)).await;
+        let reply = link.call(asked.pack::<C::Connection>(set_get)).await;
         let outcome = match asked.again::<C::Connection>(&reply, set_get) {
             None => asked.vote(reply, set_get, false),
             Some(then) => asked.vote(Box::pin(link.call(then)).await, set_get, true),
@@ -191,7 +186,7 @@ impl<C: Connector> Inner<C> {
             if state.is_up(generation) { Some(State::Down { reason, due }) } else { None }
         });
         if let Some(epoch) = epoch {
-            self.journal.down(&self.label, UNRESPONSIVE, self.options.runtime.now());
+            self.journal.down(self.connector.label(), UNRESPONSIVE, self.options.runtime.now());
             supervise(self, epoch);
         }
     }
@@ -239,7 +234,7 @@ impl<C: Connector> Drop for InFlight<'_, C> {
         }
         let now = self.node.options.runtime.now();
         let Some(since) = self.since else { return self.link.doubt(now) };
-        if now.saturating_duration_since(since) < TELLING {
+        if now.saturating_duration_since(since) < MIN_WAIT {
             return;
         }
         let (unanswered, silent) = self.link.given_up(now);
@@ -253,7 +248,7 @@ impl<C: Connector> Drop for InFlight<'_, C> {
 #[async_trait]
 impl<C: Connector> LockNode for Node<C> {
     fn label(&self) -> &str {
-        &self.0.label
+        self.0.connector.label()
     }
 
     async fn acquire(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
@@ -324,14 +319,17 @@ impl<C: Connector> LockNode for Node<C> {
     fn capabilities(&self) -> Capabilities {
         let can = Capabilities::default().with_inspect().with_fencing();
         let can = can.with_fence_retention(self.0.options.keys.fence_retention);
-        let refuses = || matches!(self.0.slot.state(), State::Up(link) if link.server.pushes.is_err());
-        if !C::HEARS_PUSHES || refuses() { can } else { can.with_watch() }
+        let denied = || matches!(self.0.slot.state(), State::Up(link) if link.server.pushes.is_err());
+        if !C::HEARS_PUSHES || denied() { can } else { can.with_watch() }
     }
 }
 
 impl<C: Connector> fmt::Debug for Node<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let connected = matches!(self.0.slot.state(), State::Up(_));
-        f.debug_struct("Node").field("label", &self.0.label).field("connected", &connected).finish()
+        f.debug_struct("Node")
+            .field("label", &self.0.connector.label())
+            .field("connected", &connected)
+            .finish()
     }
 }

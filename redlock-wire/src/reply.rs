@@ -89,7 +89,7 @@ pub(crate) fn verdict(reply: &Reply, claim: &Claim) -> Result<Vote, NodeError> {
         Reply::Error(message) => Err(rejected(message)),
         Reply::Array(parts) => match parts.as_slice() {
             [Reply::Int(0), Reply::Bytes(holder), Reply::Int(left)] => {
-                Ok(Vote::Denied(refusal(holder, *left)))
+                Ok(Vote::Denied(denial(holder, *left)))
             }
             [Reply::Int(what @ (-1 | -2)), Reply::Int(position)] => {
                 let index = position.checked_sub(1).and_then(|index| usize::try_from(index).ok());
@@ -158,11 +158,11 @@ pub(crate) fn availability(replies: &[Reply]) -> Result<Availability, NodeError>
 }
 
 /// Returns the denial for a holder and its key's `PTTL` (negative without expiry).
-fn refusal(holder: &[u8], left: i64) -> Denial {
-    let refusal = Denial::by(Token::from_bytes(holder));
+fn denial(holder: &[u8], left: i64) -> Denial {
+    let denial = Denial::by(Token::from_bytes(holder));
     match u64::try_from(left) {
-        Ok(left) => refusal.expiring_in(Duration::from_millis(left)),
-        Err(_) => refusal,
+        Ok(left) => denial.expiring_in(Duration::from_millis(left)),
+        Err(_) => denial,
     }
 }
 
@@ -215,7 +215,7 @@ mod tests {
         Reply::Error(text.into())
     }
 
-    fn refused_by(holder: &str) -> Vote {
+    fn denied_by(holder: &str) -> Vote {
         Vote::Denied(Denial::by(Token::from_bytes(holder)))
     }
 
@@ -228,7 +228,7 @@ mod tests {
         let outcome = |reply| kind(set_get(reply, &claim()));
         assert_eq!(Ok(Vote::Granted), outcome(Reply::Nil));
         assert_eq!(Ok(Vote::Granted), outcome(bytes("mine")));
-        assert_eq!(Ok(refused_by("other")), outcome(bytes("other")));
+        assert_eq!(Ok(denied_by("other")), outcome(bytes("other")));
         assert_eq!(Err(NodeErrorKind::WrongType), outcome(error("WRONGTYPE Operation against a key")));
         assert_eq!(Err(NodeErrorKind::Rejected), outcome(error("OOM command not allowed")));
         assert_eq!(Err(NodeErrorKind::Unknown), outcome(Reply::Int(7)));
@@ -242,7 +242,7 @@ mod tests {
         assert_eq!(Err(NodeErrorKind::Unknown), kind(set(&bytes("QUEUED"))));
         assert_eq!(Ok(Vote::Denied(Denial::default())), kind(get(Reply::Nil, &claim())));
         assert_eq!(Ok(Vote::Granted), kind(get(bytes("mine"), &claim())));
-        assert_eq!(Ok(refused_by("other")), kind(get(bytes("other"), &claim())));
+        assert_eq!(Ok(denied_by("other")), kind(get(bytes("other"), &claim())));
     }
 
     #[test]
@@ -252,9 +252,9 @@ mod tests {
         assert_eq!(Ok(Vote::Granted), kind(outcome(Reply::Int(2))));
         assert_eq!(Ok(Vote::Denied(Denial::default())), kind(outcome(Reply::Int(0))));
         let held = |left| Reply::Array(vec![Reply::Int(0), bytes("other"), Reply::Int(left)]);
-        let refusal = Denial::by(Token::from_bytes("other"));
-        assert_eq!(Ok(Vote::Denied(refusal.clone())), kind(outcome(held(-1))));
-        let expiring = refusal.expiring_in(Duration::from_millis(70));
+        let denial = Denial::by(Token::from_bytes("other"));
+        assert_eq!(Ok(Vote::Denied(denial.clone())), kind(outcome(held(-1))));
+        let expiring = denial.expiring_in(Duration::from_millis(70));
         assert_eq!(Ok(Vote::Denied(expiring)), kind(outcome(held(70))));
         let wrong = outcome(Reply::Array(vec![Reply::Int(-1), Reply::Int(2)])).unwrap_err();
         assert_eq!(NodeErrorKind::WrongType, wrong.kind());
@@ -288,7 +288,7 @@ mod tests {
         assert_eq!(Ok(Vote::Granted), said(Reply::Int(1)));
         assert_eq!(Ok(Vote::Denied(Denial::default())), said(Reply::Int(0)));
         let held = || Reply::Array(vec![Reply::Int(0), bytes("other"), Reply::Int(-1)]);
-        assert_eq!((Ok(refused_by("other")), Ok(refused_by("other"))), (told(held()), said(held())));
+        assert_eq!((Ok(denied_by("other")), Ok(denied_by("other"))), (told(held()), said(held())));
         for odd in ["", "0", "-1", "1e3", "9007199254740992", "mine"] {
             assert_eq!(Err(NodeErrorKind::Unknown), told(bytes(odd)));
             assert_eq!(Err(NodeErrorKind::Unknown), said(bytes(odd)));

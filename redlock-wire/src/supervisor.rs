@@ -98,10 +98,14 @@ impl<C: Connector> Supervisor<C> {
         let node = self.node.upgrade()?;
         let (connection, hub, server) = opened;
         let link = node.slot.up(self.epoch, connection, hub, server)?;
-        node.journal.up(&node.label);
+        node.journal.up(node.connector.label());
         if let Err(reason) = &link.server.pushes {
             node.no_pushes.call_once(|| {
-                tracing::warn!(node = node.label, reason, "CLIENT TRACKING unavailable; waiters will poll");
+                tracing::warn!(
+                    node = node.connector.label(),
+                    reason,
+                    "CLIENT TRACKING unavailable; waiters will poll"
+                );
             });
         }
         Some(link)
@@ -116,7 +120,7 @@ impl<C: Connector> Supervisor<C> {
         if !node.slot.down(self.epoch, reason, due(&self.options, delay)) {
             return false;
         }
-        node.journal.down(&node.label, &text, self.options.runtime.now());
+        node.journal.down(node.connector.label(), &text, self.options.runtime.now());
         true
     }
 

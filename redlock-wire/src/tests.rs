@@ -28,7 +28,7 @@ const NODE_TIMEOUT: Duration = Duration::from_millis(100);
 
 fn node() -> (Fake, Node<Fake>) {
     let fake = Fake::default();
-    (fake.clone(), Node::new(fake, "fake".into(), &Options::new(Arc::new(TokioRuntime::new()))))
+    (fake.clone(), Node::new(fake, &Options::new(Arc::new(TokioRuntime::new()))))
 }
 
 fn claim(resources: impl IntoResources) -> Claim {
@@ -317,7 +317,7 @@ impl RuntimeContract for ShutDown {
 
 #[tokio::test]
 async fn without_a_runtime_a_request_fails_at_once() {
-    let node = Node::new(Fake::default(), "fake".into(), &Options::new(Arc::new(ShutDown)));
+    let node = Node::new(Fake::default(), &Options::new(Arc::new(ShutDown)));
     for _ in 0..2 {
         let outcome = at_once(node.acquire(&claim("a"), ttl())).await.expect("it waits");
         assert!(unavailable(outcome).contains("no runtime available"));

@@ -18,7 +18,7 @@ impl<N: LockNode> LockNode for Polling<N> {
         self.0.extend(claim, ttl).await
     }
 
-    async fn release(&self, claim: &Claim) -> Result<Vote, NodeError> {
+    async fn release(&self, claim: &Claim) -> Result<bool, NodeError> {
         self.0.release(claim).await
     }
 

@@ -167,7 +167,7 @@ impl<N: LockNode> LockNode for Timed<N> {
         self.node.extend(claim, ttl).await
     }
 
-    async fn release(&self, claim: &Claim) -> Result<Vote, NodeError> {
+    async fn release(&self, claim: &Claim) -> Result<bool, NodeError> {
         self.node.release(claim).await
     }
 

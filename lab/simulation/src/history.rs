@@ -11,7 +11,7 @@ pub(crate) mod show;
 
 use std::time::Duration;
 
-use redlock_core::node::{Availability, Vote};
+use redlock_core::node::{Availability, ConfirmVote, FencedVote, Vote};
 use redlock_core::runtime::Instant;
 use redlock_core::{ErrorKind, FencingToken, ReleaseOutcome};
 use redlock_testkit::{Answer as NodeAnswer, Operation};
@@ -308,9 +308,15 @@ impl Answer {
     pub(crate) fn of(outcome: &Outcome) -> Self {
         match outcome {
             Ok(NodeAnswer::Vote(Vote::Granted)) => Self::Granted,
-            Ok(NodeAnswer::Vote(Vote::Counted(counter))) => Self::Counted(*counter),
-            Ok(NodeAnswer::Vote(Vote::Superseded(counter))) => Self::Superseded(*counter),
-            Ok(NodeAnswer::Vote(_)) => Self::Denied,
+            Ok(NodeAnswer::Fenced(FencedVote::Granted(counter))) => Self::Counted(*counter),
+            Ok(NodeAnswer::Confirmed(ConfirmVote::Granted) | NodeAnswer::Released(true)) => Self::Granted,
+            Ok(NodeAnswer::Confirmed(ConfirmVote::Superseded(counter))) => Self::Superseded(*counter),
+            Ok(
+                NodeAnswer::Vote(Vote::Denied(_))
+                | NodeAnswer::Fenced(FencedVote::Denied(_))
+                | NodeAnswer::Confirmed(ConfirmVote::Denied(_))
+                | NodeAnswer::Released(false),
+            ) => Self::Denied,
             Ok(NodeAnswer::Inspected(entry)) => Self::free(entry.is_none()),
             Ok(NodeAnswer::Watching(watch)) => Self::free(matches!(watch.availability, Availability::Free)),
             Err(_) => Self::Failed,

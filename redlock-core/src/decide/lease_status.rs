@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn a_failed_renewal_is_the_reason_of_the_loss_unless_an_extension_succeeds() {
         let mut status = held(9_898);
-        status.doubt(Degraded::Unreachable, at(4_000));
+        status.degrade(Degraded::Unreachable, at(4_000));
         assert_eq!(LeaseState::AtRisk, status.state(at(5_000)));
         assert_eq!(LeaseState::Lost(Loss::Unreachable), status.state(at(9_698)));
         let mut again = status.clone();
@@ -183,7 +183,7 @@ mod tests {
 
         for (doubt, loss) in [(Degraded::Superseded, Loss::Superseded), (Degraded::Abandoned, Loss::Expired)]
         {
-            status.doubt(doubt, at(4_000));
+            status.degrade(doubt, at(4_000));
             assert_eq!(LeaseState::AtRisk, status.state(at(9_697)));
             assert_eq!(LeaseState::Lost(loss), status.state(at(9_698)));
         }
@@ -261,7 +261,7 @@ mod tests {
                         let granted = status.grant(at(now + later), ttl(10_000), at(now));
                         prop_assert_eq!(lost.is_none(), granted);
                     }
-                    Event::Doubt(doubt) => status.doubt(doubt, at(now)),
+                    Event::Doubt(doubt) => status.degrade(doubt, at(now)),
                     Event::End => status.end(Loss::Released, at(now)),
                 }
                 prop_assert!(status.deadline() >= deadline);

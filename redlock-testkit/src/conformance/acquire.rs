@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use redlock_core::node::{Token, Ttl, Vote};
 
-use super::stage::{BROKEN, Stage, claim, granted, holds_true, hour, millis, refused};
+use super::stage::{BROKEN, Stage, claim, denied, granted, holds_true, hour, millis};
 
 const SETS: &str = "acquire sets every resource of the claim to its token, if each is absent";
 const NOTHING: &str = "an acquire that is denied changes nothing";
@@ -26,7 +26,7 @@ pub(crate) async fn acquire_grants_what_is_free(stage: &Stage) {
 pub(crate) async fn acquire_refuses_what_another_holds(stage: &Stage) {
     stage.acquire(&claim("a", "alice"), hour()).await;
     for _ in 0..3 {
-        refused(
+        denied(
             stage.acquire(&claim("a", "bob"), hour()).await,
             "acquire is denied where a resource holds another token",
         );
@@ -42,7 +42,7 @@ pub(crate) async fn a_refused_acquire_leaves_the_holders_time_alone(stage: &Stag
             stage.acquire(&claim(resource, "bob"), hour()).await
         })
         .await;
-    refused(vote, "acquire is denied where a resource holds another token");
+    denied(vote, "acquire is denied where a resource holds another token");
     stage.expires(&armed, NOTHING).await;
 
     stage.acquire(&claim("long", "alice"), hour()).await;
@@ -101,7 +101,7 @@ pub(crate) async fn acquire_again_leaves_the_time_alone(stage: &Stage) {
 pub(crate) async fn acquire_takes_all_or_none(stage: &Stage) {
     for taken in ["a", "b", "c"] {
         stage.acquire(&claim(taken, "bob"), hour()).await;
-        refused(
+        denied(
             stage.acquire(&claim(["a", "b", "c"], "alice"), hour()).await,
             "acquire is denied where one resource holds another token",
         );
@@ -142,7 +142,7 @@ pub(crate) async fn acquire_of_ours_and_anothers_changes_nothing(stage: &Stage) 
             stage.acquire(&claim([resource, "free", "theirs"], "alice"), hour()).await
         })
         .await;
-    refused(vote, "acquire is denied where one resource holds another token");
+    denied(vote, "acquire is denied where one resource holds another token");
     holds_true(stage.is_free("free").await, NOTHING);
     holds_true(stage.holds("theirs", "bob").await, NOTHING);
     stage.expires(&armed, NOTHING).await;

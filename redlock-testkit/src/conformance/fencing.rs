@@ -6,10 +6,10 @@
 //!
 //! For a backend without support, only the last case applies.
 
-use redlock_core::node::{NodeError, NodeErrorKind, Ttl, Vote};
+use redlock_core::node::{ConfirmVote, FencedVote, NodeError, NodeErrorKind, Ttl};
 use redlock_core::{FencingToken, IntoResources};
 
-use super::stage::{BROKEN, Stage, claim, granted, holds_true, hour, join_all, refused};
+use super::stage::{BROKEN, Stage, claim, denied, granted, holds_true, hour, join_all};
 
 const COUNTED: &str = "acquire_fenced that is granted returns Counted";
 const SETS: &str = "acquire_fenced sets every resource of the claim to its token, if each is absent";
@@ -48,25 +48,37 @@ fn token(number: u64) -> FencingToken {
 }
 
 #[track_caller]
-fn answer(operation: &str, answer: Result<Vote, NodeError>) -> Vote {
+fn answer<T>(operation: &str, answer: Result<T, NodeError>) -> T {
     answer.unwrap_or_else(|error| panic!("{operation} failed on a healthy server: {error:?}"))
 }
 
-async fn acquire(stage: &Stage, resources: impl IntoResources, owner: &str, ttl: Ttl) -> Vote {
+async fn acquire(stage: &Stage, resources: impl IntoResources, owner: &str, ttl: Ttl) -> FencedVote {
     answer("acquire_fenced", stage.node.acquire_fenced(&claim(resources, owner), ttl).await)
 }
 
-async fn confirm(stage: &Stage, resources: impl IntoResources, owner: &str, ttl: Ttl, fence: u64) -> Vote {
+async fn confirm(
+    stage: &Stage,
+    resources: impl IntoResources,
+    owner: &str,
+    ttl: Ttl,
+    fence: u64,
+) -> ConfirmVote {
     answer("confirm", stage.node.confirm(&claim(resources, owner), ttl, token(fence)).await)
 }
 
-async fn refill(stage: &Stage, resources: impl IntoResources, owner: &str, ttl: Ttl, fence: u64) -> Vote {
+async fn refill(
+    stage: &Stage,
+    resources: impl IntoResources,
+    owner: &str,
+    ttl: Ttl,
+    fence: u64,
+) -> ConfirmVote {
     answer("refill_fenced", stage.node.refill_fenced(&claim(resources, owner), ttl, token(fence)).await)
 }
 
 /// Returns the counter of a fenced grant; otherwise 0, which no counter is.
-fn counted(vote: &Vote) -> u64 {
-    if let Vote::Counted(counter) = vote { counter.as_u64() } else { 0 }
+fn counted(vote: &FencedVote) -> u64 {
+    if let FencedVote::Granted(counter) = vote { counter.as_u64() } else { 0 }
 }
 
 /// Returns the counter after a fenced acquire that must be granted.
@@ -98,9 +110,9 @@ fn follows(counter: u64, before: u64, sentence: &str) {
 
 #[track_caller]
 #[allow(clippy::needless_pass_by_value)] // reads as a sentence at each call
-fn superseded(vote: Vote, by: u64) {
+fn superseded(vote: ConfirmVote, by: u64) {
     assert!(
-        vote == Vote::Superseded(token(by)),
+        vote == ConfirmVote::Superseded(token(by)),
         "{BROKEN}{SUPERSEDED}\n  the counter is {by}, the result is {vote:?}"
     );
 }
@@ -150,7 +162,7 @@ pub(crate) async fn a_refused_fenced_acquire_changes_nothing(stage: &Stage) {
         })
         .await;
     for vote in votes {
-        refused(vote, REFUSED);
+        denied(vote, REFUSED);
     }
     holds_true(before == after, REFUSED_COUNTS);
     holds_true(stage.is_free("free").await, REFUSED_COUNTS);
@@ -272,10 +284,10 @@ pub(crate) async fn plain_and_fenced_locks_exclude_each_other(stage: &Stage) {
     }
     let sentence = "a plain lock and a fenced one exclude each other";
     stage.acquire(&claim("plain", "alice"), hour()).await;
-    refused(acquire(stage, "plain", "bob", hour()).await, sentence);
-    refused(refill(stage, "plain", "bob", hour(), 7).await, sentence);
+    denied(acquire(stage, "plain", "bob", hour()).await, sentence);
+    denied(refill(stage, "plain", "bob", hour(), 7).await, sentence);
     take(stage, "fenced", "alice").await;
-    refused(stage.acquire(&claim("fenced", "bob"), hour()).await, sentence);
+    denied(stage.acquire(&claim("fenced", "bob"), hour()).await, sentence);
     granted(stage.extend(&claim("fenced", "alice"), hour()).await, sentence);
 }
 
@@ -329,7 +341,7 @@ pub(crate) async fn confirm_refuses_what_is_gone_or_anothers(stage: &Stage) {
     let theirs = take(stage, "theirs", "bob").await;
     let fence = mine.max(theirs) + 9;
     for resources in [vec!["gone"], vec!["theirs"], vec!["mine", "gone"], vec!["mine", "theirs"]] {
-        refused(confirm(stage, resources, "alice", hour(), fence).await, CONFIRM_REFUSES);
+        denied(confirm(stage, resources, "alice", hour(), fence).await, CONFIRM_REFUSES);
     }
     holds_true(take(stage, "mine", "alice").await == mine, REFUSED_COUNTS);
     holds_true(take(stage, "theirs", "bob").await == theirs, REFUSED_COUNTS);
@@ -392,7 +404,7 @@ pub(crate) async fn refill_refuses_what_is_anothers(stage: &Stage) {
     }
     let theirs = take(stage, "theirs", "bob").await;
     for resources in [vec!["theirs"], vec!["free", "theirs"]] {
-        refused(refill(stage, resources, "alice", hour(), theirs + 9).await, REFILL_REFUSES);
+        denied(refill(stage, resources, "alice", hour(), theirs + 9).await, REFILL_REFUSES);
     }
     holds_true(stage.holds("theirs", "bob").await, REFUSED_COUNTS);
     holds_true(stage.is_free("free").await, REFUSED_COUNTS);
@@ -490,28 +502,30 @@ pub(crate) async fn what_is_no_lock_is_an_error_to_fenced_operations(stage: &Sta
     let Some(no_lock) = stage.no_lock.as_ref().filter(|_| !cannot_fence(stage)) else { return };
     let theirs = claim(no_lock, "alice");
     let (node, one) = (&stage.node, token(1));
-    let answers =
-        [node.acquire_fenced(&theirs, hour()).await, node.refill_fenced(&theirs, hour(), one).await];
-    for answer in answers {
-        let wrong = answer.is_err_and(|error| error.kind() == NodeErrorKind::WrongType);
+    let errors = [
+        node.acquire_fenced(&theirs, hour()).await.err(),
+        node.refill_fenced(&theirs, hour(), one).await.err(),
+    ];
+    for error in errors {
+        let wrong = error.is_some_and(|error| error.kind() == NodeErrorKind::WrongType);
         holds_true(wrong, "a key of another type is an error of the kind WrongType to fenced operations");
     }
     // A non-lock value belongs to no client.
     let confirmed = node.confirm(&theirs, hour(), one).await;
-    holds_true(!matches!(confirmed, Ok(Vote::Granted)), CONFIRM_REFUSES);
+    holds_true(!matches!(confirmed, Ok(ConfirmVote::Granted)), CONFIRM_REFUSES);
 }
 
 pub(crate) async fn capabilities_tell_whether_fencing_answers(stage: &Stage) {
     for node in [&stage.node, &stage.twin] {
         let theirs = claim("a", "alice");
         let one = token(1);
-        let answers = [
-            node.acquire_fenced(&theirs, hour()).await,
-            node.confirm(&theirs, hour(), one).await,
-            node.refill_fenced(&theirs, hour(), one).await,
+        let errors = [
+            node.acquire_fenced(&theirs, hour()).await.err(),
+            node.confirm(&theirs, hour(), one).await.err(),
+            node.refill_fenced(&theirs, hour(), one).await.err(),
         ];
-        for answer in answers {
-            let unsupported = answer.is_err_and(|error| error.kind() == NodeErrorKind::Unsupported);
+        for error in errors {
+            let unsupported = error.is_some_and(|error| error.kind() == NodeErrorKind::Unsupported);
             holds_true(
                 node.capabilities().fencing != unsupported,
                 "a backend that can fence says so in its capabilities, and one that cannot is of the kind Unsupported",

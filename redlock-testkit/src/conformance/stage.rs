@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use redlock_core::node::{Claim, LockNode, NodeError, Token, Ttl, Vote};
+use redlock_core::node::{Claim, ConfirmVote, FencedVote, LockNode, NodeError, Token, Ttl, Vote};
 use redlock_core::runtime::{Instant, Runtime};
 use redlock_core::{IntoResources, Resource};
 
@@ -48,7 +48,7 @@ impl Stage {
         answered("extend", claim, self.node.extend(claim, ttl).await)
     }
 
-    pub(super) async fn release(&self, claim: &Claim) -> Vote {
+    pub(super) async fn release(&self, claim: &Claim) -> bool {
         answered("release", claim, self.node.release(claim).await)
     }
 
@@ -148,16 +148,64 @@ pub(super) fn hour() -> Ttl {
     millis(3_600_000)
 }
 
-#[track_caller]
-#[allow(clippy::needless_pass_by_value)] // reads as a sentence at each call
-pub(super) fn granted(vote: Vote, sentence: &str) {
-    assert!(vote == Vote::Granted, "{BROKEN}{sentence}\n  it was not granted");
+/// An answer to a request about a claim.
+pub(super) trait Answer {
+    fn is_granted(&self) -> bool;
+
+    fn is_denied(&self) -> bool;
+}
+
+impl Answer for Vote {
+    fn is_granted(&self) -> bool {
+        matches!(self, Self::Granted)
+    }
+
+    fn is_denied(&self) -> bool {
+        matches!(self, Self::Denied(_))
+    }
+}
+
+impl Answer for FencedVote {
+    fn is_granted(&self) -> bool {
+        matches!(self, Self::Granted(_))
+    }
+
+    fn is_denied(&self) -> bool {
+        matches!(self, Self::Denied(_))
+    }
+}
+
+impl Answer for ConfirmVote {
+    fn is_granted(&self) -> bool {
+        matches!(self, Self::Granted)
+    }
+
+    fn is_denied(&self) -> bool {
+        matches!(self, Self::Denied(_))
+    }
+}
+
+/// A release is granted if it deleted a resource.
+impl Answer for bool {
+    fn is_granted(&self) -> bool {
+        *self
+    }
+
+    fn is_denied(&self) -> bool {
+        !*self
+    }
 }
 
 #[track_caller]
 #[allow(clippy::needless_pass_by_value)] // reads as a sentence at each call
-pub(super) fn refused(vote: Vote, sentence: &str) {
-    assert!(matches!(vote, Vote::Denied(_)), "{BROKEN}{sentence}\n  it was granted");
+pub(super) fn granted(answer: impl Answer, sentence: &str) {
+    assert!(answer.is_granted(), "{BROKEN}{sentence}\n  it was not granted");
+}
+
+#[track_caller]
+#[allow(clippy::needless_pass_by_value)] // reads as a sentence at each call
+pub(super) fn denied(answer: impl Answer, sentence: &str) {
+    assert!(answer.is_denied(), "{BROKEN}{sentence}\n  it was not denied");
 }
 
 /// Asserts a sentence.
@@ -167,7 +215,7 @@ pub(super) fn holds_true(fact: bool, sentence: &str) {
 }
 
 #[track_caller]
-fn answered(operation: &str, claim: &Claim, answer: Result<Vote, NodeError>) -> Vote {
+fn answered<T>(operation: &str, claim: &Claim, answer: Result<T, NodeError>) -> T {
     answer.unwrap_or_else(|error| panic!("{operation} of {claim:?} failed on a healthy server: {error:?}"))
 }
 

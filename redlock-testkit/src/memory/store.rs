@@ -7,7 +7,9 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use event_listener::{Event, EventListener};
-use redlock_core::node::{Availability, Claim, Denial, LockEntry, NodeError, Token, Ttl, Vote};
+use redlock_core::node::{
+    Availability, Claim, ConfirmVote, Denial, FencedVote, LockEntry, NodeError, Token, Ttl, Vote,
+};
 use redlock_core::runtime::Instant;
 use redlock_core::{FencingToken, Resource};
 
@@ -48,22 +50,22 @@ impl Store {
         claim: &Claim,
         ttl: Ttl,
         now: Instant,
-    ) -> Result<Vote, NodeError> {
+    ) -> Result<FencedVote, NodeError> {
         if let Some(denial) = self.denial(claim, now)? {
-            return Ok(Vote::Denied(denial));
+            return Ok(FencedVote::Denied(denial));
         }
         let resources = claim.resources();
         let held = resources.iter().all(|resource| self.living(resource, now).is_some());
         if let (Some(counter), true) = self.counters.greatest(resources, now) {
             if held {
                 self.counters.check(resources, counter, now)?;
-                return Ok(Vote::Counted(counter));
+                return Ok(FencedVote::Granted(counter));
             }
         }
         let next = self.counters.next(resources, now)?;
         self.fill(claim, ttl, now);
         self.counters.set(resources, next, ttl, now);
-        Ok(Vote::Counted(next))
+        Ok(FencedVote::Granted(next))
     }
 
     pub(crate) fn extend(&mut self, claim: &Claim, ttl: Ttl, now: Instant) -> Result<Vote, NodeError> {
@@ -80,17 +82,17 @@ impl Store {
         ttl: Ttl,
         fence: FencingToken,
         now: Instant,
-    ) -> Result<Vote, NodeError> {
+    ) -> Result<ConfirmVote, NodeError> {
         if let Some(denial) = self.missing(claim, now)? {
-            return Ok(Vote::Denied(denial));
+            return Ok(ConfirmVote::Denied(denial));
         }
         self.counters.check(claim.resources(), fence, now)?;
         if let Some(newer) = self.newer(claim, fence, now) {
-            return Ok(Vote::Superseded(newer));
+            return Ok(ConfirmVote::Superseded(newer));
         }
         self.lengthen(claim, ttl, now);
         self.counters.set(claim.resources(), fence, ttl, now);
-        Ok(Vote::Granted)
+        Ok(ConfirmVote::Granted)
     }
 
     pub(crate) fn refill_fenced(
@@ -99,17 +101,17 @@ impl Store {
         ttl: Ttl,
         fence: FencingToken,
         now: Instant,
-    ) -> Result<Vote, NodeError> {
+    ) -> Result<ConfirmVote, NodeError> {
         if let Some(denial) = self.denial(claim, now)? {
-            return Ok(Vote::Denied(denial));
+            return Ok(ConfirmVote::Denied(denial));
         }
         self.counters.check(claim.resources(), fence, now)?;
         if let Some(newer) = self.newer(claim, fence, now) {
-            return Ok(Vote::Superseded(newer));
+            return Ok(ConfirmVote::Superseded(newer));
         }
         self.fill(claim, ttl, now);
         self.counters.set(claim.resources(), fence, ttl, now);
-        Ok(Vote::Granted)
+        Ok(ConfirmVote::Granted)
     }
 
     /// Returns the reason why a claim is denied: another token holds a part of it.
@@ -166,7 +168,8 @@ impl Store {
         }
     }
 
-    pub(crate) fn release(&mut self, claim: &Claim, now: Instant) -> Vote {
+    /// Returns whether a resource held the token and was removed.
+    pub(crate) fn release(&mut self, claim: &Claim, now: Instant) -> bool {
         let mut deleted = false;
         for resource in claim.resources() {
             if self.holder(resource, now) == Some(claim.token()) {
@@ -174,7 +177,7 @@ impl Store {
                 deleted = true;
             }
         }
-        if deleted { Vote::Granted } else { Vote::Denied(Denial::default()) }
+        deleted
     }
 
     pub(crate) fn inspect(&self, resource: &Resource, now: Instant) -> Result<Option<LockEntry>, NodeError> {

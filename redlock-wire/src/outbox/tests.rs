@@ -13,7 +13,6 @@ use tokio::task::{JoinHandle, yield_now};
 use super::batch::FULL;
 use super::{ALONE, Outbox};
 use crate::connection::{Command, Connection, Failure, Reply, Sent};
-use crate::request::Last;
 
 /// A client and an outbox in front of it. Clones share the state.
 #[derive(Clone, Default)]
@@ -121,10 +120,6 @@ impl Connection for World {
         unreachable!("requests are numbers")
     }
 
-    fn last<T>(look: impl FnOnce(&mut Last<i64>) -> T) -> T {
-        look(&mut Last::none())
-    }
-
     async fn call(&self, request: i64) -> Result<Reply, Failure> {
         self.outcome(&[request]).await.map(|mut replies| replies.remove(0))
     }
@@ -137,12 +132,6 @@ impl Connection for World {
         let _in_hand = InHand(self);
         self.outcome(&requests).await
     }
-
-    fn pushes(&self) -> bool {
-        false
-    }
-
-    async fn lost(&self) {}
 }
 
 /// Requests another poll at each poll.

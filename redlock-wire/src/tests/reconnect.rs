@@ -13,7 +13,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 fn node_with(options: &Options) -> (Fake, Node<Fake>) {
     let fake = Fake::default();
-    (fake.clone(), Node::new(fake, "fake".into(), options))
+    (fake.clone(), Node::new(fake, options))
 }
 
 fn options() -> Options {

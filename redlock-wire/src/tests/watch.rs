@@ -41,7 +41,7 @@ async fn a_watch_is_armed_by_one_pair_and_completes_with_the_push() {
 async fn a_prefix_belongs_to_the_watched_key() {
     let fake = Fake::default();
     let options = Options::new(Arc::new(TokioRuntime::new())).key_prefix("lock:");
-    let node = Node::new(fake.clone(), "fake".into(), &options);
+    let node = Node::new(fake.clone(), &options);
     let watch = watch(&node, "a").await;
     fake.hub().changed(b"lock:a");
     assert!(is_told(watch).await);

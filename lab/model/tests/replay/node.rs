@@ -124,8 +124,8 @@ impl LockNode for ScriptedNode {
         self.call(Operation::Extend, claim).await
     }
 
-    async fn release(&self, claim: &Claim) -> Reply {
-        self.call(Operation::Release, claim).await
+    async fn release(&self, claim: &Claim) -> Result<bool, NodeError> {
+        Ok(self.call(Operation::Release, claim).await? == Vote::Granted)
     }
 
     fn connection(&self) -> Option<ConnectionId> {

@@ -70,7 +70,7 @@ impl Program {
         };
         let builder = Redlock::builder(self.process.clone());
         (0..NODES)
-            .fold(builder, |builder, number| builder.node(Arc::new(node(number))))
+            .fold(builder, |builder, number| builder.node(node(number)))
             .node_timeout(NODE_TIMEOUT)
             .clock_drift_factor(0.0)
             .build()

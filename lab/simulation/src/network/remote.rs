@@ -14,8 +14,8 @@ use std::time::Duration;
 use event_listener::Event;
 use futures_channel::oneshot;
 use redlock_core::node::{
-    Availability, Capabilities, Claim, ConnectionId, LockEntry, LockNode, NodeError, NodeErrorKind, ServerId,
-    Token, Ttl, Vote, Watch, async_trait,
+    Availability, Capabilities, Claim, ConfirmVote, ConnectionId, FencedVote, LockEntry, LockNode, NodeError,
+    NodeErrorKind, ServerId, Token, Ttl, Vote, Watch, async_trait,
 };
 use redlock_core::runtime::{Instant, Runtime};
 use redlock_core::{FencingToken, Resource};
@@ -76,7 +76,10 @@ impl Remote {
         }))
     }
 
-    async fn call(&self, request: Request) -> Outcome {
+    async fn call<T>(&self, request: Request) -> Result<T, NodeError>
+    where
+        T: TryFrom<Answer, Error = Answer>,
+    {
         let (generation, answer) = self.0.send(request)?;
         let mut answer = pin!(async {
             match answer.await {
@@ -91,7 +94,7 @@ impl Remote {
                 return Err(NodeError::unknown("the connection was lost"));
             }
             if let Some(answer) = until(answer.as_mut(), broken).await {
-                return answer;
+                return answer.map(Answer::expect);
             }
         }
     }
@@ -301,38 +304,43 @@ impl LockNode for Remote {
     }
 
     async fn acquire(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
-        self.call(Request::Acquire(claim.clone(), ttl)).await.map(Answer::into_vote)
+        self.call(Request::Acquire(claim.clone(), ttl)).await
     }
 
     async fn extend(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
-        self.call(Request::Extend(claim.clone(), ttl)).await.map(Answer::into_vote)
+        self.call(Request::Extend(claim.clone(), ttl)).await
     }
 
-    async fn acquire_fenced(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
-        self.call(Request::AcquireFenced(claim.clone(), ttl)).await.map(Answer::into_vote)
+    async fn acquire_fenced(&self, claim: &Claim, ttl: Ttl) -> Result<FencedVote, NodeError> {
+        self.call(Request::AcquireFenced(claim.clone(), ttl)).await
     }
 
-    async fn confirm(&self, claim: &Claim, ttl: Ttl, fence: FencingToken) -> Result<Vote, NodeError> {
-        self.call(Request::Confirm(claim.clone(), ttl, fence)).await.map(Answer::into_vote)
+    async fn confirm(&self, claim: &Claim, ttl: Ttl, fence: FencingToken) -> Result<ConfirmVote, NodeError> {
+        self.call(Request::Confirm(claim.clone(), ttl, fence)).await
     }
 
-    async fn refill_fenced(&self, claim: &Claim, ttl: Ttl, fence: FencingToken) -> Result<Vote, NodeError> {
-        self.call(Request::RefillFenced(claim.clone(), ttl, fence)).await.map(Answer::into_vote)
+    async fn refill_fenced(
+        &self,
+        claim: &Claim,
+        ttl: Ttl,
+        fence: FencingToken,
+    ) -> Result<ConfirmVote, NodeError> {
+        self.call(Request::RefillFenced(claim.clone(), ttl, fence)).await
     }
 
-    async fn release(&self, claim: &Claim) -> Result<Vote, NodeError> {
-        self.call(Request::Release(claim.clone())).await.map(Answer::into_vote)
+    async fn release(&self, claim: &Claim) -> Result<bool, NodeError> {
+        self.call(Request::Release(claim.clone())).await
     }
 
     async fn inspect(&self, resource: &Resource) -> Result<Option<LockEntry>, NodeError> {
-        self.call(Request::Inspect(resource.clone())).await.map(Answer::into_entry)
+        self.call(Request::Inspect(resource.clone())).await
     }
 
     async fn watch(&self, resource: &Resource) -> Result<Watch, NodeError> {
         if !self.capabilities().watch {
             return Err(NodeError::unsupported("watch"));
         }
-        self.call(Request::Watch(resource.clone())).await.map(Answer::into_watch)
+        self.call(Request::Watch(resource.clone())).await
     }
 
     fn capabilities(&self) -> Capabilities {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use redlock_core::Resource;
-use redlock_core::node::{LockNode, NodeError, Token, Vote};
+use redlock_core::node::{ConfirmVote, FencedVote, LockNode, NodeError, Token, Vote};
 use redlock_core::runtime::{Instant, Runtime};
 use redlock_testkit::sim::{Clock, Process};
 use redlock_testkit::{Answer, MemoryNode, Operation, Request, block_on};
@@ -51,7 +51,12 @@ impl Machine {
             Some(error) => Err(error),
             None => block_on(request.apply(&self.node)),
         };
-        let is_granted = matches!(answer, Ok(Answer::Vote(Vote::Granted | Vote::Counted(_))));
+        let is_granted = matches!(
+            answer,
+            Ok(Answer::Vote(Vote::Granted)
+                | Answer::Fenced(FencedVote::Granted(_))
+                | Answer::Confirmed(ConfirmVote::Granted))
+        );
         let is_written = is_granted && request.operation() != Operation::Release;
         let until = if is_written { self.until(request) } else { None };
         Carried { answer, until }

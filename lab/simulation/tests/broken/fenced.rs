@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
-use redlock_core::node::{Capabilities, Claim, Denial, LockNode, NodeError, Token, Ttl, Vote, async_trait};
+use redlock_core::node::{
+    Capabilities, Claim, ConfirmVote, Denial, FencedVote, LockNode, NodeError, Token, Ttl, Vote, async_trait,
+};
 use redlock_core::runtime::{Instant, suspend_aware_now};
 use redlock_core::{FencingToken, IntoResource, Resource};
 use redlock_testkit::conformance::{self, Backend};
@@ -18,7 +20,6 @@ enum Flaw {
     /// Keeps the contract.
     Sound,
     // acquire
-    AcquireSaysGranted,
     AcquireOnlyCounts,
     AcquireNeverExpires,
     CountsNothing,
@@ -78,7 +79,6 @@ enum Flaw {
 
 /// What catches a flaw, and what it says.
 const CAUGHT: &[(Flaw, &str, &str)] = &[
-    (AcquireSaysGranted, "a_fenced_acquire_takes_what_is_free", "returns Counted"),
     (AcquireOnlyCounts, "a_fenced_acquire_takes_what_is_free", "sets every resource of the claim"),
     (AcquireNeverExpires, "a_fenced_acquire_takes_what_is_free", "expires after its ttl"),
     (CountsNothing, "a_counter_grows_by_one_or_goes_to_the_time", "the next of the greatest"),
@@ -345,7 +345,7 @@ impl LockNode for Node {
         Ok(Vote::Granted)
     }
 
-    async fn release(&self, claim: &Claim) -> Result<Vote, NodeError> {
+    async fn release(&self, claim: &Claim) -> Result<bool, NodeError> {
         let mut state = self.state();
         let mut deleted = false;
         for resource in claim.resources() {
@@ -360,10 +360,10 @@ impl LockNode for Node {
                 state.counters.remove(&format!("{resource:?}"));
             }
         }
-        Ok(if deleted { Vote::Granted } else { no() })
+        Ok(deleted)
     }
 
-    async fn acquire_fenced(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
+    async fn acquire_fenced(&self, claim: &Claim, ttl: Ttl) -> Result<FencedVote, NodeError> {
         if self.flaw == FencingIsClaimed {
             return Err(NodeError::unsupported("fence"));
         }
@@ -395,12 +395,12 @@ impl LockNode for Node {
                 }
                 _ => {}
             }
-            return Ok(no());
+            return Ok(FencedVote::Denied(Denial::default()));
         };
         if self.flaw == AgainRearms && absent.is_empty() {
             absent = resources.to_vec();
             set(&mut state.plain, &absent, claim, ttl.as_duration());
-            return Ok(Vote::Counted(token(counter)));
+            return Ok(FencedVote::Granted(token(counter)));
         }
         let partly = self.flaw == FillsInUncounted && absent.len() < resources.len();
         let counts = !partly && (!absent.is_empty() || self.flaw == AgainCounts);
@@ -426,10 +426,10 @@ impl LockNode for Node {
                 _ => self.count_to(&mut state, resources, next),
             }
         }
-        Ok(if self.flaw == AcquireSaysGranted { Vote::Granted } else { Vote::Counted(token(next)) })
+        Ok(FencedVote::Granted(token(next)))
     }
 
-    async fn confirm(&self, claim: &Claim, ttl: Ttl, fence: FencingToken) -> Result<Vote, NodeError> {
+    async fn confirm(&self, claim: &Claim, ttl: Ttl, fence: FencingToken) -> Result<ConfirmVote, NodeError> {
         if self.flaw == FencingIsClaimed {
             return Err(NodeError::unsupported("fence"));
         }
@@ -452,7 +452,7 @@ impl LockNode for Node {
                 if self.flaw == ConfirmRefusedRaises {
                     self.count_to(&mut state, resources, fence.as_u64());
                 }
-                return Ok(no());
+                return Ok(ConfirmVote::Denied(Denial::default()));
             }
         }
         if is_far(fence) && self.flaw != ConfirmTakesAnyToken {
@@ -465,12 +465,12 @@ impl LockNode for Node {
         }
         if superseded {
             match self.flaw {
-                SupersededIsRefused => return Ok(no()),
+                SupersededIsRefused => return Ok(ConfirmVote::Denied(Denial::default())),
                 SupersededLengthens => set(held, resources, claim, ttl.as_duration()),
                 SupersededRaises if resources.len() == 1 => self.count_to(&mut state, resources, counter + 1),
                 _ => {}
             }
-            return Ok(Vote::Superseded(token(counter)));
+            return Ok(ConfirmVote::Superseded(token(counter)));
         }
         let at_least = suspend_aware_now() + ttl.as_duration();
         for resource in resources {
@@ -486,10 +486,15 @@ impl LockNode for Node {
             ConfirmRaisesOne => self.count_to(&mut state, &resources[..1], fence.as_u64()),
             _ => self.count_to(&mut state, resources, fence.as_u64()),
         }
-        Ok(Vote::Granted)
+        Ok(ConfirmVote::Granted)
     }
 
-    async fn refill_fenced(&self, claim: &Claim, ttl: Ttl, fence: FencingToken) -> Result<Vote, NodeError> {
+    async fn refill_fenced(
+        &self,
+        claim: &Claim,
+        ttl: Ttl,
+        fence: FencingToken,
+    ) -> Result<ConfirmVote, NodeError> {
         if self.flaw == FencingIsClaimed {
             return Err(NodeError::unsupported("fence"));
         }
@@ -508,7 +513,7 @@ impl LockNode for Node {
                         resources.iter().filter(|one| !held.contains_key(one)).cloned().collect();
                     set(held, &free, claim, ttl.as_duration());
                 }
-                return Ok(no());
+                return Ok(ConfirmVote::Denied(Denial::default()));
             }
         };
         if is_far(fence) && self.flaw != RefillTakesAnyToken {
@@ -523,7 +528,7 @@ impl LockNode for Node {
             if self.flaw == RefillSupersededSets {
                 set(held, &absent, claim, ttl.as_duration());
             }
-            return Ok(Vote::Superseded(token(counter)));
+            return Ok(ConfirmVote::Superseded(token(counter)));
         }
         if self.flaw != RefillSetsNothing {
             set(held, &absent, claim, ttl.as_duration());
@@ -533,7 +538,7 @@ impl LockNode for Node {
             RefillCounts => self.count_to(&mut state, resources, counter + 1),
             _ => self.count_to(&mut state, resources, fence.as_u64()),
         }
-        Ok(Vote::Granted)
+        Ok(ConfirmVote::Granted)
     }
 
     fn capabilities(&self) -> Capabilities {

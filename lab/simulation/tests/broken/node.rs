@@ -135,7 +135,7 @@ impl LockNode for Node {
         Ok(if all { Vote::Granted } else { no() })
     }
 
-    async fn release(&self, claim: &Claim) -> Result<Vote, NodeError> {
+    async fn release(&self, claim: &Claim) -> Result<bool, NodeError> {
         self.enter().await?;
         let (keys, ours) = (self.keys(claim), self.token(claim));
         let is_ours = |key: &Vec<u8>| match self.living().get(key) {
@@ -144,9 +144,9 @@ impl LockNode for Node {
         };
         let mut mine: Vec<_> = keys.iter().filter(|key| is_ours(key)).cloned().collect();
         match self.flaw {
-            ReleasesNothing => return Ok(if mine.is_empty() { no() } else { Vote::Granted }),
+            ReleasesNothing => return Ok(!mine.is_empty()),
             ReleaseAlwaysGrants => mine.push(b"nothing".to_vec()),
-            ReleasesAllOrNone if mine.len() < keys.len() => return Ok(no()),
+            ReleasesAllOrNone if mine.len() < keys.len() => return Ok(false),
             ReleaseReadsPatterns if keys.contains(&b"*".to_vec()) => self.living().clear(),
             ReleasesAllOfTheToken => self.living().retain(|_, (token, _)| *token != ours),
             _ => {}
@@ -158,7 +158,7 @@ impl LockNode for Node {
             }
         }
         self.watchers.tell(self.client, self.flaw);
-        Ok(if mine.is_empty() { no() } else { Vote::Granted })
+        Ok(!mine.is_empty())
     }
 
     async fn inspect(&self, resource: &Resource) -> Result<Option<LockEntry>, NodeError> {
