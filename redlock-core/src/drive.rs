@@ -6,36 +6,34 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use crate::inner::{Inner, locked};
+use crate::inner::Inner;
 use crate::runtime::BoxFuture;
+use crate::sync::{Mutex, locked};
 
 /// The place for the result of the work.
 ///
 /// No waker belongs to it. The task that waits for the result polls the work, and the runtime polls it when no task
 /// waits.
-pub(crate) struct Responder<T>(Arc<Slot<T>>);
+pub(crate) struct Responder<T>(Arc<Mutex<Slot<T>>>);
 
 struct Slot<T> {
-    responder: Mutex<Option<T>>,
-    /// True once there is a result; cheap to check often.
-    ready: AtomicBool,
-    canceled: AtomicBool,
+    result: Option<T>,
+    /// True once the caller no longer waits.
+    canceled: bool,
 }
 
 impl<T> Responder<T> {
     /// Returns whether the caller no longer waits for the result.
     pub(crate) fn is_canceled(&self) -> bool {
-        self.0.canceled.load(Ordering::Acquire)
+        locked(&self.0).canceled
     }
 
     /// Delivers the result; it is dropped with the slot if no caller waits.
-    pub(crate) fn send(self, responder: T) {
-        *locked(&self.0.responder) = Some(responder);
-        self.0.ready.store(true, Ordering::Release);
+    pub(crate) fn send(self, result: T) {
+        locked(&self.0).result = Some(result);
     }
 }
 
@@ -46,7 +44,7 @@ pub(crate) struct Detachable<T> {
     /// The rest of the work, which counts as outstanding until it is dropped.
     work: Option<BoxFuture<()>>,
     begun: bool,
-    slot: Arc<Slot<T>>,
+    slot: Arc<Mutex<Slot<T>>>,
     shared: Arc<Inner>,
 }
 
@@ -55,8 +53,7 @@ pub(crate) fn drive<T, F>(shared: &Arc<Inner>, work: impl FnOnce(Responder<T>) -
 where
     F: Future<Output = ()> + Send + 'static,
 {
-    let (responder, told, canceled) = (Mutex::new(None), AtomicBool::new(false), AtomicBool::new(false));
-    let slot = Arc::new(Slot { responder, ready: told, canceled });
+    let slot = Arc::new(Mutex::new(Slot { result: None, canceled: false }));
     let outstanding = (work(Responder(Arc::clone(&slot))), shared.ticket());
     let work: BoxFuture<()> = Box::pin(async move {
         // The work is dropped before the ticket, even without a poll. So it counts until nothing is left of it.
@@ -84,12 +81,11 @@ impl<T> Future for Detachable<T> {
                 self.work = Some(work);
             }
         }
-        if self.slot.ready.load(Ordering::Acquire) {
-            if let Some(responder) = locked(&self.slot.responder).take() {
-                return Poll::Ready(responder);
-            }
+        let result = locked(&self.slot).result.take();
+        if let Some(result) = result {
+            return Poll::Ready(result);
         }
-        assert!(self.work.is_some(), "work ends with a verdict");
+        assert!(self.work.is_some(), "work ends with a result");
         Poll::Pending
     }
 }
@@ -97,7 +93,7 @@ impl<T> Future for Detachable<T> {
 impl<T> Drop for Detachable<T> {
     fn drop(&mut self) {
         if self.begun {
-            self.slot.canceled.store(true, Ordering::Release);
+            locked(&self.slot).canceled = true;
             if let Some(work) = self.work.take() {
                 self.shared.runtime.spawn(work);
             }
@@ -108,6 +104,7 @@ impl<T> Drop for Detachable<T> {
 #[cfg(test)]
 mod tests {
     use std::future::pending;
+    use std::sync::atomic::{AtomicBool, Ordering};
     use std::task::Waker;
     use std::time::Duration;
 

@@ -4,9 +4,12 @@
 //! cleanup has a grace period left. Background work holds [`Inner`] too, and with it the nodes. When that is gone, the
 //! connections of the nodes are closed.
 
+#[cfg(all(test, loom))]
+mod loom_tests;
+
+use std::mem;
 use std::ops::Deref;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use event_listener::{Event, EventListener};
@@ -17,6 +20,7 @@ use crate::decide::validity::DriftFactor;
 use crate::node::LockNode;
 use crate::protocol::cleanup::CleanupQueue;
 use crate::runtime::Runtime;
+use crate::sync::{Mutex, locked};
 use crate::telemetry::throttle::Throttle;
 use crate::types::error::{Error, ErrorKind};
 use crate::types::instant::Instant;
@@ -36,19 +40,26 @@ pub(crate) struct Inner {
     pub(crate) overload: Throttle,
     /// The maximum difference of node counters that vote on a fenced claim.
     pub(crate) counter_bound: Bound,
-    /// The number of rounds and releases in progress, in any task.
-    busy: AtomicUsize,
-    closed: AtomicBool,
-    /// The number of nodes whose cleanup is behind.
-    pub(crate) nodes_behind: AtomicUsize,
-    /// The number of keys whose cleanup was abandoned; they expire with the TTL.
-    abandoned_keys: AtomicU64,
-    /// True if a runtime has ended before its cleanup was done.
-    pub(crate) cleanup_stopped: AtomicBool,
+    work: Mutex<Work>,
     /// Notified when outstanding work may have ended.
     idle: Event,
     closing: Event,
-    abandoned: OnceLock<Instant>,
+}
+
+/// The outstanding work of one client, and its end.
+#[derive(Default)]
+struct Work {
+    /// The number of rounds and releases in progress, in any task.
+    in_flight: usize,
+    closed: bool,
+    /// The time when the last handle was dropped.
+    abandoned: Option<Instant>,
+    /// True if a runtime has ended before its cleanup was done.
+    cleanup_stopped: bool,
+    /// The number of nodes whose cleanup is behind.
+    nodes_behind: usize,
+    /// The number of keys whose cleanup was abandoned; they expire with the TTL.
+    abandoned_keys: u64,
 }
 
 /// One configured node, and its pending cleanup.
@@ -91,14 +102,9 @@ impl Inner {
             limiter,
             overload: Throttle::default(),
             counter_bound: Bound::of(retention.unwrap_or_default()),
-            busy: AtomicUsize::new(0),
-            closed: AtomicBool::new(false),
-            nodes_behind: AtomicUsize::new(0),
-            abandoned_keys: AtomicU64::new(0),
-            cleanup_stopped: AtomicBool::new(false),
+            work: Mutex::default(),
             idle: Event::new(),
             closing: Event::new(),
-            abandoned: OnceLock::new(),
         }
     }
 
@@ -132,32 +138,32 @@ impl Inner {
 
     /// Returns a value that counts as outstanding work until it is dropped.
     pub(crate) fn ticket(self: &Arc<Self>) -> InFlight {
-        self.busy.fetch_add(1, Ordering::SeqCst);
+        locked(&self.work).in_flight += 1;
         InFlight(Arc::clone(self))
     }
 
     /// Returns whether the client is closed.
     ///
-    /// The caller counts as outstanding already: either it sees the closing, or the closing sees it. Hence the single
-    /// order of all four accesses.
+    /// The caller counts as outstanding already: either it sees the closing, or the closing sees it.
     pub(crate) fn is_closed(&self) -> bool {
-        self.closed.load(Ordering::SeqCst)
+        locked(&self.work).closed
     }
 
     pub(crate) fn close(&self) {
-        self.closed.store(true, Ordering::SeqCst);
+        locked(&self.work).closed = true;
         self.closing.notify(usize::MAX);
     }
 
     /// Returns whether no work is in progress and no cleanup is pending.
     pub(crate) fn is_idle(&self) -> bool {
-        self.busy.load(Ordering::SeqCst) == 0 && self.peers.iter().all(|peer| peer.cleanup.is_empty())
+        // Work that ends may leave cleanup behind, so the queues are read later.
+        locked(&self.work).in_flight == 0 && self.peers.iter().all(|peer| peer.cleanup.is_empty())
     }
 
     /// Counts claims on one node whose cleanup was abandoned.
     pub(crate) fn gave_up_cleanup(&self, claims: usize) {
         if claims > 0 {
-            self.abandoned_keys.fetch_add(claims as u64, Ordering::Relaxed);
+            locked(&self.work).abandoned_keys += claims as u64;
         }
     }
 
@@ -166,7 +172,7 @@ impl Inner {
     /// It includes queued cleanup, which is not carried out without a runtime.
     pub(crate) fn abandoned_cleanups(&self) -> u64 {
         let waiting: usize = self.peers.iter().map(|peer| peer.cleanup.len()).sum();
-        self.abandoned_keys.load(Ordering::Relaxed) + waiting as u64
+        locked(&self.work).abandoned_keys + waiting as u64
     }
 
     /// Notifies listeners that outstanding work has ended.
@@ -186,7 +192,34 @@ impl Inner {
 
     /// Returns when the last handle was dropped, if it was.
     pub(crate) fn abandoned(&self) -> Option<Instant> {
-        self.abandoned.get().copied()
+        locked(&self.work).abandoned
+    }
+
+    /// Records that cleanup is queued which no task carries out.
+    ///
+    /// Queue it, or end its task, before the call: [`take_stopped_cleanup`](Self::take_stopped_cleanup) then finds it.
+    pub(crate) fn stop_cleanup(&self) {
+        locked(&self.work).cleanup_stopped = true;
+    }
+
+    /// Returns whether cleanup has stopped, and forgets it: the caller restarts all cleanup.
+    pub(crate) fn take_stopped_cleanup(&self) -> bool {
+        mem::take(&mut locked(&self.work).cleanup_stopped)
+    }
+
+    pub(crate) fn is_cleanup_stopped(&self) -> bool {
+        locked(&self.work).cleanup_stopped
+    }
+
+    /// Counts a node whose cleanup is behind, or is not any more.
+    pub(crate) fn count_node_behind(&self, is_behind: bool) {
+        let mut work = locked(&self.work);
+        work.nodes_behind = if is_behind { work.nodes_behind + 1 } else { work.nodes_behind - 1 };
+    }
+
+    /// Returns the number of nodes whose cleanup is behind.
+    pub(crate) fn nodes_behind(&self) -> usize {
+        locked(&self.work).nodes_behind
     }
 }
 
@@ -195,7 +228,11 @@ pub(crate) struct InFlight(Arc<Inner>);
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        if self.0.busy.fetch_sub(1, Ordering::SeqCst) == 1 {
+        let mut work = locked(&self.0.work);
+        work.in_flight -= 1;
+        let was_last = work.in_flight == 0;
+        drop(work);
+        if was_last {
             self.0.notify();
         }
     }
@@ -214,11 +251,7 @@ impl Deref for Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        let _ = self.0.abandoned.set(self.0.now());
+        let now = self.0.now();
+        locked(&self.0.work).abandoned.get_or_insert(now);
     }
-}
-
-/// Locks a mutex whose values stay consistent even if a critical section panics.
-pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -131,9 +131,12 @@ mod decide;
 mod drive;
 mod inner;
 mod lease;
+#[cfg(all(test, loom))]
+mod loom_fixtures;
 pub mod node;
 mod protocol;
 pub mod runtime;
+mod sync;
 mod telemetry;
 mod types;
 mod wait;

@@ -3,11 +3,11 @@
 use smallvec::SmallVec;
 
 use crate::decide::pending_release::{PendingRelease, WriteState};
-use crate::inner::locked;
 use crate::lease::record::LeaseRecord;
 use crate::node::{ConnectionId, NodeErrorKind};
 use crate::protocol::call::Call;
 use crate::protocol::responses::Response;
+use crate::sync::locked;
 use crate::telemetry::Operation;
 use crate::types::fencing_token::FencingToken;
 use crate::types::instant::Instant;

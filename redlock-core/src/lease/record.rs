@@ -5,9 +5,11 @@
 //! another write: both happen under the same mutex. A write that began earlier is known to the release, even if it has
 //! not been sent by then.
 
+#[cfg(all(test, loom))]
+mod loom_tests;
+
 use std::mem;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 use event_listener::{Event, EventListener, IntoNotification};
@@ -15,9 +17,10 @@ use smallvec::SmallVec;
 
 use crate::decide::lease_status::{Degraded, LeaseStatus};
 use crate::decide::pending_release::WriteState;
-use crate::inner::{Handle, Inner, locked};
+use crate::inner::{Handle, Inner};
 use crate::lease::peers::LeasePeer;
 use crate::protocol::responses::Responses;
+use crate::sync::{Mutex, MutexGuard, locked};
 use crate::telemetry;
 use crate::types::claim::Claim;
 use crate::types::detached::DetachedLease;
@@ -37,10 +40,6 @@ pub(crate) struct LeaseRecord {
     /// The start of the acquisition, before its first request.
     since: Instant,
     pub(super) state: Mutex<State>,
-    /// `true` once releases are being sent.
-    ///
-    /// Written under the mutex of the state, so that no write begins afterwards.
-    released: AtomicBool,
     /// The place in the queues of this process, while other tasks must wait behind it.
     place: Mutex<Option<Waiter>>,
     /// Notified when a write has ended, or something other than time changed the state.
@@ -49,6 +48,8 @@ pub(crate) struct LeaseRecord {
 
 pub(super) struct State {
     pub(super) status: LeaseStatus,
+    /// `true` once releases may be sent: no write begins afterwards.
+    released: bool,
     /// The number of the keep-alive that is in effect.
     epoch: u64,
     /// `true` once the loss was logged.
@@ -107,14 +108,15 @@ impl LeaseRecord {
     ) -> Arc<Self> {
         let state = State {
             status: LeaseStatus::none(),
+            released: false,
             epoch: 0,
             loss_logged: false,
             peers,
             fencing_token: None,
             responses: None,
         };
-        let (state, released, place) = (Mutex::new(state), AtomicBool::new(false), Mutex::default());
-        Arc::new(Self { handle, claim, fenced, since, state, released, place, changed: Event::new() })
+        let (state, place) = (Mutex::new(state), Mutex::default());
+        Arc::new(Self { handle, claim, fenced, since, state, place, changed: Event::new() })
     }
 
     pub(crate) fn inner(&self) -> &Arc<Inner> {
@@ -226,11 +228,10 @@ impl LeaseRecord {
     /// Ends the lease for a reason other than time.
     pub(crate) fn lose(&self, loss: Loss) {
         let now = self.inner().now();
-        if loss == Loss::Detached {
-            // The process that resumes the lease may release it, and nothing may be sent after that.
-            self.released.store(true, Ordering::Release);
-        }
-        self.end_as(loss, now, locked(&self.state));
+        let mut state = locked(&self.state);
+        // The process that resumes the lease may release it, and nothing may be sent after that.
+        state.released |= loss == Loss::Detached;
+        self.end_as(loss, now, state);
     }
 
     /// Ends the lease: from `now` on no write begins.
@@ -238,7 +239,7 @@ impl LeaseRecord {
     /// Each peer then has a release to send, except those with nothing to delete.
     pub(crate) fn end(&self, now: Instant) {
         let mut state = locked(&self.state);
-        self.released.store(true, Ordering::Release);
+        state.released = true;
         state.peers.iter_mut().for_each(LeasePeer::begin_release);
         self.end_as(Loss::Released, now, state);
     }
@@ -313,7 +314,7 @@ impl LeaseRecord {
     }
 
     pub(crate) fn is_released(&self) -> bool {
-        self.released.load(Ordering::Acquire)
+        locked(&self.state).released
     }
 
     /// Returns the reports of all nodes about the acquisition.

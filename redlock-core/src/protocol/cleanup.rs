@@ -12,20 +12,23 @@
 //! - Load alone drops no entry: while the queues of more than a minority of the nodes are long, no new attempt begins.
 //! - After the last handle and lease are gone, cleanup continues for one minute.
 
+#[cfg(all(test, loom))]
+mod loom_tests;
+
 use std::collections::BTreeMap;
 use std::mem;
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 use event_listener::Event;
 
 use crate::decide::pending_release::{Next, PendingRelease};
-use crate::inner::{Inner, locked};
+use crate::inner::Inner;
 use crate::protocol::call::Call;
 use crate::protocol::fan_out::Calls;
 use crate::protocol::rollback::ended;
 use crate::runtime::{sleep_until, sleep_until_or};
+use crate::sync::{Mutex, MutexGuard, locked};
 use crate::telemetry::throttle::Throttle;
 use crate::types::claim::Claim;
 use crate::types::instant::Instant;
@@ -159,19 +162,17 @@ impl Inner {
     /// The cleanup begins when the lock is next used.
     pub(crate) fn leave_to_cleanup(&self, index: usize, due: Instant, entry: CleanupEntry) {
         self.push_cleanup(index, due, entry);
-        self.cleanup_stopped.store(true, Ordering::Release);
+        self.stop_cleanup();
     }
 
     /// Restarts the cleanup that stopped when runtimes ended.
     ///
     /// Returns `false` if it stopped again at once, because there is no runtime to run it.
     pub(crate) fn resume_cleanup(self: &Arc<Self>) -> bool {
-        // Read first: reading is cheaper than writing.
-        if self.cleanup_stopped.load(Ordering::Acquire) && self.cleanup_stopped.swap(false, Ordering::AcqRel)
-        {
+        if self.take_stopped_cleanup() {
             (0..self.peers.len()).for_each(|index| self.resume_cleanup_of(index));
         }
-        !self.cleanup_stopped.load(Ordering::Acquire)
+        !self.is_cleanup_stopped()
     }
 
     fn push_cleanup(&self, index: usize, due: Instant, entry: CleanupEntry) {
@@ -201,15 +202,11 @@ impl Inner {
     fn settle_queue(&self, mut queue: MutexGuard<'_, Queue>) {
         let Some(is_behind) = queue.update_behind() else { return };
         // Under the lock of the queue, so that the changes of one node are counted in order.
-        if is_behind {
-            self.nodes_behind.fetch_add(1, Ordering::AcqRel);
-        } else {
-            self.nodes_behind.fetch_sub(1, Ordering::AcqRel);
-        }
+        self.count_node_behind(is_behind);
         drop(queue);
         let minority = self.peers.len() - self.quorum();
-        // Counted under the lock of the limiter, so that the last caller sees the last count.
-        self.limiter.cleanup_is_behind(|| self.nodes_behind.load(Ordering::Acquire) > minority);
+        // Read under the lock of the limiter, so that the last caller sees the last count.
+        self.limiter.cleanup_is_behind(|| self.nodes_behind() > minority);
     }
 
     fn resume_cleanup_of(self: &Arc<Self>, index: usize) {
@@ -317,7 +314,7 @@ impl Drop for CleanupTask {
         let dropped = self.batch.drain(..).map(|entry| queue.push(now, now, entry)).sum();
         if !self.over {
             queue.running = false;
-            self.shared.cleanup_stopped.store(true, Ordering::Release);
+            self.shared.stop_cleanup();
         }
         self.shared.settle_queue(queue);
         self.shared.overflowed(self.index, dropped);

@@ -1,9 +1,8 @@
 //! A limit for log messages that would otherwise appear thousands of times.
 
-use std::sync::Mutex;
 use std::time::Duration;
 
-use crate::inner::locked;
+use crate::sync::{Mutex, locked};
 use crate::types::instant::Instant;
 
 /// The interval in which one message of a kind is logged.

@@ -3,16 +3,19 @@
 //! Attempts, renewals and watches wait here until they may begin. [`concurrency`](crate::decide::concurrency) decides
 //! which of them may.
 
+#[cfg(all(test, loom))]
+mod loom_tests;
+
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use crate::decide::concurrency::{Class, Concurrency, Waiting};
-use crate::inner::{Inner, locked};
+use crate::inner::Inner;
 use crate::runtime::LONGEST_SLEEP;
+use crate::sync::{Mutex, locked};
 
 /// The approximate number of waiting attempts that are polled in each second.
 const POLLED_AT_ONCE: usize = 64;
@@ -20,8 +23,6 @@ const POLLED_AT_ONCE: usize = 64;
 /// The rounds in flight of one [`Redlock`](crate::Redlock).
 pub(crate) struct Limiter {
     rounds: Mutex<Concurrency<Waker>>,
-    /// True if no further attempt may wait, as of the last change. Requests read it before anything else.
-    is_full: AtomicBool,
 }
 
 /// The right to have a round in flight. When it is dropped, the next waiting round may begin.
@@ -32,7 +33,7 @@ pub(crate) struct Permit {
 
 impl Limiter {
     pub(crate) fn new(max: usize) -> Self {
-        Self { rounds: Mutex::new(Concurrency::new(max)), is_full: AtomicBool::new(false) }
+        Self { rounds: Mutex::new(Concurrency::new(max)) }
     }
 
     /// Holds attempts back while cleanup is behind.
@@ -42,7 +43,7 @@ impl Limiter {
 
     /// Returns whether no further attempt may wait.
     pub(crate) fn is_full(&self) -> bool {
-        self.is_full.load(Ordering::Relaxed)
+        locked(&self.rounds).is_full()
     }
 
     /// Sets whether the last renewal that ended has failed.
@@ -77,7 +78,6 @@ impl Limiter {
             while let Some(waker) = rounds.begin_next() {
                 begun.push(waker);
             }
-            self.is_full.store(rounds.is_full(), Ordering::Relaxed);
             drop(rounds);
             begun.into_iter().for_each(Waker::wake);
         }
@@ -136,7 +136,6 @@ impl Future for PermitWait<'_> {
             }
             None => {
                 *waiting = Some(rounds.wait(*class, waker));
-                shared.limiter.is_full.store(rounds.is_full(), Ordering::Relaxed);
                 None
             }
         };

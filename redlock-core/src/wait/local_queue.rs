@@ -9,17 +9,21 @@
 //!
 //! [article]: https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/
 
+#[cfg(all(test, loom))]
+mod loom_tests;
+
 use std::collections::HashMap;
 use std::fmt;
 use std::future::poll_fn;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use crate::decide::fifo::{Answer, Queue, Wakers};
-use crate::inner::{Inner, locked};
+use crate::inner::Inner;
 use crate::runtime::Alarm;
+use crate::sync::{Mutex, locked};
 use crate::types::instant::Instant;
 use crate::types::resource::{Resource, Resources};
 

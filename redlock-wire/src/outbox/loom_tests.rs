@@ -165,7 +165,7 @@ fn no_request_overtakes_another() {
 #[test]
 fn no_request_waits_for_a_driver_that_is_gone() {
     loom::model(|| {
-        let world = World::new(true);
+        let world = World::new(false);
         let call = Arc::clone(&world).call(1);
         let request = thread::spawn(move || block_on(call));
         world.drive_until(yield_now());
