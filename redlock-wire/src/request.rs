@@ -214,7 +214,7 @@ mod tests {
         Ttl::new(Duration::from_secs(seconds)).unwrap()
     }
 
-    /// Sends each request to five nodes in turn. Returns how often each is packed.
+    /// Sends each request to five nodes in turn. Returns the number of times that each is packed.
     fn packed(asked: &[(Request<'_>, bool)]) -> Vec<usize> {
         let last = RefCell::new(Last::none());
         let count = |(asked, set_get): &(Request<'_>, bool)| {
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_asked_of_all_nodes_is_packed_once() {
+    fn a_request_to_all_nodes_is_packed_once() {
         let (one, again, other) = (claim(&["a"], "1"), claim(&["a"], "1"), claim(&["a"], "2"));
         let (elsewhere, several) = (claim(&["b"], "1"), claim(&["a", "b"], "1"));
         let options = Options::new(Arc::new(TokioRuntime::new()));
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_very_long_is_not_kept() {
+    fn very_long_requests_are_not_kept() {
         let names = |count: usize| -> Vec<_> { (0..count).map(|n| format!("{n:01024}")).collect() };
         let options = Options::new(Arc::new(TokioRuntime::new()));
         for (count, times) in [(64, 1), (65, 5)] {

@@ -39,15 +39,15 @@ const LATE: Duration = Duration::from_secs(1);
 
 impl Stage {
     pub(super) async fn acquire(&self, claim: &Claim, ttl: Ttl) -> Vote {
-        answered("acquire", claim, self.node.acquire(claim, ttl).await)
+        expect_reply("acquire", claim, self.node.acquire(claim, ttl).await)
     }
 
     pub(super) async fn extend(&self, claim: &Claim, ttl: Ttl) -> Vote {
-        answered("extend", claim, self.node.extend(claim, ttl).await)
+        expect_reply("extend", claim, self.node.extend(claim, ttl).await)
     }
 
     pub(super) async fn release(&self, claim: &Claim) -> Vote {
-        answered("release", claim, self.node.release(claim).await)
+        expect_reply("release", claim, self.node.release(claim).await)
     }
 
     /// Returns whether a resource holds a token. It uses the shortest extension, which changes nothing relevant.
@@ -154,7 +154,7 @@ pub(super) fn granted(vote: Vote, sentence: &str) {
 
 #[track_caller]
 #[allow(clippy::needless_pass_by_value)] // reads as a sentence at each call
-pub(super) fn refused(vote: Vote, sentence: &str) {
+pub(super) fn denied(vote: Vote, sentence: &str) {
     assert!(matches!(vote, Vote::Denied(_)), "{BROKEN}{sentence}\n  it was granted");
 }
 
@@ -165,14 +165,14 @@ pub(super) fn holds_true(fact: bool, sentence: &str) {
 }
 
 #[track_caller]
-fn answered(operation: &str, claim: &Claim, answer: Result<Vote, NodeError>) -> Vote {
-    answer.unwrap_or_else(|error| panic!("{operation} of {claim:?} failed on a healthy server: {error:?}"))
+fn expect_reply(operation: &str, claim: &Claim, reply: Result<Vote, NodeError>) -> Vote {
+    reply.unwrap_or_else(|error| panic!("{operation} of {claim:?} failed on a healthy server: {error:?}"))
 }
 
 /// Polls a call once, as sending does. Returns the reply, if it is already available.
 pub(super) async fn poll_once<T>(call: &mut Pin<Box<impl Future<Output = T> + ?Sized>>) -> Option<T> {
     poll_fn(|context| match call.as_mut().poll(context) {
-        Poll::Ready(answer) => Poll::Ready(Some(answer)),
+        Poll::Ready(reply) => Poll::Ready(Some(reply)),
         Poll::Pending => Poll::Ready(None),
     })
     .await
@@ -183,10 +183,10 @@ pub(super) async fn join_all<F: Future>(calls: impl IntoIterator<Item = F>) -> V
     let mut running: Vec<_> = calls.into_iter().map(|call| (Box::pin(call), None)).collect();
     poll_fn(|context| {
         let mut done = true;
-        for (call, answer) in &mut running {
-            if answer.is_none() {
+        for (call, reply) in &mut running {
+            if reply.is_none() {
                 match call.as_mut().poll(context) {
-                    Poll::Ready(ready) => *answer = Some(ready),
+                    Poll::Ready(ready) => *reply = Some(ready),
                     Poll::Pending => done = false,
                 }
             }
@@ -194,7 +194,7 @@ pub(super) async fn join_all<F: Future>(calls: impl IntoIterator<Item = F>) -> V
         if done { Poll::Ready(()) } else { Poll::Pending }
     })
     .await;
-    running.into_iter().filter_map(|(_, answer)| answer).collect()
+    running.into_iter().filter_map(|(_, reply)| reply).collect()
 }
 
 /// Returns the output of the faster future, and drops the other.
