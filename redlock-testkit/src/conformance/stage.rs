@@ -50,12 +50,12 @@ impl Stage {
         expect_reply("release", claim, self.node.release(claim).await)
     }
 
-    /// Returns whether a resource holds a token. It uses the shortest extension, which changes nothing relevant.
+    /// Returns true if a resource holds a token. It uses the shortest extension, which changes nothing relevant.
     pub(super) async fn holds(&self, resource: impl IntoResources, token: impl AsRef<[u8]>) -> bool {
         self.extend(&claim(resource, token), Ttl::MIN).await == Vote::Granted
     }
 
-    /// Returns whether a resource is free, and leaves it unchanged.
+    /// Returns true if a resource is free, and leaves it unchanged.
     pub(super) async fn is_free(&self, resource: impl IntoResources) -> bool {
         let stranger = claim(resource, "a stranger who looks");
         let free = self.acquire(&stranger, hour()).await == Vote::Granted;
@@ -96,7 +96,7 @@ impl Stage {
 
     /// Waits until a resource is free: neither before its TTL is over nor long after.
     ///
-    /// Returns whether the resource was seen held in the last quarter of its time. A slow machine may have missed an
+    /// Returns true if the resource was seen held in the last quarter of its time. A slow machine may have missed an
     /// early expiry.
     pub(super) async fn expires(&self, armed: &Armed, sentence: &str) -> bool {
         let ttl = armed.ttl.as_duration();
