@@ -45,7 +45,7 @@ async fn a_connection_attempt_can_take_as_long_as_a_request() {
         (u64::MAX, 20_000, 20_000),
     ] {
         let options = options().connect_timeout(Duration::from_millis(chosen));
-        let ((fake, node), (another, untold)) = (node_with(&options), node_with(&options));
+        let ((fake, node), (another, without_timeout)) = (node_with(&options), node_with(&options));
         node.set_node_timeout(Duration::from_millis(node_timeout));
         let elapsed = time_of_attempt(&node, &fake).await;
         assert!(is_about(expected, elapsed), "{elapsed:?} instead of {expected} ms");
