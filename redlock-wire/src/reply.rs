@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn set_with_get_names_the_holder_and_knows_a_replay() {
+    fn set_with_get_returns_the_holder_and_detects_a_repeated_request() {
         let outcome = |reply| kind(set_get(reply, &claim()));
         assert_eq!(Ok(Vote::Granted), outcome(Reply::Nil));
         assert_eq!(Ok(Vote::Granted), outcome(bytes("mine")));
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn set_without_get_says_whether_it_was_set_and_get_by_whom() {
+    fn set_without_get_returns_the_result_and_get_the_holder() {
         assert_eq!(Ok(Vote::Denied(Denial::default())), kind(set(&Reply::Nil)));
         assert_eq!(Ok(Vote::Granted), kind(set(&bytes("OK"))));
         assert_eq!(Err(NodeErrorKind::Rejected), kind(set(&error("OOM command not allowed"))));
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn scripts_answer_with_numbers_and_reasons() {
+    fn scripts_return_numbers_and_reasons() {
         let outcome = |reply| vote(&reply, &claim());
         assert_eq!(Ok(Vote::Granted), kind(outcome(Reply::Int(1))));
         assert_eq!(Ok(Vote::Granted), kind(outcome(Reply::Int(2))));
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_that_makes_no_sense_is_cut_in_messages() {
+    fn an_unexpected_reply_is_truncated_in_messages() {
         let wide = Reply::Array(vec![bytes("hunter2"); 1_000]);
         let nested = Reply::Array(vec![wide.clone(), error(&"x".repeat(5_000))]);
         for odd in [wide, nested] {
@@ -341,14 +341,14 @@ mod tests {
     }
 
     #[test]
-    fn an_inspection_tells_who_and_how_long() {
+    fn an_inspection_returns_the_holder_and_the_remaining_time() {
         let outcome = |reply| holding(reply, &claim().resources()[1]).map_err(|error| error.kind());
         let held = |left| Reply::Array(vec![Reply::Int(0), bytes("other"), Reply::Int(left)]);
         let other = || LockEntry::of(Token::from_bytes("other"));
         assert_eq!(Ok(None), outcome(Reply::Int(0)));
         assert_eq!(Ok(Some(other().expiring_in(Duration::from_millis(70)))), outcome(held(70)));
         assert_eq!(Ok(Some(other().expiring_in(Duration::ZERO))), outcome(held(0)));
-        assert_eq!(Ok(Some(other())), outcome(held(-1)), "it never expires");
+        assert_eq!(Ok(Some(other())), outcome(held(-1)), "the key never expires");
         let wrong = holding(Reply::Array(vec![Reply::Int(-1), Reply::Int(1)]), &claim().resources()[1]);
         let wrong = wrong.unwrap_err();
         assert_eq!(NodeErrorKind::WrongType, wrong.kind());
@@ -362,22 +362,26 @@ mod tests {
     }
 
     #[test]
-    fn an_armed_watch_tells_whether_it_is_free_and_for_how_long_not() {
+    fn an_armed_watch_returns_the_availability_and_the_remaining_time() {
         let outcome = |replies: &[Reply]| availability(replies).map_err(|error| error.kind());
         let tracked = |left| outcome(&[bytes("OK"), Reply::Int(left)]);
         assert_eq!(Ok(Availability::Free), tracked(-2));
-        assert_eq!(Ok(Availability::Taken(None)), tracked(-1), "it never expires");
+        assert_eq!(Ok(Availability::Taken(None)), tracked(-1), "the key never expires");
         assert_eq!(Ok(Availability::Taken(Some(Duration::ZERO))), tracked(0));
         assert_eq!(Ok(Availability::Taken(Some(Duration::from_millis(70)))), tracked(70));
         let rejected = Err(NodeErrorKind::Rejected);
-        assert_eq!(rejected, outcome(&[error("NOPERM no"), Reply::Int(70)]), "nothing would be heard");
+        assert_eq!(
+            rejected,
+            outcome(&[error("NOPERM no"), Reply::Int(70)]),
+            "notifications would be missing"
+        );
         assert_eq!(rejected, outcome(&[bytes("OK"), error("NOPERM no")]));
         assert_eq!(Err(NodeErrorKind::Unknown), outcome(&[bytes("OK"), Reply::Nil]));
         assert_eq!(Err(NodeErrorKind::Unknown), outcome(&[bytes("OK")]));
     }
 
     #[test]
-    fn whether_it_was_sent_decides_what_is_known() {
+    fn a_failure_is_unknown_only_if_the_request_was_sent() {
         let kind = |sent| unanswered(&Failure { sent, message: "gone".into() }).kind();
         assert_eq!(NodeErrorKind::Unavailable, kind(Sent::No));
         assert_eq!(NodeErrorKind::Unknown, kind(Sent::Maybe));

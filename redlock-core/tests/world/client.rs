@@ -134,7 +134,7 @@ impl Client {
                 match released {
                     Ok(ReleaseOutcome::Released) => assert!(!left.is_zero(), "released after its expiry"),
                     Ok(ReleaseOutcome::AlreadyExpired) => {
-                        assert!(left.is_zero(), "reported as expired before its expiry")
+                        assert!(left.is_zero(), "reported as expired before its expiry");
                     }
                     // Its keys may expire while the release is in flight. Nothing else removes them.
                     Ok(other) => assert!(self.process.now() >= start + left, "{other:?} after {left:?}"),
