@@ -215,7 +215,7 @@ pub(super) fn holds_true(fact: bool, sentence: &str) {
 }
 
 #[track_caller]
-fn expect_reply<T>(operation: &str, claim: &Claim, answer: Result<T, NodeError>) -> T {
+fn expect_reply<T>(operation: &str, claim: &Claim, reply: Result<T, NodeError>) -> T {
     reply.unwrap_or_else(|error| panic!("{operation} of {claim:?} failed on a healthy server: {error:?}"))
 }
 
