@@ -1,8 +1,8 @@
-//! A small service that locks, and the tests that it deserves.
+//! A small service that locks, and its tests.
 //!
-//! The service takes a `Redlock` and knows nothing of tests. The tests hand it one over fake nodes, in simulated time:
-//! minutes of hanging, dying and waiting pass in milliseconds, and the same seed gives the same run.
-#![allow(clippy::unwrap_used)] // of tests: what fails here fails the test
+//! The service receives a `Redlock` and is independent of tests. The tests pass one over fake nodes, in simulated time:
+//! minutes pass in milliseconds, and the same seed gives the same run.
+#![allow(clippy::unwrap_used)] // a panic is how a test reports
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -11,14 +11,14 @@ use redlock_core::{Error, Redlock, Runtime};
 use redlock_testkit::sim::{Process, Simulation};
 use redlock_testkit::{FakeNode, fake_nodes};
 
-/// Charges each invoice once, on however many machines it runs.
+/// Charges each invoice once, on any number of machines.
 struct Billing {
     redlock: Redlock,
     bank: Bank,
 }
 
 impl Billing {
-    /// Stops in the middle when the lock is lost, so that nobody else charges at the same time.
+    /// Charges an invoice. A charge is cancelled when its lock is lost, so that no two happen at the same time.
     async fn charge(&self, invoice: u32) -> Result<(), Error> {
         let work = async |_lease| {
             if !self.bank.has_charged(invoice) {
@@ -29,7 +29,7 @@ impl Billing {
     }
 }
 
-/// A bank that takes three seconds, and books at the end of them.
+/// A bank that takes three seconds for a booking.
 #[derive(Clone)]
 struct Bank {
     runtime: Arc<dyn Runtime>,
@@ -51,14 +51,14 @@ impl Bank {
     }
 }
 
-/// Five lock servers, and machines that the service runs on.
+/// Five lock servers, and the machines of the service.
 struct World {
     simulation: Simulation,
     nodes: Vec<FakeNode>,
     bank: Bank,
 }
 
-/// One machine, and the service on it.
+/// A machine with the service.
 struct Machine {
     process: Process,
     billing: Arc<Billing>,
@@ -67,7 +67,7 @@ struct Machine {
 impl World {
     fn new(seed: u64) -> Self {
         let simulation = Simulation::new(seed);
-        let runtime = simulation.process("elsewhere").runtime();
+        let runtime = simulation.process("outside").runtime();
         let nodes = fake_nodes(5, Arc::clone(&runtime));
         Self { simulation, nodes, bank: Bank { runtime, booked: Arc::default() } }
     }
@@ -79,7 +79,7 @@ impl World {
         Machine { process, billing: Arc::new(Billing { redlock, bank: self.bank.clone() }) }
     }
 
-    /// Charges an invoice to the end.
+    /// Charges an invoice, and waits for it.
     fn charge(&self, machine: &Machine, invoice: u32) -> Result<(), Error> {
         let billing = Arc::clone(&machine.billing);
         self.simulation.block_on(&machine.process, async move { billing.charge(invoice).await })
@@ -87,7 +87,7 @@ impl World {
 }
 
 impl Machine {
-    /// Begins to charge an invoice; it goes on as time passes.
+    /// Starts to charge an invoice in the background.
     fn begin(&self, invoice: u32) {
         let billing = Arc::clone(&self.billing);
         self.process.spawn(Box::pin(async move { drop(billing.charge(invoice).await) }));
@@ -102,7 +102,10 @@ fn main() {
     world.simulation.run_for(Duration::from_secs(10));
     assert_eq!(1, world.bank.charges(), "two machines at once");
     assert!(world.nodes.iter().all(|node| node.inner().is_empty()), "nothing is left behind");
-    assert!(world.charge(&one, 42).is_ok() && world.bank.charges() == 1, "once more is not twice");
+    assert!(
+        world.charge(&one, 42).is_ok() && world.bank.charges() == 1,
+        "a repeated request does not charge again"
+    );
 }
 
 #[cfg(test)]
@@ -150,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_paused_machine_does_not_charge_what_another_has_charged_meanwhile() {
+    fn a_paused_machine_does_not_repeat_the_charge_of_another() {
         let world = World::new(4);
         let (one, two) = (world.machine("one"), world.machine("two"));
         one.begin(42);

@@ -1,4 +1,4 @@
-//! A backend of one's own, over a map in this process: all that a `LockNode` needs. The suite proves it.
+//! A complete custom backend over a map in this process, with its conformance tests.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use redlock_core::{Claim, Denial, Instant, LockNode, NodeError, Resource, Token, Ttl, Vote};
 use redlock_core::{async_trait, suspend_aware_now};
 
-/// One independent lock server. Clones are clients of the same one.
+/// An independent lock server. Clones are clients of the same server.
 #[derive(Clone, Default)]
 struct InProcess(Arc<Mutex<HashMap<Resource, (Token, Instant)>>>);
 
 impl InProcess {
-    /// What is held, without what has expired.
+    /// Returns the live locks.
     fn held(&self) -> MutexGuard<'_, HashMap<Resource, (Token, Instant)>> {
-        let mut held = self.0.lock().expect("nothing panics while it has the map");
+        let mut held = self.0.lock().expect("no code panics with the map locked");
         held.retain(|_, (_, deadline)| *deadline > suspend_aware_now());
         held
     }
@@ -58,14 +58,14 @@ impl LockNode for InProcess {
     }
 }
 
-/// Each call makes another client of the server.
+/// Each call creates another client of the server.
 impl redlock_testkit::conformance::Backend for InProcess {
     async fn node(&self) -> Arc<dyn LockNode> {
         Arc::new(self.clone())
     }
 }
 
-/// Every case of the suite, as `redlock_testkit::conformance!(InProcess::default());` makes tests of them.
+/// Runs every case of the suite. The macro below generates a test for each of them.
 fn main() {
     for case in redlock_testkit::conformance::cases() {
         redlock_testkit::conformance::run(&InProcess::default(), case);
@@ -77,6 +77,6 @@ redlock_testkit::conformance!(InProcess::default());
 
 #[test]
 fn a_backend_is_short() {
-    let (backend, _) = include_str!("own_backend.rs").split_once("/// Each call makes").unwrap();
+    let (backend, _) = include_str!("own_backend.rs").split_once("/// Each call creates").unwrap();
     assert!(backend.lines().count() <= 60, "{}", backend.lines().count());
 }

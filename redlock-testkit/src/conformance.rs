@@ -160,85 +160,85 @@ macro_rules! conformance {
 macro_rules! __conformance_cases {
     ($then:path, $($with:tt)*) => {
         $then! { [
-            acquire::acquire_grants_what_is_free
-            acquire::acquire_refuses_what_another_holds
-            acquire::a_refused_acquire_leaves_the_holders_time_alone
-            acquire::a_refusal_tells_the_truth
+            acquire::acquire_grants_free_resources
+            acquire::acquire_denies_held_resources
+            acquire::a_denied_acquire_leaves_the_holders_ttl_alone
+            acquire::a_denial_is_accurate
             acquire::acquire_again_with_the_same_token_is_granted
-            acquire::acquire_again_leaves_the_time_alone
-            acquire::acquire_takes_all_or_none
-            acquire::acquire_fills_in_what_is_absent
-            acquire::acquire_of_ours_and_anothers_changes_nothing
-            extend::extend_lengthens
+            acquire::acquire_again_leaves_the_ttl_alone
+            acquire::acquire_sets_all_or_none
+            acquire::acquire_sets_missing_resources
+            acquire::acquire_of_own_and_held_resources_changes_nothing
+            extend::extend_raises_the_ttl
             extend::an_extended_resource_expires
             extend::extend_never_shortens
-            extend::extend_treats_every_resource_by_itself
+            extend::extend_treats_each_resource_separately
             extend::extend_creates_nothing
-            extend::extend_brings_nothing_back
-            extend::extend_refuses_what_another_holds
-            extend::extend_wants_every_resource
-            release::release_frees
-            release::release_leaves_what_another_holds
-            release::release_of_nothing_is_refused
-            release::release_deletes_what_is_left_of_several
+            extend::extend_restores_nothing
+            extend::extend_denies_held_resources
+            extend::extend_requires_every_resource
+            release::release_deletes_resources
+            release::release_leaves_other_holders_alone
+            release::release_of_nothing_is_denied
+            release::release_deletes_the_remaining_resources
             release::release_leaves_other_resources_of_the_token
-            release::release_after_expiry_is_refused
-            release::what_is_no_lock_is_an_error_to_acquire_and_nothing_to_release
-            inspect::inspect_tells_who_and_how_long
-            inspect::inspect_of_what_is_free_finds_nothing
+            release::release_after_expiry_is_denied
+            release::a_non_lock_value_is_an_error_for_acquire_and_nothing_for_release
+            inspect::inspect_returns_the_holder_and_the_remaining_time
+            inspect::inspect_of_a_free_resource_returns_nothing
             inspect::inspect_changes_nothing
-            inspect::inspect_of_what_is_no_lock_is_an_error
-            inspect::capabilities_tell_whether_inspect_answers
-            watch::watch_tells_how_a_resource_stands
-            watch::watch_of_what_expired_tells_that_it_is_free
+            inspect::inspect_of_a_non_lock_value_is_an_error
+            inspect::capabilities_state_whether_inspect_is_supported
+            watch::watch_returns_the_availability
+            watch::watch_of_an_expired_resource_returns_free
             watch::watch_changes_nothing
-            watch::a_release_over_the_same_client_completes_a_watch
+            watch::a_release_by_the_same_client_completes_a_watch
             watch::a_release_by_another_client_completes_a_watch
             watch::no_release_is_missed_while_a_watch_begins
             watch::a_change_completes_all_watches_of_a_resource
-            watch::capabilities_tell_whether_watch_answers
-            fencing::a_fenced_acquire_takes_what_is_free
+            watch::capabilities_state_whether_watch_is_supported
+            fencing::a_fenced_acquire_grants_free_resources
             fencing::a_counter_grows_by_one_or_goes_to_the_time
-            fencing::a_refused_fenced_acquire_changes_nothing
+            fencing::a_denied_fenced_acquire_changes_nothing
             fencing::a_fenced_acquire_with_the_same_token_counts_once
-            fencing::a_fenced_acquire_again_leaves_the_time_alone
-            fencing::a_fenced_acquire_fills_in_what_is_absent_and_counts
-            fencing::several_resources_count_beyond_the_greatest
-            fencing::every_resource_has_a_counter_of_its_own
+            fencing::a_fenced_acquire_again_leaves_the_ttl_alone
+            fencing::a_fenced_acquire_sets_missing_resources_and_counts
+            fencing::several_resources_count_from_the_greatest_counter
+            fencing::each_resource_has_a_separate_counter
             fencing::a_counter_outlives_its_lock
             fencing::plain_locks_leave_counters_alone
             fencing::plain_and_fenced_locks_exclude_each_other
             fencing::confirm_raises_the_counters
-            fencing::confirm_lengthens_and_never_shortens
-            fencing::confirm_refuses_what_is_gone_or_anothers
+            fencing::confirm_raises_the_ttl_and_never_lowers_it
+            fencing::confirm_denies_missing_and_held_resources
             fencing::a_superseded_confirm_changes_nothing
-            fencing::refill_takes_what_is_absent_and_raises_the_counters
-            fencing::refill_refuses_what_is_anothers
+            fencing::refill_sets_missing_resources_and_raises_the_counters
+            fencing::refill_denies_held_resources
             fencing::a_superseded_refill_changes_nothing
             fencing::a_token_far_ahead_of_the_clock_is_an_error
             fencing::one_of_many_fenced_claims_at_once_counts
             fencing::two_clients_count_on_one_server
-            fencing::what_is_no_lock_is_an_error_to_fenced_operations
-            fencing::capabilities_tell_whether_fencing_answers
+            fencing::a_non_lock_value_is_an_error_for_fenced_operations
+            fencing::capabilities_state_whether_fencing_is_supported
             names::resource_names_are_binary_safe
             names::resources_are_not_joined
             names::the_longest_names_work
             names::tokens_are_binary_safe
             expiry::a_resource_expires_after_its_ttl
             expiry::every_resource_of_a_claim_expires
-            expiry::what_expired_is_free_for_others
-            expiry::the_longest_ttl_is_no_short_one
+            expiry::an_expired_resource_is_free_for_others
+            expiry::the_longest_ttl_is_not_short
             many::one_of_many_at_once_is_granted
-            many::many_claims_at_once_are_answered
+            many::many_claims_at_once_get_replies
             many::two_clients_exclude_each_other
-            many::two_clients_know_one_server
+            many::two_clients_recognize_one_server
             calls::a_dropped_acquire_is_whole_or_nothing
             calls::a_dropped_release_is_whole_or_nothing
             calls::a_dropped_extend_is_whole_or_nothing
             calls::dropped_calls_leave_the_node_usable
-            calls::a_connection_is_the_same_while_it_stands
+            calls::a_connection_keeps_its_identifier
             calls::a_connection_keeps_the_order
-            calls::the_label_says_something
+            calls::the_label_is_readable
         ] $($with)* }
     };
 }

@@ -14,7 +14,7 @@ const NOTHING: &str = "an acquire that is denied changes nothing";
 const OURS: &str = "acquire is granted where a resource holds this very token already";
 const LEFT: &str = "acquire leaves a resource that holds the token already as it is";
 
-pub(crate) async fn acquire_grants_what_is_free(stage: &Stage) {
+pub(crate) async fn acquire_grants_free_resources(stage: &Stage) {
     granted(stage.acquire(&claim("a", "alice"), hour()).await, SETS);
     holds_true(stage.holds("a", "alice").await, SETS);
     granted(stage.acquire(&claim(["b", "c", "d"], "alice"), hour()).await, SETS);
@@ -23,7 +23,7 @@ pub(crate) async fn acquire_grants_what_is_free(stage: &Stage) {
     }
 }
 
-pub(crate) async fn acquire_refuses_what_another_holds(stage: &Stage) {
+pub(crate) async fn acquire_denies_held_resources(stage: &Stage) {
     stage.acquire(&claim("a", "alice"), hour()).await;
     for _ in 0..3 {
         refused(
@@ -35,7 +35,7 @@ pub(crate) async fn acquire_refuses_what_another_holds(stage: &Stage) {
     holds_true(!stage.holds("a", "bob").await, NOTHING);
 }
 
-pub(crate) async fn a_refused_acquire_leaves_the_holders_time_alone(stage: &Stage) {
+pub(crate) async fn a_denied_acquire_leaves_the_holders_ttl_alone(stage: &Stage) {
     let (vote, armed) = stage
         .in_time(async |resource, ttl| {
             stage.acquire(&claim(resource, "alice"), ttl).await;
@@ -51,7 +51,7 @@ pub(crate) async fn a_refused_acquire_leaves_the_holders_time_alone(stage: &Stag
     holds_true(stage.holds("long", "alice").await, NOTHING);
 }
 
-pub(crate) async fn a_refusal_tells_the_truth(stage: &Stage) {
+pub(crate) async fn a_denial_is_accurate(stage: &Stage) {
     let sent = stage.runtime.now();
     stage.acquire(&claim("b", "alice"), millis(60_000)).await;
     for resources in [vec!["b"], vec!["a", "b", "c"]] {
@@ -82,7 +82,7 @@ pub(crate) async fn acquire_again_with_the_same_token_is_granted(stage: &Stage) 
     }
 }
 
-pub(crate) async fn acquire_again_leaves_the_time_alone(stage: &Stage) {
+pub(crate) async fn acquire_again_leaves_the_ttl_alone(stage: &Stage) {
     let (again, armed) = stage
         .in_time(async |resource, ttl| {
             stage.acquire(&claim(resource, "alice"), ttl).await;
@@ -98,7 +98,7 @@ pub(crate) async fn acquire_again_leaves_the_time_alone(stage: &Stage) {
     holds_true(stage.holds("long", "alice").await, LEFT);
 }
 
-pub(crate) async fn acquire_takes_all_or_none(stage: &Stage) {
+pub(crate) async fn acquire_sets_all_or_none(stage: &Stage) {
     for taken in ["a", "b", "c"] {
         stage.acquire(&claim(taken, "bob"), hour()).await;
         refused(
@@ -117,7 +117,7 @@ pub(crate) async fn acquire_takes_all_or_none(stage: &Stage) {
     }
 }
 
-pub(crate) async fn acquire_fills_in_what_is_absent(stage: &Stage) {
+pub(crate) async fn acquire_sets_missing_resources(stage: &Stage) {
     let (all, armed) = stage
         .in_time(async |resource, ttl| {
             stage.acquire(&claim(resource, "alice"), ttl).await;
@@ -134,7 +134,7 @@ pub(crate) async fn acquire_fills_in_what_is_absent(stage: &Stage) {
     }
 }
 
-pub(crate) async fn acquire_of_ours_and_anothers_changes_nothing(stage: &Stage) {
+pub(crate) async fn acquire_of_own_and_held_resources_changes_nothing(stage: &Stage) {
     let (vote, armed) = stage
         .in_time(async |resource, ttl| {
             stage.acquire(&claim(resource, "alice"), ttl).await;

@@ -94,7 +94,7 @@ pub(crate) async fn dropped_calls_leave_the_node_usable(stage: &Stage) {
     }
 }
 
-pub(crate) async fn a_connection_is_the_same_while_it_stands(stage: &Stage) {
+pub(crate) async fn a_connection_keeps_its_identifier(stage: &Stage) {
     let alice = claim("a", "alice");
     stage.acquire(&alice, hour()).await;
     let connection = stage.node.connection();
@@ -136,7 +136,7 @@ pub(crate) async fn a_connection_keeps_the_order(stage: &Stage) {
     }
 }
 
-pub(crate) async fn the_label_says_something(stage: &Stage) {
+pub(crate) async fn the_label_is_readable(stage: &Stage) {
     for node in [&stage.node, &stage.twin] {
         let before = node.label().to_owned();
         holds_true(!before.trim().is_empty(), "a node has a human-readable label");

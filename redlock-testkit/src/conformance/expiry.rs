@@ -29,7 +29,7 @@ pub(crate) async fn every_resource_of_a_claim_expires(stage: &Stage) {
     }
 }
 
-pub(crate) async fn what_expired_is_free_for_others(stage: &Stage) {
+pub(crate) async fn an_expired_resource_is_free_for_others(stage: &Stage) {
     granted(stage.acquire(&claim("a", "alice"), Ttl::MIN).await, "the shortest TTL is valid");
     stage.pause(50).await;
     granted(stage.acquire(&claim("a", "bob"), hour()).await, EXPIRES);
@@ -38,7 +38,7 @@ pub(crate) async fn what_expired_is_free_for_others(stage: &Stage) {
     holds_true(stage.holds("a", "bob").await, "a new holder has the whole of its own ttl");
 }
 
-pub(crate) async fn the_longest_ttl_is_no_short_one(stage: &Stage) {
+pub(crate) async fn the_longest_ttl_is_not_short(stage: &Stage) {
     let alice = claim(["a", "b"], "alice");
     granted(stage.acquire(&alice, Ttl::MAX).await, "the longest TTL is valid");
     granted(stage.extend(&alice, Ttl::MAX).await, "the longest TTL is valid");

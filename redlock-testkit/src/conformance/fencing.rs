@@ -104,7 +104,7 @@ fn superseded(vote: Vote, by: u64) {
     );
 }
 
-pub(crate) async fn a_fenced_acquire_takes_what_is_free(stage: &Stage) {
+pub(crate) async fn a_fenced_acquire_grants_free_resources(stage: &Stage) {
     if cannot_fence(stage) {
         return;
     }
@@ -135,7 +135,7 @@ pub(crate) async fn a_counter_grows_by_one_or_goes_to_the_time(stage: &Stage) {
     }
 }
 
-pub(crate) async fn a_refused_fenced_acquire_changes_nothing(stage: &Stage) {
+pub(crate) async fn a_denied_fenced_acquire_changes_nothing(stage: &Stage) {
     if cannot_fence(stage) {
         return;
     }
@@ -174,7 +174,7 @@ pub(crate) async fn a_fenced_acquire_with_the_same_token_counts_once(stage: &Sta
     }
 }
 
-pub(crate) async fn a_fenced_acquire_again_leaves_the_time_alone(stage: &Stage) {
+pub(crate) async fn a_fenced_acquire_again_leaves_the_ttl_alone(stage: &Stage) {
     if cannot_fence(stage) {
         return;
     }
@@ -187,7 +187,7 @@ pub(crate) async fn a_fenced_acquire_again_leaves_the_time_alone(stage: &Stage) 
     stage.expires(&armed, LEFT).await;
 }
 
-pub(crate) async fn a_fenced_acquire_fills_in_what_is_absent_and_counts(stage: &Stage) {
+pub(crate) async fn a_fenced_acquire_sets_missing_resources_and_counts(stage: &Stage) {
     if cannot_fence(stage) {
         return;
     }
@@ -198,7 +198,7 @@ pub(crate) async fn a_fenced_acquire_fills_in_what_is_absent_and_counts(stage: &
     holds_true(take(stage, "a", "alice").await == counter, NEXT);
 }
 
-pub(crate) async fn several_resources_count_beyond_the_greatest(stage: &Stage) {
+pub(crate) async fn several_resources_count_from_the_greatest_counter(stage: &Stage) {
     if cannot_fence(stage) {
         return;
     }
@@ -214,7 +214,7 @@ pub(crate) async fn several_resources_count_beyond_the_greatest(stage: &Stage) {
     }
 }
 
-pub(crate) async fn every_resource_has_a_counter_of_its_own(stage: &Stage) {
+pub(crate) async fn each_resource_has_a_separate_counter(stage: &Stage) {
     if cannot_fence(stage) {
         return;
     }
@@ -293,7 +293,7 @@ pub(crate) async fn confirm_raises_the_counters(stage: &Stage) {
     }
 }
 
-pub(crate) async fn confirm_lengthens_and_never_shortens(stage: &Stage) {
+pub(crate) async fn confirm_raises_the_ttl_and_never_lowers_it(stage: &Stage) {
     if cannot_fence(stage) {
         return;
     }
@@ -320,7 +320,7 @@ pub(crate) async fn confirm_lengthens_and_never_shortens(stage: &Stage) {
     stage.expires(&armed, "a resource that was confirmed expires after that ttl").await;
 }
 
-pub(crate) async fn confirm_refuses_what_is_gone_or_anothers(stage: &Stage) {
+pub(crate) async fn confirm_denies_missing_and_held_resources(stage: &Stage) {
     if cannot_fence(stage) {
         return;
     }
@@ -363,7 +363,7 @@ pub(crate) async fn a_superseded_confirm_changes_nothing(stage: &Stage) {
     stage.expires(&armed, SUPERSEDED_CHANGES).await;
 }
 
-pub(crate) async fn refill_takes_what_is_absent_and_raises_the_counters(stage: &Stage) {
+pub(crate) async fn refill_sets_missing_resources_and_raises_the_counters(stage: &Stage) {
     if cannot_fence(stage) {
         return;
     }
@@ -385,7 +385,7 @@ pub(crate) async fn refill_takes_what_is_absent_and_raises_the_counters(stage: &
     stage.expires(&armed, "refill_fenced leaves a resource that holds the token already as it is").await;
 }
 
-pub(crate) async fn refill_refuses_what_is_anothers(stage: &Stage) {
+pub(crate) async fn refill_denies_held_resources(stage: &Stage) {
     if cannot_fence(stage) {
         return;
     }
@@ -485,7 +485,7 @@ pub(crate) async fn two_clients_count_on_one_server(stage: &Stage) {
 }
 
 /// Runs only if the backend can set a non-lock value.
-pub(crate) async fn what_is_no_lock_is_an_error_to_fenced_operations(stage: &Stage) {
+pub(crate) async fn a_non_lock_value_is_an_error_for_fenced_operations(stage: &Stage) {
     let Some(no_lock) = stage.no_lock.as_ref().filter(|_| !cannot_fence(stage)) else { return };
     let theirs = claim(no_lock, "alice");
     let (node, one) = (&stage.node, token(1));
@@ -500,7 +500,7 @@ pub(crate) async fn what_is_no_lock_is_an_error_to_fenced_operations(stage: &Sta
     holds_true(!matches!(confirmed, Ok(Vote::Granted)), CONFIRM_REFUSES);
 }
 
-pub(crate) async fn capabilities_tell_whether_fencing_answers(stage: &Stage) {
+pub(crate) async fn capabilities_state_whether_fencing_is_supported(stage: &Stage) {
     for node in [&stage.node, &stage.twin] {
         let theirs = claim("a", "alice");
         let one = token(1);

@@ -26,7 +26,7 @@ fn can_inspect(stage: &Stage) -> bool {
     stage.node.capabilities().inspect
 }
 
-pub(crate) async fn inspect_tells_who_and_how_long(stage: &Stage) {
+pub(crate) async fn inspect_returns_the_holder_and_the_remaining_time(stage: &Stage) {
     if !can_inspect(stage) {
         return;
     }
@@ -46,7 +46,7 @@ pub(crate) async fn inspect_tells_who_and_how_long(stage: &Stage) {
     holds_true(bob == Some(Token::from_bytes(b"\x00\xff#bob\r\n")), WHO);
 }
 
-pub(crate) async fn inspect_of_what_is_free_finds_nothing(stage: &Stage) {
+pub(crate) async fn inspect_of_a_free_resource_returns_nothing(stage: &Stage) {
     if !can_inspect(stage) {
         return;
     }
@@ -80,7 +80,7 @@ pub(crate) async fn inspect_changes_nothing(stage: &Stage) {
 }
 
 /// Runs only if the backend can set a non-lock value.
-pub(crate) async fn inspect_of_what_is_no_lock_is_an_error(stage: &Stage) {
+pub(crate) async fn inspect_of_a_non_lock_value_is_an_error(stage: &Stage) {
     let Some(no_lock) = stage.no_lock.as_ref().filter(|_| can_inspect(stage)) else { return };
     let answer = stage.node.inspect(no_lock).await;
     let error = answer.expect_err("contract broken: inspect of a key of another type is an error");
@@ -91,7 +91,7 @@ pub(crate) async fn inspect_of_what_is_no_lock_is_an_error(stage: &Stage) {
     );
 }
 
-pub(crate) async fn capabilities_tell_whether_inspect_answers(stage: &Stage) {
+pub(crate) async fn capabilities_state_whether_inspect_is_supported(stage: &Stage) {
     for node in [&stage.node, &stage.twin] {
         let resource = "a".into_resource().expect("cases use valid names");
         let unsupported = match node.inspect(&resource).await {

@@ -43,7 +43,7 @@ fn in_background<T: Send + 'static>(
     async { answered.await.expect("a spawned call ends; is Backend::runtime that of Backend::block_on?") }
 }
 
-pub(crate) async fn many_claims_at_once_are_answered(stage: &Stage) {
+pub(crate) async fn many_claims_at_once_get_replies(stage: &Stage) {
     let claims: Vec<_> = (0..1_000).map(|number| claim(format!("r{number}"), format!("t{number}"))).collect();
     let all = "a node replies to many requests at once, to each separately";
     for vote in join_all(claims.iter().map(|claim| stage.acquire(claim, hour()))).await {
@@ -69,7 +69,7 @@ pub(crate) async fn two_clients_exclude_each_other(stage: &Stage) {
     refused(stage.acquire(&alice, hour()).await, same);
 }
 
-pub(crate) async fn two_clients_know_one_server(stage: &Stage) {
+pub(crate) async fn two_clients_recognize_one_server(stage: &Stage) {
     // A backend learns the identity from its communication with the server.
     let alice = claim("a", "alice");
     stage.acquire(&alice, hour()).await;

@@ -12,7 +12,7 @@ const GRANTED: &str = "release is granted when at least one resource was deleted
 const REFUSED: &str = "release is denied when no resource held the token";
 const ONLY: &str = "release deletes only what still holds the token";
 
-pub(crate) async fn release_frees(stage: &Stage) {
+pub(crate) async fn release_deletes_resources(stage: &Stage) {
     for resources in [vec!["a"], vec!["a", "b", "c"]] {
         let alice = claim(resources.clone(), "alice");
         stage.acquire(&alice, hour()).await;
@@ -26,13 +26,13 @@ pub(crate) async fn release_frees(stage: &Stage) {
     }
 }
 
-pub(crate) async fn release_leaves_what_another_holds(stage: &Stage) {
+pub(crate) async fn release_leaves_other_holders_alone(stage: &Stage) {
     stage.acquire(&claim("a", "bob"), hour()).await;
     refused(stage.release(&claim("a", "alice")).await, REFUSED);
     holds_true(stage.holds("a", "bob").await, ONLY);
 }
 
-pub(crate) async fn release_of_nothing_is_refused(stage: &Stage) {
+pub(crate) async fn release_of_nothing_is_denied(stage: &Stage) {
     let alice = claim(["a", "b"], "alice");
     refused(stage.release(&alice).await, REFUSED);
     stage.acquire(&alice, hour()).await;
@@ -40,7 +40,7 @@ pub(crate) async fn release_of_nothing_is_refused(stage: &Stage) {
     refused(stage.release(&alice).await, REFUSED);
 }
 
-pub(crate) async fn release_deletes_what_is_left_of_several(stage: &Stage) {
+pub(crate) async fn release_deletes_the_remaining_resources(stage: &Stage) {
     for ours in ["a", "b", "c"] {
         stage.acquire(&claim(ours, "alice"), hour()).await;
         let theirs = if ours == "b" { "c" } else { "b" };
@@ -58,7 +58,7 @@ pub(crate) async fn release_leaves_other_resources_of_the_token(stage: &Stage) {
     holds_true(stage.holds("b", "alice").await, "release deletes no resource that the claim does not name");
 }
 
-pub(crate) async fn release_after_expiry_is_refused(stage: &Stage) {
+pub(crate) async fn release_after_expiry_is_denied(stage: &Stage) {
     let ((), armed) =
         stage.in_time(async |name, ttl| drop(stage.acquire(&claim(name, "alice"), ttl).await)).await;
     stage.expires(&armed, "a resource expires after its ttl").await;
@@ -70,7 +70,7 @@ pub(crate) async fn release_after_expiry_is_refused(stage: &Stage) {
 }
 
 /// Runs only if the backend can set a non-lock value.
-pub(crate) async fn what_is_no_lock_is_an_error_to_acquire_and_nothing_to_release(stage: &Stage) {
+pub(crate) async fn a_non_lock_value_is_an_error_for_acquire_and_nothing_for_release(stage: &Stage) {
     let Some(no_lock) = &stage.no_lock else { return };
     let name = no_lock.to_string();
     for resources in [vec![no_lock], vec![&claim("zz-free", "alice").resources()[0], no_lock]] {

@@ -45,7 +45,7 @@ fn can_watch(stage: &Stage) -> bool {
     stage.node.capabilities().watch
 }
 
-pub(crate) async fn watch_tells_how_a_resource_stands(stage: &Stage) {
+pub(crate) async fn watch_returns_the_availability(stage: &Stage) {
     if !can_watch(stage) {
         return;
     }
@@ -68,7 +68,7 @@ pub(crate) async fn watch_tells_how_a_resource_stands(stage: &Stage) {
     holds_true(watch(stage, "a").await.availability == Availability::Free, FREE);
 }
 
-pub(crate) async fn watch_of_what_expired_tells_that_it_is_free(stage: &Stage) {
+pub(crate) async fn watch_of_an_expired_resource_returns_free(stage: &Stage) {
     if !can_watch(stage) {
         return;
     }
@@ -96,7 +96,7 @@ pub(crate) async fn watch_changes_nothing(stage: &Stage) {
     stage.expires(&armed, NOTHING).await;
 }
 
-pub(crate) async fn a_release_over_the_same_client_completes_a_watch(stage: &Stage) {
+pub(crate) async fn a_release_by_the_same_client_completes_a_watch(stage: &Stage) {
     if !can_watch(stage) {
         return;
     }
@@ -162,7 +162,7 @@ pub(crate) async fn a_change_completes_all_watches_of_a_resource(stage: &Stage) 
     }
 }
 
-pub(crate) async fn capabilities_tell_whether_watch_answers(stage: &Stage) {
+pub(crate) async fn capabilities_state_whether_watch_is_supported(stage: &Stage) {
     for node in [&stage.node, &stage.twin] {
         let resource = "a".into_resource().expect("cases use valid names");
         let unsupported = match node.watch(&resource).await {

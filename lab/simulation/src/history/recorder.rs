@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use redlock_core::{Fingerprint, Runtime, Token};
 use redlock_testkit::sim::Process;
 
-use super::{Event, History, TokenNumber, What};
+use super::{Event, EventKind, History, TokenNumber};
 
 /// Records events with their true time.
 ///
@@ -35,9 +35,9 @@ impl Recorder {
     }
 
     /// Records an event at the current time.
-    pub fn record(&self, what: What) {
+    pub fn record(&self, kind: EventKind) {
         let at = self.0.world.now();
-        self.state().history.0.push(Event { at, what });
+        self.state().history.0.push(Event { at, kind });
     }
 
     /// Returns the number of a token that is sent, for the first time or again.

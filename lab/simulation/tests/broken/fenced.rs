@@ -1,4 +1,4 @@
-//! Nodes whose fenced operations are broken on purpose, and which case catches each.
+//! Nodes with deliberate bugs in fenced operations, and the case that detects each bug.
 
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -16,7 +16,7 @@ use self::Flaw::*;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Flaw {
-    /// Keeps the contract.
+    /// Follows the contract.
     Sound,
     // acquire
     AcquireSaysGranted,
@@ -24,13 +24,13 @@ enum Flaw {
     AcquireNeverExpires,
     CountsNothing,
     CountsByTwo,
-    BeginsWithAnyTime,
-    RefusedCounts,
-    RefusedCountsWhatIsFree,
-    RefusedRearms,
+    StartsWithAnyTime,
+    DenialCounts,
+    DenialCountsFreeResources,
+    DenialRearms,
     AgainCounts,
     AgainRearms,
-    FillsInUncounted,
+    SetsMissingUncounted,
     CountsTheFirstOnly,
     CountsEachByItself,
     OneCounterForAll,
@@ -41,7 +41,7 @@ enum Flaw {
     CountersExpire,
     PlainCounts,
     PlainForgets,
-    FencedAreApart,
+    FencedAreSeparate,
     ClientsCountAlone,
     AnyTypeIsALock,
     // confirm
@@ -51,10 +51,10 @@ enum Flaw {
     ConfirmShortens,
     ConfirmComparesNothing,
     ConfirmCreates,
-    ConfirmRefusedRaises,
+    DeniedConfirmRaises,
     ConfirmIgnoresCounters,
     ConfirmLooksAtOneCounter,
-    SupersededIsRefused,
+    SupersededIsDenied,
     SupersededLengthens,
     SupersededRaises,
     ConfirmTakesAnyToken,
@@ -66,80 +66,81 @@ enum Flaw {
     RefillCounts,
     RefillRearms,
     RefillOverwrites,
-    RefillTakesWhatItCan,
+    RefillSetsInPart,
     RefillIgnoresCounters,
     RefillSupersededSets,
     RefillTakesAnyToken,
     FarRefillSets,
     FarRefillCounts,
     // capabilities
-    FencingIsASecret,
+    FencingIsNotClaimed,
     FencingIsClaimed,
 }
 
-/// What catches a flaw, and what it says.
-const CAUGHT: &[(Flaw, &str, &str)] = &[
-    (AcquireSaysGranted, "a_fenced_acquire_takes_what_is_free", "returns Counted"),
-    (AcquireOnlyCounts, "a_fenced_acquire_takes_what_is_free", "sets every resource of the claim"),
-    (AcquireNeverExpires, "a_fenced_acquire_takes_what_is_free", "expires after its ttl"),
+/// The flaws, the case that detects each, and a part of its message.
+const DETECTED: &[(Flaw, &str, &str)] = &[
+    (AcquireSaysGranted, "a_fenced_acquire_grants_free_resources", "returns Counted"),
+    (AcquireOnlyCounts, "a_fenced_acquire_grants_free_resources", "sets every resource of the claim"),
+    (AcquireNeverExpires, "a_fenced_acquire_grants_free_resources", "expires after its ttl"),
     (CountsNothing, "a_counter_grows_by_one_or_goes_to_the_time", "the next of the greatest"),
     (CountsByTwo, "a_counter_grows_by_one_or_goes_to_the_time", "the next of the greatest"),
-    (BeginsWithAnyTime, "a_counter_grows_by_one_or_goes_to_the_time", "in whole steps"),
-    (RefusedCounts, "a_refused_fenced_acquire_changes_nothing", "no counter either"),
-    (RefusedCountsWhatIsFree, "a_refused_fenced_acquire_changes_nothing", "no counter either"),
-    (RefusedRearms, "a_refused_fenced_acquire_changes_nothing", "still held"),
+    (StartsWithAnyTime, "a_counter_grows_by_one_or_goes_to_the_time", "in whole steps"),
+    (DenialCounts, "a_denied_fenced_acquire_changes_nothing", "no counter either"),
+    (DenialCountsFreeResources, "a_denied_fenced_acquire_changes_nothing", "no counter either"),
+    (DenialRearms, "a_denied_fenced_acquire_changes_nothing", "still held"),
     (AgainCounts, "a_fenced_acquire_with_the_same_token_counts_once", "changes no counter"),
-    (AgainRearms, "a_fenced_acquire_again_leaves_the_time_alone", "as it is"),
-    (FillsInUncounted, "a_fenced_acquire_fills_in_what_is_absent_and_counts", "the next of the greatest"),
-    (CountsTheFirstOnly, "several_resources_count_beyond_the_greatest", "the next of the greatest"),
-    (CountsEachByItself, "several_resources_count_beyond_the_greatest", "the next of the greatest"),
-    (OneCounterForAll, "every_resource_has_a_counter_of_its_own", "a counter of its own"),
-    (CountersAreTrimmed, "every_resource_has_a_counter_of_its_own", "a counter of its own"),
+    (AgainRearms, "a_fenced_acquire_again_leaves_the_ttl_alone", "as it is"),
+    (SetsMissingUncounted, "a_fenced_acquire_sets_missing_resources_and_counts", "the next of the greatest"),
+    (CountsTheFirstOnly, "several_resources_count_from_the_greatest_counter", "the next of the greatest"),
+    (CountsEachByItself, "several_resources_count_from_the_greatest_counter", "the next of the greatest"),
+    (OneCounterForAll, "each_resource_has_a_separate_counter", "a counter of its own"),
+    (CountersAreTrimmed, "each_resource_has_a_separate_counter", "a counter of its own"),
     (ChecksThenCounts, "one_of_many_fenced_claims_at_once_counts", "atomic on its node"),
     (ReleaseForgets, "a_counter_outlives_its_lock", "release leaves the counters alone"),
     (CountersExpire, "a_counter_outlives_its_lock", "kept when its lock expires"),
     (PlainCounts, "plain_locks_leave_counters_alone", "leave the counters alone"),
     (PlainForgets, "plain_locks_leave_counters_alone", "leave the counters alone"),
-    (FencedAreApart, "plain_and_fenced_locks_exclude_each_other", "exclude each other"),
+    (FencedAreSeparate, "plain_and_fenced_locks_exclude_each_other", "exclude each other"),
     (ClientsCountAlone, "two_clients_count_on_one_server", "on the same counters"),
-    (AnyTypeIsALock, "what_is_no_lock_is_an_error_to_fenced_operations", "of the kind WrongType"),
+    (AnyTypeIsALock, "a_non_lock_value_is_an_error_for_fenced_operations", "of the kind WrongType"),
     (ConfirmRaisesNothing, "confirm_raises_the_counters", "of all resources fence"),
     (ConfirmRaisesOne, "confirm_raises_the_counters", "of all resources fence"),
-    (ConfirmLengthensNothing, "confirm_lengthens_and_never_shortens", "of every resource at least ttl"),
-    (ConfirmShortens, "confirm_lengthens_and_never_shortens", "never shortens"),
-    (ConfirmComparesNothing, "confirm_refuses_what_is_gone_or_anothers", "does not hold the token"),
-    (ConfirmCreates, "confirm_refuses_what_is_gone_or_anothers", "does not hold the token"),
-    (ConfirmRefusedRaises, "confirm_refuses_what_is_gone_or_anothers", "no counter either"),
+    (ConfirmLengthensNothing, "confirm_raises_the_ttl_and_never_lowers_it", "of every resource at least ttl"),
+    (ConfirmShortens, "confirm_raises_the_ttl_and_never_lowers_it", "never shortens"),
+    (ConfirmComparesNothing, "confirm_denies_missing_and_held_resources", "does not hold the token"),
+    (ConfirmCreates, "confirm_denies_missing_and_held_resources", "does not hold the token"),
+    (DeniedConfirmRaises, "confirm_denies_missing_and_held_resources", "no counter either"),
     (ConfirmIgnoresCounters, "a_superseded_confirm_changes_nothing", "the result is Superseded"),
     (ConfirmLooksAtOneCounter, "a_superseded_confirm_changes_nothing", "the result is Superseded"),
-    (SupersededIsRefused, "a_superseded_confirm_changes_nothing", "the result is Superseded"),
+    (SupersededIsDenied, "a_superseded_confirm_changes_nothing", "the result is Superseded"),
     (SupersededLengthens, "a_superseded_confirm_changes_nothing", "still held"),
     (SupersededRaises, "a_superseded_confirm_changes_nothing", "superseded changes nothing"),
     (ConfirmTakesAnyToken, "a_token_far_ahead_of_the_clock_is_an_error", "of the kind Rejected"),
     (FarConfirmRaises, "a_token_far_ahead_of_the_clock_is_an_error", "nothing is changed"),
     (FarConfirmLengthens, "a_token_far_ahead_of_the_clock_is_an_error", "still held"),
-    (RefillSetsNothing, "refill_takes_what_is_absent_and_raises_the_counters", "sets what is absent"),
-    (RefillRaisesNothing, "refill_takes_what_is_absent_and_raises_the_counters", "of all resources fence"),
-    (RefillCounts, "refill_takes_what_is_absent_and_raises_the_counters", "of all resources fence"),
-    (RefillRearms, "refill_takes_what_is_absent_and_raises_the_counters", "as it is"),
-    (RefillOverwrites, "refill_refuses_what_is_anothers", "is denied where a resource holds another"),
-    (RefillTakesWhatItCan, "refill_refuses_what_is_anothers", "changes nothing"),
+    (RefillSetsNothing, "refill_sets_missing_resources_and_raises_the_counters", "sets what is absent"),
+    (RefillRaisesNothing, "refill_sets_missing_resources_and_raises_the_counters", "of all resources fence"),
+    (RefillCounts, "refill_sets_missing_resources_and_raises_the_counters", "of all resources fence"),
+    (RefillRearms, "refill_sets_missing_resources_and_raises_the_counters", "as it is"),
+    (RefillOverwrites, "refill_denies_held_resources", "is denied where a resource holds another"),
+    (RefillSetsInPart, "refill_denies_held_resources", "changes nothing"),
     (RefillIgnoresCounters, "a_superseded_refill_changes_nothing", "the result is Superseded"),
     (RefillSupersededSets, "a_superseded_refill_changes_nothing", "superseded changes nothing"),
     (RefillTakesAnyToken, "a_token_far_ahead_of_the_clock_is_an_error", "of the kind Rejected"),
     (FarRefillSets, "a_token_far_ahead_of_the_clock_is_an_error", "nothing is changed"),
     (FarRefillCounts, "a_token_far_ahead_of_the_clock_is_an_error", "nothing is changed"),
-    (FencingIsASecret, "capabilities_tell_whether_fencing_answers", "says so in its capabilities"),
-    (FencingIsClaimed, "capabilities_tell_whether_fencing_answers", "says so in its capabilities"),
+    (FencingIsNotClaimed, "capabilities_state_whether_fencing_is_supported", "says so in its capabilities"),
+    (FencingIsClaimed, "capabilities_state_whether_fencing_is_supported", "says so in its capabilities"),
 ];
 
 #[test]
-fn every_fenced_flaw_is_caught_by_the_case_for_it() {
+fn every_fenced_flaw_is_detected_by_its_case() {
     std::thread::scope(|scope| {
-        for (flaw, case, sentence) in CAUGHT {
+        for (flaw, case, sentence) in DETECTED {
             scope.spawn(move || {
-                let said = failure(*flaw, case).unwrap_or_else(|| panic!("{case} lets {flaw:?} pass"));
-                assert!(said.contains(sentence), "{case} on {flaw:?} says: {said}");
+                let message =
+                    failure(*flaw, case).unwrap_or_else(|| panic!("{case} does not detect {flaw:?}"));
+                assert!(message.contains(sentence), "{case} on {flaw:?} reports: {message}");
             });
         }
     });
@@ -148,15 +149,15 @@ fn every_fenced_flaw_is_caught_by_the_case_for_it() {
 #[test]
 fn without_a_flaw_a_fenced_node_passes() {
     std::thread::scope(|scope| {
-        for case in conformance::cases().filter(|case| catches(case)) {
+        for case in conformance::cases().filter(|case| detects(case)) {
             scope.spawn(move || assert_eq!(None, failure(Sound, case), "{case}"));
         }
     });
 }
 
-/// Whether a case catches a flaw of these.
-pub(crate) fn catches(case: &str) -> bool {
-    CAUGHT.iter().any(|(_, by, _)| *by == case)
+/// Returns whether a case detects one of these flaws.
+pub(crate) fn detects(case: &str) -> bool {
+    DETECTED.iter().any(|(_, by, _)| *by == case)
 }
 
 fn failure(flaw: Flaw, case: &str) -> Option<String> {
@@ -184,7 +185,7 @@ type Held = HashMap<Resource, (Token, Instant)>;
 #[derive(Default)]
 struct State {
     plain: Held,
-    /// Of a node that keeps them apart.
+    /// The fenced locks of a node that separates them.
     fenced: Held,
     counters: HashMap<String, u64>,
     no_lock: Option<Resource>,
@@ -193,7 +194,7 @@ struct State {
 struct Node {
     flaw: Flaw,
     state: Arc<Mutex<State>>,
-    /// Counters of a client that counts alone.
+    /// The counters of a client that counts separately.
     own: Mutex<HashMap<String, u64>>,
 }
 
@@ -265,9 +266,9 @@ impl Node {
         .unwrap_or(0)
     }
 
-    /// Fenced locks of a node that keeps them apart from plain ones.
+    /// Returns whether the node separates fenced locks from plain ones.
     fn apart(&self, fenced: bool) -> bool {
-        fenced && self.flaw == FencedAreApart
+        fenced && self.flaw == FencedAreSeparate
     }
 
     fn check_type(&self, state: &State, claim: &Claim) -> Result<(), NodeError> {
@@ -279,7 +280,7 @@ impl Node {
     }
 }
 
-/// Which of the resources are absent; `None` where one is another's.
+/// Returns the missing resources; `None` if another token holds one of them.
 fn absent(held: &Held, claim: &Claim) -> Option<Vec<Resource>> {
     let mut absent = Vec::new();
     for resource in claim.resources() {
@@ -302,7 +303,7 @@ fn no() -> Vote {
     Vote::Denied(Denial::default())
 }
 
-/// Whether a token is too far ahead of the clock.
+/// Returns whether a token is too far ahead of the clock.
 fn is_far(fence: FencingToken) -> bool {
     !fence.is_plausible(suspend_aware_now().elapsed_since_origin(), Capabilities::default().fence_retention)
 }
@@ -334,7 +335,7 @@ impl LockNode for Node {
 
     async fn extend(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
         let mut state = self.state();
-        let apart = self.flaw == FencedAreApart && !state.fenced.is_empty();
+        let apart = self.flaw == FencedAreSeparate && !state.fenced.is_empty();
         let held = state.held(apart);
         if absent(held, claim).is_none_or(|absent| !absent.is_empty()) {
             return Ok(no());
@@ -381,13 +382,13 @@ impl LockNode for Node {
         let counter = self.greatest(&state, resources);
         let Some(mut absent) = found else {
             match self.flaw {
-                RefusedCounts => self.count_to(&mut state, resources, counter + 1),
-                RefusedCountsWhatIsFree => {
+                DenialCounts => self.count_to(&mut state, resources, counter + 1),
+                DenialCountsFreeResources => {
                     let free: Vec<_> =
                         resources.iter().filter(|one| !state.plain.contains_key(one)).cloned().collect();
                     self.count_to(&mut state, &free, counter + 1);
                 }
-                RefusedRearms => {
+                DenialRearms => {
                     for resource in resources {
                         if let Some((_, until)) = state.plain.get_mut(resource) {
                             *until = suspend_aware_now() + ttl.as_duration();
@@ -403,12 +404,12 @@ impl LockNode for Node {
             set(&mut state.plain, &absent, claim, ttl.as_duration());
             return Ok(Vote::Counted(token(counter)));
         }
-        let partly = self.flaw == FillsInUncounted && absent.len() < resources.len();
+        let partly = self.flaw == SetsMissingUncounted && absent.len() < resources.len();
         let counts = !partly && (!absent.is_empty() || self.flaw == AgainCounts);
         let next = match self.flaw {
             CountsNothing => counter.max(1),
             CountsByTwo if counter > 0 => counter + 2,
-            BeginsWithAnyTime if counter == 0 => 1_234_567,
+            StartsWithAnyTime if counter == 0 => 1_234_567,
             _ => counter + 1,
         };
         let next = if counts { next } else { counter };
@@ -450,7 +451,7 @@ impl LockNode for Node {
             Some(absent) if absent.is_empty() => {}
             _ if self.flaw == ConfirmComparesNothing => {}
             _ => {
-                if self.flaw == ConfirmRefusedRaises {
+                if self.flaw == DeniedConfirmRaises {
                     self.count_to(&mut state, resources, fence.as_u64());
                 }
                 return Ok(no());
@@ -466,7 +467,7 @@ impl LockNode for Node {
         }
         if superseded {
             match self.flaw {
-                SupersededIsRefused => return Ok(no()),
+                SupersededIsDenied => return Ok(no()),
                 SupersededLengthens => set(held, resources, claim, ttl.as_duration()),
                 SupersededRaises if resources.len() == 1 => self.count_to(&mut state, resources, counter + 1),
                 _ => {}
@@ -504,7 +505,7 @@ impl LockNode for Node {
             Some(absent) => absent,
             None if self.flaw == RefillOverwrites => resources.to_vec(),
             None => {
-                if self.flaw == RefillTakesWhatItCan {
+                if self.flaw == RefillSetsInPart {
                     let free: Vec<_> =
                         resources.iter().filter(|one| !held.contains_key(one)).cloned().collect();
                     set(held, &free, claim, ttl.as_duration());
@@ -539,13 +540,13 @@ impl LockNode for Node {
 
     fn capabilities(&self) -> Capabilities {
         match self.flaw {
-            FencingIsASecret => Capabilities::default(),
+            FencingIsNotClaimed => Capabilities::default(),
             _ => Capabilities::default().with_fencing(),
         }
     }
 }
 
-/// Lets everybody else go first.
+/// Lets all other tasks run first.
 async fn yield_now() {
     let mut yielded = false;
     poll_fn(|context| {

@@ -1,5 +1,5 @@
-//! The suite can fail: nodes that are broken on purpose are caught, each by the case for the sentence that it breaks,
-//! and no case is without a node that it catches.
+//! The conformance suite can fail: every deliberate bug of a node is detected by the case for the violated sentence, and
+//! every case detects a bug.
 
 mod fenced;
 mod node;
@@ -19,28 +19,28 @@ use self::watchers::Watchers;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Flaw {
-    /// Keeps the contract.
+    /// Follows the contract.
     Sound,
     // acquire
     WritesNothing,
     Overwrites,
-    RefusedRearms,
-    NamesTheAsker,
-    TellsAnHour,
-    RefusesItsOwn,
+    DenialRearms,
+    DenialNamesItsOwnToken,
+    DenialReportsAnHour,
+    DeniesItsOwnToken,
     AgainRearms,
-    TakesWhatItCan,
-    FillsNothingIn,
+    SetsInPart,
+    SetsNothingMissing,
     ChecksThenWrites,
     WritesOneByOne,
     // extend
     ExtendsNothing,
-    ExtendsForEver,
+    ExtendsForever,
     ExtendSets,
     ExtendsOneOnly,
     ExtendCreates,
     ExtendComparesNothing,
-    ExtendsWhatItCan,
+    ExtendsInPart,
     ExtendsOneByOne,
     // release
     ReleasesNothing,
@@ -52,25 +52,25 @@ enum Flaw {
     ReleasesOneByOne,
     // inspect
     InspectFindsNothing,
-    InspectNamesNobody,
-    InspectTellsAnHour,
-    InspectFindsTheDead,
+    InspectReturnsNoToken,
+    InspectReportsAnHour,
+    InspectFindsExpired,
     InspectTakes,
     InspectRearms,
     InspectTakesAnyType,
-    InspectIsASecret,
+    InspectIsNotClaimed,
     InspectIsClaimed,
     // watch
     WatchFindsNothing,
-    WatchTellsAnHour,
-    WatchFindsTheDead,
+    WatchReportsAnHour,
+    WatchFindsExpired,
     WatchTakes,
     WatchRearms,
     WatchMissesItsOwn,
     WatchMissesOthers,
     WatchArmsLate,
-    WatchTellsOne,
-    WatchIsASecret,
+    WatchNotifiesOne,
+    WatchIsNotClaimed,
     WatchIsClaimed,
     // names
     NamesEndAtNul,
@@ -87,94 +87,94 @@ enum Flaw {
     ExpiresEarly,
     ExpiresLate,
     OneExpires,
-    LongIsNothing,
+    LongTtlsAreShort,
     // calls
-    AHundredAtMost,
-    ADropTakesAPlace,
+    HandlesAHundredRequests,
+    ADropTakesAPermit,
     AcquireIsOvertaken,
     ConnectionsChange,
-    ClientsAreAlone,
-    ClientsDisagree,
+    ClientsAreSeparate,
+    ClientsNameDifferentServers,
     NoLabel,
 }
 
-/// What catches a flaw, and what it says.
-const CAUGHT: &[(Flaw, &str, &str)] = &[
-    (WritesNothing, "acquire_grants_what_is_free", "acquire sets every resource"),
+/// The flaws, the case that detects each, and a part of its message.
+const DETECTED: &[(Flaw, &str, &str)] = &[
+    (WritesNothing, "acquire_grants_free_resources", "acquire sets every resource"),
+    (Overwrites, "acquire_denies_held_resources", "acquire is denied where a resource holds another token"),
     (
-        Overwrites,
-        "acquire_refuses_what_another_holds",
-        "acquire is denied where a resource holds another token",
-    ),
-    (
-        RefusedRearms,
-        "a_refused_acquire_leaves_the_holders_time_alone",
+        DenialRearms,
+        "a_denied_acquire_leaves_the_holders_ttl_alone",
         "an acquire that is denied changes nothing",
     ),
-    (NamesTheAsker, "a_refusal_tells_the_truth", "a denial names the holder's token"),
-    (TellsAnHour, "a_refusal_tells_the_truth", "a denial reports the remaining time"),
-    (RefusesItsOwn, "acquire_again_with_the_same_token_is_granted", "this very token already"),
+    (DenialNamesItsOwnToken, "a_denial_is_accurate", "a denial names the holder's token"),
+    (DenialReportsAnHour, "a_denial_is_accurate", "a denial reports the remaining time"),
+    (DeniesItsOwnToken, "acquire_again_with_the_same_token_is_granted", "this very token already"),
     (
         AgainRearms,
-        "acquire_again_leaves_the_time_alone",
+        "acquire_again_leaves_the_ttl_alone",
         "leaves a resource that holds the token already as it is",
     ),
-    (TakesWhatItCan, "acquire_takes_all_or_none", "an acquire that is denied changes nothing"),
+    (SetsInPart, "acquire_sets_all_or_none", "an acquire that is denied changes nothing"),
     (
-        TakesWhatItCan,
-        "acquire_of_ours_and_anothers_changes_nothing",
+        SetsInPart,
+        "acquire_of_own_and_held_resources_changes_nothing",
         "an acquire that is denied changes nothing",
     ),
-    (FillsNothingIn, "acquire_fills_in_what_is_absent", "acquire sets every resource"),
+    (SetsNothingMissing, "acquire_sets_missing_resources", "acquire sets every resource"),
     (
         AgainRearms,
-        "acquire_fills_in_what_is_absent",
+        "acquire_sets_missing_resources",
         "leaves a resource that holds the token already as it is",
     ),
     (ChecksThenWrites, "one_of_many_at_once_is_granted", "acquire is atomic on its node"),
     (WritesOneByOne, "a_dropped_acquire_is_whole_or_nothing", "as a whole or not at all"),
-    (ExtendsNothing, "extend_lengthens", "makes the time to live of every resource at least ttl"),
-    (ExtendsForEver, "an_extended_resource_expires", "makes the time to live"),
+    (ExtendsNothing, "extend_raises_the_ttl", "makes the time to live of every resource at least ttl"),
+    (ExtendsForever, "an_extended_resource_expires", "makes the time to live"),
     (ExtendSets, "extend_never_shortens", "never shortens"),
-    (ExtendSets, "extend_treats_every_resource_by_itself", "a time to live"),
-    (ExtendsOneOnly, "extend_treats_every_resource_by_itself", "of every resource at least ttl"),
+    (ExtendSets, "extend_treats_each_resource_separately", "a time to live"),
+    (ExtendsOneOnly, "extend_treats_each_resource_separately", "of every resource at least ttl"),
     (ExtendCreates, "extend_creates_nothing", "unless every resource still holds the token"),
-    (ExtendCreates, "extend_brings_nothing_back", "unless every resource still holds the token"),
-    (
-        ExtendComparesNothing,
-        "extend_refuses_what_another_holds",
-        "unless every resource still holds the token",
-    ),
-    (ExtendsWhatItCan, "extend_wants_every_resource", "an extend that is denied changes nothing"),
+    (ExtendCreates, "extend_restores_nothing", "unless every resource still holds the token"),
+    (ExtendComparesNothing, "extend_denies_held_resources", "unless every resource still holds the token"),
+    (ExtendsInPart, "extend_requires_every_resource", "an extend that is denied changes nothing"),
     (ExtendsOneByOne, "a_dropped_extend_is_whole_or_nothing", "as a whole or not at all"),
-    (ReleasesNothing, "release_frees", "release deletes each resource"),
-    (ReleaseComparesNothing, "release_leaves_what_another_holds", "no resource held the token"),
-    (ReleaseAlwaysGrants, "release_of_nothing_is_refused", "no resource held the token"),
-    (ReleasesAllOrNone, "release_deletes_what_is_left_of_several", "when at least one resource was deleted"),
+    (ReleasesNothing, "release_deletes_resources", "release deletes each resource"),
+    (ReleaseComparesNothing, "release_leaves_other_holders_alone", "no resource held the token"),
+    (ReleaseAlwaysGrants, "release_of_nothing_is_denied", "no resource held the token"),
+    (ReleasesAllOrNone, "release_deletes_the_remaining_resources", "when at least one resource was deleted"),
     (ReleasesAllOfTheToken, "release_leaves_other_resources_of_the_token", "that the claim does not name"),
-    (ReleaseComparesNothing, "release_after_expiry_is_refused", "no resource held the token"),
+    (ReleaseComparesNothing, "release_after_expiry_is_denied", "no resource held the token"),
     (ReleaseReadsPatterns, "resource_names_are_binary_safe", "releasing \"*\" took"),
     (ReleasesOneByOne, "a_dropped_release_is_whole_or_nothing", "as a whole or not at all"),
-    (InspectFindsNothing, "inspect_tells_who_and_how_long", "the token under the resource"),
-    (InspectNamesNobody, "inspect_tells_who_and_how_long", "the token under the resource"),
-    (InspectTellsAnHour, "inspect_tells_who_and_how_long", "the remaining time"),
-    (InspectFindsTheDead, "inspect_of_what_is_free_finds_nothing", "None where the resource is free"),
+    (
+        InspectFindsNothing,
+        "inspect_returns_the_holder_and_the_remaining_time",
+        "the token under the resource",
+    ),
+    (
+        InspectReturnsNoToken,
+        "inspect_returns_the_holder_and_the_remaining_time",
+        "the token under the resource",
+    ),
+    (InspectReportsAnHour, "inspect_returns_the_holder_and_the_remaining_time", "the remaining time"),
+    (InspectFindsExpired, "inspect_of_a_free_resource_returns_nothing", "None where the resource is free"),
     (InspectTakes, "inspect_changes_nothing", "inspect changes nothing"),
     (InspectRearms, "inspect_changes_nothing", "inspect changes nothing"),
-    (InspectTakesAnyType, "inspect_of_what_is_no_lock_is_an_error", "of a key of another type is an error"),
-    (InspectIsASecret, "capabilities_tell_whether_inspect_answers", "says so in its capabilities"),
-    (InspectIsClaimed, "capabilities_tell_whether_inspect_answers", "says so in its capabilities"),
-    (WatchFindsNothing, "watch_tells_how_a_resource_stands", "that a resource is taken"),
-    (WatchTellsAnHour, "watch_tells_how_a_resource_stands", "the remaining time"),
-    (WatchFindsTheDead, "watch_of_what_expired_tells_that_it_is_free", "that a resource is free"),
+    (InspectTakesAnyType, "inspect_of_a_non_lock_value_is_an_error", "of a key of another type is an error"),
+    (InspectIsNotClaimed, "capabilities_state_whether_inspect_is_supported", "says so in its capabilities"),
+    (InspectIsClaimed, "capabilities_state_whether_inspect_is_supported", "says so in its capabilities"),
+    (WatchFindsNothing, "watch_returns_the_availability", "that a resource is taken"),
+    (WatchReportsAnHour, "watch_returns_the_availability", "the remaining time"),
+    (WatchFindsExpired, "watch_of_an_expired_resource_returns_free", "that a resource is free"),
     (WatchTakes, "watch_changes_nothing", "watch changes nothing"),
     (WatchRearms, "watch_changes_nothing", "watch changes nothing"),
-    (WatchMissesItsOwn, "a_release_over_the_same_client_completes_a_watch", "the client that watches"),
+    (WatchMissesItsOwn, "a_release_by_the_same_client_completes_a_watch", "the client that watches"),
     (WatchMissesOthers, "a_release_by_another_client_completes_a_watch", "another client"),
     (WatchArmsLate, "no_release_is_missed_while_a_watch_begins", "while the watch began"),
-    (WatchTellsOne, "a_change_completes_all_watches_of_a_resource", "one of several"),
-    (WatchIsASecret, "capabilities_tell_whether_watch_answers", "says so in its capabilities"),
-    (WatchIsClaimed, "capabilities_tell_whether_watch_answers", "says so in its capabilities"),
+    (WatchNotifiesOne, "a_change_completes_all_watches_of_a_resource", "one of several"),
+    (WatchIsNotClaimed, "capabilities_state_whether_watch_is_supported", "says so in its capabilities"),
+    (WatchIsClaimed, "capabilities_state_whether_watch_is_supported", "says so in its capabilities"),
     (NamesEndAtNul, "resource_names_are_binary_safe", "resources are binary-safe"),
     (NamesAreText, "resource_names_are_binary_safe", "resources are binary-safe"),
     (NamesAreTrimmed, "resource_names_are_binary_safe", "resources are binary-safe"),
@@ -185,47 +185,47 @@ const CAUGHT: &[(Flaw, &str, &str)] = &[
     (TokensAreNumbers, "tokens_are_binary_safe", "tokens are binary-safe"),
     (
         AnyTypeIsALock,
-        "what_is_no_lock_is_an_error_to_acquire_and_nothing_to_release",
+        "a_non_lock_value_is_an_error_for_acquire_and_nothing_for_release",
         "a key of another type is an error",
     ),
     (NeverExpires, "a_resource_expires_after_its_ttl", "still held"),
     (ExpiresEarly, "a_resource_expires_after_its_ttl", "before its TTL"),
     (ExpiresLate, "a_resource_expires_after_its_ttl", "still held"),
     (OneExpires, "every_resource_of_a_claim_expires", "a resource expires after its ttl"),
-    (NeverExpires, "what_expired_is_free_for_others", "a resource expires after its ttl"),
-    (LongIsNothing, "the_longest_ttl_is_no_short_one", "the longest TTL is valid"),
-    (AHundredAtMost, "many_claims_at_once_are_answered", "failed on a healthy server"),
-    (ADropTakesAPlace, "dropped_calls_leave_the_node_usable", "leaves the node usable"),
+    (NeverExpires, "an_expired_resource_is_free_for_others", "a resource expires after its ttl"),
+    (LongTtlsAreShort, "the_longest_ttl_is_not_short", "the longest TTL is valid"),
+    (HandlesAHundredRequests, "many_claims_at_once_get_replies", "failed on a healthy server"),
+    (ADropTakesAPermit, "dropped_calls_leave_the_node_usable", "leaves the node usable"),
     (AcquireIsOvertaken, "a_connection_keeps_the_order", "in the order they were sent"),
-    (ConnectionsChange, "a_connection_is_the_same_while_it_stands", "it stays equal"),
-    (ClientsAreAlone, "two_clients_exclude_each_other", "clients of one server see the same locks"),
-    (ClientsDisagree, "two_clients_know_one_server", "the same identity"),
-    (NoLabel, "the_label_says_something", "a human-readable label"),
+    (ConnectionsChange, "a_connection_keeps_its_identifier", "it stays equal"),
+    (ClientsAreSeparate, "two_clients_exclude_each_other", "clients of one server see the same locks"),
+    (ClientsNameDifferentServers, "two_clients_recognize_one_server", "the same identity"),
+    (NoLabel, "the_label_is_readable", "a human-readable label"),
 ];
 
 #[test]
-fn every_flaw_is_caught_by_the_case_for_it() {
+fn every_flaw_is_detected_by_its_case() {
     std::thread::scope(|scope| {
-        for (flaw, case, sentence) in CAUGHT {
+        for (flaw, case, sentence) in DETECTED {
             scope.spawn(move || {
-                let said =
-                    failure(&server(*flaw), case).unwrap_or_else(|| panic!("{case} lets {flaw:?} pass"));
-                assert!(said.contains(sentence), "{case} on {flaw:?} says: {said}");
+                let message = failure(&server(*flaw), case)
+                    .unwrap_or_else(|| panic!("{case} does not detect {flaw:?}"));
+                assert!(message.contains(sentence), "{case} on {flaw:?} reports: {message}");
             });
         }
     });
 }
 
 #[test]
-fn every_case_catches_something() {
+fn every_case_detects_a_flaw() {
     for case in conformance::cases() {
-        let catches = CAUGHT.iter().any(|(_, by, _)| *by == case) || fenced::catches(case);
-        assert!(catches, "nothing shows that {case} can fail");
+        let is_used = DETECTED.iter().any(|(_, by, _)| *by == case) || fenced::detects(case);
+        assert!(is_used, "no flaw shows that {case} can fail");
     }
 }
 
 #[test]
-fn without_a_flaw_nothing_is_caught() {
+fn without_a_flaw_every_case_passes() {
     std::thread::scope(|scope| {
         for case in conformance::cases() {
             scope.spawn(move || assert_eq!(None, failure(&server(Sound), case), "{case}"));
@@ -233,12 +233,12 @@ fn without_a_flaw_nothing_is_caught() {
     });
 }
 
-/// What a case says about a server.
+/// Returns the message of a case that fails on a server.
 fn failure(broken: &impl Backend, case: &str) -> Option<String> {
     let panic = catch_unwind(AssertUnwindSafe(|| conformance::run(broken, case))).err()?;
     let formatted = panic.downcast_ref::<String>().map(String::as_str);
-    let said = formatted.or_else(|| panic.downcast_ref::<&str>().copied());
-    Some(said.expect("a panic says something").to_owned())
+    let message = formatted.or_else(|| panic.downcast_ref::<&str>().copied());
+    Some(message.expect("a panic has a message").to_owned())
 }
 
 fn server(flaw: Flaw) -> Server {
@@ -255,15 +255,15 @@ impl Backend for Server {
     async fn node(&self) -> Arc<dyn LockNode> {
         static CLIENTS: AtomicU64 = AtomicU64::new(0);
         let client = CLIENTS.fetch_add(1, Ordering::Relaxed);
-        let held = if self.flaw == ClientsAreAlone { Arc::default() } else { self.held.clone() };
+        let held = if self.flaw == ClientsAreSeparate { Arc::default() } else { self.held.clone() };
         let (busy, connection) = (AtomicUsize::new(0), AtomicU64::new(0));
         let watchers = Arc::clone(&self.watchers);
         Arc::new(Node { flaw: self.flaw, held, watchers, client, busy, connection })
     }
 
     async fn no_lock(&self) -> Option<Resource> {
-        let forever = suspend_aware_now() + Duration::from_secs(3600);
-        lock(&self.held).insert(b"list".to_vec(), (NO_LOCK.to_vec(), forever));
+        let far = suspend_aware_now() + Duration::from_secs(3600);
+        lock(&self.held).insert(b"list".to_vec(), (NO_LOCK.to_vec(), far));
         Resource::new("list").ok()
     }
 }

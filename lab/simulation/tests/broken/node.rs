@@ -1,4 +1,4 @@
-//! A node that keeps the contract, but for one flaw.
+//! A node that follows the contract except for one flaw.
 
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -17,7 +17,7 @@ use super::watchers::Watchers;
 
 pub(crate) type Held = HashMap<Vec<u8>, (Vec<u8>, Instant)>;
 
-/// A value that is no token.
+/// A non-lock value.
 pub(crate) const NO_LOCK: &[u8] = b"[1, 2, 3]";
 
 pub(crate) struct Node {
@@ -44,7 +44,7 @@ impl LockNode for Node {
         let taken = {
             let held = self.living();
             let is_taken = |key: &&Vec<u8>| {
-                held.get(*key).is_some_and(|(token, _)| *token != ours || self.flaw == RefusesItsOwn)
+                held.get(*key).is_some_and(|(token, _)| *token != ours || self.flaw == DeniesItsOwnToken)
             };
             keys.iter().find(is_taken).map(|key| (key.clone(), held[key].clone()))
         };
@@ -57,11 +57,11 @@ impl LockNode for Node {
             }
             match self.flaw {
                 Overwrites => {}
-                RefusedRearms => {
+                DenialRearms => {
                     self.living().insert(key, (holder, suspend_aware_now() + ttl.as_duration()));
                     return Ok(no());
                 }
-                TakesWhatItCan => {
+                SetsInPart => {
                     for key in keys {
                         self.living()
                             .entry(key)
@@ -69,10 +69,11 @@ impl LockNode for Node {
                     }
                     return Ok(no());
                 }
-                NamesTheAsker => return Ok(Vote::Denied(Denial::by(claim.token().clone()))),
+                DenialNamesItsOwnToken => return Ok(Vote::Denied(Denial::by(claim.token().clone()))),
                 _ => {
                     let left = deadline.saturating_duration_since(suspend_aware_now());
-                    let told = if self.flaw == TellsAnHour { Duration::from_secs(3600) } else { left };
+                    let told =
+                        if self.flaw == DenialReportsAnHour { Duration::from_secs(3600) } else { left };
                     let truth = Denial::by(Token::from_bytes(holder)).expiring_in(told);
                     let tokens_differ =
                         matches!(self.flaw, TokensEndAtNul | TokensAreText | TokensAreNumbers);
@@ -81,7 +82,7 @@ impl LockNode for Node {
             }
         }
         if self.flaw == WritesNothing
-            || self.flaw == FillsNothingIn && keys.iter().any(|key| self.living().contains_key(key))
+            || self.flaw == SetsNothingMissing && keys.iter().any(|key| self.living().contains_key(key))
         {
             return Ok(Vote::Granted);
         }
@@ -109,7 +110,7 @@ impl LockNode for Node {
             None => self.flaw == ExtendCreates,
         };
         let all = keys.iter().all(is_ours);
-        if !all && self.flaw != ExtendsWhatItCan {
+        if !all && self.flaw != ExtendsInPart {
             return Ok(no());
         }
         let at_least = suspend_aware_now() + self.time(ttl);
@@ -119,7 +120,7 @@ impl LockNode for Node {
                 let (_, deadline) = held.entry(key.clone()).or_insert((ours.clone(), at_least));
                 match self.flaw {
                     ExtendsNothing => {}
-                    ExtendsForEver => *deadline = *deadline + Duration::from_secs(3600),
+                    ExtendsForever => *deadline = *deadline + Duration::from_secs(3600),
                     ExtendSets => *deadline = at_least,
                     _ => *deadline = at_least.max(*deadline),
                 }
@@ -155,7 +156,7 @@ impl LockNode for Node {
                 yield_now().await;
             }
         }
-        self.watchers.tell(self.client, self.flaw);
+        self.watchers.notify(self.client, self.flaw);
         Ok(if mine.is_empty() { no() } else { Vote::Granted })
     }
 
@@ -172,16 +173,16 @@ impl LockNode for Node {
                 let later = suspend_aware_now() + Duration::from_secs(3600);
                 self.living().entry(key).and_modify(|(_, deadline)| *deadline = later);
             }
-            InspectFindsTheDead if found.is_none() => return Ok(Some(LockEntry::of(nobody.token().clone()))),
+            InspectFindsExpired if found.is_none() => return Ok(Some(LockEntry::of(nobody.token().clone()))),
             _ => {}
         }
         let Some((token, deadline)) = found else { return Ok(None) };
         if token == NO_LOCK && self.flaw != InspectTakesAnyType {
             return Err(NodeError::wrong_type(resource));
         }
-        let token = if self.flaw == InspectNamesNobody { b"".to_vec() } else { token };
+        let token = if self.flaw == InspectReturnsNoToken { b"".to_vec() } else { token };
         let left = deadline.saturating_duration_since(suspend_aware_now());
-        let told = if self.flaw == InspectTellsAnHour { Duration::from_secs(3600) } else { left };
+        let told = if self.flaw == InspectReportsAnHour { Duration::from_secs(3600) } else { left };
         Ok(Some(LockEntry::of(Token::from_bytes(token)).expiring_in(told)))
     }
 
@@ -206,8 +207,8 @@ impl LockNode for Node {
         let joined = joined.unwrap_or_else(|| self.watchers.join(self.client));
         let left = |deadline: Instant| deadline.saturating_duration_since(suspend_aware_now());
         let availability = match found {
-            None if self.flaw == WatchFindsTheDead => Availability::Taken(None),
-            Some(_) if self.flaw == WatchTellsAnHour => Availability::Taken(Some(left(later))),
+            None if self.flaw == WatchFindsExpired => Availability::Taken(None),
+            Some(_) if self.flaw == WatchReportsAnHour => Availability::Taken(Some(left(later))),
             Some(deadline) if self.flaw != WatchFindsNothing => Availability::Taken(Some(left(deadline))),
             _ => Availability::Free,
         };
@@ -219,8 +220,8 @@ impl LockNode for Node {
     fn capabilities(&self) -> Capabilities {
         let none = Capabilities::default();
         match self.flaw {
-            InspectIsASecret => none.with_watch(),
-            WatchIsASecret => none.with_inspect(),
+            InspectIsNotClaimed => none.with_watch(),
+            WatchIsNotClaimed => none.with_inspect(),
             _ => none.with_inspect().with_watch(),
         }
     }
@@ -231,15 +232,15 @@ impl LockNode for Node {
     }
 
     fn server(&self) -> Option<ServerId> {
-        let id = if self.flaw == ClientsDisagree { self.client } else { 0 };
+        let id = if self.flaw == ClientsNameDifferentServers { self.client } else { 0 };
         Some(ServerId::new(format!("server-{id}")))
     }
 }
 
 impl Node {
-    /// Where requests wait for a place, if the flaw is about places.
+    /// Waits for a permit if the flaw is about permits.
     async fn enter(&self) -> Result<(), NodeError> {
-        if matches!(self.flaw, AHundredAtMost | ADropTakesAPlace) {
+        if matches!(self.flaw, HandlesAHundredRequests | ADropTakesAPermit) {
             if self.busy.fetch_add(1, Ordering::Relaxed) >= 100 {
                 return Err(NodeError::unavailable("no place is free"));
             }
@@ -286,7 +287,7 @@ impl Node {
             NeverExpires => Duration::from_secs(1_000_000),
             ExpiresEarly => ttl / 2,
             ExpiresLate => ttl * 1000,
-            LongIsNothing if ttl > Duration::from_secs(1 << 20) => Duration::ZERO,
+            LongTtlsAreShort if ttl > Duration::from_secs(1 << 20) => Duration::ZERO,
             _ => ttl,
         }
     }
@@ -308,7 +309,7 @@ fn as_text(bytes: &[u8]) -> Vec<u8> {
     String::from_utf8_lossy(bytes).into_owned().into_bytes()
 }
 
-/// Lets everybody else go first.
+/// Lets all other tasks run first.
 async fn yield_now() {
     let mut yielded = false;
     poll_fn(|context| {
