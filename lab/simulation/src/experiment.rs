@@ -236,9 +236,9 @@ impl Experiment {
             FaultInjector::new(network.clone(), servers.clone(), clients.clone(), self.resources, traffic);
 
         clients.iter().for_each(Client::start);
-        let injecting = injector.carry_out(&simulation, &plan);
+        let injection = injector.carry_out(&simulation, &plan);
         simulation.run_for(self.lasts);
-        injecting.kill();
+        injection.kill();
         injector.calm();
         if self.waiting {
             waiting::contend(&simulation, &servers);

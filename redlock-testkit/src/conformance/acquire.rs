@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use redlock_core::{Token, Ttl, Vote};
 
-use super::stage::{BROKEN, Stage, claim, granted, holds_true, hour, millis, refused};
+use super::stage::{BROKEN, Stage, claim, denied, granted, holds_true, hour, millis};
 
 const SETS: &str = "acquire sets every resource of the claim to its token, if each is absent";
 const NOTHING: &str = "an acquire that is denied changes nothing";
@@ -26,7 +26,7 @@ pub(crate) async fn acquire_grants_free_resources(stage: &Stage) {
 pub(crate) async fn acquire_denies_held_resources(stage: &Stage) {
     stage.acquire(&claim("a", "alice"), hour()).await;
     for _ in 0..3 {
-        refused(
+        denied(
             stage.acquire(&claim("a", "bob"), hour()).await,
             "acquire is denied where a resource holds another token",
         );
@@ -42,7 +42,7 @@ pub(crate) async fn a_denied_acquire_leaves_the_holders_ttl_alone(stage: &Stage)
             stage.acquire(&claim(resource, "bob"), hour()).await
         })
         .await;
-    refused(vote, "acquire is denied where a resource holds another token");
+    denied(vote, "acquire is denied where a resource holds another token");
     stage.expires(&armed, NOTHING).await;
 
     stage.acquire(&claim("long", "alice"), hour()).await;
@@ -55,15 +55,15 @@ pub(crate) async fn a_denial_is_accurate(stage: &Stage) {
     let sent = stage.runtime.now();
     stage.acquire(&claim("b", "alice"), millis(60_000)).await;
     for resources in [vec!["b"], vec!["a", "b", "c"]] {
-        let Vote::Denied(refusal) = stage.acquire(&claim(resources, "bob"), hour()).await else {
+        let Vote::Denied(denial) = stage.acquire(&claim(resources, "bob"), hour()).await else {
             panic!("{BROKEN}acquire is denied where a resource holds another token");
         };
         let alice = Token::from_bytes("alice");
         holds_true(
-            refusal.holder.is_none_or(|holder| holder == alice),
+            denial.holder.is_none_or(|holder| holder == alice),
             "a denial names the holder's token, or no token",
         );
-        let Some(remaining) = refusal.remaining else { continue };
+        let Some(remaining) = denial.remaining else { continue };
         let passed = stage.runtime.now().saturating_duration_since(sent);
         let (least, most) = (Duration::from_secs(59).saturating_sub(passed), Duration::from_secs(61));
         assert!(
@@ -101,7 +101,7 @@ pub(crate) async fn acquire_again_leaves_the_ttl_alone(stage: &Stage) {
 pub(crate) async fn acquire_sets_all_or_none(stage: &Stage) {
     for taken in ["a", "b", "c"] {
         stage.acquire(&claim(taken, "bob"), hour()).await;
-        refused(
+        denied(
             stage.acquire(&claim(["a", "b", "c"], "alice"), hour()).await,
             "acquire is denied where one resource holds another token",
         );
@@ -142,7 +142,7 @@ pub(crate) async fn acquire_of_own_and_held_resources_changes_nothing(stage: &St
             stage.acquire(&claim([resource, "free", "theirs"], "alice"), hour()).await
         })
         .await;
-    refused(vote, "acquire is denied where one resource holds another token");
+    denied(vote, "acquire is denied where one resource holds another token");
     holds_true(stage.is_free("free").await, NOTHING);
     holds_true(stage.holds("theirs", "bob").await, NOTHING);
     stage.expires(&armed, NOTHING).await;

@@ -5,7 +5,7 @@
 
 use redlock_core::Ttl;
 
-use super::stage::{Stage, claim, granted, holds_true, hour, refused};
+use super::stage::{Stage, claim, denied, granted, holds_true, hour};
 
 const LENGTHENS: &str = "extend makes the time to live of every resource at least ttl";
 const SHORTENS: &str = "extend never shortens a time to live";
@@ -75,7 +75,7 @@ pub(crate) async fn extend_treats_each_resource_separately(stage: &Stage) {
 
 pub(crate) async fn extend_creates_nothing(stage: &Stage) {
     for resources in [vec!["a"], vec!["a", "b"]] {
-        refused(stage.extend(&claim(resources, "alice"), hour()).await, EVERY);
+        denied(stage.extend(&claim(resources, "alice"), hour()).await, EVERY);
     }
     for resource in ["a", "b"] {
         holds_true(stage.is_free(resource).await, CREATES);
@@ -86,14 +86,14 @@ pub(crate) async fn extend_restores_nothing(stage: &Stage) {
     let alice = claim("released", "alice");
     stage.acquire(&alice, hour()).await;
     stage.release(&alice).await;
-    refused(stage.extend(&alice, hour()).await, EVERY);
+    denied(stage.extend(&alice, hour()).await, EVERY);
     holds_true(stage.is_free("released").await, CREATES);
 
     let ((), armed) =
         stage.in_time(async |name, ttl| drop(stage.acquire(&claim(name, "alice"), ttl).await)).await;
     stage.expires(&armed, "a resource expires after its ttl").await;
     let expired = armed.resource.as_str();
-    refused(stage.extend(&claim(expired, "alice"), hour()).await, EVERY);
+    denied(stage.extend(&claim(expired, "alice"), hour()).await, EVERY);
     holds_true(stage.is_free(expired).await, CREATES);
 }
 
@@ -104,7 +104,7 @@ pub(crate) async fn extend_denies_held_resources(stage: &Stage) {
             stage.extend(&claim(resource, "alice"), hour()).await
         })
         .await;
-    refused(vote, EVERY);
+    denied(vote, EVERY);
     stage.expires(&armed, NOTHING).await;
 }
 
@@ -120,7 +120,7 @@ pub(crate) async fn extend_requires_every_resource(stage: &Stage) {
         })
         .await;
     for vote in votes {
-        refused(vote, EVERY);
+        denied(vote, EVERY);
     }
     for resource in ["absent", "A"] {
         holds_true(stage.is_free(resource).await, CREATES);

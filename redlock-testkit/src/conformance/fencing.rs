@@ -8,7 +8,7 @@
 
 use redlock_core::{FencingToken, IntoResources, NodeError, NodeErrorKind, Ttl, Vote};
 
-use super::stage::{BROKEN, Stage, claim, granted, holds_true, hour, join_all, refused};
+use super::stage::{BROKEN, Stage, claim, denied, granted, holds_true, hour, join_all};
 
 const COUNTED: &str = "acquire_fenced that is granted returns Counted";
 const SETS: &str = "acquire_fenced sets every resource of the claim to its token, if each is absent";
@@ -16,20 +16,20 @@ const NEXT: &str = "acquire_fenced that sets anything makes the counters the nex
 const AGAIN: &str =
     "acquire_fenced with the token that all resources hold already changes no counter, and returns it";
 const LEFT: &str = "acquire_fenced leaves a resource that holds the token already as it is";
-const REFUSED: &str = "acquire_fenced is denied where a resource holds another token";
+const DENIED: &str = "acquire_fenced is denied where a resource holds another token";
 const REFUSED_COUNTS: &str = "a fenced operation that is denied changes nothing, no counter either";
 const CONFIRM_GRANTED: &str =
     "confirm is granted where every resource holds the token and no counter is greater than fence";
 const CONFIRM_COUNTS: &str = "confirm makes the counters of all resources fence";
 const CONFIRM_LENGTHENS: &str =
     "confirm makes the time to live of every resource at least ttl, and never shortens it";
-const CONFIRM_REFUSES: &str = "confirm is denied where a resource does not hold the token";
+const CONFIRM_DENIES: &str = "confirm is denied where a resource does not hold the token";
 const SUPERSEDED: &str = "where a counter is greater than fence the result is Superseded, with that counter";
 const SUPERSEDED_CHANGES: &str = "an operation that is superseded changes nothing";
 const REFILL_GRANTED: &str = "refill_fenced is granted where each resource is absent or holds the token and no counter is greater than fence";
 const REFILL_SETS: &str = "refill_fenced sets what is absent to the token";
 const REFILL_COUNTS: &str = "refill_fenced makes the counters of all resources fence";
-const REFILL_REFUSES: &str = "refill_fenced is denied where a resource holds another token";
+const REFILL_DENIES: &str = "refill_fenced is denied where a resource holds another token";
 
 const FAR: &str =
     "a token to be written that is too far ahead of the node's clock is an error of the kind Rejected";
@@ -149,7 +149,7 @@ pub(crate) async fn a_denied_fenced_acquire_changes_nothing(stage: &Stage) {
         })
         .await;
     for vote in votes {
-        refused(vote, REFUSED);
+        denied(vote, DENIED);
     }
     holds_true(before == after, REFUSED_COUNTS);
     holds_true(stage.is_free("free").await, REFUSED_COUNTS);
@@ -271,10 +271,10 @@ pub(crate) async fn plain_and_fenced_locks_exclude_each_other(stage: &Stage) {
     }
     let sentence = "a plain lock and a fenced one exclude each other";
     stage.acquire(&claim("plain", "alice"), hour()).await;
-    refused(acquire(stage, "plain", "bob", hour()).await, sentence);
-    refused(refill(stage, "plain", "bob", hour(), 7).await, sentence);
+    denied(acquire(stage, "plain", "bob", hour()).await, sentence);
+    denied(refill(stage, "plain", "bob", hour(), 7).await, sentence);
     take(stage, "fenced", "alice").await;
-    refused(stage.acquire(&claim("fenced", "bob"), hour()).await, sentence);
+    denied(stage.acquire(&claim("fenced", "bob"), hour()).await, sentence);
     granted(stage.extend(&claim("fenced", "alice"), hour()).await, sentence);
 }
 
@@ -328,7 +328,7 @@ pub(crate) async fn confirm_denies_missing_and_held_resources(stage: &Stage) {
     let theirs = take(stage, "theirs", "bob").await;
     let fence = mine.max(theirs) + 9;
     for resources in [vec!["gone"], vec!["theirs"], vec!["mine", "gone"], vec!["mine", "theirs"]] {
-        refused(confirm(stage, resources, "alice", hour(), fence).await, CONFIRM_REFUSES);
+        denied(confirm(stage, resources, "alice", hour(), fence).await, CONFIRM_DENIES);
     }
     holds_true(take(stage, "mine", "alice").await == mine, REFUSED_COUNTS);
     holds_true(take(stage, "theirs", "bob").await == theirs, REFUSED_COUNTS);
@@ -391,7 +391,7 @@ pub(crate) async fn refill_denies_held_resources(stage: &Stage) {
     }
     let theirs = take(stage, "theirs", "bob").await;
     for resources in [vec!["theirs"], vec!["free", "theirs"]] {
-        refused(refill(stage, resources, "alice", hour(), theirs + 9).await, REFILL_REFUSES);
+        denied(refill(stage, resources, "alice", hour(), theirs + 9).await, REFILL_DENIES);
     }
     holds_true(stage.holds("theirs", "bob").await, REFUSED_COUNTS);
     holds_true(stage.is_free("free").await, REFUSED_COUNTS);
@@ -497,7 +497,7 @@ pub(crate) async fn a_non_lock_value_is_an_error_for_fenced_operations(stage: &S
     }
     // A non-lock value belongs to no client.
     let confirmed = node.confirm(&theirs, hour(), one).await;
-    holds_true(!matches!(confirmed, Ok(Vote::Granted)), CONFIRM_REFUSES);
+    holds_true(!matches!(confirmed, Ok(Vote::Granted)), CONFIRM_DENIES);
 }
 
 pub(crate) async fn capabilities_state_whether_fencing_is_supported(stage: &Stage) {

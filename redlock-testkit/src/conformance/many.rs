@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures_channel::oneshot;
 use redlock_core::Vote;
 
-use super::stage::{BROKEN, Stage, claim, granted, holds_true, hour, join_all, refused};
+use super::stage::{BROKEN, Stage, claim, denied, granted, holds_true, hour, join_all};
 
 pub(crate) async fn one_of_many_at_once_is_granted(stage: &Stage) {
     for round in 0..10 {
@@ -62,11 +62,11 @@ pub(crate) async fn two_clients_exclude_each_other(stage: &Stage) {
     let (alice, bob) = (claim(["a", "b"], "alice"), claim("b", "bob"));
     granted(stage.acquire(&alice, hour()).await, same);
     let theirs = || async { stage.twin.acquire(&bob, hour()).await.expect("a healthy server answers") };
-    refused(theirs().await, same);
+    denied(theirs().await, same);
     granted(stage.twin.extend(&alice, hour()).await.expect("a healthy server answers"), same);
     granted(stage.twin.release(&alice).await.expect("a healthy server answers"), same);
     granted(theirs().await, same);
-    refused(stage.acquire(&alice, hour()).await, same);
+    denied(stage.acquire(&alice, hour()).await, same);
 }
 
 pub(crate) async fn two_clients_recognize_one_server(stage: &Stage) {

@@ -5,11 +5,11 @@
 
 use redlock_core::{NodeErrorKind, Ttl};
 
-use super::stage::{BROKEN, Stage, claim, granted, holds_true, hour, refused};
+use super::stage::{BROKEN, Stage, claim, denied, granted, holds_true, hour};
 
 const DELETES: &str = "release deletes each resource that still holds the token";
 const GRANTED: &str = "release is granted when at least one resource was deleted";
-const REFUSED: &str = "release is denied when no resource held the token";
+const DENIED: &str = "release is denied when no resource held the token";
 const ONLY: &str = "release deletes only what still holds the token";
 
 pub(crate) async fn release_deletes_resources(stage: &Stage) {
@@ -28,16 +28,16 @@ pub(crate) async fn release_deletes_resources(stage: &Stage) {
 
 pub(crate) async fn release_leaves_other_holders_alone(stage: &Stage) {
     stage.acquire(&claim("a", "bob"), hour()).await;
-    refused(stage.release(&claim("a", "alice")).await, REFUSED);
+    denied(stage.release(&claim("a", "alice")).await, DENIED);
     holds_true(stage.holds("a", "bob").await, ONLY);
 }
 
 pub(crate) async fn release_of_nothing_is_denied(stage: &Stage) {
     let alice = claim(["a", "b"], "alice");
-    refused(stage.release(&alice).await, REFUSED);
+    denied(stage.release(&alice).await, DENIED);
     stage.acquire(&alice, hour()).await;
     granted(stage.release(&alice).await, GRANTED);
-    refused(stage.release(&alice).await, REFUSED);
+    denied(stage.release(&alice).await, DENIED);
 }
 
 pub(crate) async fn release_deletes_the_remaining_resources(stage: &Stage) {
@@ -63,9 +63,9 @@ pub(crate) async fn release_after_expiry_is_denied(stage: &Stage) {
         stage.in_time(async |name, ttl| drop(stage.acquire(&claim(name, "alice"), ttl).await)).await;
     stage.expires(&armed, "a resource expires after its ttl").await;
     let alice = claim(armed.resource.as_str(), "alice");
-    refused(stage.release(&alice).await, REFUSED);
+    denied(stage.release(&alice).await, DENIED);
     stage.acquire(&claim(armed.resource.as_str(), "bob"), hour()).await;
-    refused(stage.release(&alice).await, REFUSED);
+    denied(stage.release(&alice).await, DENIED);
     holds_true(stage.holds(armed.resource.as_str(), "bob").await, ONLY);
 }
 
@@ -85,7 +85,7 @@ pub(crate) async fn a_non_lock_value_is_an_error_for_acquire_and_nothing_for_rel
             );
             assert!(error.to_string().contains(&name), "{BROKEN}the error names the key\n  it says: {error}");
         }
-        refused(stage.release(&alice).await, "release is denied for a key of another type");
+        denied(stage.release(&alice).await, "release is denied for a key of another type");
     }
     holds_true(
         stage.is_free("zz-free").await,

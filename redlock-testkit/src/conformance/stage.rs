@@ -154,7 +154,7 @@ pub(super) fn granted(vote: Vote, sentence: &str) {
 
 #[track_caller]
 #[allow(clippy::needless_pass_by_value)] // reads as a sentence at each call
-pub(super) fn refused(vote: Vote, sentence: &str) {
+pub(super) fn denied(vote: Vote, sentence: &str) {
     assert!(matches!(vote, Vote::Denied(_)), "{BROKEN}{sentence}\n  it was granted");
 }
 

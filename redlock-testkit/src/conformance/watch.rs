@@ -17,7 +17,7 @@ use super::stage::{BROKEN, Stage, claim, first, granted, holds_true, hour, join_
 
 const FREE: &str = "watch reports that a resource is free";
 const TAKEN: &str = "watch reports that a resource is taken";
-const TOLD: &str = "what frees a resource after its watch was begun completes changed";
+const NOTIFIED: &str = "what frees a resource after its watch was begun completes changed";
 const NOTHING: &str = "watch changes nothing";
 
 /// The limit on the wait for a notification, far above its usual delay.
@@ -30,7 +30,7 @@ async fn watch(stage: &Stage, resource: impl IntoResource) -> Watch {
 }
 
 async fn completes(stage: &Stage, watch: Watch, who: &str) {
-    let told = async {
+    let notified = async {
         watch.changed.await;
         true
     };
@@ -38,7 +38,7 @@ async fn completes(stage: &Stage, watch: Watch, who: &str) {
         stage.runtime.sleep(PATIENCE).await;
         false
     };
-    assert!(first(told, silence).await, "{BROKEN}{TOLD}\n  not within {PATIENCE:?}: {who}");
+    assert!(first(notified, silence).await, "{BROKEN}{NOTIFIED}\n  not within {PATIENCE:?}: {who}");
 }
 
 fn can_watch(stage: &Stage) -> bool {

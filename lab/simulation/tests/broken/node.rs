@@ -72,12 +72,12 @@ impl LockNode for Node {
                 DenialNamesItsOwnToken => return Ok(Vote::Denied(Denial::by(claim.token().clone()))),
                 _ => {
                     let left = deadline.saturating_duration_since(suspend_aware_now());
-                    let told =
+                    let remaining =
                         if self.flaw == DenialReportsAnHour { Duration::from_secs(3600) } else { left };
-                    let truth = Denial::by(Token::from_bytes(holder)).expiring_in(told);
+                    let denial = Denial::by(Token::from_bytes(holder)).expiring_in(remaining);
                     let tokens_differ =
                         matches!(self.flaw, TokensEndAtNul | TokensAreText | TokensAreNumbers);
-                    return Ok(if tokens_differ { no() } else { Vote::Denied(truth) });
+                    return Ok(if tokens_differ { no() } else { Vote::Denied(denial) });
                 }
             }
         }
@@ -182,8 +182,8 @@ impl LockNode for Node {
         }
         let token = if self.flaw == InspectReturnsNoToken { b"".to_vec() } else { token };
         let left = deadline.saturating_duration_since(suspend_aware_now());
-        let told = if self.flaw == InspectReportsAnHour { Duration::from_secs(3600) } else { left };
-        Ok(Some(LockEntry::of(Token::from_bytes(token)).expiring_in(told)))
+        let remaining = if self.flaw == InspectReportsAnHour { Duration::from_secs(3600) } else { left };
+        Ok(Some(LockEntry::of(Token::from_bytes(token)).expiring_in(remaining)))
     }
 
     async fn watch(&self, resource: &Resource) -> Result<Watch, NodeError> {
