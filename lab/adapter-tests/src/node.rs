@@ -4,15 +4,16 @@ use std::future::poll_fn;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use crate::Adapter;
-use crate::scripted::{Answer, Scripted, greet};
-use crate::wait::{soon, until};
 use redlock_core::{
     Claim, Denial, IntoResources, LockNode, NodeError, NodeErrorKind, Resource, ServerId, Token, Ttl, Vote,
 };
 use redlock_testkit::RedisServer;
 use redlock_wire::{Node, Options};
 use tokio::time::{sleep, timeout};
+
+use crate::Adapter;
+use crate::scripted::{Answer, Scripted, greet};
+use crate::wait::{soon, until};
 
 /// The time limit until a server that came back votes again.
 const HEALED: Duration = Duration::from_secs(1);

@@ -6,9 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-use crate::Adapter;
-use crate::scripted::{Answer, Scripted, greet};
-use crate::wait::{PATIENCE, soon};
 use redlock_core::{
     Availability, BoxFuture, Claim, IntoResource, IntoResources, LockNode, NodeErrorKind, Resource, Token,
     Ttl, Vote,
@@ -16,6 +13,10 @@ use redlock_core::{
 use redlock_testkit::RedisServer;
 use redlock_wire::{Node, Options};
 use tokio::time::timeout;
+
+use crate::Adapter;
+use crate::scripted::{Answer, Scripted, greet};
+use crate::wait::{PATIENCE, soon};
 
 fn claim(resources: impl IntoResources) -> Claim {
     Claim::new(resources.into_resources().unwrap(), Token::from_bytes("mine"))

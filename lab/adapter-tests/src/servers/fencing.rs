@@ -1,8 +1,9 @@
 //! Fenced locks on real servers: their costs, and the state of a lease when servers lose keys or counters.
 
+use redlock_core::{DetachedLease, FencingToken, LeaseState, NodeErrorKind, NodeReport, ReleaseOutcome};
+
 use super::*;
 use crate::Adapter;
-use redlock_core::{DetachedLease, FencingToken, LeaseState, NodeErrorKind, NodeReport, ReleaseOutcome};
 
 const COUNTER: &str = "redlock:fence:{a}";
 
