@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use crate::Adapter;
-use crate::node::{AnyVote, GRANTED, claim, denied_by, minute, node_of, nothing_there, of, pttl, ttl};
 use redlock_core::FencingToken;
 use redlock_core::node::{Claim, FencedVote, LockNode, NodeErrorKind};
 use redlock_testkit::RedisServer;
 use redlock_wire::Options;
+
+use crate::Adapter;
+use crate::node::{GRANTED, claim, denied_by, minute, node_of, nothing_there, of, pttl, ttl};
 
 const A: &str = "redlock:fence:{a}";
 const B: &str = "redlock:fence:{b}";

@@ -4,9 +4,6 @@ use std::future::poll_fn;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use crate::Adapter;
-use crate::scripted::{Answer, Scripted, greet};
-use crate::wait::{soon, until};
 use redlock_core::FencingToken;
 use redlock_core::node::{
     Claim, ConfirmVote, FencedVote, LockNode, NodeError, NodeErrorKind, ServerId, Token, Ttl, Vote,
@@ -15,6 +12,10 @@ use redlock_core::{IntoResources, Resource};
 use redlock_testkit::RedisServer;
 use redlock_wire::{Node, Options};
 use tokio::time::{sleep, timeout};
+
+use crate::Adapter;
+use crate::scripted::{Answer, Scripted, greet};
+use crate::wait::{soon, until};
 
 /// The time limit until a server that came back votes again.
 const HEALED: Duration = Duration::from_secs(1);

@@ -6,15 +6,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-use crate::Adapter;
-use crate::scripted::{Answer, Scripted, greet};
-use crate::wait::{PATIENCE, soon};
 use redlock_core::node::{Availability, Claim, LockNode, NodeErrorKind, Token, Ttl, Vote};
 use redlock_core::runtime::BoxFuture;
 use redlock_core::{IntoResource, IntoResources, Resource};
 use redlock_testkit::RedisServer;
 use redlock_wire::{Node, Options};
 use tokio::time::timeout;
+
+use crate::Adapter;
+use crate::scripted::{Answer, Scripted, greet};
+use crate::wait::{PATIENCE, soon};
 
 fn claim(resources: impl IntoResources) -> Claim {
     Claim::new(resources.into_resources().unwrap(), Token::from_bytes("mine"))

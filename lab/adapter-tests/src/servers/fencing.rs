@@ -1,9 +1,10 @@
 //! Fenced locks on real servers: their costs, and the state of a lease when servers lose keys or counters.
 
-use super::*;
-use crate::Adapter;
 use redlock_core::node::NodeErrorKind;
 use redlock_core::{DetachedLease, FencingToken, LeaseState, NodeReport, ReleaseOutcome};
+
+use super::*;
+use crate::Adapter;
 
 const COUNTER: &str = "redlock:fence:{a}";
 
