@@ -8,7 +8,7 @@ use redlock_testkit::RedisServer;
 use redlock_wire::Options;
 
 use crate::Adapter;
-use crate::node::{GRANTED, claim, denied_by, minute, node_of, nothing_there, of, pttl, ttl};
+use crate::node::{AnyVote, GRANTED, claim, denied_by, minute, node_of, nothing_there, of, pttl, ttl};
 
 const A: &str = "redlock:fence:{a}";
 const B: &str = "redlock:fence:{b}";

@@ -71,7 +71,7 @@ enum Flaw {
     WatchMissesItsOwn,
     WatchMissesOthers,
     WatchArmsLate,
-    WatchTellsOne,
+    WatchNotifiesOne,
     WatchIsASecret,
     WatchIsClaimed,
     // names
@@ -194,7 +194,7 @@ const CAUGHT: &[(Flaw, &str, &str)] = &[
     (WatchMissesItsOwn, "a_release_over_the_same_client_completes_a_watch", "the client that watches"),
     (WatchMissesOthers, "a_release_by_another_client_completes_a_watch", "another client"),
     (WatchArmsLate, "no_release_is_missed_while_a_watch_begins", "while the watch began"),
-    (WatchTellsOne, "a_change_completes_all_watches_of_a_resource", "one of several"),
+    (WatchNotifiesOne, "a_change_completes_all_watches_of_a_resource", "one of several"),
     (WatchIsASecret, "capabilities_report_support_for_watch", "says so in its capabilities"),
     (WatchIsClaimed, "capabilities_report_support_for_watch", "says so in its capabilities"),
     (NamesEndAtNul, "resource_names_are_binary_safe", "resources are binary-safe"),

@@ -1,4 +1,4 @@
-//! The watchers of a node. Every release notifies all of them, unless the flaw of the node is about notifications.
+//! The watchers of one server: a release notifies all of them, unless the flaw of the node concerns notifications.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -6,7 +6,7 @@ use futures_channel::oneshot::{Receiver, Sender, channel};
 
 use super::Flaw::{self, *};
 
-/// The watchers of one server, with the client of each.
+/// The watchers of one server, by client.
 #[derive(Default)]
 pub(crate) struct Watchers(Mutex<Vec<(u64, Sender<()>)>>);
 
@@ -17,7 +17,7 @@ impl Watchers {
         receiver
     }
 
-    /// Notifies the watchers that a client has released a resource.
+    /// Notifies the watchers of a release by a client.
     pub(crate) fn notify(&self, by: u64, flaw: Flaw) {
         self.with(|watching| match flaw {
             WatchMissesItsOwn => watching.retain(|(client, _)| *client == by),
