@@ -1,4 +1,4 @@
-// A Redlock client of Node, told what to do line by line: see redlock-redis-rs/examples/interop/peer.rs.
+// A Redlock client of Node, driven line by line; see redlock-redis-rs/examples/interop/peer.rs.
 //
 // usage: node peer.js redlock|@sesamecare-oss/redlock URL...
 'use strict';
@@ -23,7 +23,7 @@ const libraries = {
   '@sesamecare-oss/redlock'(clients) {
     const { Redlock, ExecutionError } = installed('@sesamecare-oss/redlock');
     const redlock = new Redlock(clients, { retryCount: 0 });
-    redlock.on('error', () => {}); // it tells of every refusal
+    redlock.on('error', () => {}); // it reports every denied attempt
     return { acquire: (name, millis) => redlock.acquire([name], millis), isDenied: (error) => error instanceof ExecutionError };
   },
 };

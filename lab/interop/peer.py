@@ -31,7 +31,7 @@ class Pottery:
         import pottery
         import redis
 
-        logging.disable(logging.CRITICAL)  # it logs every release of a lock that has expired
+        logging.disable(logging.CRITICAL)  # it logs every release of an expired lock
         self.pottery = pottery
         self.masters = {redis.Redis.from_url(url) for url in urls}
 

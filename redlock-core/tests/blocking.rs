@@ -34,7 +34,7 @@ fn redlock() -> (Redlock, FakeNode) {
     (Redlock::builder(TokioRuntime::new()).node(node.clone()).build().unwrap(), node)
 }
 
-/// Blocks its thread until the lock is renewed or lost. Returns whether it was renewed.
+/// Blocks its thread until the lock is renewed or lost. Returns true if it was renewed.
 fn block_until_renewed(lease: &Lease, node: &FakeNode) -> bool {
     while lease.is_held() {
         if node.request_count(Operation::Extend) > 0 {

@@ -93,9 +93,9 @@ fn a_lease_lost_during_an_extension_is_not_revived() {
         let guard = world.lock().await;
         world.sleep(guard.remaining() - 250 * MS).await;
         world.nodes.iter().for_each(|node| node.inject(Fault::delay(100 * MS).on(Operation::Extend)));
-        let (extended, lost) = (guard.extend(TTL), guard.lost());
+        let (extended, end) = (guard.extend(TTL), guard.lost());
         // The reported loss stays correct.
-        let (extended, loss) = both(extended, lost).await;
+        let (extended, loss) = both(extended, end).await;
         assert_eq!((ErrorKind::TooSlow, Loss::Expired), (kind(extended), loss));
         assert_eq!((LeaseState::Lost(Loss::Expired), true), (guard.state(), guard.is_held()));
         world.sleep(150 * MS).await;

@@ -197,8 +197,8 @@ fn a_lease_at_risk_recovers_after_a_transient_failure() {
     with_five(async |world| {
         let guard = keep_alive_lock(&world).await;
         hang(&world.nodes[..3]);
-        let lost = Arc::new(AtomicBool::new(false));
-        let (loss, flag) = (guard.lost(), lost.clone());
+        let reported = Arc::new(AtomicBool::new(false));
+        let (loss, flag) = (guard.lost(), reported.clone());
         world.spawn(async move {
             loss.await;
             flag.store(true, Ordering::Relaxed);
@@ -212,7 +212,7 @@ fn a_lease_at_risk_recovers_after_a_transient_failure() {
         assert_eq!(LeaseState::Held, guard.changed().await);
         assert!(guard.remaining() > TTL * 9 / 10);
         world.sleep(3 * TTL).await;
-        assert!(!lost.load(Ordering::Relaxed));
+        assert!(!reported.load(Ordering::Relaxed));
         assert_eq!(ReleaseOutcome::Released, guard.release().await.unwrap());
     });
 }

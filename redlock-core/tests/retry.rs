@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::*;
-use redlock_core::{Builder, ErrorKind, LockNode, Runtime, TokioRuntime, Ttl};
+use redlock_core::node::{LockNode, Ttl};
+use redlock_core::runtime::Runtime;
+use redlock_core::{Builder, ErrorKind, TokioRuntime};
 use redlock_testkit::{Fault, Operation, fake_nodes};
 
 #[test]

@@ -1,5 +1,6 @@
 //! Commands in the form of fred.
 
+use fred::bytes::Bytes;
 use fred::interfaces::KeysInterface;
 use fred::types::{CustomCommand, Expiration, Key, SetOptions, Value};
 use redlock_wire::{Command, Failure, Reply};
@@ -28,17 +29,23 @@ pub enum Packed {
     },
 }
 
+/// Packs a command. Its arguments share one buffer: fred takes a reference to each.
 pub(crate) fn pack(command: Command<'_>) -> Packed {
     match command {
         Command::SetIfAbsent { key, value, millis, get } => {
             // A TTL is a few weeks at most, so the limit is never reached; the server would reject such a number.
             let expiry = Expiration::PX(i64::try_from(millis).unwrap_or(i64::MAX));
-            Packed::Set { key: key.into(), value: value.into(), expiry, get }
+            let mut rest = Bytes::from([key, value].concat());
+            let key = rest.split_to(key.len());
+            Packed::Set { key: key.into(), value: rest.into(), expiry, get }
         }
-        Command::Other { name, args } => Packed::Custom {
-            command: CustomCommand::new_static(name, None::<u16>, false),
-            args: args.iter().map(|&arg| Value::from(arg)).collect(),
-        },
+        Command::Other { name, args } => {
+            let mut rest = Bytes::from(args.concat());
+            Packed::Custom {
+                command: CustomCommand::new_static(name, None::<u16>, false),
+                args: args.iter().map(|arg| rest.split_to(arg.len()).into()).collect(),
+            }
+        }
     }
 }
 

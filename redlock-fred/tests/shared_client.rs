@@ -10,9 +10,9 @@ use fred::interfaces::{ClientLike, KeysInterface};
 use fred::types::RespVersion;
 use fred::types::config::{Config, ReconnectPolicy, ServerConfig};
 use redlock_adapter_tests::wait::{PATIENCE, until};
+use redlock_fred::node::{Claim, LockNode, NodeErrorKind, Token, Ttl, Vote};
 use redlock_fred::{
-    Claim, ErrorKind, IntoResources, LockNode, NodeErrorKind, Options, Redlock, ReleaseOutcome, Token,
-    TokioRuntime, Ttl, Vote, node_with_connection,
+    ErrorKind, IntoResources, Options, Redlock, ReleaseOutcome, TokioRuntime, node_with_connection,
 };
 use redlock_testkit::RedisServer;
 use tokio::time::{sleep, timeout};

@@ -34,7 +34,7 @@ async fn page(redlock: &Redlock) -> Result<&'static str, Error> {
             Ok("new")
         }
         Ok(None) => {
-            println!("another process rebuilds the entry; serving the old one");
+            println!("another process rebuilds the entry; the old one will do");
             Ok("old")
         }
         // The lock only prevents duplicate work, so this error is no reason to work without it.

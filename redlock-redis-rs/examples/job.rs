@@ -39,7 +39,7 @@ async fn nightly(machine: u32, redlock: Redlock) -> Result<bool, Error> {
     let keep_alive = KeepAlive::new().max_hold(LIMIT);
     let guard = match redlock.lock("nightly", TTL).max_wait(RETRY).keep_alive(keep_alive).await {
         Err(error) if error.kind() == ErrorKind::Contended => {
-            println!("machine {machine}: another machine runs the job");
+            println!("machine {machine}: another one runs it");
             return Ok(false);
         }
         outcome => outcome?,

@@ -39,7 +39,7 @@ fn a_node_votes_heals_and_ends() {
     smol::block_on(soon(async {
         assert_eq!(Vote::Granted, node.acquire(&claim, ttl()).await.unwrap());
         assert_eq!(Vote::Granted, node.extend(&claim, ttl()).await.unwrap());
-        assert_eq!(Vote::Granted, node.release(&claim).await.unwrap());
+        assert!(node.release(&claim).await.unwrap());
 
         server.kill();
         while node.connection().is_some() {

@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_has_one_label_whatever_the_login_and_the_database() {
+    fn the_label_of_a_server_does_not_depend_on_login_and_database() {
         for same in ["redis://10.0.0.1", "rediss://10.0.0.1:6379/", "valkey://a:b@10.0.0.1/5"] {
             assert_eq!("10.0.0.1:6379", parsed(same).to_string());
         }
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn errors_state_the_invalid_part() {
         assert!(message("10.0.0.1:6379").contains("expected a URL such as redis://10.0.0.1:6379"));
         assert!(message("localhost:6379").contains("expected a URL such as redis://10.0.0.1:6379"));
         assert!(message("http://a").contains("invalid address http://a: expected redis://"));
@@ -304,8 +304,11 @@ mod tests {
         for bad in
             ["redis://a%0d%0aINFO%1b31m", "unix:///tmp/a%0ab%1b[31mc", "redis://a%00", "unix:///a%C2%85"]
         {
-            let said = message(bad);
-            assert!(said.contains("control character") && !said.contains(char::is_control), "{said:?}");
+            let message = message(bad);
+            assert!(
+                message.contains("control character") && !message.contains(char::is_control),
+                "{message:?}"
+            );
         }
         assert_eq!(Some("a\r\nb"), parsed("redis://:a%0D%0Ab@a").password());
         let path = Endpoint::Unix { path: "/tmp/a\x1b[31m".into() };
@@ -315,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn no_password_is_ever_shown() {
+    fn passwords_are_never_shown() {
         for bad in [
             "redis://me:hunter2@a/x",
             "redis://me:hunter2@a:99999",

@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn delays_double_up_to_the_longest() {
+    fn delays_double_up_to_the_maximum() {
         let mut backoff = Backoff::new(LONGEST);
         assert_eq!(vec![10, 20, 40, 80, 160, 200, 200], delays(&mut backoff, 7));
         backoff.reset();
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_login_that_was_denied_is_tried_again_later() {
+    fn a_rejected_login_is_retried_later() {
         for reason in [
             "WRONGPASS invalid username-password pair or user is disabled.",
             "NOAUTH Authentication required.",
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn jitter_stays_between_half_and_the_whole() {
+    fn jitter_is_between_half_and_all_of_the_delay() {
         let runtime = redlock_core::TokioRuntime::new();
         for _ in 0..1000 {
             let delay = jittered(LONGEST, &runtime);

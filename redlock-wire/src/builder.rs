@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use redlock_core::{Builder, Error, LockNode};
+use redlock_core::node::LockNode;
+use redlock_core::{Builder, Error};
 
 use crate::connection::Connector;
 use crate::node::Node;

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_flaps_logs_six_failures_a_minute_and_says_how_many_there_were() {
+    fn a_flapping_node_logs_six_failures_a_minute_with_the_total() {
         let mut entries = Entries::default();
         for minute in 0..10 {
             let failures: Vec<_> = (0..60)
@@ -121,14 +121,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_left_out_is_logged_later_if_it_lasts() {
+    fn a_suppressed_failure_is_logged_later_if_it_lasts() {
         let mut entries = Entries::default();
         for _ in 0..6 {
             assert_eq!((Some(0), true), (entries.down("lost", at(0)), entries.up()));
         }
         assert_eq!((None, false), (entries.down("lost", at(1)), entries.up()));
         assert_eq!([None; 3], [2, 3, 59].map(|seconds| entries.down("refused", at(seconds))));
-        assert_eq!(Some(1), entries.down("refused", at(60)), "and the one before it");
+        assert_eq!(Some(1), entries.down("refused", at(60)), "one earlier failure was suppressed");
         assert_eq!(None, entries.down("refused", at(61)));
         assert!(entries.up());
     }

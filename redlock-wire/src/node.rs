@@ -14,19 +14,20 @@ use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use redlock_core::node::{
-    Capabilities, Claim, ConnectionId, LockEntry, LockNode, NodeError, NodeErrorKind, ServerId, Ttl, Vote,
-    Watch, async_trait,
+    Capabilities, Claim, ConfirmVote, ConnectionId, FencedVote, LockEntry, LockNode, NodeError,
+    NodeErrorKind, ServerId, Ttl, Vote, Watch, async_trait,
 };
 use redlock_core::runtime::Instant;
 use redlock_core::{Error, FencingToken, Resource};
 
 use crate::commands;
-use crate::connection::Connector;
+use crate::connection::{Connector, Reply};
 use crate::fence;
 use crate::journal::Journal;
 use crate::options::{Keys, Options};
 use crate::probe::{FAILURE_THRESHOLD, MIN_SILENCE, UNRESPONSIVE};
-use crate::request::{Op, Request};
+use crate::reply;
+use crate::request::{Exchange, Op, Request};
 use crate::slot::{Active, ConnState, State};
 use crate::supervisor::{due, supervise};
 
@@ -112,26 +113,31 @@ impl<C: Connector> Node<C> {
     /// Sends a request about a claim.
     ///
     /// Such a future is created for every node of a round, so its size matters. The rarely needed follow-up is boxed.
-    async fn ask(&self, asked: &Request<'_>) -> Result<Vote, NodeError> {
+    async fn send<T>(
+        &self,
+        request: &Request<'_>,
+        read: impl FnOnce(Reply, Exchange) -> Result<T, NodeError>,
+    ) -> Result<T, NodeError> {
         let link = self.link().await?;
         let flight = self.begin(&link)?;
         let set_get = link.server.set_get;
-        let reply = link.call(asked.pack::<C::Connection>(set_get)).await;
-        let outcome = match asked.again::<C::Connection>(&reply, set_get) {
-            None => asked.vote(reply, set_get, false),
-            Some(then) => asked.vote(Box::pin(link.call(then)).await, set_get, true),
+        let reply = link.call(request.pack::<C::Connection>(set_get)).await;
+        let (reply, is_follow_up) = match request.again::<C::Connection>(&reply, set_get) {
+            None => (reply, false),
+            Some(then) => (Box::pin(link.call(then)).await, true),
         };
-        flight.finish(outcome)
+        let reply = request.without_secrets(reply);
+        flight.finish(reply.and_then(|reply| read(reply, Exchange { set_get, is_follow_up })))
     }
 
-    fn asked<'a>(
+    fn request<'a>(
         &'a self,
-        verb: Op,
+        op: Op,
         claim: &'a Claim,
         ttl: Option<Ttl>,
         fence: Option<FencingToken>,
     ) -> Request<'a> {
-        Request { verb, claim, ttl, fence, options: &self.0.options }
+        Request { op, claim, ttl, fence, options: &self.0.options }
     }
 
     /// Starts a request over `link`. The caller awaits its future in place and does not pass it in: a future that is an
@@ -252,28 +258,39 @@ impl<C: Connector> LockNode for Node<C> {
     }
 
     async fn acquire(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
-        let verb = if claim.resources().len() == 1 { Op::Set } else { Op::Acquire };
-        self.ask(&self.asked(verb, claim, Some(ttl), None)).await
+        let op = if claim.resources().len() == 1 { Op::Set } else { Op::Acquire };
+        let request = self.request(op, claim, Some(ttl), None);
+        self.send(&request, |reply, exchange| request.vote(reply, exchange)).await
     }
 
     async fn extend(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
-        self.ask(&self.asked(Op::Extend, claim, Some(ttl), None)).await
+        let request = self.request(Op::Extend, claim, Some(ttl), None);
+        self.send(&request, |reply, exchange| request.vote(reply, exchange)).await
     }
 
-    async fn release(&self, claim: &Claim) -> Result<Vote, NodeError> {
-        self.ask(&self.asked(Op::Release, claim, None, None)).await
+    async fn release(&self, claim: &Claim) -> Result<bool, NodeError> {
+        let request = self.request(Op::Release, claim, None, None);
+        self.send(&request, |reply, _| reply::deleted(&reply)).await
     }
 
-    async fn acquire_fenced(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
-        self.ask(&self.asked(Op::AcquireFenced, claim, Some(ttl), None)).await
+    async fn acquire_fenced(&self, claim: &Claim, ttl: Ttl) -> Result<FencedVote, NodeError> {
+        let request = self.request(Op::AcquireFenced, claim, Some(ttl), None);
+        self.send(&request, |reply, _| reply::fenced_vote(&reply, claim)).await
     }
 
-    async fn confirm(&self, claim: &Claim, ttl: Ttl, fence: FencingToken) -> Result<Vote, NodeError> {
-        self.ask(&self.asked(Op::Confirm, claim, Some(ttl), Some(fence))).await
+    async fn confirm(&self, claim: &Claim, ttl: Ttl, fence: FencingToken) -> Result<ConfirmVote, NodeError> {
+        let request = self.request(Op::Confirm, claim, Some(ttl), Some(fence));
+        self.send(&request, |reply, _| reply::confirm_vote(&reply, claim)).await
     }
 
-    async fn refill_fenced(&self, claim: &Claim, ttl: Ttl, fence: FencingToken) -> Result<Vote, NodeError> {
-        self.ask(&self.asked(Op::Refill, claim, Some(ttl), Some(fence))).await
+    async fn refill_fenced(
+        &self,
+        claim: &Claim,
+        ttl: Ttl,
+        fence: FencingToken,
+    ) -> Result<ConfirmVote, NodeError> {
+        let request = self.request(Op::Refill, claim, Some(ttl), Some(fence));
+        self.send(&request, |reply, _| reply::confirm_vote(&reply, claim)).await
     }
 
     async fn inspect(&self, resource: &Resource) -> Result<Option<LockEntry>, NodeError> {

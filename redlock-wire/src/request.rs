@@ -38,7 +38,7 @@ pub(crate) enum Op {
 
 /// One operation on one claim.
 pub(crate) struct Request<'a> {
-    pub(crate) verb: Op,
+    pub(crate) op: Op,
     pub(crate) claim: &'a Claim,
     /// `None` for operations that set nothing.
     pub(crate) ttl: Option<Ttl>,
@@ -46,10 +46,19 @@ pub(crate) struct Request<'a> {
     pub(crate) options: &'a Options,
 }
 
+/// The request to which a reply belongs.
+#[derive(Clone, Copy)]
+pub(crate) struct Exchange {
+    /// True if the server supports `SET .. NX GET`.
+    pub(crate) set_get: bool,
+    /// True for the reply to the follow-up request.
+    pub(crate) is_follow_up: bool,
+}
+
 impl<'a> Request<'a> {
     /// Returns the request in the client's packed form. `set_get`: whether the server supports `SET .. NX GET`.
     pub(crate) fn pack<C: Connection>(&self, set_get: bool) -> C::Packed {
-        match self.verb {
+        match self.op {
             Op::Set => C::pack(Command::SetIfAbsent {
                 key: &self.key(),
                 value: self.claim.token().as_bytes(),
@@ -66,7 +75,7 @@ impl<'a> Request<'a> {
         reply: &Result<Reply, Failure>,
         set_get: bool,
     ) -> Option<C::Packed> {
-        match (self.verb, reply) {
+        match (self.op, reply) {
             // Nothing was set. `GET` distinguishes another holder from a replay of this claim.
             (Op::Set, Ok(Reply::Nil)) if !set_get => {
                 Some(C::pack(Command::Other { name: "GET", args: &[&self.key()] }))
@@ -77,29 +86,24 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Interprets the reply. `again`: whether it is the reply to the follow-up request.
-    pub(crate) fn vote(
-        &self,
-        reply: Result<Reply, Failure>,
-        set_get: bool,
-        again: bool,
-    ) -> Result<Vote, NodeError> {
-        let (reply, claim) = (reply.map_err(|failure| unanswered(&failure))?, self.claim);
-        let reply = match reply {
+    /// Returns the reply without this claim's token, which an error may repeat with the arguments.
+    pub(crate) fn without_secrets(&self, reply: Result<Reply, Failure>) -> Result<Reply, NodeError> {
+        Ok(match reply.map_err(|failure| unanswered(&failure))? {
             Reply::Error(message) => {
-                // The error may repeat the arguments.
-                let token = std::str::from_utf8(claim.token().as_bytes()).ok();
+                let token = std::str::from_utf8(self.claim.token().as_bytes()).ok();
                 Reply::Error(Secret::of(token).hidden(&message).into_owned())
             }
             reply => reply,
-        };
-        match self.verb {
-            Op::Set if set_get => reply::set_get(reply, claim),
-            Op::Set if again => reply::get(reply, claim),
-            Op::Set => reply::set(&reply),
-            Op::Acquire | Op::Extend | Op::Release => reply::verdict(&reply, claim),
-            Op::AcquireFenced => reply::counted(&reply, claim),
-            Op::Confirm | Op::Refill => reply::confirmed(&reply, claim),
+        })
+    }
+
+    /// Interprets the reply to [`Op::Set`], [`Op::Acquire`] or [`Op::Extend`].
+    pub(crate) fn vote(&self, reply: Reply, exchange: Exchange) -> Result<Vote, NodeError> {
+        match (self.op, exchange) {
+            (Op::Set, Exchange { set_get: true, .. }) => reply::set_get(reply, self.claim),
+            (Op::Set, Exchange { is_follow_up: true, .. }) => reply::get(reply, self.claim),
+            (Op::Set, _) => reply::set(&reply),
+            _ => reply::vote(&reply, self.claim),
         }
     }
 
@@ -109,7 +113,7 @@ impl<'a> Request<'a> {
     }
 
     fn script(&self) -> &'static Script {
-        match self.verb {
+        match self.op {
             // A single resource may also be set by the script.
             Op::Set | Op::Acquire => &commands::ACQUIRE,
             Op::Extend => &commands::EXTEND,
@@ -121,7 +125,7 @@ impl<'a> Request<'a> {
     }
 
     fn script_args(&self) -> ScriptArgs<'a> {
-        match self.verb {
+        match self.op {
             Op::Set | Op::Acquire | Op::Extend | Op::Release => {
                 ScriptArgs::claim(&self.options.keys.prefix, self.claim, self.ttl)
             }

@@ -21,7 +21,8 @@ use crate::round::Effort;
 
 const GROUP: &str = "Very many locks kept alive, five nodes";
 
-/// The earliest due time of a renewal as a share of the TTL since the previous one. 1 % is drift, and 70 % are left.
+/// The earliest due time of a renewal, as a share of the TTL since the previous one. Of the rest, 1 % is drift, and 70
+/// % are left.
 const EARLIEST: f64 = 0.29;
 
 /// The maximum delay as a share of the TTL.

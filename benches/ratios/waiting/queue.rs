@@ -1,5 +1,5 @@
-//! Many tasks of one process that wait for one lock of another client: the load on the servers, the cost of a task, and
-//! the order of service.
+//! Many tasks of one process that wait for one lock of another client. The figures are the load on the servers, the
+//! cost of a task, and the order of service.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};

@@ -6,7 +6,7 @@ use crate::servers::{
     keepalive, limits, majority_down, minority_down, prefixes, processes, reconnect, runtimes, stale,
     waiting, work,
 };
-use crate::{connect, counters, hostile, node, tls, watch};
+use crate::{connect, connection, counters, hostile, node, tls, watch};
 
 /// Generates a `#[test]` for each case, in a module for each topic.
 ///
@@ -35,6 +35,16 @@ macro_rules! __cases {
                 an_attempt_that_is_dropped_anywhere_leaves_nothing
                 nor_does_one_that_falls_back_to_resp2
                 an_attempt_at_a_server_that_never_answers_leaves_nothing
+            }
+            connection {
+                set_if_absent_and_its_answers
+                a_pipeline_tells_each_reply_also_when_one_is_an_error
+                a_dropped_connection_leaves_neither_task_nor_socket
+                a_lost_connection_fails_what_is_in_flight_and_is_over
+                a_command_whose_reply_is_lost_is_never_sent_again
+                a_dropped_call_does_not_disturb_those_after_it
+                speaks_resp3_and_falls_back_to_resp2_where_hello_is_denied
+                connects_over_ipv6
             }
             counters {
                 a_counter_is_a_number_in_a_key_of_its_own

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use redlock_core::{LockNode, Resource, Runtime, TokioRuntime};
+use redlock_core::node::LockNode;
+use redlock_core::runtime::Runtime;
+use redlock_core::{Resource, TokioRuntime};
 use redlock_testkit::RedisServer;
 use redlock_testkit::conformance::Backend;
 use redlock_wire::Options;

@@ -4,14 +4,15 @@ use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::task::Poll;
 
-use crate::Adapter;
-use crate::scripted::{Answer, Scripted};
-use crate::wait::{PATIENCE, eventually};
 use redlock_testkit::RedisServer;
 use redlock_wire::{Connector, Failure, Hub};
 use tokio::runtime::Handle;
 use tokio::task::yield_now;
 use tokio::time::timeout;
+
+use crate::Adapter;
+use crate::scripted::{Answer, Scripted};
+use crate::wait::{PATIENCE, eventually};
 
 /// The number of attempts of each kind, each dropped at a later point.
 const ATTEMPTS: u32 = 50;

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use crate::Adapter;
-use crate::node::{GRANTED, claim, denied_by, minute, node_of, nothing_there, of, pttl, ttl};
-use redlock_core::{Claim, FencingToken, LockNode, NodeErrorKind, Vote};
+use redlock_core::FencingToken;
+use redlock_core::node::{Claim, FencedVote, LockNode, NodeErrorKind};
 use redlock_testkit::RedisServer;
 use redlock_wire::Options;
+
+use crate::Adapter;
+use crate::node::{AnyVote, GRANTED, claim, denied_by, minute, node_of, nothing_there, of, pttl, ttl};
 
 const A: &str = "redlock:fence:{a}";
 const B: &str = "redlock:fence:{b}";
@@ -20,12 +22,12 @@ fn token(number: u64) -> FencingToken {
 
 async fn counted(node: &impl LockNode, claim: &Claim) -> u64 {
     match node.acquire_fenced(claim, minute()).await {
-        Ok(Vote::Counted(counter)) => counter.as_u64(),
+        Ok(FencedVote::Granted(counter)) => counter.as_u64(),
         other => panic!("{other:?}"),
     }
 }
 
-fn rejected<T: std::fmt::Debug>(outcome: Result<T, redlock_core::NodeError>) -> String {
+fn rejected<T: std::fmt::Debug>(outcome: Result<T, redlock_core::node::NodeError>) -> String {
     let error = outcome.unwrap_err();
     assert_eq!(NodeErrorKind::Rejected, error.kind(), "{error}");
     error.to_string()
@@ -108,8 +110,8 @@ pub(crate) async fn a_confirmation_counts_where_no_counter_is_greater<A: Adapter
 
     server.command(&["SET", B, "9"]);
     let more = ttl(90_000);
-    assert_eq!(Ok(Vote::Superseded(token(9))), of(node.confirm(&both, more, token(8)).await));
-    assert_eq!(Ok(Vote::Superseded(token(9))), of(node.refill_fenced(&both, more, token(8)).await));
+    assert_eq!(Ok(AnyVote::Superseded(token(9))), of(node.confirm(&both, more, token(8)).await));
+    assert_eq!(Ok(AnyVote::Superseded(token(9))), of(node.refill_fenced(&both, more, token(8)).await));
     assert_eq!("8\n9", server.command(&["MGET", A, B]).trim());
     assert!(pttl(&server, "a") <= 60_000, "nothing is changed");
     assert_eq!(Ok(denied_by("mine")), of(node.confirm(&claim("a", "other"), more, token(10)).await));

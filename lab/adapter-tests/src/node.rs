@@ -4,15 +4,18 @@ use std::future::poll_fn;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use crate::Adapter;
-use crate::scripted::{Answer, Scripted, greet};
-use crate::wait::{soon, until};
-use redlock_core::{
-    Claim, Denial, IntoResources, LockNode, NodeError, NodeErrorKind, Resource, ServerId, Token, Ttl, Vote,
+use redlock_core::FencingToken;
+use redlock_core::node::{
+    Claim, ConfirmVote, FencedVote, LockNode, NodeError, NodeErrorKind, ServerId, Token, Ttl, Vote,
 };
+use redlock_core::{IntoResources, Resource};
 use redlock_testkit::RedisServer;
 use redlock_wire::{Node, Options};
 use tokio::time::{sleep, timeout};
+
+use crate::Adapter;
+use crate::scripted::{Answer, Scripted, greet};
+use crate::wait::{soon, until};
 
 /// The time limit until a server that came back votes again.
 const HEALED: Duration = Duration::from_secs(1);
@@ -33,26 +36,63 @@ pub(crate) fn node_of<A: Adapter>(server: &RedisServer) -> Node<A::Connector> {
     A::node(server.url(), &Options::tokio()).unwrap()
 }
 
-pub(crate) const GRANTED: Result<Vote, NodeErrorKind> = Ok(Vote::Granted);
-
-pub(crate) fn denied_by(token: &str) -> Vote {
-    Vote::Denied(Denial::by(Token::from_bytes(token)))
+/// The answer of a node to a request about a claim, of any type, without remaining times.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum AnyVote {
+    Granted,
+    Counted(FencingToken),
+    DeniedBy(Option<Token>),
+    Superseded(FencingToken),
 }
 
-pub(crate) fn nothing_there() -> Vote {
-    Vote::Denied(Denial::default())
-}
-
-/// Returns an outcome without the text of the error, and without the remaining time of a denial, which varies.
-pub(crate) fn of(outcome: Result<Vote, NodeError>) -> Result<Vote, NodeErrorKind> {
-    match outcome {
-        Ok(Vote::Denied(mut denial)) => {
-            denial.remaining = None;
-            Ok(Vote::Denied(denial))
+impl From<Vote> for AnyVote {
+    fn from(vote: Vote) -> Self {
+        match vote {
+            Vote::Granted => Self::Granted,
+            Vote::Denied(denial) => Self::DeniedBy(denial.holder),
         }
-        Ok(vote) => Ok(vote),
-        Err(error) => Err(error.kind()),
     }
+}
+
+impl From<FencedVote> for AnyVote {
+    fn from(vote: FencedVote) -> Self {
+        match vote {
+            FencedVote::Granted(counter) => Self::Counted(counter),
+            FencedVote::Denied(denial) => Self::DeniedBy(denial.holder),
+        }
+    }
+}
+
+impl From<ConfirmVote> for AnyVote {
+    fn from(vote: ConfirmVote) -> Self {
+        match vote {
+            ConfirmVote::Granted => Self::Granted,
+            ConfirmVote::Denied(denial) => Self::DeniedBy(denial.holder),
+            ConfirmVote::Superseded(counter) => Self::Superseded(counter),
+        }
+    }
+}
+
+/// The answer to a release: granted if a key was deleted.
+impl From<bool> for AnyVote {
+    fn from(deleted: bool) -> Self {
+        if deleted { Self::Granted } else { Self::DeniedBy(None) }
+    }
+}
+
+pub(crate) const GRANTED: Result<AnyVote, NodeErrorKind> = Ok(AnyVote::Granted);
+
+pub(crate) fn denied_by(token: &str) -> AnyVote {
+    AnyVote::DeniedBy(Some(Token::from_bytes(token)))
+}
+
+pub(crate) fn nothing_there() -> AnyVote {
+    AnyVote::DeniedBy(None)
+}
+
+/// Returns the answer, or the kind of the error.
+pub(crate) fn of<T: Into<AnyVote>>(outcome: Result<T, NodeError>) -> Result<AnyVote, NodeErrorKind> {
+    outcome.map(Into::into).map_err(|error| error.kind())
 }
 
 /// Sends requests until the node votes. Returns the time that it took.

@@ -8,7 +8,8 @@ mod hold;
 use std::error::Error;
 use std::sync::Arc;
 
-use redlock_core::{LockNode, Redlock, TokioRuntime};
+use redlock_core::node::LockNode;
+use redlock_core::{Redlock, TokioRuntime};
 use redlock_wire::{Connector, Node, Options};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;

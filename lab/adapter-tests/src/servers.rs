@@ -26,13 +26,15 @@ pub(crate) mod work;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use redlock_core::node::LockNode;
+use redlock_core::runtime::Runtime;
+use redlock_core::{Builder, ErrorKind, Guard, Outcome, Redlock, TokioRuntime};
 use redlock_testkit::{Fault, Faulty, Operation, RedisServer};
+use redlock_wire::{Node, Options};
 
 use crate::Adapter;
 use crate::wait::eventually;
 use crate::warnings::Warnings;
-use redlock_core::{Builder, ErrorKind, Guard, LockNode, Outcome, Redlock, Runtime, TokioRuntime};
-use redlock_wire::{Node, Options};
 
 pub(crate) const TTL: Duration = Duration::from_secs(10);
 

@@ -2,9 +2,10 @@
 
 use std::process::Command;
 
+use redlock_wire::{Command as Request, Connection, Connector, Hub, Reply, Sent};
+
 use crate::Adapter;
 use crate::secure::Secure;
-use redlock_wire::{Command as Request, Connection, Connector, Hub, Reply, Sent};
 
 #[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_certificate_of_an_unknown_authority_is_rejected<A: Adapter>() {

@@ -6,16 +6,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-use crate::Adapter;
-use crate::scripted::{Answer, Scripted, greet};
-use crate::wait::{PATIENCE, soon};
-use redlock_core::{
-    Availability, BoxFuture, Claim, IntoResource, IntoResources, LockNode, NodeErrorKind, Resource, Token,
-    Ttl, Vote,
-};
+use redlock_core::node::{Availability, Claim, LockNode, NodeErrorKind, Token, Ttl, Vote};
+use redlock_core::runtime::BoxFuture;
+use redlock_core::{IntoResource, IntoResources, Resource};
 use redlock_testkit::RedisServer;
 use redlock_wire::{Node, Options};
 use tokio::time::timeout;
+
+use crate::Adapter;
+use crate::scripted::{Answer, Scripted, greet};
+use crate::wait::{PATIENCE, soon};
 
 fn claim(resources: impl IntoResources) -> Claim {
     Claim::new(resources.into_resources().unwrap(), Token::from_bytes("mine"))
@@ -74,7 +74,7 @@ async fn watch_all(
 async fn locks(node: &impl LockNode) {
     let mine = claim("a");
     assert_eq!(Vote::Granted, soon(node.acquire(&mine, minute())).await.unwrap());
-    assert_eq!(Vote::Granted, soon(node.release(&mine)).await.unwrap());
+    assert!(soon(node.release(&mine)).await.unwrap());
 }
 
 /// Asserts that the node locks but does not watch.

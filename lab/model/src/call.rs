@@ -1,4 +1,4 @@
-//! Requests and their replies: how calls end, and what they leave behind.
+//! Requests and their replies: the end of a call, and its leftovers.
 
 use crate::cleanup::{Cleanup, WriteState};
 use crate::client::World;

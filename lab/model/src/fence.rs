@@ -74,7 +74,7 @@
 //! Tests verify the last two items: every state reached with numbers, and by more attempts, is also reached with ranks,
 //! and by fewer attempts.
 //!
-//! # What is left out
+//! # Omissions
 //!
 //! - Lost and expired counters, and the coarse time that replaces them. They depend on durations, so the random engine
 //!   covers them.

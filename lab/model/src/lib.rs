@@ -1,8 +1,8 @@
 //! Every interleaving of the protocol in a small scope: two clients, three nodes, one resource.
 //!
 //! A simulation draws runs at random and misses errors that require an unlikely order of events. The model covers every
-//! order within a [`Scope`]: messages that are late, reordered, lost or repeated, connections that break, keys that
-//! expire, validity that ends, and attempts that are dropped, each at every possible moment.
+//! order within a [`Scope`]. Messages may be late, reordered, lost or repeated. Connections may break, keys and
+//! validities end, and attempts may be dropped, each at every possible moment.
 //!
 //! Each state is visited once, and the [`PROPERTIES`] are checked in it. [`CATALOG`] contains broken variants of the
 //! protocol with the property that detects each, since a check that cannot fail proves nothing.
@@ -27,11 +27,14 @@
 //! # Time
 //!
 //! The model has no clocks, only the orders of events that they allow. The end of a validity is a step
-//! ([`Step::Lapse`]) that may come at any moment, in the order of the rounds of a lease. A key that counts for a round
-//! does not expire before this step: it was set after the start of the round, and the drift allowance compensates for
-//! different clocks. After that it may expire at any moment, and so may the key of a lease that has ended. A second
-//! release is sent a node timeout after the reply to the first one. Every earlier message has arrived by then or never
-//! does.
+//! ([`Step::Lapse`]) that may come at any moment, in the order of the rounds of a lease.
+//!
+//! A key that counts for a round does not expire before this step, since it was set after the start of the round. The
+//! drift allowance compensates for different clocks. After the step it may expire at any moment, and so may the key of
+//! a lease that has ended.
+//!
+//! A second release is sent a node timeout after the reply to the first one. Every earlier message has arrived by then
+//! or never does.
 //!
 //! Every real run within the assumptions on clocks and networks has one of these orders, for all TTLs, delays and
 //! drifts. So a property that holds in all orders holds in it. The reverse is not true and not needed: keys of ended
@@ -47,9 +50,9 @@
 //!   has fewer possible futures.
 //! - Requests that a node rejects or that were never sent. They are equal to lost ones, except for the pending cleanup.
 //!
-//! Out of scope are more clients, nodes and resources, concurrent extensions of one lease, and nodes that lose keys,
-//! since mutual exclusion does not hold then. So are the queue of waiters within a process, and several cleanups that
-//! wait for each other on one node.
+//! Out of scope are more clients, nodes and resources, and concurrent extensions of one lease. Mutual exclusion does
+//! not hold if nodes lose keys, so these stay out as well. So do the queue of waiters within a process, and several
+//! cleanups that wait for each other on one node.
 //!
 //! # Fencing
 //!

@@ -45,8 +45,8 @@ impl World<'_> {
         granted
     }
 
-    /// Drops the writes that cannot arrive after a second release: every write sent before the first release was
-    /// carried out within the node timeout, or never is.
+    /// Drops the writes that can no longer arrive after a second release. A write sent before the first release arrives
+    /// within the node timeout or never.
     pub(crate) fn drop_late_writes(&mut self, request: Request) {
         let part = &mut self.state.nodes[request.node].links[request.client].attempts[request.attempt];
         for write in part.writes_mut() {

@@ -13,7 +13,7 @@
 //! ```
 
 mod client;
-mod conductor;
+mod fault_injector;
 mod report;
 mod totals;
 mod waiting;
@@ -25,10 +25,10 @@ use redlock_core::{ErrorKind, Redlock};
 use redlock_testkit::sim::{Clock, Simulation};
 
 use self::client::{Client, Protected};
-use self::conductor::Conductor;
+use self::fault_injector::FaultInjector;
 pub use self::report::Report;
 pub use self::totals::Totals;
-use crate::history::{History, Place, Trouble, What};
+use crate::history::{EventKind, FaultKind, History, Place};
 use crate::invariant::{Assumption, Rules, Violation, check, check_waiting};
 use crate::network::{Direction, Network, Notifications, Traffic, Transport};
 use crate::plan::{Faults, Plan, Scope};
@@ -233,14 +233,14 @@ impl Experiment {
         });
         let client = |number| self.client(number, &simulation, &network, &mut chance, protected.clone());
         let clients: Vec<_> = (0..self.clients).map(client).collect();
-        let conductor =
-            Conductor::new(network.clone(), servers.clone(), clients.clone(), self.resources, traffic);
+        let injector =
+            FaultInjector::new(network.clone(), servers.clone(), clients.clone(), self.resources, traffic);
 
         clients.iter().for_each(Client::start);
-        let conducting = conductor.carry_out(&simulation, &plan);
+        let injection = injector.carry_out(&simulation, &plan);
         simulation.run_for(self.lasts);
-        conducting.kill();
-        conductor.calm();
+        injection.kill();
+        injector.calm();
         if self.waiting {
             waiting::contend(&simulation, &servers);
         }
@@ -252,6 +252,7 @@ impl Experiment {
         }
         servers.iter().for_each(Server::record_locks);
         simulation.run_for(SETTLED_AFTER);
+        clients.iter().for_each(Client::record_tasks);
         self.judge(&simulation, &network);
 
         let history = network.recorder().history();
@@ -303,7 +304,7 @@ impl Experiment {
             let drift_ppm = if wild { chance.i32(-300_000..=300_000) } else { drift(chance) };
             if wild {
                 let place = Place::Server(number);
-                network.recorder().record(What::Strikes(place, Trouble::Drift(drift_ppm)));
+                network.recorder().record(EventKind::FaultBegins(place, FaultKind::Drift(drift_ppm)));
             }
             let server = network.server(Clock { drift_ppm, offset: self.skew(chance) });
             if self.timeless {
@@ -344,7 +345,7 @@ impl Experiment {
     ) -> Client {
         let offset = Duration::from_millis(chance.u64(..100_000));
         let clock = Clock { offset, drift_ppm: drift(chance) };
-        let habits = client::Habits {
+        let behavior = client::Behavior {
             resources: self.resources,
             longest_ttl: if self.waiting { waiting::longest_ttl(self.seed) } else { LONGEST_TTL },
             node_timeout: NODE_TIMEOUT,
@@ -353,7 +354,7 @@ impl Experiment {
             careless: self.faults.breaks(Assumption::HoldersLook),
             reads_first: self.reads_first,
         };
-        Client::new(simulation, network.clone(), number, clock, chance.u64(..), habits, protected)
+        Client::new(simulation, network.clone(), number, clock, chance.u64(..), behavior, protected)
     }
 
     /// Requests each resource once while no other client does.
@@ -365,7 +366,7 @@ impl Experiment {
         let (recorder, resources, me) = (network.recorder().clone(), self.resources, process.clone());
         simulation.block_on(&process, async move {
             for resource in 0..resources {
-                recorder.record(What::Requested {
+                recorder.record(EventKind::Requested {
                     client,
                     resources: vec![resource],
                     ttl: LONGEST_TTL,
@@ -377,16 +378,16 @@ impl Experiment {
                         let token = recorder.number_of(&guard.fingerprint());
                         let until = me.now() + guard.remaining();
                         let (resources, fence) = (vec![resource], guard.fencing_token());
-                        recorder.record(What::Granted { client, resources, token, until, fence });
-                        recorder.record(What::Releasing { client, token, waits: false });
+                        recorder.record(EventKind::Granted { client, resources, token, until, fence });
+                        recorder.record(EventKind::Releasing { client, token, waits: false });
                         continue;
                     }
                     Ok(None) => ErrorKind::Contended,
                     Err(error) => error.kind(),
                 };
-                recorder.record(What::NotGranted { client, why: Some(why) });
+                recorder.record(EventKind::NotGranted { client, why: Some(why) });
             }
-            recorder.record(What::Closed { client });
+            recorder.record(EventKind::Closed { client });
         });
     }
 }

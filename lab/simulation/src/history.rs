@@ -29,7 +29,7 @@ pub struct Event {
     /// The time of the event.
     pub at: Instant,
     /// The event.
-    pub what: What,
+    pub kind: EventKind,
 }
 
 /// A token, numbered in the order in which tokens were first sent.
@@ -81,7 +81,7 @@ pub enum Place {
 
 /// A fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Trouble {
+pub enum FaultKind {
     /// The server is down. Its remaining data is determined at the restart.
     Crash,
     /// The server is stopped: it receives requests, and carries them out when it resumes.
@@ -127,7 +127,7 @@ pub enum Trouble {
 
 /// An event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum EventKind {
     /// A client requests a lock.
     Requested {
         /// The client.
@@ -225,7 +225,7 @@ pub enum What {
         /// its fencing token.
         seen: Option<u64>,
         /// `true` if the resource accepted it: it has seen no greater fencing token.
-        taken: bool,
+        accepted: bool,
     },
     /// The holder starts to release: from here on the lease is not valid.
     Releasing {
@@ -250,14 +250,21 @@ pub enum What {
         /// The client.
         client: usize,
     },
+    /// The client still has tasks at the time of a check.
+    Runs {
+        /// The client.
+        client: usize,
+        /// The number of tasks.
+        tasks: usize,
+    },
     /// A request is sent.
     Sent(Request),
     /// The server carries a request out.
-    Carried {
+    CarriedOut {
         /// The request.
         request: Request,
         /// The server's reply.
-        said: Answer,
+        answer: Answer,
         /// The expiry of a written key by the server's clock, in true time.
         until: Option<Instant>,
         /// The delay of the request before it arrived.
@@ -270,7 +277,7 @@ pub enum What {
         /// The request.
         request: Request,
         /// The reply.
-        said: Answer,
+        answer: Answer,
     },
     /// The server's clock was set, which changes the expiry of a key.
     Moved {
@@ -296,9 +303,9 @@ pub enum What {
         token: TokenNumber,
     },
     /// A fault begins.
-    Strikes(Place, Trouble),
+    FaultBegins(Place, FaultKind),
     /// A fault ends.
-    Passes(Place, Trouble),
+    FaultEnds(Place, FaultKind),
     /// There are no faults from here on.
     Calm,
 }
@@ -335,13 +342,13 @@ impl Answer {
 
 impl History {
     /// Returns the number of faults by kind; kinds without a fault are left out.
-    pub fn troubles(&self) -> Vec<(&'static str, usize)> {
+    pub fn faults(&self) -> Vec<(&'static str, usize)> {
         let mut counts: Vec<(&'static str, usize)> = Vec::new();
         for event in &self.0 {
-            let What::Strikes(_, trouble) = event.what else { continue };
-            match counts.iter_mut().find(|(name, _)| *name == trouble.name()) {
+            let EventKind::FaultBegins(_, fault) = event.kind else { continue };
+            match counts.iter_mut().find(|(name, _)| *name == fault.name()) {
                 Some((_, count)) => *count += 1,
-                None => counts.push((trouble.name(), 1)),
+                None => counts.push((fault.name(), 1)),
             }
         }
         counts.sort_unstable();
@@ -350,31 +357,33 @@ impl History {
 
     /// Returns the number of grants for several resources at once.
     pub fn grants_of_several(&self) -> usize {
-        let several = |what: &What| matches!(what, What::Granted { resources, .. } if resources.len() > 1);
-        self.0.iter().filter(|event| several(&event.what)).count()
+        let several =
+            |kind: &EventKind| matches!(kind, EventKind::Granted { resources, .. } if resources.len() > 1);
+        self.0.iter().filter(|event| several(&event.kind)).count()
     }
 
     /// Returns the number of grants.
     pub fn grants(&self) -> usize {
-        self.0.iter().filter(|event| matches!(event.what, What::Granted { .. })).count()
+        self.0.iter().filter(|event| matches!(event.kind, EventKind::Granted { .. })).count()
     }
 
     /// Returns the number of grants with a fencing token.
     pub fn fenced_grants(&self) -> usize {
-        self.0.iter().filter(|event| matches!(event.what, What::Granted { fence: Some(_), .. })).count()
+        self.0.iter().filter(|event| matches!(event.kind, EventKind::Granted { fence: Some(_), .. })).count()
     }
 
     /// Returns the number of accepted and of rejected writes with a fencing token.
     pub fn writes(&self) -> (usize, usize) {
         let count = |wanted| {
-            let written = |what: &What| matches!(what, What::Wrote { taken, .. } if *taken == wanted);
-            self.0.iter().filter(|event| written(&event.what)).count()
+            let written =
+                |kind: &EventKind| matches!(kind, EventKind::Wrote { accepted, .. } if *accepted == wanted);
+            self.0.iter().filter(|event| written(&event.kind)).count()
         };
         (count(true), count(false))
     }
 }
 
-impl What {
+impl EventKind {
     /// Returns the token of the event, if there is one.
     pub fn token(&self) -> Option<TokenNumber> {
         match *self {
@@ -389,7 +398,7 @@ impl What {
             | Self::Releasing { token, .. }
             | Self::Released { token, .. }
             | Self::Sent(Request { token, .. })
-            | Self::Carried { request: Request { token, .. }, .. }
+            | Self::CarriedOut { request: Request { token, .. }, .. }
             | Self::Received { request: Request { token, .. }, .. }
             | Self::Moved { token, .. }
             | Self::Lost { token, .. }
@@ -397,8 +406,9 @@ impl What {
             Self::Requested { .. }
             | Self::NotGranted { .. }
             | Self::Closed { .. }
-            | Self::Strikes(..)
-            | Self::Passes(..)
+            | Self::Runs { .. }
+            | Self::FaultBegins(..)
+            | Self::FaultEnds(..)
             | Self::Calm => None,
         }
     }

@@ -9,9 +9,9 @@
 //! | I5 | a resource that checks fencing tokens never goes backward | [`Invariant::Resource`] |
 //! | I6 | the validity ends before the key expires, on every server that was counted | [`Invariant::Validity`] |
 //! | I7 | once faults have ended and TTLs have passed, a lock is granted | [`Invariant::Liveness`] |
-//! | I8 | completed operations leave no key behind | [`Invariant::Leftovers`] |
+//! | I8 | completed operations leave no key and no task behind | [`Invariant::Leftovers`] |
 //! | I9 | no client waits for a minority | [`Invariant::Minority`] |
-//! | | a failure is never reported as contention | [`Invariant::Honesty`] |
+//! | | a failure is never reported as contention, nor a held lease as lost or expired | [`Invariant::Honesty`] |
 //! | | a waiter acquires a lock that becomes free | [`Invariant::Waking`] |
 //! | | every waiter is served in the end | [`Invariant::Fairness`] |
 //! | | waiting costs few requests | [`Invariant::Cost`] |
@@ -32,6 +32,7 @@ mod honesty;
 mod leftovers;
 mod liveness;
 mod minority;
+mod outcomes;
 pub(crate) mod prefix;
 mod resource;
 #[cfg(test)]
@@ -43,7 +44,7 @@ use std::fmt;
 use std::time::Duration;
 
 pub use self::waiting::{Expectations, check as check_waiting};
-use crate::history::{History, TokenNumber, Trouble, What};
+use crate::history::{EventKind, FaultKind, History, TokenNumber};
 
 /// An invariant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -62,11 +63,11 @@ pub enum Invariant {
     Validity,
     /// I7: a lock is granted once faults have ended and TTLs have passed.
     Liveness,
-    /// I8: completed operations leave no key behind.
+    /// I8: completed operations leave no key and no task behind.
     Leftovers,
     /// I9: no client waits for a minority.
     Minority,
-    /// A failure is never reported as contention.
+    /// A failure is never reported as contention, nor a held lease as lost or expired.
     Honesty,
     /// A waiter acquires a lock that becomes free.
     Waking,
@@ -111,7 +112,7 @@ pub struct Rules {
     pub servers: usize,
     /// The configured node timeout.
     pub node_timeout: Duration,
-    /// The time after [`Calm`](What::Calm) at which every lock request must succeed.
+    /// The time after [`Calm`](EventKind::Calm) at which every lock request must succeed.
     pub settled_after: Duration,
 }
 
@@ -123,7 +124,7 @@ pub struct Violation {
     /// The assumption that was broken before it; `None` for a defect.
     pub broken: Option<Assumption>,
     /// A description in one line.
-    pub what: String,
+    pub description: String,
     /// The tokens involved.
     pub tokens: Vec<TokenNumber>,
     /// The index of the event that shows it: no shorter prefix of the history does. For an event that is missing at the
@@ -142,6 +143,7 @@ pub fn check(history: &History, rules: &Rules) -> Vec<Violation> {
     violations.extend(leftovers::check(history, rules));
     violations.extend(minority::check(history, rules));
     violations.extend(honesty::check(history, rules));
+    violations.extend(outcomes::check(history, rules));
     violations.sort_by_key(|violation| (violation.event, violation.invariant));
     violations
 }
@@ -161,11 +163,13 @@ fn excuse(history: &History, token: TokenNumber, event: usize) -> Option<Assumpt
     let mut sent = false;
     let mut broken = None;
     for event in before {
-        match event.what {
-            What::Sent(request) if request.token == token => sent = true,
-            What::Lost { token: lost, .. } if lost == token => return Some(Assumption::DataIsKept),
-            What::Strikes(_, Trouble::Step(_)) if sent => broken = Some(Assumption::ClocksAreNotSet),
-            What::Strikes(_, Trouble::Drift(_)) if broken.is_none() => {
+        match event.kind {
+            EventKind::Sent(request) if request.token == token => sent = true,
+            EventKind::Lost { token: lost, .. } if lost == token => return Some(Assumption::DataIsKept),
+            EventKind::FaultBegins(_, FaultKind::Step(_)) if sent => {
+                broken = Some(Assumption::ClocksAreNotSet);
+            }
+            EventKind::FaultBegins(_, FaultKind::Drift(_)) if broken.is_none() => {
                 broken = Some(Assumption::ClocksRunEvenly);
             }
             _ => {}
@@ -178,13 +182,13 @@ fn excuse(history: &History, token: TokenNumber, event: usize) -> Option<Assumpt
 ///
 /// Such a restart explains any fencing token. Only the events up to `event` count.
 fn forgotten(history: &History, event: usize) -> Option<Assumption> {
-    let early = |what: &What| matches!(what, What::Strikes(_, Trouble::Amnesia(away)) if *away < STAYS_OUT);
-    history.0[..=event].iter().any(|event| early(&event.what)).then_some(Assumption::CountersAreKept)
+    let early = |kind: &EventKind| matches!(kind, EventKind::FaultBegins(_, FaultKind::Amnesia(away)) if *away < STAYS_OUT);
+    history.0[..=event].iter().any(|event| early(&event.kind)).then_some(Assumption::CountersAreKept)
 }
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.invariant, self.what)?;
+        write!(f, "{}: {}", self.invariant, self.description)?;
         match self.broken {
             Some(broken) => write!(f, " [{broken} was not kept]"),
             None => write!(f, " [no assumption was broken]"),

@@ -28,7 +28,7 @@ use redlock_testkit::sim::{Clock, Process, Simulation};
 pub use self::notifications::Notifications;
 use self::remote::Remote;
 pub use self::traffic::{Direction, Traffic};
-use crate::history::{Place, Recorder, Trouble, What};
+use crate::history::{EventKind, FaultKind, Place, Recorder};
 use crate::server::Server;
 
 /// A network, its servers, and the history of both. Clones are handles to the same network.
@@ -144,7 +144,9 @@ impl Network {
         state.cut.insert((client, server, direction));
         drop(state);
         if !already {
-            self.0.recorder.record(What::Strikes(Place::Between(client, server), Trouble::Partition));
+            self.0
+                .recorder
+                .record(EventKind::FaultBegins(Place::Between(client, server), FaultKind::Partition));
         }
     }
 
@@ -156,7 +158,9 @@ impl Network {
         let healed = state.cut.len() < before;
         drop(state);
         if healed {
-            self.0.recorder.record(What::Passes(Place::Between(client, server), Trouble::Partition));
+            self.0
+                .recorder
+                .record(EventKind::FaultEnds(Place::Between(client, server), FaultKind::Partition));
         }
     }
 

@@ -7,7 +7,7 @@
 //!
 //! let plan = Plan::new()
 //!     .at(Duration::from_secs(1), Incident::Hang { server: 0, lasts: Duration::from_secs(5) })
-//!     .at(Duration::from_secs(2), Incident::Crash { server: 1, keeps: Persistence::All, lasts: Duration::from_secs(1) });
+//!     .at(Duration::from_secs(2), Incident::Crash { server: 1, persistence: Persistence::All, lasts: Duration::from_secs(1) });
 //! assert_eq!("at 1s n0 hangs for 5s\nat 2s n1 crashes for 1s and keeps All\n", plan.to_string());
 //! ```
 
@@ -33,7 +33,7 @@ pub enum Incident {
         /// The server.
         server: usize,
         /// The data that it keeps.
-        keeps: Persistence,
+        persistence: Persistence,
         /// The duration.
         lasts: Duration,
     },
@@ -233,8 +233,8 @@ impl fmt::Display for Plan {
 impl fmt::Display for Incident {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Crash { server, keeps, lasts } => {
-                write!(f, "n{server} crashes for {lasts:?} and keeps {keeps:?}")
+            Self::Crash { server, persistence, lasts } => {
+                write!(f, "n{server} crashes for {lasts:?} and keeps {persistence:?}")
             }
             Self::Hang { server, lasts } => write!(f, "n{server} hangs for {lasts:?}"),
             Self::Flush { server } => write!(f, "n{server} is flushed"),

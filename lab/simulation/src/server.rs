@@ -23,7 +23,7 @@ use redlock_testkit::{Answer, Request};
 
 use self::machine::Machine;
 pub use self::machine::Persistence;
-use crate::history::{self, Place, Recorder, Trouble, What};
+use crate::history::{self, EventKind, FaultKind, Place, Recorder};
 
 /// A simulated lock server. Clones are handles to the same server.
 #[derive(Clone)]
@@ -46,7 +46,7 @@ struct State {
     incarnation: u64,
     /// The requests received while the server is stopped; `None` while it runs.
     received: Option<Vec<Received>>,
-    keeps: Persistence,
+    persistence: Persistence,
     /// The time of the last crash.
     crashed: Instant,
 }
@@ -66,9 +66,9 @@ pub(crate) struct Delivery {
     pub(crate) spent: Arc<AtomicBool>,
 }
 
-/// The result of a request. `until` is the true time at which a written key expires.
-struct Carried {
-    answer: Outcome,
+/// An executed request. `until` is the true time at which a written key expires.
+struct Executed {
+    outcome: Outcome,
     until: Option<Instant>,
 }
 
@@ -89,7 +89,7 @@ impl Server {
             up: true,
             incarnation: 0,
             received: None,
-            keeps: Persistence::All,
+            persistence: Persistence::All,
             crashed: Instant::ORIGIN,
         };
         Self(Arc::new(Shared { number, world, recorder, state: Mutex::new(state), died: Event::new() }))
@@ -102,17 +102,17 @@ impl Server {
 
     /// Crashes the server, with all requests that it has received and not carried out.
     ///
-    /// `keeps` determines the data after the restart.
-    pub fn crash(&self, keeps: Persistence) {
-        self.strikes(Trouble::Crash);
+    /// `persistence` determines the data after the restart.
+    pub fn crash(&self, persistence: Persistence) {
+        self.begin_fault(FaultKind::Crash);
         let mut state = self.state();
         state.up = false;
-        state.keeps = keeps;
+        state.persistence = persistence;
         state.crashed = self.0.world.now();
         let received = state.received.take();
         drop(state);
         if received.is_some() {
-            self.passes(Trouble::Hang);
+            self.end_fault(FaultKind::Hang);
         }
         // After the lock is released: the drop wakes tasks.
         drop(received);
@@ -127,16 +127,16 @@ impl Server {
         if state.up {
             return;
         }
-        let keeps = mem::take(&mut state.keeps);
-        let lost = state.machine.lose_all_but(&keeps);
-        let forgot = keeps == Persistence::Nothing && state.machine.lose_counters();
+        let persistence = mem::take(&mut state.persistence);
+        let lost = state.machine.lose_all_but(&persistence);
+        let forgot = persistence == Persistence::Nothing && state.machine.lose_counters();
         let away = self.0.world.now().saturating_duration_since(state.crashed);
         state.up = true;
         state.incarnation += 1;
         drop(state);
-        self.passes(Trouble::Crash);
+        self.end_fault(FaultKind::Crash);
         if forgot {
-            self.strikes(Trouble::Amnesia(away));
+            self.begin_fault(FaultKind::Amnesia(away));
         }
         self.record_loss(&lost);
     }
@@ -145,7 +145,7 @@ impl Server {
     ///
     /// It receives requests, and carries them out when it [resumes](Server::resume).
     pub fn hang(&self) {
-        self.strikes(Trouble::Hang);
+        self.begin_fault(FaultKind::Hang);
         self.state().received.get_or_insert_default();
     }
 
@@ -155,7 +155,7 @@ impl Server {
     pub fn resume(&self) {
         let mut state = self.state();
         let Some(received) = state.received.take() else { return };
-        self.passes(Trouble::Hang);
+        self.end_fault(FaultKind::Hang);
         let carry_out = |(delivery, reply)| (self.carry_out(&state.machine, &delivery), reply);
         let carried: Vec<(_, oneshot::Sender<_>)> = received.into_iter().map(carry_out).collect();
         drop(state);
@@ -170,22 +170,22 @@ impl Server {
     /// Existing keys can still be extended and released.
     pub fn out_of_memory(&self, is: bool) {
         let was = mem::replace(&mut self.state().machine.out_of_memory, is);
-        self.note(Trouble::OutOfMemory, was, is);
+        self.note(FaultKind::OutOfMemory, was, is);
     }
 
     /// Sets whether the server rejects every write, like a replica.
     pub fn read_only(&self, is: bool) {
         let was = mem::replace(&mut self.state().machine.read_only, is);
-        self.note(Trouble::ReadOnly, was, is);
+        self.note(FaultKind::ReadOnly, was, is);
     }
 
     /// Steps the wall clock forward by `millis`, or back if negative.
     pub fn step_clock(&self, millis: i64) {
-        self.strikes(Trouble::Step(millis));
+        self.begin_fault(FaultKind::Step(millis));
         let moved = self.state().machine.step_clock(millis);
         for (token, until) in moved {
             let token = self.0.recorder.number(&token);
-            self.0.recorder.record(What::Moved { server: self.0.number, token, until });
+            self.0.recorder.record(EventKind::Moved { server: self.0.number, token, until });
         }
     }
 
@@ -203,7 +203,7 @@ impl Server {
         let put = state.up && state.received.is_none() && state.machine.set_non_lock_value(&resource);
         drop(state);
         if put {
-            self.strikes(Trouble::WrongType);
+            self.begin_fault(FaultKind::WrongType);
         }
         put
     }
@@ -215,7 +215,7 @@ impl Server {
     /// Panics if the name is invalid.
     pub fn remove_non_lock_value(&self, resource: impl IntoResource) {
         if self.state().machine.remove_non_lock_value(&name(resource)) {
-            self.passes(Trouble::WrongType);
+            self.end_fault(FaultKind::WrongType);
         }
     }
 
@@ -239,7 +239,7 @@ impl Server {
         let locks = self.state().machine.locks();
         for (token, _) in locks {
             let token = self.0.recorder.number(&token);
-            self.0.recorder.record(What::Left { server: self.0.number, token });
+            self.0.recorder.record(EventKind::Left { server: self.0.number, token });
         }
     }
 
@@ -273,34 +273,35 @@ impl Server {
     ///
     /// The history thus has the order in which requests were carried out.
     fn carry_out(&self, machine: &Machine, delivery: &Delivery) -> Outcome {
-        let Carried { answer, until } = machine.carry_out(&delivery.request);
+        let Executed { outcome, until } = machine.carry_out(&delivery.request);
         let again = delivery.spent.swap(true, Ordering::Relaxed);
-        let (request, said, travelled) = (delivery.shown, history::Answer::of(&answer), delivery.travelled);
-        self.0.recorder.record(What::Carried { request, said, until, travelled, again });
-        answer
+        let (request, travelled) = (delivery.shown, delivery.travelled);
+        let answer = history::Answer::of(&outcome);
+        self.0.recorder.record(EventKind::CarriedOut { request, answer, until, travelled, again });
+        outcome
     }
 
     fn record_loss(&self, lost: &[Token]) {
         for token in lost {
             let token = self.0.recorder.number(token);
-            self.0.recorder.record(What::Lost { server: self.0.number, token });
+            self.0.recorder.record(EventKind::Lost { server: self.0.number, token });
         }
     }
 
-    fn note(&self, trouble: Trouble, was: bool, is: bool) {
+    fn note(&self, fault: FaultKind, was: bool, is: bool) {
         match (was, is) {
-            (false, true) => self.strikes(trouble),
-            (true, false) => self.passes(trouble),
+            (false, true) => self.begin_fault(fault),
+            (true, false) => self.end_fault(fault),
             _ => {}
         }
     }
 
-    fn strikes(&self, trouble: Trouble) {
-        self.0.recorder.record(What::Strikes(Place::Server(self.0.number), trouble));
+    fn begin_fault(&self, fault: FaultKind) {
+        self.0.recorder.record(EventKind::FaultBegins(Place::Server(self.0.number), fault));
     }
 
-    fn passes(&self, trouble: Trouble) {
-        self.0.recorder.record(What::Passes(Place::Server(self.0.number), trouble));
+    fn end_fault(&self, fault: FaultKind) {
+        self.0.recorder.record(EventKind::FaultEnds(Place::Server(self.0.number), fault));
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -1,7 +1,7 @@
 //! A history as a picture: a lane for each server and client, holds as bars, faults as marks.
 //!
-//! The picture is text for a terminal, or with feature `svg` a file for a browser. The file also shows the keys on the
-//! servers, in the color of their client. It thus shows the quorums of clients over time.
+//! The picture is text for a terminal, or an SVG document. The document also shows the keys on the servers, in the color
+//! of their client. It thus shows the quorums of clients over time.
 
 mod keys;
 mod scene;
@@ -14,7 +14,7 @@ use redlock_core::runtime::Instant;
 
 use self::scene::Scene;
 pub use self::text::LEGEND;
-use crate::history::{History, Place, What};
+use crate::history::{EventKind, History, Place};
 use crate::invariant::Violation;
 use crate::invariant::prefix::Involved;
 
@@ -53,7 +53,7 @@ impl<'a> Timeline<'a> {
     /// The window ends a second after the last fault, or at the end of the history if that is earlier. It shows the
     /// violations in that time.
     pub fn new(history: &'a History, violations: &'a [Violation]) -> Self {
-        let calm = history.0.iter().find(|event| event.what == What::Calm).map(|event| event.at);
+        let calm = history.0.iter().find(|event| event.kind == EventKind::Calm).map(|event| event.at);
         let last = end(history);
         let until = calm.map_or(last, |calm| (calm + Duration::from_secs(1)).min(last));
         let (from, title) = (Instant::ORIGIN, String::new());

@@ -1,5 +1,5 @@
-//! Simulated servers and the network before them, with the real core as their client.
-#![allow(clippy::unwrap_used)] // helpers of tests, not code that must go on
+//! Simulated servers and networks, with the real core as their client.
+#![allow(clippy::unwrap_used)] // a panic is how a test reports
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use redlock_core::node::{Claim, FencedVote, LockNode, NodeErrorKind, Token, Ttl, Vote};
 use redlock_core::runtime::Runtime;
 use redlock_core::{ErrorKind, IntoResources, Redlock};
-use redlock_simulation::history::What;
+use redlock_simulation::history::EventKind;
 use redlock_simulation::network::{Direction, Network, Traffic, Transport};
 use redlock_simulation::server::{Persistence, Server};
 use redlock_testkit::sim::{Clock, Process, Simulation};
@@ -39,7 +39,7 @@ impl World {
         Redlock::builder(self.client.clone()).nodes(self.network.nodes(0)).build().unwrap()
     }
 
-    /// Runs some work of the client to its end.
+    /// Runs work of the client to completion.
     fn run<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> T {
         self.simulation.block_on(&self.client, work)
     }
@@ -54,7 +54,7 @@ fn ttl(duration: Duration) -> Ttl {
 }
 
 #[test]
-fn servers_grant_refuse_and_expire() {
+fn servers_grant_deny_and_expire() {
     let world = world(1, 1, Transport::Streams);
     let (node, me) = (world.node(0), world.client.clone());
     world.run(async move {
@@ -68,7 +68,7 @@ fn servers_grant_refuse_and_expire() {
 }
 
 #[test]
-fn servers_tell_who_holds_what_also_when_they_are_read_only() {
+fn read_only_servers_reply_to_inspections() {
     let world = world(1, 1, Transport::Streams);
     let (node, server) = (world.node(0), world.servers[0].clone());
     world.run(async move {
@@ -84,7 +84,7 @@ fn servers_tell_who_holds_what_also_when_they_are_read_only() {
 }
 
 #[test]
-fn a_stopped_server_carries_out_late_what_it_received() {
+fn a_stopped_server_carries_out_its_requests_when_it_resumes() {
     let world = world(1, 1, Transport::Streams);
     let (node, me, server) = (world.node(0), world.client.clone(), world.servers[0].clone());
     server.hang();
@@ -100,8 +100,8 @@ fn a_stopped_server_carries_out_late_what_it_received() {
 }
 
 #[test]
-fn a_crash_costs_what_the_server_does_not_keep() {
-    for (keeps, left) in [(Persistence::All, 4), (Persistence::Part, 2), (Persistence::Nothing, 0)] {
+fn a_crash_loses_the_data_that_is_not_persistent() {
+    for (persistence, left) in [(Persistence::All, 4), (Persistence::Part, 2), (Persistence::Nothing, 0)] {
         let world = world(1, 1, Transport::Streams);
         let (node, server) = (world.node(0), world.servers[0].clone());
         world.run(async move {
@@ -110,7 +110,7 @@ fn a_crash_costs_what_the_server_does_not_keep() {
                 node.acquire(&claim, ttl(SECOND)).await.unwrap();
             }
         });
-        server.crash(keeps);
+        server.crash(persistence);
         let node = world.node(0);
         let error = world.run(async move { node.release(&claim("a")).await.unwrap_err() });
         assert_eq!(NodeErrorKind::Unavailable, error.kind());
@@ -139,7 +139,7 @@ fn full_and_read_only_servers_reject() {
 }
 
 #[test]
-fn a_request_in_a_partition_is_never_answered_and_later_ones_are_not_sent() {
+fn a_request_in_a_partition_gets_no_reply_and_later_ones_are_not_sent() {
     let world = world(1, 1, Transport::Streams);
     let (node, me, network) = (world.node(0), world.client.clone(), world.network.clone());
     let kinds = world.run(async move {
@@ -169,7 +169,7 @@ fn a_lost_reply_leaves_a_key_and_breaks_the_connection() {
     assert_eq!(1, world.servers[0].len());
 }
 
-/// In which order a server carries out ten requests that were sent one after the other.
+/// Returns the order in which a server carries out ten requests that were sent one after the other.
 fn order(transport: Transport) -> Vec<u32> {
     let world = world(1, 1, transport);
     let slow = Traffic { twice: 300, ..Traffic::default() };
@@ -184,8 +184,8 @@ fn order(transport: Transport) -> Vec<u32> {
     }
     world.simulation.run_for(SECOND);
     let history = world.network.recorder().history();
-    let carried = history.0.iter().filter_map(|event| match &event.what {
-        What::Carried { request, .. } => Some(request.token.0),
+    let carried = history.0.iter().filter_map(|event| match &event.kind {
+        EventKind::CarriedOut { request, .. } => Some(request.token.0),
         _ => None,
     });
     carried.collect()
@@ -219,7 +219,7 @@ fn clocks_of_servers_differ_and_are_set() {
 }
 
 #[test]
-fn the_real_core_locks_over_it_and_the_history_tells() {
+fn the_real_core_locks_over_it_and_the_history_has_it() {
     let world = world(3, 3, Transport::Streams);
     world.servers[0].hang();
     let (redlock, me) = (world.redlock(), world.client.clone());
@@ -235,11 +235,11 @@ fn the_real_core_locks_over_it_and_the_history_tells() {
     let error = world.run(async move { redlock.lock("a", SECOND).await.unwrap_err() });
     assert_eq!(ErrorKind::NoQuorum, error.kind());
     let text = world.network.recorder().history().to_string();
-    assert!(text.contains("c0-n1 Acquire #0 (2) is carried out: yes until"), "{text}");
+    assert!(text.contains("c0-n1 Acquire #0 (2) is carried out: granted until"), "{text}");
     assert!(text.contains("n0 ! hang"), "{text}");
 }
 
-/// The counter that the next fenced claim is answered.
+/// Returns the counter of the next fenced claim.
 fn counts(world: &World, token: &str) -> u64 {
     let (node, claim) = (world.node(0), claim(token));
     world.run(async move {
@@ -253,8 +253,8 @@ fn counts(world: &World, token: &str) -> u64 {
 
 #[test]
 fn counters_are_lost_with_everything_or_alone() {
-    fn crash(server: &Server, keeps: Persistence) {
-        server.crash(keeps);
+    fn crash(server: &Server, persistence: Persistence) {
+        server.crash(persistence);
         server.restart();
     }
     type Loss = (&'static str, fn(&Server), bool);
@@ -277,7 +277,7 @@ fn counters_are_lost_with_everything_or_alone() {
             "{name}: it begins again with the same step of the time"
         );
         let noted = world.network.recorder().history();
-        let noted = noted.troubles().iter().any(|(trouble, _)| *trouble == "lost counters");
+        let noted = noted.faults().iter().any(|(fault, _)| *fault == "lost counters");
         assert_eq!(forgets, noted, "{name}");
         server.count_from_one();
         server.forget();

@@ -1,15 +1,15 @@
-//! The scenarios of the literature, by hand, in both directions: what keeps the assumptions of a lock is survived, and
-//! what breaks one is seen, with the assumption named.
+//! The scenarios of the literature, each with and without a violated assumption of the lock. The violation must name the
+//! assumption.
 //!
-//! Kleppmann, "How to do distributed locking" (2016): the long pause, the clock jump. The article that introduced Redlock:
-//! the restart without data, the lost reply, the split vote.
-#![allow(clippy::unwrap_used)] // helpers of tests, not code that must go on
+//! - Kleppmann, "How to do distributed locking" (2016): the long pause, the clock step.
+//! - The article that introduced Redlock: the restart without data, the lost reply, the split vote.
+#![allow(clippy::unwrap_used)] // a panic is how a test reports
 
 use std::time::Duration;
 
 use redlock_core::runtime::{BoxFuture, Runtime};
 use redlock_core::{ErrorKind, Guard, Redlock};
-use redlock_simulation::history::{Place, TokenNumber, Trouble, What};
+use redlock_simulation::history::{EventKind, FaultKind, Place, TokenNumber};
 use redlock_simulation::invariant::{Assumption, Invariant, Rules, Violation, check};
 use redlock_simulation::network::{Direction, Network, Traffic, Transport};
 use redlock_simulation::server::{Persistence, Server};
@@ -27,7 +27,7 @@ struct World {
     servers: Vec<Server>,
 }
 
-/// A client, whose doings are written down.
+/// A client whose actions are recorded.
 #[derive(Clone)]
 struct Client {
     number: usize,
@@ -71,68 +71,74 @@ impl World {
 }
 
 impl Client {
-    /// One attempt at the resource.
-    async fn take(&self, ttl: Duration) -> Result<(Guard, TokenNumber), ErrorKind> {
+    /// Makes one attempt to acquire the resource.
+    async fn acquire(&self, ttl: Duration) -> Result<(Guard, TokenNumber), ErrorKind> {
         let (client, resources) = (self.number, vec![0]);
-        self.record(What::Requested { client, resources: resources.clone(), ttl, once: true, fenced: false });
+        self.record(EventKind::Requested {
+            client,
+            resources: resources.clone(),
+            ttl,
+            once: true,
+            fenced: false,
+        });
         let why = match self.redlock.try_lock("a", ttl).await {
             Ok(Some(guard)) => {
                 let token = self.network.recorder().number_of(&guard.fingerprint());
                 let until = self.network.now() + guard.remaining();
-                self.record(What::Granted { client, resources, token, until, fence: None });
+                self.record(EventKind::Granted { client, resources, token, until, fence: None });
                 return Ok((guard, token));
             }
             Ok(None) => ErrorKind::Contended,
             Err(error) => error.kind(),
         };
-        self.record(What::NotGranted { client, why: Some(why) });
+        self.record(EventKind::NotGranted { client, why: Some(why) });
         Err(why)
     }
 
-    /// Writes what the lock is for.
+    /// Records an action under the lock.
     fn act(&self, token: TokenNumber) {
-        self.record(What::Acted { client: self.number, token });
+        self.record(EventKind::Acted { client: self.number, token });
     }
 
-    /// Does not let go; the guard is forgotten.
-    async fn take_and_keep(&self) -> Result<TokenNumber, ErrorKind> {
-        let (guard, token) = self.take(TTL).await?;
+    /// Acquires the resource and never releases it.
+    async fn acquire_and_keep(&self) -> Result<TokenNumber, ErrorKind> {
+        let (guard, token) = self.acquire(TTL).await?;
         std::mem::forget(guard);
         Ok(token)
     }
 
     async fn release(&self, guard: Guard, token: TokenNumber) {
-        self.record(What::Releasing { client: self.number, token, waits: true });
+        self.record(EventKind::Releasing { client: self.number, token, waits: true });
         let outcome = guard.release().await.map_err(|error| error.kind());
-        self.record(What::Released { client: self.number, token, outcome });
+        self.record(EventKind::Released { client: self.number, token, outcome });
     }
 
     fn pause(&self) {
-        self.record(What::Strikes(Place::Client(self.number), Trouble::Pause));
+        self.record(EventKind::FaultBegins(Place::Client(self.number), FaultKind::Pause));
         self.process.pause();
     }
 
     fn resume(&self) {
         self.process.resume();
-        self.record(What::Passes(Place::Client(self.number), Trouble::Pause));
+        self.record(EventKind::FaultEnds(Place::Client(self.number), FaultKind::Pause));
     }
 
-    fn record(&self, what: What) {
-        self.network.recorder().record(what);
+    fn record(&self, kind: EventKind) {
+        self.network.recorder().record(kind);
     }
 }
 
-/// A holder that is stopped for longer than its TTL, between a look at its lease and the write that it is for.
-fn long_pause(looks_again: bool) -> World {
+/// A holder is paused for longer than its TTL, between a check of its lease and an action.
+fn long_pause(checks_again: bool) -> World {
     let world = World::new(5);
     let (first, second) = (world.client(0), world.client(1));
     let me = first.clone();
     first.process.spawn(Box::pin(async move {
-        let (guard, token) = me.take(TTL).await.unwrap();
+        let (guard, token) = me.acquire(TTL).await.unwrap();
         assert!(guard.is_held());
         me.act(token);
         me.process.sleep(3 * SECOND).await;
-        if !looks_again || guard.is_held() {
+        if !checks_again || guard.is_held() {
             me.act(token);
         }
         std::mem::forget(guard);
@@ -140,7 +146,7 @@ fn long_pause(looks_again: bool) -> World {
     world.simulation.run_for(2 * SECOND);
     first.pause();
     world.simulation.run_for(TTL);
-    let (guard, token) = world.run(&second, |me| Box::pin(async move { me.take(TTL).await.unwrap() }));
+    let (guard, token) = world.run(&second, |me| Box::pin(async move { me.acquire(TTL).await.unwrap() }));
     second.act(token);
     world.simulation.run_for(SECOND);
     first.resume();
@@ -150,15 +156,15 @@ fn long_pause(looks_again: bool) -> World {
 }
 
 #[test]
-fn a_long_pause_hurts_a_holder_that_does_not_look_again() {
+fn a_long_pause_breaks_exclusion_unless_the_holder_checks_its_lease() {
     assert_eq!(Vec::<(Invariant, Option<Assumption>)>::new(), long_pause(true).violations());
     let broken = Some(Assumption::HoldersLook);
     assert_eq!(vec![(Invariant::Exclusion, broken)], long_pause(false).violations());
 }
 
-/// The guide shows that pause as a picture. `REDLOCK_WRITE_DOCS=1` writes it anew.
+/// The guide has a picture of that pause. `REDLOCK_WRITE_DOCS=1` writes the picture.
 #[test]
-fn the_picture_in_the_guide_is_what_is_drawn() {
+fn the_picture_in_the_guide_is_up_to_date() {
     let world = long_pause(false);
     let (history, violations) = (world.network.recorder().history(), world.all_violations());
     let title = "A holder is paused for longer than its TTL, and does not look at its lease again";
@@ -170,22 +176,22 @@ fn the_picture_in_the_guide_is_what_is_drawn() {
     assert!(std::fs::read_to_string(file).unwrap() == drawn, "{file} is out of date");
 }
 
-/// Five servers of which the first holder had only the first three, when the clock of one of them is set.
+/// The first holder has grants of servers 0, 1 and 2 of five. Then the clock of server 2 is set.
 fn clock_jump(millis: i64) -> (World, Result<TokenNumber, ErrorKind>) {
     let world = World::new(5);
     let (first, second) = (world.client(0), world.client(1));
     for server in [3, 4] {
         world.network.cut(0, server, Direction::Requests);
     }
-    world.run(&first, |me| Box::pin(async move { me.take_and_keep().await.unwrap() }));
+    world.run(&first, |me| Box::pin(async move { me.acquire_and_keep().await.unwrap() }));
     world.simulation.run_for(SECOND);
     world.servers[2].step_clock(millis);
-    let second = world.run(&second, |me| Box::pin(async move { me.take_and_keep().await }));
+    let second = world.run(&second, |me| Box::pin(async move { me.acquire_and_keep().await }));
     (world, second)
 }
 
 #[test]
-fn a_clock_that_jumps_forward_on_one_server_lets_a_second_holder_in() {
+fn a_clock_step_forward_on_one_server_admits_a_second_holder() {
     let (world, second) = clock_jump(10_000);
     assert!(second.is_ok());
     let broken = Some(Assumption::ClocksAreNotSet);
@@ -193,20 +199,20 @@ fn a_clock_that_jumps_forward_on_one_server_lets_a_second_holder_in() {
 }
 
 #[test]
-fn a_clock_that_jumps_back_on_one_server_hurts_nobody() {
+fn a_clock_step_back_on_one_server_violates_nothing() {
     let (world, second) = clock_jump(-10_000);
     assert_eq!(Err(ErrorKind::Contended), second);
     assert!(world.violations().is_empty());
 }
 
-/// The first holder has servers 0, 1 and 2; number 2 restarts with nothing, after a while.
+/// The first holder has grants of servers 0, 1 and 2 of five. Then server 2 loses its data and restarts.
 fn restart_without_data(after: Duration) -> (World, Result<TokenNumber, ErrorKind>) {
     let world = World::new(5);
     let (first, second) = (world.client(0), world.client(1));
     for server in [3, 4] {
         world.network.cut(0, server, Direction::Requests);
     }
-    let holder = world.run(&first, |me| Box::pin(async move { me.take_and_keep().await.unwrap() }));
+    let holder = world.run(&first, |me| Box::pin(async move { me.acquire_and_keep().await.unwrap() }));
     world.simulation.run_for(SECOND);
     world.servers[2].crash(Persistence::Nothing);
     let me = first.clone();
@@ -216,12 +222,12 @@ fn restart_without_data(after: Duration) -> (World, Result<TokenNumber, ErrorKin
     }));
     world.simulation.run_for(after);
     world.servers[2].restart();
-    let second = world.run(&second, |me| Box::pin(async move { me.take_and_keep().await }));
+    let second = world.run(&second, |me| Box::pin(async move { me.acquire_and_keep().await }));
     (world, second)
 }
 
 #[test]
-fn a_server_that_comes_back_at_once_without_its_data_lets_a_second_holder_in() {
+fn a_restart_without_data_admits_a_second_holder() {
     let (world, second) = restart_without_data(SECOND);
     assert!(second.is_ok());
     let broken = Some(Assumption::DataIsKept);
@@ -229,25 +235,25 @@ fn a_server_that_comes_back_at_once_without_its_data_lets_a_second_holder_in() {
 }
 
 #[test]
-fn a_server_that_stays_away_for_a_ttl_hurts_nobody() {
+fn a_restart_without_data_after_a_ttl_violates_nothing() {
     let (world, second) = restart_without_data(TTL);
     assert!(second.is_ok(), "the first lease has expired");
     assert!(world.violations().is_empty());
 }
 
 #[test]
-fn a_key_whose_reply_was_lost_is_undone() {
+fn a_key_whose_reply_was_lost_is_cleaned_up() {
     let world = World::new(3);
     let client = world.client(0);
     world.network.set_traffic(Direction::Replies, Traffic { lost: 1000, ..Traffic::default() });
-    let taken = world.run(&client, |me| Box::pin(async move { me.take_and_keep().await }));
+    let taken = world.run(&client, |me| Box::pin(async move { me.acquire_and_keep().await }));
     assert_eq!(Err(ErrorKind::NoQuorum), taken);
     assert!(world.servers.iter().any(|server| !server.is_empty()), "it was carried out");
     world.network.set_traffic(Direction::Replies, Traffic::default());
     world.run(&client, |me| {
         Box::pin(async move {
             me.redlock.close().await;
-            me.record(What::Closed { client: me.number });
+            me.record(EventKind::Closed { client: me.number });
         })
     });
     assert!(world.servers.iter().all(Server::is_empty));
@@ -260,7 +266,7 @@ fn a_split_vote_of_three_ends_with_one_holder_at_a_time() {
     let world = World::new(3);
     let clients = [0, 1, 2].map(|number| world.client(number));
     for client in &clients {
-        // Each reaches its own server first: nobody has a quorum in the first round.
+        // Each client reaches only its own server at first, so no client has a quorum.
         for server in 0..3 {
             if server != client.number {
                 world.network.cut(client.number, server, Direction::Requests);
@@ -269,7 +275,7 @@ fn a_split_vote_of_three_ends_with_one_holder_at_a_time() {
         let me = client.clone();
         client.process.spawn(Box::pin(async move {
             loop {
-                if let Ok((guard, token)) = me.take(TTL).await {
+                if let Ok((guard, token)) = me.acquire(TTL).await {
                     me.act(token);
                     return me.release(guard, token).await;
                 }
@@ -283,22 +289,22 @@ fn a_split_vote_of_three_ends_with_one_holder_at_a_time() {
     assert_eq!(0, world.network.recorder().history().grants());
     world.network.heal_all();
     world.simulation.run_for(60 * SECOND);
-    assert_eq!(3, world.network.recorder().history().grants(), "each has had its turn");
+    assert_eq!(3, world.network.recorder().history().grants(), "each client has held the lock once");
     assert!(world.violations().is_empty(), "{:?}", world.violations());
 }
 
-/// Another program has a list under the name on so many of five servers.
+/// Another program has set a non-lock value on some of five servers.
 fn wrong_type(servers: usize) -> Result<TokenNumber, ErrorKind> {
     let world = World::new(5);
     let client = world.client(0);
     assert!(world.servers[..servers].iter().all(|server| server.set_non_lock_value("a")));
-    let taken = world.run(&client, |me| Box::pin(async move { me.take_and_keep().await }));
+    let taken = world.run(&client, |me| Box::pin(async move { me.acquire_and_keep().await }));
     assert!(world.violations().is_empty(), "{:?}", world.violations());
     taken
 }
 
 #[test]
-fn a_name_that_is_used_for_something_else_is_an_error_on_a_majority_only() {
+fn a_non_lock_value_is_an_error_only_on_a_majority() {
     assert!(wrong_type(2).is_ok());
     assert_eq!(Err(ErrorKind::WrongType), wrong_type(3));
 }
@@ -307,21 +313,21 @@ fn a_name_that_is_used_for_something_else_is_an_error_on_a_majority_only() {
 fn no_lock_is_overwritten_by_another_program() {
     let world = World::new(1);
     let client = world.client(0);
-    world.run(&client, |me| Box::pin(async move { me.take_and_keep().await.unwrap() }));
+    world.run(&client, |me| Box::pin(async move { me.acquire_and_keep().await.unwrap() }));
     assert!(!world.servers[0].set_non_lock_value("a"));
     world.simulation.run_for(TTL);
     assert!(world.servers[0].set_non_lock_value("a"), "the lock has expired");
     world.servers[0].remove_non_lock_value("a");
-    assert!(world.run(&client, |me| Box::pin(async move { me.take_and_keep().await })).is_ok());
+    assert!(world.run(&client, |me| Box::pin(async move { me.acquire_and_keep().await })).is_ok());
 }
 
-/// So many of five servers hang while a client asks; how long it takes to hear something.
+/// Some of five servers hang. Returns the result of an attempt, and its duration.
 fn hung(servers: usize) -> (Result<TokenNumber, ErrorKind>, Duration) {
     let world = World::new(5);
     let client = world.client(0);
     world.servers[..servers].iter().for_each(Server::hang);
     let before = world.simulation.now();
-    let taken = world.run(&client, |me| Box::pin(async move { me.take_and_keep().await }));
+    let taken = world.run(&client, |me| Box::pin(async move { me.acquire_and_keep().await }));
     let took = world.simulation.now().saturating_duration_since(before);
     assert!(world.violations().is_empty(), "{:?}", world.violations());
     (taken, took)

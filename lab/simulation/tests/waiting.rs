@@ -1,11 +1,11 @@
-//! Waiting, with the real core, for servers that tell everything, hardly anything, everything in vain, or late.
+//! Waiting with the real core, on servers that notify of all changes, of hardly any, without a cause, or late.
 
 use std::time::Duration;
 
 use redlock_core::Redlock;
 use redlock_core::runtime::Runtime;
 use redlock_simulation::experiment::Experiment;
-use redlock_simulation::history::What;
+use redlock_simulation::history::EventKind;
 use redlock_simulation::network::{Network, Notifications, Transport};
 use redlock_testkit::Operation;
 use redlock_testkit::sim::{Process, Simulation};
@@ -18,9 +18,8 @@ fn waiting(servers: usize, seeds: u64) {
         let report = Experiment::new(seed).servers(servers).waiting().run();
         assert!(report.defects().next().is_none(), "{report}");
         grants += report.history.grants();
-        let is_watch =
-            |what: &What| matches!(what, What::Sent(request) if request.operation == Operation::Watch);
-        watches += report.history.0.iter().filter(|event| is_watch(&event.what)).count();
+        let is_watch = |kind: &EventKind| matches!(kind, EventKind::Sent(request) if request.operation == Operation::Watch);
+        watches += report.history.0.iter().filter(|event| is_watch(&event.kind)).count();
     }
     assert!(
         grants > 100 * usize::try_from(seeds).unwrap_or(1) && watches > grants,
@@ -29,19 +28,19 @@ fn waiting(servers: usize, seeds: u64) {
 }
 
 #[test]
-fn three_servers_serve_whoever_waits() {
+fn three_servers_serve_all_waiters() {
     waiting(3, 40);
 }
 
 #[test]
-fn five_servers_serve_whoever_waits() {
+fn five_servers_serve_all_waiters() {
     waiting(5, 40);
 }
 
-/// The holder lets go at any moment from before the waiter asks to after it sleeps, in steps of 50 us, on a network on which
-/// every message takes up to 2 ms.
+/// The holder releases at any moment from before the request of the waiter until after the beginning of its sleep, in steps
+/// of 50 us. Every message takes up to 2 ms.
 #[test]
-fn a_release_at_any_moment_around_the_sleep_wakes_the_waiter() {
+fn a_release_at_any_moment_around_the_sleep_notifies_the_waiter() {
     for transport in [Transport::Streams, Transport::Datagrams] {
         for step in 0..240 {
             let simulation = Simulation::new(step);
@@ -54,7 +53,7 @@ fn a_release_at_any_moment_around_the_sleep_wakes_the_waiter() {
             };
             let (holder, waiter) = (redlock(&holds, 0), redlock(&waits, 1));
             let guard = simulation.block_on(&holds, async move { holder.lock("a", TTL).await });
-            let guard = guard.expect("nobody else wants it");
+            let guard = guard.expect("there is no contention");
             simulation.run_for(Duration::from_millis(10));
             assert!(servers.iter().all(|server| server.len() == 1));
             let at = Duration::from_micros(50 * step);
@@ -63,9 +62,9 @@ fn a_release_at_any_moment_around_the_sleep_wakes_the_waiter() {
                 timer.sleep(at).await;
                 drop(guard.release().await);
             }));
-            let asked = simulation.now();
+            let begun = simulation.now();
             let guard = simulation.block_on(&waits, async move { waiter.lock("a", TTL).max_wait(TTL).await });
-            let took = simulation.now().saturating_duration_since(asked + at);
+            let took = simulation.now().saturating_duration_since(begun + at);
             assert!(
                 guard.is_ok() && took < Duration::from_millis(30),
                 "{transport:?}, {at:?}: {took:?} later"

@@ -13,7 +13,7 @@ const CREATES: &str = "extend never creates a resource";
 const EVERY: &str = "extend is denied unless every resource still holds the token";
 const NOTHING: &str = "an extend that is denied changes nothing";
 
-pub(crate) async fn extend_lengthens(stage: &Stage) {
+pub(crate) async fn extend_prolongs_the_time_to_live(stage: &Stage) {
     let ((vote, ttl), armed) = stage
         .in_time(async |resource, ttl| {
             let alice = claim(resource, "alice");
@@ -39,7 +39,7 @@ pub(crate) async fn an_extended_resource_expires(stage: &Stage) {
     stage.expires(&armed, LENGTHENS).await;
 }
 
-pub(crate) async fn extend_never_shortens(stage: &Stage) {
+pub(crate) async fn extend_never_shortens_the_time_to_live(stage: &Stage) {
     let alice = claim("a", "alice");
     stage.acquire(&alice, hour()).await;
     granted(
@@ -50,7 +50,7 @@ pub(crate) async fn extend_never_shortens(stage: &Stage) {
     holds_true(!stage.is_free("a").await, SHORTENS);
 }
 
-pub(crate) async fn extend_treats_every_resource_by_itself(stage: &Stage) {
+pub(crate) async fn extend_handles_each_resource_separately(stage: &Stage) {
     stage.acquire(&claim("long", "alice"), hour()).await;
     let (vote, armed) = stage
         .in_time(async |resource, ttl| {
@@ -82,7 +82,7 @@ pub(crate) async fn extend_creates_nothing(stage: &Stage) {
     }
 }
 
-pub(crate) async fn extend_brings_nothing_back(stage: &Stage) {
+pub(crate) async fn extend_revives_no_resource(stage: &Stage) {
     let alice = claim("released", "alice");
     stage.acquire(&alice, hour()).await;
     stage.release(&alice).await;
@@ -97,7 +97,7 @@ pub(crate) async fn extend_brings_nothing_back(stage: &Stage) {
     holds_true(stage.is_free(expired).await, CREATES);
 }
 
-pub(crate) async fn extend_refuses_what_another_holds(stage: &Stage) {
+pub(crate) async fn extend_denies_a_resource_of_another_holder(stage: &Stage) {
     let (vote, armed) = stage
         .in_time(async |resource, ttl| {
             stage.acquire(&claim(resource, "bob"), ttl).await;
@@ -108,7 +108,7 @@ pub(crate) async fn extend_refuses_what_another_holds(stage: &Stage) {
     stage.expires(&armed, NOTHING).await;
 }
 
-pub(crate) async fn extend_wants_every_resource(stage: &Stage) {
+pub(crate) async fn extend_requires_every_resource(stage: &Stage) {
     let (votes, armed) = stage
         .in_time(async |resource, ttl| {
             stage.acquire(&claim(resource, "alice"), ttl).await;

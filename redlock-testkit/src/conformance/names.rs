@@ -115,8 +115,8 @@ pub(crate) async fn tokens_are_binary_safe(stage: &Stage) {
         for other in NAMES.iter().filter(|other| *other != token) {
             let theirs = claim(&resource, other);
             match stage.acquire(&theirs, hour()).await {
-                Vote::Denied(refusal) => holds_true(
-                    refusal.holder.is_none_or(|holder| holder == Token::from_bytes(token)),
+                Vote::Denied(denial) => holds_true(
+                    denial.holder.is_none_or(|holder| holder == Token::from_bytes(token)),
                     "a denial names the holder's token, or no token",
                 ),
                 _ => panic!(

@@ -41,23 +41,23 @@ const LATE: Duration = Duration::from_secs(1);
 
 impl Stage {
     pub(super) async fn acquire(&self, claim: &Claim, ttl: Ttl) -> Vote {
-        answered("acquire", claim, self.node.acquire(claim, ttl).await)
+        expect_reply("acquire", claim, self.node.acquire(claim, ttl).await)
     }
 
     pub(super) async fn extend(&self, claim: &Claim, ttl: Ttl) -> Vote {
-        answered("extend", claim, self.node.extend(claim, ttl).await)
+        expect_reply("extend", claim, self.node.extend(claim, ttl).await)
     }
 
     pub(super) async fn release(&self, claim: &Claim) -> bool {
-        answered("release", claim, self.node.release(claim).await)
+        expect_reply("release", claim, self.node.release(claim).await)
     }
 
-    /// Returns whether a resource holds a token. It uses the shortest extension, which changes nothing relevant.
+    /// Returns true if a resource holds a token. It uses the shortest extension, which changes nothing relevant.
     pub(super) async fn holds(&self, resource: impl IntoResources, token: impl AsRef<[u8]>) -> bool {
         self.extend(&claim(resource, token), Ttl::MIN).await == Vote::Granted
     }
 
-    /// Returns whether a resource is free, and leaves it unchanged.
+    /// Returns true if a resource is free, and leaves it unchanged.
     pub(super) async fn is_free(&self, resource: impl IntoResources) -> bool {
         let stranger = claim(resource, "a stranger who looks");
         let free = self.acquire(&stranger, hour()).await == Vote::Granted;
@@ -98,7 +98,7 @@ impl Stage {
 
     /// Waits until a resource is free: neither before its TTL is over nor long after.
     ///
-    /// Returns whether the resource was seen held in the last quarter of its time. A slow machine may have missed an
+    /// Returns true if the resource was seen held in the last quarter of its time. A slow machine may have missed an
     /// early expiry.
     pub(super) async fn expires(&self, armed: &Armed, sentence: &str) -> bool {
         let ttl = armed.ttl.as_duration();
@@ -215,14 +215,14 @@ pub(super) fn holds_true(fact: bool, sentence: &str) {
 }
 
 #[track_caller]
-fn answered<T>(operation: &str, claim: &Claim, answer: Result<T, NodeError>) -> T {
-    answer.unwrap_or_else(|error| panic!("{operation} of {claim:?} failed on a healthy server: {error:?}"))
+fn expect_reply<T>(operation: &str, claim: &Claim, reply: Result<T, NodeError>) -> T {
+    reply.unwrap_or_else(|error| panic!("{operation} of {claim:?} failed on a healthy server: {error:?}"))
 }
 
 /// Polls a call once, as sending does. Returns the reply, if it is already available.
 pub(super) async fn poll_once<T>(call: &mut Pin<Box<impl Future<Output = T> + ?Sized>>) -> Option<T> {
     poll_fn(|context| match call.as_mut().poll(context) {
-        Poll::Ready(answer) => Poll::Ready(Some(answer)),
+        Poll::Ready(reply) => Poll::Ready(Some(reply)),
         Poll::Pending => Poll::Ready(None),
     })
     .await
@@ -233,10 +233,10 @@ pub(super) async fn join_all<F: Future>(calls: impl IntoIterator<Item = F>) -> V
     let mut running: Vec<_> = calls.into_iter().map(|call| (Box::pin(call), None)).collect();
     poll_fn(|context| {
         let mut done = true;
-        for (call, answer) in &mut running {
-            if answer.is_none() {
+        for (call, reply) in &mut running {
+            if reply.is_none() {
                 match call.as_mut().poll(context) {
-                    Poll::Ready(ready) => *answer = Some(ready),
+                    Poll::Ready(ready) => *reply = Some(ready),
                     Poll::Pending => done = false,
                 }
             }
@@ -244,7 +244,7 @@ pub(super) async fn join_all<F: Future>(calls: impl IntoIterator<Item = F>) -> V
         if done { Poll::Ready(()) } else { Poll::Pending }
     })
     .await;
-    running.into_iter().filter_map(|(_, answer)| answer).collect()
+    running.into_iter().filter_map(|(_, reply)| reply).collect()
 }
 
 /// Returns the output of the faster future, and drops the other.

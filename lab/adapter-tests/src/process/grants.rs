@@ -8,7 +8,8 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redlock_core::{Builder, ErrorKind, Guard, LockNode, Redlock};
+use redlock_core::node::LockNode;
+use redlock_core::{Builder, ErrorKind, Guard, Redlock};
 use redlock_testkit::{Faulty, Operation};
 use redlock_wire::{Connector, Node, Options};
 

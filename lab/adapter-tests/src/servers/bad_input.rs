@@ -1,8 +1,10 @@
 //! Input that is rejected before anything is sent, and requests that the state of a server makes fail.
 
+use redlock_core::node::NodeErrorKind;
+use redlock_core::{Redlock, TokioRuntime};
+
 use super::*;
 use crate::Adapter;
-use redlock_core::{NodeErrorKind, Redlock, TokioRuntime};
 
 fn rejected<T: std::fmt::Debug>(result: Result<T, redlock_core::Error>) -> String {
     let error = result.unwrap_err();

@@ -1,8 +1,9 @@
 //! Extensions on real servers.
 
+use redlock_core::ReleaseOutcome;
+
 use super::*;
 use crate::Adapter;
-use redlock_core::ReleaseOutcome;
 
 fn expiry(server: &RedisServer, key: &str) -> i64 {
     server.command(&["PTTL", key]).parse().unwrap()

@@ -1,8 +1,10 @@
 //! Fenced locks on real servers: their costs, and the state of a lease when servers lose keys or counters.
 
+use redlock_core::node::NodeErrorKind;
+use redlock_core::{DetachedLease, FencingToken, LeaseState, NodeReport, ReleaseOutcome};
+
 use super::*;
 use crate::Adapter;
-use redlock_core::{DetachedLease, FencingToken, LeaseState, NodeErrorKind, NodeReport, ReleaseOutcome};
 
 const COUNTER: &str = "redlock:fence:{a}";
 
@@ -43,7 +45,7 @@ async fn fenced_by_all(redlock: &Redlock) -> Guard {
         // By then all nodes have replied or timed out. A late write of an earlier lock may still need its cleanup.
         tokio::time::sleep(Duration::from_millis(20)).await;
         let reports = guard.node_reports();
-        if reports.iter().all(|node| matches!(node.outcome(), Outcome::Counted(_))) {
+        if reports.iter().all(|node| matches!(node.outcome(), Outcome::GrantedFenced(_))) {
             return guard;
         }
         assert!(start.elapsed() < Duration::from_secs(5), "not all nodes grant: {reports:?}");

@@ -3,9 +3,10 @@
 use std::future::poll_fn;
 use std::task::Poll;
 
+use redlock_core::ReleaseOutcome;
+
 use super::*;
 use crate::Adapter;
-use redlock_core::ReleaseOutcome;
 
 const FORGET: [&str; 2] = ["SCRIPT", "FLUSH"];
 

@@ -1,8 +1,9 @@
 //! Five servers without faults.
 
+use redlock_core::ReleaseOutcome;
+
 use super::*;
 use crate::Adapter;
-use redlock_core::ReleaseOutcome;
 
 #[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_lock_is_granted_denied_extended_and_released<A: Adapter>() {

@@ -1,8 +1,9 @@
 //! The commands of other Redlock implementations, sent by hand.
 
+use redlock_core::ReleaseOutcome;
+
 use super::*;
 use crate::Adapter;
-use redlock_core::ReleaseOutcome;
 
 /// The usual release script.
 const RELEASE: &str =

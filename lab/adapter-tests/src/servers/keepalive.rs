@@ -2,9 +2,10 @@
 
 use std::future::pending;
 
+use redlock_core::{KeepAlive, Lease, LeaseState, Loss, ReleaseOutcome};
+
 use super::*;
 use crate::Adapter;
-use redlock_core::{KeepAlive, Lease, LeaseState, Loss, ReleaseOutcome};
 
 /// Short, since the tests run for some TTLs in real time, and long enough for its fiftieth, the margin, to be measurable.
 const SHORT: Duration = Duration::from_secs(2);

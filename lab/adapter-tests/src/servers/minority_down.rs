@@ -1,8 +1,9 @@
 //! One or two of five servers hung or killed: no operation waits for them.
 
+use redlock_core::ReleaseOutcome;
+
 use super::*;
 use crate::Adapter;
-use redlock_core::ReleaseOutcome;
 
 async fn nobody_waits<A: Adapter>(fault: fn(&RedisServer), down: usize) {
     let servers = five();

@@ -1,8 +1,10 @@
 //! Nodes of one `Redlock` with different prefixes: each receives requests with its own keys.
 
+use redlock_core::node::{Claim, Token, Ttl};
+use redlock_core::{IntoResources, ReleaseOutcome, Resource};
+
 use super::*;
 use crate::Adapter;
-use redlock_core::{Claim, IntoResources, ReleaseOutcome, Resource, Token, Ttl};
 
 const RETENTIONS: [u64; 5] = [1_000, 2_000, 3_000, 3_000, 3_000];
 const KEYS: [&str; 5] = ["", "p:", "p:", "q:", "q:"];

@@ -4,12 +4,12 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 
+use redlock_core::{DetachedLease, KeepAlive, ReleaseOutcome};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
 use super::*;
 use crate::Adapter;
 use crate::examples::program;
-use redlock_core::{DetachedLease, KeepAlive, ReleaseOutcome};
 
 /// The time after which a process counts as hung.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -1,8 +1,9 @@
 //! Servers that are down at the start, and servers that come back.
 
+use redlock_core::ReleaseOutcome;
+
 use super::*;
 use crate::Adapter;
-use redlock_core::ReleaseOutcome;
 
 /// The time within which a node that came back votes again, without a failed request before.
 const BACK: Duration = Duration::from_secs(1);

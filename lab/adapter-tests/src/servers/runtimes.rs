@@ -2,9 +2,10 @@
 
 use std::sync::OnceLock;
 
+use redlock_core::ReleaseOutcome;
+
 use super::*;
 use crate::Adapter;
-use redlock_core::ReleaseOutcome;
 
 pub(crate) fn build_needs_no_runtime_and_one_redlock_works_across_two<A: Adapter>() {
     static REDLOCK: OnceLock<Redlock> = OnceLock::new();

@@ -153,9 +153,13 @@ pub(crate) async fn where_tracking_is_not_allowed_waiters_poll_and_each_node_war
     take(&servers, "a");
     let waiting = redlock.lock("a", TTL).max_wait(LONG).retry_delay(Duration::from_millis(40)).into_future();
     let task = tokio::spawn(waiting);
-    // The next connection denies tracking for the same reason, which is not logged again.
+    // The next connection denies tracking for the same reason, which is not logged again. One after the other, so that
+    // a quorum stays connected.
     for server in &servers {
+        let before = server.commandstats("set");
         drop(server.command(&["CLIENT", "KILL", "TYPE", "normal"]));
+        let again = async || server.commandstats("set") > before;
+        eventually("it is used again", Duration::from_secs(10), again).await;
     }
     let polled = async || servers.iter().all(|server| server.commandstats("set") > 10);
     eventually("it polls", Duration::from_secs(10), polled).await;

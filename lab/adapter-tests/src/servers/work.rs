@@ -2,9 +2,10 @@
 
 use std::future::pending;
 
+use redlock_core::{Lease, Loss};
+
 use super::*;
 use crate::Adapter;
-use redlock_core::{Lease, Loss};
 
 /// All workers except one are free to renew the lock.
 pub(crate) fn work_that_blocks_a_worker_for_several_ttls_keeps_the_lock<A: Adapter>() {

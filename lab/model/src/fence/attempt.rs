@@ -1,4 +1,4 @@
-//! How attempts process replies: m, the grant, the extension. A decision is made as soon as the replies suffice.
+//! The processing of replies: m, the grant, the extension. A decision is made as soon as the replies suffice.
 
 use crate::fence::property::Property;
 use crate::fence::protocol::Fencing;

@@ -42,7 +42,7 @@ pub(crate) enum NodeVote {
 const ROUNDS_APART: Duration = Duration::from_secs(1);
 
 /// The time within which the core sends a pending release. The release may wait for another one on the same node to
-/// time out, for the node timeout between two releases, and for the delay after a failure.
+/// time out. The node timeout between two releases, and the delay after a failure, add to that.
 const SENT_WITHIN: Duration = Duration::from_secs(3 * 100);
 
 impl Replay {

@@ -15,12 +15,12 @@ use redlock_testkit::sim::{Clock, Process, Simulation};
 use self::program::Program;
 pub(super) use self::program::name;
 pub(super) use self::protected::Protected;
-use crate::history::{Place, Trouble, What};
+use crate::history::{EventKind, FaultKind, Place};
 use crate::network::Network;
 
 /// The behavior of a client.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Habits {
+pub(super) struct Behavior {
     pub(super) resources: usize,
     pub(super) longest_ttl: Duration,
     pub(super) node_timeout: Duration,
@@ -40,7 +40,7 @@ struct Shared {
     number: usize,
     clock: Clock,
     network: Network,
-    habits: Habits,
+    behavior: Behavior,
     /// The protected resources, if it also acquires locks with fencing tokens.
     protected: Option<Protected>,
     state: Mutex<State>,
@@ -52,7 +52,7 @@ struct State {
     /// If `true`, the program runs or is only stopped.
     alive: bool,
     /// The reasons why it is stopped.
-    stopped: Vec<Trouble>,
+    stopped: Vec<FaultKind>,
     /// If `true`, the program is to complete.
     closing: bool,
 }
@@ -64,13 +64,13 @@ impl Client {
         number: usize,
         clock: Clock,
         seed: u64,
-        habits: Habits,
+        behavior: Behavior,
         protected: Option<Protected>,
     ) -> Self {
         let process = simulation.process_with_clock(&format!("c{number}"), clock);
         let chance = fastrand::Rng::with_seed(seed);
         let state = State { chance, process, alive: false, stopped: Vec::new(), closing: false };
-        Self(Arc::new(Shared { number, clock, network, habits, protected, state: Mutex::new(state) }))
+        Self(Arc::new(Shared { number, clock, network, behavior, protected, state: Mutex::new(state) }))
     }
 
     /// Starts its program.
@@ -91,22 +91,22 @@ impl Client {
         }
         state.process = state.process.restart();
         drop(state);
-        self.passes(Trouble::Kill);
+        self.end_fault(FaultKind::Kill);
         self.start();
     }
 
     pub(super) fn pause(&self) {
-        self.strikes(Trouble::Pause);
+        self.begin_fault(FaultKind::Pause);
         let mut state = self.state();
         state.process.pause();
-        state.stopped.push(Trouble::Pause);
+        state.stopped.push(FaultKind::Pause);
     }
 
     pub(super) fn suspend(&self) {
-        self.strikes(Trouble::Suspension);
+        self.begin_fault(FaultKind::Suspension);
         let mut state = self.state();
         state.process.suspend();
-        state.stopped.push(Trouble::Suspension);
+        state.stopped.push(FaultKind::Suspension);
     }
 
     /// Ends a pause, a suspension or both, if there is one.
@@ -115,19 +115,19 @@ impl Client {
         let stopped = std::mem::take(&mut state.stopped);
         state.process.resume();
         drop(state);
-        for trouble in stopped {
-            self.passes(trouble);
+        for fault in stopped {
+            self.end_fault(fault);
         }
     }
 
     pub(super) fn kill(&self) {
-        self.strikes(Trouble::Kill);
+        self.begin_fault(FaultKind::Kill);
         let mut state = self.state();
         state.alive = false;
         let (stopped, process) = (std::mem::take(&mut state.stopped), state.process.clone());
         drop(state);
-        for trouble in stopped {
-            self.passes(trouble);
+        for fault in stopped {
+            self.end_fault(fault);
         }
         // After the lock is released: the dropped tasks may use it.
         process.kill();
@@ -143,6 +143,14 @@ impl Client {
         !self.state().alive
     }
 
+    /// Records the tasks of its program, if there are any.
+    pub(super) fn record_tasks(&self) {
+        let tasks = self.state().process.tasks();
+        if tasks > 0 {
+            self.0.network.recorder().record(EventKind::Runs { client: self.0.number, tasks });
+        }
+    }
+
     fn is_closing(&self) -> bool {
         self.state().closing
     }
@@ -151,12 +159,12 @@ impl Client {
         self.state().alive = false;
     }
 
-    fn strikes(&self, trouble: Trouble) {
-        self.0.network.recorder().record(What::Strikes(Place::Client(self.0.number), trouble));
+    fn begin_fault(&self, fault: FaultKind) {
+        self.0.network.recorder().record(EventKind::FaultBegins(Place::Client(self.0.number), fault));
     }
 
-    fn passes(&self, trouble: Trouble) {
-        self.0.network.recorder().record(What::Passes(Place::Client(self.0.number), trouble));
+    fn end_fault(&self, fault: FaultKind) {
+        self.0.network.recorder().record(EventKind::FaultEnds(Place::Client(self.0.number), fault));
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::Report;
-use crate::history::Trouble;
+use crate::history::FaultKind;
 use crate::invariant::{Assumption, Invariant};
 
 /// The combined results of many runs: grants, faults and violations.
@@ -28,7 +28,7 @@ pub struct Totals {
     /// The number of writes that they rejected as stale.
     pub writes_rejected: usize,
     /// The number of faults by kind.
-    pub troubles: BTreeMap<&'static str, usize>,
+    pub faults: BTreeMap<&'static str, usize>,
     /// The number of violations by invariant and broken assumption; `None` for defects.
     pub violations: BTreeMap<(Invariant, Option<Assumption>), usize>,
 }
@@ -42,11 +42,11 @@ impl Totals {
         self.grants += report.history.grants();
         self.grants_of_several += report.history.grants_of_several();
         self.fenced_grants += report.history.fenced_grants();
-        let (taken, refused) = report.history.writes();
-        self.writes_accepted += taken;
-        self.writes_rejected += refused;
-        for (trouble, count) in report.history.troubles() {
-            *self.troubles.entry(trouble).or_default() += count;
+        let (accepted, rejected) = report.history.writes();
+        self.writes_accepted += accepted;
+        self.writes_rejected += rejected;
+        for (fault, count) in report.history.faults() {
+            *self.faults.entry(fault).or_default() += count;
         }
         for violation in &report.violations {
             *self.violations.entry((violation.invariant, violation.broken)).or_default() += 1;
@@ -63,8 +63,8 @@ impl Totals {
         self.fenced_grants += other.fenced_grants;
         self.writes_accepted += other.writes_accepted;
         self.writes_rejected += other.writes_rejected;
-        for (trouble, count) in &other.troubles {
-            *self.troubles.entry(trouble).or_default() += count;
+        for (fault, count) in &other.faults {
+            *self.faults.entry(fault).or_default() += count;
         }
         for (kind, count) in &other.violations {
             *self.violations.entry(*kind).or_default() += count;
@@ -91,11 +91,15 @@ impl fmt::Display for Totals {
         writeln!(f, "{:>10} of them of several resources at once", self.grants_of_several)?;
         if self.fenced_grants > 0 {
             writeln!(f, "{:>10} of them with a fencing token", self.fenced_grants)?;
-            writeln!(f, "{:>10} writes that a resource took, by their fencing token", self.writes_accepted)?;
-            writeln!(f, "{:>10} writes that it refused", self.writes_rejected)?;
+            writeln!(
+                f,
+                "{:>10} writes that a resource accepted, by their fencing token",
+                self.writes_accepted
+            )?;
+            writeln!(f, "{:>10} writes that it rejected", self.writes_rejected)?;
         }
-        for name in Trouble::NAMES {
-            writeln!(f, "{:>10} {name}", self.troubles.get(name).copied().unwrap_or(0))?;
+        for name in FaultKind::NAMES {
+            writeln!(f, "{:>10} {name}", self.faults.get(name).copied().unwrap_or(0))?;
         }
         writeln!(f, "{:>10} violations while all assumptions were kept", self.defects())?;
         for ((invariant, broken), count) in &self.violations {

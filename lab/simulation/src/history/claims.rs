@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use redlock_testkit::Operation;
 
-use super::{History, Request, TokenNumber, What};
+use super::{EventKind, History, Request, TokenNumber};
 
 /// The owner and the resources of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,13 +21,13 @@ pub(crate) fn claims(history: &History) -> BTreeMap<TokenNumber, Claimed> {
     let mut wanted: BTreeMap<usize, &Vec<usize>> = BTreeMap::new();
     let mut claims = BTreeMap::new();
     for event in &history.0 {
-        match &event.what {
-            What::Requested { client, resources, .. } => drop(wanted.insert(*client, resources)),
-            What::Sent(Request { client, operation: Operation::Acquire, token, .. }) => {
+        match &event.kind {
+            EventKind::Requested { client, resources, .. } => drop(wanted.insert(*client, resources)),
+            EventKind::Sent(Request { client, operation: Operation::Acquire, token, .. }) => {
                 let resources = wanted.get(client).map(|wanted| (*wanted).clone()).unwrap_or_default();
                 claims.entry(*token).or_insert(Claimed { client: *client, resources });
             }
-            What::Granted { client, resources, token, .. } => {
+            EventKind::Granted { client, resources, token, .. } => {
                 claims.insert(*token, Claimed { client: *client, resources: resources.clone() });
             }
             _ => {}
@@ -42,8 +42,8 @@ mod tests {
     use crate::invariant::story::Story;
 
     #[test]
-    fn a_token_is_for_what_was_asked_for_last() {
-        let story = Story::default().asked(0, 1).sent(1, 1, 0, 7).granted_several(3, 2, &[4, 5], 8, 9);
+    fn a_token_is_for_the_last_requested_resources() {
+        let story = Story::default().requested(0, 1).sent(1, 1, 0, 7).granted_several(3, 2, &[4, 5], 8, 9);
         let claims = claims(&story.history());
         assert_eq!(Some(&Claimed { client: 1, resources: vec![0] }), claims.get(&TokenNumber(7)));
         assert_eq!(Some(&Claimed { client: 2, resources: vec![4, 5] }), claims.get(&TokenNumber(8)));

@@ -9,7 +9,7 @@ use redlock_core::node::Token;
 use redlock_core::runtime::Runtime;
 use redlock_testkit::sim::Process;
 
-use super::{Event, History, TokenNumber, What};
+use super::{Event, EventKind, History, TokenNumber};
 
 /// Records events with their true time.
 ///
@@ -37,9 +37,9 @@ impl Recorder {
     }
 
     /// Records an event at the current time.
-    pub fn record(&self, what: What) {
+    pub fn record(&self, kind: EventKind) {
         let at = self.0.world.now();
-        self.state().history.0.push(Event { at, what });
+        self.state().history.0.push(Event { at, kind });
     }
 
     /// Returns the number of a token that is sent, for the first time or again.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redlock_core::runtime::Instant;
 
-use super::{Answer, Event, History, Place, Request, TokenNumber, Trouble, What};
+use super::{Answer, Event, EventKind, FaultKind, History, Place, Request, TokenNumber};
 
 impl fmt::Display for History {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -15,7 +15,7 @@ impl fmt::Display for History {
 
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", time(self.at), self.what)
+        write!(f, "{} {}", time(self.at), self.kind)
     }
 }
 
@@ -35,70 +35,72 @@ pub(crate) fn names(resources: &[usize]) -> String {
     names.join("+")
 }
 
-impl fmt::Display for What {
+impl fmt::Display for EventKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Requested { client, resources, ttl, once, fenced } => {
-                let how = if *once { "tries" } else { "asks for" };
+                let how = if *once { "requests once" } else { "requests" };
                 let fenced = if *fenced { ", fenced" } else { "" };
                 write!(f, "c{client} {how} {} for {}{fenced}", names(resources), millis(*ttl))
             }
             Self::Granted { client, resources, token, until, fence } => {
-                write!(f, "c{client} has {} as {token} until {}", names(resources), time(*until))?;
+                write!(f, "c{client} is granted {} as {token} until {}", names(resources), time(*until))?;
                 fence.map_or(Ok(()), |fence| write!(f, ", fencing token {fence}"))
             }
-            Self::NotGranted { client, why: Some(why) } => write!(f, "c{client} has no lock: {why:?}"),
-            Self::NotGranted { client, why: None } => write!(f, "c{client} gives up asking"),
+            Self::NotGranted { client, why: Some(why) } => {
+                write!(f, "c{client} is not granted the lock: {why:?}")
+            }
+            Self::NotGranted { client, why: None } => write!(f, "c{client} gives up its request"),
             Self::Extending { client, token, ttl } => {
                 write!(f, "c{client} extends {token} for {}", millis(*ttl))
             }
             Self::Extended { client, token, until } => {
-                write!(f, "c{client} has {token} until {}", time(*until))
+                write!(f, "c{client} has extended {token} until {}", time(*until))
             }
             Self::NotExtended { client, token, why: Some(why) } => {
-                write!(f, "c{client} could not extend {token}: {why:?}")
+                write!(f, "c{client} has not extended {token}: {why:?}")
             }
             Self::NotExtended { client, token, why: None } => {
-                write!(f, "c{client} gives up extending {token}")
+                write!(f, "c{client} gives up the extension of {token}")
             }
             Self::KeepsAlive { client, token } => write!(f, "c{client} keeps {token} alive"),
             Self::Noticed { client, token, until } => {
-                write!(f, "c{client} sees that it has {token} until {}", time(*until))
+                write!(f, "c{client} notices that it has {token} until {}", time(*until))
             }
             Self::Acted { client, token } => write!(f, "c{client} acts under {token}"),
-            Self::Wrote { client, resource, token, fence, seen, taken } => {
-                let what =
-                    seen.map_or("its fencing token".into(), |seen| format!("what follows {seen} with"));
-                let taken = if *taken { "takes" } else { "refuses" };
-                write!(f, "r{resource} {taken} {what} {fence} of c{client}, under {token}")
+            Self::Wrote { client, resource, token, fence, seen, accepted } => {
+                let verb = if *accepted { "accepts" } else { "rejects" };
+                let write = seen.map_or(String::new(), |seen| format!("write {} with ", seen + 1));
+                write!(f, "r{resource} {verb} {write}fencing token {fence} of c{client}, under {token}")
             }
             Self::Releasing { client, token, waits } => {
                 write!(f, "c{client} {} {token}", if *waits { "releases" } else { "drops" })
             }
             Self::Released { client, token, outcome: Ok(outcome) } => {
-                write!(f, "c{client} hears of {token}: {outcome:?}")
+                write!(f, "c{client} has released {token}: {outcome:?}")
             }
             Self::Released { client, token, outcome: Err(why) } => {
-                write!(f, "c{client} hears nothing of {token}: {why:?}")
+                write!(f, "c{client} has no outcome for {token}: {why:?}")
             }
             Self::Closed { client } => write!(f, "c{client} is closed"),
+            Self::Runs { client, tasks } => write!(f, "c{client} still runs {tasks} tasks"),
             Self::Sent(request) => write!(f, "{request} is sent"),
-            Self::Carried { request, said, until, travelled, again } => {
-                write!(f, "{request} is carried out: {said}")?;
+            Self::CarriedOut { request, answer, until, travelled, again } => {
+                write!(f, "{request} is carried out: {answer}")?;
                 if let Some(until) = until {
                     write!(f, " until {}", time(*until))?;
                 }
                 write!(f, ", after {travelled:?}{}", if *again { ", for the second time" } else { "" })
             }
-            Self::Received { request, said } => write!(f, "{request} is answered: {said}"),
+            Self::Received { request, answer } => write!(f, "{request} receives: {answer}"),
             Self::Moved { server, token, until } => {
                 write!(f, "n{server} keeps {token} until {}", time(*until))
             }
             Self::Lost { server, token } => write!(f, "n{server} has lost {token}"),
             Self::Left { server, token } => write!(f, "n{server} still has {token}"),
-            Self::Strikes(place, trouble) => write!(f, "{place} ! {trouble}"),
-            Self::Passes(place, trouble) => write!(f, "{place} . {} is over", trouble.name()),
-            Self::Calm => f.write_str("-- nothing goes wrong any more"),
+            Self::FaultBegins(place, fault) => write!(f, "{place} ! {fault}"),
+            Self::FaultEnds(place, fault) => write!(f, "{place} . {} is over", fault.name()),
+            Self::Calm => f.write_str("-- the faults have ended"),
         }
     }
 }
@@ -113,9 +115,9 @@ impl fmt::Display for Request {
 impl fmt::Display for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Granted => f.write_str("yes"),
-            Self::Counted(counter) => write!(f, "yes, {counter}"),
-            Self::Denied => f.write_str("no"),
+            Self::Granted => f.write_str("granted"),
+            Self::Counted(counter) => write!(f, "granted, counter {counter}"),
+            Self::Denied => f.write_str("denied"),
             Self::Superseded(counter) => write!(f, "superseded by {counter}"),
             Self::Failed => f.write_str("error"),
         }
@@ -140,7 +142,7 @@ impl fmt::Display for Place {
     }
 }
 
-impl Trouble {
+impl FaultKind {
     /// The names of all faults.
     pub const NAMES: [&'static str; 19] = [
         "crash",
@@ -195,7 +197,7 @@ impl Trouble {
     }
 }
 
-impl fmt::Display for Trouble {
+impl fmt::Display for FaultKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Step(by) => write!(f, "clock step of {by} ms"),

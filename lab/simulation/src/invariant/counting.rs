@@ -10,17 +10,17 @@ use redlock_core::runtime::Instant;
 use redlock_testkit::Operation;
 
 use super::{Invariant, Violation};
-use crate::history::{Answer, History, Place, Request, TokenNumber, Trouble, What};
+use crate::history::{Answer, EventKind, FaultKind, History, Place, Request, TokenNumber};
 
 pub(super) fn check(history: &History) -> Vec<Violation> {
     // The counter and the expiry of each token's live keys on each server.
     let mut latest: BTreeMap<(usize, TokenNumber), (FencingToken, Instant)> = BTreeMap::new();
     let mut violations = Vec::new();
     for (event, entry) in history.0.iter().enumerate() {
-        match entry.what {
-            What::Carried {
+        match entry.kind {
+            EventKind::CarriedOut {
                 request: Request { client, server, operation: Operation::Acquire, token, .. },
-                said: Answer::Counted(counter),
+                answer: Answer::Counted(counter),
                 until: Some(until),
                 ..
             } => {
@@ -29,18 +29,21 @@ pub(super) fn check(history: &History) -> Vec<Violation> {
                 else {
                     continue;
                 };
-                let what = format!("n{server} has counted {before} and {counter} for {token} of c{client}");
+                let description =
+                    format!("n{server} has counted {before} and {counter} for {token} of c{client}");
                 let (invariant, tokens) = (Invariant::Counting, vec![token]);
-                violations.push(Violation { invariant, broken: None, what, tokens, event });
+                violations.push(Violation { invariant, broken: None, description, tokens, event });
             }
             // After any other change of the keys, the counter differs or is unknown.
-            What::Carried { request: Request { server, token, .. }, said, .. } if said.is_yes() => {
+            EventKind::CarriedOut { request: Request { server, token, .. }, answer, .. }
+                if answer.is_yes() =>
+            {
                 latest.remove(&(server, token));
             }
-            What::Moved { server, token, .. } | What::Lost { server, token } => {
+            EventKind::Moved { server, token, .. } | EventKind::Lost { server, token } => {
                 latest.remove(&(server, token));
             }
-            What::Strikes(Place::Server(forgot), Trouble::Amnesia(_)) => {
+            EventKind::FaultBegins(Place::Server(forgot), FaultKind::Amnesia(_)) => {
                 latest.retain(|(server, _), _| *server != forgot);
             }
             _ => {}
@@ -59,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_copy_counts_nothing_while_the_key_stands() {
+    fn a_second_copy_counts_nothing_while_the_key_exists() {
         let once = || Story::default().counted(1, 0, 0, 7, 5, 10);
         assert_eq!(0, violations(once().counted(2, 0, 0, 7, 5, 10)));
         assert_eq!(1, violations(once().counted(2, 0, 0, 7, 6, 10)));

@@ -13,7 +13,7 @@ use redlock_core::runtime::Instant;
 
 use super::holds::{Hold, holds};
 use super::{Assumption, Invariant, Violation, excuse};
-use crate::history::{History, TokenNumber, What};
+use crate::history::{EventKind, History, TokenNumber};
 
 pub(super) fn check(history: &History) -> Vec<Violation> {
     let mut by_resource: BTreeMap<usize, Vec<Hold>> = BTreeMap::new();
@@ -34,7 +34,7 @@ fn overlaps(history: &History, holds: &[Hold]) -> Vec<Violation> {
     let mut furthest: Option<&Hold> = None;
     for hold in holds {
         if let Some(other) = furthest.filter(|other| other.until > hold.from && other.token != hold.token) {
-            let what = format!(
+            let description = format!(
                 "c{} got r{} as {} while c{} had it as {}",
                 hold.client, hold.resource, hold.token, other.client, other.token
             );
@@ -45,7 +45,7 @@ fn overlaps(history: &History, holds: &[Hold]) -> Vec<Violation> {
             violations.push(Violation {
                 invariant: Invariant::Exclusion,
                 broken,
-                what,
+                description,
                 tokens: vec![other.token, hold.token],
                 event: hold.event,
             });
@@ -64,7 +64,7 @@ fn acts(history: &History, by_resource: &BTreeMap<usize, Vec<Hold>>) -> Vec<Viol
     }
     let mut violations = Vec::new();
     for (event, entry) in history.0.iter().enumerate() {
-        let What::Acted { client, token } = entry.what else { continue };
+        let EventKind::Acted { client, token } = entry.kind else { continue };
         let Some(mine) = own.get(&token) else { continue };
         // Overlapping holders each act validly; the overlap is reported above. A release at the same moment is valid
         // too.
@@ -74,14 +74,14 @@ fn acts(history: &History, by_resource: &BTreeMap<usize, Vec<Hold>>) -> Vec<Viol
         let resources: BTreeSet<_> = mine.iter().map(|hold| hold.resource).collect();
         let mut holders = resources.iter().filter_map(|resource| holder_at(&by_resource[resource], entry.at));
         let Some(holder) = holders.next() else { continue };
-        let what = format!(
+        let description = format!(
             "c{client} acted on r{} under {token} while c{} had it as {}",
             holder.resource, holder.client, holder.token
         );
         violations.push(Violation {
             invariant: Invariant::Exclusion,
             broken: Some(Assumption::HoldersLook),
-            what,
+            description,
             tokens: vec![token, holder.token],
             event,
         });
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn one_after_the_other_is_fine_and_two_at_once_are_not() {
+    fn holds_in_turn_are_fine_and_two_at_once_are_not() {
         let story = || Story::default().granted(1, 0, 0, 10);
         assert_eq!(0, broken(story().granted(10, 1, 1, 20)).len(), "at its deadline a lease is over");
         assert_eq!(vec![None], broken(story().granted(9, 1, 1, 20)));
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_broken_is_named() {
+    fn a_violation_names_the_broken_assumption() {
         let lost = Story::default().sent(0, 0, 0, 0).granted(1, 0, 0, 10).lost(2, 0, 0).granted(3, 1, 1, 20);
         assert_eq!(vec![Some(Assumption::DataIsKept)], broken(lost));
         let other = Story::default().sent(0, 0, 0, 0).granted(1, 0, 0, 10).lost(2, 0, 9).granted(3, 1, 1, 20);
@@ -159,14 +159,14 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_was_stopped_hears_late_of_a_grant_whose_key_is_lost() {
+    fn a_stopped_client_may_receive_a_grant_after_its_key_was_lost() {
         let story = || Story::default().sent(0, 0, 0, 0).granted(2, 1, 1, 20);
         assert_eq!(vec![None], broken(story().granted(5, 0, 0, 9)));
         assert_eq!(vec![Some(Assumption::DataIsKept)], broken(story().lost(1, 0, 0).granted(5, 0, 0, 9)));
     }
 
     #[test]
-    fn a_holder_that_acts_too_late_is_seen_only_where_it_meets_another() {
+    fn an_action_after_the_lease_is_a_violation_only_beside_another_holder() {
         let story = || Story::default().granted(1, 0, 0, 10);
         assert_eq!(0, broken(story().acted(5, 0, 0).acted(15, 0, 0)).len());
         let late = story().granted(11, 1, 1, 20).acted(12, 0, 0);

@@ -12,7 +12,7 @@ use redlock_core::FencingToken;
 use redlock_testkit::Operation;
 
 use super::{Invariant, Rules, Violation, forgotten};
-use crate::history::{History, Request, TokenNumber, What};
+use crate::history::{EventKind, History, Request, TokenNumber};
 
 #[derive(Default)]
 struct Claim {
@@ -47,9 +47,9 @@ pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
     let mut checker = Checker::default();
     let mut violations = Vec::new();
     for (event, entry) in history.0.iter().enumerate() {
-        for (invariant, tokens, what) in checker.apply(&entry.what, event, rules) {
+        for (invariant, tokens, description) in checker.apply(&entry.kind, event, rules) {
             let broken = forgotten(history, event);
-            violations.push(Violation { invariant, broken, what, tokens: tokens.to_vec(), event });
+            violations.push(Violation { invariant, broken, description, tokens: tokens.to_vec(), event });
         }
     }
     violations
@@ -58,30 +58,30 @@ pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
 type Found = (Invariant, [TokenNumber; 2], String);
 
 impl Checker {
-    fn apply(&mut self, what: &What, event: usize, rules: &Rules) -> Vec<Found> {
-        match what {
-            What::Sent(Request { token, .. }) => {
+    fn apply(&mut self, kind: &EventKind, event: usize, rules: &Rules) -> Vec<Found> {
+        match kind {
+            EventKind::Sent(Request { token, .. }) => {
                 self.claims.entry(*token).or_default().begun.get_or_insert(event);
             }
-            What::Granted { client, resources, token, fence: Some(fence), .. } => {
+            EventKind::Granted { client, resources, token, fence: Some(fence), .. } => {
                 let claim = self.claims.entry(*token).or_default();
                 claim.fence = Some(*fence);
                 claim.resources.clone_from(resources);
                 let begun = *claim.begun.get_or_insert(event);
                 return self.granted(*client, *token, *fence, begun, event);
             }
-            What::Extending { token, .. } => {
+            EventKind::Extending { token, .. } => {
                 self.claims.entry(*token).or_default().extending = event;
             }
-            What::Extended { client, token, .. } => {
+            EventKind::Extended { client, token, .. } => {
                 return self.extended(*client, *token).into_iter().collect();
             }
-            What::Carried {
+            EventKind::CarriedOut {
                 request: Request { client, server, operation, token, .. },
                 until: Some(_),
-                said,
+                answer,
                 ..
-            } if matches!(operation, Operation::Confirm | Operation::Extend) && said.is_yes() => {
+            } if matches!(operation, Operation::Confirm | Operation::Extend) && answer.is_yes() => {
                 return self.counted(*client, *server, *token, rules).into_iter().collect();
             }
             _ => {}
@@ -101,16 +101,16 @@ impl Checker {
         for resource in self.claims[&token].resources.clone() {
             let grants = self.resources.entry(resource).or_default();
             if let Some(other) = grants.by_fence.insert(fence, token).filter(|other| *other != token) {
-                let what = format!(
+                let description = format!(
                     "r{resource} as {token} of c{client} and as {other} has the fencing token {fence}"
                 );
-                found.push((Invariant::Unique, [other, token], what));
+                found.push((Invariant::Unique, [other, token], description));
             }
             if let Some((before, other)) = grants.greatest_at(begun).filter(|(before, _)| *before > fence) {
-                let what = format!(
+                let description = format!(
                     "c{client} got r{resource} as {token} with the fencing token {fence}, after {before} was told of {other}"
                 );
-                found.push((Invariant::Order, [other, token], what));
+                found.push((Invariant::Order, [other, token], description));
             }
             if grants.greatest.last().is_none_or(|(_, greatest, _)| fence > *greatest) {
                 grants.greatest.push((event, fence, token));
@@ -132,8 +132,9 @@ impl Checker {
     fn extended(&self, client: usize, token: TokenNumber) -> Option<Found> {
         let claim = self.claims.get(&token)?;
         let (since, newer) = claim.newer.filter(|(since, _)| *since < claim.extending)?;
-        let what = format!("c{client} has extended {token}, begun after {newer} was granted (event {since})");
-        Some((Invariant::Supersession, [newer, token], what))
+        let description =
+            format!("c{client} has extended {token}, begun after {newer} was granted (event {since})");
+        Some((Invariant::Supersession, [newer, token], description))
     }
 
     /// Checks a confirmation or extension on a server.
@@ -143,8 +144,8 @@ impl Checker {
         if !claim.counted.insert(server) || claim.counted.len() != rules.quorum() {
             return None;
         }
-        let what = format!("a quorum has counted for {token} of c{client} since {newer} was granted");
-        Some((Invariant::Supersession, [newer, token], what))
+        let description = format!("a quorum has counted for {token} of c{client} since {newer} was granted");
+        Some((Invariant::Supersession, [newer, token], description))
     }
 }
 
@@ -188,13 +189,13 @@ mod tests {
         assert_eq!(vec![(Invariant::Unique, None)], violations(duplicate));
         assert_eq!(vec![(Invariant::Order, None)], violations(first().sent(2, 1, 0, 1).fenced(3, 1, 1, 4)));
         let at_once = first().sent(0, 1, 0, 1).fenced(3, 1, 1, 4);
-        assert_eq!(0, violations(at_once).len(), "it had begun before the other was told");
+        assert_eq!(0, violations(at_once).len(), "it had begun before the other was granted");
         let plain = first().sent(2, 1, 0, 1).granted(3, 1, 1, 9);
         assert_eq!(0, violations(plain).len(), "a plain lock has none");
     }
 
     #[test]
-    fn what_is_compared_is_about_one_resource() {
+    fn tokens_of_different_resources_are_not_compared() {
         let both = Story::default().sent(0, 0, 0, 0).fenced_several(1, 0, &[0, 1], 0, 5);
         let other = |resource: usize| both_and(resource);
         assert_eq!(0, violations(both.sent(2, 1, 0, 1).fenced_several(3, 1, &[2], 1, 4)).len());
@@ -225,14 +226,14 @@ mod tests {
     }
 
     #[test]
-    fn an_older_claim_that_is_told_late_is_never_extended() {
+    fn an_older_claim_that_is_granted_late_is_never_extended() {
         let late = Story::default().sent(0, 0, 0, 0).sent(0, 1, 0, 1).fenced(3, 1, 1, 6).fenced(4, 0, 0, 5);
         let extended = late.extending(5, 0, 0).extended(6, 0, 0, 99);
         assert_eq!(vec![(Invariant::Supersession, None)], violations(extended));
     }
 
     #[test]
-    fn a_server_that_forgot_and_came_back_early_explains_it() {
+    fn an_early_restart_without_counters_is_the_reason() {
         let again = |away| first().forgot(2, 0, away).sent(3, 1, 0, 1).fenced(4, 1, 1, 5);
         let kept = Some(Assumption::CountersAreKept);
         assert_eq!(vec![(Invariant::Unique, kept)], violations(again(5_999)));

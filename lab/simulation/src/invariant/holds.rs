@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use redlock_core::runtime::Instant;
 
-use crate::history::{History, Place, TokenNumber, Trouble, What};
+use crate::history::{EventKind, FaultKind, History, Place, TokenNumber};
 
 /// A period in which a client's lease is valid.
 ///
@@ -28,14 +28,14 @@ pub(crate) fn holds(history: &History) -> Vec<Hold> {
     // The latest periods of each token, one for each of its resources.
     let mut latest: HashMap<TokenNumber, Range<usize>> = HashMap::new();
     for (event, entry) in history.0.iter().enumerate() {
-        match &entry.what {
-            What::Granted { client, resources, token, until, .. } => {
+        match &entry.kind {
+            EventKind::Granted { client, resources, token, until, .. } => {
                 let (client, token, from, until) = (*client, *token, entry.at, *until);
                 latest.insert(token, holds.len()..holds.len() + resources.len());
                 let hold = |resource: &usize| Hold { client, resource: *resource, token, from, until, event };
                 holds.extend(resources.iter().map(hold));
             }
-            What::Extended { token, until, .. } | What::Noticed { token, until, .. } => {
+            EventKind::Extended { token, until, .. } | EventKind::Noticed { token, until, .. } => {
                 let Some(range) = latest.get_mut(token) else { continue };
                 if holds[range.clone()].iter().all(|hold| hold.until >= entry.at) {
                     holds[range.clone()].iter_mut().for_each(|hold| hold.until = hold.until.max(*until));
@@ -48,11 +48,11 @@ pub(crate) fn holds(history: &History) -> Vec<Hold> {
                     holds.extend(again);
                 }
             }
-            What::Releasing { token, .. } => {
+            EventKind::Releasing { token, .. } => {
                 let ended = latest.remove(token).unwrap_or_default();
                 holds[ended].iter_mut().for_each(|hold| hold.until = hold.until.min(entry.at));
             }
-            What::Strikes(Place::Client(dead), Trouble::Kill) => {
+            EventKind::FaultBegins(Place::Client(dead), FaultKind::Kill) => {
                 latest.retain(|_, range| {
                     let own = &mut holds[range.clone()];
                     for hold in own.iter_mut().filter(|hold| hold.client == *dead) {

@@ -13,7 +13,7 @@ use redlock_core::runtime::Instant;
 use redlock_testkit::Operation;
 
 use super::{Invariant, Rules, Violation};
-use crate::history::{Answer, History, Request, TokenNumber, What};
+use crate::history::{Answer, EventKind, History, Request, TokenNumber};
 
 /// The latest attempt of a client.
 #[derive(Default)]
@@ -40,8 +40,8 @@ pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
     let mut attempts: BTreeMap<usize, Attempt> = BTreeMap::new();
     let mut violations = Vec::new();
     for (event, entry) in history.0.iter().enumerate() {
-        match entry.what {
-            What::Sent(Request { client, operation: Operation::Acquire, token, .. }) => {
+        match entry.kind {
+            EventKind::Sent(Request { client, operation: Operation::Acquire, token, .. }) => {
                 let attempt = attempts.entry(client).or_default();
                 // A refill has the token of an older attempt; only the client's last request matters.
                 if attempt.token.is_none_or(|latest| latest < token) {
@@ -49,33 +49,34 @@ pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
                     attempt.heard.clear();
                 }
             }
-            What::Received { request, said }
-                if request.operation == Operation::Acquire && said != Answer::Failed =>
+            EventKind::Received { request, answer }
+                if request.operation == Operation::Acquire && answer != Answer::Failed =>
             {
                 let attempt = attempts.entry(request.client).or_default();
                 if attempt.token == Some(request.token) {
                     attempt.heard.insert(request.server);
                 }
             }
-            What::Releasing { client, token, .. } => {
+            EventKind::Releasing { client, token, .. } => {
                 attempts.entry(client).or_default().releases.insert(token, (entry.at, BTreeSet::new()));
             }
-            What::Received {
+            EventKind::Received {
                 request: Request { client, server, operation: Operation::Release, token, .. },
-                said,
-            } if said != Answer::Failed => {
+                answer,
+            } if answer != Answer::Failed => {
                 let attempt = attempts.entry(client).or_default();
                 if let Some((_, answered)) = attempt.releases.get_mut(&token) {
                     answered.insert(server);
                 }
             }
-            What::NotGranted { client, why: Some(ErrorKind::Contended) } => {
+            EventKind::NotGranted { client, why: Some(ErrorKind::Contended) } => {
                 let attempt = attempts.entry(client).or_default();
                 if attempt.heard.len() < rules.quorum() && !attempt.is_releasing(entry.at, rules) {
                     let heard = attempt.heard.len();
-                    let what = format!("c{client} is told of contention after {heard} answers, no quorum");
+                    let description =
+                        format!("c{client} gets \"contended\" after {heard} replies, fewer than a quorum");
                     let (invariant, tokens) = (Invariant::Honesty, attempt.token.into_iter().collect());
-                    violations.push(Violation { invariant, broken: None, what, tokens, event });
+                    violations.push(Violation { invariant, broken: None, description, tokens, event });
                 }
             }
             _ => {}
@@ -98,27 +99,27 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_lets_go_is_kept_in_its_own_queue_until_a_quorum_has_answered() {
+    fn a_released_lock_stays_in_the_local_queue_until_a_quorum_has_replied() {
         let drops = || Story::default().sent(0, 0, 0, 0).granted(1, 0, 0, 99).releasing(10, 0, 0);
         assert_eq!(0, violations(drops().contended(200, 0)));
         assert_eq!(1, violations(drops().contended(215, 0)), "a round ends");
         assert_eq!(1, violations(drops().contended(20, 1)), "another client");
-        let one = || drops().hears_release(12, 0, 0, 0);
+        let one = || drops().release_received(12, 0, 0, 0);
         assert_eq!(0, violations(one().contended(20, 0)));
         assert_eq!(
             1,
-            violations(one().hears_release(12, 0, 1, 0).contended(20, 0)),
+            violations(one().release_received(12, 0, 1, 0).contended(20, 0)),
             "it is out of the queue"
         );
     }
 
     #[test]
-    fn contention_is_what_a_quorum_says() {
+    fn contention_requires_replies_of_a_quorum() {
         let sent = || Story::default().sent(0, 0, 0, 0).received(1, 0, 0, 0);
         assert_eq!(0, violations(sent().received(2, 0, 1, 0).contended(3, 0)));
         assert_eq!(1, violations(sent().contended(3, 0)));
-        assert_eq!(0, violations(sent().not_granted(3, 0)), "an outage is called one");
+        assert_eq!(0, violations(sent().not_granted(3, 0)), "an outage is reported as one");
         let again = sent().received(2, 0, 1, 0).sent(3, 0, 0, 1);
-        assert_eq!(1, violations(again.contended(4, 0)), "those were answers to the attempt before");
+        assert_eq!(1, violations(again.contended(4, 0)), "these were replies to the earlier attempt");
     }
 }

@@ -1,7 +1,7 @@
-//! I8: completed operations leave no key behind once the servers reply again.
+//! I8: completed operations leave no key and no task behind once the servers reply again.
 //!
 //! At the end all clients release and close. Closing waits for pending cleanup, so it must complete, and no key may
-//! exist at a later check. The requests of a dead client are exempt: their keys expire. No client can clean up after a
+//! exist at a later check, and no task may run. The requests of a dead client are exempt: their keys expire. No client can clean up after a
 //! request that the network holds for longer than a node timeout, or repeats: the second copy takes effect after the
 //! cleanup of the first.
 
@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use redlock_testkit::Operation;
 
 use super::{Assumption, Invariant, Rules, Violation};
-use crate::history::{History, Place, Request, TokenNumber, Trouble, What};
+use crate::history::{EventKind, FaultKind, History, Place, Request, TokenNumber};
 
 pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
     let mut owners: BTreeMap<TokenNumber, usize> = BTreeMap::new();
@@ -20,39 +20,55 @@ pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
     let mut violations = Vec::new();
     let invariant = Invariant::Leftovers;
     for (event, entry) in history.0.iter().enumerate() {
-        match entry.what {
-            What::Requested { client, .. } => drop(open.insert(client)),
-            What::Closed { client } => drop(open.remove(&client)),
-            What::Strikes(Place::Client(dead), Trouble::Kill) => {
+        match entry.kind {
+            EventKind::Requested { client, .. } => drop(open.insert(client)),
+            EventKind::Closed { client } => drop(open.remove(&client)),
+            EventKind::FaultBegins(Place::Client(dead), FaultKind::Kill) => {
                 open.remove(&dead);
                 owners.retain(|_, owner| *owner != dead);
             }
-            What::Sent(Request { client, operation: Operation::Acquire, token, .. }) => {
+            EventKind::Sent(Request { client, operation: Operation::Acquire, token, .. }) => {
                 owners.insert(token, client);
                 latest.insert(client, token);
             }
-            What::Carried {
+            EventKind::CarriedOut {
                 request: Request { server, operation: Operation::Acquire, token, .. },
                 until: Some(_),
                 travelled,
                 again,
                 ..
             } if again || travelled > rules.node_timeout => drop(held_up.insert((server, token))),
-            What::Left { server, token } => {
+            EventKind::Left { server, token } => {
                 let Some(owner) = owners.get(&token) else { continue };
                 let soon = Some(Assumption::RequestsArriveSoon);
                 let broken = soon.filter(|_| held_up.contains(&(server, token)));
-                let what = format!("n{server} still has {token}, and c{owner} says that it is done");
-                violations.push(Violation { invariant, broken, what, tokens: vec![token], event });
+                let description = format!("n{server} still has {token}, and c{owner} says that it is done");
+                violations.push(Violation { invariant, broken, description, tokens: vec![token], event });
+            }
+            EventKind::Runs { client, tasks } => {
+                let description = format!("c{client} still runs {tasks} tasks, long after it was closed");
+                violations.push(Violation {
+                    invariant,
+                    broken: None,
+                    description,
+                    tokens: Vec::new(),
+                    event,
+                });
             }
             _ => {}
         }
     }
-    if history.0.iter().any(|event| event.what == What::Calm) {
+    if history.0.iter().any(|event| event.kind == EventKind::Calm) {
         for client in open {
-            let what = format!("c{client} has not come to an end");
+            let description = format!("c{client} has not come to an end");
             let tokens = latest.get(&client).copied().into_iter().collect();
-            violations.push(Violation { invariant, broken: None, what, tokens, event: history.0.len() - 1 });
+            violations.push(Violation {
+                invariant,
+                broken: None,
+                description,
+                tokens,
+                event: history.0.len() - 1,
+            });
         }
     }
     violations
@@ -72,20 +88,25 @@ mod tests {
     }
 
     #[test]
-    fn a_key_of_the_living_may_not_stand() {
+    fn a_living_client_leaves_no_key() {
         let sent = || Story::default().sent(0, 0, 1, 7);
         assert_eq!(0, broken(sent().calm(9)).len());
-        assert_eq!(vec![None], broken(sent().calm(9).stands(9, 1, 7)));
-        assert_eq!(0, broken(sent().killed(5, 0).stands(9, 1, 7)).len(), "left to its TTL");
-        assert_eq!(vec![None], broken(sent().killed(5, 2).stands(9, 1, 7)), "another died");
-        let again = sent().carried_again(5, 0, 1, 7, 99).stands(9, 1, 7);
+        assert_eq!(vec![None], broken(sent().calm(9).left(9, 1, 7)));
+        assert_eq!(0, broken(sent().killed(5, 0).left(9, 1, 7)).len(), "left to its TTL");
+        assert_eq!(vec![None], broken(sent().killed(5, 2).left(9, 1, 7)), "another died");
+        let again = sent().carried_again(5, 0, 1, 7, 99).left(9, 1, 7);
         assert_eq!(vec![Some(Assumption::RequestsArriveSoon)], broken(again));
     }
 
     #[test]
-    fn everybody_comes_to_an_end() {
-        assert_eq!(vec![None], broken(Story::default().asked(1, 0).calm(9)));
-        assert_eq!(0, broken(Story::default().asked(1, 0).calm(9).closed(10, 0)).len());
-        assert_eq!(0, broken(Story::default().asked(1, 0).killed(2, 0).calm(9)).len());
+    fn a_closed_client_runs_no_task() {
+        assert_eq!(vec![None], broken(Story::default().calm(9).runs(50, 0, 1)));
+    }
+
+    #[test]
+    fn every_client_completes() {
+        assert_eq!(vec![None], broken(Story::default().requested(1, 0).calm(9)));
+        assert_eq!(0, broken(Story::default().requested(1, 0).calm(9).closed(10, 0)).len());
+        assert_eq!(0, broken(Story::default().requested(1, 0).killed(2, 0).calm(9)).len());
     }
 }

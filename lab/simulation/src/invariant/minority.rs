@@ -15,7 +15,7 @@ use redlock_core::runtime::Instant;
 use redlock_testkit::Operation;
 
 use super::{Invariant, Rules, Violation};
-use crate::history::{Answer, History, Place, Request, TokenNumber, Trouble, What};
+use crate::history::{Answer, EventKind, FaultKind, History, Place, Request, TokenNumber};
 
 #[derive(Default)]
 struct Client {
@@ -43,43 +43,54 @@ pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
     let mut clients: BTreeMap<usize, Client> = BTreeMap::new();
     let mut violations = Vec::new();
     for (event, entry) in history.0.iter().enumerate() {
-        let Some(number) = whose(&entry.what) else { continue };
+        let Some(number) = client_of(&entry.kind) else { continue };
         let client = clients.entry(number).or_default();
-        let Some((what, token)) = client.apply(&entry.what, entry.at, rules) else { continue };
-        let (what, tokens) = (format!("c{number} {what}"), token.into_iter().collect());
-        violations.push(Violation { invariant: Invariant::Minority, broken: None, what, tokens, event });
+        let Some((description, token)) = client.apply(&entry.kind, entry.at, rules) else { continue };
+        let (description, tokens) = (format!("c{number} {description}"), token.into_iter().collect());
+        violations.push(Violation {
+            invariant: Invariant::Minority,
+            broken: None,
+            description,
+            tokens,
+            event,
+        });
     }
     violations
 }
 
-fn whose(what: &What) -> Option<usize> {
-    match *what {
-        What::Requested { client, .. }
-        | What::Granted { client, .. }
-        | What::NotGranted { client, .. }
-        | What::Extending { client, .. }
-        | What::Extended { client, .. }
-        | What::NotExtended { client, .. }
-        | What::Releasing { client, .. }
-        | What::Released { client, .. }
-        | What::Sent(Request { client, .. })
-        | What::Received { request: Request { client, .. }, .. }
-        | What::Strikes(Place::Client(client), _)
-        | What::Passes(Place::Client(client), _) => Some(client),
+fn client_of(kind: &EventKind) -> Option<usize> {
+    match *kind {
+        EventKind::Requested { client, .. }
+        | EventKind::Granted { client, .. }
+        | EventKind::NotGranted { client, .. }
+        | EventKind::Extending { client, .. }
+        | EventKind::Extended { client, .. }
+        | EventKind::NotExtended { client, .. }
+        | EventKind::Releasing { client, .. }
+        | EventKind::Released { client, .. }
+        | EventKind::Sent(Request { client, .. })
+        | EventKind::Received { request: Request { client, .. }, .. }
+        | EventKind::FaultBegins(Place::Client(client), _)
+        | EventKind::FaultEnds(Place::Client(client), _) => Some(client),
         _ => None,
     }
 }
 
 impl Client {
     /// Returns a description of a violation.
-    fn apply(&mut self, what: &What, at: Instant, rules: &Rules) -> Option<(String, Option<TokenNumber>)> {
-        match *what {
-            What::Requested { once, ttl, fenced, .. } => {
+    fn apply(
+        &mut self,
+        kind: &EventKind,
+        at: Instant,
+        rules: &Rules,
+    ) -> Option<(String, Option<TokenNumber>)> {
+        match *kind {
+            EventKind::Requested { once, ttl, fenced, .. } => {
                 let rounds = if fenced { 2 } else { 1 };
                 self.round = once.then(|| (at, rounds * rules.node_timeout.min(ttl / 2)));
                 None
             }
-            What::Extending { token, ttl, .. } => {
+            EventKind::Extending { token, ttl, .. } => {
                 self.extending.clear();
                 self.extends = Some((at, token));
                 self.yes.remove(&(token, true));
@@ -87,24 +98,24 @@ impl Client {
                 self.round = Some((at, rules.node_timeout.min(ttl / 2)));
                 None
             }
-            What::Releasing { waits, .. } => {
+            EventKind::Releasing { waits, .. } => {
                 self.round = waits.then_some((at, rules.node_timeout));
                 None
             }
-            What::Sent(Request { operation: Operation::Extend, call, .. }) => {
+            EventKind::Sent(Request { operation: Operation::Extend, call, .. }) => {
                 self.extending.insert(call);
                 None
             }
             // A late confirmation may be in flight too; those of an extension are sent at its beginning.
-            What::Sent(Request { operation: Operation::Confirm, call, token, .. })
+            EventKind::Sent(Request { operation: Operation::Confirm, call, token, .. })
                 if self.extends == Some((at, token)) && self.granted.contains(&token) =>
             {
                 self.extending.insert(call);
                 None
             }
-            What::Received {
+            EventKind::Received {
                 request: Request { server, operation: Operation::Acquire, token, .. },
-                said: Answer::Counted(counter),
+                answer: Answer::Counted(counter),
             } => {
                 let counters = self.counters.entry(token).or_default();
                 counters.insert(server, counter);
@@ -118,9 +129,9 @@ impl Client {
                 }
                 None
             }
-            What::Received {
+            EventKind::Received {
                 request: Request { server, operation: Operation::Confirm, token, .. },
-                said: Answer::Granted,
+                answer: Answer::Granted,
             } if !self.granted.contains(&token) => {
                 let confirmed = self.confirmed.entry(token).or_default();
                 if confirmed.insert(server) && confirmed.len() == rules.quorum() {
@@ -129,9 +140,9 @@ impl Client {
                 None
             }
             // A dropped extension continues; its replies do not count for the next one.
-            What::Received {
+            EventKind::Received {
                 request: Request { server, operation, token, call, .. },
-                said: Answer::Granted,
+                answer: Answer::Granted,
             } if operation == Operation::Acquire || self.extending.contains(&call) => {
                 let round = (token, matches!(operation, Operation::Extend | Operation::Confirm));
                 let yes = self.yes.entry(round).or_default();
@@ -140,20 +151,24 @@ impl Client {
                 }
                 None
             }
-            What::Granted { token, .. } => {
+            EventKind::Granted { token, .. } => {
                 self.granted.insert(token);
-                self.told(at, (token, false)).or(self.ended(at, Some(token)))
+                self.result_is_late(at, (token, false)).or(self.ended(at, Some(token)))
             }
-            What::Extended { token, .. } => self.told(at, (token, true)).or(self.ended(at, Some(token))),
-            What::NotExtended { token, .. } | What::Released { token, .. } => self.ended(at, Some(token)),
-            What::NotGranted { .. } => self.ended(at, None),
-            What::Strikes(_, Trouble::Kill) => {
+            EventKind::Extended { token, .. } => {
+                self.result_is_late(at, (token, true)).or(self.ended(at, Some(token)))
+            }
+            EventKind::NotExtended { token, .. } | EventKind::Released { token, .. } => {
+                self.ended(at, Some(token))
+            }
+            EventKind::NotGranted { .. } => self.ended(at, None),
+            EventKind::FaultBegins(_, FaultKind::Kill) => {
                 self.round = None;
                 None
             }
-            What::Strikes(..) | What::Passes(..) => {
+            EventKind::FaultBegins(..) | EventKind::FaultEnds(..) => {
                 self.stopped = Some(at);
-                self.is_stopped = matches!(what, What::Strikes(..));
+                self.is_stopped = matches!(kind, EventKind::FaultBegins(..));
                 None
             }
             _ => None,
@@ -161,11 +176,15 @@ impl Client {
     }
 
     /// Checks the delay of a successful result.
-    fn told(&self, at: Instant, round: (TokenNumber, bool)) -> Option<(String, Option<TokenNumber>)> {
+    fn result_is_late(
+        &self,
+        at: Instant,
+        round: (TokenNumber, bool),
+    ) -> Option<(String, Option<TokenNumber>)> {
         let won = *self.won.get(&round)?;
         let could = self.stopped.map_or(won, |stopped| stopped.max(won));
         let waited = at.saturating_duration_since(could);
-        (!waited.is_zero()).then(|| (format!("had a quorum for {waited:?} and was not told"), Some(round.0)))
+        (!waited.is_zero()).then(|| (format!("had a quorum for {waited:?} without a result"), Some(round.0)))
     }
 
     /// Checks that a round has ended in time, by a clock that may be slow.
@@ -192,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_a_quorum_is_told_at_once() {
+    fn a_quorum_ends_a_round_at_once() {
         let won = || Story::default().received(5, 0, 0, 0).received(7, 0, 1, 0);
         assert_eq!(0, violations(won().granted(7, 0, 0, 99)));
         assert_eq!(1, violations(won().granted(8, 0, 0, 99)));
@@ -202,51 +221,55 @@ mod tests {
     }
 
     #[test]
-    fn a_fenced_claim_is_told_when_its_token_is_settled() {
-        let equal = || Story::default().hears_counter(5, 0, 0, 0, 9).hears_counter(7, 0, 1, 0, 9);
+    fn a_fenced_round_ends_when_its_token_is_certain() {
+        let equal = || Story::default().counter_received(5, 0, 0, 0, 9).counter_received(7, 0, 1, 0, 9);
         assert_eq!(0, violations(equal().fenced(7, 0, 0, 9)));
         assert_eq!(1, violations(equal().fenced(8, 0, 0, 9)));
-        let differ = || Story::default().hears_counter(5, 0, 0, 0, 9).hears_counter(7, 0, 1, 0, 8);
-        let confirmed = || differ().hears_confirmed(9, 0, 0, 0).hears_confirmed(10, 0, 2, 0);
+        let differ = || Story::default().counter_received(5, 0, 0, 0, 9).counter_received(7, 0, 1, 0, 8);
+        let confirmed = || differ().confirmation_received(9, 0, 0, 0).confirmation_received(10, 0, 2, 0);
         assert_eq!(0, violations(confirmed().fenced(10, 0, 0, 9)));
         assert_eq!(1, violations(confirmed().fenced(11, 0, 0, 9)));
-        let third = |story: Story| story.hears_counter(8, 0, 2, 0, 10).hears_confirmed(60, 0, 0, 0);
-        let confirmed = |story| third(story).hears_confirmed(60, 0, 1, 0).fenced(60, 0, 0, 10);
+        let third = |story: Story| story.counter_received(8, 0, 2, 0, 10).confirmation_received(60, 0, 0, 0);
+        let confirmed = |story| third(story).confirmation_received(60, 0, 1, 0).fenced(60, 0, 0, 10);
         assert_eq!(1, violations(confirmed(equal())), "the third came too late to matter");
         let stopped = equal().paused(6, 0).resumed(50, 0);
         assert_eq!(0, violations(confirmed(stopped)), "it has seen all three at once");
-        let tries = || Story::default().tries_fenced(0, 0, 1_000);
+        let requested_once = || Story::default().requested_fenced(0, 0, 1_000);
         assert_eq!(
             (0, 1),
-            (violations(tries().not_granted(400, 0)), violations(tries().not_granted(420, 0)))
+            (
+                violations(requested_once().not_granted(400, 0)),
+                violations(requested_once().not_granted(420, 0))
+            )
         );
     }
 
     #[test]
     fn every_extension_has_a_quorum_of_its_own() {
-        let asked = || {
+        let extending = || {
             Story::default().extending(1, 0, 0).sent_extension(1, 0, 0, 0, 7).sent_extension(1, 0, 1, 0, 8)
         };
-        let won = || asked().extended_yes_to(5, 0, 0, 0, 7).extended_yes_to(6, 0, 1, 0, 8);
+        let won = || extending().extension_granted_to(5, 0, 0, 0, 7).extension_granted_to(6, 0, 1, 0, 8);
         assert_eq!(0, violations(won().extended(6, 0, 0, 99)));
         assert_eq!(1, violations(won().extended(7, 0, 0, 99)));
-        let again = asked().extended_yes_to(5, 0, 0, 0, 7).extending(5, 0, 0).sent_extension(5, 0, 1, 0, 9);
-        let later = again.extended_yes_to(6, 0, 1, 0, 8).extended_yes_to(9, 0, 1, 0, 9);
+        let again =
+            extending().extension_granted_to(5, 0, 0, 0, 7).extending(5, 0, 0).sent_extension(5, 0, 1, 0, 9);
+        let later = again.extension_granted_to(6, 0, 1, 0, 8).extension_granted_to(9, 0, 1, 0, 9);
         assert_eq!(0, violations(later.extended(9, 0, 0, 99)), "8 was given up");
     }
 
     #[test]
     fn one_round_ends_in_time() {
-        let tries = || Story::default().tries(0, 0, 1_000);
-        assert_eq!(0, violations(tries().not_granted(200, 0)));
-        assert_eq!(1, violations(tries().not_granted(206, 0)));
+        let requested_once = || Story::default().requested_once(0, 0, 1_000);
+        assert_eq!(0, violations(requested_once().not_granted(200, 0)));
+        assert_eq!(1, violations(requested_once().not_granted(206, 0)));
         assert_eq!(
             1,
-            violations(Story::default().tries(0, 0, 100).not_granted(60, 0)),
+            violations(Story::default().requested_once(0, 0, 100).not_granted(60, 0)),
             "half of a short TTL"
         );
-        assert_eq!(0, violations(Story::default().asked(0, 0).not_granted(900, 0)), "several rounds");
-        assert_eq!(0, violations(tries().paused(5, 0).resumed(500, 0).not_granted(600, 0)));
+        assert_eq!(0, violations(Story::default().requested(0, 0).not_granted(900, 0)), "several rounds");
+        assert_eq!(0, violations(requested_once().paused(5, 0).resumed(500, 0).not_granted(600, 0)));
         assert_eq!(1, violations(Story::default().releasing(0, 0, 0).released(300, 0, 0)));
     }
 }

@@ -10,7 +10,7 @@ use redlock_testkit::Operation;
 
 use super::Violation;
 use crate::history::claims::{Claimed, claims};
-use crate::history::{Event, History, Place, Request, TokenNumber, Trouble, What};
+use crate::history::{Event, EventKind, FaultKind, History, Place, Request, TokenNumber};
 
 impl Violation {
     /// Returns the shortest prefix of the history that shows this violation.
@@ -22,8 +22,8 @@ impl Violation {
         let begin = story.begin(&history.0[..end]);
         let (before, after) = history.0[..end].split_at(begin);
         let lasting = story.lasting(before).into_iter();
-        let told = after.iter().filter(|event| story.tells(&event.what));
-        History(lasting.chain(told).cloned().collect())
+        let later = after.iter().filter(|event| story.is_relevant(&event.kind));
+        History(lasting.chain(later).cloned().collect())
     }
 }
 
@@ -52,19 +52,19 @@ impl Involved {
 
     /// Returns the index of the first event about one of the tokens; 0 if there is none.
     pub(crate) fn begin(&self, events: &[Event]) -> usize {
-        let own = |event: &Event| event.what.token().is_some_and(|token| self.tokens.contains(&token));
+        let own = |event: &Event| event.kind.token().is_some_and(|token| self.tokens.contains(&token));
         events.iter().position(own).unwrap_or(0)
     }
 
     /// Returns the earlier faults that still lasted.
     fn lasting<'a>(&self, before: &'a [Event]) -> Vec<&'a Event> {
         let mut lasting: Vec<&Event> = Vec::new();
-        for event in before.iter().filter(|event| self.tells(&event.what)) {
-            match event.what {
-                What::Strikes(_, trouble) if trouble.is_momentary() => {}
-                What::Strikes(..) => lasting.push(event),
-                What::Passes(place, trouble) => lasting.retain(|begun| {
-                    !matches!(begun.what, What::Strikes(at, other) if at == place && other.name() == trouble.name())
+        for event in before.iter().filter(|event| self.is_relevant(&event.kind)) {
+            match event.kind {
+                EventKind::FaultBegins(_, fault) if fault.is_momentary() => {}
+                EventKind::FaultBegins(..) => lasting.push(event),
+                EventKind::FaultEnds(place, fault) => lasting.retain(|begun| {
+                    !matches!(begun.kind, EventKind::FaultBegins(at, other) if at == place && other.name() == fault.name())
                 }),
                 _ => {}
             }
@@ -72,38 +72,38 @@ impl Involved {
         lasting
     }
 
-    fn tells(&self, what: &What) -> bool {
-        match what {
-            What::Strikes(place, trouble) | What::Passes(place, trouble) => match place {
+    fn is_relevant(&self, kind: &EventKind) -> bool {
+        match kind {
+            EventKind::FaultBegins(place, fault) | EventKind::FaultEnds(place, fault) => match place {
                 Place::Server(_) | Place::Network => true,
                 Place::Client(client) => self.clients.contains(client),
-                Place::Between(client, _) => *trouble == Trouble::Partition && self.clients.contains(client),
+                Place::Between(client, _) => *fault == FaultKind::Partition && self.clients.contains(client),
             },
-            What::Calm => true,
-            What::Requested { client, .. } | What::NotGranted { client, .. } | What::Closed { client } => {
-                self.clients.contains(client)
-            }
-            _ => what.token().is_some_and(|token| {
-                self.tokens.contains(&token) || (self.rivals.contains(&token) && matters(what))
+            EventKind::Calm => true,
+            EventKind::Requested { client, .. }
+            | EventKind::NotGranted { client, .. }
+            | EventKind::Closed { client } => self.clients.contains(client),
+            _ => kind.token().is_some_and(|token| {
+                self.tokens.contains(&token) || (self.rivals.contains(&token) && matters(kind))
             }),
         }
     }
 }
 
 /// Returns whether an event about another token matters: it changes a lease or a key.
-fn matters(what: &What) -> bool {
-    match what {
-        What::Carried { request: Request { operation, .. }, said, until, .. } => {
-            until.is_some() || (*operation == Operation::Release && said.is_yes())
+fn matters(kind: &EventKind) -> bool {
+    match kind {
+        EventKind::CarriedOut { request: Request { operation, .. }, answer, until, .. } => {
+            until.is_some() || (*operation == Operation::Release && answer.is_yes())
         }
-        What::Granted { .. }
-        | What::Extended { .. }
-        | What::Noticed { .. }
-        | What::Releasing { .. }
-        | What::Wrote { .. }
-        | What::Moved { .. }
-        | What::Lost { .. }
-        | What::Left { .. } => true,
+        EventKind::Granted { .. }
+        | EventKind::Extended { .. }
+        | EventKind::Noticed { .. }
+        | EventKind::Releasing { .. }
+        | EventKind::Wrote { .. }
+        | EventKind::Moved { .. }
+        | EventKind::Lost { .. }
+        | EventKind::Left { .. } => true,
         _ => false,
     }
 }
@@ -116,14 +116,19 @@ mod tests {
 
     fn prefix(story: Story, tokens: &[u32], event: usize) -> Vec<String> {
         let tokens = tokens.iter().copied().map(TokenNumber).collect();
-        let violation =
-            Violation { invariant: Invariant::Exclusion, broken: None, what: String::new(), tokens, event };
+        let violation = Violation {
+            invariant: Invariant::Exclusion,
+            broken: None,
+            description: String::new(),
+            tokens,
+            event,
+        };
         let prefix = violation.prefix(&story.history());
-        prefix.0.iter().map(|event| event.what.to_string()).collect()
+        prefix.0.iter().map(|event| event.kind.to_string()).collect()
     }
 
     #[test]
-    fn it_ends_with_the_violation_and_begins_with_its_tokens() {
+    fn a_prefix_ends_with_the_violation_and_begins_with_its_tokens() {
         let story = Story::default().sent(0, 5, 0, 1).sent(1, 0, 0, 7).sent(2, 0, 1, 7).sent(3, 0, 2, 7);
         assert_eq!(
             vec!["c0-n0 Acquire #7 (0) is sent", "c0-n1 Acquire #7 (0) is sent"],
@@ -132,17 +137,17 @@ mod tests {
     }
 
     #[test]
-    fn rivals_are_in_it_where_they_change_something() {
-        let story = Story::default().asked(0, 0).asked(0, 1).sent(1, 0, 0, 7).sent(2, 1, 0, 8);
+    fn a_prefix_contains_the_changes_of_rivals() {
+        let story = Story::default().requested(0, 0).requested(0, 1).sent(1, 0, 0, 7).sent(2, 1, 0, 8);
         let story = story.carried(3, 1, 0, 8, 10).received(4, 1, 0, 8).deleted(5, 1, 0, 8);
-        let told = prefix(story, &[7], 99);
-        let carried = "c1-n0 Acquire #8 (0) is carried out: yes until    0.010000000, after 1ms";
-        let deleted = "c1-n0 Release #8 (0) is carried out: yes, after 1ms";
-        assert_eq!(vec!["c0-n0 Acquire #7 (0) is sent", carried, deleted], told);
+        let shown = prefix(story, &[7], 99);
+        let carried = "c1-n0 Acquire #8 (0) is carried out: granted until    0.010000000, after 1ms";
+        let deleted = "c1-n0 Release #8 (0) is carried out: granted, after 1ms";
+        assert_eq!(vec!["c0-n0 Acquire #7 (0) is sent", carried, deleted], shown);
     }
 
     #[test]
-    fn what_goes_wrong_is_in_it_while_it_lasts() {
+    fn a_prefix_contains_the_faults_in_progress() {
         let story = || Story::default().paused(0, 0).paused(0, 1);
         assert_eq!("c0 ! pause", prefix(story().sent(2, 0, 0, 7), &[7], 99)[0], "not that of another client");
         assert_eq!(1, prefix(story().resumed(1, 0).sent(2, 0, 0, 7), &[7], 99).len(), "it is over");

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use redlock_core::FencingToken;
 
 use super::{Assumption, Invariant, Violation, forgotten};
-use crate::history::{History, TokenNumber, What};
+use crate::history::{EventKind, History, TokenNumber};
 
 #[derive(Default)]
 struct Resource {
@@ -27,14 +27,16 @@ pub(super) fn check(history: &History) -> Vec<Violation> {
     let mut resources: BTreeMap<usize, Resource> = BTreeMap::new();
     let mut violations = Vec::new();
     for (event, entry) in history.0.iter().enumerate() {
-        let What::Wrote { client, resource, token, fence, seen, taken: true } = entry.what else { continue };
+        let EventKind::Wrote { client, resource, token, fence, seen, accepted: true } = entry.kind else {
+            continue;
+        };
         let state = resources.entry(resource).or_default();
         let Some((other, wrong)) = state.take(token, fence, seen) else { continue };
         let first = (!state.announced.contains(&token)).then_some(Assumption::TokensComeFirst);
         violations.push(Violation {
             invariant: Invariant::Resource,
             broken: forgotten(history, event).or(first),
-            what: format!("r{resource} takes a write of c{client} under {token}, {wrong} {other}"),
+            description: format!("r{resource} accepts a write of c{client} under {token}, {wrong} {other}"),
             tokens: vec![other, token],
             event,
         });
@@ -62,9 +64,9 @@ impl Resource {
             None => drop(self.announced.insert(token)),
         }
         match before {
-            Some((other, _)) if self.past.contains(&token) => Some((other, "who was there before")),
+            Some((other, _)) if self.past.contains(&token) => Some((other, "which was superseded by")),
             Some((other, greater)) if fence < greater => Some((other, "which is older than")),
-            _ => unseen.map(|other| (other, "who had not seen what came from")),
+            _ => unseen.map(|other| (other, "which had not seen the write of")),
         }
     }
 }
@@ -84,19 +86,19 @@ mod tests {
     }
 
     #[test]
-    fn one_after_the_other_is_fine_and_nobody_comes_back() {
+    fn writes_in_order_are_fine_and_no_holder_returns() {
         let second = || first().announced(3, 1, 6).wrote(4, 1, 6, 1);
         assert_eq!(0, broken(second().wrote(5, 1, 6, 2)).len());
-        assert_eq!(0, broken(second().refused_write(5, 0, 5, 1)).len(), "the resource has refused it");
+        assert_eq!(0, broken(second().rejected_write(5, 0, 5, 1)).len(), "the resource has rejected it");
         assert_eq!(vec![None], broken(second().wrote(5, 0, 5, 2)), "a resource that does not check");
         let twins = first().announced(3, 1, 5).wrote(4, 0, 5, 1);
         assert_eq!(vec![None], broken(twins), "two holders with one fencing token");
     }
 
     #[test]
-    fn what_was_not_seen_is_not_replaced() {
+    fn an_unknown_value_is_not_replaced() {
         assert_eq!(vec![None], broken(first().announced(3, 1, 6).wrote(4, 1, 6, 0)));
-        assert_eq!(0, broken(first().wrote(4, 0, 5, 0)).len(), "what is its own");
+        assert_eq!(0, broken(first().wrote(4, 0, 5, 0)).len(), "its own value");
         let unannounced = first().wrote(4, 1, 6, 0);
         assert_eq!(vec![Some(Assumption::TokensComeFirst)], broken(unannounced));
     }

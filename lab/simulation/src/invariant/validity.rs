@@ -16,7 +16,7 @@ use redlock_core::runtime::Instant;
 use redlock_testkit::Operation;
 
 use super::{Invariant, Rules, Violation, excuse};
-use crate::history::{Answer, Event, History, Place, Request, TokenNumber, Trouble, What};
+use crate::history::{Answer, Event, EventKind, FaultKind, History, Place, Request, TokenNumber};
 
 #[derive(Default)]
 struct Lease {
@@ -44,10 +44,10 @@ pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
     for (event, entry) in history.0.iter().enumerate() {
         violations.extend(spent(entry, event));
         violations.extend(revived(entry, event, &leases));
-        let Some(token) = apply(&entry.what, entry.at, &mut leases) else { continue };
+        let Some(token) = apply(&entry.kind, entry.at, &mut leases) else { continue };
         let Some(lease) = leases.get_mut(&token) else { continue };
         let Some(deadline) = lease.deadline.filter(|deadline| entry.at < *deadline) else { continue };
-        let what = if lease.counted.len() < rules.quorum() {
+        let description = if lease.counted.len() < rules.quorum() {
             format!("the lease {token} of c{} counts {:?}, no quorum", lease.client, lease.counted)
         } else {
             let early = |server: &&usize| !lease.keeps(**server, deadline);
@@ -60,7 +60,7 @@ pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
         violations.push(Violation {
             invariant: Invariant::Validity,
             broken,
-            what,
+            description,
             tokens: vec![token],
             event,
         });
@@ -69,28 +69,29 @@ pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
 }
 
 fn spent(entry: &Event, event: usize) -> Option<Violation> {
-    let (What::Granted { client, token, until, .. } | What::Extended { client, token, until }) = entry.what
+    let (EventKind::Granted { client, token, until, .. } | EventKind::Extended { client, token, until }) =
+        entry.kind
     else {
         return None;
     };
-    let what = format!("c{client} is told of the lease {token}, of which nothing is left");
+    let description = format!("c{client} gets the lease {token} without any validity left");
     let (invariant, tokens) = (Invariant::Validity, vec![token]);
-    (until <= entry.at).then_some(Violation { invariant, broken: None, what, tokens, event })
+    (until <= entry.at).then_some(Violation { invariant, broken: None, description, tokens, event })
 }
 
 fn revived(entry: &Event, event: usize, leases: &BTreeMap<TokenNumber, Lease>) -> Option<Violation> {
-    let What::Extended { client, token, until } = entry.what else { return None };
+    let EventKind::Extended { client, token, until } = entry.kind else { return None };
     let lease = leases.get(&token)?;
     let passed = lease.deadline? <= entry.at && entry.at < until;
-    let what = format!("the lease {token} of c{client} had expired and was extended");
+    let description = format!("the lease {token} of c{client} had expired and was extended");
     let (invariant, tokens) = (Invariant::Validity, vec![token]);
-    (passed && !lease.given_up).then_some(Violation { invariant, broken: None, what, tokens, event })
+    (passed && !lease.given_up).then_some(Violation { invariant, broken: None, description, tokens, event })
 }
 
 /// Applies an event. Returns the token whose lease must be checked.
-fn apply(what: &What, now: Instant, leases: &mut BTreeMap<TokenNumber, Lease>) -> Option<TokenNumber> {
-    match *what {
-        What::Received {
+fn apply(kind: &EventKind, now: Instant, leases: &mut BTreeMap<TokenNumber, Lease>) -> Option<TokenNumber> {
+    match *kind {
+        EventKind::Received {
             request:
                 Request {
                     server,
@@ -98,14 +99,14 @@ fn apply(what: &What, now: Instant, leases: &mut BTreeMap<TokenNumber, Lease>) -
                     token,
                     ..
                 },
-            said,
-        } if said.is_yes() => {
+            answer,
+        } if answer.is_yes() => {
             leases.entry(token).or_default().yes.insert(server);
             None
         }
-        What::Granted { client, token, until, .. }
-        | What::Extended { client, token, until }
-        | What::Noticed { client, token, until } => {
+        EventKind::Granted { client, token, until, .. }
+        | EventKind::Extended { client, token, until }
+        | EventKind::Noticed { client, token, until } => {
             let lease = leases.entry(token).or_default();
             lease.client = client;
             if lease.deadline.is_none_or(|deadline| until > deadline) {
@@ -115,29 +116,29 @@ fn apply(what: &What, now: Instant, leases: &mut BTreeMap<TokenNumber, Lease>) -
             }
             Some(token)
         }
-        What::KeepsAlive { token, .. } | What::NotExtended { token, why: None, .. } => {
+        EventKind::KeepsAlive { token, .. } | EventKind::NotExtended { token, why: None, .. } => {
             leases.get_mut(&token)?.given_up = true;
             None
         }
-        What::Releasing { token, .. } => {
+        EventKind::Releasing { token, .. } => {
             leases.get_mut(&token)?.deadline = None;
             None
         }
-        What::Strikes(Place::Client(dead), Trouble::Kill) => {
+        EventKind::FaultBegins(Place::Client(dead), FaultKind::Kill) => {
             leases.values_mut().filter(|lease| lease.client == dead).for_each(|lease| lease.deadline = None);
             None
         }
-        What::Carried { request: Request { server, token, .. }, until: Some(until), .. }
-        | What::Moved { server, token, until } => {
+        EventKind::CarriedOut { request: Request { server, token, .. }, until: Some(until), .. }
+        | EventKind::Moved { server, token, until } => {
             leases.entry(token).or_default().keys.insert(server, until);
             Some(token)
         }
-        What::Carried {
+        EventKind::CarriedOut {
             request: Request { server, operation: Operation::Release, token, .. },
-            said: Answer::Granted,
+            answer: Answer::Granted,
             ..
         }
-        | What::Lost { server, token } => {
+        | EventKind::Lost { server, token } => {
             leases.get_mut(&token)?.keys.insert(server, now);
             Some(token)
         }
@@ -174,16 +175,16 @@ mod tests {
     }
 
     #[test]
-    fn who_is_told_of_a_lease_has_some_of_it_left() {
+    fn a_granted_lease_has_validity_left() {
         let sent = || Story::default().sent(0, 0, 0, 0).carried(1, 0, 0, 0, 11).carried(1, 0, 1, 0, 11);
         let yes = || sent().received(2, 0, 0, 0).received(2, 0, 1, 0);
         assert_eq!(0, broken(yes().granted(9, 0, 0, 10)).len());
         assert_eq!(vec![None], broken(yes().granted(10, 0, 0, 10)));
-        assert_eq!(vec![None], broken(held().gives_up_extending(3, 0, 0).extended(10, 0, 0, 10)));
+        assert_eq!(vec![None], broken(held().abandoned_extension(3, 0, 0).extended(10, 0, 0, 10)));
     }
 
     #[test]
-    fn a_key_that_goes_while_it_counts_is_seen() {
+    fn a_key_lost_during_the_validity_is_a_violation() {
         assert_eq!(vec![Some(Assumption::DataIsKept)], broken(held().lost(5, 0, 0)));
         assert_eq!(0, broken(held().lost(5, 2, 0)).len(), "it does not count there");
         assert_eq!(0, broken(held().releasing(4, 0, 0).lost(5, 0, 0)).len(), "the lease is over");
@@ -193,25 +194,26 @@ mod tests {
     }
 
     #[test]
-    fn an_extension_counts_who_said_yes_to_it() {
-        let asked = || held().extending(4, 0, 0).carried(5, 0, 0, 0, 21).extended_yes(6, 0, 0, 0);
-        let extended = || asked().carried(5, 0, 2, 0, 21).extended_yes(6, 0, 2, 0).extended(6, 0, 0, 20);
+    fn an_extension_counts_the_servers_that_granted_it() {
+        let extending = || held().extending(4, 0, 0).carried(5, 0, 0, 0, 21).extension_granted(6, 0, 0, 0);
+        let extended =
+            || extending().carried(5, 0, 2, 0, 21).extension_granted(6, 0, 2, 0).extended(6, 0, 0, 20);
         assert_eq!(0, broken(extended()).len());
-        assert_eq!(0, broken(extended().lost(7, 1, 0)).len(), "1 had not said yes again");
-        assert_eq!(vec![None], broken(asked().extended(6, 0, 0, 20)), "one yes is no quorum");
-        let both = asked().extended_yes(6, 0, 2, 0).extended(6, 0, 0, 20);
+        assert_eq!(0, broken(extended().lost(7, 1, 0)).len(), "1 had not answer yes again");
+        assert_eq!(vec![None], broken(extending().extended(6, 0, 0, 20)), "one yes is no quorum");
+        let both = extending().extension_granted(6, 0, 2, 0).extended(6, 0, 0, 20);
         assert_eq!(vec![None], broken(both), "a yes that moved no key");
     }
 
     #[test]
-    fn what_has_passed_is_not_revived() {
-        let asked = || held().extending(9, 0, 0).carried(9, 0, 0, 0, 21).carried(9, 0, 1, 0, 21);
-        assert_eq!(0, broken(asked().extended(9, 0, 0, 20)).len());
-        assert_eq!(vec![None], broken(asked().extended(10, 0, 0, 20)));
+    fn an_expired_lease_is_not_revived() {
+        let extending = || held().extending(9, 0, 0).carried(9, 0, 0, 0, 21).carried(9, 0, 1, 0, 21);
+        assert_eq!(0, broken(extending().extended(9, 0, 0, 20)).len());
+        assert_eq!(vec![None], broken(extending().extended(10, 0, 0, 20)));
         assert_eq!(
             0,
-            broken(held().gives_up_extending(5, 0, 0).extended(10, 0, 0, 11)).len(),
-            "nobody knows"
+            broken(held().abandoned_extension(5, 0, 0).extended(10, 0, 0, 11)).len(),
+            "the outcome is unknown"
         );
     }
 }

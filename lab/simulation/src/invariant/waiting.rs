@@ -15,12 +15,12 @@ use redlock_core::runtime::Instant;
 use redlock_testkit::Operation;
 
 use super::{Invariant, Violation};
-use crate::history::{History, Place, Request, TokenNumber, Trouble, What};
+use crate::history::{EventKind, FaultKind, History, Place, Request, TokenNumber};
 
 /// The expectations of a run about waiting.
 #[derive(Clone, Copy, Debug)]
 pub struct Expectations {
-    /// The start of the checks, counted from [`Calm`](What::Calm).
+    /// The start of the checks, counted from [`Calm`](EventKind::Calm).
     pub settled_after: Duration,
     /// The time limit for a waiter to acquire a free lock.
     pub woken_within: Duration,
@@ -67,18 +67,18 @@ struct State {
 
 /// Checks a run about waiting.
 pub fn check(history: &History, expected: &Expectations) -> Vec<Violation> {
-    let Some(calm) = history.0.iter().find(|event| event.what == What::Calm) else { return Vec::new() };
+    let Some(calm) = history.0.iter().find(|event| event.kind == EventKind::Calm) else { return Vec::new() };
     let settled = calm.at + expected.settled_after;
     let mut state = State::default();
     let mut violations = Vec::new();
     for (event, entry) in history.0.iter().enumerate() {
         state.pass(entry.at);
-        let wrong = state.apply(&entry.what, entry.at, settled, expected);
-        violations.extend(wrong.into_iter().map(|(invariant, what)| Violation {
+        let wrong = state.apply(&entry.kind, entry.at, settled, expected);
+        violations.extend(wrong.into_iter().map(|(invariant, description)| Violation {
             invariant,
             broken: None,
-            what,
-            tokens: entry.what.token().into_iter().collect(),
+            description,
+            tokens: entry.kind.token().into_iter().collect(),
             event,
         }));
     }
@@ -96,36 +96,37 @@ impl State {
 
     fn apply(
         &mut self,
-        what: &What,
+        kind: &EventKind,
         at: Instant,
         settled: Instant,
         expected: &Expectations,
     ) -> Vec<(Invariant, String)> {
-        match *what {
-            What::Requested { client, .. } => {
+        match *kind {
+            EventKind::Requested { client, .. } => {
                 self.waiting.insert(client, at);
             }
-            What::NotGranted { client, .. } | What::Strikes(Place::Client(client), Trouble::Kill) => {
+            EventKind::NotGranted { client, .. }
+            | EventKind::FaultBegins(Place::Client(client), FaultKind::Kill) => {
                 self.waiting.remove(&client);
             }
-            What::Granted { client, token, until, .. } => {
+            EventKind::Granted { client, token, until, .. } => {
                 let wrong = self.granted(client, at, settled, expected);
                 self.standing = Some(Standing::new(token, client, at, until));
                 return wrong;
             }
-            What::KeepsAlive { token, .. } => {
+            EventKind::KeepsAlive { token, .. } => {
                 if let Some(standing) = self.standing.as_mut().filter(|standing| standing.token == token) {
                     standing.until = None;
                 }
             }
-            What::Releasing { token, .. }
+            EventKind::Releasing { token, .. }
                 if self.standing.as_ref().is_some_and(|standing| standing.token == token) =>
             {
                 self.free = Some(at);
                 let standing = self.standing.take().filter(|standing| standing.since >= settled);
                 return standing.map_or_else(Vec::new, |standing| standing.costs(at, expected));
             }
-            What::Sent(request) => {
+            EventKind::Sent(request) => {
                 if let Some(standing) = &mut self.standing {
                     standing.sent(request, at);
                 }
@@ -152,8 +153,8 @@ impl State {
                 wrong.push((Invariant::Waking, format!("free for {took:?} while somebody waited for it")));
             }
         }
-        let asked = self.waiting.remove(&client).filter(|asked| *asked >= settled);
-        let waited = asked.map_or(Duration::ZERO, |asked| at.saturating_duration_since(asked));
+        let begun = self.waiting.remove(&client).filter(|begun| *begun >= settled);
+        let waited = begun.map_or(Duration::ZERO, |begun| at.saturating_duration_since(begun));
         if waited > expected.served_within {
             wrong.push((Invariant::Fairness, format!("c{client} has waited for {waited:?}")));
         }
@@ -195,15 +196,16 @@ impl Standing {
         for (client, attempts) in &self.attempts {
             let attempts = attempts.len();
             if !expected.blind && attempts > most as usize {
-                let what =
+                let description =
                     format!("c{client} tried {attempts} times in {lasted:?}, in vain: {most} would do");
-                wrong.push((Invariant::Cost, what));
+                wrong.push((Invariant::Cost, description));
             }
         }
         let most = FIRST_TIMES + extensions + times(GAP) + most;
         for ((client, server), watches) in self.watches.iter().filter(|(_, watches)| **watches > most) {
-            let what = format!("c{client} asked n{server} {watches} times in {lasted:?}: {most} would do");
-            wrong.push((Invariant::Cost, what));
+            let description =
+                format!("c{client} asked n{server} {watches} times in {lasted:?}: {most} would do");
+            wrong.push((Invariant::Cost, description));
         }
         wrong
     }
@@ -223,35 +225,35 @@ mod tests {
 
     /// Client 0 holds it from 20 on, and client 1 requests it at 30.
     fn held(until: u64) -> Story {
-        Story::default().calm(5).asked(15, 0).granted(20, 0, 0, until).asked(30, 1)
+        Story::default().calm(5).requested(15, 0).granted(20, 0, 0, until).requested(30, 1)
     }
 
     #[test]
-    fn a_lock_that_is_free_is_taken() {
+    fn a_free_lock_is_acquired() {
         assert_eq!(0, violations(held(5_000).releasing(40, 0, 0).granted(140, 1, 1, 9_000)).len());
         let late = held(5_000).releasing(40, 0, 0).granted(141, 1, 1, 9_000);
         assert_eq!(vec![Invariant::Waking], violations(late));
         assert_eq!(vec![Invariant::Waking], violations(held(40).granted(141, 1, 1, 9_000)), "it had expired");
-        let nobody = Story::default().calm(5).granted(20, 0, 0, 900).releasing(40, 0, 0).asked(200, 1);
-        assert_eq!(0, violations(nobody.granted(201, 1, 1, 9_000)).len(), "nobody waited before");
-        let dead = held(5_000).killed(35, 1).releasing(40, 0, 0).asked(400, 0).granted(401, 0, 1, 9_000);
+        let idle = Story::default().calm(5).granted(20, 0, 0, 900).releasing(40, 0, 0).requested(200, 1);
+        assert_eq!(0, violations(idle.granted(201, 1, 1, 9_000)).len(), "no client waited before");
+        let dead = held(5_000).killed(35, 1).releasing(40, 0, 0).requested(400, 0).granted(401, 0, 1, 9_000);
         assert_eq!(0, violations(dead).len(), "who waited is dead");
     }
 
     #[test]
-    fn whoever_waits_is_served() {
+    fn every_waiter_is_served() {
         let served = |at| held(9_999).releasing(at - 1, 0, 0).granted(at, 1, 1, 20_000);
         assert_eq!(0, violations(served(9_030)).len());
         assert_eq!(vec![Invariant::Fairness], violations(served(9_031)));
     }
 
     #[test]
-    fn attempts_in_vain_are_few() {
-        let tries = |count: u32| {
+    fn useless_attempts_are_few() {
+        let requested_once = |count: u32| {
             let tried = (0..count).fold(held(9_999), |story, token| story.sent(2_000, 1, 0, 100 + token));
             violations(tried.releasing(3_000, 0, 0).granted(3_001, 1, 1, 9_999))
         };
         // Four, and one for every second.
-        assert_eq!((0, vec![Invariant::Cost]), (tries(6).len(), tries(7)));
+        assert_eq!((0, vec![Invariant::Cost]), (requested_once(6).len(), requested_once(7)));
     }
 }

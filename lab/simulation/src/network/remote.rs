@@ -24,7 +24,7 @@ use redlock_testkit::{Answer, Request};
 use super::link::Link;
 use super::notifications::Subscription;
 use super::{Direction, Network, Transport};
-use crate::history::{self, Place, Trouble, What};
+use crate::history::{self, EventKind, FaultKind, Place};
 use crate::server::{Arrival, Delivery, Outcome, Server};
 
 /// The longest time until a client notices that its connection is broken.
@@ -128,7 +128,7 @@ impl Shared {
                 None => recorder.number(&Token::from_bytes("")),
             },
         };
-        recorder.record(What::Sent(shown));
+        recorder.record(EventKind::Sent(shown));
         let fate = {
             let mut state = self.network.state();
             let traffic = state.requests;
@@ -142,10 +142,10 @@ impl Shared {
         let reply = Arc::new(reply);
         let message = Message { request, shown, sent, generation, incarnation, twice, reply };
         if fate.late {
-            self.strikes(Trouble::Straggler);
+            self.begin_fault(FaultKind::Straggler);
         }
         if twice {
-            self.strikes(Trouble::Duplicate);
+            self.begin_fault(FaultKind::Duplicate);
         }
         if fate.copies.is_empty() {
             self.lose(generation);
@@ -218,7 +218,7 @@ impl Shared {
             traffic.fate(&mut state.chance, false)
         };
         if fate.late {
-            self.strikes(Trouble::Straggler);
+            self.begin_fault(FaultKind::Straggler);
         }
         let Some(delay) = fate.copies.first() else { return self.lose(message.generation) };
         self.network.0.world.sleep(*delay).await;
@@ -240,15 +240,15 @@ impl Shared {
         };
         let sender = message.reply.sender.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(sender) = sender else { return };
-        let said = history::Answer::of(&answer);
+        let received = history::Answer::of(&answer);
         if sender.send(answer).is_ok() {
-            self.network.recorder().record(What::Received { request: message.shown, said });
+            self.network.recorder().record(EventKind::Received { request: message.shown, answer: received });
         }
     }
 
     /// Loses a message. On a stream that ends the connection.
     pub(super) fn lose(self: &Arc<Self>, generation: u64) {
-        self.strikes(Trouble::Loss);
+        self.begin_fault(FaultKind::Loss);
         if self.network.0.transport == Transport::Streams {
             self.sever(generation);
         }
@@ -261,7 +261,7 @@ impl Shared {
             return;
         }
         drop(link);
-        self.strikes(Trouble::Disconnect);
+        self.begin_fault(FaultKind::Disconnect);
         let (me, world) = (Arc::clone(self), &self.network.0.world);
         let noticed = self.network.draw(NOTICED_WITHIN);
         let timer = world.sleep(noticed);
@@ -277,9 +277,9 @@ impl Shared {
         self.network.is_cut(self.client, self.server.number(), direction)
     }
 
-    fn strikes(&self, trouble: Trouble) {
+    fn begin_fault(&self, fault: FaultKind) {
         let place = Place::Between(self.client, self.server.number());
-        self.network.recorder().record(What::Strikes(place, trouble));
+        self.network.recorder().record(EventKind::FaultBegins(place, fault));
     }
 
     pub(super) fn link(&self) -> MutexGuard<'_, Link> {

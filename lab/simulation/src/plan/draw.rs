@@ -78,7 +78,7 @@ impl Plan {
             let incident = match scope.incident(pick(chance, &kinds), chance) {
                 // The end of the run would restart it too early.
                 Incident::Crash { server, lasts, .. } if when + lasts > scope.lasts => {
-                    Incident::Crash { server, keeps: Persistence::All, lasts }
+                    Incident::Crash { server, persistence: Persistence::All, lasts }
                 }
                 incident => incident,
             };
@@ -115,20 +115,22 @@ impl Scope {
         let (server, client) = (chance.usize(..self.servers), chance.usize(..self.clients));
         let mut up_to = |millis: u64| Duration::from_millis(chance.u64(20..millis));
         match kind {
-            Kind::Crash => Incident::Crash { server, keeps: Persistence::All, lasts: up_to(3_000) },
+            Kind::Crash => Incident::Crash { server, persistence: Persistence::All, lasts: up_to(3_000) },
             Kind::CrashWithoutData => {
                 let (away, more) = (2 * self.longest_ttl, up_to(1_000));
-                let keeps = if chance.bool() { Persistence::Nothing } else { Persistence::Part };
+                let persistence = if chance.bool() { Persistence::Nothing } else { Persistence::Part };
                 let soon = matches!(
                     self.faults,
                     Faults::Fencing | Faults::Violating(Assumption::DataIsKept | Assumption::CountersAreKept)
                 );
                 match self.faults {
-                    Faults::Fencing if keeps == Persistence::Nothing => {
-                        Incident::Crash { server, keeps: Persistence::Counters, lasts: more }
+                    Faults::Fencing if persistence == Persistence::Nothing => {
+                        Incident::Crash { server, persistence: Persistence::Counters, lasts: more }
                     }
-                    Faults::LateRestarts => Incident::Crash { server, keeps, lasts: STAYS_OUT + more },
-                    _ => Incident::Crash { server, keeps, lasts: if soon { more } else { away + more } },
+                    Faults::LateRestarts => Incident::Crash { server, persistence, lasts: STAYS_OUT + more },
+                    _ => {
+                        Incident::Crash { server, persistence, lasts: if soon { more } else { away + more } }
+                    }
                 }
             }
             Kind::Hang => Incident::Hang { server, lasts: up_to(6_000) },
@@ -186,7 +188,7 @@ mod tests {
         for (when, incident) in plans(Faults::Bounded).flat_map(|plan| plan.0) {
             match incident {
                 Incident::Flush { .. } | Incident::Step { .. } => panic!("{incident}"),
-                Incident::Crash { keeps, lasts, .. } if keeps != Persistence::All => {
+                Incident::Crash { persistence, lasts, .. } if persistence != Persistence::All => {
                     assert!(lasts >= 2 * scope.longest_ttl && when + lasts <= scope.lasts);
                 }
                 _ => {}
@@ -195,23 +197,23 @@ mod tests {
     }
 
     #[test]
-    fn counters_are_lost_only_where_they_may() {
+    fn counters_are_lost_only_by_the_faults_for_it() {
         let forgets = |incident: &Incident| match incident {
             Incident::Flush { .. } | Incident::Forget { .. } => true,
-            Incident::Crash { keeps: Persistence::Nothing, lasts, .. } => *lasts < STAYS_OUT,
+            Incident::Crash { persistence: Persistence::Nothing, lasts, .. } => *lasts < STAYS_OUT,
             _ => false,
         };
         let any = |faults| plans(faults).flat_map(|plan| plan.0).any(|(_, incident)| forgets(&incident));
         assert!(!any(Faults::Fencing) && !any(Faults::LateRestarts) && !any(Faults::Bounded));
         assert!(any(Faults::Violating(Assumption::CountersAreKept)));
         let out = |(_, incident): (_, Incident)| {
-            matches!(incident, Incident::Crash { keeps: Persistence::Nothing, .. })
+            matches!(incident, Incident::Crash { persistence: Persistence::Nothing, .. })
         };
         assert!(plans(Faults::LateRestarts).flat_map(|plan| plan.0).any(out));
     }
 
     #[test]
-    fn plans_have_something_in_them_and_the_same_seed_the_same() {
+    fn plans_have_incidents_and_depend_only_on_the_seed() {
         assert!(plans(Faults::Bounded).all(|plan| plan.incidents().len() >= 5));
         assert!(plans(Faults::Bounded).eq(plans(Faults::Bounded)));
         assert!(plans(Faults::None).all(|plan| plan.incidents().is_empty()));

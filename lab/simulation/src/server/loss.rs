@@ -3,19 +3,19 @@
 use std::time::Duration;
 
 use super::machine::Persistence;
-use super::{Server, Trouble};
+use super::{FaultKind, Server};
 
 impl Server {
     /// Loses all keys at once, including those of counters, as by FLUSHALL.
     pub fn flush(&self) {
-        self.strikes(Trouble::Flush);
+        self.begin_fault(FaultKind::Flush);
         self.lose_locks();
         self.lose_counters();
     }
 
     /// Loses all locks at once, and keeps the counters of fencing tokens.
     pub fn evict(&self) {
-        self.strikes(Trouble::Eviction);
+        self.begin_fault(FaultKind::Eviction);
         self.lose_locks();
     }
 
@@ -38,7 +38,7 @@ impl Server {
 
     fn lose_counters(&self) {
         if self.state().machine.lose_counters() {
-            self.strikes(Trouble::Amnesia(Duration::ZERO));
+            self.begin_fault(FaultKind::Amnesia(Duration::ZERO));
         }
     }
 }

@@ -8,7 +8,7 @@ use redlock_core::runtime::{Instant, Runtime};
 use redlock_testkit::sim::{Clock, Process};
 use redlock_testkit::{Answer, MemoryNode, Operation, Request, block_on};
 
-use super::Carried;
+use super::Executed;
 use super::wall_clock::WallClock;
 
 pub(super) struct Machine {
@@ -46,20 +46,20 @@ impl Machine {
         Self { node, clock, out_of_memory: false, read_only: false }
     }
 
-    pub(super) fn carry_out(&self, request: &Request) -> Carried {
-        let answer = match self.rejection(request.operation()) {
+    pub(super) fn carry_out(&self, request: &Request) -> Executed {
+        let outcome = match self.rejection(request.operation()) {
             Some(error) => Err(error),
             None => block_on(request.apply(&self.node)),
         };
         let is_granted = matches!(
-            answer,
+            outcome,
             Ok(Answer::Vote(Vote::Granted)
                 | Answer::Fenced(FencedVote::Granted(_))
                 | Answer::Confirmed(ConfirmVote::Granted))
         );
         let is_written = is_granted && request.operation() != Operation::Release;
         let until = if is_written { self.until(request) } else { None };
-        Carried { answer, until }
+        Executed { outcome, until }
     }
 
     /// Returns the error reply to all requests of an operation, if there is one.
@@ -97,7 +97,7 @@ impl Machine {
     pub(super) fn lose_all_but(&self, persistence: &Persistence) -> Vec<Token> {
         let is_lost = |position: usize| match persistence {
             Persistence::All => false,
-            Persistence::Part => position.is_multiple_of(2),
+            Persistence::Part => position % 2 == 0,
             Persistence::Counters | Persistence::Nothing => true,
         };
         let locks = self.node.locks().into_iter().enumerate();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use redlock_core::runtime::Instant;
 use redlock_testkit::Operation;
 
-use crate::history::{Answer, History, Request, TokenNumber, What};
+use crate::history::{Answer, EventKind, History, Request, TokenNumber};
 
 /// A period in which a server has a token under its resources.
 ///
@@ -22,9 +22,9 @@ pub(super) fn keys(history: &History) -> Vec<Key> {
     let mut keys: Vec<Key> = Vec::new();
     let mut latest: BTreeMap<(usize, TokenNumber), usize> = BTreeMap::new();
     for event in &history.0 {
-        match event.what {
-            What::Carried { request: Request { server, token, .. }, until: Some(until), .. }
-            | What::Moved { server, token, until } => {
+        match event.kind {
+            EventKind::CarriedOut { request: Request { server, token, .. }, until: Some(until), .. }
+            | EventKind::Moved { server, token, until } => {
                 let standing = latest.get(&(server, token)).filter(|index| keys[**index].until >= event.at);
                 match standing {
                     Some(index) => keys[*index].until = until,
@@ -34,12 +34,12 @@ pub(super) fn keys(history: &History) -> Vec<Key> {
                     }
                 }
             }
-            What::Carried {
+            EventKind::CarriedOut {
                 request: Request { server, operation: Operation::Release, token, .. },
-                said: Answer::Granted,
+                answer: Answer::Granted,
                 ..
             }
-            | What::Lost { server, token } => {
+            | EventKind::Lost { server, token } => {
                 if let Some(index) = latest.remove(&(server, token)) {
                     keys[index].until = keys[index].until.min(event.at);
                 }
@@ -58,7 +58,7 @@ mod tests {
     use crate::invariant::story::Story;
 
     #[test]
-    fn a_key_stands_until_it_expires_or_goes() {
+    fn a_key_lasts_until_it_expires_or_is_deleted() {
         let at = |millis| Instant::since_origin(Duration::from_millis(millis));
         let stood = |story: Story| {
             let keys = keys(&story.history()).into_iter();

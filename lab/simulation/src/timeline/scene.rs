@@ -8,7 +8,7 @@ use redlock_core::runtime::Instant;
 use super::Timeline;
 use super::keys::keys;
 use crate::history::claims::{Claimed, claims};
-use crate::history::{History, Place, TokenNumber, Trouble, What};
+use crate::history::{EventKind, FaultKind, History, Place, TokenNumber};
 use crate::invariant::{Violation, holds};
 
 /// A period in true time.
@@ -41,10 +41,10 @@ pub(super) struct Act {
 pub(super) struct Lane {
     pub(super) bars: Vec<Bar>,
     /// The faults, in the order in which they began.
-    pub(super) troubles: Vec<(Trouble, Span)>,
+    pub(super) faults: Vec<(FaultKind, Span)>,
     pub(super) acts: Vec<Act>,
     /// The periods in which a client requests a resource.
-    pub(super) asks: Vec<(usize, Span)>,
+    pub(super) requests: Vec<(usize, Span)>,
 }
 
 pub(super) struct Scene<'a> {
@@ -75,10 +75,10 @@ impl<'a> Scene<'a> {
         };
         scene.open_lanes(timeline);
         scene.draw_bars(timeline, &claims(history));
-        scene.draw_doings(timeline);
-        for (place, trouble, span) in troubles(history) {
+        scene.draw_actions(timeline);
+        for (place, fault, span) in faults(history) {
             if window.meets(span) && timeline.shows(place) {
-                scene.lanes.entry(place).or_default().troubles.push((trouble, window.clip(span)));
+                scene.lanes.entry(place).or_default().faults.push((fault, window.clip(span)));
             }
         }
         scene
@@ -87,9 +87,11 @@ impl<'a> Scene<'a> {
     /// Adds a lane for each server and client with an event up to the end of the window.
     fn open_lanes(&mut self, timeline: &Timeline<'_>) {
         for event in timeline.history.0.iter().filter(|event| event.at <= self.window.until) {
-            let place = match event.what {
-                What::Sent(request) => Place::Server(request.server),
-                What::Requested { client, .. } | What::Granted { client, .. } => Place::Client(client),
+            let place = match event.kind {
+                EventKind::Sent(request) => Place::Server(request.server),
+                EventKind::Requested { client, .. } | EventKind::Granted { client, .. } => {
+                    Place::Client(client)
+                }
                 _ => continue,
             };
             if timeline.shows(place) {
@@ -127,32 +129,32 @@ impl<'a> Scene<'a> {
         }
     }
 
-    fn draw_doings(&mut self, timeline: &Timeline<'_>) {
+    fn draw_actions(&mut self, timeline: &Timeline<'_>) {
         let history = timeline.history;
         let (claims, holds, window) = (claims(history), holds::holds(history), self.window);
         let valid =
             |token, at| holds.iter().any(|hold| hold.token == token && hold.from <= at && at <= hold.until);
         let shown = |resource: &&usize| timeline.shows_resource(**resource);
-        let mut asking: BTreeMap<usize, (Instant, &[usize])> = BTreeMap::new();
+        let mut requesting: BTreeMap<usize, (Instant, &[usize])> = BTreeMap::new();
         for event in &history.0 {
-            match &event.what {
-                What::Acted { client, token } if window.holds(event.at) => {
+            match &event.kind {
+                EventKind::Acted { client, token } if window.holds(event.at) => {
                     let Some(lane) = self.lanes.get_mut(&Place::Client(*client)) else { continue };
                     let resources = claims.get(token).map_or(&[][..], |claim| &claim.resources);
                     let by_right = valid(*token, event.at);
                     let act = |resource: &usize| Act { at: event.at, resource: *resource, by_right };
                     lane.acts.extend(resources.iter().filter(shown).map(act));
                 }
-                What::Requested { client, resources, .. } => {
-                    asking.insert(*client, (event.at, resources));
+                EventKind::Requested { client, resources, .. } => {
+                    requesting.insert(*client, (event.at, resources));
                 }
-                What::Granted { client, .. } | What::NotGranted { client, .. } => {
-                    let Some((from, resources)) = asking.remove(client) else { continue };
+                EventKind::Granted { client, .. } | EventKind::NotGranted { client, .. } => {
+                    let Some((from, resources)) = requesting.remove(client) else { continue };
                     let span = Span { from, until: event.at };
                     let Some(lane) = self.lanes.get_mut(&Place::Client(*client)) else { continue };
                     if window.meets(span) {
-                        let asks = resources.iter().filter(shown);
-                        lane.asks.extend(asks.map(|resource| (*resource, window.clip(span))));
+                        let requests = resources.iter().filter(shown);
+                        lane.requests.extend(requests.map(|resource| (*resource, window.clip(span))));
                     }
                 }
                 _ => {}
@@ -177,43 +179,43 @@ impl Span {
 
 /// Returns whether a fault is drawn. Faults of single messages are too frequent, and a drifting clock drifts all the
 /// time.
-fn is_drawn(trouble: Trouble) -> bool {
-    use Trouble::{Disconnect, Drift, Duplicate, Loss, Straggler};
-    !matches!(trouble, Drift(_) | Loss | Duplicate | Straggler | Disconnect)
+fn is_drawn(fault: FaultKind) -> bool {
+    use FaultKind::{Disconnect, Drift, Duplicate, Loss, Straggler};
+    !matches!(fault, Drift(_) | Loss | Duplicate | Straggler | Disconnect)
 }
 
 /// Returns the fencing token of each lease that has one.
 fn fences(history: &History) -> BTreeMap<TokenNumber, FencingToken> {
-    let fence = |what: &What| match *what {
-        What::Granted { token, fence: Some(fence), .. } => Some((token, fence)),
+    let fence = |kind: &EventKind| match *kind {
+        EventKind::Granted { token, fence: Some(fence), .. } => Some((token, fence)),
         _ => None,
     };
-    history.0.iter().filter_map(|event| fence(&event.what)).collect()
+    history.0.iter().filter_map(|event| fence(&event.kind)).collect()
 }
 
 /// Returns the faults with their places and periods.
-fn troubles(history: &History) -> Vec<(Place, Trouble, Span)> {
+fn faults(history: &History) -> Vec<(Place, FaultKind, Span)> {
     let last = super::end(history);
-    let mut begun: BTreeMap<(Place, &str), (Trouble, Instant)> = BTreeMap::new();
+    let mut begun: BTreeMap<(Place, &str), (FaultKind, Instant)> = BTreeMap::new();
     let mut spans = Vec::new();
     for event in &history.0 {
-        match event.what {
-            What::Strikes(place, trouble) if trouble.is_momentary() => {
-                spans.push((place, trouble, Span { from: event.at, until: event.at }));
+        match event.kind {
+            EventKind::FaultBegins(place, fault) if fault.is_momentary() => {
+                spans.push((place, fault, Span { from: event.at, until: event.at }));
             }
-            What::Strikes(place, trouble) if is_drawn(trouble) => {
-                begun.entry((place, trouble.name())).or_insert((trouble, event.at));
+            EventKind::FaultBegins(place, fault) if is_drawn(fault) => {
+                begun.entry((place, fault.name())).or_insert((fault, event.at));
             }
-            What::Passes(place, trouble) => {
-                if let Some((trouble, from)) = begun.remove(&(place, trouble.name())) {
-                    spans.push((place, trouble, Span { from, until: event.at }));
+            EventKind::FaultEnds(place, fault) => {
+                if let Some((fault, from)) = begun.remove(&(place, fault.name())) {
+                    spans.push((place, fault, Span { from, until: event.at }));
                 }
             }
             _ => {}
         }
     }
     let lasting = begun.into_iter();
-    spans.extend(lasting.map(|((place, _), (trouble, from))| (place, trouble, Span { from, until: last })));
+    spans.extend(lasting.map(|((place, _), (fault, from))| (place, fault, Span { from, until: last })));
     spans.sort_by_key(|(.., span)| span.from);
     spans
 }

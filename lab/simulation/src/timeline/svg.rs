@@ -109,18 +109,22 @@ mod tests {
     ///
     /// One server hangs and is flushed.
     fn picture(title: &str) -> String {
-        let story =
-            Story::default().asked(0, 0).sent(0, 0, 0, 7).carried(10, 0, 0, 7, 900).granted(20, 0, 7, 800);
+        let story = Story::default()
+            .requested(0, 0)
+            .sent(0, 0, 0, 7)
+            .carried(10, 0, 0, 7, 900)
+            .granted(20, 0, 7, 800);
         let story = story
-            .asked(30, 1)
+            .requested(30, 1)
             .stepped(300, 0)
             .paused(350, 0)
             .resumed(450, 0)
             .granted(500, 1, 8, 900)
             .closed(900, 1);
         let tokens = vec![TokenNumber(7), TokenNumber(8)];
-        let what = "c1 got r0 as #8 while c0 had it as #7".into();
-        let violation = Violation { invariant: Invariant::Exclusion, broken: None, what, tokens, event: 8 };
+        let description = "c1 got r0 as #8 while c0 had it as #7".into();
+        let violation =
+            Violation { invariant: Invariant::Exclusion, broken: None, description, tokens, event: 8 };
         Timeline::new(&story.history(), &[violation]).title(title).svg()
     }
 
@@ -140,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn one_sees_lanes_bars_troubles_and_violations() {
+    fn a_picture_has_lanes_bars_faults_and_violations() {
         let texts = texts(&picture("seed 1"));
         for expected in
             ["seed 1", "c0", "c1", "n0", "r0 #7", "r0 #8", "paused", "clock +5000 ms", "1", "0.5 s"]

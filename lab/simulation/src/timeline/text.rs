@@ -6,7 +6,7 @@ use std::fmt::Write;
 use redlock_core::runtime::Instant;
 
 use super::scene::{Lane, Scene, Span};
-use crate::history::{Place, Trouble};
+use crate::history::{FaultKind, Place};
 
 /// The legend of the marks.
 pub const LEGEND: &str = "\
@@ -16,7 +16,7 @@ between: / nothing gets through      net: ~ storm      ^ a violation";
 
 /// The legend of the details.
 const DETAILS: &str = "\
-clients: - asks, * acts under its lock, ! acts without one      servers: 0-9 has a key of that client";
+clients: - requests, * acts under its lock, ! acts without one      servers: 0-9 has a key of that client";
 
 pub(super) fn draw(scene: &Scene<'_>, columns: usize) -> String {
     let ruler = Ruler { window: scene.window, columns: columns.max(10) };
@@ -52,15 +52,15 @@ fn fences(scene: &Scene<'_>) -> Option<String> {
     let bars = scene.lanes.values().flat_map(|lane| &lane.bars);
     let known = bars.filter_map(|bar| bar.fence.map(|fence| (bar.token, bar.client, fence)));
     let fences: BTreeSet<_> = known.collect();
-    let told = fences.iter().map(|(token, client, fence)| format!("{token} of c{client} {fence}"));
-    let told: Vec<_> = told.collect();
-    (!told.is_empty()).then(|| format!("fencing tokens: {}", told.join(", ")))
+    let listed = fences.iter().map(|(token, client, fence)| format!("{token} of c{client} {fence}"));
+    let listed: Vec<_> = listed.collect();
+    (!listed.is_empty()).then(|| format!("fencing tokens: {}", listed.join(", ")))
 }
 
 fn marks(place: Place, lane: &Lane, ruler: &Ruler, details: bool) -> String {
     let mut marks = vec!['.'; ruler.columns];
     if details {
-        lane.asks.iter().for_each(|(_, span)| ruler.fill(&mut marks, *span, '-'));
+        lane.requests.iter().for_each(|(_, span)| ruler.fill(&mut marks, *span, '-'));
     }
     for bar in &lane.bars {
         match place {
@@ -69,8 +69,8 @@ fn marks(place: Place, lane: &Lane, ruler: &Ruler, details: bool) -> String {
             _ => {}
         }
     }
-    for (trouble, span) in &lane.troubles {
-        ruler.fill(&mut marks, *span, mark(*trouble));
+    for (fault, span) in &lane.faults {
+        ruler.fill(&mut marks, *span, mark(*fault));
     }
     for act in lane.acts.iter().filter(|_| details) {
         marks[ruler.column(act.at)] = if act.by_right { '*' } else { '!' };
@@ -78,21 +78,23 @@ fn marks(place: Place, lane: &Lane, ruler: &Ruler, details: bool) -> String {
     marks.into_iter().collect()
 }
 
-fn mark(trouble: Trouble) -> char {
-    match trouble {
-        Trouble::Crash | Trouble::Kill => 'x',
-        Trouble::Hang => 'h',
-        Trouble::OutOfMemory => 'm',
-        Trouble::ReadOnly => 'r',
-        Trouble::WrongType => 't',
-        Trouble::Flush | Trouble::Eviction | Trouble::Amnesia(_) | Trouble::Step(_) => '!',
-        Trouble::Partition => '/',
-        Trouble::Storm => '~',
-        Trouble::Pause => 'z',
-        Trouble::Suspension => 's',
-        Trouble::Drift(_) | Trouble::Loss | Trouble::Duplicate | Trouble::Straggler | Trouble::Disconnect => {
-            '?'
-        }
+fn mark(fault: FaultKind) -> char {
+    match fault {
+        FaultKind::Crash | FaultKind::Kill => 'x',
+        FaultKind::Hang => 'h',
+        FaultKind::OutOfMemory => 'm',
+        FaultKind::ReadOnly => 'r',
+        FaultKind::WrongType => 't',
+        FaultKind::Flush | FaultKind::Eviction | FaultKind::Amnesia(_) | FaultKind::Step(_) => '!',
+        FaultKind::Partition => '/',
+        FaultKind::Storm => '~',
+        FaultKind::Pause => 'z',
+        FaultKind::Suspension => 's',
+        FaultKind::Drift(_)
+        | FaultKind::Loss
+        | FaultKind::Duplicate
+        | FaultKind::Straggler
+        | FaultKind::Disconnect => '?',
     }
 }
 
@@ -141,19 +143,20 @@ mod tests {
 
     #[test]
     fn lanes_bars_and_marks() {
-        let story = Story::default().asked(0, 0).sent(0, 0, 0, 0).granted(100, 0, 0, 450).stepped(300, 0);
+        let story = Story::default().requested(0, 0).sent(0, 0, 0, 0).granted(100, 0, 0, 450).stepped(300, 0);
         let story = story.paused(500, 0).resumed(700, 0).calm(1_000);
         let picture = Timeline::new(&story.history(), &[]).text(10);
         assert_eq!(vec!["     n0 ...!......", "     c0 .0000zzz.."], lanes(&picture, 2));
     }
 
     #[test]
-    fn a_picture_of_a_violation_shows_what_it_is_about() {
-        let story = Story::default().asked(0, 0).asked(0, 1).asked(0, 2);
+    fn a_picture_of_a_violation_shows_only_its_tokens() {
+        let story = Story::default().requested(0, 0).requested(0, 1).requested(0, 2);
         let story = story.sent(1_000, 0, 0, 7).carried(1_000, 0, 0, 7, 1_300).granted(1_000, 0, 7, 1_200);
         let story = story.sent(1_000, 2, 0, 9).carried(1_500, 2, 1, 9, 1_900).stepped(1_750, 0);
-        let (tokens, what) = (vec![TokenNumber(7)], String::new());
-        let violation = Violation { invariant: Invariant::Exclusion, broken: None, what, tokens, event: 8 };
+        let (tokens, description) = (vec![TokenNumber(7)], String::new());
+        let violation =
+            Violation { invariant: Invariant::Exclusion, broken: None, description, tokens, event: 8 };
         let picture = Timeline::about(&story.history(), &violation).title("seed 5").text(17);
         let expected = vec!["seed 5", "     n0 .0000000........!", "     c0 -00000..........."];
         assert_eq!(expected, lanes(&picture, 3));

@@ -157,7 +157,7 @@ impl LockNode for Node {
                 yield_now().await;
             }
         }
-        self.watchers.tell(self.client, self.flaw);
+        self.watchers.notify(self.client, self.flaw);
         Ok(!mine.is_empty())
     }
 

@@ -1,4 +1,4 @@
-//! Who is told that something was released: all who watch anything, unless the node's flaw is about that.
+//! The watchers of one server: a release notifies all of them, unless the flaw of the node concerns notifications.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -6,7 +6,7 @@ use futures_channel::oneshot::{Receiver, Sender, channel};
 
 use super::Flaw::{self, *};
 
-/// Those who watch one server, and as which client.
+/// The watchers of one server, by client.
 #[derive(Default)]
 pub(crate) struct Watchers(Mutex<Vec<(u64, Sender<()>)>>);
 
@@ -17,12 +17,12 @@ impl Watchers {
         receiver
     }
 
-    /// A client has released something.
-    pub(crate) fn tell(&self, by: u64, flaw: Flaw) {
+    /// Notifies the watchers of a release by a client.
+    pub(crate) fn notify(&self, by: u64, flaw: Flaw) {
         self.with(|watching| match flaw {
             WatchMissesItsOwn => watching.retain(|(client, _)| *client == by),
             WatchMissesOthers => watching.retain(|(client, _)| *client != by),
-            WatchTellsOne => drop(watching.pop()),
+            WatchNotifiesOne => drop(watching.pop()),
             _ => watching.clear(),
         });
     }

@@ -12,7 +12,7 @@ use redlock_testkit::sim::Process;
 
 use super::Client;
 use super::writer::Writer;
-use crate::history::{TokenNumber, What};
+use crate::history::{EventKind, TokenNumber};
 
 pub(super) struct Program {
     pub(super) client: Client,
@@ -40,34 +40,34 @@ impl Program {
         let (shared, process) = (&client.0, process.clone());
         let redlock = Redlock::builder(process.clone())
             .nodes(shared.network.nodes(shared.number))
-            .node_timeout(shared.habits.node_timeout)
+            .node_timeout(shared.behavior.node_timeout)
             .retry_delay(RETRY_DELAY)
-            .clock_drift_factor(shared.habits.drift_factor)
+            .clock_drift_factor(shared.behavior.drift_factor)
             .build()
             .expect("servers have labels of their own, and the drift factor of an experiment is one");
         Self { client, process, redlock, chance }
     }
 
     pub(super) async fn run(mut self) {
-        if self.client.0.habits.waits {
-            self.wait_all_day().await;
+        if self.client.0.behavior.waits {
+            self.keep_waiting().await;
         }
         while !self.client.is_closing() {
             self.idle(400).await;
             let resources = self.wanted();
-            if let Some((guard, token)) = self.ask(resources.clone()).await {
+            if let Some((guard, token)) = self.acquire(resources.clone()).await {
                 self.hold(&guard, token, &resources).await;
-                self.let_go(guard, token).await;
+                self.release(guard, token).await;
             }
         }
         self.redlock.close().await;
-        self.record(What::Closed { client: self.client.0.number });
+        self.record(EventKind::Closed { client: self.client.0.number });
         self.client.ended();
     }
 
     /// Selects mostly one resource; of several, sometimes two at once, in either order.
     fn wanted(&mut self) -> Vec<usize> {
-        let all = self.client.0.habits.resources;
+        let all = self.client.0.behavior.resources;
         let first = self.chance.usize(..all);
         if all == 1 || self.chance.u32(..4) > 0 {
             return vec![first];
@@ -75,12 +75,18 @@ impl Program {
         vec![first, (first + self.chance.usize(1..all)) % all]
     }
 
-    async fn ask(&mut self, resources: Vec<usize>) -> Option<(Guard, TokenNumber)> {
+    async fn acquire(&mut self, resources: Vec<usize>) -> Option<(Guard, TokenNumber)> {
         let (client, ttl) = (self.client.0.number, self.ttl());
         let way = self.chance.u32(..10);
         // Both kinds in turn: they exclude each other.
         let fenced = self.client.0.protected.is_some() && self.chance.u32(..4) > 0;
-        self.record(What::Requested { client, resources: resources.clone(), ttl, once: way < 4, fenced });
+        self.record(EventKind::Requested {
+            client,
+            resources: resources.clone(),
+            ttl,
+            once: way < 4,
+            fenced,
+        });
         let names: Vec<_> = resources.iter().map(|resource| name(*resource)).collect();
         let (once, request) = (self.redlock.try_lock(names.clone(), ttl), self.redlock.lock(names, ttl));
         let (once, request) = if fenced { (once.fenced(), request.fenced()) } else { (once, request) };
@@ -100,22 +106,22 @@ impl Program {
         let guard = match answer {
             Some(Ok(Some(guard))) => guard,
             Some(Ok(None)) => {
-                self.record(What::NotGranted { client, why: Some(redlock_core::ErrorKind::Contended) });
+                self.record(EventKind::NotGranted { client, why: Some(redlock_core::ErrorKind::Contended) });
                 return None;
             }
             Some(Err(error)) => {
-                self.record(What::NotGranted { client, why: Some(error.kind()) });
+                self.record(EventKind::NotGranted { client, why: Some(error.kind()) });
                 return None;
             }
             None => {
-                self.record(What::NotGranted { client, why: None });
+                self.record(EventKind::NotGranted { client, why: None });
                 return None;
             }
         };
         let token = self.client.0.network.recorder().number_of(&guard.fingerprint());
         let until = self.until(&guard);
         let fence = guard.fencing_token();
-        self.record(What::Granted { client, resources, token, until, fence });
+        self.record(EventKind::Granted { client, resources, token, until, fence });
         Some((guard, token))
     }
 
@@ -125,7 +131,7 @@ impl Program {
         let mut writer = Writer::new(self, token, guard.fencing_token());
         let kept = self.chance.u32(..4) == 0;
         if kept {
-            self.record(What::KeepsAlive { client, token });
+            self.record(EventKind::KeepsAlive { client, token });
             guard.keep_alive(KeepAlive::new());
         }
         for _ in 0..self.chance.u32(..6) {
@@ -133,13 +139,13 @@ impl Program {
             if guard.is_held() {
                 let until = self.until(guard);
                 if until > known + ROUNDING {
-                    self.record(What::Noticed { client, token, until });
+                    self.record(EventKind::Noticed { client, token, until });
                     known = until;
                 }
-                if self.client.0.habits.careless {
+                if self.client.0.behavior.careless {
                     self.idle(200).await;
                 }
-                self.record(What::Acted { client, token });
+                self.record(EventKind::Acted { client, token });
                 if let Some(writer) = &mut writer {
                     let resource = resources[self.chance.usize(..resources.len())];
                     writer.change(resource, &mut self.chance).await;
@@ -154,7 +160,7 @@ impl Program {
 
     async fn extend(&mut self, guard: &Guard, token: TokenNumber) {
         let (client, ttl) = (self.client.0.number, self.ttl());
-        self.record(What::Extending { client, token, ttl });
+        self.record(EventKind::Extending { client, token, ttl });
         let answer: Option<Result<(), Error>> = if self.chance.u32(..5) == 0 {
             let patience = self.micros(0, 20_000);
             self.within(patience, guard.extend(ttl)).await
@@ -162,19 +168,19 @@ impl Program {
             Some(guard.extend(ttl).await)
         };
         self.record(match answer {
-            Some(Ok(())) => What::Extended { client, token, until: self.until(guard) },
-            Some(Err(error)) => What::NotExtended { client, token, why: Some(error.kind()) },
-            None => What::NotExtended { client, token, why: None },
+            Some(Ok(())) => EventKind::Extended { client, token, until: self.until(guard) },
+            Some(Err(error)) => EventKind::NotExtended { client, token, why: Some(error.kind()) },
+            None => EventKind::NotExtended { client, token, why: None },
         });
     }
 
-    pub(super) async fn let_go(&mut self, guard: Guard, token: TokenNumber) {
+    pub(super) async fn release(&mut self, guard: Guard, token: TokenNumber) {
         let client = self.client.0.number;
         let waits = self.chance.bool();
-        self.record(What::Releasing { client, token, waits });
+        self.record(EventKind::Releasing { client, token, waits });
         if waits {
             let outcome = guard.release().await.map_err(|error| error.kind());
-            self.record(What::Released { client, token, outcome });
+            self.record(EventKind::Released { client, token, outcome });
         } else {
             drop(guard);
         }
@@ -195,7 +201,7 @@ impl Program {
     }
 
     pub(super) fn ttl(&mut self) -> Duration {
-        let longest = self.client.0.habits.longest_ttl;
+        let longest = self.client.0.behavior.longest_ttl;
         let range = u64::try_from(longest.saturating_sub(SHORTEST_TTL).as_millis()).unwrap_or(1);
         SHORTEST_TTL + self.millis(0, range)
     }
@@ -208,8 +214,8 @@ impl Program {
         micros(&mut self.chance, least, most)
     }
 
-    pub(super) fn record(&self, what: What) {
-        self.client.0.network.recorder().record(what);
+    pub(super) fn record(&self, kind: EventKind) {
+        self.client.0.network.recorder().record(kind);
     }
 }
 

@@ -11,7 +11,7 @@ use redlock_core::FencingToken;
 use redlock_core::runtime::Runtime;
 use redlock_testkit::sim::Process;
 
-use crate::history::{Recorder, TokenNumber, What};
+use crate::history::{EventKind, Recorder, TokenNumber};
 
 #[derive(Clone)]
 pub(in crate::experiment) struct Protected(Arc<Shared>);
@@ -65,14 +65,14 @@ impl Protected {
         let Holder { client, token, fence } = holder;
         let mut rows = self.rows();
         let row = &mut rows[resource];
-        let taken = row.fence.is_none_or(|greatest| greatest <= fence);
-        if taken {
+        let accepted = row.fence.is_none_or(|greatest| greatest <= fence);
+        if accepted {
             row.fence = Some(fence);
             row.writes += u64::from(seen.is_some());
         }
         drop(rows);
-        self.0.recorder.record(What::Wrote { client, resource, token, fence, seen, taken });
-        taken
+        self.0.recorder.record(EventKind::Wrote { client, resource, token, fence, seen, accepted });
+        accepted
     }
 
     /// Runs work at the resource after a delay, and replies after another delay.

@@ -6,10 +6,10 @@
 use redlock_core::{ErrorKind, KeepAlive};
 
 use super::program::{Program, name};
-use crate::history::What;
+use crate::history::EventKind;
 
 impl Program {
-    pub(super) async fn wait_all_day(&mut self) {
+    pub(super) async fn keep_waiting(&mut self) {
         while !self.client.is_closing() {
             match self.chance.u32(..8) {
                 ..4 => {}
@@ -23,7 +23,7 @@ impl Program {
 
     async fn wait_once(&mut self) {
         let (client, ttl, resources) = (self.client.0.number, self.ttl(), vec![0]);
-        self.record(What::Requested {
+        self.record(EventKind::Requested {
             client,
             resources: resources.clone(),
             ttl,
@@ -33,14 +33,14 @@ impl Program {
         let guard = match self.redlock.lock(name(0), ttl).wait_unbounded().await {
             Ok(guard) => guard,
             Err(error) => {
-                self.record(What::NotGranted { client, why: Some(error.kind()) });
+                self.record(EventKind::NotGranted { client, why: Some(error.kind()) });
                 assert_ne!(ErrorKind::Contended, error.kind(), "it waits for ever");
                 return self.idle(100).await;
             }
         };
         let token = self.client.0.network.recorder().number_of(&guard.fingerprint());
         let until = self.until(&guard);
-        self.record(What::Granted { client, resources, token, until, fence: None });
+        self.record(EventKind::Granted { client, resources, token, until, fence: None });
         match self.chance.u32(..8) {
             0 => {
                 // Until it has expired, and a little longer.
@@ -49,12 +49,12 @@ impl Program {
                 }
             }
             1 => {
-                self.record(What::KeepsAlive { client, token });
+                self.record(EventKind::KeepsAlive { client, token });
                 guard.keep_alive(KeepAlive::new());
                 self.idle(6_000).await;
             }
             _ => self.idle(30).await,
         }
-        self.let_go(guard, token).await;
+        self.release(guard, token).await;
     }
 }

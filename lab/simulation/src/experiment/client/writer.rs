@@ -32,7 +32,7 @@ impl Writer {
         let shared = &program.client.0;
         let (client, protected) = (shared.number, shared.protected.clone()?);
         let holder = Holder { client, token, fence: fence? };
-        let (process, reads_first) = (program.process.clone(), shared.habits.reads_first);
+        let (process, reads_first) = (program.process.clone(), shared.behavior.reads_first);
         Some(Self { protected, process, holder, announced: BTreeSet::new(), reads_first })
     }
 

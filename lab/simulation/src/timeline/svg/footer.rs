@@ -62,11 +62,11 @@ pub(super) fn legend(scene: &Scene<'_>, top: f64) -> (Group, f64) {
     let mut entries: Vec<(Group, String)> = clients.into_iter().map(client).collect();
     entries.extend([
         (key, "key on a server, in its client's colour".into()),
-        (dashes(), "asks for it".into()),
+        (dashes(), "requests it".into()),
         (dot(2.0, paint::INK), "acts under the lock".into()),
         (dot(4.0, paint::ALARM), "acts without it".into()),
         (hatched(), "down or stopped".into()),
-        (outlined(), "what a violation is about".into()),
+        (outlined(), "part of a violation".into()),
     ]);
     let (mut x, mut y) = (LEFT, top + LINE);
     let mut legend = Group::new();

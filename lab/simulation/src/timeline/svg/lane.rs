@@ -6,7 +6,7 @@ use ::svg::node::element::{Circle, Group, Line, Rectangle};
 
 use super::layout::{LEFT, Layout, RIGHT, WIDTH, count, rows, text_start, text_width};
 use super::paint::{self, caption, label, title};
-use crate::history::{Place, TokenNumber, Trouble};
+use crate::history::{FaultKind, Place, TokenNumber};
 use crate::timeline::scene::{Bar, Lane, Span};
 
 /// The height of a row of bars, and of a row of faults.
@@ -22,7 +22,7 @@ pub(super) struct Rows<'a> {
     /// The row of each resource.
     resources: BTreeMap<usize, usize>,
     /// The row of each fault.
-    troubles: Vec<usize>,
+    faults: Vec<usize>,
     trouble_rows: usize,
 }
 
@@ -32,15 +32,15 @@ impl<'a> Rows<'a> {
             .bars
             .iter()
             .map(|bar| bar.resource)
-            .chain(lane.asks.iter().map(|(resource, _)| *resource))
+            .chain(lane.requests.iter().map(|(resource, _)| *resource))
             .collect();
         let mut resources: BTreeMap<_, _> = seen.into_iter().zip(0..).collect();
         if resources.is_empty() && matches!(place, Place::Client(_) | Place::Server(_)) {
             resources.insert(0, 0);
         }
-        let (troubles, trouble_rows) =
-            rows(lane.troubles.iter().map(|(trouble, span)| extent(*trouble, *span, layout)));
-        Self { lane, resources, troubles, trouble_rows }
+        let (faults, trouble_rows) =
+            rows(lane.faults.iter().map(|(fault, span)| extent(*fault, *span, layout)));
+        Self { lane, resources, faults, trouble_rows }
     }
 
     pub(super) fn height(&self) -> f64 {
@@ -61,7 +61,7 @@ impl<'a> Rows<'a> {
         let mut group = Group::new()
             .add(border.set("y1", bottom).set("y2", bottom))
             .add(name.set("text-anchor", "end").set("font-weight", "bold"));
-        let stopped = self.lane.troubles.iter().filter(|(trouble, _)| paint::stops(*trouble));
+        let stopped = self.lane.faults.iter().filter(|(fault, _)| paint::stops(*fault));
         for (_, span) in stopped {
             let (x, width) = layout.stretch(*span);
             let hatched = Rectangle::new().set("fill", "url(#stopped)").set("opacity", 0.7);
@@ -71,7 +71,7 @@ impl<'a> Rows<'a> {
         let row = |resource: usize| {
             self.resources.get(&resource).map_or(top, |row| top + PADDING + count(*row) * BARS)
         };
-        for (resource, span) in &self.lane.asks {
+        for (resource, span) in &self.lane.requests {
             let ((x, width), y) = (layout.stretch(*span), row(*resource) + BARS / 2.0);
             let line = Line::new().set("stroke", paint::FAINT).set("stroke-dasharray", "3 2");
             group = group.add(line.set("x1", x).set("x2", x + width).set("y1", y).set("y2", y));
@@ -85,25 +85,25 @@ impl<'a> Rows<'a> {
             group = group.add(dot.set("cx", layout.x(act.at)).set("cy", row(act.resource) + BARS - 4.0));
         }
         let begin = top + PADDING + count(self.resources.len()) * BARS;
-        for ((trouble, span), row) in self.lane.troubles.iter().zip(&self.troubles) {
-            group = group.add(draw_trouble(*trouble, *span, layout, begin + count(*row) * TROUBLES));
+        for ((fault, span), row) in self.lane.faults.iter().zip(&self.faults) {
+            group = group.add(draw_trouble(*fault, *span, layout, begin + count(*row) * TROUBLES));
         }
         group
     }
 }
 
 /// Returns the horizontal extent of a fault, with its caption.
-fn extent(trouble: Trouble, span: Span, layout: &Layout) -> (f64, f64) {
+fn extent(fault: FaultKind, span: Span, layout: &Layout) -> (f64, f64) {
     let (x, width) = layout.stretch(span);
-    let text = caption(trouble);
+    let text = caption(fault);
     let start = text_start(&text, x + 4.0);
     (start.min(x), (x + width).max(start + text_width(&text)) + 4.0)
 }
 
-fn draw_trouble(trouble: Trouble, span: Span, layout: &Layout, top: f64) -> Group {
+fn draw_trouble(fault: FaultKind, span: Span, layout: &Layout, top: f64) -> Group {
     let (x, width) = layout.stretch(span);
-    let text = caption(trouble);
-    let colour = paint::trouble(trouble);
+    let text = caption(fault);
+    let colour = paint::fault(fault);
     let extent = Rectangle::new().set("fill", colour).set("opacity", 0.25).set("rx", 2);
     let begin = Rectangle::new().set("fill", colour).set("x", x).set("y", top).set("width", 2);
     let caption = label(text.clone(), text_start(&text, x + 4.0), top + 10.0, colour);
@@ -111,7 +111,7 @@ fn draw_trouble(trouble: Trouble, span: Span, layout: &Layout, top: f64) -> Grou
         .add(extent.set("x", x).set("y", top).set("width", width).set("height", TROUBLES - 2.0))
         .add(begin.set("height", TROUBLES - 2.0))
         .add(caption)
-        .add(title(format!("{trouble}, {}", when(span))))
+        .add(title(format!("{fault}, {}", when(span))))
 }
 
 fn draw_bar(place: Place, bar: &Bar, layout: &Layout, top: f64, violated: &BTreeSet<TokenNumber>) -> Group {
@@ -125,9 +125,10 @@ fn draw_bar(place: Place, bar: &Bar, layout: &Layout, top: f64, violated: &BTree
     } else {
         bars
     };
-    let what = if is_key { "key of " } else { "" };
+    let description = if is_key { "key of " } else { "" };
     let fence = bar.fence.map_or(String::new(), |fence| format!(", fencing token {fence}"));
-    let about = format!("{what}c{}: r{} {}{fence}, {}", bar.client, bar.resource, bar.token, when(bar.span));
+    let about =
+        format!("{description}c{}: r{} {}{fence}, {}", bar.client, bar.resource, bar.token, when(bar.span));
     let group = Group::new().add(bars).add(title(about));
     let colour = if is_key { paint::INK } else { paint::on_client(bar.client) };
     let texts = [format!("r{} {}", bar.resource, bar.token), format!("r{}", bar.resource)];

@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_would_overlap_goes_into_another_row() {
+    fn overlapping_bars_go_into_different_rows() {
         assert_eq!((vec![0, 1, 0, 2], 3), rows([(0.0, 5.0), (4.0, 9.0), (5.0, 8.0), (6.0, 7.0)]));
         assert_eq!((vec![], 0), rows([]));
     }

@@ -3,7 +3,7 @@
 use ::svg::node::element::{Text, Title};
 
 use super::layout::round;
-use crate::history::Trouble;
+use crate::history::FaultKind;
 
 pub(super) const INK: &str = "#1f2933";
 pub(super) const FAINT: &str = "#7b8794";
@@ -35,31 +35,34 @@ pub(super) fn title(text: impl Into<String>) -> Title {
 }
 
 /// Returns the caption of a fault in a picture.
-pub(super) fn caption(trouble: Trouble) -> String {
-    match trouble {
-        Trouble::Crash => "down".into(),
-        Trouble::Hang => "hangs".into(),
-        Trouble::Flush => "flushed".into(),
-        Trouble::Step(millis) => format!("clock {millis:+} ms"),
-        Trouble::Partition => "nothing gets through".into(),
-        Trouble::Pause => "paused".into(),
-        Trouble::Suspension => "suspended".into(),
-        Trouble::Kill => "dead".into(),
+pub(super) fn caption(fault: FaultKind) -> String {
+    match fault {
+        FaultKind::Crash => "down".into(),
+        FaultKind::Hang => "hangs".into(),
+        FaultKind::Flush => "flushed".into(),
+        FaultKind::Step(millis) => format!("clock {millis:+} ms"),
+        FaultKind::Partition => "nothing gets through".into(),
+        FaultKind::Pause => "paused".into(),
+        FaultKind::Suspension => "suspended".into(),
+        FaultKind::Kill => "dead".into(),
         other => other.name().into(),
     }
 }
 
 /// Returns the color of a fault: dark for faults that stop everything, bright for faults that delete keys.
-pub(super) fn trouble(trouble: Trouble) -> &'static str {
-    match trouble {
-        Trouble::Crash | Trouble::Kill => "#3e4c59",
-        Trouble::Hang | Trouble::Pause | Trouble::Suspension => "#7b8794",
-        Trouble::Flush | Trouble::Eviction | Trouble::Amnesia(_) | Trouble::Step(_) => ALARM,
+pub(super) fn fault(fault: FaultKind) -> &'static str {
+    match fault {
+        FaultKind::Crash | FaultKind::Kill => "#3e4c59",
+        FaultKind::Hang | FaultKind::Pause | FaultKind::Suspension => "#7b8794",
+        FaultKind::Flush | FaultKind::Eviction | FaultKind::Amnesia(_) | FaultKind::Step(_) => ALARM,
         _ => "#b7791f",
     }
 }
 
 /// Returns whether nothing happens during the fault.
-pub(super) fn stops(trouble: Trouble) -> bool {
-    matches!(trouble, Trouble::Crash | Trouble::Kill | Trouble::Hang | Trouble::Pause | Trouble::Suspension)
+pub(super) fn stops(fault: FaultKind) -> bool {
+    matches!(
+        fault,
+        FaultKind::Crash | FaultKind::Kill | FaultKind::Hang | FaultKind::Pause | FaultKind::Suspension
+    )
 }

@@ -7,13 +7,13 @@ use redlock_core::runtime::Runtime;
 use redlock_testkit::sim::{Process, Simulation};
 
 use super::client::{Client, name};
-use crate::history::{Place, Trouble, What};
+use crate::history::{EventKind, FaultKind, Place};
 use crate::network::{Direction, Network, Traffic};
 use crate::plan::{Incident, Plan};
 use crate::server::Server;
 
 #[derive(Clone)]
-pub(super) struct Conductor(Arc<Shared>);
+pub(super) struct FaultInjector(Arc<Shared>);
 
 struct Shared {
     network: Network,
@@ -33,7 +33,7 @@ const STORM: Traffic = Traffic {
     late_by: super::LATE_BY,
 };
 
-impl Conductor {
+impl FaultInjector {
     pub(super) fn new(
         network: Network,
         servers: Vec<Server>,
@@ -44,9 +44,9 @@ impl Conductor {
         Self(Arc::new(Shared { network, servers, clients, resources, usual }))
     }
 
-    /// Starts the plan. Its incidents happen as time passes, until [`calm`](Conductor::calm).
+    /// Starts the plan. Its incidents happen as time passes, until [`calm`](FaultInjector::calm).
     pub(super) fn carry_out(&self, simulation: &Simulation, plan: &Plan) -> Process {
-        let process = simulation.process("conductor");
+        let process = simulation.process("injector");
         for (when, incident) in plan.incidents().iter().cloned() {
             let (me, time) = (self.clone(), process.clone());
             process.spawn(Box::pin(async move {
@@ -75,19 +75,19 @@ impl Conductor {
         for client in clients {
             client.resume();
         }
-        network.recorder().record(What::Calm);
+        network.recorder().record(EventKind::Calm);
     }
 
     /// Starts an incident. Returns whether it has started and must be ended.
     fn begin(&self, incident: &Incident) -> bool {
         let Shared { network, servers, clients, .. } = &*self.0;
         match incident {
-            Incident::Crash { server, keeps, .. } => {
+            Incident::Crash { server, persistence, .. } => {
                 let server = &servers[*server];
                 if !server.is_up() {
                     return false;
                 }
-                server.crash(keeps.clone());
+                server.crash(persistence.clone());
             }
             Incident::Hang { server, .. } => servers[*server].hang(),
             Incident::Flush { server } => servers[*server].flush(),
@@ -107,7 +107,7 @@ impl Conductor {
                 }
             }
             Incident::Storm { .. } => {
-                network.recorder().record(What::Strikes(Place::Network, Trouble::Storm));
+                network.recorder().record(EventKind::FaultBegins(Place::Network, FaultKind::Storm));
                 self.set_traffic(STORM);
             }
             Incident::Pause { client, .. } => clients[*client].pause(),
@@ -125,11 +125,11 @@ impl Conductor {
             Incident::OutOfMemory { server, .. } => servers[*server].out_of_memory(false),
             Incident::ReadOnly { server, .. } => servers[*server].read_only(false),
             Incident::WrongType { server, resource, .. } => {
-                servers[*server].remove_non_lock_value(name(*resource))
+                servers[*server].remove_non_lock_value(name(*resource));
             }
             Incident::Partition { client, server, .. } => network.heal(*client, *server),
             Incident::Storm { .. } => {
-                network.recorder().record(What::Passes(Place::Network, Trouble::Storm));
+                network.recorder().record(EventKind::FaultEnds(Place::Network, FaultKind::Storm));
                 self.set_traffic(*usual);
             }
             Incident::Pause { client, .. } | Incident::Suspend { client, .. } => clients[*client].resume(),
