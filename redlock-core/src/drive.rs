@@ -4,6 +4,9 @@
 //! the result as soon as it is certain. The rest of the work, such as late replies and cleanup, then moves to the
 //! background. The same happens if the caller stops waiting earlier: the work detects this.
 
+#[cfg(all(test, loom))]
+mod loom_tests;
+
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;

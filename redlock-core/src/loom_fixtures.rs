@@ -1,12 +1,14 @@
 //! What the models of this crate run on.
 
+use std::fmt;
 use std::future::pending;
-use std::sync::Arc;
+use std::mem;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use loom::future::block_on;
 use loom::sync::atomic::{AtomicUsize, Ordering};
-use loom::thread;
+use loom::thread::{self, JoinHandle};
 
 use crate::decide::validity::DriftFactor;
 use crate::inner::{Inner, Settings};
@@ -15,13 +17,32 @@ use crate::runtime::{BoxFuture, Runtime};
 use crate::types::instant::Instant;
 use crate::types::resource::IntoResources;
 
-/// A runtime whose time stands still and whose random numbers are always the same.
-#[derive(Debug)]
-pub(crate) enum Still {
-    /// It has shut down and drops every task.
-    Over,
-    /// Each task has a thread of its own.
-    Threads,
+/// A runtime whose time stands still, and whose random numbers are always the same.
+#[derive(Default)]
+pub(crate) struct Still {
+    /// The threads of its tasks; `None` if it has shut down, so that it drops every task.
+    threads: Option<Mutex<Vec<JoinHandle<()>>>>,
+}
+
+impl Still {
+    /// Returns a runtime that has shut down.
+    pub(crate) fn ended() -> Arc<Self> {
+        Arc::default()
+    }
+
+    /// Returns a runtime that starts a thread for each task.
+    pub(crate) fn with_threads() -> Arc<Self> {
+        Arc::new(Self { threads: Some(Mutex::default()) })
+    }
+
+    /// Waits until all tasks have ended.
+    ///
+    /// Loom does not know the reference counts of `std`. So the last owner of a value is the one that has joined all
+    /// other threads.
+    pub(crate) fn join(&self) {
+        let threads = self.threads.iter().flat_map(|threads| mem::take(&mut *threads.lock().unwrap()));
+        threads.for_each(|thread| thread.join().unwrap());
+    }
 }
 
 impl Runtime for Still {
@@ -34,14 +55,19 @@ impl Runtime for Still {
     }
 
     fn spawn(&self, future: BoxFuture<()>) {
-        match self {
-            Self::Over => drop(future),
-            Self::Threads => drop(thread::spawn(move || block_on(future))),
+        if let Some(threads) = &self.threads {
+            threads.lock().unwrap().push(thread::spawn(move || block_on(future)));
         }
     }
 
     fn fill_random(&self, bytes: &mut [u8]) {
         bytes.fill(7);
+    }
+}
+
+impl fmt::Debug for Still {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Still").finish_non_exhaustive()
     }
 }
 
@@ -77,7 +103,7 @@ impl LockNode for Granting {
 }
 
 /// Returns the state of a client with this node, which limits itself to one attempt at a time.
-pub(crate) fn client(node: &Arc<Granting>, runtime: Still) -> Arc<Inner> {
+pub(crate) fn client(node: &Arc<Granting>, runtime: Arc<Still>) -> Arc<Inner> {
     let settings = Settings {
         node_timeout: Duration::from_secs(1),
         retry_delay: Duration::ZERO,
@@ -87,7 +113,7 @@ pub(crate) fn client(node: &Arc<Granting>, runtime: Still) -> Arc<Inner> {
         owner: None,
     };
     let node: Arc<dyn LockNode> = Arc::<Granting>::clone(node);
-    Arc::new(Inner::new(vec![node], Arc::new(runtime), settings))
+    Arc::new(Inner::new(vec![node], runtime, settings))
 }
 
 /// Returns a claim on one resource.

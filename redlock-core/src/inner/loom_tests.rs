@@ -13,7 +13,7 @@ use crate::loom_fixtures::{Granting, Still, client, ttl};
 fn nothing_is_acquired_once_close_has_returned() {
     loom::model(|| {
         let node = Arc::default();
-        let redlock = Redlock::new(Handle(client(&node, Still::Over)));
+        let redlock = Redlock::new(Handle(client(&node, Still::ended())));
         let request = {
             let redlock = redlock.clone();
             thread::spawn(move || drop(block_on(redlock.try_lock("a", ttl().as_duration()).into_future())))
@@ -28,13 +28,13 @@ fn nothing_is_acquired_once_close_has_returned() {
 #[test]
 fn close_waits_for_the_work_of_all_threads() {
     loom::model(|| {
-        let inner = client(&Arc::new(Granting::default()), Still::Over);
+        let inner = client(&Arc::new(Granting::default()), Still::ended());
         let work = [(); 2].map(|()| {
             let ticket = inner.ticket();
             thread::spawn(move || drop(ticket))
         });
         block_on(Redlock::new(Handle(Arc::clone(&inner))).close());
         assert!(inner.is_idle());
-        work.map(|thread| thread.join().unwrap());
+        work.into_iter().for_each(|thread| thread.join().unwrap());
     });
 }

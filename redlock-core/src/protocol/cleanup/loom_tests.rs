@@ -17,14 +17,14 @@ fn entry() -> CleanupEntry {
 #[test]
 fn cleanup_that_stops_is_always_restarted_by_the_next_request() {
     loom::model(|| {
-        let inner = client(&Arc::new(Granting::default()), Still::Over);
+        let inner = client(&Arc::new(Granting::default()), Still::ended());
         let ending = {
             let inner = Arc::clone(&inner);
             thread::spawn(move || inner.leave_to_cleanup(0, Instant::ORIGIN, entry()))
         };
         let request = {
             let inner = Arc::clone(&inner);
-            thread::spawn(move || drop(inner.resume_cleanup()))
+            thread::spawn(move || inner.resume_cleanup())
         };
         inner.resume_cleanup();
         ending.join().unwrap();
@@ -36,7 +36,8 @@ fn cleanup_that_stops_is_always_restarted_by_the_next_request() {
 #[test]
 fn the_cleanup_task_misses_no_entry() {
     loom::model(|| {
-        let inner = client(&Arc::new(Granting::default()), Still::Threads);
+        let runtime = Still::with_threads();
+        let inner = client(&Arc::new(Granting::default()), Arc::clone(&runtime));
         inner.clean_up(0, Instant::ORIGIN, entry());
         inner.clean_up(0, Instant::ORIGIN, entry());
         block_on(async {
@@ -49,5 +50,6 @@ fn the_cleanup_task_misses_no_entry() {
             }
         });
         assert_eq!(0, inner.abandoned_cleanups());
+        runtime.join();
     });
 }

@@ -21,7 +21,7 @@ fn round(inner: &Arc<Inner>) {
 #[test]
 fn every_round_begins() {
     loom::model(|| {
-        let inner = client(&Arc::new(Granting::default()), Still::Over);
+        let inner = client(&Arc::new(Granting::default()), Still::ended());
         let other = {
             let inner = Arc::clone(&inner);
             thread::spawn(move || round(&inner))
@@ -35,7 +35,7 @@ fn every_round_begins() {
 #[test]
 fn a_round_that_is_given_up_keeps_no_permit() {
     loom::model(|| {
-        let inner = client(&Arc::new(Granting::default()), Still::Over);
+        let inner = client(&Arc::new(Granting::default()), Still::ended());
         let permit = Permit::try_new(&inner, Class::Attempt).expect("it is the first");
         let given_up = {
             let inner = Arc::clone(&inner);

@@ -19,7 +19,7 @@ fn turn(inner: &Arc<Inner>, resources: impl IntoResources) {
 #[test]
 fn every_waiter_has_its_turn() {
     loom::model(|| {
-        let inner = client(&Arc::new(Granting::default()), Still::Over);
+        let inner = client(&Arc::new(Granting::default()), Still::ended());
         let other = {
             let inner = Arc::clone(&inner);
             thread::spawn(move || turn(&inner, ["a", "b"]))
