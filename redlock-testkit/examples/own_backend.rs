@@ -4,10 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use redlock_core::Resource;
-use redlock_core::node::async_trait;
-use redlock_core::node::{Claim, Denial, LockNode, NodeError, Token, Ttl, Vote};
-use redlock_core::runtime::Instant;
-use redlock_core::runtime::suspend_aware_now;
+use redlock_core::node::{Claim, Denial, LockNode, NodeError, Token, Ttl, Vote, async_trait};
+use redlock_core::runtime::{Instant, suspend_aware_now};
 
 /// One independent lock server. Its clones are clients of the same server.
 #[derive(Clone, Default)]
