@@ -56,8 +56,8 @@
 //! an endless reply takes memory and CPU time without limit. On Linux and Android a node therefore puts a relay between
 //! fred and the server, in the same process. The relay connects to the server, with TLS if the configuration requires
 //! it. It closes the connection if the server sends a reply of more than 1 MiB, or one that is nested more than 8 levels
-//! deep. fred reaches the relay over an abstract Unix socket, which accepts only this process. In a sandbox that denies such
-//! sockets, no node connects.
+//! deep. fred reaches the relay over an abstract Unix socket, which accepts only this process. In a sandbox that denies
+//! such sockets, no node connects.
 //!
 //! **On other systems, and with [`node_with_connection`], fred reads the server's replies directly: use them only with
 //! trusted servers, over TLS.** The same holds for `redlock-redis-rs` with `node_with_connection`; its own connections
