@@ -63,7 +63,7 @@ impl LockNode for InstantNode {
     }
 
     async fn release(&self, _claim: &Claim) -> Result<bool, NodeError> {
-        Ok(self.vote.clone())
+        Ok(self.vote == Vote::Granted)
     }
 
     fn connection(&self) -> Option<ConnectionId> {
