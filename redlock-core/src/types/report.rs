@@ -120,7 +120,7 @@ impl fmt::Display for NodeReport {
             }
             Outcome::Denied(_) => write!(f, "denied after {latency:.1?}")?,
             Outcome::GrantedFenced(counter) => {
-                write!(f, "granted after {latency:.1?}: fencing counter {counter}")?
+                write!(f, "granted after {latency:.1?}: fencing counter {counter}")?;
             }
             Outcome::Superseded(counter) => {
                 write!(f, "superseded after {latency:.1?}: fencing counter {counter}")?;
