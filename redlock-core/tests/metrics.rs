@@ -84,7 +84,7 @@ fn a_lock_is_counted_and_timed() {
         assert_eq!(vec![1], numbers.take("redlock_releases_total outcome=released"));
         assert_eq!(vec![0, 0, 0, 7], numbers.take_latencies("acquire", "granted"));
         assert_eq!(vec![0], numbers.take_latencies("acquire", "failed"));
-        assert_eq!(vec![0; 4], numbers.take_latencies("release", "granted"));
+        assert_eq!(vec![0; 4], numbers.take_latencies("release", "released"));
         assert_eq!(vec![0], numbers.take_latencies("release", "failed"));
         numbers.nothing_else();
     });
