@@ -1,9 +1,9 @@
-//! What the models of this crate run on.
+//! The runtime, the node and the claims of the models.
 
 use std::fmt;
 use std::future::pending;
 use std::mem;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use loom::future::block_on;
@@ -14,6 +14,7 @@ use crate::decide::validity::DriftFactor;
 use crate::inner::{Inner, Settings};
 use crate::node::{Claim, LockNode, NodeError, Token, Ttl, Vote, async_trait};
 use crate::runtime::{BoxFuture, Runtime};
+use crate::sync::{Mutex, locked};
 use crate::types::instant::Instant;
 use crate::types::resource::IntoResources;
 
@@ -40,8 +41,9 @@ impl Still {
     /// Loom does not know the reference counts of `std`. So the last owner of a value is the one that has joined all
     /// other threads.
     pub(crate) fn join(&self) {
-        let threads = self.threads.iter().flat_map(|threads| mem::take(&mut *threads.lock().unwrap()));
-        threads.for_each(|thread| thread.join().unwrap());
+        for thread in self.threads.iter().flat_map(|threads| mem::take(&mut *locked(threads))) {
+            thread.join().expect("a task does not panic");
+        }
     }
 }
 
@@ -56,7 +58,7 @@ impl Runtime for Still {
 
     fn spawn(&self, future: BoxFuture<()>) {
         if let Some(threads) = &self.threads {
-            threads.lock().unwrap().push(thread::spawn(move || block_on(future)));
+            locked(threads).push(thread::spawn(move || block_on(future)));
         }
     }
 
@@ -84,7 +86,7 @@ impl Granting {
 
 #[async_trait]
 impl LockNode for Granting {
-    fn label(&self) -> &str {
+    fn label(&self) -> &'static str {
         "granting"
     }
 

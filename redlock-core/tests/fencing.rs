@@ -353,7 +353,7 @@ fn damaged_counters_on_a_majority_are_an_error_and_the_attempt_is_cleaned_up() {
         world.set_counters(&[FencingToken::MAX.as_u64(); 3]);
         let error = world.redlock.try_lock("a", TTL).fenced().await.unwrap_err();
         assert_eq!(ErrorKind::NoQuorum, error.kind());
-        let message = format!("{}", std::error::Error::source(&error).unwrap());
+        let message = error.to_string();
         assert!(message.contains("the fencing counter of \"a\", 9007199254740991, is"), "{message}");
         world.lock().await.release().await.unwrap();
         world.nothing_left().await;
@@ -404,11 +404,9 @@ fn an_attempt_names_the_outlier_when_no_quorum_of_counters_can_be_close() {
         assert_eq!((ErrorKind::NoQuorum, true), (error.kind(), error.is_retryable()));
         let message = error.to_string();
         assert!(
-            message.contains("the fencing counter of node 0 (fake-0) is 9007199254s ahead of"),
+            message.contains("fake-0: grant not counted: the fencing counter is 9007199254s ahead of"),
             "{message}"
         );
-        let message = std::error::Error::source(&error).unwrap().to_string();
-        assert!(message.contains("node 0 (fake-0): grant not counted: the fencing counter is "), "{message}");
         world.settle().await;
         assert_eq!(0, world.keys(), "the grants are released too");
         world.nothing_left().await;

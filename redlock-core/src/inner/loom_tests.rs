@@ -35,6 +35,8 @@ fn close_waits_for_the_work_of_all_threads() {
         });
         block_on(Redlock::new(Handle(Arc::clone(&inner))).close());
         assert!(inner.is_idle());
-        work.into_iter().for_each(|thread| thread.join().unwrap());
+        for thread in work {
+            thread.join().unwrap();
+        }
     });
 }

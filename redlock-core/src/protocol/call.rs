@@ -42,10 +42,9 @@ impl Future for Call<'_> {
                 ConfirmVote::Denied(denial) => Outcome::Denied(denial),
                 ConfirmVote::Superseded(counter) => Outcome::Superseded(counter),
             }),
-            Self::Release(reply) => outcome(reply, cx, |deleted| match deleted {
-                true => Outcome::Released,
-                false => Outcome::NotHeld,
-            }),
+            Self::Release(reply) => {
+                outcome(reply, cx, |deleted| if deleted { Outcome::Released } else { Outcome::NotHeld })
+            }
             Self::Inspect(reply) => outcome(reply, cx, |entry| entry.map_or(Outcome::Free, Outcome::Held)),
         }
     }

@@ -27,6 +27,7 @@ use crate::telemetry::{self, Operation};
 use crate::types::instant::Instant;
 use crate::types::lease_state::{LeaseState, Loss};
 use crate::types::report::Outcome;
+use crate::types::token::Token;
 use crate::types::ttl::Ttl;
 
 #[derive(Clone, Copy, Debug)]
@@ -119,7 +120,7 @@ fn apply(lease: &LeaseRecord, round: &Round<'_>, extension: Extension) -> Option
             }
         }
         Decision::Lost(Some(Cause::Denied)) => {
-            let holder = round.responses.holder().map(|token| token.fingerprint());
+            let holder = round.responses.holder().map(Token::fingerprint);
             lease.lose(Loss::Revoked { holder });
             Err(failed(NotExtended::KeysLost))
         }

@@ -216,8 +216,7 @@ impl Responses {
 
     /// Returns why `what`, such as `lock "a"`, failed for lack of replies.
     pub(crate) fn no_quorum(&self, what: fmt::Arguments<'_>, inner: &Inner) -> String {
-        let (too_few, outliers) = (self.too_few_available(inner), self.outliers(inner));
-        format!("cannot {what}: {too_few}{outliers}")
+        format!("cannot {what}: {}", self.too_few_available(inner))
     }
 
     /// Returns why `what`, such as `lock "a"`, failed because of values that are not locks.
@@ -231,17 +230,6 @@ impl Responses {
     /// Returns whether values that are not locks alone exclude a quorum.
     pub(crate) fn is_wrong_type(&self, inner: &Inner) -> bool {
         self.responses.len() - self.non_lock_values() < inner.quorum()
-    }
-
-    /// Describes the nodes that granted without a vote; empty if there are none.
-    fn outliers(&self, inner: &Inner) -> String {
-        let group = self.together(inner);
-        let outlier = |index: usize| {
-            let how_far = self.astray(group.as_ref(), index)?;
-            let label = inner.peers[index].node.label();
-            Some(format!("; the fencing counter of node {index} ({label}) is {how_far} those of other nodes"))
-        };
-        (0..self.responses.len()).filter_map(outlier).collect()
     }
 
     /// Returns the number of nodes whose key holds a non-lock value.

@@ -94,11 +94,12 @@ impl NodeReport {
         self.latency
     }
 
-    /// Returns why the node has no vote; `None` if it has one or may still reply.
+    /// Returns why the node has no vote of its own; `None` if it has one or may still reply.
     pub(crate) fn cause(&self) -> Option<String> {
-        match &self.outcome {
-            Outcome::Failed(error) => Some(error.to_string()),
-            Outcome::TimedOut => Some(format!("timed out after {:.1?}", self.latency)),
+        match (&self.outcome, self.same_server_as()) {
+            (Outcome::Failed(error), _) => Some(error.to_string()),
+            (Outcome::TimedOut, _) => Some(format!("timed out after {:.1?}", self.latency)),
+            (_, Some((_, label))) => Some(format!("the same server as {label}")),
             _ => None,
         }
     }
@@ -123,7 +124,7 @@ impl fmt::Display for NodeReport {
             }
             Outcome::Denied(_) => write!(f, "denied after {latency:.1?}")?,
             Outcome::GrantedFenced(counter) => {
-                write!(f, "granted after {latency:.1?}: fencing counter {counter}")?
+                write!(f, "granted after {latency:.1?}: fencing counter {counter}")?;
             }
             Outcome::Superseded(counter) => {
                 write!(f, "superseded after {latency:.1?}: fencing counter {counter}")?;

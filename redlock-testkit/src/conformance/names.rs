@@ -119,7 +119,7 @@ pub(crate) async fn tokens_are_binary_safe(stage: &Stage) {
                     denial.holder.is_none_or(|holder| holder == Token::from_bytes(token)),
                     "a denial names the holder's token, or no token",
                 ),
-                _ => panic!(
+                Vote::Granted => panic!(
                     "{BROKEN}{TOKENS}\n  \"{}\" was taken for \"{}\"",
                     other.escape_ascii(),
                     token.escape_ascii()

@@ -13,7 +13,6 @@ use loom::thread;
 use super::{ALONE, Outbox};
 use crate::connection::{Command, Connection, Failure, Reply, Sent};
 use crate::first::{First, first};
-use crate::request::Last;
 use crate::sync::{Mutex, locked};
 
 /// A client that records its requests, and an outbox in front of it that sends no further request alone.
@@ -66,10 +65,6 @@ impl Connection for World {
 
     fn pack(_: Command<'_>) -> i64 {
         unreachable!("requests are numbers")
-    }
-
-    fn last<T>(look: impl FnOnce(&mut Last<i64>) -> T) -> T {
-        look(&mut Last::none())
     }
 
     async fn call(&self, request: i64) -> Result<Reply, Failure> {

@@ -13,7 +13,6 @@ use super::{Active, ConnState, State};
 use crate::connection::{Command, Connection, Failure, Reply};
 use crate::handshake::Server;
 use crate::push::Hub;
-use crate::request::Last;
 use crate::socket::SocketHandle;
 
 /// A connection without a server.
@@ -24,10 +23,6 @@ impl Connection for Line {
     type Packed = ();
 
     fn pack(_: Command<'_>) {}
-
-    fn last<T>(look: impl FnOnce(&mut Last<()>) -> T) -> T {
-        look(&mut Last::none())
-    }
 
     async fn call(&self, (): ()) -> Result<Reply, Failure> {
         pending().await

@@ -158,7 +158,7 @@ pub(crate) async fn what_is_no_counter_is_told_by_the_error<A: Adapter>() {
     }
     let error = redlock.lock("a", TTL).fenced().await.unwrap_err();
     assert_eq!(ErrorKind::NoQuorum, error.kind());
-    let nodes = std::error::Error::source(&error).unwrap().to_string();
+    let nodes = error.to_string();
     assert!(nodes.contains("the fencing counter of \"a\" is not a number"), "{nodes}");
     for node in &error.node_reports()[..3] {
         let Outcome::Failed(error) = node.outcome() else { panic!("{node}") };

@@ -105,7 +105,7 @@ pub(crate) fn the_end_of_the_runtime_that_opened_the_connections_is_named_and_wa
         tokio::task::yield_now().await;
         stop.send(()).unwrap();
         let error = release.await.unwrap().unwrap_err();
-        let reasons = std::error::Error::source(&error).unwrap().to_string();
+        let reasons = error.to_string();
         assert!(reasons.contains("the runtime that opened the connection has shut down"), "{reasons}");
         servers.iter().for_each(RedisServer::resume);
         nothing_left(&redlock, &servers).await;
