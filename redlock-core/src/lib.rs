@@ -4,6 +4,9 @@
 //! `redlock-fred`. This crate contains the [Redlock] algorithm, and nothing that is specific to Redis, sockets or a
 //! runtime.
 //!
+//! The root of this crate is for applications. The module [`node`] is the contract of a backend, and the module
+//! [`runtime`] is the contract of a runtime.
+//!
 //! # Safety
 //!
 //! At most one client holds a valid lease on a resource, on two conditions. No node loses keys within their TTL, and
@@ -22,7 +25,7 @@
 //! - A **resource** is the name that is locked. A **token** is the random value that identifies its holder.
 //! - The **TTL** is the time for which a node keeps a lock without an extension. The **validity** is the time for which
 //!   the holder may rely on the lock: TTL - elapsed - **drift**.
-//! - A node *grants* or *denies* a request; both are replies, and count as its **vote**. An *error reply* is not a
+//! - A node *grants* or *denies* a request. Both are replies, and count as its **vote**. An *error reply* is not a
 //!   vote.
 //! - A **lease** is a view of a held lock. A **guard** owns a lease and releases it.
 //!
@@ -30,15 +33,17 @@
 //!
 #![cfg_attr(feature = "tokio", doc = "```")]
 #![cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-//! # use std::sync::Arc;
-//! # use redlock_testkit::MemoryNode;
 //! use std::time::Duration;
-//! use redlock_core::node::LockNode;
 //! use redlock_core::{Redlock, ReleaseOutcome, TokioRuntime};
+//! use redlock_testkit::MemoryNode;
 //!
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-//! # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
-//! let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
+//! // Three nodes in memory. The builder of an adapter takes addresses instead.
+//! let redlock = Redlock::builder(TokioRuntime::new())
+//!     .node(MemoryNode::new("10.0.0.1:6379"))
+//!     .node(MemoryNode::new("10.0.0.2:6379"))
+//!     .node(MemoryNode::new("10.0.0.3:6379"))
+//!     .build()?;
 //! let ttl = Duration::from_secs(10);
 //!
 //! let guard = redlock.lock("invoice:42", ttl).await?;
@@ -104,7 +109,7 @@
 //!
 //! # Features
 //!
-//! - `tokio` and `smol` add a ready-made [`Runtime`] each.
+//! - `tokio` and `smol` add a ready-made [`Runtime`](runtime::Runtime) each.
 //! - `serde` makes a [`DetachedLease`] serializable.
 //! - `metrics` adds counters and histograms through the `metrics` facade.
 //!

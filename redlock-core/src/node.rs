@@ -39,8 +39,8 @@
 //!
 //! # Denials and errors
 //!
-//! A denial is a reply, for example [`Vote::Denied`]. A [`NodeError`] means that there is no vote. Its kind states the possible
-//! effects of the request: see [`NodeErrorKind`].
+//! A denial is a reply, for example [`Vote::Denied`]. A [`NodeError`] means that there is no vote. Its kind states the
+//! possible effects of the request: see [`NodeErrorKind`].
 //!
 //! The core handles timeouts, quorum, retries and cleanup. It drops calls that exceed the node timeout, so it must be
 //! safe to drop a call. The core assumes that a dropped request may or may not be carried out.
@@ -181,8 +181,8 @@ pub trait LockNode: Send + Sync + 'static {
 
     /// Deletes each resource that still holds the token.
     ///
-    /// Returns `true` if at least one was deleted, and `false` if no resource holds the token. A key with a value that is
-    /// not a lock is no error here.
+    /// Returns `true` if at least one was deleted, and `false` if no resource holds the token. Neither is an error. A key
+    /// with a value that is not a lock is left as it is, and is no error here.
     async fn release(&self, claim: &Claim) -> Result<bool, NodeError>;
 
     /// Acquires the claim, and raises the counters of its resources.
@@ -210,8 +210,8 @@ pub trait LockNode: Send + Sync + 'static {
     ///
     /// - Returns [`Granted`](ConfirmVote::Granted) in this case.
     /// - Denies if a resource does not hold the token.
-    /// - Returns [`Superseded`](ConfirmVote::Superseded) if all resources hold the token and a counter is greater. Nothing is
-    ///   changed.
+    /// - Returns [`Superseded`](ConfirmVote::Superseded) if all resources hold the token and a counter is greater.
+    ///   Nothing is changed.
     /// - Fails with an error of the kind [`Rejected`](NodeErrorKind::Rejected) if all resources hold the token, and
     ///   `fence` or a counter is not [plausible](FencingToken::is_plausible). Nothing is changed.
     async fn confirm(&self, claim: &Claim, ttl: Ttl, fence: FencingToken) -> Result<ConfirmVote, NodeError> {

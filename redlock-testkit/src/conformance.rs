@@ -183,10 +183,10 @@ macro_rules! __conformance_cases {
             extend::extend_requires_every_resource
             release::release_frees_resources
             release::release_does_not_delete_a_resource_of_another_holder
-            release::release_of_a_free_resource_is_denied
+            release::release_of_a_free_resource_returns_false
             release::release_deletes_the_remaining_ones_of_several_resources
             release::release_leaves_other_resources_of_the_token
-            release::release_after_expiry_is_denied
+            release::release_after_expiry_returns_false
             release::a_non_lock_value_is_an_error_for_acquire_and_kept_by_release
             inspect::inspect_returns_the_holder_and_the_remaining_time
             inspect::inspect_of_a_free_resource_returns_nothing

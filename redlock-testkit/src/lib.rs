@@ -5,6 +5,7 @@
 //! | Run code that locks, without any server | [`MemoryNode`] | [Fake nodes](#fake-nodes) |
 //! | Test the behavior when nodes hang, crash, deny or lose messages | [`FakeNode`], [`Fault`] | [Scripted faults](#scripted-faults) |
 //! | Inject faults into any node, including a real one | [`Faulty`] | [Scripted faults](#scripted-faults) |
+//! | Write a wrapper with other faults | [`Request`], [`Operation`], [`Answer`] | [Custom faults](#custom-faults) |
 //! | Simulate hours in milliseconds, and replay a run from a seed | [`sim`] | [Simulated time](#simulated-time) |
 //! | Test a whole service | `examples/billing.rs` | [Service tests](#service-tests) |
 //! | Verify a custom backend | [`conformance!`] | [Backend conformance](#backend-conformance) |
@@ -20,8 +21,8 @@
 //! ```
 //! use std::time::Duration;
 //!
-//! use redlock_core::node::{Token, Ttl};
 //! use redlock_core::Redlock;
+//! use redlock_core::node::{Token, Ttl};
 //! use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
 //!
 //! let nodes = ["one", "two", "three"].map(MemoryNode::new);
@@ -101,7 +102,7 @@
 //!     node.wait_for_requests(Operation::Acquire, 1).await;
 //! }
 //! nodes[0].step().await; // one reply of three has come ...
-//! waiting.abort(); // ... and the task is cancelled
+//! waiting.abort(); // ... and the task is canceled
 //! assert!(waiting.await.is_err());
 //!
 //! redlock.close().await;
@@ -109,6 +110,12 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! ## Custom faults
+//!
+//! A [`Request`] is one call of a node as a value. Its [`Operation`] is the kind of the call, and its [`Answer`] is the
+//! reply. A wrapper around a node can therefore store, delay, reorder or drop calls, and then
+//! [apply](Request::apply) them. [`Faulty`] is written in this way.
 //!
 //! # Simulated time
 //!
@@ -121,7 +128,8 @@
 //!
 //! use redlock_core::runtime::Runtime;
 //! use redlock_core::{KeepAlive, Redlock};
-//! use redlock_testkit::{Fault, fake_nodes, sim::Simulation};
+//! use redlock_testkit::sim::Simulation;
+//! use redlock_testkit::{Fault, fake_nodes};
 //!
 //! let simulation = Simulation::new(42);
 //! let service = simulation.process("service");
@@ -141,9 +149,9 @@
 //! # Ok::<(), redlock_core::Error>(())
 //! ```
 //!
-//! The simulated runtime is for code that takes its time from a [`Runtime`](redlock_core::runtime::Runtime), as everything in
-//! `redlock-core` does. Test code that calls tokio on `TokioRuntime`, with the same nodes. `#[tokio::test(start_paused
-//! = true)]` makes hours of waiting take no time, and keys expire by the same clock.
+//! The simulated runtime is for code that takes its time from a [`Runtime`](redlock_core::runtime::Runtime), as
+//! everything in `redlock-core` does. Test code that calls tokio on `TokioRuntime`, with the same nodes.
+//! `#[tokio::test(start_paused = true)]` makes hours of waiting take no time, and keys expire by the same clock.
 //!
 //! # Service tests
 //!
@@ -167,10 +175,10 @@
 //!
 //! # Backend conformance
 //!
-//! A backend is a [`LockNode`](redlock_core::node::LockNode). It has three required operations, and the documentation of the
-//! trait states their contract. The conformance suite has a test for each sentence of it. Implement
-//! [`Backend`](conformance::Backend), which creates a client of your server. The macro then generates a `#[test]` for
-//! each case, in a file under `tests`:
+//! A backend is a [`LockNode`](redlock_core::node::LockNode). It has three required operations, and the documentation of
+//! the trait states their contract. The conformance suite has a test for each sentence of it. Implement
+//! [`Backend`](conformance::Backend), which creates a client of your server. The macro [`conformance!`] then generates a
+//! `#[test]` for each case, in a file under `tests`:
 //!
 //! ```
 //! use std::sync::Arc;
@@ -202,7 +210,7 @@
 //! |---|---|
 //! | acquire | sets all resources or none; never overrides another holder; the same token again changes nothing; a denial is accurate |
 //! | extend | raises the TTL to at least the given one, never lowers it; only if every resource still holds the token; creates and restores nothing |
-//! | release | deletes the keys with the token, and nothing else; finding none is a denial, not an error |
+//! | release | deletes the keys with the token, and nothing else; returns `false` if there is none |
 //! | names | any bytes in resources and tokens, up to the longest; several names differ from their concatenation |
 //! | expiry | keys disappear when their TTL is over; the longest TTL is not short |
 //! | concurrency | one of many is granted, all get a reply, two clients exclude each other |
@@ -230,7 +238,8 @@
 //!
 //! # Runtime conformance
 //!
-//! A [`Runtime`](redlock_core::runtime::Runtime) provides time, tasks and random numbers. The suite for it works the same way:
+//! A [`Runtime`](redlock_core::runtime::Runtime) provides time, tasks and random numbers. The suite for it works the
+//! same way:
 //!
 //! ```
 //! redlock_testkit::runtime_conformance!(redlock_testkit::ThreadRuntime);

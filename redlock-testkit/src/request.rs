@@ -10,8 +10,8 @@ use redlock_core::{FencingToken, Resource};
 /// A wrapper around a node can store, delay, reorder and drop requests before it [applies](Request::apply) them.
 ///
 /// ```
-/// use redlock_core::node::{Claim, Token, Ttl, Vote};
 /// use redlock_core::IntoResources;
+/// use redlock_core::node::{Claim, Token, Ttl, Vote};
 /// use redlock_testkit::{MemoryNode, Operation, Request, block_on};
 ///
 /// let claim = Claim::new("invoice:42".into_resources()?, Token::from_bytes("alice"));
@@ -127,7 +127,9 @@ impl Request {
         })
     }
 
-    /// Returns the answer of a node that denies the request. Inspections and watches cannot be denied.
+    /// Returns the answer of a node that denies the request; `None` for inspections and watches.
+    ///
+    /// A release deletes nothing then.
     pub(crate) fn denied(&self) -> Option<Answer> {
         let denial = Denial::default();
         match self {

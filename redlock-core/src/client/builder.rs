@@ -18,14 +18,12 @@ use crate::types::owner::Owner;
 ///
 #[cfg_attr(feature = "tokio", doc = "```")]
 #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-/// # use std::{sync::Arc, time::Duration};
+/// # use std::time::Duration;
 /// # use redlock_testkit::MemoryNode;
-/// # use redlock_core::node::LockNode;
 /// # use redlock_core::{Redlock, TokioRuntime};
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-/// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
 /// let redlock = Redlock::builder(TokioRuntime::new())
-///     .nodes(nodes)
+///     .node(MemoryNode::new("10.0.0.1:6379"))
 ///     .node_timeout(Duration::from_millis(100))
 ///     .owner("host-1:4242")
 ///     .build()?;
@@ -83,7 +81,6 @@ impl Builder {
     ///
     #[cfg_attr(feature = "tokio", doc = "```")]
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::sync::Arc;
     /// # use redlock_testkit::MemoryNode;
     /// # use redlock_core::{Redlock, TokioRuntime};
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
@@ -99,7 +96,26 @@ impl Builder {
         self
     }
 
-    /// Adds several nodes, of any types.
+    /// Adds several nodes, of the same type or of different types.
+    ///
+    /// Same as [`node`](Builder::node) for each of them, for nodes that are behind an `Arc` already.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use redlock_testkit::MemoryNode;
+    /// use std::sync::Arc;
+    ///
+    /// use redlock_core::node::LockNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// let mut nodes: Vec<Arc<dyn LockNode>> = Vec::new();
+    /// for label in ["10.0.0.1:6379", "10.0.0.2:6379", "10.0.0.3:6379"] {
+    ///     nodes.push(Arc::new(MemoryNode::new(label)));
+    /// }
+    /// let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
+    /// # Ok(()) }
+    /// ```
     pub fn nodes(mut self, nodes: impl IntoIterator<Item = Arc<dyn LockNode>>) -> Self {
         self.nodes.extend(nodes);
         self

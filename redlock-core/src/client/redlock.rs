@@ -41,15 +41,14 @@ impl Redlock {
     ///
     #[cfg_attr(feature = "tokio", doc = "```")]
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::{sync::Arc, time::Duration};
+    /// # use std::time::Duration;
     /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::node::LockNode;
     /// # use redlock_core::{Redlock, TokioRuntime};
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// let nodes = ["a", "b", "c"]
-    ///     .map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
     /// let redlock = Redlock::builder(TokioRuntime::new())
-    ///     .nodes(nodes)
+    ///     .node(MemoryNode::new("10.0.0.1:6379"))
+    ///     .node(MemoryNode::new("10.0.0.2:6379"))
+    ///     .node(MemoryNode::new("10.0.0.3:6379"))
     ///     .node_timeout(Duration::from_millis(100))
     ///     .build()?;
     /// # Ok(()) }
@@ -62,18 +61,16 @@ impl Redlock {
     ///
     /// Returns a [`LockRequest`]: set options, then `.await` it. The request waits for up to 10 s by default.
     ///
-    /// `ttl` is how long the nodes keep the lock if it is not extended: 10 ms to 24 days, see [`Ttl`](crate::node::Ttl). The
-    /// guard is valid for the TTL, less clock drift, and less the time that acquiring took.
+    /// `ttl` is how long the nodes keep the lock if it is not extended: 10 ms to 24 days, in whole milliseconds. The guard
+    /// is valid for the TTL, less clock drift, and less the time that acquiring took.
     ///
     #[cfg_attr(feature = "tokio", doc = "```")]
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::{sync::Arc, time::Duration};
+    /// # use std::time::Duration;
     /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::node::LockNode;
     /// # use redlock_core::{Redlock, TokioRuntime};
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
     /// # let ttl = Duration::from_secs(10);
     /// let invoice = redlock.lock("invoice:42", ttl).await?;
     /// let accounts = redlock.lock(["account:1", "account:2"], ttl).await?;
@@ -97,13 +94,11 @@ impl Redlock {
     ///
     #[cfg_attr(feature = "tokio", doc = "```")]
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::{sync::Arc, time::Duration};
+    /// # use std::time::Duration;
     /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::node::LockNode;
     /// # use redlock_core::{Redlock, TokioRuntime};
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
     /// # let ttl = Duration::from_secs(10);
     /// match redlock.try_lock("report", ttl).await? {
     ///     Some(guard) => println!("locked for {:.1?}", guard.remaining()),
@@ -123,13 +118,11 @@ impl Redlock {
     ///
     #[cfg_attr(feature = "tokio", doc = "```")]
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::{sync::Arc, time::Duration};
+    /// # use std::time::Duration;
     /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::node::LockNode;
     /// # use redlock_core::{Redlock, TokioRuntime};
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
     /// # let ttl = Duration::from_secs(10);
     /// let rows = redlock.run("report", ttl, async |_lease| 42).await?;
     /// assert_eq!(42, rows);
@@ -165,13 +158,11 @@ impl Redlock {
     ///
     #[cfg_attr(feature = "tokio", doc = "```")]
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::{sync::Arc, time::Duration};
+    /// # use std::time::Duration;
     /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::node::LockNode;
     /// # use redlock_core::{Redlock, TokioRuntime};
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
     /// # let ttl = Duration::from_secs(10);
     /// let detached = redlock.lock("report", ttl).await?.detach().await;
     /// // Another task or process continues with it.
@@ -184,8 +175,8 @@ impl Redlock {
     ///
     /// Nothing is released in any of these cases:
     ///
-    /// - [`InvalidInput`](crate::ErrorKind::InvalidInput) if a node [uses a name](crate::node::LockNode::check) for something
-    ///   else.
+    /// - [`InvalidInput`](crate::ErrorKind::InvalidInput) if a node [uses a name](crate::node::LockNode::check) for
+    ///   something else.
     /// - [`Lost`](crate::ErrorKind::Lost) if a quorum no longer holds the lock.
     /// - [`NoQuorum`](crate::ErrorKind::NoQuorum) if too few nodes replied. The call can be retried.
     /// - [`TooSlow`](crate::ErrorKind::TooSlow) if the nodes were so slow that no validity was left.
@@ -210,13 +201,11 @@ impl Redlock {
     ///
     #[cfg_attr(feature = "tokio", doc = "```")]
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::{sync::Arc, time::Duration};
+    /// # use std::time::Duration;
     /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::node::LockNode;
     /// # use redlock_core::{Redlock, ReleaseOutcome, TokioRuntime};
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
     /// # let ttl = Duration::from_secs(10);
     /// let detached = redlock.lock("report", ttl).await?.detach().await;
     /// let outcome = redlock.release(&detached).await?;
@@ -226,8 +215,8 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// - [`InvalidInput`](crate::ErrorKind::InvalidInput) if a node [uses a name](crate::node::LockNode::check) for something
-    ///   else.
+    /// - [`InvalidInput`](crate::ErrorKind::InvalidInput) if a node [uses a name](crate::node::LockNode::check) for
+    ///   something else.
     /// - [`NoQuorum`](crate::ErrorKind::NoQuorum) if too few nodes replied. The release is then repeated in the
     ///   background.
     ///
@@ -246,13 +235,10 @@ impl Redlock {
     ///
     #[cfg_attr(feature = "tokio", doc = "```")]
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::{sync::Arc, time::Duration};
     /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::node::LockNode;
     /// # use redlock_core::{Redlock, TokioRuntime};
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
     /// let health = redlock.health().await;
     /// assert!(health.is_available());
     /// for node in health.nodes() {
@@ -277,13 +263,11 @@ impl Redlock {
     ///
     #[cfg_attr(feature = "tokio", doc = "```")]
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::{sync::Arc, time::Duration};
+    /// # use std::time::Duration;
     /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::node::LockNode;
     /// # use redlock_core::{Redlock, TokioRuntime};
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
     /// # let ttl = Duration::from_secs(10);
     /// let guard = redlock.lock("report", ttl).await?;
     /// let inspection = redlock.inspect("report").await?;
@@ -326,13 +310,11 @@ impl Redlock {
     ///
     #[cfg_attr(feature = "tokio", doc = "```")]
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::{sync::Arc, time::Duration};
+    /// # use std::time::Duration;
     /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::node::LockNode;
     /// # use redlock_core::{Redlock, TokioRuntime};
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
     /// # let ttl = Duration::from_secs(10);
     /// drop(redlock.lock("report", ttl).await?);
     ///
@@ -359,7 +341,9 @@ impl Redlock {
         }
     }
 
-    /// Returns the time on the clock of leases, for [`LockRequest::wait_until`].
+    /// Returns the time on the clock of leases.
+    ///
+    /// It is the clock of [`LockRequest::wait_until`] and [`Lease::deadline`].
     pub fn now(&self) -> Instant {
         self.0.now()
     }

@@ -57,13 +57,11 @@ pub struct LockRequest {
 ///
 #[cfg_attr(feature = "tokio", doc = "```")]
 #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-/// # use std::{sync::Arc, time::Duration};
+/// # use std::time::Duration;
 /// # use redlock_testkit::MemoryNode;
-/// # use redlock_core::node::LockNode;
 /// # use redlock_core::{KeepAlive, Redlock, TokioRuntime};
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-/// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
-/// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
+/// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
 /// # let ttl = Duration::from_secs(10);
 /// let request = redlock.try_lock("nightly", ttl);
 /// if let Some(guard) = request.keep_alive(KeepAlive::new()).await? {
@@ -152,13 +150,11 @@ impl LockRequest {
     ///
     #[cfg_attr(feature = "tokio", doc = "```")]
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::{sync::Arc, time::Duration};
+    /// # use std::time::Duration;
     /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::node::LockNode;
     /// # use redlock_core::{ErrorKind, Redlock, TokioRuntime};
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
     /// # let ttl = Duration::from_secs(10);
     /// let guard = redlock.lock("report", ttl).await?;
     ///
@@ -179,13 +175,11 @@ impl LockRequest {
     ///
     #[cfg_attr(feature = "tokio", doc = "```")]
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::{sync::Arc, time::Duration};
+    /// # use std::time::Duration;
     /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::node::LockNode;
     /// # use redlock_core::{Redlock, TokioRuntime};
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
     /// # let ttl = Duration::from_secs(10);
     /// let deadline = redlock.now() + Duration::from_secs(2);
     /// let invoice = redlock.lock("invoice:42", ttl).wait_until(deadline).await?;
@@ -205,13 +199,11 @@ impl LockRequest {
     ///
     #[cfg_attr(feature = "tokio", doc = "```")]
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::{sync::Arc, time::Duration};
+    /// # use std::time::Duration;
     /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::node::LockNode;
     /// # use redlock_core::{ErrorKind, Redlock, TokioRuntime};
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
     /// # let ttl = Duration::from_secs(10);
     /// let guard = loop {
     ///     match redlock.lock("report", ttl).wait_unbounded().await {
@@ -235,13 +227,11 @@ impl LockRequest {
     ///
     #[cfg_attr(feature = "tokio", doc = "```")]
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::{sync::Arc, time::Duration};
+    /// # use std::time::Duration;
     /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::node::LockNode;
     /// # use redlock_core::{Redlock, TokioRuntime};
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
     /// # let ttl = Duration::from_secs(10);
     /// let guard = redlock
     ///     .lock("report", ttl)
@@ -271,13 +261,11 @@ impl LockRequest {
     ///
     #[cfg_attr(feature = "tokio", doc = "```")]
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::{sync::Arc, time::Duration};
+    /// # use std::time::Duration;
     /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::node::LockNode;
     /// # use redlock_core::{KeepAlive, Redlock, TokioRuntime};
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
     /// # let ttl = Duration::from_secs(10);
     /// let settings = KeepAlive::new().max_hold(Duration::from_secs(3600));
     /// let guard = redlock.lock("report", ttl).keep_alive(settings).await?;
@@ -296,13 +284,11 @@ impl LockRequest {
     ///
     #[cfg_attr(feature = "tokio", doc = "```")]
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::{sync::Arc, time::Duration};
+    /// # use std::time::Duration;
     /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::node::LockNode;
     /// # use redlock_core::{Redlock, TokioRuntime};
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
     /// # let ttl = Duration::from_secs(10);
     /// let first = redlock.lock("report", ttl).fenced().await?;
     /// let earlier = first.fencing_token();
@@ -336,13 +322,11 @@ impl LockRequest {
     ///
     #[cfg_attr(feature = "tokio", doc = "```")]
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::{sync::Arc, time::Duration};
+    /// # use std::time::Duration;
     /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::node::LockNode;
     /// # use redlock_core::{Redlock, TokioRuntime};
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
     /// # let ttl = Duration::from_secs(10);
     /// let guard = redlock.lock("report", ttl).owner("request-7").await?;
     /// assert_eq!(Some("request-7"), guard.fingerprint().owner());
@@ -371,15 +355,12 @@ impl LockRequest {
     ///
     #[cfg_attr(feature = "tokio", doc = "```")]
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::sync::Arc;
     /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::node::LockNode;
     /// # use redlock_core::{KeepAlive, Redlock, TokioRuntime};
     /// use std::time::Duration;
     ///
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
     /// let rows = redlock
     ///     .lock("report", Duration::from_secs(5))
     ///     .keep_alive(KeepAlive::new().max_hold(Duration::from_secs(3600)))

@@ -20,15 +20,12 @@ use crate::types::lease_state::Loss;
 ///
 #[cfg_attr(feature = "tokio", doc = "```")]
 #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-/// # use std::sync::Arc;
 /// # use redlock_testkit::MemoryNode;
-/// # use redlock_core::node::LockNode;
 /// # use redlock_core::{Loss, Redlock, TokioRuntime};
 /// use std::time::Duration;
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-/// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
-/// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
+/// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
 /// let work = async |_lease| {
 ///     // Blocks the only thread, so that the lock cannot be renewed.
 ///     std::thread::sleep(Duration::from_millis(1200));

@@ -23,8 +23,8 @@ use crate::types::report::ReleaseOutcome;
 /// # Drop behavior
 ///
 /// Drop hands the release to the runtime and returns. It neither waits nor panics, on any thread, inside or outside a
-/// runtime. Only a custom [`Runtime`](crate::runtime::Runtime) that panics can make it panic, and not during another panic. If
-/// the runtime has shut down, nothing is sent, and the keys are left to their TTL.
+/// runtime. Only a custom [`Runtime`](crate::runtime::Runtime) that panics can make it panic, and not during another
+/// panic. If the runtime has shut down, nothing is sent, and the keys are left to their TTL.
 ///
 /// Call [`release`](Guard::release) to get the outcome. Call [`close`](crate::Redlock::close) to wait for releases that
 /// drops have started.
@@ -43,13 +43,11 @@ impl Guard {
     ///
     #[cfg_attr(feature = "tokio", doc = "```")]
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::{sync::Arc, time::Duration};
+    /// # use std::time::Duration;
     /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::node::LockNode;
     /// # use redlock_core::{Redlock, ReleaseOutcome, TokioRuntime};
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
     /// # let ttl = Duration::from_secs(10);
     /// # let guard = redlock.lock("report", ttl).await?;
     /// match guard.release().await? {
@@ -88,13 +86,11 @@ impl Guard {
     ///
     #[cfg_attr(feature = "tokio", doc = "```")]
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::{sync::Arc, time::Duration};
+    /// # use std::time::Duration;
     /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::node::LockNode;
     /// # use redlock_core::{KeepAlive, Redlock, TokioRuntime};
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
     /// # let ttl = Duration::from_secs(10);
     /// let guard = redlock.lock("report", ttl).await?;
     /// guard.keep_alive(KeepAlive::new().max_hold(Duration::from_secs(3600)));
@@ -111,13 +107,11 @@ impl Guard {
     ///
     #[cfg_attr(feature = "tokio", doc = "```")]
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::{sync::Arc, time::Duration};
+    /// # use std::time::Duration;
     /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::node::LockNode;
     /// # use redlock_core::{Redlock, TokioRuntime};
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
     /// # let ttl = Duration::from_secs(10);
     /// if let Some(guard) = redlock.try_lock("cleanup", ttl).await? {
     ///     guard.forget();
@@ -143,13 +137,11 @@ impl Guard {
     ///
     #[cfg_attr(feature = "tokio", doc = "```")]
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::{sync::Arc, time::Duration};
+    /// # use std::time::Duration;
     /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::node::LockNode;
     /// # use redlock_core::{Redlock, TokioRuntime};
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
     /// # let ttl = Duration::from_secs(10);
     /// let guard = redlock.lock("report", ttl).await?;
     /// let detached = guard.detach().await;
@@ -183,13 +175,11 @@ impl Guard {
     ///
     #[cfg_attr(feature = "tokio", doc = "```")]
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::{sync::Arc, time::Duration};
+    /// # use std::time::Duration;
     /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::node::LockNode;
     /// # use redlock_core::{Redlock, TokioRuntime};
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
     /// # let ttl = Duration::from_secs(10);
     /// # let guard = redlock.lock("report", ttl).await?;
     /// let lease = guard.lease();

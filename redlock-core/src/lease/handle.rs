@@ -45,13 +45,11 @@ impl Lease {
     ///
     #[cfg_attr(feature = "tokio", doc = "```")]
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::{sync::Arc, time::Duration};
+    /// # use std::time::Duration;
     /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::node::LockNode;
     /// # use redlock_core::{Redlock, TokioRuntime};
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
     /// # let ttl = Duration::from_secs(10);
     /// # let guard = redlock.lock("report", ttl).await?;
     /// if guard.remaining() > Duration::from_secs(1) {
@@ -63,23 +61,22 @@ impl Lease {
         self.0.remaining()
     }
 
-    /// Returns the moment at which the validity ends, unless the lock is extended.
+    /// Returns the time at which the validity ends, unless the lock is extended.
     ///
-    /// At this moment, other clients may acquire the lock. Compare it with
-    /// [`suspend_aware_now`](crate::runtime::suspend_aware_now), or with the clock of a custom
-    /// [`Runtime`](crate::runtime::Runtime). Returns `None` if the lock is no longer held.
+    /// From then on, other clients may acquire the lock. The time is on the clock of
+    /// [`Redlock::now`](crate::Redlock::now). Returns `None` if the lock is no longer held.
     ///
     #[cfg_attr(feature = "tokio", doc = "```")]
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::{sync::Arc, time::Duration};
+    /// # use std::time::Duration;
     /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::{Redlock, TokioRuntime, runtime::suspend_aware_now};
+    /// # use redlock_core::{Redlock, TokioRuntime};
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
     /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
     /// # let ttl = Duration::from_secs(10);
     /// let guard = redlock.lock("report", ttl).await?;
     /// let deadline = guard.deadline().expect("just acquired");
-    /// assert!(deadline > suspend_aware_now() + Duration::from_secs(9));
+    /// assert!(deadline > redlock.now() + Duration::from_secs(9));
     /// # Ok(()) }
     /// ```
     pub fn deadline(&self) -> Option<Instant> {
@@ -94,13 +91,11 @@ impl Lease {
     ///
     #[cfg_attr(feature = "tokio", doc = "```")]
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::{sync::Arc, time::Duration};
+    /// # use std::time::Duration;
     /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::node::LockNode;
     /// # use redlock_core::{Redlock, TokioRuntime};
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
     /// # let ttl = Duration::from_secs(10);
     /// # let guard = redlock.lock("report", ttl).await?;
     /// let lease = guard.lease();
@@ -121,13 +116,11 @@ impl Lease {
     ///
     #[cfg_attr(feature = "tokio", doc = "```")]
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::{sync::Arc, time::Duration};
+    /// # use std::time::Duration;
     /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::node::LockNode;
     /// # use redlock_core::{LeaseState, Redlock, TokioRuntime};
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
     /// # let ttl = Duration::from_secs(10);
     /// # let guard = redlock.lock("report", ttl).await?;
     /// match guard.state() {
@@ -148,13 +141,11 @@ impl Lease {
     ///
     #[cfg_attr(feature = "tokio", doc = "```")]
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::{sync::Arc, time::Duration};
+    /// # use std::time::Duration;
     /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::node::LockNode;
     /// # use redlock_core::{LeaseState, Loss, Redlock, TokioRuntime};
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
     /// # let ttl = Duration::from_secs(10);
     /// # let guard = redlock.lock("report", ttl).await?;
     /// let changed = guard.changed();
@@ -188,14 +179,12 @@ impl Lease {
     ///
     #[cfg_attr(feature = "tokio", doc = "```")]
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::{sync::Arc, time::Duration};
+    /// # use std::time::Duration;
     /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::node::LockNode;
     /// # use redlock_core::{Redlock, TokioRuntime};
     /// # async fn work() {}
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
     /// # let ttl = Duration::from_secs(10);
     /// # let guard = redlock.lock("report", ttl).await?;
     /// tokio::select! {
@@ -231,13 +220,11 @@ impl Lease {
     ///
     #[cfg_attr(feature = "tokio", doc = "```")]
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::{sync::Arc, time::Duration};
+    /// # use std::time::Duration;
     /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::node::LockNode;
     /// # use redlock_core::{Redlock, TokioRuntime};
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
     /// # let ttl = Duration::from_secs(10);
     /// let guard = redlock.lock("report", ttl).fenced().await?;
     /// let token = guard.fencing_token().expect("a fenced lock has a token");
@@ -258,14 +245,14 @@ impl Lease {
     ///
     #[cfg_attr(feature = "tokio", doc = "```")]
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::{sync::Arc, time::Duration};
+    /// # use std::time::Duration;
     /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::node::LockNode;
     /// # use redlock_core::{Redlock, TokioRuntime};
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
+    /// # let nodes = ["a", "b", "c"].map(|label| MemoryNode::new(label).into());
     /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
     /// # let ttl = Duration::from_secs(10);
+    /// // With three nodes.
     /// let guard = redlock.lock("report", ttl).fenced().await?;
     /// assert_eq!(3, guard.extendable_nodes());
     /// # Ok(()) }
@@ -281,13 +268,11 @@ impl Lease {
     ///
     #[cfg_attr(feature = "tokio", doc = "```")]
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::{sync::Arc, time::Duration};
+    /// # use std::time::Duration;
     /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::node::LockNode;
     /// # use redlock_core::{Redlock, TokioRuntime};
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
     /// # let ttl = Duration::from_secs(10);
     /// # let guard = redlock.lock("report", ttl).await?;
     /// for report in guard.node_reports() {
@@ -309,13 +294,11 @@ impl Lease {
     ///
     #[cfg_attr(feature = "tokio", doc = "```")]
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::{sync::Arc, time::Duration};
+    /// # use std::time::Duration;
     /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::node::LockNode;
     /// # use redlock_core::{Redlock, TokioRuntime};
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
     /// # let ttl = Duration::from_secs(10);
     /// let guard = redlock.lock("report", Duration::from_secs(5)).await?;
     /// guard.extend(Duration::from_secs(30)).await?;

@@ -14,15 +14,16 @@ pub struct Capabilities {
     pub watch: bool,
     /// Support for fencing.
     ///
-    /// The operations are [`super::LockNode::acquire_fenced`], [`super::LockNode::confirm`] and [`super::LockNode::refill_fenced`].
+    /// The operations are [`acquire_fenced`](super::LockNode::acquire_fenced), [`confirm`](super::LockNode::confirm) and
+    /// [`refill_fenced`](super::LockNode::refill_fenced).
     pub fencing: bool,
     /// The time for which a counter is kept after the last fenced lock has expired.
     ///
     /// The default is 24 h. It must not change while the node is in use. If nodes differ, the shortest time counts.
     ///
     /// The time also limits the influence of one node on fencing tokens. The backend rejects numbers that are further
-    /// ahead of the node's clock (see [`crate::FencingToken::is_plausible`]). A node whose counter is further away from those
-    /// of the other nodes has no vote.
+    /// ahead of the node's clock: see [`FencingToken::is_plausible`](crate::FencingToken::is_plausible). A node whose
+    /// counter is further away from those of the other nodes has no vote.
     pub fence_retention: Duration,
 }
 

@@ -14,8 +14,8 @@ pub struct Watch {
     /// Completes once the resource may be free, or no more notifications follow.
     ///
     /// The latter is the case after a connection was lost. The notification is a hint. It may come without a cause, and
-    /// it does not contain the present state: call [`watch`](super::LockNode::watch) again to read it. The notification of an
-    /// expiry may come late or never. Dropping the future ends the watch.
+    /// it does not contain the present state: call [`watch`](super::LockNode::watch) again to read it. The notification
+    /// of an expiry may come late or never. Dropping the future ends the watch.
     pub changed: BoxFuture<()>,
 }
 

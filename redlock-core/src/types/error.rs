@@ -10,19 +10,24 @@ use crate::types::token::{Fingerprint, Token};
 
 /// The error of a lock, an extension or a release.
 ///
-/// Opaque: match on its [`kind`](Error::kind). `Display` describes the failure in one line, with the cause of each node
-/// that failed. `Debug` prints the same, so `fn main() -> Result<(), Error>` prints a readable text.
-/// [`node_reports`](Error::node_reports) returns the index, label, outcome and latency of every node.
+/// Opaque: match on its [`kind`](Error::kind). `Display` describes the failure in one line: what failed, and the error of
+/// each node that failed. The error of a [`LockRequest`](crate::LockRequest) also has the time since its first poll:
+///
+/// ```text
+/// cannot lock "a": only 1 of 3 nodes available, 2 required, after 10.2ms (10.0.0.2:6379: connection refused; ...)
+/// ```
+///
+/// `Debug` prints the kind and the same text, so `fn main() -> Result<(), Error>` prints a readable line. There is no
+/// [`source`](std::error::Error::source). [`node_reports`](Error::node_reports) returns the label, the outcome and the
+/// latency of every node.
 ///
 #[cfg_attr(feature = "tokio", doc = "```")]
 #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-/// # use std::{sync::Arc, time::Duration};
+/// # use std::time::Duration;
 /// # use redlock_testkit::MemoryNode;
-/// # use redlock_core::node::LockNode;
 /// # use redlock_core::{ErrorKind, Redlock, TokioRuntime};
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-/// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
-/// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
+/// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
 /// # let ttl = Duration::from_secs(10);
 /// match redlock.lock("report", ttl).await {
 ///     Ok(guard) => drop(guard),
@@ -139,13 +144,11 @@ impl Error {
     ///
     #[cfg_attr(feature = "tokio", doc = "```")]
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::{sync::Arc, time::Duration};
+    /// # use std::time::Duration;
     /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::node::LockNode;
     /// # use redlock_core::{ErrorKind, Redlock, TokioRuntime};
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
     /// # let ttl = Duration::from_secs(10);
     /// let error = redlock.lock("", ttl).await.unwrap_err();
     /// assert_eq!(ErrorKind::InvalidInput, error.kind());
@@ -170,13 +173,11 @@ impl Error {
     ///
     #[cfg_attr(feature = "tokio", doc = "```")]
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::{sync::Arc, time::Duration};
+    /// # use std::time::Duration;
     /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::node::LockNode;
     /// # use redlock_core::{Redlock, TokioRuntime};
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
     /// # let ttl = Duration::from_secs(10);
     /// if let Err(error) = redlock.lock("report", ttl).await {
     ///     for report in error.node_reports() {
@@ -189,9 +190,11 @@ impl Error {
         &self.0.nodes
     }
 
-    /// Returns the reason for which the lock is no longer held.
+    /// Returns the reason for which the lock is no longer held, if it is known.
     ///
-    /// It is set for an extension, a resumption or work that found the lock lost. Otherwise, this returns `None`.
+    /// An extension sets it if the lock was lost or released before, or if a quorum of nodes reported that the keys are
+    /// gone. A resumption sets it in the latter case, and [`run`](crate::Redlock::run) if the lock was lost. All other
+    /// errors return `None`. This includes an extension that succeeded only after the lease had expired.
     ///
     #[cfg_attr(feature = "tokio", doc = "```")]
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
@@ -219,14 +222,13 @@ impl Error {
     ///
     #[cfg_attr(feature = "tokio", doc = "```")]
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-    /// # use std::{sync::Arc, time::Duration};
+    /// # use std::time::Duration;
     /// # use redlock_testkit::MemoryNode;
-    /// # use redlock_core::node::LockNode;
     /// # use redlock_core::{Redlock, TokioRuntime};
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-    /// # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
-    /// # let other = Redlock::builder(TokioRuntime::new()).nodes(nodes.clone()).build()?;
-    /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
+    /// # let node = MemoryNode::new("a");
+    /// # let other = Redlock::builder(TokioRuntime::new()).node(node.clone()).build()?;
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(node).build()?;
     /// # let ttl = Duration::from_secs(10);
     /// // `other` is the `Redlock` of another process.
     /// let guard = other.lock("report", ttl).owner("host-2").await?;
@@ -256,7 +258,7 @@ impl Error {
     }
 }
 
-/// Formats the failure, then the causes: each node that failed, with its error.
+/// Formats the failure, then the label and the error of each node that failed.
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.message)?;
@@ -277,5 +279,5 @@ impl fmt::Debug for Error {
     }
 }
 
-/// Has no source: the text contains the causes, and [`node_reports`](Error::node_reports) returns them.
+/// There is no source: the text contains the causes, and [`node_reports`](Error::node_reports) returns them.
 impl std::error::Error for Error {}

@@ -31,9 +31,9 @@ pub enum Outcome {
     ///
     /// The node no longer counts for this lock.
     Superseded(FencingToken),
-    /// The node deleted the lock. Releases only.
+    /// The node deleted at least one resource of the lock. Releases only.
     Released,
-    /// The node did not have the lock. Releases only.
+    /// The node had no resource of the lock. Releases only.
     NotHeld,
     /// The node has nothing under the resource. Inspections only.
     Free,
@@ -53,11 +53,15 @@ pub enum Outcome {
 pub enum ReleaseOutcome {
     /// This client held the lock until now.
     ///
-    /// The validity had not passed, and the first replies of the nodes do not contradict this.
+    /// The validity had not passed, and the first replies of the nodes do not contradict this. This includes the margin
+    /// before its end, in which [`Lease::state`](crate::Lease::state) already reports a loss.
     Released,
     /// The validity had passed before the release.
     ///
     /// Another client may have acquired the lock since then.
+    ///
+    /// Also returned if an extension found the keys gone on a quorum of nodes in the margin before the end of the
+    /// validity (TTL / 50, 1 ms to 500 ms). The lease counts as expired by then.
     AlreadyExpired,
     /// The lock was lost before its validity had passed.
     ///

@@ -1,15 +1,15 @@
 //! Tests of `release`.
 //!
-//! It deletes each resource that still holds the token. It is granted if at least one was deleted, and denied if none
-//! was found, even if there is a non-lock value.
+//! It deletes each resource that still holds the token. It returns `true` if at least one was deleted. It returns `false`
+//! if there was none, even if there is a non-lock value.
 
 use redlock_core::node::{NodeErrorKind, Ttl};
 
 use super::stage::{BROKEN, Stage, claim, denied, granted, holds_true, hour};
 
 const DELETES: &str = "release deletes each resource that still holds the token";
-const GRANTED: &str = "release is granted when at least one resource was deleted";
-const DENIED: &str = "release is denied when no resource held the token";
+const GRANTED: &str = "release returns true when at least one resource was deleted";
+const DENIED: &str = "release returns false when no resource held the token";
 const ONLY: &str = "release deletes only what still holds the token";
 
 pub(crate) async fn release_frees_resources(stage: &Stage) {
@@ -32,7 +32,7 @@ pub(crate) async fn release_does_not_delete_a_resource_of_another_holder(stage: 
     holds_true(stage.holds("a", "bob").await, ONLY);
 }
 
-pub(crate) async fn release_of_a_free_resource_is_denied(stage: &Stage) {
+pub(crate) async fn release_of_a_free_resource_returns_false(stage: &Stage) {
     let alice = claim(["a", "b"], "alice");
     denied(stage.release(&alice).await, DENIED);
     stage.acquire(&alice, hour()).await;
@@ -58,7 +58,7 @@ pub(crate) async fn release_leaves_other_resources_of_the_token(stage: &Stage) {
     holds_true(stage.holds("b", "alice").await, "release deletes no resource that the claim does not name");
 }
 
-pub(crate) async fn release_after_expiry_is_denied(stage: &Stage) {
+pub(crate) async fn release_after_expiry_returns_false(stage: &Stage) {
     let ((), armed) =
         stage.in_time(async |name, ttl| drop(stage.acquire(&claim(name, "alice"), ttl).await)).await;
     stage.expires(&armed, "a resource expires after its ttl").await;
@@ -85,7 +85,7 @@ pub(crate) async fn a_non_lock_value_is_an_error_for_acquire_and_kept_by_release
             );
             assert!(error.to_string().contains(&name), "{BROKEN}the error names the key\n  it says: {error}");
         }
-        denied(stage.release(&alice).await, "release is denied for a key of another type");
+        denied(stage.release(&alice).await, "release returns false for a key of another type");
     }
     holds_true(
         stage.is_free("zz-free").await,

@@ -185,7 +185,7 @@ impl Answer for ConfirmVote {
     }
 }
 
-/// A release is granted if it deleted a resource.
+/// A release counts as granted if it deleted a resource.
 impl Answer for bool {
     fn is_granted(&self) -> bool {
         *self

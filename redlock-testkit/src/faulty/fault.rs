@@ -42,7 +42,8 @@ pub(super) enum Effect {
 impl Fault {
     /// Denies the request and changes nothing.
     ///
-    /// It does not affect inspections and watches, which cannot be denied.
+    /// A release returns `false`, as if the node did not have the lock. Inspections and watches are not affected, because
+    /// they cannot be denied.
     pub fn deny() -> Self {
         Self::new(Effect::Deny)
     }
@@ -65,7 +66,7 @@ impl Fault {
     /// Delays the sending of the request, which is then carried out.
     ///
     /// A request whose caller stops waiting before that is never carried out. See [`apply_late`](Fault::apply_late) for
-    /// one that cannot be cancelled.
+    /// one that cannot be canceled.
     pub fn delay(delay: Duration) -> Self {
         Self::new(Effect::Delay(delay))
     }

@@ -163,14 +163,14 @@ const CAUGHT: &[(Flaw, &str, &str)] = &[
         "release_does_not_delete_a_resource_of_another_holder",
         "no resource held the token",
     ),
-    (ReleaseAlwaysGrants, "release_of_a_free_resource_is_denied", "no resource held the token"),
+    (ReleaseAlwaysGrants, "release_of_a_free_resource_returns_false", "no resource held the token"),
     (
         ReleasesAllOrNone,
         "release_deletes_the_remaining_ones_of_several_resources",
         "when at least one resource was deleted",
     ),
     (ReleasesAllOfTheToken, "release_leaves_other_resources_of_the_token", "that the claim does not name"),
-    (ReleaseComparesNothing, "release_after_expiry_is_denied", "no resource held the token"),
+    (ReleaseComparesNothing, "release_after_expiry_returns_false", "no resource held the token"),
     (ReleaseReadsPatterns, "resource_names_are_binary_safe", "releasing \"*\" took"),
     (ReleasesOneByOne, "a_dropped_release_is_atomic", "as a whole or not at all"),
     (
