@@ -314,9 +314,12 @@ impl Answer {
     /// Converts the result of a request. Of an inspection and a watch it says whether the resource is free.
     pub(crate) fn of(outcome: &Outcome) -> Self {
         match outcome {
-            Ok(NodeAnswer::Vote(Vote::Granted)) => Self::Granted,
             Ok(NodeAnswer::Fenced(FencedVote::Granted(counter))) => Self::Counted(*counter),
-            Ok(NodeAnswer::Confirmed(ConfirmVote::Granted) | NodeAnswer::Released(true)) => Self::Granted,
+            Ok(
+                NodeAnswer::Vote(Vote::Granted)
+                | NodeAnswer::Confirmed(ConfirmVote::Granted)
+                | NodeAnswer::Released(true),
+            ) => Self::Granted,
             Ok(NodeAnswer::Confirmed(ConfirmVote::Superseded(counter))) => Self::Superseded(*counter),
             Ok(
                 NodeAnswer::Vote(Vote::Denied(_))
