@@ -10,8 +10,8 @@ use crate::types::token::{Fingerprint, Token};
 
 /// The error of a lock, an extension or a release.
 ///
-/// Opaque: match on its [`kind`](Error::kind). `Display` describes the failure in one line: what failed, and the error of
-/// each node that failed. The error of a [`LockRequest`](crate::LockRequest) also has the time since its first poll:
+/// Opaque: match on its [`kind`](Error::kind). `Display` describes the failure in one line: what failed, and why single
+/// nodes have no vote. The error of a [`LockRequest`](crate::LockRequest) also has the time since its first poll:
 ///
 /// ```text
 /// cannot lock "a": only 1 of 3 nodes available, 2 required, after 10.2ms (10.0.0.2:6379: connection refused; ...)
@@ -258,7 +258,9 @@ impl Error {
     }
 }
 
-/// Formats the failure, then the label and the error of each node that failed.
+/// Formats the failure, then the label of each node that has no vote of its own, with its error.
+///
+/// A node that is the same server as an earlier one has no vote of its own.
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.message)?;
