@@ -1,10 +1,10 @@
-//! What core costs by itself: on nodes that answer at once.
+//! The cost of the core alone, on nodes that reply at once.
 
 use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use redlock_benches::InstantNode;
-use redlock_core::Token;
+use redlock_core::node::Token;
 
 const TTL: Duration = Duration::from_secs(30);
 
@@ -16,16 +16,16 @@ fn core(criterion: &mut Criterion) {
         group.bench_function(BenchmarkId::new("lock and release", nodes), |bencher| {
             bencher.iter(|| {
                 runtime.block_on(async {
-                    let guard = redlock.lock("a", TTL).await.expect("nobody else has it");
-                    guard.release().await.expect("all nodes answer")
+                    let guard = redlock.lock("a", TTL).await.expect("the lock is free");
+                    guard.release().await.expect("all nodes reply")
                 })
             });
         });
-        let redlock = InstantNode::redlock(InstantNode::refusing(nodes, &Token::from_bytes("somebody")));
-        group.bench_function(BenchmarkId::new("refused", nodes), |bencher| {
+        let redlock = InstantNode::redlock(InstantNode::denying(nodes, &Token::from_bytes("other")));
+        group.bench_function(BenchmarkId::new("denied", nodes), |bencher| {
             bencher.iter(|| {
                 runtime
-                    .block_on(async { redlock.try_lock("b", TTL).await.expect("all nodes answer").is_none() })
+                    .block_on(async { redlock.try_lock("b", TTL).await.expect("all nodes reply").is_none() })
             });
         });
     }

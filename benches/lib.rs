@@ -1,16 +1,16 @@
-//! Benchmarks of redlock; nothing to depend on.
+//! Benchmarks of redlock, which no crate depends on.
 //!
-//! `scripts/bench` compares, and writes `docs/performance`; `cargo bench -p redlock-benches --bench core` times the core
-//! alone, against its own last run.
+//! `scripts/bench` measures ratios and writes `docs/performance`. `cargo bench -p redlock-benches --bench core` times
+//! the core alone and compares it with the previous run.
 
 use std::sync::Arc;
 
-use redlock_core::{
-    Claim, ConnectionId, Denial, LockNode, NodeError, Redlock, ServerId, Token, TokioRuntime, Ttl, Vote,
-    async_trait,
+use redlock_core::node::{
+    Claim, ConnectionId, Denial, LockNode, NodeError, ServerId, Token, Ttl, Vote, async_trait,
 };
+use redlock_core::{Redlock, TokioRuntime};
 
-/// A node that always gives the same answer, at once and without looking at anything.
+/// A node that gives every request the same reply, at once and without reading it.
 #[derive(Clone, Debug)]
 pub struct InstantNode {
     label: String,
@@ -19,24 +19,24 @@ pub struct InstantNode {
 }
 
 impl InstantNode {
-    /// Nodes that grant everything.
+    /// Returns nodes that grant everything.
     pub fn granting(count: usize) -> Vec<Self> {
         Self::answering(count, &Vote::Granted)
     }
 
-    /// Nodes on which somebody has everything.
-    pub fn refusing(count: usize, holder: &Token) -> Vec<Self> {
+    /// Returns nodes on which `holder` holds everything.
+    pub fn denying(count: usize, holder: &Token) -> Vec<Self> {
         Self::answering(count, &Vote::Denied(Denial::by(holder.clone())))
     }
 
-    /// A lock over nodes, on tokio.
+    /// Creates a lock over nodes, on tokio.
     ///
     /// # Panics
     ///
-    /// Without nodes.
+    /// Panics if there are no nodes.
     pub fn redlock(nodes: Vec<Self>) -> Redlock {
         let nodes = nodes.into_iter().map(|node| Arc::new(node) as Arc<dyn LockNode>);
-        Redlock::builder(TokioRuntime::new()).nodes(nodes).build().expect("nodes with labels of their own")
+        Redlock::builder(TokioRuntime::new()).nodes(nodes).build().expect("the nodes have different labels")
     }
 
     fn answering(count: usize, vote: &Vote) -> Vec<Self> {
@@ -62,8 +62,8 @@ impl LockNode for InstantNode {
         Ok(self.vote.clone())
     }
 
-    async fn release(&self, _claim: &Claim) -> Result<Vote, NodeError> {
-        Ok(self.vote.clone())
+    async fn release(&self, _claim: &Claim) -> Result<bool, NodeError> {
+        Ok(self.vote == Vote::Granted)
     }
 
     fn connection(&self) -> Option<ConnectionId> {

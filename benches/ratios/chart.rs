@@ -12,17 +12,17 @@ const WIDTH: u32 = 900;
 const BAR: i32 = 16;
 const STEP: i32 = 24;
 const HEADING: i32 = 34;
-/// Where the bars begin, and the length of one that stands for 1.
+/// The left end of the bars, and the length of a bar for a ratio of 1.
 const LEFT: i32 = 430;
 const UNIT: f64 = 200.0;
-/// Longer bars are cut.
+/// The greatest ratio that is drawn. Longer bars are cut.
 const LONGEST: f64 = 2.0;
 
 const GOOD: RGBColor = RGBColor(46, 125, 50);
 const MISSED: RGBColor = RGBColor(198, 40, 40);
 const PLAIN: RGBColor = RGBColor(84, 110, 122);
 
-/// Draws the rows that are to be charted, one bar each, with a line at 1 and a mark at the goal.
+/// Draws one bar for each charted row, with a line at 1 and a mark at the goal.
 pub(crate) fn draw(rows: &[Row], path: &Path) -> Result<(), Box<dyn Error>> {
     let rows: Vec<&Row> = rows.iter().filter(|row| row.charted).collect();
     let mut groups: Vec<&str> = rows.iter().map(|row| row.group).collect();

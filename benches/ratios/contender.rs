@@ -1,19 +1,19 @@
-//! What is measured: something that locks and releases, whichever crate does it.
+//! The measured interface: a library that locks and releases.
 
 pub(crate) mod fenced;
 pub(crate) mod fred_by_hand;
-pub(crate) mod ours;
 mod polling;
 pub(crate) mod redis_by_hand;
+pub(crate) mod redlock_client;
 pub(crate) mod rslock;
 
 use std::future::Future;
 use std::time::Duration;
 
-/// Long against everything that is measured: no lock expires meanwhile.
+/// A TTL far above all measured times, so that no lock expires.
 pub(crate) const TTL: Duration = Duration::from_secs(30);
 
-/// A lock over several servers. Waits for it where it is contended, and panics where it does not get it.
+/// A lock over several servers. It waits for a contended lock, and panics if it cannot acquire it.
 pub(crate) trait Contender: Clone + Send + Sync + 'static {
     type Held: Send + 'static;
 
@@ -26,8 +26,8 @@ pub(crate) trait Contender: Clone + Send + Sync + 'static {
     fn extend(&self, held: &mut Self::Held) -> impl Future<Output = ()> + Send;
 }
 
-/// How the two clients are driven by hand. Whoever writes it knows the algorithm, and leaves out everything but its core:
-/// no timeouts, no retries, no undoing.
+/// The two clients used by hand, as by an author who knows the algorithm. It contains only the core of it: no timeouts,
+/// no retries, no cleanup.
 mod by_hand {
     use std::fmt::Write as _;
     use std::future::Future;
@@ -39,17 +39,17 @@ mod by_hand {
     pub(super) const EXTEND: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then return \
                                      redis.call('PEXPIRE', KEYS[1], ARGV[2]) end return 0";
 
-    /// 160 random bits in hexadecimal.
+    /// Returns 160 random bits in hexadecimal.
     pub(super) fn token() -> String {
         let mut random = [0; 20];
         getrandom::fill(&mut random).expect("the system has random numbers");
         random.iter().fold(String::with_capacity(40), |mut text, byte| {
-            write!(text, "{byte:02x}").expect("strings can be written to");
+            write!(text, "{byte:02x}").expect("writing to a String succeeds");
             text
         })
     }
 
-    /// Sends to all nodes at once and returns when a quorum said yes; the other calls go on in the background.
+    /// Sends to all nodes at once and returns when a quorum has granted. The other calls continue in the background.
     pub(super) async fn at_quorum<F>(calls: impl ExactSizeIterator<Item = F>)
     where
         F: Future<Output = bool> + Send + 'static,

@@ -1,4 +1,4 @@
-//! What is measured: a file for each chapter of the table.
+//! The measurements: one file for each section of the table.
 
 pub(crate) mod core;
 pub(crate) mod faults;
@@ -10,7 +10,7 @@ pub(crate) mod resources;
 
 use redlock_testkit::RedisServer;
 
-/// The servers of a group, and their addresses.
+/// Starts the servers of a group, and returns them with their addresses.
 pub(crate) fn servers(count: usize) -> (Vec<RedisServer>, Vec<String>) {
     let servers = RedisServer::start_many(count);
     let urls = servers.iter().map(RedisServer::url).collect();

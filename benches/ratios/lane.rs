@@ -1,4 +1,4 @@
-//! A contender on a runtime of its own, and what can be timed of it.
+//! A contender on its own runtime, and the measurements of it.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::contender::Contender;
 
-/// Which runtime a contender runs on.
+/// The kind of the runtime of a contender.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flavor {
     CurrentThread,
@@ -30,24 +30,24 @@ pub(crate) struct Percentiles {
     pub(crate) p99: f64,
 }
 
-/// What many tasks get done.
+/// The throughput of many tasks.
 #[derive(Clone, Copy)]
 pub(crate) struct Throughput {
-    /// Cycles a second.
+    /// Cycles per second.
     pub(crate) rate: f64,
-    /// Microseconds of the client's CPU a cycle: what does not depend on who else wants the CPU.
+    /// Microseconds of client CPU per cycle, which do not depend on the load of the machine.
     pub(crate) cpu: f64,
 }
 
-/// A contender whose type does not matter any more.
+/// A contender of any type.
 pub(crate) trait Lane {
-    /// Locks and releases so many times, one after the other.
+    /// Locks and releases this many times, one after the other.
     fn latency(&self, cycles: usize) -> Latency;
 
-    /// So many tasks, each with a key of its own.
+    /// Runs this many tasks, each with its own key.
     fn throughput(&self, tasks: usize, lasts: Duration) -> Throughput;
 
-    /// Extends a held lock so many times; in microseconds.
+    /// Extends a held lock this many times. Returns microseconds.
     fn extension(&self, times: usize) -> Percentiles;
 }
 
@@ -70,7 +70,7 @@ pub(crate) fn lane<C: Contender>(flavor: Flavor, contender: impl Future<Output =
 }
 
 impl<C: Contender> Track<C> {
-    /// Runs a slice in a task of the runtime, and then lets go on what it has left in the background.
+    /// Runs a slice in a task of the runtime, and then gives its background work time to finish.
     fn slice<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> T {
         self.runtime.block_on(async {
             let result = tokio::spawn(work).await.expect("contenders work");
@@ -80,7 +80,7 @@ impl<C: Contender> Track<C> {
     }
 }
 
-/// A key that no slice had before: nothing that is left of another is in the way.
+/// Returns a key that no slice has used before, so that no earlier slice interferes.
 fn fresh_key() -> String {
     static SLICES: AtomicU64 = AtomicU64::new(0);
     format!("slice-{}", SLICES.fetch_add(1, Ordering::Relaxed))
@@ -149,7 +149,7 @@ pub(crate) fn percentiles(mut times: Vec<Duration>) -> Percentiles {
     Percentiles { p50: at(50), p99: at(99) }
 }
 
-/// How long this thread, or this process, has been on a CPU, in microseconds.
+/// Returns the CPU time of this thread or process in microseconds.
 pub(crate) fn cpu_micros(clock: ClockId) -> f64 {
     let time = Duration::try_from(clock_gettime(clock)).expect("CPU time is never negative");
     time.as_secs_f64() * 1e6

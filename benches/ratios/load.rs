@@ -1,7 +1,7 @@
-//! Goodput, latency and losses when a process asks for more locks than it can get: `scripts/bench load`.
+//! Goodput, latency and losses of a process that requests more locks than it can get: `scripts/bench load`.
 //!
-//! Each measurement starts its own servers, runtime and lock. Each has a time limit, so that a collapse shows up as requests
-//! that did not finish and not as a program that hangs.
+//! Each measurement starts its own servers, runtime and lock. Each has a time limit, so a collapse shows up as
+//! unfinished requests and not as a program that hangs.
 
 mod burst;
 mod client;
@@ -20,15 +20,15 @@ use self::client::Kind;
 use crate::report::{self, Fact};
 use crate::round::Effort;
 
-/// The measurements that the command line asks for.
+/// The measurements requested on the command line.
 pub(crate) struct Plan {
     effort: Effort,
     /// The only group to run.
     only: Option<String>,
     kinds: Vec<Kind>,
-    /// Numbers of locks, instead of those of the group.
+    /// Numbers of locks that replace those of the group.
     locks: Option<Vec<usize>>,
-    /// How long a measurement lasts, instead of the time of the group.
+    /// The duration of a measurement, which replaces that of the group.
     seconds: Option<f64>,
 }
 
@@ -48,7 +48,7 @@ impl Plan {
         Ok(Self { effort, only: value("--only").map(str::to_owned), kinds, locks, seconds })
     }
 
-    /// Whether everything is measured as it is published.
+    /// Returns true if everything is measured as published.
     fn is_complete(&self) -> bool {
         self.only.is_none()
             && self.locks.is_none()
@@ -60,7 +60,7 @@ impl Plan {
         self.only.as_deref().is_none_or(|only| only == group)
     }
 
-    /// The clients that can wait and keep locks alive.
+    /// Returns the clients that can wait and renew locks.
     fn adapters(&self) -> impl Iterator<Item = Kind> {
         self.kinds.iter().copied().filter(|kind| *kind != Kind::Rslock)
     }
@@ -82,7 +82,7 @@ impl Plan {
     }
 }
 
-/// Measures the groups and prints a table for each. With a folder, and if nothing was left out, writes them there.
+/// Measures the groups and prints a table for each. Writes the tables to `folder` if nothing was left out.
 pub(crate) fn run(plan: &Plan, machine: &str, folder: Option<&Path>) -> Result<(), Box<dyn Error>> {
     let mut text = format!("{INTRODUCTION}\n{machine}\n![]({CHART})\n");
     let mut print = |facts: &[Fact]| {
@@ -126,7 +126,7 @@ measurement says so.
 - *goodput*: locks that were acquired and released, per second.
 - *capacity*: the goodput of 64 tasks, each of which locks and releases without a pause.
 - *demand*: requests that start per second, whether earlier ones have finished or not, as a multiple of the capacity.
-- *one in 10 requests asks for a lock*: the others return at once, without the library. This goodput is what the machine can
+- *one in 10 requests acquires a lock*: the others return at once, without the library. This goodput is what the machine can
   do while it starts ten times as many tasks as it can serve. Compared with it, denials by the library are free or not.
 - *p50*, *p99*: the time from the start of a request to the end of its release, for the requests that succeeded.
 - *keys left*: keys on all five servers after `close()` has returned, or after its time limit of 30 s.

@@ -1,9 +1,9 @@
-//! What the figures were measured on, without names or paths of the machine.
+//! A description of the machine, without its names or paths.
 
 use std::fs;
 use std::process::Command;
 
-/// A line for each fact.
+/// Returns one line per fact.
 pub(crate) fn describe() -> String {
     let facts = [
         ("CPU", cpu()),
@@ -23,13 +23,13 @@ fn cpu() -> String {
     format!("{}, {cores} cores", model.map_or("unknown", |(_, model)| model))
 }
 
-/// The load average of the last minute: what else the machine was doing.
+/// Returns the load average of the last minute, which shows other work of the machine.
 fn load() -> String {
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     load.split(' ').next().filter(|load| !load.is_empty()).unwrap_or("unknown").to_owned()
 }
 
-/// The versions that the lock file names.
+/// Returns the versions in the lock file.
 fn clients() -> String {
     let lock = include_str!("../../Cargo.lock");
     let version = |name: &str| {
@@ -40,7 +40,7 @@ fn clients() -> String {
     ["redis", "fred", "rslock", "tokio"].map(version).join(", ")
 }
 
-/// What a program says of itself: up to the build details.
+/// Returns the version that a program prints, without build details.
 fn output(program: &str, args: &[&str]) -> String {
     let output = Command::new(program).args(args).output();
     let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();

@@ -1,10 +1,10 @@
-//! How fast it is, as ratios, how long who waits has to wait, and what happens under load: `scripts/bench` runs this.
+//! Measures speed as ratios, waiting times, and behavior under load. `scripts/bench` runs this program.
 //!
-//! Starts its own servers, measures everything in interleaved rounds, prints one table, and writes it with a chart into
-//! `docs/performance`. `--quick` measures less and writes nothing; as a test (without `--bench`) it only shows that it
-//! works.
+//! It starts its own servers, measures everything in interleaved rounds and prints one table. It also writes the table
+//! and a chart to `docs/performance`. `--quick` measures less and writes nothing. As a test (without `--bench`) it only
+//! verifies that the benchmarks run.
 
-#![allow(clippy::print_stdout)] // a program whose output is its result
+#![allow(clippy::print_stdout)] // the program prints its results
 
 mod chart;
 mod contender;
@@ -38,7 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         (true, true) => Effort::QUICK,
         (false, _) => Effort::SMOKE,
     };
-    // `--only core`, for work on one thing.
+    // `--only core` selects one group.
     let only = args.iter().position(|arg| arg == "--only").and_then(|flag| args.get(flag + 1));
 
     let machine = machine::describe();
@@ -97,7 +97,7 @@ const WAITING: &str = "\
 
 Written by `scripts/bench waiting`, on five servers of its own. Processes are processes of the system, whose clocks are one.
 
-- *polling*: the same adapter on nodes that do not tell of changes, with the default delay of 200 ms.
+- *polling*: the same adapter on nodes without notifications, with the default delay of 200 ms.
 - *rslock*: as its documentation has it, with its default delay of 200 ms, trying for ever.
 ";
 

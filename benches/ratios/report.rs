@@ -1,4 +1,4 @@
-//! The one table of ratios.
+//! The table of ratios.
 
 use std::fmt::Write as _;
 
@@ -6,18 +6,18 @@ use crate::round::median;
 
 /// One comparison.
 pub(crate) struct Row {
-    /// Which chapter of the table it stands in.
+    /// The section of the table.
     pub(crate) group: &'static str,
-    /// What was measured, of whom.
+    /// The measured quantity and contender.
     pub(crate) what: String,
-    /// Whom it is compared with.
+    /// The contender that it is compared with.
     pub(crate) against: String,
-    /// One ratio for each round.
+    /// One ratio per round.
     pub(crate) ratios: Vec<f64>,
-    /// The figure itself, for orientation: it is this machine's.
+    /// The absolute figure on this machine, for orientation.
     pub(crate) figure: String,
     pub(crate) goal: Option<Goal>,
-    /// Whether the chart shows it.
+    /// True if the chart shows the row.
     pub(crate) charted: bool,
 }
 
@@ -27,13 +27,13 @@ pub(crate) enum Goal {
     AtLeast(f64),
 }
 
-/// Something measured that stands for itself.
+/// A measurement without a comparison.
 pub(crate) struct Fact {
-    /// Which chapter of the table it stands in.
+    /// The section of the table.
     pub(crate) group: &'static str,
     pub(crate) what: String,
     pub(crate) measured: String,
-    /// In words, and whether it is met.
+    /// The goal in words, and whether it is met.
     pub(crate) goal: Option<(String, bool)>,
 }
 
@@ -52,7 +52,7 @@ impl Goal {
     }
 }
 
-/// All rows as a Markdown table, with a heading for each group.
+/// Formats all rows as a Markdown table, with a heading for each group.
 pub(crate) fn markdown(rows: &[Row]) -> String {
     let mut text = String::new();
     let mut group = "";
@@ -61,14 +61,14 @@ pub(crate) fn markdown(rows: &[Row]) -> String {
             group = row.group;
             write!(text, "\n### {group}\n\n| | against | ratio | of the rounds | measured | goal |\n")
                 .and_then(|()| writeln!(text, "|---|---|---:|---:|---:|---|"))
-                .expect("strings can be written to");
+                .expect("writing to a String succeeds");
         }
-        writeln!(text, "{}", line(row)).expect("strings can be written to");
+        writeln!(text, "{}", line(row)).expect("writing to a String succeeds");
     }
     text
 }
 
-/// All facts as a Markdown table, with a heading for each group.
+/// Formats all facts as a Markdown table, with a heading for each group.
 pub(crate) fn facts(facts: &[Fact]) -> String {
     let mut text = String::new();
     let mut before = "";
@@ -76,12 +76,12 @@ pub(crate) fn facts(facts: &[Fact]) -> String {
         if *group != before {
             before = group;
             write!(text, "\n### {group}\n\n| | measured | goal |\n|---|---:|---|\n")
-                .expect("strings can be written to");
+                .expect("writing to a String succeeds");
         }
         let goal = goal
             .as_ref()
             .map_or(String::new(), |(goal, met)| format!("{goal}{}", if *met { "" } else { " (missed)" }));
-        writeln!(text, "| {what} | {measured} | {goal} |").expect("strings can be written to");
+        writeln!(text, "| {what} | {measured} | {goal} |").expect("writing to a String succeeds");
     }
     text
 }

@@ -1,31 +1,31 @@
 //! Interleaved rounds: in every round each slice runs once, in rotated order.
 //!
-//! What else the machine does falls on all slices alike, so only figures of the same round are compared; of the ratios
-//! of all rounds the median counts.
+//! Other load of the machine affects all slices alike, so only figures of the same round are compared. The median of
+//! the ratios of all rounds counts.
 
-/// How much is measured.
+/// The extent of the measurements.
 #[derive(Clone, Copy)]
 pub(crate) struct Effort {
     pub(crate) rounds: usize,
-    /// Cycles of a slice that times single cycles.
+    /// The cycles of a slice that times single cycles.
     pub(crate) cycles: usize,
-    /// Milliseconds of a slice that counts cycles a second.
+    /// The milliseconds of a slice that counts cycles per second.
     pub(crate) slice_millis: u64,
 }
 
 impl Effort {
-    /// What is published.
+    /// The extent of published results.
     pub(crate) const FULL: Self = Self { rounds: 11, cycles: 400, slice_millis: 300 };
-    /// For work on the benchmarks and the library.
+    /// The extent for work on the benchmarks and the library.
     pub(crate) const QUICK: Self = Self { rounds: 5, cycles: 100, slice_millis: 100 };
-    /// Whether it works at all.
+    /// The extent for verifying that the benchmarks run.
     pub(crate) const SMOKE: Self = Self { rounds: 1, cycles: 5, slice_millis: 20 };
 }
 
-/// Something that is measured once in every round.
+/// A measurement that is made once per round.
 pub(crate) type Slice<'a, T> = Box<dyn FnMut() -> T + 'a>;
 
-/// Runs all rounds. Answers the figures of each slice, round by round.
+/// Runs all rounds. Returns the figures of each slice, round by round.
 pub(crate) fn interleaved<T>(rounds: usize, mut slices: Vec<Slice<'_, T>>) -> Vec<Vec<T>> {
     let mut figures: Vec<Vec<T>> = slices.iter().map(|_| Vec::with_capacity(rounds)).collect();
     for round in 0..rounds {
@@ -37,7 +37,7 @@ pub(crate) fn interleaved<T>(rounds: usize, mut slices: Vec<Slice<'_, T>>) -> Ve
     figures
 }
 
-/// The ratio of two slices' figures in each round.
+/// Returns the ratio of the figures of two slices in each round.
 pub(crate) fn ratios<T>(of: &[T], against: &[T], figure: impl Fn(&T) -> f64) -> Vec<f64> {
     of.iter().zip(against).map(|(of, against)| figure(of) / figure(against)).collect()
 }

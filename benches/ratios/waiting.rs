@@ -1,7 +1,7 @@
-//! How long who waits has to wait: `scripts/bench waiting`.
+//! The waiting time of waiters: `scripts/bench waiting`.
 //!
-//! Processes of their own take turns, so what stands between a release and the next hold is what an application sees. Each
-//! is this very program, started once more as a [`party`](party::Party).
+//! Separate processes take turns, so the time between a release and the next hold is the time that an application sees.
+//! Each process is another instance of this program, started as a [`party`](party::Party).
 
 mod crowd;
 mod foreign;
@@ -26,7 +26,7 @@ pub(crate) const GROUPS: [(&str, Group); 5] = [
     ("keys", keys::run),
 ];
 
-/// Some seconds, by what is measured: the whole, a part of it, or a trace.
+/// Returns the seconds for this extent: all, a part, or a fraction of them.
 fn scaled(effort: Effort, full: u64) -> u64 {
     match effort.rounds {
         rounds if rounds >= Effort::FULL.rounds => full,

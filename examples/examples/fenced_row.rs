@@ -1,7 +1,7 @@
-//! A row in a database that refuses a writer who comes too late: the check and the write are one statement.
+//! A row in a database that rejects stale writers: the check and the write are one statement.
 //!
 //! `cargo run -p redlock-examples --example fenced_row`
-#![allow(clippy::print_stdout)] // it tells the story
+#![allow(clippy::print_stdout)] // prints each step
 
 use std::error::Error;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use rusqlite::{Connection, params};
 
 const TTL: Duration = Duration::from_millis(500);
 
-/// An account in a database, on which deposits are booked: read, add, write.
+/// An account in a database. A deposit reads, adds and writes.
 struct Account(Connection);
 
 impl Account {
@@ -25,9 +25,10 @@ impl Account {
         Ok(Self(database))
     }
 
-    /// Writes the token alone: from now on whoever has a smaller one is refused. Whether it was written.
+    /// Writes only the token, which rejects smaller tokens from now on. Returns true if it was written.
     ///
-    /// Before the first read: otherwise a late writer could still write between that read and our write.
+    /// Call this before the first read. Otherwise a stale writer could write between that read and the write that
+    /// follows.
     fn enter(&self, token: FencingToken) -> rusqlite::Result<bool> {
         let sql = "UPDATE account SET fence = ?1 WHERE name = 'till' AND fence <= ?1";
         Ok(self.0.execute(sql, [i64::from(token)])? == 1)
@@ -37,7 +38,7 @@ impl Account {
         self.0.query_row("SELECT balance FROM account WHERE name = 'till'", [], |row| row.get(0))
     }
 
-    /// Whether it was written.
+    /// Returns true if the balance was written.
     fn set_balance(&self, token: FencingToken, balance: i64) -> rusqlite::Result<bool> {
         let sql = "UPDATE account SET balance = ?2, fence = ?1 WHERE name = 'till' AND fence <= ?1";
         Ok(self.0.execute(sql, params![i64::from(token), balance])? == 1)
@@ -53,31 +54,32 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let (nodes, account) = (Nodes::new(), Account::open()?);
     let (first, second) = (nodes.program()?, nodes.program()?);
 
-    // The first one reads, and is paused: nothing of it runs until the next comment that names it.
+    // The first client reads and is paused. It does not run until the comment "continues".
     let earlier = first.lock("till", TTL).fenced().await?;
     assert!(account.enter(token(&earlier))?);
     let seen = account.balance()?;
 
-    // Its lock expires, and the second one gets it.
+    // Its lock expires, and the second client acquires it.
     let later = second.lock("till", TTL).fenced().await?;
     assert!(token(&later) > token(&earlier));
     assert!(account.enter(token(&later))?);
 
-    // The first one goes on as if it still had the lock. Too late, though nobody has written a balance since.
+    // The first client continues as if it still held the lock. It is too late, even though no balance was written
+    // since.
     let written = account.set_balance(token(&earlier), seen + 10)?;
-    println!("the first one, with {}: {}", token(&earlier), if written { "written" } else { "refused" });
+    println!("first client, with {}: {}", token(&earlier), if written { "written" } else { "rejected" });
     assert!(!written);
 
-    // So the second one reads what it will write upon.
+    // So the second client reads the balance that it builds upon.
     let seen = account.balance()?;
     let written = account.set_balance(token(&later), seen + 5)?;
-    println!("the second one, with {}: {}", token(&later), if written { "written" } else { "refused" });
+    println!("second client, with {}: {}", token(&later), if written { "written" } else { "rejected" });
     assert!(written);
     assert_eq!(105, account.balance()?);
     Ok(())
 }
 
 #[test]
-fn the_stale_writer_is_refused() {
-    main().expect("every step is as it is told");
+fn the_stale_writer_is_rejected() {
+    main().expect("the example succeeds");
 }

@@ -1,9 +1,9 @@
-//! A value in Redis that refuses a writer who comes too late: the check and the write are one script.
+//! A value in Redis that rejects stale writers: the check and the write are one script.
 //!
-//! The value has a server of its own here, and it may have: it is no node of the lock.
+//! The value is on a separate server here. It needs no node of the lock.
 //!
 //! `cargo run -p redlock-examples --example fenced_value`, with `redis-server` installed.
-#![allow(clippy::print_stdout)] // it tells the story
+#![allow(clippy::print_stdout)] // prints each step
 
 use std::error::Error;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use redlock_testkit::RedisServer;
 
 const TTL: Duration = Duration::from_millis(500);
 
-/// A configuration in Redis: read, changed, written.
+/// A configuration in Redis that is read, changed and written.
 struct Configuration {
     connection: MultiplexedConnection,
     write: Script,
@@ -27,7 +27,7 @@ impl Configuration {
         Ok(Self { connection, write: Script::new(include_str!("../src/write.lua")) })
     }
 
-    /// Writes the token alone, before the first read. Whether it was written.
+    /// Writes only the token, before the first read. Returns true if it was written.
     async fn enter(&mut self, token: FencingToken) -> redis::RedisResult<bool> {
         let mut call = self.write.key("configuration");
         call.arg(token.as_u64()).invoke_async(&mut self.connection).await
@@ -37,7 +37,7 @@ impl Configuration {
         self.connection.hget("configuration", "value").await
     }
 
-    /// Whether it was written.
+    /// Returns true if the value was written.
     async fn write(&mut self, token: FencingToken, value: &str) -> redis::RedisResult<bool> {
         let mut call = self.write.key("configuration");
         call.arg(token.as_u64()).arg(value).invoke_async(&mut self.connection).await
@@ -58,30 +58,30 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let (first, second) = (program(&nodes)?, program(&nodes)?);
     let mut configuration = Configuration::open(store.url()).await?;
 
-    // The first one reads, and is paused: nothing of it runs until the next comment that names it.
+    // The first client reads and is paused. It does not run until the comment "continues".
     let earlier = first.lock("configuration", TTL).fenced().await?;
     assert!(configuration.enter(token(&earlier)).await?);
     assert_eq!(None, configuration.read().await?);
 
-    // Its lock expires, and the second one gets it.
+    // Its lock expires, and the second client acquires it.
     let later = second.lock("configuration", TTL).fenced().await?;
     assert!(token(&later) > token(&earlier));
     assert!(configuration.enter(token(&later)).await?);
 
-    // The first one goes on as if it still had the lock.
+    // The first client continues as if it still held the lock.
     let written = configuration.write(token(&earlier), "of the first").await?;
-    println!("the first one, with {}: {}", token(&earlier), if written { "written" } else { "refused" });
+    println!("first client, with {}: {}", token(&earlier), if written { "written" } else { "rejected" });
     assert!(!written);
 
-    assert_eq!(None, configuration.read().await?, "nothing came between");
+    assert_eq!(None, configuration.read().await?, "no value was written in between");
     let written = configuration.write(token(&later), "of the second").await?;
-    println!("the second one, with {}: {}", token(&later), if written { "written" } else { "refused" });
+    println!("second client, with {}: {}", token(&later), if written { "written" } else { "rejected" });
     assert!(written);
     assert_eq!(Some("of the second".to_owned()), configuration.read().await?);
     Ok(())
 }
 
 #[test]
-fn the_stale_writer_is_refused() {
-    main().expect("every step is as it is told");
+fn the_stale_writer_is_rejected() {
+    main().expect("the example succeeds");
 }

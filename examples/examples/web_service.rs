@@ -1,7 +1,7 @@
-//! A web service whose requests lock: an invoice is charged by one request at a time, on however many machines it runs.
+//! A web service whose requests lock: an invoice is charged by one request at a time, on any number of machines.
 //!
 //! `cargo run -p redlock-examples --example web_service`
-#![allow(clippy::print_stdout)] // it tells the story
+#![allow(clippy::print_stdout)] // prints each step
 
 use std::error::Error;
 use std::io;
@@ -15,12 +15,12 @@ use redlock_redis_rs::{ErrorKind, Redlock};
 use tokio::sync::{Semaphore, watch};
 use tokio::{net::TcpListener, task::JoinSet, time::timeout};
 
-/// It charges when it has a permit.
+/// A bank that completes a charge when it has a permit.
 struct Bank(Semaphore);
 
 impl Bank {
     async fn charge(&self, _invoice: u64) {
-        self.0.acquire().await.expect("it is not closed").forget();
+        self.0.acquire().await.expect("the semaphore is open").forget();
     }
 }
 
@@ -68,31 +68,32 @@ async fn main() -> Result<(), Box<dyn Error>> {
         machines.spawn(serve(listener, app, async move { drop(stopped.changed().await) }));
     }
 
-    // One of the two has the lock while the bank takes its time.
-    let answer = timeout(Duration::from_secs(10), requests.join_next());
-    let refused = answer.await?.ok_or("there are two")???;
-    println!("the other one: {refused}");
-    assert_eq!("HTTP/1.1 409 Conflict", refused);
+    // One of the two requests holds the lock while the bank is busy.
+    let response = timeout(Duration::from_secs(10), requests.join_next());
+    let conflict = response.await?.ok_or("there are two requests")???;
+    println!("other request: {conflict}");
+    assert_eq!("HTTP/1.1 409 Conflict", conflict);
 
-    // Its machine is to stop, and lets it come to its end.
+    // Both machines stop. The one with the request in progress completes it first.
     drop(stop);
     bank.0.add_permits(1);
-    let charged = requests.join_next().await.ok_or("there are two")???;
-    println!("the one that has the lock: {charged}");
+    let charged = requests.join_next().await.ok_or("there are two requests")???;
+    println!("request with the lock: {charged}");
     assert_eq!("HTTP/1.1 204 No Content", charged);
     machines.join_all().await.into_iter().collect::<Result<(), _>>()?;
-    assert!(nodes.are_empty(), "nothing is left behind");
+    assert!(nodes.are_empty(), "no key is left");
     Ok(())
 }
 
 #[test]
-fn one_request_charges_and_the_other_is_told_so() {
-    main().expect("every step is as it is told");
+fn one_request_charges_and_the_other_returns_a_conflict() {
+    main().expect("the example succeeds");
 }
 
 #[test]
-fn the_recipe_is_this_code() {
-    let (before, _) = include_str!("web_service.rs").split_once("\n#[tokio::main").expect("it has a main");
+fn the_documentation_shows_this_code() {
+    let (before, _) =
+        include_str!("web_service.rs").split_once("\n#[tokio::main").expect("the file has a main function");
     let (_, shown) = before.split_once("#[derive(Clone)]").expect("it has a state");
     assert!(include_str!("../../docs/patterns.md").contains(shown), "docs/patterns.md shows something else");
 }

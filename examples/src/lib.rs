@@ -1,53 +1,55 @@
-//! Examples that need more than redlock: a database, a web framework, a client of one's own.
+//! Examples that need more than redlock: a database, a web framework or a plain client.
 //!
-//! | example | shows | told in |
+//! | example | shows | chapter |
 //! |---|---|---|
-//! | `fenced_row` | a row in SQLite that refuses who comes too late | `docs/fencing.md` |
-//! | `fenced_value` | a value in Redis that does | the same |
-//! | `fenced_service` | a service that does | the same |
+//! | `fenced_row` | a row in SQLite that rejects stale writers | `docs/fencing.md` |
+//! | `fenced_value` | a value in Redis that rejects stale writers | `docs/fencing.md` |
+//! | `fenced_service` | a service that rejects stale writers | `docs/fencing.md` |
 //! | `web_service` | a web service whose requests lock, with axum | `docs/patterns.md` |
 
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use redlock_redis_rs::{Builder, Error, LockNode, Redlock, Runtime, TokioRuntime};
+use redlock_redis_rs::node::LockNode;
+use redlock_redis_rs::runtime::Runtime;
+use redlock_redis_rs::{Builder, Error, Redlock, TokioRuntime};
 use redlock_testkit::MemoryNode;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// Three embedded fake nodes, which several programs lock on.
+/// Three embedded fake nodes that several programs lock on.
 pub struct Nodes([MemoryNode; 3]);
 
 impl Nodes {
-    /// Without any locks.
-    #[allow(clippy::new_without_default)] // they are made on purpose
+    /// Creates nodes without any locks.
+    #[allow(clippy::new_without_default)] // a default value would hide the servers
     pub fn new() -> Self {
         Self(["one", "two", "three"].map(MemoryNode::new))
     }
 
-    /// A lock that knows nothing of other programs but what the nodes say.
+    /// Creates a client that shares nothing with other clients except the nodes.
     ///
     /// # Errors
     ///
-    /// None that three nodes could give a reason for.
+    /// Never fails with three valid nodes.
     pub fn program(&self) -> Result<Redlock, Error> {
         let runtime: Arc<dyn Runtime> = Arc::new(TokioRuntime::new());
         let nodes = self.0.iter().map(|node| Arc::new(node.clone()) as Arc<dyn LockNode>);
         Builder::new(runtime).nodes(nodes).build()
     }
 
-    /// Whether nobody has anything on any of them.
+    /// Returns true if no node has a key.
     pub fn are_empty(&self) -> bool {
         self.0.iter().all(MemoryNode::is_empty)
     }
 }
 
-/// Posts nothing over HTTP, and answers with the status line of the response.
+/// Sends an empty `POST` over HTTP, and returns the status line of the response.
 ///
 /// # Errors
 ///
-/// When there is no connection, or it is lost.
+/// Fails if there is no connection, or if it is lost.
 pub async fn post_to(server: SocketAddr, path: &str) -> io::Result<String> {
     let mut stream = TcpStream::connect(server).await?;
     let request = format!("POST {path} HTTP/1.1\r\nhost: {server}\r\nconnection: close\r\n\r\n");
@@ -57,12 +59,12 @@ pub async fn post_to(server: SocketAddr, path: &str) -> io::Result<String> {
     Ok(response.lines().next().unwrap_or_default().to_owned())
 }
 
-/// What the chapters show is compiled.
+/// Compiles the code in the chapters of the documentation.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/fencing.md")]
 struct Fencing;
 
-/// These with axum as it is, which nothing that is published depends on.
+/// The code of these chapters needs axum, which no published crate depends on.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/patterns.md")]
 struct Recipes;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use redlock_redis_rs::{Error, ErrorKind, Guard, Instant, KeepAlive, Redlock};
+use redlock_redis_rs::runtime::Instant;
+use redlock_redis_rs::{Error, ErrorKind, Guard, KeepAlive, Redlock};
 
 use crate::exit::{Code, Failure};
 use crate::run::{Refusal, RefusalKind};

@@ -1,6 +1,6 @@
 //! Prints events from `tracing`, and counters and histograms from `metrics`.
 //!
-//! `docs/monitoring.md` lists all names. The nodes are fake ones; a real service differs in the destination of the
+//! `docs/monitoring.md` lists all names. The nodes are fake ones. A real service differs only in the destination of the
 //! output.
 #![allow(clippy::print_stdout)] // an example shows what it does
 #![allow(clippy::disallowed_methods)] // an application uses its runtime directly
@@ -40,7 +40,7 @@ async fn main() -> Result<(), Error> {
 fn record() -> Snapshotter {
     let recorder = DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();
-    recorder.install().expect("it is the first recorder");
+    recorder.install().expect("no other recorder is installed");
     redlock_core::describe_metrics();
     snapshotter
 }

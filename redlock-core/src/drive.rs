@@ -4,38 +4,39 @@
 //! the result as soon as it is certain. The rest of the work, such as late replies and cleanup, then moves to the
 //! background. The same happens if the caller stops waiting earlier: the work detects this.
 
+#[cfg(all(test, loom))]
+mod loom_tests;
+
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use crate::inner::Inner;
 use crate::runtime::BoxFuture;
-use crate::shared::{Inner, locked};
+use crate::sync::{Mutex, locked};
 
 /// The place for the result of the work.
 ///
 /// No waker belongs to it. The task that waits for the result polls the work, and the runtime polls it when no task
 /// waits.
-pub(crate) struct Responder<T>(Arc<Slot<T>>);
+pub(crate) struct Responder<T>(Arc<Mutex<Slot<T>>>);
 
 struct Slot<T> {
-    responder: Mutex<Option<T>>,
-    /// True once there is a result; cheap to check often.
-    ready: AtomicBool,
-    canceled: AtomicBool,
+    result: Option<T>,
+    /// True once the caller no longer waits.
+    canceled: bool,
 }
 
 impl<T> Responder<T> {
     /// Returns whether the caller no longer waits for the result.
     pub(crate) fn is_canceled(&self) -> bool {
-        self.0.canceled.load(Ordering::Acquire)
+        locked(&self.0).canceled
     }
 
     /// Delivers the result; it is dropped with the slot if no caller waits.
-    pub(crate) fn send(self, responder: T) {
-        *locked(&self.0.responder) = Some(responder);
-        self.0.ready.store(true, Ordering::Release);
+    pub(crate) fn send(self, result: T) {
+        locked(&self.0).result = Some(result);
     }
 }
 
@@ -46,7 +47,7 @@ pub(crate) struct Detachable<T> {
     /// The rest of the work, which counts as outstanding until it is dropped.
     work: Option<BoxFuture<()>>,
     begun: bool,
-    slot: Arc<Slot<T>>,
+    slot: Arc<Mutex<Slot<T>>>,
     shared: Arc<Inner>,
 }
 
@@ -55,8 +56,7 @@ pub(crate) fn drive<T, F>(shared: &Arc<Inner>, work: impl FnOnce(Responder<T>) -
 where
     F: Future<Output = ()> + Send + 'static,
 {
-    let (responder, told, canceled) = (Mutex::new(None), AtomicBool::new(false), AtomicBool::new(false));
-    let slot = Arc::new(Slot { responder, ready: told, canceled });
+    let slot = Arc::new(Mutex::new(Slot { result: None, canceled: false }));
     let outstanding = (work(Responder(Arc::clone(&slot))), shared.ticket());
     let work: BoxFuture<()> = Box::pin(async move {
         // The work is dropped before the ticket, even without a poll. So it counts until nothing is left of it.
@@ -84,12 +84,11 @@ impl<T> Future for Detachable<T> {
                 self.work = Some(work);
             }
         }
-        if self.slot.ready.load(Ordering::Acquire) {
-            if let Some(responder) = locked(&self.slot.responder).take() {
-                return Poll::Ready(responder);
-            }
+        let result = locked(&self.slot).result.take();
+        if let Some(result) = result {
+            return Poll::Ready(result);
         }
-        assert!(self.work.is_some(), "work ends with a verdict");
+        assert!(self.work.is_some(), "work ends with a result");
         Poll::Pending
     }
 }
@@ -97,7 +96,7 @@ impl<T> Future for Detachable<T> {
 impl<T> Drop for Detachable<T> {
     fn drop(&mut self) {
         if self.begun {
-            self.slot.canceled.store(true, Ordering::Release);
+            locked(&self.slot).canceled = true;
             if let Some(work) = self.work.take() {
                 self.shared.runtime.spawn(work);
             }
@@ -108,16 +107,17 @@ impl<T> Drop for Detachable<T> {
 #[cfg(test)]
 mod tests {
     use std::future::pending;
+    use std::sync::atomic::{AtomicBool, Ordering};
     use std::task::Waker;
     use std::time::Duration;
 
     use super::*;
-    use crate::clock::Instant;
     use crate::decide::validity::DriftFactor;
+    use crate::inner::Settings;
     use crate::runtime::Runtime;
-    use crate::shared::Settings;
+    use crate::types::instant::Instant;
 
-    /// A runtime that has ended: it drops every task.
+    /// A runtime that has ended, so it drops every task.
     #[derive(Debug)]
     struct Over;
 
@@ -133,7 +133,7 @@ mod tests {
         fn spawn(&self, _: BoxFuture<()>) {}
     }
 
-    /// Records, when dropped, whether no work is outstanding.
+    /// Records on drop whether any work is outstanding.
     struct Last(Arc<Inner>, Arc<AtomicBool>);
 
     impl Drop for Last {
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn work_counts_until_nothing_is_left_of_it() {
+    fn work_is_outstanding_until_its_future_is_dropped() {
         let settings = Settings {
             node_timeout: Duration::ZERO,
             retry_delay: Duration::ZERO,

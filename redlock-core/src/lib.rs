@@ -4,6 +4,9 @@
 //! `redlock-fred`. This crate contains the [Redlock] algorithm, and nothing that is specific to Redis, sockets or a
 //! runtime.
 //!
+//! The root of this crate is for applications. The module [`node`] is the contract of a backend, and the module
+//! [`runtime`] is the contract of a runtime.
+//!
 //! # Safety
 //!
 //! At most one client holds a valid lease on a resource, on two conditions. No node loses keys within their TTL, and
@@ -22,7 +25,7 @@
 //! - A **resource** is the name that is locked. A **token** is the random value that identifies its holder.
 //! - The **TTL** is the time for which a node keeps a lock without an extension. The **validity** is the time for which
 //!   the holder may rely on the lock: TTL - elapsed - **drift**.
-//! - A node *grants* or *denies* a request; both are replies, and count as its **vote**. An *error reply* is not a
+//! - A node *grants* or *denies* a request. Both are replies, and count as its **vote**. An *error reply* is not a
 //!   vote.
 //! - A **lease** is a view of a held lock. A **guard** owns a lease and releases it.
 //!
@@ -30,14 +33,17 @@
 //!
 #![cfg_attr(feature = "tokio", doc = "```")]
 #![cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-//! # use std::sync::Arc;
-//! # use redlock_testkit::MemoryNode;
 //! use std::time::Duration;
-//! use redlock_core::{LockNode, Redlock, ReleaseOutcome, TokioRuntime};
+//! use redlock_core::{Redlock, ReleaseOutcome, TokioRuntime};
+//! use redlock_testkit::MemoryNode;
 //!
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
-//! # let nodes = ["a", "b", "c"].map(|label| Arc::new(MemoryNode::new(label)) as Arc<dyn LockNode>);
-//! let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
+//! // Three nodes in memory. The builder of an adapter takes addresses instead.
+//! let redlock = Redlock::builder(TokioRuntime::new())
+//!     .node(MemoryNode::new("10.0.0.1:6379"))
+//!     .node(MemoryNode::new("10.0.0.2:6379"))
+//!     .node(MemoryNode::new("10.0.0.3:6379"))
+//!     .build()?;
 //! let ttl = Duration::from_secs(10);
 //!
 //! let guard = redlock.lock("invoice:42", ttl).await?;
@@ -103,7 +109,7 @@
 //!
 //! # Features
 //!
-//! - `tokio` and `smol` add a ready-made [`Runtime`] each.
+//! - `tokio` and `smol` add a ready-made [`Runtime`](runtime::Runtime) each.
 //! - `serde` makes a [`DetachedLease`] serializable.
 //! - `metrics` adds counters and histograms through the `metrics` facade.
 //!
@@ -125,77 +131,40 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-mod acquire;
-mod acquire_round;
-mod attempts;
-mod builder;
-mod calls;
-mod claim;
-mod cleanup;
-mod clock;
+mod client;
 mod decide;
-mod detached;
 mod drive;
-mod error;
-mod extend;
-mod fencing;
-mod guard;
-mod health;
-mod inspect;
-mod keep_for;
-mod keepalive;
+mod inner;
 mod lease;
-mod limiter;
+#[cfg(all(test, loom))]
+mod loom_fixtures;
 pub mod node;
-mod observe;
-mod owner;
-mod redlock;
-mod release;
-mod report;
-mod request;
-mod resource;
-mod resume;
-mod round;
-mod run;
-mod run_error;
+mod protocol;
 pub mod runtime;
-mod shared;
-mod state;
-mod throttle;
-mod token;
-mod ttl;
+mod sync;
+mod telemetry;
+mod types;
 mod wait;
 
-pub use async_trait::async_trait;
-
-pub use crate::builder::Builder;
-pub use crate::claim::Claim;
-pub use crate::clock::{Instant, suspend_aware_now};
-pub use crate::decide::lease_status::{LeaseState, Loss};
-pub use crate::detached::DetachedLease;
-pub use crate::error::{Error, ErrorKind};
-pub use crate::fencing::{FencingToken, InvalidFencingToken};
-pub use crate::guard::Guard;
-pub use crate::health::{Health, NodeHealth};
-pub use crate::inspect::{Inspection, LockStatus};
-pub use crate::keepalive::KeepAlive;
-pub use crate::lease::Lease;
-pub use crate::node::{
-    Availability, Capabilities, ConnectionId, Denial, LockEntry, LockNode, NodeError, NodeErrorKind,
-    ServerId, Vote, Watch,
-};
-#[cfg(feature = "metrics")]
-pub use crate::observe::describe_metrics;
-pub use crate::redlock::Redlock;
-pub use crate::release::ReleaseOutcome;
-pub use crate::report::{NodeReport, Outcome};
-pub use crate::request::{LockRequest, TryLockRequest};
-pub use crate::resource::{IntoResource, IntoResources, Resource, Resources};
-pub use crate::run_error::RunError;
+pub use crate::client::builder::Builder;
+pub use crate::client::health::{Health, NodeHealth};
+pub use crate::client::inspect::{Inspection, LockStatus};
+pub use crate::client::redlock::Redlock;
+pub use crate::client::request::{LockRequest, TryLockRequest};
+pub use crate::client::run_error::RunError;
+pub use crate::lease::guard::Guard;
+pub use crate::lease::handle::Lease;
+pub use crate::lease::keep_alive::KeepAlive;
 #[cfg(feature = "smol")]
 pub use crate::runtime::SmolRuntime;
 #[cfg(feature = "tokio")]
 pub use crate::runtime::TokioRuntime;
-pub use crate::runtime::{BoxFuture, Runtime};
-pub use crate::token::{Fingerprint, Token};
-pub use crate::ttl::Ttl;
+#[cfg(feature = "metrics")]
+pub use crate::telemetry::describe_metrics;
+pub use crate::types::detached::DetachedLease;
+pub use crate::types::error::{Error, ErrorKind};
+pub use crate::types::fencing_token::{FencingToken, InvalidFencingToken};
+pub use crate::types::lease_state::{LeaseState, Loss};
+pub use crate::types::report::{NodeReport, Outcome, ReleaseOutcome};
+pub use crate::types::resource::{IntoResource, IntoResources, Resource, Resources};
+pub use crate::types::token::Fingerprint;

@@ -7,9 +7,9 @@
 //!
 //! | Operation | Effect | Reply |
 //! |---|---|---|
-//! | [`acquire`] | sets every resource to the token with the TTL, or none of them | granted or denied |
-//! | [`extend`] | makes each TTL at least `ttl`, if all resources still hold the token | granted or denied |
-//! | [`release`] | deletes each resource that still holds the token, no others | granted (any deleted) or denied |
+//! | [`acquire`] | sets every resource to the token with the TTL, or none of them | [`Vote`] |
+//! | [`extend`] | makes each TTL at least `ttl`, if all resources still hold the token | [`Vote`] |
+//! | [`release`] | deletes each resource that still holds the token, no others | `true` if any was deleted |
 //!
 //! [`label`](LockNode::label) returns the name of the node. All other methods have a default and are optional:
 //!
@@ -27,9 +27,9 @@
 //!
 //! | Operation | Effect | Reply |
 //! |---|---|---|
-//! | [`acquire_fenced`] | `acquire`, and raises all counters to the [next] of the greatest | counted or denied |
-//! | [`confirm`] | `extend`, if no counter is above the token; sets all to it | granted, denied or superseded |
-//! | [`refill_fenced`] | `acquire`, if no counter is above the token; sets all to it | granted, denied or superseded |
+//! | [`acquire_fenced`] | `acquire`, and raises all counters to the [next] of the greatest | [`FencedVote`] |
+//! | [`confirm`] | `extend`, if no counter is above the token; sets all to it | [`ConfirmVote`] |
+//! | [`refill_fenced`] | `acquire`, if no counter is above the token; sets all to it | [`ConfirmVote`] |
 //!
 //! `acquire`, `extend` and `release` do not change the counters. Plain and fenced locks exclude each other, and only
 //! fenced locks are ordered. All checks come before the first change. An unused counter may be forgotten after a day,
@@ -40,8 +40,8 @@
 //!
 //! # Denials and errors
 //!
-//! A denial is a reply: [`Vote::Denied`]. A [`NodeError`] means that there is no vote. Its kind states the possible
-//! effects of the request: see [`NodeErrorKind`].
+//! A denial is a reply, for example [`Vote::Denied`]. A [`NodeError`] means that there is no vote. Its kind states the
+//! possible effects of the request: see [`NodeErrorKind`].
 //!
 //! The core handles timeouts, quorum, retries and cleanup. It drops calls that exceed the node timeout, so it must be
 //! safe to drop a call. The core assumes that a dropped request may or may not be carried out.
@@ -60,7 +60,9 @@
 //! use std::collections::HashMap;
 //! use std::sync::Mutex;
 //!
-//! use redlock_core::{Claim, Instant, LockNode, NodeError, Denial, Resource, Token, Ttl, Vote, async_trait, suspend_aware_now};
+//! use redlock_core::Resource;
+//! use redlock_core::node::{Claim, Denial, LockNode, NodeError, Token, Ttl, Vote, async_trait};
+//! use redlock_core::runtime::{Instant, suspend_aware_now};
 //!
 //! struct InProcess(Mutex<HashMap<Resource, (Token, Instant)>>);
 //!
@@ -107,33 +109,40 @@
 //!         })
 //!     }
 //!
-//!     async fn release(&self, claim: &Claim) -> Result<Vote, NodeError> {
+//!     async fn release(&self, claim: &Claim) -> Result<bool, NodeError> {
 //!         self.with(|held| {
 //!             let before = held.len();
 //!             held.retain(|resource, (token, _)| token != claim.token() || !claim.resources().contains(resource));
-//!             Ok(if held.len() < before { Vote::Granted } else { Vote::Denied(Denial::default()) })
+//!             Ok(held.len() < before)
 //!         })
 //!     }
 //! }
 //! ```
 
-use std::borrow::Cow;
-use std::fmt;
-use std::future::Future;
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::num::NonZeroU64;
-use std::sync::Arc;
+mod capabilities;
+mod entry;
+mod error;
+mod identity;
+mod vote;
+mod watch;
+
 use std::time::Duration;
 
-use async_trait::async_trait;
+pub use async_trait::async_trait;
 
-use crate::claim::Claim;
-use crate::error::Error;
-use crate::fencing::FencingToken;
-use crate::resource::Resource;
-use crate::runtime::BoxFuture;
-use crate::token::Token;
-use crate::ttl::Ttl;
+pub use self::capabilities::Capabilities;
+pub use self::entry::LockEntry;
+pub use self::error::{NodeError, NodeErrorKind};
+pub use self::identity::{ConnectionId, ServerId};
+pub use self::vote::{ConfirmVote, Denial, FencedVote, Vote};
+pub use self::watch::{Availability, Watch};
+pub use crate::types::claim::Claim;
+pub use crate::types::token::Token;
+pub use crate::types::ttl::Ttl;
+
+use crate::types::error::Error;
+use crate::types::fencing_token::FencingToken;
+use crate::types::resource::Resource;
 
 /// One independent lock server.
 ///
@@ -173,9 +182,9 @@ pub trait LockNode: Send + Sync + 'static {
 
     /// Deletes each resource that still holds the token.
     ///
-    /// Granted if at least one was deleted. Denied if no resource holds the token, even if a key holds a value that is
-    /// not a lock.
-    async fn release(&self, claim: &Claim) -> Result<Vote, NodeError>;
+    /// Returns `true` if at least one was deleted, and `false` if no resource holds the token. Neither is an error. A key
+    /// with a value that is not a lock is left as it is, and is no error here.
+    async fn release(&self, claim: &Claim) -> Result<bool, NodeError>;
 
     /// Acquires the claim, and raises the counters of its resources.
     ///
@@ -184,13 +193,13 @@ pub trait LockNode: Send + Sync + 'static {
     /// changed, including the counters: a request that arrives twice counts once. (If a counter is gone by then, it is
     /// counted again.)
     ///
-    /// Returns [`Counted`](Vote::Counted) with the value of the counters, or denies. If the next number would not be
+    /// Returns [`FencedVote::Granted`] with the value of the counters, or denies. If the next number would not be
     /// [plausible](FencingToken::is_plausible), the result is an error of the kind
     /// [`Rejected`](NodeErrorKind::Rejected), and nothing is changed. The same applies at the end of all numbers.
     ///
     /// A backend that supports this states it in its [capabilities](Capabilities::fencing), for this operation and the
     /// next two.
-    async fn acquire_fenced(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
+    async fn acquire_fenced(&self, claim: &Claim, ttl: Ttl) -> Result<FencedVote, NodeError> {
         let _ = (claim, ttl);
         Err(NodeError::unsupported("acquire with a fencing token"))
     }
@@ -200,13 +209,13 @@ pub trait LockNode: Send + Sync + 'static {
     /// Same as [`extend`](LockNode::extend), if no counter of the resources is greater than `fence`: then all of them
     /// become `fence`.
     ///
-    /// - Returns [`Granted`](Vote::Granted) in this case.
+    /// - Returns [`Granted`](ConfirmVote::Granted) in this case.
     /// - Denies if a resource does not hold the token.
-    /// - Returns [`Superseded`](Vote::Superseded) if all resources hold the token and a counter is greater. Nothing is
-    ///   changed.
+    /// - Returns [`Superseded`](ConfirmVote::Superseded) if all resources hold the token and a counter is greater.
+    ///   Nothing is changed.
     /// - Fails with an error of the kind [`Rejected`](NodeErrorKind::Rejected) if all resources hold the token, and
     ///   `fence` or a counter is not [plausible](FencingToken::is_plausible). Nothing is changed.
-    async fn confirm(&self, claim: &Claim, ttl: Ttl, fence: FencingToken) -> Result<Vote, NodeError> {
+    async fn confirm(&self, claim: &Claim, ttl: Ttl, fence: FencingToken) -> Result<ConfirmVote, NodeError> {
         let _ = (claim, ttl, fence);
         Err(NodeError::unsupported("confirm a fencing token"))
     }
@@ -216,7 +225,12 @@ pub trait LockNode: Send + Sync + 'static {
     /// Same as [`acquire`](LockNode::acquire), if no counter of the resources is greater than `fence`: then all of them
     /// become `fence`. The replies are those of [`confirm`](LockNode::confirm), except that an absent resource does not
     /// cause a denial.
-    async fn refill_fenced(&self, claim: &Claim, ttl: Ttl, fence: FencingToken) -> Result<Vote, NodeError> {
+    async fn refill_fenced(
+        &self,
+        claim: &Claim,
+        ttl: Ttl,
+        fence: FencingToken,
+    ) -> Result<ConfirmVote, NodeError> {
         let _ = (claim, ttl, fence);
         Err(NodeError::unsupported("refill with a fencing token"))
     }
@@ -299,322 +313,5 @@ pub trait LockNode: Send + Sync + 'static {
     /// least this time for one connection attempt. The default ignores it.
     fn set_node_timeout(&self, timeout: Duration) {
         let _ = timeout;
-    }
-}
-
-/// The reply of a node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Vote {
-    /// The request was carried out on every resource.
-    Granted,
-    /// The request was denied, and nothing was changed.
-    Denied(Denial),
-    /// The request was carried out on every resource; the counters have this value.
-    ///
-    /// Only [`acquire_fenced`](LockNode::acquire_fenced) replies this.
-    Counted(FencingToken),
-    /// The resources hold the token, but a counter is greater than the fencing token.
-    ///
-    /// Nothing was changed. The value is this counter. A newer claim has set it, so the node never counts for this
-    /// claim again.
-    Superseded(FencingToken),
-}
-
-/// The details of a denial.
-///
-/// Both fields are optional: a backend sets those that are cheap to determine.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Denial {
-    /// The token that holds the resource.
-    pub holder: Option<Token>,
-    /// The time until the key expires unless it is extended, by the node's clock.
-    pub remaining: Option<Duration>,
-}
-
-impl Denial {
-    /// Creates a denial because of `holder`.
-    pub fn by(holder: Token) -> Self {
-        Self { holder: Some(holder), remaining: None }
-    }
-
-    /// Adds the time after which the holder's key expires.
-    #[must_use]
-    pub fn expiring_in(mut self, remaining: Duration) -> Self {
-        self.remaining = Some(remaining);
-        self
-    }
-}
-
-/// The entry of a resource on one node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct LockEntry {
-    /// The stored token.
-    pub token: Token,
-    /// The time until the key expires unless it is extended, by the node's clock.
-    ///
-    /// `None` if it never expires, for example because another program has set it.
-    pub remaining: Option<Duration>,
-}
-
-impl LockEntry {
-    /// Creates an entry that holds `token` and never expires.
-    pub fn of(token: Token) -> Self {
-        Self { token, remaining: None }
-    }
-
-    /// Adds the time after which the key expires.
-    #[must_use]
-    pub fn expiring_in(mut self, remaining: Duration) -> Self {
-        self.remaining = Some(remaining);
-        self
-    }
-}
-
-/// A watch of one resource on one node. See [`LockNode::watch`].
-#[non_exhaustive]
-pub struct Watch {
-    /// The availability at a moment from which on no change is missed.
-    pub availability: Availability,
-    /// Completes once the resource may be free, or no more notifications follow.
-    ///
-    /// The latter is the case after a connection was lost. The notification is a hint. It may come without a cause, and
-    /// it does not contain the present state: call [`watch`](LockNode::watch) again to read it. The notification of an
-    /// expiry may come late or never. Dropping the future ends the watch.
-    pub changed: BoxFuture<()>,
-}
-
-/// The availability of a resource on one node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Availability {
-    /// The resource is free.
-    Free,
-    /// The resource is held.
-    ///
-    /// The value is the time until the key expires unless it is extended, by the node's clock. `None` if that is
-    /// unknown, or if the key never expires.
-    Taken(Option<Duration>),
-}
-
-impl Watch {
-    /// Creates a watch of a resource that was in this state at the beginning.
-    pub fn new(availability: Availability, changed: impl Future<Output = ()> + Send + 'static) -> Self {
-        Self { availability, changed: Box::pin(changed) }
-    }
-}
-
-impl fmt::Debug for Watch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Watch").field("availability", &self.availability).finish_non_exhaustive()
-    }
-}
-
-/// The identifier of one connection of a node, never reused.
-///
-/// See [`LockNode::connection`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct ConnectionId(pub u64);
-
-/// The identifier of a server: a number made from a name such as Redis' `run_id`.
-///
-/// Two servers have the same identifier by chance, with a probability of about 10^-19. They then have one vote
-/// together, which is safe.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct ServerId(NonZeroU64);
-
-impl ServerId {
-    /// Creates the identifier of the server with this name.
-    ///
-    /// It is valid within this process only.
-    pub fn new(known_by: impl AsRef<str>) -> Self {
-        let mut hasher = DefaultHasher::new();
-        known_by.as_ref().hash(&mut hasher);
-        Self(NonZeroU64::new(hasher.finish()).unwrap_or(NonZeroU64::MIN))
-    }
-
-    /// Returns the number, for a backend that stores it in an atomic.
-    pub fn get(self) -> NonZeroU64 {
-        self.0
-    }
-}
-
-/// Restores an identifier from its number.
-impl From<NonZeroU64> for ServerId {
-    fn from(number: NonZeroU64) -> Self {
-        Self(number)
-    }
-}
-
-/// The optional operations of a backend. There are none by default.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(clippy::struct_excessive_bools)] // each is an operation of its own
-#[non_exhaustive]
-pub struct Capabilities {
-    /// Support for [`LockNode::inspect`].
-    pub inspect: bool,
-    /// Support for [`LockNode::watch`].
-    ///
-    /// May change with the connection: the core reads it before each use.
-    pub watch: bool,
-    /// Support for fencing.
-    ///
-    /// The operations are [`LockNode::acquire_fenced`], [`LockNode::confirm`] and [`LockNode::refill_fenced`].
-    pub fencing: bool,
-    /// Support for [`keep_for`](LockNode::keep_for).
-    pub keep: bool,
-    /// The time for which a counter is kept after the last fenced lock has expired.
-    ///
-    /// The default is 24 h. It must not change while the node is in use. If nodes differ, the shortest time counts.
-    ///
-    /// The time also limits the influence of one node on fencing tokens. The backend rejects numbers that are further
-    /// ahead of the node's clock (see [`FencingToken::is_plausible`]). A node whose counter is further away from those
-    /// of the other nodes has no vote.
-    pub fence_retention: Duration,
-}
-
-/// Supports no optional operation.
-impl Default for Capabilities {
-    fn default() -> Self {
-        let fence_retention = Duration::from_secs(24 * 60 * 60);
-        Self { inspect: false, watch: false, fencing: false, keep: false, fence_retention }
-    }
-}
-
-impl Capabilities {
-    /// Adds support for [`inspect`](LockNode::inspect).
-    #[must_use]
-    pub fn with_inspect(mut self) -> Self {
-        self.inspect = true;
-        self
-    }
-
-    /// Adds support for [`watch`](LockNode::watch).
-    #[must_use]
-    pub fn with_watch(mut self) -> Self {
-        self.watch = true;
-        self
-    }
-
-    /// Adds support for [fencing tokens](LockNode::acquire_fenced).
-    #[must_use]
-    pub fn with_fencing(mut self) -> Self {
-        self.fencing = true;
-        self
-    }
-
-    /// Adds support for [`keep_for`](LockNode::keep_for).
-    #[must_use]
-    pub fn with_keep(mut self) -> Self {
-        self.keep = true;
-        self
-    }
-
-    /// Sets how long [counters are kept](Capabilities::fence_retention).
-    ///
-    /// The time begins when the last fenced lock has expired.
-    #[must_use]
-    pub fn with_fence_retention(mut self, retention: Duration) -> Self {
-        self.fence_retention = retention;
-        self
-    }
-}
-
-/// The reason for which a node did not vote on a request.
-///
-/// A denial is a vote, not an error. The message is for humans and contains no secrets. The source may be the client's
-/// own error.
-#[derive(Clone)]
-pub struct NodeError {
-    kind: NodeErrorKind,
-    message: Cow<'static, str>,
-    source: Option<Arc<dyn std::error::Error + Send + Sync>>,
-}
-
-/// The possible effects of a request without a vote.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum NodeErrorKind {
-    /// The node cannot be reached, and the request was certainly not sent.
-    Unavailable,
-    /// The request may have been sent, and it may be carried out now or later.
-    ///
-    /// For example, the connection or the reply was lost.
-    Unknown,
-    /// The server sent an error reply and changed nothing.
-    ///
-    /// For example, it is out of memory or read-only, or the user lacks a permission.
-    Rejected,
-    /// The resource's key holds a value that is not a lock. Nothing was changed.
-    WrongType,
-    /// The backend does not support the operation. Nothing was sent.
-    Unsupported,
-}
-
-impl NodeError {
-    /// Creates an error: the node cannot be reached, and nothing was sent.
-    pub fn unavailable(message: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(NodeErrorKind::Unavailable, message)
-    }
-
-    /// Creates an error: the request may have been sent, and its outcome is unknown.
-    pub fn unknown(message: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(NodeErrorKind::Unknown, message)
-    }
-
-    /// Creates an error: the server sent an error reply.
-    pub fn rejected(message: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(NodeErrorKind::Rejected, message)
-    }
-
-    /// Creates an error: the key of `resource` holds a value that is not a lock.
-    pub fn wrong_type(resource: &Resource) -> Self {
-        Self::new(NodeErrorKind::WrongType, format!("key {resource:?} holds a non-lock value"))
-    }
-
-    /// Creates an error: the backend does not support `operation`.
-    pub fn unsupported(operation: &'static str) -> Self {
-        Self::new(NodeErrorKind::Unsupported, format!("this backend cannot {operation}"))
-    }
-
-    /// Adds the client's own error as the source.
-    #[must_use]
-    pub fn with_source(mut self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
-        self.source = Some(Arc::new(source));
-        self
-    }
-
-    /// Returns the possible effects of the request.
-    pub fn kind(&self) -> NodeErrorKind {
-        self.kind
-    }
-
-    /// Prefixes the message with `what`, the operation that has failed.
-    pub(crate) fn of(self, what: &str) -> Self {
-        Self { message: format!("{what}: {}", self.message).into(), ..self }
-    }
-
-    fn new(kind: NodeErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
-        Self { kind, message: message.into(), source: None }
-    }
-}
-
-impl fmt::Display for NodeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.message.fmt(f)
-    }
-}
-
-impl fmt::Debug for NodeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}: {}", self.kind, self.message)
-    }
-}
-
-impl std::error::Error for NodeError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.source.as_deref().map(|source| source as _)
     }
 }

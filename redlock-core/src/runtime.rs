@@ -9,7 +9,7 @@
 //! Implement these methods. They must not panic.
 //!
 //! - `now` uses a clock that counts the time in which the machine was suspended, such as
-//!   [`suspend_aware_now`](crate::suspend_aware_now).
+//!   [`suspend_aware_now`](crate::runtime::suspend_aware_now).
 //! - `sleep` need not count that time: the core reads the clock again after one second at the latest. A `sleep` that
 //!   completes at once, or a `now` that jumps to the end of time, causes loops that never yield.
 //! - `spawn` accepts a future at any time. If nothing is left to run it, drop it.
@@ -23,7 +23,7 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use redlock_core::{BoxFuture, Instant, Runtime, suspend_aware_now};
+//! use redlock_core::runtime::{BoxFuture, Instant, Runtime, suspend_aware_now};
 //!
 //! #[derive(Debug)]
 //! struct OneThreadEach;
@@ -58,7 +58,7 @@ use std::time::Duration;
 
 use event_listener::EventListener;
 
-use crate::clock::Instant;
+pub use crate::types::instant::{Instant, suspend_aware_now};
 
 #[cfg(feature = "smol")]
 pub use self::smol::SmolRuntime;

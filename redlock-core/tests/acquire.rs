@@ -1,16 +1,17 @@
-//! Acquisition: the moment when a round is decided, and its error.
-#![allow(clippy::unchecked_time_subtraction)] // constants of the test
+//! Acquisition: when a round is decided, and the errors it returns.
+#![allow(clippy::unchecked_time_subtraction)] // only constants are subtracted
 
 mod common;
 
 use std::time::Duration;
 
 use common::*;
-use redlock_core::{ErrorKind, Outcome, ServerId, Ttl};
+use redlock_core::node::{ServerId, Ttl};
+use redlock_core::{ErrorKind, Outcome};
 use redlock_testkit::{Fault, Operation};
 
 #[test]
-fn minority_of_hung_nodes_does_not_delay_acquire() {
+fn a_hung_minority_does_not_delay_acquisition() {
     with_five(async |world| {
         world.nodes[..2].iter().for_each(|node| node.inject(Fault::hang()));
         let (guard, took) = world.time(world.redlock.lock("a", TTL)).await;
@@ -22,7 +23,7 @@ fn minority_of_hung_nodes_does_not_delay_acquire() {
 }
 
 #[test]
-fn votes_that_come_late_are_seen_on_the_lease() {
+fn late_replies_show_up_in_the_node_reports_of_the_lease() {
     with_five(async |world| {
         world.nodes[0].inject(Fault::delay(50 * MS).on(Operation::Acquire));
         world.nodes[1].inject(Fault::hang());
@@ -36,7 +37,7 @@ fn votes_that_come_late_are_seen_on_the_lease() {
 }
 
 #[test]
-fn majority_of_hung_nodes_fails_at_the_node_timeout() {
+fn with_a_hung_majority_acquisition_fails_at_the_node_timeout() {
     with_five(async |world| {
         world.nodes[..3].iter().for_each(|node| node.inject(Fault::hang()));
         let (result, took) = world.time(world.redlock.try_lock("a", TTL)).await;
@@ -44,7 +45,12 @@ fn majority_of_hung_nodes_fails_at_the_node_timeout() {
         let error = result.unwrap_err();
         assert_eq!(ErrorKind::NoQuorum, error.kind());
         assert_eq!(vec!["timed out", "timed out", "timed out", "granted", "granted"], outcomes(&error));
-        assert_eq!("cannot lock \"a\": only 2 of 5 nodes available, 3 required", error.to_string());
+        let causes = "fake-0: timed out after 200.0ms; fake-1: timed out after 200.0ms; fake-2: timed out after 200.0ms";
+        assert_eq!(
+            format!("cannot lock \"a\": only 2 of 5 nodes available, 3 required ({causes})"),
+            error.to_string()
+        );
+        assert_eq!(format!("NoQuorum: {error}"), format!("{error:?}"));
         for node in &world.nodes {
             node.resume().await;
         }
@@ -53,7 +59,7 @@ fn majority_of_hung_nodes_fails_at_the_node_timeout() {
 }
 
 #[test]
-fn the_validity_counts_from_before_the_first_request() {
+fn validity_counts_from_before_the_first_request() {
     with_five(async |world| {
         world.nodes.iter().for_each(|node| node.inject(Fault::delay(50 * MS)));
         let guard = world.redlock.lock("a", TTL).await.unwrap();
@@ -61,13 +67,13 @@ fn the_validity_counts_from_before_the_first_request() {
         world.sleep(guard.remaining() - MS).await;
         assert!(guard.is_held());
         world.sleep(MS).await;
-        assert!(!guard.is_held(), "at the deadline it no longer is");
+        assert!(!guard.is_held(), "the lock expires at the deadline");
         assert!(world.keys() > 0, "the validity ends before the keys do");
     });
 }
 
 #[test]
-fn a_ttl_that_is_spent_before_a_quorum_grants_is_no_lock() {
+fn a_ttl_used_up_before_a_quorum_grants_fails_as_too_slow() {
     with_five(async |world| {
         // Half of the TTL is the node timeout here, and the drift allowance uses up the other half.
         let ttl = 10 * MS;
@@ -82,9 +88,9 @@ fn a_ttl_that_is_spent_before_a_quorum_grants_is_no_lock() {
 }
 
 #[test]
-fn one_refusal_and_three_hung_nodes_are_no_quorum() {
+fn one_denial_and_three_hung_nodes_are_reported_as_no_quorum() {
     with_five(async |world| {
-        world.nodes[0].inner().set_holder("a", stranger().token().clone(), Ttl::MAX);
+        world.nodes[0].inner().set_holder("a", foreign_claim().token().clone(), Ttl::MAX);
         world.nodes[1..4].iter().for_each(|node| node.inject(Fault::hang()));
         let (result, took) = world.time(world.redlock.try_lock("a", TTL)).await;
         assert_eq!((ErrorKind::NoQuorum, NODE_TIMEOUT), (kind(result), took));
@@ -92,23 +98,23 @@ fn one_refusal_and_three_hung_nodes_are_no_quorum() {
 }
 
 #[test]
-fn three_refusals_are_contention_at_once_whatever_the_others_do() {
+fn three_denials_of_five_are_contention_without_the_other_replies() {
     with_five(async |world| {
         world.nodes[..3]
             .iter()
-            .for_each(|node| node.inner().set_holder("a", stranger().token().clone(), Ttl::MAX));
+            .for_each(|node| node.inner().set_holder("a", foreign_claim().token().clone(), Ttl::MAX));
         world.nodes[3..].iter().for_each(|node| node.inject(Fault::hang()));
         let (result, took) = world.time(world.redlock.lock("a", TTL).max_attempts(1)).await;
         let error = result.unwrap_err();
         assert_eq!((ErrorKind::Contended, Duration::ZERO), (error.kind(), took));
-        assert_eq!(Some(stranger().token().fingerprint()), error.holder());
+        assert_eq!(Some(foreign_claim().token().fingerprint()), error.holder());
         assert_eq!(vec!["denied", "denied", "denied", "pending", "pending"], outcomes(&error));
     });
 }
 
 /// Two failures, two denials and a grant, in every order of arrival.
 #[test]
-fn the_kind_of_error_does_not_depend_on_the_order_of_the_votes() {
+fn the_error_kind_does_not_depend_on_the_order_of_replies() {
     for rotation in 0..5 {
         with_five(async move |world| {
             let delay = |node: usize| Fault::delay(MS * u32::try_from((node + rotation) % 5).unwrap());
@@ -117,7 +123,7 @@ fn the_kind_of_error_does_not_depend_on_the_order_of_the_votes() {
                 world.nodes[node].crash();
             }
             for node in [2, 3] {
-                world.nodes[node].inner().set_holder("a", stranger().token().clone(), Ttl::MAX);
+                world.nodes[node].inner().set_holder("a", foreign_claim().token().clone(), Ttl::MAX);
                 world.nodes[node].inject(delay(node));
             }
             world.nodes[4].inject(delay(4));
@@ -127,12 +133,12 @@ fn the_kind_of_error_does_not_depend_on_the_order_of_the_votes() {
 }
 
 #[test]
-fn every_attempt_has_a_token_of_its_own() {
+fn every_attempt_has_its_own_token() {
     with_five(async |world| {
         world.nodes[..3]
             .iter()
-            .for_each(|node| node.inner().set_holder("a", stranger().token().clone(), Ttl::MAX));
-        // This node gets no release, so that the token of each attempt stays on it.
+            .for_each(|node| node.inner().set_holder("a", foreign_claim().token().clone(), Ttl::MAX));
+        // No release reaches this node, so the token of each attempt stays on it.
         world.nodes[4].inject(Fault::drop_request().on(Operation::Release));
         let mut tokens = std::collections::HashSet::new();
         for _ in 0..10 {
@@ -145,11 +151,11 @@ fn every_attempt_has_a_token_of_its_own() {
 }
 
 #[test]
-fn every_attempt_of_one_request_has_a_token_of_its_own() {
+fn every_attempt_of_one_request_has_its_own_token() {
     with_five(async |world| {
         world.nodes[..3]
             .iter()
-            .for_each(|node| node.inner().set_holder("a", stranger().token().clone(), Ttl::MAX));
+            .for_each(|node| node.inner().set_holder("a", foreign_claim().token().clone(), Ttl::MAX));
         world.nodes[4].inject(Fault::delay(50 * MS).on(Operation::Release));
         let tokens = std::sync::Arc::new(std::sync::Mutex::new(std::collections::HashSet::new()));
         let (there, seen) = (world.clone(), tokens.clone());
@@ -166,7 +172,7 @@ fn every_attempt_of_one_request_has_a_token_of_its_own() {
 }
 
 #[test]
-fn one_node_is_the_single_instance_lock_and_four_tolerate_one_failure() {
+fn a_single_node_is_its_own_quorum_and_four_nodes_tolerate_one_failure() {
     with_nodes(1, async |world| {
         let guard = world.lock().await;
         assert!(world.redlock.try_lock("a", TTL).await.unwrap().is_none());
@@ -182,12 +188,11 @@ fn one_node_is_the_single_instance_lock_and_four_tolerate_one_failure() {
 }
 
 #[test]
-fn nodes_that_are_one_server_have_one_vote() {
+fn two_nodes_on_one_server_have_one_vote() {
     use std::sync::Arc;
 
-    use redlock_core::{
-        Capabilities, Claim, LockEntry, LockNode, LockStatus, NodeError, Redlock, Resource, Vote, async_trait,
-    };
+    use redlock_core::node::{Capabilities, Claim, LockEntry, LockNode, NodeError, Vote, async_trait};
+    use redlock_core::{LockStatus, Redlock, Resource};
 
     /// A second name for a server.
     struct Alias(redlock_testkit::MemoryNode, &'static str);
@@ -206,7 +211,7 @@ fn nodes_that_are_one_server_have_one_vote() {
         async fn extend(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
             self.0.extend(claim, ttl).await
         }
-        async fn release(&self, claim: &Claim) -> Result<Vote, NodeError> {
+        async fn release(&self, claim: &Claim) -> Result<bool, NodeError> {
             self.0.release(claim).await
         }
         async fn inspect(&self, resource: &Resource) -> Result<Option<LockEntry>, NodeError> {
@@ -220,7 +225,7 @@ fn nodes_that_are_one_server_have_one_vote() {
     with_nodes(1, async |world| {
         let server = redlock_testkit::MemoryNode::with_runtime("server", world.process.runtime());
         let aliases = ["x", "y"].map(|name| Arc::new(Alias(server.clone(), name)) as Arc<dyn LockNode>);
-        let other = Arc::new(world.nodes[0].clone()) as Arc<dyn LockNode>;
+        let other = world.nodes[0].clone();
         let builder = Redlock::builder(world.process.clone()).nodes(aliases).node(other);
         let redlock = builder.build().unwrap();
 
@@ -229,19 +234,17 @@ fn nodes_that_are_one_server_have_one_vote() {
         assert!(redlock.inspect("a").await.unwrap().is_held_by(&guard));
         drop(guard);
 
-        server.set_holder("c", stranger().token().clone(), Ttl::MAX);
+        server.set_holder("c", foreign_claim().token().clone(), Ttl::MAX);
         let inspection = redlock.inspect("c").await.unwrap();
-        assert_eq!(&LockStatus::Undecided, inspection.status(), "two names have it, one server does");
+        assert_eq!(&LockStatus::Undecided, inspection.status(), "both nodes are the same server");
 
         world.nodes[0].crash();
         let error = redlock.try_lock("b", TTL).await.unwrap_err();
-        assert_eq!(ErrorKind::NoQuorum, error.kind(), "two names granted, one server did");
+        assert_eq!(ErrorKind::NoQuorum, error.kind(), "both grants come from the same server");
         assert_eq!(Some((0, "x")), error.node_reports()[1].same_server_as());
-        let said = std::error::Error::source(&error).unwrap().to_string();
-        assert!(
-            said.contains("node 1 (y): granted") && said.contains("[the same server as node 0 (x)]"),
-            "{said}"
-        );
+        let report = error.node_reports()[1].to_string();
+        assert!(report.contains("node 1 (y): granted"), "{report}");
+        assert!(error.to_string().contains("y: the same server as x"), "{error}");
         assert_eq!(1, redlock.health().await.healthy_nodes());
     });
 }

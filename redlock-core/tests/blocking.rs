@@ -1,7 +1,7 @@
 //! Work that blocks its worker thread.
 //!
-//! Renewals continue if a thread is left to run them, and a loss is never hidden.
-#![allow(clippy::unwrap_used)] // a panic is how a test reports
+//! Renewals continue if another thread can run them, and a loss is always reported.
+#![allow(clippy::unwrap_used)] // a panic fails the test
 #![allow(clippy::disallowed_methods)] // these tests run in real time
 
 use std::future::pending;
@@ -10,9 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use redlock_core::{
-    BoxFuture, ErrorKind, Instant, KeepAlive, Lease, Loss, Redlock, RunError, Runtime, TokioRuntime,
-};
+use redlock_core::runtime::{BoxFuture, Instant, Runtime};
+use redlock_core::{ErrorKind, KeepAlive, Lease, Loss, Redlock, RunError, TokioRuntime};
 use redlock_testkit::{FakeNode, MemoryNode, Operation, block_on};
 use tokio::runtime::Builder;
 
@@ -32,10 +31,10 @@ fn one_thread() -> tokio::runtime::Runtime {
 
 fn redlock() -> (Redlock, FakeNode) {
     let node = FakeNode::new("fake", Arc::new(TokioRuntime::new()));
-    (Redlock::builder(TokioRuntime::new()).node(Arc::new(node.clone())).build().unwrap(), node)
+    (Redlock::builder(TokioRuntime::new()).node(node.clone()).build().unwrap(), node)
 }
 
-/// Blocks its thread until the lock is renewed or lost. Returns whether it was renewed.
+/// Blocks its thread until the lock is renewed or lost. Returns true if it was renewed.
 fn block_until_renewed(lease: &Lease, node: &FakeNode) -> bool {
     while lease.is_held() {
         if node.request_count(Operation::Extend) > 0 {
@@ -81,7 +80,7 @@ fn keep_alive_renews_while_the_holder_blocks_a_worker() {
 }
 
 #[test]
-fn run_returns_a_loss_and_the_output_where_nothing_could_renew() {
+fn run_returns_the_loss_and_the_output_if_no_thread_can_renew() {
     let (redlock, node) = redlock();
     one_thread().block_on(async {
         let work = async |lease: Lease| {
@@ -97,7 +96,7 @@ fn run_returns_a_loss_and_the_output_where_nothing_could_renew() {
     });
 }
 
-/// A clock that moves only while work is polled, when the work sets it.
+/// A clock that moves only when the work sets it.
 #[derive(Clone, Debug, Default)]
 struct Clock(Arc<AtomicU64>);
 
@@ -121,11 +120,11 @@ impl Runtime for Clock {
 
 /// With a TTL of 10 s, the validity ends after 9,898 ms. The loss is reported from 9,698 ms on.
 #[test]
-fn work_that_finishes_while_the_lock_is_valid_has_finished_in_time() {
+fn work_that_finishes_within_the_validity_succeeds() {
     for (finished, in_time) in [(9_697, true), (9_698, true), (9_897, true), (9_898, false), (20_000, false)]
     {
         let clock = Clock::default();
-        let node = Arc::new(MemoryNode::new("memory"));
+        let node = MemoryNode::new("memory");
         let redlock = Redlock::builder(clock.clone()).node(node).build().unwrap();
         let work = async |_| clock.set(finished);
         let outcome = block_on(redlock.run("a", Duration::from_secs(10), work));

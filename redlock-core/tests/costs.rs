@@ -1,25 +1,23 @@
-//! The cost of a lock, in numbers that do not depend on the machine.
+//! The cost of a lock as allocations and requests, which do not depend on the machine.
 //!
-//! These numbers are allocations and requests to the nodes. The nodes reply at once, so everything happens in the
-//! calling thread, whose allocations are counted. Each request takes one: the boxed future that an object-safe trait
-//! with async functions returns. The rest belongs to the core.
+//! The nodes reply at once, so everything happens in the calling thread, whose allocations are counted. Each request
+//! takes one allocation: the boxed future of an object-safe async trait. The core makes the others.
 #![cfg(not(feature = "metrics"))] // each vote would cost a label; `scripts/test` runs this without the feature
-#![allow(clippy::unwrap_used, clippy::unnecessary_wraps)] // test helpers may panic
+#![allow(clippy::unwrap_used, clippy::unnecessary_wraps)] // a panic fails the test
 
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use redlock_core::{
-    BoxFuture, Claim, Denial, LockNode, NodeError, Redlock, Runtime, Token, Ttl, Vote, async_trait,
-    suspend_aware_now,
-};
+use redlock_core::Redlock;
+use redlock_core::node::{Claim, Denial, LockNode, NodeError, Token, Ttl, Vote, async_trait};
+use redlock_core::runtime::{BoxFuture, Runtime, suspend_aware_now};
 use redlock_testkit::{ThreadRuntime, block_on};
 
 const TTL: Duration = Duration::from_secs(10);
 
-/// A node that returns the same reply at once without allocating, and counts.
+/// A node that counts requests and gives every one the same reply, without allocating.
 struct Instant {
     label: String,
     vote: Vote,
@@ -31,7 +29,7 @@ const EXTEND: usize = 1;
 const RELEASE: usize = 2;
 
 impl Instant {
-    fn answer(&self, operation: usize) -> Result<Vote, NodeError> {
+    fn reply(&self, operation: usize) -> Result<Vote, NodeError> {
         self.requests[operation].fetch_add(1, Ordering::Relaxed);
         Ok(self.vote.clone())
     }
@@ -44,15 +42,15 @@ impl LockNode for Instant {
     }
 
     async fn acquire(&self, _claim: &Claim, _ttl: Ttl) -> Result<Vote, NodeError> {
-        self.answer(ACQUIRE)
+        self.reply(ACQUIRE)
     }
 
     async fn extend(&self, _claim: &Claim, _ttl: Ttl) -> Result<Vote, NodeError> {
-        self.answer(EXTEND)
+        self.reply(EXTEND)
     }
 
-    async fn release(&self, _claim: &Claim) -> Result<Vote, NodeError> {
-        self.answer(RELEASE)
+    async fn release(&self, _claim: &Claim) -> Result<bool, NodeError> {
+        self.reply(RELEASE)
     }
 }
 
@@ -61,7 +59,7 @@ impl LockNode for Instant {
 struct Clock(Arc<AtomicU64>);
 
 impl Runtime for Clock {
-    fn now(&self) -> redlock_core::Instant {
+    fn now(&self) -> redlock_core::runtime::Instant {
         self.0.fetch_add(1, Ordering::Relaxed);
         suspend_aware_now()
     }
@@ -100,7 +98,7 @@ impl World {
         self.redlock.lock("invoice:42", TTL).await.unwrap().release().await.unwrap();
     }
 
-    async fn refusal(&self) {
+    async fn denied(&self) {
         assert!(self.redlock.try_lock("invoice:42", TTL).await.unwrap().is_none());
     }
 
@@ -108,7 +106,10 @@ impl World {
     fn requests(&self) -> [u64; 3] {
         let of = |node: &Arc<Instant>| node.requests.each_ref().map(|count| count.load(Ordering::Relaxed));
         let first = of(&self.nodes[0]);
-        assert!(self.nodes.iter().all(|node| of(node) == first), "on one node other than on the others");
+        assert!(
+            self.nodes.iter().all(|node| of(node) == first),
+            "the nodes received different numbers of requests"
+        );
         first
     }
 }
@@ -117,11 +118,11 @@ fn granting(nodes: usize) -> World {
     World::new(nodes, &Vote::Granted)
 }
 
-fn refusing(nodes: usize) -> World {
-    World::new(nodes, &Vote::Denied(Denial::by(Token::from_bytes("somebody"))))
+fn denying(nodes: usize) -> World {
+    World::new(nodes, &Vote::Denied(Denial::by(Token::from_bytes("other"))))
 }
 
-/// Returns the allocations of one run, without those at first use.
+/// Returns the allocations of one run, without one-time initialization.
 fn allocations<F: Future>(run: impl Fn() -> F) -> u64 {
     const RUNS: u64 = 10;
     block_on(run());
@@ -132,7 +133,7 @@ fn allocations<F: Future>(run: impl Fn() -> F) -> u64 {
             }
         });
     });
-    assert_eq!(0, counted.count_current, "something stays behind");
+    assert_eq!(0, counted.count_current, "memory is leaked");
     // The integer division discards the waker of `block_on`.
     counted.count_total / RUNS
 }
@@ -144,10 +145,10 @@ fn a_cycle_is_one_acquire_and_one_release_per_node() {
     assert_eq!([1, 0, 1], world.requests());
 }
 
-/// A reading of the clock takes longer than an allocation.
+/// Reading the clock takes longer than an allocation.
 ///
-/// There is one at the lock request, one at the replies of the nodes, and one each when the release is requested, sent
-/// and confirmed.
+/// The clock is read at the lock request, at the replies of the nodes, and when the release is requested, sent and
+/// confirmed.
 #[test]
 fn a_cycle_reads_the_clock_five_times() {
     for nodes in [1, 5, 9] {
@@ -169,9 +170,9 @@ fn an_extension_is_one_request_per_node() {
 }
 
 #[test]
-fn a_refusal_is_one_acquire_and_one_release_per_node() {
-    let world = refusing(5);
-    block_on(world.refusal());
+fn a_denied_attempt_is_one_acquire_and_one_release_per_node() {
+    let world = denying(5);
+    block_on(world.denied());
     assert_eq!([1, 0, 1], world.requests());
 }
 
@@ -185,10 +186,10 @@ fn allocations_of_a_cycle() {
 }
 
 #[test]
-fn allocations_of_a_refusal() {
+fn allocations_of_a_denied_attempt() {
     let counted = [1, 3, 5, 9].map(|nodes| {
-        let world = refusing(nodes);
-        allocations(|| world.refusal())
+        let world = denying(nodes);
+        allocations(|| world.denied())
     });
     assert_eq!([21, 28, 34, 49], counted, "at N = 1, 3, 5, 9");
 }

@@ -1,16 +1,18 @@
 //! Leases that are detached, resumed and released.
-#![allow(clippy::unchecked_time_subtraction)] // constants of the test
+#![allow(clippy::unchecked_time_subtraction)] // only constants are subtracted
 
 mod common;
 
 use std::time::Duration;
 
 use common::*;
-use redlock_core::{DetachedLease, ErrorKind, KeepAlive, LeaseState, Loss, ReleaseOutcome, Runtime, Ttl};
+use redlock_core::node::Ttl;
+use redlock_core::runtime::Runtime;
+use redlock_core::{DetachedLease, ErrorKind, KeepAlive, LeaseState, Loss, ReleaseOutcome};
 use redlock_testkit::{Fault, Faulty, Operation};
 
 #[test]
-fn a_detached_lease_goes_on_elsewhere() {
+fn a_detached_lease_is_resumed_by_another_client() {
     with_five(async |world| {
         let guard = world.redlock.lock("a", TTL).keep_alive(KeepAlive::new()).await.unwrap();
         world.settle().await;
@@ -20,8 +22,8 @@ fn a_detached_lease_goes_on_elsewhere() {
         assert_eq!(ErrorKind::Lost, kind(view.extend(TTL).await));
 
         world.sleep(TTL / 2).await;
-        assert_eq!((5, vec![0; 5]), (world.keys(), world.seen(Operation::Extend)));
-        let elsewhere = world.stranger();
+        assert_eq!((5, vec![0; 5]), (world.keys(), world.request_counts(Operation::Extend)));
+        let elsewhere = world.other_client();
         let resumed = elsewhere.resume(&detached).await.unwrap();
         assert_eq!((fingerprint, TTL - 102 * MS), (resumed.fingerprint(), resumed.remaining()));
         assert_eq!(ReleaseOutcome::Released, resumed.release().await.unwrap());
@@ -36,7 +38,7 @@ fn a_stale_lease_can_neither_be_resumed_nor_released() {
     with_five(async |world| {
         let detached = world.lock().await.detach().await;
         world.sleep(TTL).await;
-        let held = world.stranger().try_lock("a", 10 * TTL).await.unwrap().unwrap();
+        let held = world.other_client().try_lock("a", 10 * TTL).await.unwrap().unwrap();
         let error = world.redlock.resume(&detached).await.unwrap_err();
         assert_eq!((ErrorKind::Lost, Some(held.fingerprint())), (error.kind(), error.holder()));
         assert_eq!(ReleaseOutcome::AlreadyLost, world.redlock.release(&detached).await.unwrap());
@@ -46,13 +48,13 @@ fn a_stale_lease_can_neither_be_resumed_nor_released() {
 }
 
 #[test]
-fn another_program_s_lock_is_extended_and_released() {
+fn a_lock_of_another_program_is_extended_and_released() {
     with_five(async |world| {
-        let other = stranger();
+        let other = foreign_claim();
         world.nodes.iter().for_each(|node| {
             node.inner().set_holder("a", other.token().clone(), Ttl::new(TTL).unwrap());
         });
-        let theirs = DetachedLease::new("a", "stranger", 3 * TTL).unwrap();
+        let theirs = DetachedLease::new("a", "other", 3 * TTL).unwrap();
         drop(world.redlock.resume(&theirs).await.unwrap().forget());
         assert!(world.nodes.iter().all(|node| node.inner().remaining("a").unwrap() > 2 * TTL));
         assert_eq!(ReleaseOutcome::Released, world.redlock.release(&theirs).await.unwrap());
@@ -62,7 +64,7 @@ fn another_program_s_lock_is_extended_and_released() {
 }
 
 #[test]
-fn nothing_is_assumed_before_a_quorum_has_confirmed() {
+fn a_lease_is_not_resumed_before_a_quorum_has_confirmed() {
     with_five(async |world| {
         let detached = world.lock().await.detach().await;
         world.nodes[..3].iter().for_each(|node| node.inject(Fault::hang()));
@@ -72,7 +74,7 @@ fn nothing_is_assumed_before_a_quorum_has_confirmed() {
             node.resume().await;
         }
         world.sleep(MS).await;
-        assert_eq!(5, world.keys(), "it was released by nobody");
+        assert_eq!(5, world.keys(), "a failed resume releases nothing");
         let guard = world.redlock.resume(&detached).await.unwrap();
         assert!(guard.is_held());
         drop(guard);
@@ -82,11 +84,11 @@ fn nothing_is_assumed_before_a_quorum_has_confirmed() {
 }
 
 #[test]
-fn a_validity_that_is_spent_by_the_confirmation_is_none() {
+fn a_validity_used_up_by_the_confirmation_is_too_slow() {
     with_five(async |world| {
         let ttl = 100 * MS;
         let detached = world.redlock.lock("a", ttl).await.unwrap().detach().await;
-        // The replies arrive in time, but the program pauses before it has read them.
+        // The replies arrive in time, but the program pauses before it reads them.
         let (process, outside) = (world.process.clone(), world.process.restart());
         world.nodes.iter().for_each(|node| node.inject(Fault::hold_reply().on(Operation::Extend)));
         let (nodes, outside_too) = (world.nodes.clone(), outside.clone());
@@ -104,7 +106,7 @@ fn a_validity_that_is_spent_by_the_confirmation_is_none() {
 }
 
 #[test]
-fn writes_under_way_are_awaited() {
+fn detaching_waits_for_requests_in_flight() {
     with_five(async |world| {
         let slow = Fault::delay(NODE_TIMEOUT / 2).on(Operation::Acquire);
         world.nodes[..2].iter().for_each(|node| node.inject(slow.clone()));
@@ -117,7 +119,7 @@ fn writes_under_way_are_awaited() {
 }
 
 #[test]
-fn a_node_that_never_answers_is_not_waited_for() {
+fn detaching_does_not_wait_for_a_node_that_never_replies() {
     with_five(async |world| {
         world.nodes[0].inject(Fault::hang());
         let guard = world.redlock.lock("a", TTL).await.unwrap();
@@ -128,12 +130,12 @@ fn a_node_that_never_answers_is_not_waited_for() {
 }
 
 #[test]
-fn a_renewal_under_way_does_not_outlive_the_detachment() {
+fn a_renewal_in_flight_ends_before_the_detachment() {
     with_five(async |world| {
         let guard = world.redlock.lock("a", TTL).keep_alive(KeepAlive::new()).await.unwrap();
         let slow = Fault::delay(50 * MS).on(Operation::Extend);
         world.nodes.iter().for_each(|node| node.inject(slow.clone()));
-        while world.seen(Operation::Extend)[0] == 0 {
+        while world.request_counts(Operation::Extend)[0] == 0 {
             world.sleep(MS).await;
         }
         let before = world.nodes[0].inner().remaining("a").unwrap();
@@ -141,12 +143,12 @@ fn a_renewal_under_way_does_not_outlive_the_detachment() {
         world.nodes.iter().for_each(Faulty::clear_faults);
         world.sleep(60 * MS).await;
         assert!(world.nodes[0].inner().remaining("a").unwrap() < before);
-        assert_eq!(1, world.process.tasks(), "the test itself");
+        assert_eq!(1, world.process.tasks(), "only the task of the test is left");
     });
 }
 
 #[test]
-fn a_detachment_that_is_dropped_releases() {
+fn a_dropped_detachment_releases_the_lock() {
     with_five(async |world| {
         world.nodes[0].inject(Fault::delay(Duration::from_millis(100)).on(Operation::Acquire));
         let guard = world.redlock.lock("a", TTL).await.unwrap();

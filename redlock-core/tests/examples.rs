@@ -1,6 +1,6 @@
 //! Runs the examples.
 #![cfg(all(feature = "metrics", feature = "tokio"))]
-#![allow(clippy::unwrap_used)] // a panic is how a test reports
+#![allow(clippy::unwrap_used)] // a panic fails the test
 
 use std::path::Path;
 use std::process::Command;
@@ -12,12 +12,12 @@ fn observe() {
     let program = target.join("examples/observe").with_extension(std::env::consts::EXE_EXTENSION);
     assert!(program.exists(), "{} is missing: build it with `cargo build --examples`", program.display());
     let output = Command::new(program).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{said}");
+    let output_text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{output_text}");
     for part in
         ["lease renewed", "lease lost", "host-1:4242#", "redlock_attempts_total", "redlock_losses_total"]
     {
-        assert!(said.contains(part), "{part} is missing:\n{said}");
+        assert!(output_text.contains(part), "{part} is missing:\n{output_text}");
     }
-    assert!(!said.contains("Token("), "{said}");
+    assert!(!output_text.contains("Token("), "{output_text}");
 }

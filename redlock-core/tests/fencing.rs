@@ -1,17 +1,17 @@
 //! Fencing tokens on fake nodes.
 //!
-//! If the counters are equal, one round is enough; otherwise there is a second one. Other tests check which nodes
-//! count.
-#![allow(clippy::unwrap_used)] // a panic is how a test reports
+//! One round is enough if the counters are equal; otherwise a second round confirms the token. Other tests cover the
+//! set of nodes that count.
+#![allow(clippy::unwrap_used)] // a panic fails the test
 
 mod common;
 
 use std::time::Duration;
 
 use common::{MS, NODE_TIMEOUT, TTL, World, kind, with_five, with_nodes};
+use redlock_core::node::{FencedVote, LockNode, Ttl, Vote};
 use redlock_core::{
-    DetachedLease, ErrorKind, FencingToken, Guard, LeaseState, LockNode, Loss, Outcome, ReleaseOutcome, Ttl,
-    Vote,
+    DetachedLease, ErrorKind, FencingToken, Guard, LeaseState, Loss, Outcome, ReleaseOutcome,
 };
 use redlock_testkit::{Fault, Operation, block_on};
 
@@ -44,7 +44,7 @@ impl World {
 }
 
 #[test]
-fn tokens_grow_by_one_in_one_round_each() {
+fn tokens_increase_by_one_and_take_one_round_each() {
     with_five(|world| async move {
         let mut tokens = Vec::new();
         for _ in 0..10 {
@@ -53,33 +53,33 @@ fn tokens_grow_by_one_in_one_round_each() {
             tokens.push(fence(&guard));
             guard.release().await.unwrap();
         }
-        assert_eq!((1..=10).collect::<Vec<_>>(), tokens, "the nodes' clocks stand near their origin");
-        assert_eq!(vec![0; 5], world.seen(Operation::Confirm), "no second round");
-        assert_eq!(vec![10; 5], world.seen(Operation::Acquire));
+        assert_eq!((1..=10).collect::<Vec<_>>(), tokens, "the clocks of the nodes start near zero");
+        assert_eq!(vec![0; 5], world.request_counts(Operation::Confirm), "there was no second round");
+        assert_eq!(vec![10; 5], world.request_counts(Operation::Acquire));
         world.nothing_left().await;
     });
 }
 
 #[test]
-fn counters_that_differ_cost_a_second_round_once() {
+fn different_counters_take_a_second_round_once() {
     with_five(|world| async move {
         world.set_counters(&[3, 9, 5, 0, 0]);
         let guard = world.fenced().await;
-        assert_eq!(10, fence(&guard), "the greatest of the first three");
-        assert_eq!(vec![1; 5], world.seen(Operation::Confirm));
+        assert_eq!(10, fence(&guard), "one above the greatest of the first three counters");
+        assert_eq!(vec![1; 5], world.request_counts(Operation::Confirm));
         assert_eq!(vec![Some(10); 5], world.counters());
         guard.release().await.unwrap();
 
         let guard = world.fenced().await;
         assert_eq!(11, fence(&guard));
-        assert_eq!(vec![1; 5], world.seen(Operation::Confirm), "they agree again");
+        assert_eq!(vec![1; 5], world.request_counts(Operation::Confirm), "the counters agree again");
         guard.release().await.unwrap();
         world.nothing_left().await;
     });
 }
 
 #[test]
-fn a_node_that_answers_late_is_told_the_token() {
+fn a_late_reply_is_followed_by_a_confirmation() {
     with_five(|world| async move {
         world.set_counters(&[7, 7, 7, 2, 20]);
         for late in [3, 4] {
@@ -88,17 +88,21 @@ fn a_node_that_answers_late_is_told_the_token() {
         let guard = world.fenced().await;
         assert_eq!((8, 5), (fence(&guard), guard.extendable_nodes()));
         world.sleep(51 * MS).await;
-        assert_eq!(vec![0, 0, 0, 1, 0], world.seen(Operation::Confirm), "where it is of use");
+        assert_eq!(
+            vec![0, 0, 0, 1, 0],
+            world.request_counts(Operation::Confirm),
+            "only the late node below the token is confirmed"
+        );
         assert_eq!(vec![Some(8), Some(8), Some(8), Some(8), Some(21)], world.counters());
-        assert_eq!(4, guard.extendable_nodes(), "one has counted beyond");
+        assert_eq!(4, guard.extendable_nodes(), "the counter of one node is above the token");
         guard.release().await.unwrap();
         world.nothing_left().await;
     });
 }
 
-/// The confirmation precedes the acquire on this node, and finds no claim.
+/// The confirmation arrives before the acquire on this node and finds no claim.
 #[test]
-fn a_node_that_answers_while_the_token_is_confirmed_is_told_it_too() {
+fn a_node_that_replies_during_the_confirmation_is_confirmed_too() {
     with_five(|world| async move {
         world.set_counters(&[3, 9, 5, 0, 20]);
         for late in [3, 4] {
@@ -108,9 +112,13 @@ fn a_node_that_answers_while_the_token_is_confirmed_is_told_it_too() {
             node.inject(Fault::delay(80 * MS).on(Operation::Confirm).once());
         }
         let guard = world.fenced().await;
-        assert_eq!((10, 4), (fence(&guard), guard.extendable_nodes()), "one has counted beyond");
+        assert_eq!(
+            (10, 4),
+            (fence(&guard), guard.extendable_nodes()),
+            "the counter of one node is above the token"
+        );
         assert_eq!(vec![Some(10), Some(10), Some(10), Some(10), Some(21)], world.counters());
-        assert_eq!(vec![1, 1, 1, 2, 1], world.seen(Operation::Confirm));
+        assert_eq!(vec![1, 1, 1, 2, 1], world.request_counts(Operation::Confirm));
         guard.release().await.unwrap();
         world.nothing_left().await;
     });
@@ -136,7 +144,7 @@ fn a_confirmation_starts_no_new_validity() {
 }
 
 #[test]
-fn validity_that_is_spent_by_the_confirmation_is_not_held() {
+fn a_validity_used_up_by_the_confirmation_fails_as_too_slow() {
     with_five(|world| async move {
         world.set_counters(&[3, 9, 5, 0, 0]);
         for node in &world.nodes {
@@ -149,7 +157,7 @@ fn validity_that_is_spent_by_the_confirmation_is_not_held() {
 }
 
 #[test]
-fn a_claim_whose_token_cannot_be_confirmed_is_undone_and_tried_again() {
+fn an_attempt_whose_token_is_not_confirmed_is_cleaned_up_and_retried() {
     with_five(|world| async move {
         world.set_counters(&[3, 9, 5, 0, 0]);
         for node in &world.nodes {
@@ -168,7 +176,7 @@ fn a_claim_whose_token_cannot_be_confirmed_is_undone_and_tried_again() {
 }
 
 #[test]
-fn an_attempt_that_is_dropped_while_it_confirms_leaves_nothing() {
+fn an_attempt_dropped_during_its_confirmation_is_cleaned_up() {
     with_five(|world| async move {
         world.set_counters(&[3, 9, 5, 0, 0]);
         for node in &world.nodes {
@@ -179,7 +187,7 @@ fn an_attempt_that_is_dropped_while_it_confirms_leaves_nothing() {
             let _ = futures_util::future::select(request, Box::pin(std::future::ready(()))).await;
         });
         world.settle().await;
-        assert_eq!(0, world.keys(), "released without waiting for the confirmation");
+        assert_eq!(0, world.keys(), "the keys are released without waiting for the confirmation");
         world.nothing_left().await;
     });
 }
@@ -191,8 +199,12 @@ fn an_extension_confirms_the_token() {
         world.sleep(TTL / 2).await;
         guard.extend(TTL).await.unwrap();
         world.settle().await;
-        assert_eq!(vec![1; 5], world.seen(Operation::Confirm));
-        assert_eq!(vec![0; 5], world.seen(Operation::Extend), "never the one that does not look at counters");
+        assert_eq!(vec![1; 5], world.request_counts(Operation::Confirm));
+        assert_eq!(
+            vec![0; 5],
+            world.request_counts(Operation::Extend),
+            "the plain extension ignores counters and is never sent"
+        );
         assert!(guard.remaining() > TTL * 9 / 10);
         assert_eq!(vec![Some(1); 5], world.counters());
         guard.release().await.unwrap();
@@ -201,7 +213,7 @@ fn an_extension_confirms_the_token() {
 }
 
 #[test]
-fn a_node_that_lost_the_lock_is_refilled_and_counts_again() {
+fn a_node_that_lost_the_key_is_refilled_and_counts_again() {
     with_five(|world| async move {
         let guard = world.fenced().await;
         world.nodes[0].inner().clear();
@@ -215,38 +227,38 @@ fn a_node_that_lost_the_lock_is_refilled_and_counts_again() {
     });
 }
 
-/// Attempts of other clients where the lock is free fail, and leave their counters.
+/// Other clients attempt to acquire the lock where its key is missing. They fail and leave higher counters.
 #[test]
-fn failed_attempts_by_others_on_a_free_minority_leave_the_lease_fewer_nodes() {
+fn failed_attempts_of_others_on_a_free_minority_reduce_the_extendable_nodes() {
     with_five(|world| async move {
         let guard = world.fenced().await;
         for node in &world.nodes[..2] {
             node.inner().clear();
             node.inner().set_counter("a", FencingToken::new(1));
         }
-        let stranger = world.stranger();
+        let other = world.other_client();
         for _ in 0..3 {
-            assert!(stranger.try_lock("a", TTL).fenced().await.unwrap().is_none());
+            assert!(other.try_lock("a", TTL).fenced().await.unwrap().is_none());
             world.settle().await;
         }
         assert_eq!(vec![Some(4), Some(4), Some(1), Some(1), Some(1)], world.counters());
 
         guard.extend(TTL).await.unwrap();
         world.settle().await;
-        assert_eq!(3, guard.extendable_nodes(), "the two are not filled again, and never count");
+        assert_eq!(3, guard.extendable_nodes(), "two nodes have higher counters, so they are not refilled");
         assert_eq!(3, world.keys());
 
         // One of the three remaining nodes loses the lock too.
         world.nodes[2].inner().clear();
-        assert_eq!(ErrorKind::Lost, kind(guard.extend(TTL).await), "a quorum does not have it");
+        assert_eq!(ErrorKind::Lost, kind(guard.extend(TTL).await), "fewer than a quorum have the keys");
         drop(guard);
-        stranger.close().await;
+        other.close().await;
         world.nothing_left().await;
     });
 }
 
 #[test]
-fn a_lease_is_superseded_where_nodes_have_it_and_count_for_a_newer_one() {
+fn a_lease_is_superseded_if_the_counters_of_its_nodes_are_newer() {
     with_five(|world| async move {
         let guard = world.redlock.lock("a", TTL).fenced().await.unwrap();
         guard.keep_alive(redlock_core::KeepAlive::new());
@@ -260,11 +272,11 @@ fn a_lease_is_superseded_where_nodes_have_it_and_count_for_a_newer_one() {
             matches!(error.node_reports()[0].outcome(), Outcome::Superseded(counter) if *counter == token(9))
         );
         assert_eq!(2, guard.extendable_nodes());
-        assert!(guard.is_held(), "others are still kept out");
+        assert!(guard.is_held(), "other clients are still denied");
         assert_eq!(LeaseState::AtRisk, guard.state());
 
         assert_eq!(Loss::Superseded, guard.lost().await);
-        assert!(guard.remaining() > Duration::ZERO, "told before the deadline");
+        assert!(guard.remaining() > Duration::ZERO, "the loss is reported before the deadline");
         assert_eq!(ErrorKind::TooSlow, kind(guard.extend(TTL).await), "a loss is final");
         assert_eq!(vec![Some(9), Some(9), Some(9), Some(1), Some(1)], world.counters());
         assert_eq!(ReleaseOutcome::Released, guard.release().await.unwrap());
@@ -273,9 +285,9 @@ fn a_lease_is_superseded_where_nodes_have_it_and_count_for_a_newer_one() {
 }
 
 #[test]
-fn fenced_and_plain_locks_exclude_each_other_and_only_fenced_ones_are_ordered() {
+fn fenced_and_plain_locks_exclude_each_other_and_only_fenced_ones_advance_counters() {
     with_five(|world| async move {
-        let other = world.stranger();
+        let other = world.other_client();
         let plain = world.lock().await;
         assert_eq!(None, plain.fencing_token());
         assert_eq!(5, plain.extendable_nodes());
@@ -288,7 +300,7 @@ fn fenced_and_plain_locks_exclude_each_other_and_only_fenced_ones_are_ordered() 
         fenced.release().await.unwrap();
         world.lock().await.release().await.unwrap();
         let guard = world.fenced().await;
-        assert_eq!(first + 1, fence(&guard), "a plain lock counts nothing");
+        assert_eq!(first + 1, fence(&guard), "a plain lock leaves the counters alone");
         guard.release().await.unwrap();
         other.close().await;
         world.nothing_left().await;
@@ -296,7 +308,7 @@ fn fenced_and_plain_locks_exclude_each_other_and_only_fenced_ones_are_ordered() 
 }
 
 #[test]
-fn several_resources_have_one_token_that_is_greater_than_all_of_theirs() {
+fn several_resources_share_a_token_above_all_their_counters() {
     with_five(|world| async move {
         for _ in 0..3 {
             world.redlock.lock("b", TTL).fenced().await.unwrap().release().await.unwrap();
@@ -313,7 +325,7 @@ fn several_resources_have_one_token_that_is_greater_than_all_of_theirs() {
 
 /// The cause may be a bad restore, or a manual `SET`.
 #[test]
-fn a_damaged_counter_costs_the_vote_of_its_node_and_nothing_else() {
+fn a_damaged_counter_invalidates_only_the_vote_of_its_node() {
     with_five(|world| async move {
         let damaged = FencingToken::MAX.as_u64() - 1;
         world.set_counters(&[damaged]);
@@ -336,33 +348,33 @@ fn a_damaged_counter_costs_the_vote_of_its_node_and_nothing_else() {
 }
 
 #[test]
-fn damaged_counters_of_a_majority_are_an_error_and_leave_nothing() {
+fn damaged_counters_on_a_majority_are_an_error_and_the_attempt_is_cleaned_up() {
     with_five(|world| async move {
         world.set_counters(&[FencingToken::MAX.as_u64(); 3]);
         let error = world.redlock.try_lock("a", TTL).fenced().await.unwrap_err();
         assert_eq!(ErrorKind::NoQuorum, error.kind());
-        let said = format!("{}", std::error::Error::source(&error).unwrap());
-        assert!(said.contains("the fencing counter of \"a\", 9007199254740991, is"), "{said}");
+        let message = error.to_string();
+        assert!(message.contains("the fencing counter of \"a\", 9007199254740991, is"), "{message}");
         world.lock().await.release().await.unwrap();
         world.nothing_left().await;
     });
 }
 
-/// A node whose clock is wrong by years accepts its own numbers. It replies before the others.
+/// The clock of this node is wrong by years, and the node accepts its own numbers. It replies before the others.
 #[test]
-fn a_counter_far_from_the_others_is_no_vote() {
+fn a_grant_with_a_counter_far_ahead_is_not_counted() {
     with_five(|world| async move {
         for wrong in [FencingToken::MAX, token(100_000_000_000)] {
             world.nodes[0].inject(Fault::miscount(wrong));
-            let before = world.seen(Operation::Confirm);
+            let before = world.request_counts(Operation::Confirm);
             let guard = world.fenced().await;
             assert!(fence(&guard) < 10, "{guard:?}");
-            assert_eq!(before, world.seen(Operation::Confirm), "three of the others agree");
+            assert_eq!(before, world.request_counts(Operation::Confirm), "three of the others agree");
             let report = guard.node_reports()[0].to_string();
             assert!(report.contains("s ahead of those of other nodes"), "{report}");
             guard.release().await.unwrap();
             world.settle().await;
-            assert_eq!(0, world.keys(), "what it wrote there is released too");
+            assert_eq!(0, world.keys(), "the key on the wrong node is released too");
             world.nodes[0].clear_faults();
         }
         assert!(world.counters().iter().all(|counter| counter.unwrap() < 10));
@@ -371,7 +383,7 @@ fn a_counter_far_from_the_others_is_no_vote() {
 }
 
 #[test]
-fn an_attempt_waits_for_more_answers_where_too_few_are_together() {
+fn an_attempt_waits_for_more_replies_until_a_quorum_of_counters_is_close() {
     with_nodes(3, |world| async move {
         world.nodes[0].inject(Fault::miscount(FencingToken::MAX));
         world.nodes[2].inject(Fault::delay(50 * MS).on(Operation::Acquire));
@@ -384,38 +396,39 @@ fn an_attempt_waits_for_more_answers_where_too_few_are_together() {
 }
 
 #[test]
-fn an_attempt_fails_once_no_quorum_can_be_together_and_names_the_node() {
+fn an_attempt_names_the_outlier_when_no_quorum_of_counters_can_be_close() {
     with_nodes(3, |world| async move {
         world.nodes[0].inject(Fault::miscount(FencingToken::MAX));
         world.nodes[2].inject(Fault::unavailable());
         let error = world.redlock.try_lock("a", TTL).fenced().await.unwrap_err();
         assert_eq!((ErrorKind::NoQuorum, true), (error.kind(), error.is_retryable()));
-        let said = error.to_string();
-        assert!(said.contains("the fencing counter of node 0 (fake-0) is 9007199254s ahead of"), "{said}");
-        let said = std::error::Error::source(&error).unwrap().to_string();
-        assert!(said.contains("node 0 (fake-0): grant not counted: the fencing counter is "), "{said}");
+        let message = error.to_string();
+        assert!(
+            message.contains("fake-0: grant not counted: the fencing counter is 9007199254s ahead of"),
+            "{message}"
+        );
         world.settle().await;
-        assert_eq!(0, world.keys(), "nothing is left, not even where it was granted");
+        assert_eq!(0, world.keys(), "the grants are released too");
         world.nothing_left().await;
     });
 }
 
 /// A node clock that was set to 1970 is as wrong as one that is years ahead.
 #[test]
-fn a_counter_far_behind_the_others_is_no_vote() {
+fn a_grant_with_a_counter_far_behind_is_not_counted() {
     with_nodes(3, |world| async move {
         world.sleep(Duration::from_secs(30 * 3_600)).await;
         world.nodes[0].inject(Fault::miscount(token(1)));
         let guard = world.fenced().await;
         let report = guard.node_reports()[0].to_string();
         assert!(report.contains("s behind those of other nodes"), "{report}");
-        assert_eq!(vec![0; 3], world.seen(Operation::Confirm), "the two others agree");
+        assert_eq!(vec![0; 3], world.request_counts(Operation::Confirm), "the two others agree");
         guard.release().await.unwrap();
         world.nothing_left().await;
     });
 }
 
-/// The server evicts a counter while the lock is held. The holder is not affected, and writes the counter back.
+/// The server evicts a counter while the lock is held. The holder keeps the lock and writes the counter back.
 #[test]
 fn an_evicted_counter_is_written_back_by_its_holder() {
     with_five(|world| async move {
@@ -432,11 +445,11 @@ fn an_evicted_counter_is_written_back_by_its_holder() {
     });
 }
 
-/// A server evicts a counter that is not in use at that moment.
+/// A server evicts the counter of a free lock.
 ///
-/// The other nodes still have it, and this node gets it back.
+/// The other nodes still have theirs, and this node gets it back.
 #[test]
-fn an_evicted_counter_of_a_minority_costs_a_second_round_and_no_order() {
+fn an_evicted_counter_on_a_minority_takes_a_second_round_and_preserves_the_order() {
     with_nodes(3, |world| async move {
         for round in 0..6 {
             let guard = world.fenced().await;
@@ -446,23 +459,26 @@ fn an_evicted_counter_of_a_minority_costs_a_second_round_and_no_order() {
             let evicting = &world.nodes[usize::try_from(round % 3).unwrap()];
             evicting.inner().set_counter("a", None);
         }
-        assert!(world.seen(Operation::Confirm).iter().all(|told| *told > 0), "who had lost it was told");
+        assert!(
+            world.request_counts(Operation::Confirm).iter().all(|count| *count > 0),
+            "the evicted node is confirmed too"
+        );
         assert_eq!(vec![Some(6), Some(6), None], world.counters());
         world.nothing_left().await;
     });
 }
 
-/// A reply is lost, and the transport repeats the request. The token is settled by then.
+/// The transport repeats a request whose reply was lost. The token is final by then.
 #[test]
-fn a_replayed_acquire_counts_once() {
+fn a_repeated_acquire_advances_the_counter_once() {
     with_five(|world| async move {
         let guard = world.fenced().await;
-        let claim = redlock_core::Claim::new(
+        let claim = redlock_core::node::Claim::new(
             redlock_core::IntoResources::into_resources("a").unwrap(),
             world.nodes[0].inner().holder("a").unwrap(),
         );
         let again = world.nodes[0].acquire_fenced(&claim, Ttl::MIN).await.unwrap();
-        assert_eq!(Vote::Counted(token(1)), again);
+        assert_eq!(FencedVote::Granted(token(1)), again);
         assert_eq!(vec![Some(1); 5], world.counters());
         guard.extend(TTL).await.unwrap();
         assert_eq!(5, guard.extendable_nodes());
@@ -471,11 +487,11 @@ fn a_replayed_acquire_counts_once() {
     });
 }
 
-/// A late acquire is carried out when the time of the node is a granule ahead.
+/// A late acquire is carried out after the clock of the node has moved on by a granule.
 ///
-/// So its counter is greater than the token.
+/// Its counter is then greater than the token.
 #[test]
-fn a_straggler_across_a_granule_never_counts() {
+fn a_late_reply_from_the_next_granule_never_counts() {
     with_nodes(3, |world| async move {
         world.nodes[2].inject(Fault::apply_late(5_000 * MS).on(Operation::Acquire).once());
         let guard = world.fenced().await;
@@ -487,23 +503,23 @@ fn a_straggler_across_a_granule_never_counts() {
         assert_eq!(2, guard.extendable_nodes());
         guard.release().await.unwrap();
         let next = world.fenced().await;
-        assert_eq!(1 << 22, fence(&next), "the time of the two that answer first");
+        assert_eq!(1 << 22, fence(&next), "the clock of the first two nodes to reply");
         next.release().await.unwrap();
         world.nothing_left().await;
     });
 }
 
 #[test]
-fn a_fenced_lease_travels_with_its_token() {
+fn a_detached_fenced_lease_keeps_its_token() {
     with_five(|world| async move {
         let guard = world.fenced().await;
         let detached = guard.detach().await;
         assert_eq!(Some(token(1)), detached.fencing_token());
-        let other = world.stranger();
+        let other = world.other_client();
         let resumed = other.resume(&detached).await.unwrap();
         assert_eq!(Some(token(1)), resumed.fencing_token());
         world.settle().await;
-        assert_eq!(vec![1; 5], world.seen(Operation::Confirm), "resumed by a confirmation");
+        assert_eq!(vec![1; 5], world.request_counts(Operation::Confirm), "resuming confirms the token");
 
         world.set_counters(&[2; 5]);
         let error = other.resume(&detached).await.unwrap_err();
@@ -515,7 +531,7 @@ fn a_fenced_lease_travels_with_its_token() {
 }
 
 #[test]
-fn a_lease_of_another_program_may_have_a_token() {
+fn a_lease_of_another_program_can_have_a_fencing_token() {
     let lease = DetachedLease::new("a", "t", TTL).unwrap();
     assert_eq!(None, lease.fencing_token());
     assert_eq!(Some(token(7)), lease.with_fencing_token(token(7)).fencing_token());
@@ -524,27 +540,38 @@ fn a_lease_of_another_program_may_have_a_token() {
 /// A backend without counters.
 struct Plain(redlock_testkit::MemoryNode);
 
-#[redlock_core::async_trait]
+#[redlock_core::node::async_trait]
 impl LockNode for Plain {
     fn label(&self) -> &'static str {
         "plain"
     }
 
-    async fn acquire(&self, claim: &redlock_core::Claim, ttl: Ttl) -> Result<Vote, redlock_core::NodeError> {
+    async fn acquire(
+        &self,
+        claim: &redlock_core::node::Claim,
+        ttl: Ttl,
+    ) -> Result<Vote, redlock_core::node::NodeError> {
         self.0.acquire(claim, ttl).await
     }
 
-    async fn extend(&self, claim: &redlock_core::Claim, ttl: Ttl) -> Result<Vote, redlock_core::NodeError> {
+    async fn extend(
+        &self,
+        claim: &redlock_core::node::Claim,
+        ttl: Ttl,
+    ) -> Result<Vote, redlock_core::node::NodeError> {
         self.0.extend(claim, ttl).await
     }
 
-    async fn release(&self, claim: &redlock_core::Claim) -> Result<Vote, redlock_core::NodeError> {
+    async fn release(
+        &self,
+        claim: &redlock_core::node::Claim,
+    ) -> Result<bool, redlock_core::node::NodeError> {
         self.0.release(claim).await
     }
 }
 
 #[test]
-fn a_backend_that_cannot_fence_is_sent_nothing() {
+fn a_backend_without_fencing_receives_no_request() {
     let node = redlock_testkit::MemoryNode::new("m");
     let nodes = [
         std::sync::Arc::new(node.clone()) as std::sync::Arc<dyn LockNode>,

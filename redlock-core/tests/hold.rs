@@ -1,16 +1,17 @@
-//! Holding: extensions, refills and releases.
-#![allow(clippy::unchecked_time_subtraction)] // constants of the test
+//! Held locks: extensions, refills and releases.
+#![allow(clippy::unchecked_time_subtraction)] // only constants are subtracted
 
 mod common;
 
 use std::time::Duration;
 
 use common::*;
-use redlock_core::{ErrorKind, LeaseState, Loss, ReleaseOutcome, Ttl};
+use redlock_core::node::Ttl;
+use redlock_core::{ErrorKind, LeaseState, Loss, ReleaseOutcome};
 use redlock_testkit::{Fault, Faulty, Operation};
 
 #[test]
-fn an_extension_counts_from_before_its_own_first_request() {
+fn the_validity_of_an_extension_counts_from_before_its_first_request() {
     with_five(async |world| {
         let guard = world.lock().await;
         world.sleep(Duration::from_secs(5)).await;
@@ -24,7 +25,7 @@ fn an_extension_counts_from_before_its_own_first_request() {
 }
 
 #[test]
-fn a_shorter_extension_shortens_nothing() {
+fn a_shorter_extension_does_not_shorten_the_validity() {
     with_five(async |world| {
         let guard = world.lock().await;
         let before = guard.remaining();
@@ -35,7 +36,7 @@ fn a_shorter_extension_shortens_nothing() {
 }
 
 #[test]
-fn minority_of_hung_nodes_delays_neither_extension_nor_release() {
+fn a_hung_minority_delays_neither_extension_nor_release() {
     with_five(async |world| {
         let guard = world.lock().await;
         world.nodes[..2].iter().for_each(|node| node.inject(Fault::hang()));
@@ -58,17 +59,17 @@ fn a_failed_extension_leaves_the_lease_as_it_was() {
         assert_eq!(vec!["timed out", "timed out", "timed out", "granted", "granted"], outcomes(&error));
         assert_eq!(deadline, world.redlock.now() + guard.remaining());
 
-        let stranger = world.stranger();
+        let other = world.other_client();
         while guard.is_held() {
-            assert!(stranger.try_lock("a", TTL).await.unwrap().is_none(), "the old deadline stands");
+            assert!(other.try_lock("a", TTL).await.unwrap().is_none(), "the old deadline is unchanged");
             world.sleep(100 * MS).await;
         }
         // The nodes carried out the extension, which excludes other clients for longer, never for a shorter time.
-        assert!(stranger.try_lock("a", TTL).await.unwrap().is_none());
+        assert!(other.try_lock("a", TTL).await.unwrap().is_none());
         drop(guard);
         world.nodes.iter().for_each(Faulty::clear_faults);
         world.redlock.close().await;
-        assert!(stranger.try_lock("a", TTL).await.unwrap().is_some());
+        assert!(other.try_lock("a", TTL).await.unwrap().is_some());
     });
 }
 
@@ -78,23 +79,23 @@ fn an_expired_lease_is_not_revived() {
         let guard = world.lock().await;
         world.sleep(TTL - 102 * MS).await;
         assert!(!guard.is_held());
-        assert_eq!(5, world.keys(), "the keys are still there");
+        assert_eq!(5, world.keys(), "the keys outlive the validity");
         assert_eq!(ErrorKind::TooSlow, kind(guard.extend(TTL).await));
-        assert_eq!(vec![0; 5], world.seen(Operation::Extend), "nothing was sent");
+        assert_eq!(vec![0; 5], world.request_counts(Operation::Extend), "nothing was sent");
         assert_eq!(ReleaseOutcome::AlreadyExpired, guard.release().await.unwrap());
         world.nothing_left().await;
     });
 }
 
 #[test]
-fn a_lease_that_is_lost_during_the_extension_is_not_revived() {
+fn a_lease_lost_during_an_extension_is_not_revived() {
     with_five(async |world| {
         let guard = world.lock().await;
         world.sleep(guard.remaining() - 250 * MS).await;
         world.nodes.iter().for_each(|node| node.inject(Fault::delay(100 * MS).on(Operation::Extend)));
-        let (extended, told) = (guard.extend(TTL), guard.lost());
+        let (extended, end) = (guard.extend(TTL), guard.lost());
         // The reported loss stays correct.
-        let (extended, loss) = both(extended, told).await;
+        let (extended, loss) = both(extended, end).await;
         assert_eq!((ErrorKind::TooSlow, Loss::Expired), (kind(extended), loss));
         assert_eq!((LeaseState::Lost(Loss::Expired), true), (guard.state(), guard.is_held()));
         world.sleep(150 * MS).await;
@@ -103,7 +104,7 @@ fn a_lease_that_is_lost_during_the_extension_is_not_revived() {
 }
 
 #[test]
-fn a_quorum_that_lost_the_lock_ends_extension() {
+fn an_extension_fails_as_lost_if_a_quorum_lost_the_keys() {
     with_five(async |world| {
         let guard = world.lock().await;
         world.nodes[..3].iter().for_each(|node| node.inner().clear());
@@ -114,14 +115,14 @@ fn a_quorum_that_lost_the_lock_ends_extension() {
             error.to_string()
         );
         world.sleep(MS).await;
-        assert_eq!(2, world.keys(), "and no node was refilled");
+        assert_eq!(2, world.keys(), "no node is refilled");
         assert_eq!(ReleaseOutcome::AlreadyLost, guard.release().await.unwrap());
     });
 }
 
-/// Two nodes never had the lock, and one of the three others fails. A quorum holds it all the time.
+/// Two nodes never granted, and one of the three others fails. A quorum holds the lock all the time.
 #[test]
-fn a_lock_is_lost_only_if_refusals_alone_exclude_a_quorum() {
+fn a_lock_is_lost_only_if_denials_alone_exclude_a_quorum() {
     let held_by_three = async |world: &World| {
         world.nodes[..2].iter().for_each(Faulty::crash);
         let guard = world.lock().await;
@@ -137,27 +138,30 @@ fn a_lock_is_lost_only_if_refusals_alone_exclude_a_quorum() {
     });
     with_five(async move |world| {
         let released = held_by_three(&world).await.release().await;
-        assert!(!matches!(released, Ok(ReleaseOutcome::AlreadyLost)), "nothing was lost");
+        assert!(!matches!(released, Ok(ReleaseOutcome::AlreadyLost)), "the lock was never lost");
     });
 }
 
 #[test]
-fn another_lock_is_neither_extended_nor_released() {
+fn a_lock_of_another_client_is_neither_extended_nor_released() {
     with_five(async |world| {
         let guard = world.lock().await;
         let short = Ttl::new(Duration::from_secs(1)).unwrap();
-        world.nodes.iter().for_each(|node| node.inner().set_holder("a", stranger().token().clone(), short));
+        world
+            .nodes
+            .iter()
+            .for_each(|node| node.inner().set_holder("a", foreign_claim().token().clone(), short));
         assert_eq!(ErrorKind::Lost, kind(guard.extend(TTL).await));
         assert_eq!(ReleaseOutcome::AlreadyLost, guard.release().await.unwrap());
         for node in &world.nodes {
-            assert_eq!(Some(stranger().token().clone()), node.inner().holder("a"));
+            assert_eq!(Some(foreign_claim().token().clone()), node.inner().holder("a"));
             assert!(node.inner().remaining("a").unwrap() <= short.as_duration());
         }
     });
 }
 
 #[test]
-fn lost_keys_of_a_minority_are_refilled_and_count_from_the_next_round_on() {
+fn keys_lost_on_a_minority_are_refilled_and_count_from_the_next_round() {
     with_five(async |world| {
         let guard = world.lock().await;
         world.nodes[..2].iter().for_each(|node| node.inner().clear());
@@ -172,7 +176,7 @@ fn lost_keys_of_a_minority_are_refilled_and_count_from_the_next_round_on() {
 }
 
 #[test]
-fn a_node_that_never_granted_counts_once_it_was_refilled() {
+fn a_node_that_never_granted_counts_after_its_refill() {
     with_five(async |world| {
         world.nodes[..2].iter().for_each(Faulty::crash);
         let guard = world.lock().await;
@@ -185,25 +189,25 @@ fn a_node_that_never_granted_counts_once_it_was_refilled() {
 }
 
 #[test]
-fn a_refill_never_overwrites_and_is_undone_like_an_acquire() {
+fn a_refill_never_overwrites_and_is_cleaned_up_like_an_acquire() {
     with_five(async |world| {
         let guard = world.lock().await;
-        world.nodes[0].inner().set_holder("a", stranger().token().clone(), Ttl::MAX);
+        world.nodes[0].inner().set_holder("a", foreign_claim().token().clone(), Ttl::MAX);
         world.nodes[1].inner().clear();
         world.nodes[1].inject(Fault::apply_late(150 * MS).on(Operation::Acquire).once());
         guard.extend(TTL).await.unwrap();
         world.settle().await;
-        assert_eq!(Some(stranger().token().clone()), world.nodes[0].inner().holder("a"));
-        // The release comes while the refill is in progress.
+        assert_eq!(Some(foreign_claim().token().clone()), world.nodes[0].inner().holder("a"));
+        // The release is sent while the refill is in flight.
         assert_eq!(ReleaseOutcome::Released, guard.release().await.unwrap());
         world.redlock.close().await;
         world.sleep(TTL / 2).await;
-        assert!(world.nodes[1].inner().is_empty(), "the refill landed behind the release");
+        assert!(world.nodes[1].inner().is_empty(), "the refill was carried out after the release");
     });
 }
 
 #[test]
-fn a_released_lease_is_not_held_not_extended_and_not_refilled() {
+fn a_released_lease_is_neither_held_nor_extended_nor_refilled() {
     with_five(async |world| {
         let guard = world.lock().await;
         let lease = guard.lease();
@@ -212,25 +216,26 @@ fn a_released_lease_is_not_held_not_extended_and_not_refilled() {
         world.nodes[4].inject(Fault::delay(50 * MS).on(Operation::Extend));
         let extension = guard.extend(TTL).await;
         assert!(extension.is_ok());
-        // The refill waits for the last vote, and the release is faster.
+        // The refill waits for the last reply, and the release is faster.
         guard.release().await.unwrap();
         assert!(!lease.is_held());
         assert_eq!(ErrorKind::Lost, kind(lease.extend(TTL).await));
         world.sleep(100 * MS).await;
         world.nothing_left().await;
-        assert_eq!(1, world.seen(Operation::Acquire)[0], "no refill after the release");
+        assert_eq!(1, world.request_counts(Operation::Acquire)[0], "a released lock is not refilled");
     });
 }
 
 #[test]
-fn a_release_that_no_quorum_confirms_says_so_and_goes_on() {
+fn a_release_without_a_quorum_is_an_error_and_is_retried() {
     with_five(async |world| {
         let guard = world.lock().await;
         world.nodes[..3].iter().for_each(Faulty::crash);
         let error = guard.release().await.unwrap_err();
         assert_eq!(ErrorKind::NoQuorum, error.kind());
         assert_eq!(
-            "cannot confirm the release of \"a\": only 2 of 5 nodes available, 3 required",
+            "cannot confirm the release of \"a\": only 2 of 5 nodes available, 3 required \
+             (fake-0: connection refused; fake-1: connection refused; fake-2: connection refused)",
             error.to_string()
         );
         world.sleep(Duration::from_secs(3)).await;
@@ -240,9 +245,9 @@ fn a_release_that_no_quorum_confirms_says_so_and_goes_on() {
 }
 
 #[test]
-fn a_release_waits_for_a_quorum_of_answers_and_no_longer() {
+fn a_release_waits_for_a_quorum_of_replies_and_no_longer() {
     with_five(async |world| {
-        // The lock is on three nodes, one of which hangs. The others were down, and return without it.
+        // Three nodes hold the lock, and one of them hangs. The two others were down and restart without it.
         world.nodes[3..].iter().for_each(Faulty::crash);
         let guard = world.lock().await;
         world.nodes[3..].iter().for_each(Faulty::restart);
@@ -255,7 +260,7 @@ fn a_release_waits_for_a_quorum_of_answers_and_no_longer() {
 }
 
 #[test]
-fn a_lease_that_may_stand_is_not_called_lost() {
+fn a_lease_that_may_still_be_held_is_not_reported_as_lost() {
     with_five(async |world| {
         world.nodes[3..].iter().for_each(Faulty::crash);
         let guard = world.lock().await;
@@ -263,7 +268,11 @@ fn a_lease_that_may_stand_is_not_called_lost() {
         world.nodes[2].inject(Fault::hang().on(Operation::Extend));
         let (result, took) = world.time(guard.extend(TTL)).await;
         let error = result.unwrap_err();
-        assert_eq!((ErrorKind::NoQuorum, NODE_TIMEOUT), (error.kind(), took), "three nodes may well have it");
+        assert_eq!(
+            (ErrorKind::NoQuorum, NODE_TIMEOUT),
+            (error.kind(), took),
+            "three nodes may still hold the lock"
+        );
         assert!(guard.is_held() && error.is_retryable());
         world.nodes[2].resume().await;
         guard.extend(TTL).await.unwrap();
@@ -273,7 +282,7 @@ fn a_lease_that_may_stand_is_not_called_lost() {
 }
 
 #[test]
-fn a_refilled_key_lives_as_long_as_the_others() {
+fn a_refilled_key_expires_with_the_others() {
     with_five(async |world| {
         let guard = world.redlock.lock("a", 10 * TTL).await.unwrap();
         world.settle().await;
@@ -298,7 +307,7 @@ fn several_resources_are_one_claim() {
 }
 
 #[test]
-fn health_says_which_nodes_could_vote() {
+fn health_reports_the_nodes_that_can_vote() {
     with_five(async |world| {
         world.nodes[1].crash();
         world.nodes[2].inject(Fault::hang());
@@ -316,9 +325,10 @@ fn health_says_which_nodes_could_vote() {
 }
 
 #[test]
-fn a_node_that_does_not_release_is_not_up() {
+fn a_node_that_cannot_release_is_unhealthy() {
     with_five(async |world| {
-        let error = redlock_core::NodeError::rejected("NOPERM no permissions to run the 'evalsha' command");
+        let error =
+            redlock_core::node::NodeError::rejected("NOPERM no permissions to run the 'evalsha' command");
         world.nodes[0].inject(Fault::fail(error).on(Operation::Release));
         world.nodes[1].inject(Fault::hang().on(Operation::Release));
         let health = world.redlock.health().await;
@@ -327,8 +337,11 @@ fn a_node_that_does_not_release_is_not_up() {
             (vec![false, false, true, true, true], 3, true),
             (up, health.healthy_nodes(), health.is_available())
         );
-        let said = health.nodes()[0].to_string();
-        assert!(said.starts_with("node 0 (fake-0): release failed: NOPERM no permissions to run"), "{said}");
+        let message = health.nodes()[0].to_string();
+        assert!(
+            message.starts_with("node 0 (fake-0): release failed: NOPERM no permissions to run"),
+            "{message}"
+        );
         assert!(health.nodes()[1].to_string().contains("timed out"));
         world.nodes[2].inject(Fault::reject().on(Operation::Release));
         assert!(!world.redlock.health().await.is_available());

@@ -6,11 +6,11 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{MS, NODE_TIMEOUT, TTL, kind, stranger, with_five, with_nodes};
-use redlock_core::{
-    Capabilities, Claim, DetachedLease, Error, ErrorKind, LockEntry, LockNode, LockStatus, NodeError,
-    Outcome, Redlock, Resource, ServerId, Token, Ttl, Vote, async_trait,
+use common::{MS, NODE_TIMEOUT, TTL, foreign_claim, kind, with_five, with_nodes};
+use redlock_core::node::{
+    Capabilities, Claim, LockEntry, LockNode, NodeError, ServerId, Token, Ttl, Vote, async_trait,
 };
+use redlock_core::{DetachedLease, Error, ErrorKind, LockStatus, Outcome, Redlock, Resource};
 use redlock_testkit::{FakeNode, Fault, MemoryNode, Operation};
 
 fn ttl(millis: u32) -> Ttl {
@@ -18,12 +18,12 @@ fn ttl(millis: u32) -> Ttl {
 }
 
 #[test]
-fn a_quorum_says_who_and_how_long_at_least() {
+fn inspection_returns_the_holder_and_the_least_remaining_time_of_a_quorum() {
     with_five(async |world| {
-        let ours = common::builder(&world.process, &world.nodes).owner("host-1").build().unwrap();
-        let guard = ours.lock("a", TTL).await.unwrap();
+        let redlock = common::builder(&world.process, &world.nodes).owner("host-1").build().unwrap();
+        let guard = redlock.lock("a", TTL).await.unwrap();
         world.sleep(Duration::from_secs(1)).await;
-        let inspection = world.stranger().inspect("a").await.unwrap();
+        let inspection = world.other_client().inspect("a").await.unwrap();
         assert_eq!(Some(&guard.fingerprint()), inspection.holder());
         assert_eq!(Some(Duration::from_secs(9)), inspection.remaining());
         assert_eq!(
@@ -31,18 +31,18 @@ fn a_quorum_says_who_and_how_long_at_least() {
             inspection.to_string()
         );
         assert!(inspection.is_held_by(&guard) && !inspection.is_free());
-        let other = ours.lock("b", TTL).await.unwrap();
+        let other = redlock.lock("b", TTL).await.unwrap();
         assert!(!inspection.is_held_by(&other));
-        // Nothing was acquired, nothing was extended, and nothing remains.
+        // The inspection acquires nothing, extends nothing and leaves nothing behind.
         assert_eq!(5, world.keys());
         drop((guard, other));
-        ours.close().await;
+        redlock.close().await;
         world.nothing_left().await;
     });
 }
 
 #[test]
-fn what_nobody_has_is_free() {
+fn a_resource_without_a_holder_is_free() {
     with_five(async |world| {
         let inspection = world.redlock.inspect("a").await.unwrap();
         assert_eq!(
@@ -52,22 +52,22 @@ fn what_nobody_has_is_free() {
         assert_eq!("\"a\" is free", inspection.to_string());
         assert_eq!(0, world.keys());
         let guard = world.lock().await;
-        assert!(!inspection.is_held_by(&guard), "it was nobody's then");
+        assert!(!inspection.is_held_by(&guard), "the inspection was made while the lock was free");
     });
 }
 
 #[test]
-fn the_quorum_th_largest_time_counts_less_what_the_question_took() {
+fn the_remaining_time_is_that_of_a_quorum_minus_the_duration_of_the_inspection() {
     with_five(async |world| {
         for (node, millis) in world.nodes.iter().zip([1_000, 5_000, 3_000, 4_000, 2_000]) {
-            node.inner().set_holder("a", stranger().token().clone(), ttl(millis));
+            node.inner().set_holder("a", foreign_claim().token().clone(), ttl(millis));
             node.inject(Fault::hold_reply().on(Operation::Inspect));
         }
         let redlock = world.redlock.clone();
         let nodes = world.nodes.clone();
         let process = world.process.clone();
         world.spawn(async move {
-            redlock_core::Runtime::sleep(&process, MS * 100).await;
+            redlock_core::runtime::Runtime::sleep(&process, MS * 100).await;
             for node in &nodes[1..4] {
                 node.resume().await;
             }
@@ -84,7 +84,7 @@ fn the_quorum_th_largest_time_counts_less_what_the_question_took() {
 }
 
 #[test]
-fn disagreement_is_shown() {
+fn disagreement_between_nodes_is_undecided() {
     with_five(async |world| {
         let tokens = ["x", "x", "y", "y"].map(Token::from_bytes);
         for (node, token) in world.nodes.iter().zip(&tokens) {
@@ -93,14 +93,14 @@ fn disagreement_is_shown() {
         let inspection = world.redlock.inspect("a").await.unwrap();
         assert_eq!(&LockStatus::Undecided, inspection.status());
         assert!(!inspection.is_free() && inspection.holder().is_none() && inspection.remaining().is_none());
-        let said = inspection.to_string();
+        let message = inspection.to_string();
         for (index, token) in tokens.iter().enumerate().take(2) {
             assert!(
-                said.contains(&format!("node {index} (fake-{index}): held by {token}, expires in ")),
-                "{said}"
+                message.contains(&format!("node {index} (fake-{index}): held by {token}, expires in ")),
+                "{message}"
             );
         }
-        assert!(!said.contains("by x") && !format!("{inspection:?}").contains("\"x\""), "{said}");
+        assert!(!message.contains("by x") && !format!("{inspection:?}").contains("\"x\""), "{message}");
 
         world.nodes[4].inner().set_holder("a", tokens[0].clone(), Ttl::MAX);
         let inspection = world.redlock.inspect("a").await.unwrap();
@@ -109,7 +109,7 @@ fn disagreement_is_shown() {
 }
 
 #[test]
-fn a_minority_that_is_down_or_hung_costs_nothing() {
+fn a_minority_that_is_down_or_hung_does_not_delay_inspection() {
     with_five(async |world| {
         let guard = world.lock().await;
         world.nodes[0].crash();
@@ -121,7 +121,7 @@ fn a_minority_that_is_down_or_hung_costs_nothing() {
 }
 
 #[test]
-fn too_few_answers_are_no_answer() {
+fn too_few_replies_are_an_error() {
     with_five(async |world| {
         let _guard = world.lock().await;
         world.nodes[..3].iter().for_each(FakeNode::crash);
@@ -138,10 +138,10 @@ fn too_few_answers_are_no_answer() {
 }
 
 #[test]
-fn what_is_no_lock_is_said_so() {
+fn a_value_that_is_not_a_lock_is_a_wrong_type_error() {
     with_five(async |world| {
         world.nodes[..2].iter().for_each(|node| node.inner().set_non_lock_value("a"));
-        assert!(world.redlock.inspect("a").await.unwrap().is_free(), "a quorum has nothing");
+        assert!(world.redlock.inspect("a").await.unwrap().is_free(), "a quorum has no key");
         world.nodes[2].inner().set_non_lock_value("a");
         assert_eq!(ErrorKind::WrongType, kind(world.redlock.inspect("a").await));
         assert_eq!(ErrorKind::InvalidInput, kind(world.redlock.inspect("").await));
@@ -149,17 +149,17 @@ fn what_is_no_lock_is_said_so() {
 }
 
 #[test]
-fn whoever_stops_asking_leaves_nothing_behind() {
+fn a_dropped_inspection_leaves_nothing_behind() {
     with_five(async |world| {
         world.nodes.iter().for_each(|node| node.inject(Fault::hang()));
-        let mut asking = Box::pin(world.redlock.inspect("a"));
+        let mut inspection = Box::pin(world.redlock.inspect("a"));
         std::future::poll_fn(|cx| {
-            assert!(asking.as_mut().poll(cx).is_pending());
+            assert!(inspection.as_mut().poll(cx).is_pending());
             std::task::Poll::Ready(())
         })
         .await;
-        assert_eq!(vec![1; 5], world.seen(Operation::Inspect));
-        drop(asking);
+        assert_eq!(vec![1; 5], world.request_counts(Operation::Inspect));
+        drop(inspection);
         // The inspection is outstanding until the node timeout, and no longer.
         let (abandoned, took) = world.time(world.redlock.close()).await;
         assert_eq!(0, abandoned);
@@ -177,22 +177,22 @@ impl LockNode for Plain {
     }
 
     async fn acquire(&self, _: &Claim, _: Ttl) -> Result<Vote, NodeError> {
-        Err(NodeError::unavailable("nothing is to be sent"))
+        Err(NodeError::unavailable("an unexpected request"))
     }
 
     async fn extend(&self, _: &Claim, _: Ttl) -> Result<Vote, NodeError> {
-        Err(NodeError::unavailable("nothing is to be sent"))
+        Err(NodeError::unavailable("an unexpected request"))
     }
 
-    async fn release(&self, _: &Claim) -> Result<Vote, NodeError> {
-        Err(NodeError::unavailable("nothing is to be sent"))
+    async fn release(&self, _: &Claim) -> Result<bool, NodeError> {
+        Err(NodeError::unavailable("an unexpected request"))
     }
 }
 
 #[test]
-fn nodes_that_cannot_be_inspected_are_not_asked() {
+fn nodes_without_inspection_receive_no_request() {
     with_nodes(1, async |world| {
-        let plain = Redlock::builder(world.process.clone()).node(Arc::new(Plain)).build().unwrap();
+        let plain = Redlock::builder(world.process.clone()).node(Plain).build().unwrap();
         let error = plain.inspect("a").await.unwrap_err();
         assert_eq!(ErrorKind::Unsupported, error.kind());
         assert!(
@@ -202,22 +202,22 @@ fn nodes_that_cannot_be_inspected_are_not_asked() {
     });
 }
 
-/// A node that states its server, and denies names that begin with `own:`.
-struct Stating {
+/// A node that reports its server and denies names that begin with `own:`.
+struct Identified {
     node: MemoryNode,
     label: &'static str,
     server: &'static str,
-    told: Arc<std::sync::Mutex<Option<Duration>>>,
+    node_timeout: Arc<std::sync::Mutex<Option<Duration>>>,
 }
 
-impl Stating {
+impl Identified {
     fn new(node: &MemoryNode, label: &'static str, server: &'static str) -> Self {
-        Self { node: node.clone(), label, server, told: Arc::default() }
+        Self { node: node.clone(), label, server, node_timeout: Arc::default() }
     }
 }
 
 #[async_trait]
-impl LockNode for Stating {
+impl LockNode for Identified {
     fn label(&self) -> &str {
         self.label
     }
@@ -230,7 +230,7 @@ impl LockNode for Stating {
         self.node.extend(claim, ttl).await
     }
 
-    async fn release(&self, claim: &Claim) -> Result<Vote, NodeError> {
+    async fn release(&self, claim: &Claim) -> Result<bool, NodeError> {
         self.node.release(claim).await
     }
 
@@ -254,38 +254,38 @@ impl LockNode for Stating {
     }
 
     fn set_node_timeout(&self, timeout: Duration) {
-        *self.told.lock().expect("nobody panics here") = Some(timeout);
+        *self.node_timeout.lock().expect("no thread panics here") = Some(timeout);
     }
 }
 
 #[test]
-fn a_node_that_states_to_be_another_server_takes_away_no_vote() {
+fn a_node_that_reports_the_id_of_another_server_does_not_cost_its_vote() {
     with_five(async |world| {
         let honest = MemoryNode::with_runtime("honest", world.process.runtime());
-        let empty = MemoryNode::with_runtime("liar", world.process.runtime());
-        honest.set_holder("a", stranger().token().clone(), Ttl::MAX);
+        let empty = MemoryNode::with_runtime("impostor", world.process.runtime());
+        honest.set_holder("a", foreign_claim().token().clone(), Ttl::MAX);
         world.nodes[..2]
             .iter()
-            .for_each(|node| node.inner().set_holder("a", stranger().token().clone(), Ttl::MAX));
+            .for_each(|node| node.inner().set_holder("a", foreign_claim().token().clone(), Ttl::MAX));
         world.nodes[2].crash();
-        let liar = Stating::new(&empty, "liar", "the honest one");
-        let honest = Stating::new(&honest, "honest", "the honest one");
+        let impostor = Identified::new(&empty, "impostor", "one server");
+        let honest = Identified::new(&honest, "honest", "one server");
         let others = world.nodes[..3].iter().map(|node| Arc::new(node.clone()) as Arc<dyn LockNode>);
-        let redlock = Redlock::builder(world.process.clone()).node(Arc::new(liar)).node(Arc::new(honest));
+        let redlock = Redlock::builder(world.process.clone()).node(impostor).node(honest);
         let inspection = redlock.nodes(others).build().unwrap().inspect("a").await.unwrap();
-        assert_eq!(Some(&stranger().token().fingerprint()), inspection.holder(), "{inspection}");
+        assert_eq!(Some(&foreign_claim().token().fingerprint()), inspection.holder(), "{inspection}");
     });
 }
 
 #[test]
-fn a_name_that_a_node_refuses_is_never_sent() {
+fn a_name_that_a_node_rejects_is_never_sent() {
     with_nodes(2, async |world| {
         // This node would reply, but the other one rejects the name.
         let node = MemoryNode::with_runtime("node", world.process.runtime());
-        let stating = Stating::new(&node, "node", "node");
-        let told = Arc::clone(&stating.told);
-        let redlock = common::builder(&world.process, &world.nodes).node(Arc::new(stating)).build().unwrap();
-        assert_eq!(Some(NODE_TIMEOUT), *told.lock().unwrap());
+        let identified = Identified::new(&node, "node", "node");
+        let node_timeout = Arc::clone(&identified.node_timeout);
+        let redlock = common::builder(&world.process, &world.nodes).node(identified).build().unwrap();
+        assert_eq!(Some(NODE_TIMEOUT), *node_timeout.lock().unwrap());
         let detached = DetachedLease::new(["a", "own:b"], "token", TTL).unwrap();
         world
             .nodes
@@ -303,15 +303,15 @@ fn a_name_that_a_node_refuses_is_never_sent() {
             assert_eq!(ErrorKind::InvalidInput, error.kind());
             assert_eq!("\"own:b\" is used for something else", error.to_string());
         }
-        assert_eq!(2, world.keys(), "nothing was deleted, nothing set");
+        assert_eq!(2, world.keys(), "no key was deleted or set");
     });
 }
 
 #[test]
-fn a_label_with_control_characters_is_refused() {
+fn a_label_with_control_characters_is_rejected() {
     with_nodes(1, async |world| {
         let node = MemoryNode::with_runtime("evil\x1b[31m\n", world.process.runtime());
-        let error = Redlock::builder(world.process.clone()).node(Arc::new(node)).build().unwrap_err();
+        let error = Redlock::builder(world.process.clone()).node(node).build().unwrap_err();
         assert_eq!(ErrorKind::InvalidInput, error.kind());
         assert_eq!(r#"the label "evil\u{1b}[31m\n" of node 0 has a control character"#, error.to_string());
     });

@@ -1,7 +1,7 @@
-//! Keep-alive, the report of a loss, and work that is canceled by it.
-#![allow(clippy::unchecked_time_subtraction)] // constants of the test
-#![allow(clippy::unwrap_used)] // test helpers may panic
-#![allow(clippy::disallowed_methods)] // the tests need blocking code and tasks of the service
+//! Keep-alive, the report of a loss, and the cancellation of work on a loss.
+#![allow(clippy::unchecked_time_subtraction)] // only constants are subtracted
+#![allow(clippy::unwrap_used)] // a panic fails the test
+#![allow(clippy::disallowed_methods)] // the tests need blocking code and tasks
 
 mod common;
 
@@ -11,9 +11,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use common::*;
+use redlock_core::runtime::{Instant, Runtime};
 use redlock_core::{
-    ErrorKind, Guard, Instant, KeepAlive, Lease, LeaseState, Loss, Redlock, ReleaseOutcome, Runtime,
-    TokioRuntime,
+    ErrorKind, Guard, KeepAlive, Lease, LeaseState, Loss, Redlock, ReleaseOutcome, TokioRuntime,
 };
 use redlock_testkit::sim::{Process, Simulation};
 use redlock_testkit::{FakeNode, Fault, Faulty, Operation};
@@ -24,7 +24,7 @@ const MARGIN: Duration = Duration::from_millis(200);
 /// The validity of a lock that was just acquired.
 const VALIDITY: Duration = Duration::from_millis(9_898);
 
-async fn kept(world: &World) -> Guard {
+async fn keep_alive_lock(world: &World) -> Guard {
     let guard = world.redlock.lock("a", TTL).keep_alive(KeepAlive::new()).await.unwrap();
     world.settle().await;
     guard
@@ -43,31 +43,31 @@ fn hang(nodes: &[FakeNode]) {
 }
 
 #[test]
-fn work_ten_times_as_long_as_the_ttl_keeps_the_lock() {
+fn work_of_ten_ttls_keeps_the_lock() {
     with_five(async |world| {
-        let stranger = world.stranger();
+        let other = world.other_client();
         let (nodes, process) = (world.nodes.clone(), world.process.clone());
         let work = |lease: Lease| async move {
             for _ in 0..100 {
                 process.sleep(TTL / 10).await;
                 assert_eq!(LeaseState::Held, lease.state());
-                assert!(stranger.try_lock("a", TTL).await.unwrap().is_none());
+                assert!(other.try_lock("a", TTL).await.unwrap().is_none());
             }
             nodes.iter().map(|node| node.request_count(Operation::Extend)).collect::<Vec<_>>()
         };
         let extensions = world.redlock.run("a", TTL, work).await.unwrap();
-        assert!(extensions.iter().all(|count| (29..=34).contains(count)), "{extensions:?}, three a TTL");
+        assert!(extensions.iter().all(|count| (29..=34).contains(count)), "{extensions:?}, three per TTL");
 
-        assert_eq!(0, world.keys(), "the release was waited for");
+        assert_eq!(0, world.keys(), "the release has completed");
         world.sleep(10 * TTL).await;
-        assert_eq!(extensions, world.seen(Operation::Extend), "and none after the release");
+        assert_eq!(extensions, world.request_counts(Operation::Extend), "no renewal follows the release");
     });
 }
 
 #[test]
 fn a_renewal_is_due_when_two_thirds_of_the_ttl_are_left() {
     with_five(async |world| {
-        let guard = kept(&world).await;
+        let guard = keep_alive_lock(&world).await;
         let mut least = guard.remaining();
         for _ in 0..1_000 {
             world.sleep(TTL / 50).await;
@@ -78,47 +78,51 @@ fn a_renewal_is_due_when_two_thirds_of_the_ttl_are_left() {
 }
 
 #[test]
-fn renewal_races_release() {
-    // The release comes during a renewal: before it at the slow nodes, and after it at the others.
+fn a_renewal_that_races_a_release_leaves_no_key() {
+    // The release comes during a renewal. It reaches slow nodes before the renewal and the others after it.
     for (late, count) in (0..20).flat_map(|late| [(late, 2), (late, 5)]) {
         with_five(async move |world| {
-            let guard = kept(&world).await;
+            let guard = keep_alive_lock(&world).await;
             let slow = Fault::delay(10 * MS).on(Operation::Extend);
             world.nodes[..count].iter().for_each(|node| node.inject(slow.clone()));
-            while world.seen(Operation::Extend)[0] == 0 {
+            while world.request_counts(Operation::Extend)[0] == 0 {
                 world.sleep(MS).await;
             }
             world.sleep(late * MS).await;
             assert!(matches!(guard.release().await.unwrap(), ReleaseOutcome::Released));
             world.settle().await;
-            let extensions = world.seen(Operation::Extend);
+            let extensions = world.request_counts(Operation::Extend);
             world.sleep(3 * TTL).await;
-            assert_eq!(extensions, world.seen(Operation::Extend), "{late} ms after the renewal began");
+            assert_eq!(
+                extensions,
+                world.request_counts(Operation::Extend),
+                "{late} ms after the renewal began"
+            );
             world.nothing_left().await;
         });
     }
 }
 
 #[test]
-fn a_renewal_under_way_ends_with_the_release() {
+fn a_renewal_in_flight_ends_with_the_release() {
     with_five(async |world| {
-        let guard = kept(&world).await;
+        let guard = keep_alive_lock(&world).await;
         world.nodes.iter().for_each(|node| node.inject(Fault::hang().on(Operation::Extend)));
         world.nodes[0].wait_for_requests(Operation::Extend, 1).await;
         assert_eq!(ReleaseOutcome::Released, guard.release().await.unwrap());
         let (abandoned, took) = world.time(world.redlock.close()).await;
         assert_eq!(0, abandoned);
-        assert!(took < MS, "its end is waited for, {took:?}");
+        assert!(took < MS, "the renewal ends with the release, {took:?}");
         assert_eq!((1, 0), (world.process.tasks(), world.keys()));
     });
 }
 
 #[test]
-fn loss_exactly_once() {
+fn a_loss_is_reported_exactly_once() {
     with_five(async |world| {
-        let guard = kept(&world).await;
-        let told = Arc::new(AtomicU32::new(0));
-        let (lease, counted, process) = (guard.lease(), told.clone(), world.process.clone());
+        let guard = keep_alive_lock(&world).await;
+        let losses = Arc::new(AtomicU32::new(0));
+        let (lease, counted, process) = (guard.lease(), losses.clone(), world.process.clone());
         world.spawn(async move {
             let mut state = lease.state();
             while !matches!(state, LeaseState::Lost(_)) {
@@ -138,13 +142,13 @@ fn loss_exactly_once() {
             node.resume().await;
         }
         world.sleep(2 * TTL).await;
-        assert_eq!(1, told.load(Ordering::Relaxed));
+        assert_eq!(1, losses.load(Ordering::Relaxed));
         assert_eq!(ErrorKind::TooSlow, kind(guard.extend(TTL).await));
     });
 }
 
 #[test]
-fn extension_cap() {
+fn max_extensions_bounds_the_renewals() {
     with_five(async |world| {
         let start = world.redlock.now();
         let guard = world.lock().await;
@@ -154,8 +158,8 @@ fn extension_cap() {
         guard.keep_alive(KeepAlive::new().max_extensions(2));
         let (reason, at) = loss(&world, &guard).await;
         assert_eq!(Loss::Expired, reason);
-        assert_eq!(vec![3; 5], world.seen(Operation::Extend));
-        // The lock is lost with the TTL of the second extension. That came about two thirds of a TTL after the first
+        assert_eq!(vec![3; 5], world.request_counts(Operation::Extend));
+        // The lock is lost one TTL after the second extension, which came about two thirds of a TTL after the first
         // one.
         let held = at.saturating_duration_since(start);
         assert!((TTL * 15 / 10..TTL * 18 / 10).contains(&held), "{held:?}");
@@ -163,7 +167,7 @@ fn extension_cap() {
 }
 
 #[test]
-fn maximum_hold_time() {
+fn max_hold_bounds_the_time_of_a_lease() {
     with_five(async |world| {
         let start = world.redlock.now();
         let hold = Duration::from_secs(25);
@@ -178,25 +182,25 @@ fn maximum_hold_time() {
 }
 
 #[test]
-fn a_maximum_hold_time_below_the_ttl_takes_nothing_away() {
+fn a_max_hold_below_the_ttl_does_not_shorten_the_lease() {
     with_five(async |world| {
         let guard = world.lock().await;
         guard.keep_alive(KeepAlive::new().max_hold(TTL / 2));
         world.sleep(TTL * 9 / 10).await;
         assert!(guard.is_held());
-        assert_eq!(vec![0; 5], world.seen(Operation::Extend));
+        assert_eq!(vec![0; 5], world.request_counts(Operation::Extend));
     });
 }
 
 #[test]
-fn transient_failure_then_recovery() {
+fn a_lease_at_risk_recovers_after_a_transient_failure() {
     with_five(async |world| {
-        let guard = kept(&world).await;
+        let guard = keep_alive_lock(&world).await;
         hang(&world.nodes[..3]);
-        let told = Arc::new(AtomicBool::new(false));
-        let (lost, flag) = (guard.lost(), told.clone());
+        let reported = Arc::new(AtomicBool::new(false));
+        let (loss, flag) = (guard.lost(), reported.clone());
         world.spawn(async move {
-            lost.await;
+            loss.await;
             flag.store(true, Ordering::Relaxed);
         });
         assert_eq!(LeaseState::AtRisk, guard.changed().await);
@@ -208,29 +212,29 @@ fn transient_failure_then_recovery() {
         assert_eq!(LeaseState::Held, guard.changed().await);
         assert!(guard.remaining() > TTL * 9 / 10);
         world.sleep(3 * TTL).await;
-        assert!(!told.load(Ordering::Relaxed));
+        assert!(!reported.load(Ordering::Relaxed));
         assert_eq!(ReleaseOutcome::Released, guard.release().await.unwrap());
     });
 }
 
 #[test]
-fn partial_extension_continues() {
+fn renewals_continue_on_a_quorum() {
     with_five(async |world| {
-        let guard = kept(&world).await;
+        let guard = keep_alive_lock(&world).await;
         hang(&world.nodes[..1]);
         world.nodes[1].inject(Fault::reject().on(Operation::Extend));
         world.sleep(5 * TTL).await;
         assert_eq!(LeaseState::Held, guard.state());
-        assert!(world.seen(Operation::Extend).iter().all(|count| *count >= 14));
+        assert!(world.request_counts(Operation::Extend).iter().all(|count| *count >= 14));
     });
 }
 
 #[test]
-fn body_error_preserved() {
+fn an_error_of_the_work_is_preserved_if_the_release_fails() {
     with_five(async |world| {
         let nodes = world.nodes.clone();
         let work = |_| async move {
-            // The release will fail, which does not hide this error.
+            // The release will fail, which must not hide this error.
             hang(&nodes);
             Err::<(), _>("disk full")
         };
@@ -244,25 +248,25 @@ fn body_error_preserved() {
 }
 
 #[test]
-fn all_nodes_or_a_majority_hung_is_told_before_the_deadline() {
+fn a_hung_majority_is_reported_before_the_deadline() {
     for hung in [3, 5] {
         with_five(async move |world| {
-            let guard = kept(&world).await;
+            let guard = keep_alive_lock(&world).await;
             let deadline = world.redlock.now() + guard.remaining();
             hang(&world.nodes[..hung]);
             let (reason, at) = loss(&world, &guard).await;
             assert_eq!((Loss::Unreachable, deadline - MARGIN), (reason, at));
-            assert!(guard.is_held(), "others are kept out while the work stops");
-            let tries = world.seen(Operation::Extend)[4];
+            assert!(guard.is_held(), "other clients are denied while the work stops");
+            let tries = world.request_counts(Operation::Extend)[4];
             assert!((5..40).contains(&tries), "{tries} tries");
         });
     }
 }
 
 #[test]
-fn a_majority_that_restarted_empty_is_told_with_the_next_renewal() {
+fn a_majority_that_restarted_empty_is_reported_by_the_next_renewal() {
     with_five(async |world| {
-        let guard = kept(&world).await;
+        let guard = keep_alive_lock(&world).await;
         let start = world.redlock.now();
         world.nodes[..3].iter().for_each(FakeNode::restart_empty);
         let (reason, at) = loss(&world, &guard).await;
@@ -274,22 +278,22 @@ fn a_majority_that_restarted_empty_is_told_with_the_next_renewal() {
 }
 
 #[test]
-fn another_holder_in_place_is_told_by_name() {
+fn the_loss_names_the_new_holder() {
     with_five(async |world| {
-        let guard = kept(&world).await;
+        let guard = keep_alive_lock(&world).await;
         world.nodes.iter().for_each(|node| node.inner().clear());
-        let thief = world.stranger().try_lock("a", TTL * 100).await.unwrap().unwrap();
+        let holder = world.other_client().try_lock("a", TTL * 100).await.unwrap().unwrap();
         let (reason, _) = loss(&world, &guard).await;
-        assert_eq!(Loss::Revoked { holder: Some(thief.fingerprint()) }, reason);
+        assert_eq!(Loss::Revoked { holder: Some(holder.fingerprint()) }, reason);
         let message = guard.extend(TTL).await.unwrap_err().to_string();
-        assert!(message.contains(&thief.fingerprint().to_string()), "{message}");
+        assert!(message.contains(&holder.fingerprint().to_string()), "{message}");
         drop(guard);
         world.sleep(TTL).await;
-        assert_eq!(5, world.keys(), "the other's lock is left alone");
+        assert_eq!(5, world.keys(), "the lock of the other client is untouched");
     });
 }
 
-/// Endless work that asserts that the lock is held.
+/// Runs forever and asserts on every step that the lock is held.
 async fn tick(lease: Lease, process: Process, step: Duration, ticks: Arc<AtomicU32>) {
     loop {
         assert!(lease.is_held(), "polled without the lock");
@@ -324,7 +328,7 @@ fn work_stops_when_the_lock_is_lost() {
 ///
 /// The loss is reported before the next step of the work.
 #[test]
-fn a_program_that_stood_still_is_told_before_its_work_goes_on() {
+fn a_loss_during_a_pause_is_reported_before_the_work_resumes() {
     for suspended in [false, true] {
         let simulation = Simulation::new(1);
         let (process, outside) = (simulation.process("client"), simulation.process("outside"));
@@ -348,7 +352,7 @@ fn a_program_that_stood_still_is_told_before_its_work_goes_on() {
         let error =
             simulation.block_on(&process, async move { redlock.run("a", TTL, work).await }).unwrap_err();
         assert_eq!(Some(&Loss::Expired), error.loss());
-        assert!(simulation.now() < Instant::ORIGIN + 5 * TTL + 20 * MS, "told at once");
+        assert!(simulation.now() < Instant::ORIGIN + 5 * TTL + 20 * MS, "reported at once");
         assert!(steps.load(Ordering::Relaxed) > 4_000);
         simulation.run_for(TTL);
         assert!(nodes.iter().all(|node| node.inner().is_empty()));
@@ -357,7 +361,7 @@ fn a_program_that_stood_still_is_told_before_its_work_goes_on() {
 }
 
 #[test]
-fn keys_that_a_release_does_not_find_are_a_loss() {
+fn keys_missing_at_the_release_are_a_loss() {
     with_five(async |world| {
         let nodes = world.nodes.clone();
         let work = async move |lease: Lease| {
@@ -368,14 +372,14 @@ fn keys_that_a_release_does_not_find_are_a_loss() {
         };
         let error = world.redlock.run("a", TTL, work).await.unwrap_err();
         assert_eq!((ErrorKind::Lost, Some(&Loss::Revoked { holder: None })), (error.kind(), error.loss()));
-        assert_eq!(Some(true), error.into_output(), "it could not know");
+        assert_eq!(Some(true), error.into_output(), "the loss was unknown while the work ran");
     });
 }
 
-/// A node whose code panics ends the renewals, and nothing else.
+/// A panic in the code of a node ends the renewals and nothing else.
 #[test]
-fn a_renewing_task_that_panics_is_not_what_tells_the_loss() {
-    use redlock_core::{Claim, LockNode, NodeError, Ttl, Vote, async_trait};
+fn a_loss_is_reported_even_if_the_renewal_task_panicked() {
+    use redlock_core::node::{Claim, LockNode, NodeError, Ttl, Vote, async_trait};
 
     #[derive(Debug)]
     struct Panics(FakeNode);
@@ -391,15 +395,15 @@ fn a_renewing_task_that_panics_is_not_what_tells_the_loss() {
         async fn extend(&self, _: &Claim, _: Ttl) -> Result<Vote, NodeError> {
             panic!("a backend with a bug")
         }
-        async fn release(&self, claim: &Claim) -> Result<Vote, NodeError> {
+        async fn release(&self, claim: &Claim) -> Result<bool, NodeError> {
             self.0.release(claim).await
         }
     }
 
-    // In this runtime, a panic ends its task and nothing else.
+    // In this runtime, a panic ends only its task.
     in_tokio(async |(_, node)| {
         let node = Panics(node);
-        let redlock = Redlock::builder(TokioRuntime::new()).node(Arc::new(node)).build().unwrap();
+        let redlock = Redlock::builder(TokioRuntime::new()).node(node).build().unwrap();
         let guard = redlock.lock("a", Duration::from_secs(2)).keep_alive(KeepAlive::new()).await.unwrap();
         assert_eq!(LeaseState::AtRisk, guard.changed().await);
         assert_eq!(Loss::Expired, guard.lost().await);
@@ -411,13 +415,13 @@ fn in_tokio<F: Future<Output = ()>>(test: impl FnOnce((Redlock, FakeNode)) -> F)
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let node = FakeNode::new("fake", Arc::new(TokioRuntime::new()));
-        let builder = Redlock::builder(TokioRuntime::new()).node(Arc::new(node.clone()));
+        let builder = Redlock::builder(TokioRuntime::new()).node(node.clone());
         test((builder.build().unwrap(), node)).await;
     });
 }
 
 #[test]
-fn the_output_of_work_that_blocked_for_too_long_is_in_the_error() {
+fn the_error_contains_the_output_of_work_that_blocked_for_too_long() {
     in_tokio(async |(redlock, node)| {
         let ttl = Duration::from_millis(50);
         let work = |lease: Lease| async move {
@@ -434,7 +438,7 @@ fn the_output_of_work_that_blocked_for_too_long_is_in_the_error() {
 }
 
 #[test]
-fn work_that_kept_the_runtime_from_renewing_is_stopped_at_its_next_await() {
+fn work_that_blocked_the_renewals_is_canceled_at_its_next_await() {
     in_tokio(async |(redlock, node)| {
         let ttl = Duration::from_millis(50);
         let work = |_: Lease| async move {
@@ -449,7 +453,7 @@ fn work_that_kept_the_runtime_from_renewing_is_stopped_at_its_next_await() {
 }
 
 #[test]
-fn work_that_panics_still_releases() {
+fn the_lock_is_released_if_the_work_panics() {
     in_tokio(async |(redlock, node)| {
         let (handle, ttl) = (redlock.clone(), Duration::from_secs(10));
         let task =
@@ -458,10 +462,10 @@ fn work_that_panics_still_releases() {
             );
         let panic = task.await.unwrap_err().into_panic();
         assert_eq!(Some(&"the panic as it was"), panic.downcast_ref::<&str>());
-        // The same applies to a panic before there is a future.
+        // The work may panic before it returns a future.
         let (handle, ttl) = (redlock.clone(), Duration::from_secs(10));
         let task = tokio::spawn(async move {
-            let work = |_: Lease| -> std::future::Ready<()> { panic!("not even begun") };
+            let work = |_: Lease| -> std::future::Ready<()> { panic!("the work panics at once") };
             handle.run("b", ttl, work).await
         });
         assert!(task.await.unwrap_err().is_panic());
@@ -471,7 +475,7 @@ fn work_that_panics_still_releases() {
 }
 
 #[test]
-fn work_dropped_from_outside_leaves_no_key() {
+fn a_dropped_run_leaves_no_key() {
     with_five(async |world| {
         let in_use = Arc::new(());
         let used = in_use.clone();
@@ -486,12 +490,12 @@ fn work_dropped_from_outside_leaves_no_key() {
         ));
         assert_eq!(1, Arc::strong_count(&in_use), "the work was dropped");
         world.nothing_left().await;
-        assert_eq!(1, world.process.tasks(), "the test itself");
+        assert_eq!(1, world.process.tasks(), "only the task of the test is left");
     });
 }
 
 #[test]
-fn no_task_is_left_behind_the_last_guard() {
+fn no_task_outlives_the_last_guard() {
     with_five(async |world| {
         let guards: Vec<_> = {
             let mut guards = Vec::new();
@@ -501,8 +505,8 @@ fn no_task_is_left_behind_the_last_guard() {
             guards
         };
         world.settle().await;
-        assert_eq!(5, world.process.tasks(), "one each, and the test itself");
-        // The last keep-alive replaces the one before.
+        assert_eq!(5, world.process.tasks(), "one renewal task per guard, and the test");
+        // A new keep-alive replaces the previous one.
         guards[0].keep_alive(KeepAlive::new());
         world.settle().await;
         assert_eq!(5, world.process.tasks());
@@ -516,32 +520,35 @@ fn no_task_is_left_behind_the_last_guard() {
         guards.next().unwrap().lost().await;
         world.settle().await;
         assert_eq!(1, world.process.tasks());
-        assert!(matches!(leaked.state(), LeaseState::Held), "as far as it knows");
+        assert!(
+            matches!(leaked.state(), LeaseState::Held),
+            "a forgotten lease is no longer renewed or checked"
+        );
     });
 }
 
 #[test]
-fn a_leaked_lock_keeps_others_out_for_its_ttl() {
+fn a_forgotten_lock_excludes_others_for_its_ttl() {
     with_five(async |world| {
-        let lease = kept(&world).await.forget();
+        let lease = keep_alive_lock(&world).await.forget();
         world.sleep(TTL * 9 / 10).await;
-        assert_eq!((true, vec![0; 5]), (lease.is_held(), world.seen(Operation::Extend)));
-        let stranger = world.stranger();
-        assert!(stranger.try_lock("a", TTL).await.unwrap().is_none());
+        assert_eq!((true, vec![0; 5]), (lease.is_held(), world.request_counts(Operation::Extend)));
+        let other = world.other_client();
+        assert!(other.try_lock("a", TTL).await.unwrap().is_none());
         assert_eq!(Loss::Expired, lease.lost().await);
         world.sleep(TTL / 10).await;
-        // The other client cleaned up its own attempt.
-        assert_eq!((0, vec![1; 5]), (world.keys(), world.seen(Operation::Release)));
-        assert!(stranger.try_lock("a", TTL).await.unwrap().is_some());
+        // The other client has cleaned up its own attempt.
+        assert_eq!((0, vec![1; 5]), (world.keys(), world.request_counts(Operation::Release)));
+        assert!(other.try_lock("a", TTL).await.unwrap().is_some());
     });
 }
 
 #[test]
-fn whoever_waits_for_a_loss_is_told_of_the_release() {
+fn waiting_for_a_loss_ends_with_the_release() {
     with_five(async |world| {
-        let guard = kept(&world).await;
-        let told = guard.lost();
-        let (released, reason) = both(guard.release(), told).await;
+        let guard = keep_alive_lock(&world).await;
+        let loss = guard.lost();
+        let (released, reason) = both(guard.release(), loss).await;
         assert_eq!((ReleaseOutcome::Released, Loss::Released), (released.unwrap(), reason));
     });
 }
@@ -560,7 +567,7 @@ fn a_short_ttl_is_renewed_in_time() {
 }
 
 #[test]
-fn validity_is_told_to_the_end_without_keep_alive() {
+fn the_end_of_the_validity_is_reported_without_keep_alive() {
     with_five(async |world| {
         let start = world.redlock.now();
         let guard = world.lock().await;
@@ -569,7 +576,7 @@ fn validity_is_told_to_the_end_without_keep_alive() {
     });
 }
 
-/// A long TTL: a regular renewal comes after 10 s at the earliest.
+/// A TTL so long that the first regular renewal comes after 10 s at the earliest.
 const LONG: Duration = Duration::from_secs(60);
 
 async fn missed_by_the_first(world: &World, redlock: &Redlock, nodes: &[FakeNode]) -> Guard {
@@ -588,14 +595,14 @@ fn with_connections(world: &World) -> (Vec<FakeNode>, Redlock) {
 }
 
 #[test]
-fn a_node_that_missed_the_acquisition_gets_the_key_soon_after_it_is_back() {
+fn a_node_that_missed_the_acquire_is_refilled_soon_after_it_is_back() {
     with_five(async |world| {
         let (nodes, redlock) = with_connections(&world);
         let guard = missed_by_the_first(&world, &redlock, &nodes).await;
         nodes[0].restart();
         world.sleep(Duration::from_secs(8)).await;
         assert_eq!(1, nodes[0].inner().len(), "no renewal was brought forward");
-        assert_eq!(1, nodes[1].request_count(Operation::Extend), "and once is enough");
+        assert_eq!(1, nodes[1].request_count(Operation::Extend), "exactly one renewal was brought forward");
         guard.release().await.unwrap();
         assert_eq!(0, redlock.close().await);
         assert!(nodes.iter().all(|node| node.inner().is_empty()));
@@ -603,15 +610,15 @@ fn a_node_that_missed_the_acquisition_gets_the_key_soon_after_it_is_back() {
 }
 
 #[test]
-fn a_node_that_is_back_gets_no_key_of_a_lock_that_was_released_or_is_not_extended() {
+fn a_node_that_is_back_is_not_refilled_without_an_extension_or_after_the_release() {
     with_five(async |world| {
         let (nodes, redlock) = with_connections(&world);
         let guard = missed_by_the_first(&world, &redlock, &nodes).await;
         nodes[1..].iter().for_each(|node| node.inject(Fault::reject().on(Operation::Extend)));
         nodes[0].restart();
         world.sleep(Duration::from_secs(8)).await;
-        assert!(nodes[1].request_count(Operation::Extend) > 0, "no renewal was brought forward");
-        assert!(nodes[0].inner().is_empty(), "only a quorum that has extended allows it");
+        assert!(nodes[1].request_count(Operation::Extend) > 0, "a renewal was brought forward");
+        assert!(nodes[0].inner().is_empty(), "the key is missing because no quorum extended");
         nodes.iter().for_each(FakeNode::clear_faults);
         guard.release().await.unwrap();
         world.sleep(LONG).await;

@@ -1,5 +1,5 @@
 //! More requests than may be in flight at once.
-#![allow(clippy::unwrap_used)] // a test helper may panic
+#![allow(clippy::unwrap_used)] // a panic fails the test
 
 mod common;
 
@@ -29,7 +29,7 @@ async fn nothing_left(world: &World, redlock: &Redlock) {
 /// The results of requests, in the order in which they ended.
 type Ended = Arc<Mutex<Vec<(usize, Result<Guard, Error>)>>>;
 
-/// Locks names in quick succession, each in a task of its own.
+/// Locks names in quick succession, each in a separate task.
 async fn lock_all(world: &World, redlock: &Redlock, count: usize, wait: Duration) -> Ended {
     let ended = Ended::default();
     for number in 0..count {
@@ -44,13 +44,13 @@ async fn lock_all(world: &World, redlock: &Redlock, count: usize, wait: Duration
 }
 
 #[test]
-fn attempts_wait_for_others_to_be_decided_and_begin_in_order() {
+fn attempts_wait_until_others_are_decided_and_start_in_order() {
     with_five(async |world| {
         delay(&world, Operation::Acquire, 10 * MS);
         let redlock = bounded(&world, 4);
         let ended = lock_all(&world, &redlock, 10, TTL).await;
         for (seen, granted) in [(4, 0), (8, 4), (10, 8), (10, 10)] {
-            assert_eq!(vec![seen; 5], world.seen(Operation::Acquire));
+            assert_eq!(vec![seen; 5], world.request_counts(Operation::Acquire));
             assert_eq!(granted, ended.lock().unwrap().len());
             world.sleep(11 * MS).await;
         }
@@ -66,14 +66,13 @@ fn attempts_wait_for_others_to_be_decided_and_begin_in_order() {
 }
 
 #[test]
-fn a_request_whose_turn_does_not_come_in_time_is_overloaded_and_sends_nothing() {
+fn a_request_without_a_permit_in_time_is_overloaded_and_sends_nothing() {
     with_five(async |world| {
         world.nodes.iter().for_each(|node| node.inject(Fault::hang().on(Operation::Acquire)));
         let redlock = bounded(&world, 1);
         let ended = lock_all(&world, &redlock, 4, Duration::ZERO).await;
         world.sleep(NODE_TIMEOUT + MS).await;
-        // The first has had its turn, and the second has it now. The others have waited for as long as an attempt may
-        // take.
+        // The first had its turn, and the second has it now. The others have waited for the maximum time of an attempt.
         let ended = std::mem::take(&mut *ended.lock().unwrap());
         let kinds: Vec<_> =
             ended.iter().map(|(number, result)| (*number, result.as_ref().unwrap_err().kind())).collect();
@@ -85,13 +84,13 @@ fn a_request_whose_turn_does_not_come_in_time_is_overloaded_and_sends_nothing() 
             assert!(error.node_reports().is_empty() && error.is_retryable());
             assert!(error.to_string().contains("overloaded"), "{error}");
         }
-        assert_eq!(vec![2; 5], world.seen(Operation::Acquire));
+        assert_eq!(vec![2; 5], world.request_counts(Operation::Acquire));
         nothing_left(&world, &redlock).await;
     });
 }
 
 #[test]
-fn a_hung_minority_occupies_no_place() {
+fn a_hung_minority_occupies_no_permit() {
     with_five(async |world| {
         delay(&world, Operation::Acquire, MS);
         world.nodes[..2].iter().for_each(|node| node.inject(Fault::hang()));
@@ -106,7 +105,7 @@ fn a_hung_minority_occupies_no_place() {
 }
 
 #[test]
-fn requests_that_are_dropped_give_their_places_back() {
+fn dropped_requests_return_their_permits() {
     with_five(async |world| {
         world.nodes.iter().for_each(|node| node.inject(Fault::hang().on(Operation::Acquire)));
         let redlock = bounded(&world, 1);
@@ -115,7 +114,7 @@ fn requests_that_are_dropped_give_their_places_back() {
         for request in &mut requests {
             assert!(poll_immediate(request).await.is_none());
         }
-        // First the request that waits, then the one in flight. The work of the second continues without its permit.
+        // First the waiting request is dropped, then the one in flight. Its work continues without a permit.
         drop(requests.remove(1));
         drop(requests.remove(0));
         world.settle().await;
@@ -126,7 +125,7 @@ fn requests_that_are_dropped_give_their_places_back() {
 }
 
 #[test]
-fn a_closed_client_has_nobody_wait_for_a_place() {
+fn closing_ends_the_wait_for_a_permit() {
     with_five(async |world| {
         world.nodes.iter().for_each(|node| node.inject(Fault::hang().on(Operation::Acquire)));
         let redlock = bounded(&world, 1);
@@ -147,9 +146,10 @@ fn a_closed_client_has_nobody_wait_for_a_place() {
     });
 }
 
-/// 60 locks need three renewals per second each, and one of them is enough. A hundred per second are possible.
+/// 60 locks need three renewals per second each. About a hundred rounds per second are possible, so each lock gets at
+/// least the one that it needs.
 #[test]
-fn when_not_all_can_be_served_locks_are_kept_and_new_ones_denied() {
+fn under_overload_renewals_have_priority_over_new_requests() {
     with_five(async |world| {
         let redlock = bounded(&world, 1);
         let mut guards = Vec::new();
@@ -170,7 +170,7 @@ fn when_not_all_can_be_served_locks_are_kept_and_new_ones_denied() {
 }
 
 #[test]
-fn requests_that_nobody_polls_do_not_keep_others_out_forever() {
+fn requests_that_are_not_polled_do_not_block_others_forever() {
     with_five(async |world| {
         delay(&world, Operation::Acquire, 10 * MS);
         let redlock = bounded(&world, 2);

@@ -1,17 +1,18 @@
 //! Counters and durations that are recorded through the `metrics` facade.
-#![allow(clippy::unwrap_used)] // a panic is how a test reports
+#![allow(clippy::unwrap_used)] // a panic fails the test
 
 mod common;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use common::{MS, TTL, World, stranger, with_five};
+use common::{MS, TTL, World, foreign_claim, with_five};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
-use redlock_core::{KeepAlive, Ttl};
+use redlock_core::KeepAlive;
+use redlock_core::node::Ttl;
 use redlock_testkit::{Fault, Operation};
 
-/// The counters, and the durations in whole milliseconds. The key is the name of the metric with its labels.
+/// Counters and durations in whole milliseconds. The key is the name of the metric with its labels.
 struct Numbers(BTreeMap<String, Vec<u64>>);
 
 impl Numbers {
@@ -22,7 +23,7 @@ impl Numbers {
                 key.key().labels().map(|label| format!("{}={}", label.key(), label.value())).collect();
             let values = match value {
                 DebugValue::Counter(count) => vec![count],
-                DebugValue::Gauge(_) => panic!("nothing is a gauge"),
+                DebugValue::Gauge(_) => panic!("an unexpected gauge"),
                 DebugValue::Histogram(seconds) => seconds
                     .iter()
                     .map(|seconds| {
@@ -40,7 +41,7 @@ impl Numbers {
         numbers.remove(metric).unwrap_or_else(|| panic!("no {metric} in {numbers:#?}"))
     }
 
-    /// Takes out the response times of all nodes.
+    /// Removes and returns the response times of all nodes.
     fn take_latencies(&mut self, operation: &str, outcome: &str) -> Vec<u64> {
         let end = format!(" operation={operation} outcome={outcome}");
         let names: Vec<_> = self.0.keys().filter(|name| name.ends_with(&end)).cloned().collect();
@@ -83,17 +84,17 @@ fn a_lock_is_counted_and_timed() {
         assert_eq!(vec![1], numbers.take("redlock_releases_total outcome=released"));
         assert_eq!(vec![0, 0, 0, 7], numbers.take_latencies("acquire", "granted"));
         assert_eq!(vec![0], numbers.take_latencies("acquire", "failed"));
-        assert_eq!(vec![0; 4], numbers.take_latencies("release", "granted"));
+        assert_eq!(vec![0; 4], numbers.take_latencies("release", "released"));
         assert_eq!(vec![0], numbers.take_latencies("release", "failed"));
         numbers.nothing_else();
     });
 }
 
 #[test]
-fn waiting_in_vain_is_timed_and_every_attempt_counted() {
+fn a_wait_in_vain_is_timed_and_every_attempt_counted() {
     recorded(async |world, recorder| {
         for node in &world.nodes {
-            node.inner().set_holder("a", stranger().token().clone(), Ttl::MAX);
+            node.inner().set_holder("a", foreign_claim().token().clone(), Ttl::MAX);
         }
         let (result, took) = world.time(world.redlock.lock("a", TTL).max_attempts(3)).await;
         result.unwrap_err();
@@ -137,7 +138,7 @@ fn documented() -> BTreeSet<String> {
 }
 
 #[test]
-fn all_that_is_counted_is_described_and_documented() {
+fn every_metric_has_a_description_and_is_documented() {
     recorded(async |world, recorder| {
         redlock_core::describe_metrics();
         let guard = world.redlock.lock("a", TTL).keep_alive(KeepAlive::new()).await.unwrap();

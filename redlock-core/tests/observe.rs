@@ -1,5 +1,5 @@
-//! The output through `tracing`: events, their fields, their spans, and no secrets.
-#![allow(clippy::unwrap_used)] // a panic is how a test reports
+//! The `tracing` output: events, fields and spans, without secrets.
+#![allow(clippy::unwrap_used)] // a panic fails the test
 
 mod common;
 
@@ -9,41 +9,42 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{MS, TTL, World, stranger, with_five};
-use redlock_core::{FencingToken, KeepAlive, ReleaseOutcome, Ttl};
+use common::{MS, TTL, World, foreign_claim, with_five};
+use redlock_core::node::Ttl;
+use redlock_core::{FencingToken, KeepAlive, ReleaseOutcome};
 use redlock_testkit::{Fault, Operation};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber, subscriber};
 
-/// One event: its message, its level, its other fields, and the spans around it.
+/// An event with its message, level, other fields and enclosing spans.
 #[derive(Clone, Debug, Default)]
-struct Told {
+struct Recorded {
     message: String,
     level: String,
     fields: String,
     spans: Vec<String>,
 }
 
-/// A recording of all events.
+/// A recorder of all events.
 #[derive(Clone, Default)]
 struct Recording(Arc<Inner>);
 
 #[derive(Default)]
 struct Inner {
-    told: Mutex<Vec<Told>>,
+    events: Mutex<Vec<Recorded>>,
     spans: Mutex<Vec<String>>,
     entered: Mutex<Vec<u64>>,
     next: AtomicU64,
 }
 
-struct Fields<'a>(&'a mut Told);
+struct Fields<'a>(&'a mut Recorded);
 
 impl Visit for Fields<'_> {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         match field.name() {
             "message" => self.0.message = format!("{value:?}"),
-            name => write!(self.0.fields, " {name}={value:?}").expect("a String takes all"),
+            name => write!(self.0.fields, " {name}={value:?}").expect("writing to a String succeeds"),
         }
     }
 }
@@ -54,20 +55,20 @@ impl Subscriber for Recording {
     }
 
     fn new_span(&self, span: &Attributes<'_>) -> Id {
-        let mut told = Told::default();
-        span.record(&mut Fields(&mut told));
+        let mut recorded = Recorded::default();
+        span.record(&mut Fields(&mut recorded));
         assert_eq!(("redlock", Level::DEBUG), (span.metadata().target(), *span.metadata().level()));
-        self.0.spans.lock().unwrap().push(format!("{}{}", span.metadata().name(), told.fields));
+        self.0.spans.lock().unwrap().push(format!("{}{}", span.metadata().name(), recorded.fields));
         Id::from_u64(self.0.next.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
     fn event(&self, event: &Event<'_>) {
-        let mut told = Told { level: event.metadata().level().to_string(), ..Told::default() };
-        event.record(&mut Fields(&mut told));
+        let mut recorded = Recorded { level: event.metadata().level().to_string(), ..Recorded::default() };
+        event.record(&mut Fields(&mut recorded));
         let spans = self.0.spans.lock().unwrap();
         let entered = self.0.entered.lock().unwrap();
-        told.spans = entered.iter().map(|id| spans[usize::try_from(*id).unwrap() - 1].clone()).collect();
-        self.0.told.lock().unwrap().push(told);
+        recorded.spans = entered.iter().map(|id| spans[usize::try_from(*id).unwrap() - 1].clone()).collect();
+        self.0.events.lock().unwrap().push(recorded);
     }
 
     fn enter(&self, span: &Id) {
@@ -85,15 +86,15 @@ impl Subscriber for Recording {
 
 impl Recording {
     /// Returns the events since the last call.
-    fn told(&self) -> Vec<Told> {
-        std::mem::take(&mut self.0.told.lock().unwrap())
+    fn events(&self) -> Vec<Recorded> {
+        std::mem::take(&mut self.0.events.lock().unwrap())
     }
 
     /// Returns the events with one message since the last call.
-    fn of(&self, message: &str) -> Vec<Told> {
-        let mut told = self.told();
-        told.retain(|told| told.message == message);
-        told
+    fn of(&self, message: &str) -> Vec<Recorded> {
+        let mut events = self.events();
+        events.retain(|event| event.message == message);
+        events
     }
 }
 
@@ -107,13 +108,13 @@ where
 }
 
 #[test]
-fn an_attempt_tells_its_votes_and_its_end() {
+fn an_attempt_emits_its_node_responses_and_its_outcome() {
     recorded(async |world, recording| {
         world.nodes[4].inject(Fault::delay(7 * MS));
         let guard = world.redlock.lock("a", TTL).await.unwrap();
         world.sleep(10 * MS).await;
-        let told = recording.told();
-        let messages: Vec<_> = told.iter().map(|told| &*told.message).collect();
+        let events = recording.events();
+        let messages: Vec<_> = events.iter().map(|event| &*event.message).collect();
         assert_eq!(
             [
                 "node response",
@@ -127,89 +128,89 @@ fn an_attempt_tells_its_votes_and_its_end() {
             *messages
         );
         let span = format!("attempt resources=\"a\" lease={}", guard.fingerprint());
-        for vote in told.iter().filter(|told| told.message == "node response") {
+        for vote in events.iter().filter(|event| event.message == "node response") {
             assert_eq!(
                 (vec![span.clone()], "TRACE"),
                 (vote.spans.clone(), &*vote.level),
-                "in the background too"
+                "even for a reply in the background"
             );
         }
         assert_eq!(
             " node=\"fake-4\" operation=\"acquire\" outcome=\"granted\" latency=7ms",
-            told.last().unwrap().fields
+            events.last().unwrap().fields
         );
         assert_eq!(
             format!(" resources=\"a\" lease={} outcome=\"granted\"", guard.fingerprint()),
-            told[3].fields
+            events[3].fields
         );
-        assert_eq!(" resources=\"a\" outcome=\"granted\" waited=0ns", told[5].fields);
+        assert_eq!(" resources=\"a\" outcome=\"granted\" waited=0ns", events[5].fields);
     });
 }
 
 #[test]
-fn a_fencing_token_is_told_and_so_is_the_round_that_confirms_it() {
+fn a_fencing_token_and_its_confirmation_are_emitted() {
     recorded(async |world, recording| {
         world.nodes[0].inner().set_counter("a", FencingToken::new(41));
         let guard = world.redlock.lock("a", TTL).fenced().await.unwrap();
         world.settle().await;
-        let told = recording.told();
-        let attempted = told.iter().find(|told| told.message == "attempt completed").unwrap();
+        let events = recording.events();
+        let attempted = events.iter().find(|event| event.message == "attempt completed").unwrap();
         assert!(attempted.fields.ends_with(" outcome=\"granted\" fencing_token=42"), "{attempted:?}");
-        let confirmed = told.iter().filter(|told| told.fields.contains("operation=\"confirm\""));
-        assert_eq!(3, confirmed.clone().count(), "by the votes that decided");
-        assert!(confirmed.clone().all(|vote| vote.spans == attempted.spans), "{told:?}");
+        let confirmed = events.iter().filter(|event| event.fields.contains("operation=\"confirm\""));
+        assert_eq!(3, confirmed.clone().count(), "the replies that decided the round");
+        assert!(confirmed.clone().all(|vote| vote.spans == attempted.spans), "{events:?}");
 
         world.nodes.iter().for_each(|node| node.inner().set_counter("a", FencingToken::new(43)));
         guard.extend(TTL).await.unwrap_err();
-        let told = recording.of("node response");
-        assert!(told.iter().any(|vote| vote.fields.contains("outcome=\"superseded\"")), "{told:?}");
+        let events = recording.of("node response");
+        assert!(events.iter().any(|vote| vote.fields.contains("outcome=\"superseded\"")), "{events:?}");
     });
 }
 
 #[test]
-fn whoever_is_kept_waiting_is_told_by_whom() {
+fn the_event_of_a_contended_attempt_names_the_holder() {
     recorded(async |world, recording| {
         for node in &world.nodes[..3] {
-            node.inner().set_holder("a", stranger().token().clone(), Ttl::MAX);
+            node.inner().set_holder("a", foreign_claim().token().clone(), Ttl::MAX);
         }
         world.nodes[3].crash();
         world.redlock.lock("a", TTL).max_attempts(1).await.unwrap_err();
-        let told = recording.told();
-        let attempted = told.iter().find(|told| told.message == "attempt completed").unwrap();
-        let holder = stranger().token().fingerprint();
+        let events = recording.events();
+        let attempted = events.iter().find(|event| event.message == "attempt completed").unwrap();
+        let holder = foreign_claim().token().fingerprint();
         assert!(
             attempted.fields.ends_with(&format!(" outcome=\"contended\" holder={holder}")),
             "{attempted:?}"
         );
-        let failed = told.iter().find(|told| told.fields.contains("outcome=\"failed\"")).unwrap();
+        let failed = events.iter().find(|event| event.fields.contains("outcome=\"failed\"")).unwrap();
         assert_eq!("DEBUG", failed.level);
         assert!(failed.fields.ends_with(" error=connection refused"), "{failed:?}");
-        assert_eq!(1, told.iter().filter(|told| told.message == "attempt completed").count(), "once");
+        assert_eq!(1, events.iter().filter(|event| event.message == "attempt completed").count(), "once");
     });
 }
 
 #[test]
-fn an_attempt_that_nobody_waits_for_is_told_once() {
+fn a_dropped_attempt_is_emitted_once() {
     recorded(async |world, recording| {
         world.nodes.iter().for_each(|node| node.inject(Fault::hang().on(Operation::Acquire)));
         let redlock = world.redlock.clone();
-        let mut asking = Box::pin(IntoFuture::into_future(redlock.lock("a", TTL)));
+        let mut request = Box::pin(IntoFuture::into_future(redlock.lock("a", TTL)));
         std::future::poll_fn(|cx| {
-            assert!(asking.as_mut().poll(cx).is_pending());
+            assert!(request.as_mut().poll(cx).is_pending());
             std::task::Poll::Ready(())
         })
         .await;
-        drop(asking);
+        drop(request);
         world.sleep(Duration::from_secs(1)).await;
-        let told = recording.of("attempt completed");
-        assert_eq!(1, told.len(), "{told:?}");
-        assert!(told[0].fields.ends_with("outcome=\"abandoned\""), "{told:?}");
-        assert_eq!(1, told[0].spans.len(), "within the span of the attempt");
+        let events = recording.of("attempt completed");
+        assert_eq!(1, events.len(), "{events:?}");
+        assert!(events[0].fields.ends_with("outcome=\"abandoned\""), "{events:?}");
+        assert_eq!(1, events[0].spans.len(), "within the span of the attempt");
     });
 }
 
 #[test]
-fn a_release_is_told_also_of_a_guard_that_is_dropped() {
+fn the_release_of_a_dropped_guard_is_emitted() {
     recorded(async |world, recording| {
         let guard = world.lock().await;
         let token = guard.fingerprint();
@@ -228,30 +229,30 @@ fn a_release_is_told_also_of_a_guard_that_is_dropped() {
 }
 
 #[test]
-fn renewals_and_a_loss_are_told() {
+fn renewals_and_a_loss_are_emitted() {
     recorded(async |world, recording| {
         let guard = world.redlock.lock("a", TTL).keep_alive(KeepAlive::new()).await.unwrap();
         world.sleep(TTL).await;
-        let told = recording.told();
-        let renewed = told.iter().filter(|told| told.message == "lease renewed").count();
+        let events = recording.events();
+        let renewed = events.iter().filter(|event| event.message == "lease renewed").count();
         assert!((2..=4).contains(&renewed), "{renewed}");
         world.nodes.iter().for_each(|node| node.inject(Fault::unavailable()));
         guard.lost().await;
-        let told = recording.told();
-        let failed: Vec<_> = told.iter().filter(|told| told.message == "renewal failed").collect();
-        let levels: Vec<_> = failed.iter().map(|told| &*told.level).collect();
+        let events = recording.events();
+        let failed: Vec<_> = events.iter().filter(|event| event.message == "renewal failed").collect();
+        let levels: Vec<_> = failed.iter().map(|event| &*event.level).collect();
         assert_eq!("INFO", levels[0]);
         assert!(
             (2..24).contains(&levels.len()) && levels[1..].iter().all(|level| *level == "DEBUG"),
             "{failed:?}"
         );
-        assert_eq!(1, told.iter().filter(|told| told.level == "WARN").count(), "{told:?}");
-        let lost: Vec<_> = told.iter().filter(|told| told.message == "lease lost").collect();
+        assert_eq!(1, events.iter().filter(|event| event.level == "WARN").count(), "{events:?}");
+        let lost: Vec<_> = events.iter().filter(|event| event.message == "lease lost").collect();
         assert_eq!((1, "WARN"), (lost.len(), &*lost[0].level));
         assert!(lost[0].fields.contains("reason=lease expired before it could be renewed"), "{lost:?}");
         drop(guard);
         world.settle().await;
-        assert!(recording.of("lease lost").is_empty(), "told once");
+        assert!(recording.of("lease lost").is_empty(), "a loss is emitted once");
     });
 }
 
@@ -264,7 +265,7 @@ fn documented() -> BTreeSet<String> {
 }
 
 #[test]
-fn all_that_is_told_is_documented_and_no_token_is_ever_told() {
+fn all_events_are_documented_and_contain_no_token() {
     recorded(async |world, recording| {
         let ours = common::builder(&world.process, &world.nodes).owner("host-1").build().unwrap();
         let guard = ours.lock("a", TTL).keep_alive(KeepAlive::new()).await.unwrap();
@@ -297,17 +298,17 @@ fn all_that_is_told_is_documented_and_no_token_is_ever_told() {
         let overloaded = results.iter().filter_map(|result| result.as_ref().err());
         assert!(overloaded.filter(|error| error.kind() == redlock_core::ErrorKind::Overloaded).count() > 0);
 
-        let told = recording.told();
+        let events = recording.events();
         let spans = recording.0.spans.lock().unwrap().clone();
         let names = spans.iter().map(|span| span.split(' ').next().unwrap());
-        let names = names.chain(told.iter().map(|told| &*told.message)).map(str::to_owned);
+        let names = names.chain(events.iter().map(|event| &*event.message)).map(str::to_owned);
         assert_eq!(documented(), names.collect::<BTreeSet<_>>());
-        let everything = format!("{told:?} {spans:?}");
+        let everything = format!("{events:?} {spans:?}");
         for token in &tokens {
             let token = String::from_utf8(token.as_bytes().to_vec()).unwrap();
             assert!(token.starts_with("host-1#") && !everything.contains(&token[7..]), "{token}");
         }
         assert!(everything.contains(&tokens[0].fingerprint().to_string()));
-        assert!(!everything.contains(std::str::from_utf8(stranger().token().as_bytes()).unwrap()));
+        assert!(!everything.contains(std::str::from_utf8(foreign_claim().token().as_bytes()).unwrap()));
     });
 }

@@ -6,22 +6,22 @@ use common::{TTL, kind, with_five, with_nodes};
 use redlock_core::{ErrorKind, Redlock};
 
 #[test]
-fn a_label_is_on_every_node_and_in_the_error_of_whoever_waits() {
+fn a_label_is_on_every_node_and_in_the_error_of_a_waiter() {
     with_five(async |world| {
-        let ours = common::builder(&world.process, &world.nodes).owner("host-1:4242").build().unwrap();
-        let guard = ours.lock("a", TTL).await.unwrap();
+        let redlock = common::builder(&world.process, &world.nodes).owner("host-1:4242").build().unwrap();
+        let guard = redlock.lock("a", TTL).await.unwrap();
         for node in &world.nodes {
             let token = node.inner().holder("a").unwrap();
             assert_eq!(Some("host-1:4242"), token.owner());
             assert_eq!(guard.fingerprint(), token.fingerprint());
         }
-        let error = world.stranger().lock("a", TTL).max_attempts(1).await.unwrap_err();
+        let error = world.other_client().lock("a", TTL).max_attempts(1).await.unwrap_err();
         let holder = error.holder().unwrap();
         assert_eq!((Some("host-1:4242"), guard.fingerprint()), (holder.owner(), holder.clone()));
-        let said = error.to_string();
-        assert!(said.starts_with(&format!("\"a\" is locked by {holder} (")), "{said}");
-        assert!(said.contains("host-1:4242#"), "{said}");
-        // The complete error, with all details.
+        let message = error.to_string();
+        assert!(message.starts_with(&format!("\"a\" is locked by {holder} (")), "{message}");
+        assert!(message.contains("host-1:4242#"), "{message}");
+        // The texts together contain all details.
         let all = format!("{error:?} {guard:?}");
         let token = node_token(&world);
         assert!(all.contains("host-1:4242#") && !all.contains(&token[token.len() - 40..]), "{all}");
@@ -29,19 +29,19 @@ fn a_label_is_on_every_node_and_in_the_error_of_whoever_waits() {
 }
 
 fn node_token(world: &common::World) -> String {
-    let token = world.nodes[0].inner().holder("a").expect("it is held");
+    let token = world.nodes[0].inner().holder("a").expect("the key has a holder");
     String::from_utf8_lossy(token.as_bytes()).into_owned()
 }
 
 #[test]
-fn a_request_may_have_a_label_of_its_own() {
+fn a_request_can_have_its_own_label() {
     with_nodes(1, async |world| {
-        let ours = common::builder(&world.process, &world.nodes).owner("host-1").build().unwrap();
+        let redlock = common::builder(&world.process, &world.nodes).owner("host-1").build().unwrap();
         let owner = |name| world.nodes[0].inner().holder(name).unwrap().owner().map(str::to_owned);
         let _guards = (
-            ours.lock("a", TTL).owner("request-7").await.unwrap(),
-            ours.try_lock("b", TTL).owner("request-8").await.unwrap().unwrap(),
-            ours.lock("c", TTL).await.unwrap(),
+            redlock.lock("a", TTL).owner("request-7").await.unwrap(),
+            redlock.try_lock("b", TTL).owner("request-8").await.unwrap().unwrap(),
+            redlock.lock("c", TTL).await.unwrap(),
             world.redlock.lock("d", TTL).await.unwrap(),
         );
         let owners = ["a", "b", "c", "d"].map(owner);
@@ -53,12 +53,12 @@ fn a_request_may_have_a_label_of_its_own() {
 }
 
 #[test]
-fn every_attempt_has_a_random_part_of_its_own() {
+fn every_attempt_has_its_own_random_part() {
     with_nodes(1, async |world| {
-        let ours = common::builder(&world.process, &world.nodes).owner("host-1").build().unwrap();
+        let redlock = common::builder(&world.process, &world.nodes).owner("host-1").build().unwrap();
         let mut tokens = std::collections::HashSet::new();
         for _ in 0..5 {
-            let guard = ours.lock("a", TTL).await.unwrap();
+            let guard = redlock.lock("a", TTL).await.unwrap();
             tokens.insert(node_token(&world));
             guard.release().await.unwrap();
         }
@@ -70,7 +70,7 @@ fn every_attempt_has_a_random_part_of_its_own() {
 }
 
 #[test]
-fn a_label_that_is_no_label_is_refused_before_anything_is_sent() {
+fn an_invalid_label_is_rejected_before_a_request_is_sent() {
     with_nodes(1, async |world| {
         let build = |label: &str| common::builder(&world.process, &world.nodes).owner(label).build();
         for wrong in ["", "a b", "a#b", &"x".repeat(65)] {

@@ -1,6 +1,6 @@
-//! Tasks of one process that want the same resource.
-#![allow(clippy::unchecked_time_subtraction)] // constants of the test
-#![allow(clippy::unwrap_used)] // test helpers may panic
+//! Tasks of one process that wait for the same resource.
+#![allow(clippy::unchecked_time_subtraction)] // only constants are subtracted
+#![allow(clippy::unwrap_used)] // a panic fails the test
 
 mod common;
 
@@ -25,29 +25,29 @@ fn contender(world: &World, name: u32, log: &Arc<Mutex<Vec<u32>>>, wait: Duratio
 }
 
 #[test]
-fn first_come_first_served_and_one_contender_at_the_nodes() {
+fn tasks_are_served_in_order_and_one_of_them_contends_at_the_nodes() {
     with_five(async |world| {
-        let holder = world.stranger().lock("a", 100 * TTL).await.unwrap();
-        let before = world.seen(Operation::Acquire)[0];
+        let holder = world.other_client().lock("a", 100 * TTL).await.unwrap();
+        let before = world.request_counts(Operation::Acquire)[0];
         let log = Arc::default();
         for name in 0..1_000 {
             contender(&world, name, &log, 1_000 * TTL);
             world.settle().await;
         }
         world.sleep(TTL).await;
-        let attempts = world.seen(Operation::Acquire)[0] - before;
-        assert!(attempts <= 101, "one contender, all 100 to 200 ms: {attempts} attempts");
+        let attempts = world.request_counts(Operation::Acquire)[0] - before;
+        assert!(attempts <= 101, "one contender every 100 to 200 ms: {attempts} attempts");
         holder.release().await.unwrap();
         world.sleep(1_000 * 11 * MS).await;
         assert_eq!((0..1_000).collect::<Vec<_>>(), *log.lock().unwrap());
-        // None of them was denied after the first had acquired the lock.
-        assert!(world.seen(Operation::Acquire)[0] - before - attempts <= 1_001);
+        // No task was denied after the first one had acquired the lock.
+        assert!(world.request_counts(Operation::Acquire)[0] - before - attempts <= 1_001);
         world.nothing_left().await;
     });
 }
 
 #[test]
-fn waiters_that_go_away_are_passed_over() {
+fn waiters_that_give_up_are_skipped() {
     with_five(async |world| {
         let guard = world.redlock.lock("a", TTL).await.unwrap();
         let log = Arc::default();
@@ -64,20 +64,20 @@ fn waiters_that_go_away_are_passed_over() {
 }
 
 #[test]
-fn try_lock_answers_at_once_while_a_task_has_the_lock_or_waits_for_it() {
+fn try_lock_returns_at_once_while_a_task_holds_the_lock_or_waits_for_it() {
     with_five(async |world| {
         let guard = world.redlock.lock(["a", "b"], TTL).await.unwrap();
-        let asked = world.seen(Operation::Acquire);
+        let before = world.request_counts(Operation::Acquire);
         assert!(world.redlock.try_lock(["b", "c"], TTL).await.unwrap().is_none());
-        assert_eq!(asked, world.seen(Operation::Acquire), "and asks no node");
+        assert_eq!(before, world.request_counts(Operation::Acquire), "no request was sent");
         assert!(world.redlock.try_lock("c", TTL).await.unwrap().is_some());
         guard.release().await.unwrap();
 
-        let stranger = world.stranger().lock("a", TTL).await.unwrap();
+        let other = world.other_client().lock("a", TTL).await.unwrap();
         contender(&world, 0, &Arc::default(), TTL);
         world.sleep(MS).await;
-        stranger.release().await.unwrap();
-        assert!(world.redlock.try_lock("a", TTL).await.unwrap().is_none(), "somebody waits");
+        other.release().await.unwrap();
+        assert!(world.redlock.try_lock("a", TTL).await.unwrap().is_none(), "another task waits");
         world.sleep(TTL).await;
         assert!(world.redlock.try_lock("a", TTL).await.unwrap().is_some());
     });
@@ -86,30 +86,30 @@ fn try_lock_answers_at_once_while_a_task_has_the_lock_or_waits_for_it() {
 #[test]
 fn the_turn_is_bounded_by_the_validity() {
     with_five(async |world| {
-        // The lock is leaked, lost or detached, so it is never released.
+        // The lock is forgotten, lost or detached, so it is never released.
         let start = world.redlock.now();
         let lease = world.redlock.lock("a", TTL).await.unwrap().forget();
         let request = world.redlock.lock("a", TTL).retry_delay(2 * MS).max_wait(2 * TTL);
         let (guard, took) = world.time(request).await;
         assert!(guard.unwrap().is_held());
         assert!(took >= TTL && took <= TTL + 3 * MS, "{took:?}");
-        // Requests to the nodes began when the lock could not be held any more, not before.
+        // Requests to the nodes start when the lock has expired, not before.
         let waited = world.redlock.now().saturating_duration_since(start);
-        assert!(world.seen(Operation::Acquire)[0] <= 2 + 102, "{waited:?}");
+        assert!(world.request_counts(Operation::Acquire)[0] <= 2 + 102, "{waited:?}");
         drop(lease);
     });
 }
 
 #[test]
-fn whoever_is_next_follows_an_extension() {
+fn the_next_waiter_keeps_waiting_after_an_extension() {
     with_five(async |world| {
         let guard = world.redlock.lock("a", TTL).await.unwrap();
-        let asked = world.seen(Operation::Acquire);
+        let before = world.request_counts(Operation::Acquire);
         let log = Arc::default();
         contender(&world, 0, &log, 10 * TTL);
         guard.keep_alive(KeepAlive::new());
         world.sleep(3 * TTL).await;
-        assert_eq!((asked, 0), (world.seen(Operation::Acquire), log.lock().unwrap().len()));
+        assert_eq!((before, 0), (world.request_counts(Operation::Acquire), log.lock().unwrap().len()));
         guard.release().await.unwrap();
         world.settle().await;
         assert_eq!(1, log.lock().unwrap().len());
@@ -135,7 +135,7 @@ fn a_lock_that_was_lost_or_detached_ends_the_turn_at_once() {
 }
 
 #[test]
-fn claims_in_either_order_do_not_wait_for_each_other() {
+fn requests_for_the_same_names_in_either_order_do_not_deadlock() {
     with_five(async |world| {
         let rounds = |names: [&'static str; 2]| {
             let there = world.clone();
@@ -150,7 +150,7 @@ fn claims_in_either_order_do_not_wait_for_each_other() {
         };
         let (((), ()), took) = world.time(both(rounds(["a", "b"]), rounds(["b", "a"]))).await;
         assert!(took < 250 * MS, "{took:?} for 200 holds of 1 ms");
-        assert_eq!(vec![200; 5], world.seen(Operation::Acquire), "nobody was refused");
+        assert_eq!(vec![200; 5], world.request_counts(Operation::Acquire), "no attempt was denied");
     });
 }
 
@@ -158,10 +158,13 @@ fn claims_in_either_order_do_not_wait_for_each_other() {
 fn time_in_the_queue_counts_as_waiting() {
     with_five(async |world| {
         let _guard = world.redlock.lock("a", 10 * TTL).await.unwrap();
-        let asked = world.seen(Operation::Acquire);
+        let before = world.request_counts(Operation::Acquire);
         let (result, took) = world.time(world.redlock.lock("a", TTL).max_wait(TTL)).await;
         let error = result.unwrap_err();
-        assert_eq!((ErrorKind::Contended, TTL, asked), (error.kind(), took, world.seen(Operation::Acquire)));
+        assert_eq!(
+            (ErrorKind::Contended, TTL, before),
+            (error.kind(), took, world.request_counts(Operation::Acquire))
+        );
         assert!(error.to_string().contains("queued for, another task in this process"), "{error}");
         let (result, took) = world.time(world.redlock.lock("a", TTL).max_wait(Duration::ZERO)).await;
         assert_eq!((ErrorKind::Contended, Duration::ZERO), (kind(result), took));
@@ -169,7 +172,7 @@ fn time_in_the_queue_counts_as_waiting() {
 }
 
 #[test]
-fn a_release_that_fails_ends_the_turn_too() {
+fn a_failed_release_ends_the_turn_too() {
     with_five(async |world| {
         let guard = world.redlock.lock("a", TTL).await.unwrap();
         let log = Arc::default();
@@ -178,23 +181,23 @@ fn a_release_that_fails_ends_the_turn_too() {
         assert_eq!(ErrorKind::NoQuorum, kind(guard.release().await));
         world.nodes.iter().for_each(redlock_testkit::Faulty::clear_faults);
         world.sleep(TTL).await;
-        assert_eq!(1, log.lock().unwrap().len(), "once the release was repeated");
+        assert_eq!(1, log.lock().unwrap().len(), "after the release was retried");
     });
 }
 
 #[test]
-fn without_queues_tasks_contend_like_strangers() {
+fn without_a_local_queue_tasks_contend_at_the_nodes() {
     with_five(async |world| {
         let redlock = builder(&world.process, &world.nodes).local_queue(false).build().unwrap();
         let _guard = redlock.lock("a", TTL).await.unwrap();
-        let asked = world.seen(Operation::Acquire)[0];
+        let before = world.request_counts(Operation::Acquire)[0];
         assert!(redlock.try_lock("a", TTL).await.unwrap().is_none());
-        assert_eq!(asked + 1, world.seen(Operation::Acquire)[0]);
+        assert_eq!(before + 1, world.request_counts(Operation::Acquire)[0]);
     });
 }
 
 #[test]
-fn a_request_dropped_in_the_queue_leaves_it() {
+fn a_dropped_request_leaves_the_queue() {
     with_five(async |world| {
         let guard = world.redlock.lock("a", TTL).await.unwrap();
         for _ in 0..100 {
@@ -202,7 +205,7 @@ fn a_request_dropped_in_the_queue_leaves_it() {
             drop(futures_util::future::select(waiting, Box::pin(world.sleep(MS))).await);
         }
         guard.release().await.unwrap();
-        // No other task is before this one.
+        // No other task is ahead of this one.
         assert!(world.redlock.try_lock("a", TTL).await.unwrap().is_some());
     });
 }
@@ -210,7 +213,8 @@ fn a_request_dropped_in_the_queue_leaves_it() {
 #[test]
 fn no_attempt_begins_when_the_wait_is_over() {
     with_five(async |world| {
-        // Every sixteenth task in a row lets other processes try first. The delay is longer than the last one waits.
+        // Every sixteenth task in a row lets other processes try first. That delay exceeds the remaining wait of the
+        // last task.
         let guard = world.redlock.lock("a", TTL).await.unwrap();
         let log = Arc::default();
         for name in 0..16 {
@@ -218,19 +222,23 @@ fn no_attempt_begins_when_the_wait_is_over() {
             contender(&world, name, &log, wait);
             world.settle().await;
         }
-        let asked = world.redlock.now();
+        let released_at = world.redlock.now();
         guard.release().await.unwrap();
         world.sleep(150 * MS + MS / 2).await;
-        let attempts = world.seen(Operation::Acquire)[0];
+        let attempts = world.request_counts(Operation::Acquire)[0];
         world.sleep(MS).await;
-        assert_eq!(attempts + 1, world.seen(Operation::Acquire)[0], "since {asked:?}: its last moment");
+        assert_eq!(
+            attempts + 1,
+            world.request_counts(Operation::Acquire)[0],
+            "released at {released_at:?}: the last attempt"
+        );
         world.sleep(TTL).await;
         assert_eq!(16, log.lock().unwrap().len());
     });
 }
 
 #[test]
-fn who_tries_in_a_loop_lets_the_holder_run() {
+fn try_lock_in_a_loop_lets_other_tasks_run() {
     with_five(async |world| {
         let guard = world.redlock.lock("a", TTL).await.unwrap();
         world.spawn(async move { drop(guard) });
@@ -239,6 +247,6 @@ fn who_tries_in_a_loop_lets_the_holder_run() {
                 return;
             }
         }
-        panic!("nobody else had a turn");
+        panic!("no other task had a turn");
     });
 }

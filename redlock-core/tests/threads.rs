@@ -1,13 +1,14 @@
-//! Several threads, several runtimes, and none.
+//! Several threads, several runtimes, and no runtime at all.
 //!
-//! Virtual time on one thread cannot show this.
-#![allow(clippy::unwrap_used)] // a panic is how a test reports
+//! Simulations in virtual time have a single thread and cannot cover this.
+#![allow(clippy::unwrap_used)] // a panic fails the test
 #![allow(clippy::disallowed_methods)] // these tests run in real time
 
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
-use redlock_core::{ErrorKind, LockNode, Redlock, TokioRuntime};
+use redlock_core::node::LockNode;
+use redlock_core::{ErrorKind, Redlock, TokioRuntime};
 use redlock_testkit::{FakeNode, Fault, Faulty, MemoryNode, block_on};
 use tokio::runtime::{Builder, Runtime};
 
@@ -41,13 +42,13 @@ fn left(nodes: &[FakeNode]) -> usize {
 }
 
 #[test]
-fn an_attempt_that_is_lost_at_once_leaves_nothing_behind() {
+fn an_attempt_that_fails_at_once_leaves_nothing_behind() {
     let nodes = ordered_nodes();
     let redlock = redlock(&nodes);
     // The failures come first, so the round fails before the last nodes have replied.
     nodes[..3].iter().for_each(Faulty::crash);
     several_threads().block_on(async {
-        // This is outside of the pool, so a spawned task begins on another thread at once.
+        // This thread is outside of the pool, so a spawned task starts on another thread at once.
         for number in 0..5_000 {
             let lost = redlock.try_lock(format!("a{number}"), TTL).await;
             assert_eq!(ErrorKind::NoQuorum, lost.unwrap_err().kind());
@@ -79,7 +80,7 @@ fn nothing_is_granted_after_close_has_returned() {
 }
 
 #[test]
-fn a_guard_dropped_outside_is_released_in_the_runtime_it_was_taken_in() {
+fn a_guard_dropped_outside_of_the_runtime_is_released_in_it() {
     let runtime = several_threads();
     let node = memory_nodes(1);
     let redlock = redlock(&node);
@@ -90,7 +91,7 @@ fn a_guard_dropped_outside_is_released_in_the_runtime_it_was_taken_in() {
 }
 
 #[test]
-fn what_a_runtime_leaves_undone_the_next_one_does() {
+fn cleanup_left_by_one_runtime_is_finished_in_the_next() {
     let nodes = ordered_nodes();
     let redlock = redlock(&nodes);
     let first = one_thread();
@@ -112,7 +113,7 @@ fn what_a_runtime_leaves_undone_the_next_one_does() {
 }
 
 #[test]
-fn new_locks_do_not_wait_for_cleanup_that_a_runtime_has_taken_with_it() {
+fn new_locks_do_not_wait_for_cleanup_of_a_dropped_runtime() {
     let nodes = memory_nodes(3);
     let redlock = redlock(&nodes);
     let first = one_thread();
@@ -134,7 +135,7 @@ fn new_locks_do_not_wait_for_cleanup_that_a_runtime_has_taken_with_it() {
 }
 
 #[test]
-fn close_where_nothing_can_run_returns() {
+fn close_returns_where_no_task_can_run() {
     let nodes = ordered_nodes();
     let redlock = redlock(&nodes);
     let guard = one_thread().block_on(async { redlock.lock("a", TTL).await }).unwrap();
@@ -142,7 +143,7 @@ fn close_where_nothing_can_run_returns() {
     drop(guard);
     assert_eq!(5, block_on(redlock.close()), "one claim on each node");
     assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
-    assert_eq!(5, left(&nodes), "left to their TTL");
+    assert_eq!(5, left(&nodes), "the keys are left to expire");
 }
 
 #[test]
@@ -168,7 +169,7 @@ fn threads_called(name: &str) -> usize {
 #[test]
 #[cfg(target_os = "linux")]
 fn timers_outside_of_tokio_share_one_thread() {
-    use redlock_core::Runtime as _;
+    use redlock_core::runtime::Runtime as _;
 
     let runtime = TokioRuntime::new();
     let all_threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
@@ -181,7 +182,7 @@ fn timers_outside_of_tokio_share_one_thread() {
     let start = Instant::now();
     block_on(runtime.sleep(Duration::from_millis(60)));
     assert!(start.elapsed() >= Duration::from_millis(60), "early");
-    // All of them were due before the last one.
+    // All these timers were due before the last one.
     for timer in timers {
         block_on(timer);
     }
@@ -191,10 +192,10 @@ fn timers_outside_of_tokio_share_one_thread() {
 }
 
 #[test]
-fn a_waker_that_panics_leaves_the_timers_of_others_alone() {
+fn a_panicking_waker_does_not_affect_other_timers() {
     use std::task::{Context, Wake, Waker};
 
-    use redlock_core::Runtime as _;
+    use redlock_core::runtime::Runtime as _;
 
     struct Panics;
 
@@ -215,8 +216,8 @@ fn a_waker_that_panics_leaves_the_timers_of_others_alone() {
 }
 
 #[test]
-fn a_tokio_runtime_without_timers_is_told_which_method_is_missing() {
-    use redlock_core::Runtime as _;
+fn a_tokio_runtime_without_timers_fails_with_the_missing_method() {
+    use redlock_core::runtime::Runtime as _;
 
     let runtime = Builder::new_current_thread().build().unwrap();
     let asleep = || runtime.block_on(async { drop(TokioRuntime::new().sleep(Duration::from_millis(1))) });
@@ -226,11 +227,11 @@ fn a_tokio_runtime_without_timers_is_told_which_method_is_missing() {
     assert!(text.contains("enable_time"), "{text}");
 }
 
-/// Work in the runtime of the library continues if no other runtime is driven.
+/// The runtime of the library continues even if no other runtime is driven.
 #[test]
 fn a_dedicated_runtime_renews_while_the_only_thread_blocks() {
     let node = memory_nodes(1).remove(0);
-    let redlock = Redlock::builder(TokioRuntime::dedicated()).node(Arc::new(node)).build().unwrap();
+    let redlock = Redlock::builder(TokioRuntime::dedicated()).node(node).build().unwrap();
     one_thread().block_on(async {
         let ttl = Duration::from_secs(6);
         let work = async |lease: redlock_core::Lease| {
@@ -245,7 +246,7 @@ fn a_dedicated_runtime_renews_while_the_only_thread_blocks() {
     });
 }
 
-/// Counts the events that are logged on its thread.
+/// Counts the events that are emitted on its thread.
 #[derive(Clone, Default)]
 struct Warnings(Arc<std::sync::atomic::AtomicUsize>);
 
@@ -266,9 +267,9 @@ impl tracing::Subscriber for Warnings {
 }
 
 #[test]
-fn a_second_runtime_beside_the_first_is_warned_of_once() {
+fn a_second_runtime_beside_the_first_logs_one_warning() {
     let warned = |make: fn() -> TokioRuntime, keep_first: bool| {
-        let node = Arc::new(MemoryNode::new("memory"));
+        let node = MemoryNode::new("memory");
         let redlock = Redlock::builder(make()).node(node).build().unwrap();
         let warnings = Warnings::default();
         let _listening = tracing::subscriber::set_default(warnings.clone());
@@ -284,15 +285,15 @@ fn a_second_runtime_beside_the_first_is_warned_of_once() {
         warnings.0.load(std::sync::atomic::Ordering::Relaxed)
     };
     assert_eq!(1, warned(TokioRuntime::new, true));
-    assert_eq!(0, warned(TokioRuntime::new, false), "one after the other");
+    assert_eq!(0, warned(TokioRuntime::new, false), "the runtimes exist one after the other");
     assert_eq!(0, warned(TokioRuntime::dedicated, true));
 }
 
 #[test]
-fn a_guard_dropped_during_a_panic_does_not_end_the_process_where_the_clock_panics() {
+fn a_guard_dropped_during_a_panic_survives_a_panicking_clock() {
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    use redlock_core::{BoxFuture, Instant, Runtime, suspend_aware_now};
+    use redlock_core::runtime::{BoxFuture, Instant, Runtime, suspend_aware_now};
 
     #[derive(Clone, Debug, Default)]
     struct Broken(Arc<AtomicBool>);
@@ -309,7 +310,7 @@ fn a_guard_dropped_during_a_panic_does_not_end_the_process_where_the_clock_panic
     }
 
     let clock = Broken::default();
-    let node = Arc::new(MemoryNode::new("memory"));
+    let node = MemoryNode::new("memory");
     let redlock = Redlock::builder(clock.clone()).node(node).build().unwrap();
     let guard = block_on(redlock.lock("a", TTL).into_future()).unwrap();
     let works = || {

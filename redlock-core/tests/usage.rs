@@ -1,6 +1,6 @@
-//! The ways in which services call `run`. Most of the test is that each compiles.
-#![allow(clippy::unwrap_used)] // a panic is how a test reports
-#![allow(clippy::disallowed_methods)] // tasks of the service are tested here
+//! The ways in which services call `run`. Most of these tests verify that the code compiles.
+#![allow(clippy::unwrap_used)] // a panic fails the test
+#![allow(clippy::disallowed_methods)] // the tests spawn tasks as a service does
 
 use std::future::Future;
 use std::pin::Pin;
@@ -8,7 +8,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redlock_core::{Error, KeepAlive, Lease, LockNode, Redlock, RunError, TokioRuntime, async_trait};
+use redlock_core::node::{LockNode, async_trait};
+use redlock_core::{Error, KeepAlive, Lease, Redlock, RunError, TokioRuntime};
 use redlock_testkit::MemoryNode;
 
 const TTL: Duration = Duration::from_secs(10);
@@ -52,7 +53,7 @@ async fn a_function_and_a_method() {
 }
 
 #[tokio::test]
-async fn work_that_has_no_use_for_the_lease() {
+async fn work_that_ignores_the_lease() {
     let work = async { 42 };
     assert_eq!(42, redlock().run("a", TTL, |_| work).await.unwrap());
 }
@@ -121,7 +122,7 @@ async fn spawned() {
             let request = third.lock(String::from("d"), TTL).keep_alive(KeepAlive::new()).wait_unbounded();
             request.run(|_| async move { shared.len() }).await
         }),
-        // The future itself is sent; it owns everything that it needs.
+        // The future itself is sent to the task. It owns all its data.
         tokio::spawn(redlock.lock("e", TTL).run(|_| async { 3 })),
         tokio::spawn(redlock.run("f", TTL, async |_| 3)),
     ];
@@ -130,7 +131,7 @@ async fn spawned() {
     }
 }
 
-/// A wrapper of a service that defines its locking in one place.
+/// A wrapper with which a service defines its locking in one place.
 async fn with_lock<T, F, W>(redlock: &Redlock, work: F) -> Result<T, RunError<T>>
 where
     F: FnOnce(Lease) -> W,
@@ -193,7 +194,7 @@ async fn wrapped_and_spawned() {
     assert!(tokio::spawn(async move { boxed(&redlock, work).await }).await.unwrap().unwrap());
 }
 
-/// A trait of a service, implemented with or without the lock.
+/// A trait of a service with two implementations, one of which locks.
 #[async_trait]
 trait Invoices: Send + Sync {
     async fn number(&self, customer: &str) -> Result<usize, Error>;
@@ -225,9 +226,9 @@ async fn behind_a_trait() {
     assert_eq!(10, invoices.number("43").await.unwrap());
 }
 
-/// The future of `run` is `Send` if the work is, so that wrappers can spawn it.
+/// The future of `run` is `Send` if the work is, so wrappers can spawn it.
 #[test]
-fn as_sendable_as_the_work() {
+fn the_future_is_send_if_the_work_is() {
     fn sent<T: Send>(_: &T) {}
     let redlock = redlock();
     sent(&redlock.run("a", TTL, |_| async {}));

@@ -1,4 +1,4 @@
-//! An existing client: the application has one of fred for each server, and the locks share it.
+//! An existing client: the application has a fred client for each server, and the locks share it.
 //!
 //! `REDLOCK_NODES` lists the URLs of the servers, separated by commas. The default is one server on this machine.
 #![allow(clippy::print_stdout)] // an example shows what it does
@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fred::prelude::{Builder, ClientLike, Config, KeysInterface, ReconnectPolicy};
-use redlock_fred::{LockNode, Options, Redlock, TokioRuntime, node_with_connection};
+use redlock_fred::node::LockNode;
+use redlock_fred::{Options, Redlock, TokioRuntime, node_with_connection};
 
 const TTL: Duration = Duration::from_secs(5);
 
@@ -28,7 +29,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
 
     let guard = redlock.lock("a", TTL).await?;
-    println!("locked over {} clients of the application's", clients.len());
+    println!("locked over {} clients of the application", clients.len());
     for client in &clients {
         let () = client.incr("visits").await?;
         let () = client.del("visits").await?;

@@ -64,12 +64,9 @@ impl IntoConnector for Address {
 impl IntoConnector for Config {
     fn into_connector(self) -> Result<Connector, Error> {
         let endpoint = match &self.server {
-            ServerConfig::Centralized { server } => {
-                Endpoint::Tcp { host: bare(&server.host), port: server.port, tls: self.uses_tls() }
-            }
-            // Normalized by components, so that `//` and `/./` make no difference.
+            ServerConfig::Centralized { server } => Endpoint::tcp(&server.host, server.port, self.uses_tls()),
             #[cfg(unix)]
-            ServerConfig::Unix { path } => Endpoint::Unix { path: path.components().collect() },
+            ServerConfig::Unix { path } => Endpoint::unix(path),
             _ => {
                 let message =
                     "invalid address: a node is one independent server, not a cluster or a set of sentinels";
@@ -92,13 +89,10 @@ macro_rules! urls {
 }
 urls!(&str, &String, String);
 
-/// Returns a host as in labels: without brackets.
-fn bare(host: &str) -> String {
-    host.trim_start_matches('[').trim_end_matches(']').to_owned()
-}
-
 #[cfg(test)]
 mod tests {
+    use redlock_wire::Connector as _;
+
     use super::*;
 
     fn of(address: impl IntoConnector) -> (Config, String) {
@@ -157,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn control_characters_are_refused() {
+    fn control_characters_are_rejected() {
         assert!(message("redis://a%0d%0aINFO").contains("control character"));
         let server = ServerConfig::new_centralized("a\r\nINFO\x1b[31m", 6379);
         let said = message(Config { server, ..Config::default() });

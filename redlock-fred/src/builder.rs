@@ -1,9 +1,7 @@
 //! Creates nodes from addresses, and a builder with these nodes.
 
-use std::sync::Arc;
-
 use fred::clients::Client;
-use redlock_core::{Builder, Error, LockNode};
+use redlock_core::{Builder, Error};
 use redlock_wire::Options;
 
 use crate::address::IntoConnector;
@@ -40,9 +38,7 @@ pub fn builder_with<A: IntoConnector>(
     addresses: impl IntoIterator<Item = A>,
     options: &Options,
 ) -> Result<Builder, Error> {
-    let nodes =
-        addresses.into_iter().map(|address| Ok(Arc::new(node(address, options)?) as Arc<dyn LockNode>));
-    Ok(Builder::new(options.runtime()).nodes(nodes.collect::<Result<Vec<_>, Error>>()?))
+    redlock_wire::builder(addresses.into_iter().map(IntoConnector::into_connector), options)
 }
 
 /// Creates the node at `address`.
@@ -53,9 +49,7 @@ pub fn builder_with<A: IntoConnector>(
 ///
 /// Same as [`IntoConnector::into_connector`].
 pub fn node(address: impl IntoConnector, options: &Options) -> Result<Node, Error> {
-    let connector = address.into_connector()?;
-    let label = connector.label().to_owned();
-    Ok(Node::new(connector, label, options))
+    Ok(Node::new(address.into_connector()?, options))
 }
 
 /// Creates a node over an existing client of the application.
@@ -94,5 +88,5 @@ pub fn node(address: impl IntoConnector, options: &Options) -> Result<Node, Erro
 /// To get notifications, give the locks their own connection to each server, with [`node`] or
 /// [`builder`](crate::builder()), beside that of the application.
 pub fn node_with_connection(label: impl Into<String>, client: &Client, options: &Options) -> BorrowedNode {
-    BorrowedNode::new(BorrowedConnection::new(client), label.into(), options)
+    BorrowedNode::new(BorrowedConnection::new(label.into(), client), options)
 }

@@ -1,15 +1,13 @@
 //! Commands in the form of fred.
 
-use std::cell::RefCell;
-
+use fred::bytes::Bytes;
 use fred::interfaces::KeysInterface;
 use fred::types::{CustomCommand, Expiration, Key, SetOptions, Value};
-use redlock_wire::{Command, Failure, Last, Reply};
+use redlock_wire::{Command, Failure, Reply};
 
 use crate::reply;
 
-/// A command in the form of fred. Clones share its parts.
-#[derive(Clone)]
+/// A command in the form of fred.
 pub enum Packed {
     /// `SET`. It is not a custom command, which fred would flush by itself; this way many acquires share one write.
     Set {
@@ -31,31 +29,24 @@ pub enum Packed {
     },
 }
 
-thread_local! {
-    static LAST: RefCell<Last<Packed>> = const { RefCell::new(Last::none()) };
-}
-
+/// Packs a command. Its arguments share one buffer: fred takes a reference to each.
 pub(crate) fn pack(command: Command<'_>) -> Packed {
     match command {
         Command::SetIfAbsent { key, value, millis, get } => {
             // A TTL is a few weeks at most, so the limit is never reached; the server would reject such a number.
             let expiry = Expiration::PX(i64::try_from(millis).unwrap_or(i64::MAX));
-            Packed::Set { key: key.into(), value: value.into(), expiry, get }
+            let mut rest = Bytes::from([key, value].concat());
+            let key = rest.split_to(key.len());
+            Packed::Set { key: key.into(), value: rest.into(), expiry, get }
         }
-        Command::Other { name, args } => Packed::Custom {
-            command: CustomCommand::new_static(name, None::<u16>, false),
-            args: args.iter().map(|&arg| Value::from(arg)).collect(),
-        },
+        Command::Other { name, args } => {
+            let mut rest = Bytes::from(args.concat());
+            Packed::Custom {
+                command: CustomCommand::new_static(name, None::<u16>, false),
+                args: args.iter().map(|arg| rest.split_to(arg.len()).into()).collect(),
+            }
+        }
     }
-}
-
-/// Calls `look` with the request that this thread packed last.
-pub(crate) fn last<T>(look: impl FnOnce(&mut Last<Packed>) -> T) -> T {
-    // Destructors of other thread-local values may still release a lock after this one is destroyed.
-    if LAST.try_with(|_| ()).is_err() {
-        return look(&mut Last::none());
-    }
-    LAST.with_borrow_mut(look)
 }
 
 /// Sends a command over a client and waits for its reply.
@@ -68,38 +59,5 @@ pub(crate) async fn send(client: &impl KeysInterface, command: Packed) -> Result
             let reply = client.custom_raw(command, args).await;
             reply.map(reply::of_frame).map_err(|error| reply::failure(&error))
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::mpsc::{Sender, channel};
-    use std::thread;
-
-    use super::*;
-
-    /// Calls `last` when its thread ends.
-    struct Late(Sender<()>);
-
-    impl Drop for Late {
-        fn drop(&mut self) {
-            last(|_| self.0.send(()).unwrap());
-        }
-    }
-
-    thread_local! {
-        static LATE: RefCell<Option<Late>> = const { RefCell::new(None) };
-    }
-
-    #[test]
-    fn a_thread_that_ends_may_still_ask() {
-        let (sender, asked) = channel();
-        let thread = thread::spawn(|| {
-            // The value that is created first is destroyed last.
-            LATE.set(Some(Late(sender)));
-            last(|_| ());
-        });
-        thread.join().unwrap();
-        asked.recv().unwrap();
     }
 }

@@ -21,11 +21,14 @@ use fred::interfaces::{AuthInterface, ClientLike, KeysInterface};
 use fred::types::config::{Blocking, Config, ConnectionConfig, PerformanceConfig, TcpConfig};
 use fred::types::{ConnectHandle, RespVersion, SetOptions, Value};
 use futures_util::future::{BoxFuture, Either, FutureExt, Shared, poll_immediate, select};
-use redlock_wire::{Command, Failure, Hub, Last, Reply, SocketHandle};
+use redlock_wire::{Command, Failure, Hub, Reply, SocketHandle};
 use tokio::task::AbortHandle;
 
-use crate::command::{Packed, last, pack, send};
+use crate::command::{Packed, pack, send};
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+use crate::no_relay::Relay;
 use crate::push::Pushes;
+#[cfg(any(target_os = "linux", target_os = "android"))]
 use crate::relay::Relay;
 use crate::reply;
 
@@ -46,11 +49,6 @@ pub struct Connector {
 impl Connector {
     pub(crate) fn new(config: Config, label: String) -> Self {
         Self { config, label }
-    }
-
-    /// Returns the name of the server: `10.0.0.1:6379`, or `unix:/run/redis.sock`.
-    pub fn label(&self) -> &str {
-        &self.label
     }
 
     #[cfg(test)]
@@ -111,6 +109,11 @@ impl redlock_wire::Connector for Connector {
         connected.await.map_err(|error| reply::not_connected(&error))
     }
 
+    /// Returns the name of the server: `10.0.0.1:6379`, or `unix:/run/redis.sock`.
+    fn label(&self) -> &str {
+        &self.label
+    }
+
     fn password(&self) -> Option<&str> {
         self.config.password.as_deref()
     }
@@ -147,7 +150,7 @@ impl Connection {
         // Set before fred switches, which it does within its task.
         self.relay.speaks_resp3(true);
         match select(pin!(self.client.hello(RespVersion::RESP3, None, None)), self.task.ended.clone()).await {
-            Either::Left((Err(error), _)) if !reply::refuses_resp3(&error) => Err(error),
+            Either::Left((Err(error), _)) if !reply::denies_resp3(&error) => Err(error),
             Either::Left((answer, _)) => {
                 self.relay.speaks_resp3(answer.is_ok());
                 Ok(answer.is_ok())
@@ -192,10 +195,6 @@ impl redlock_wire::Connection for Connection {
 
     fn pack(command: Command<'_>) -> Packed {
         pack(command)
-    }
-
-    fn last<T>(look: impl FnOnce(&mut Last<Packed>) -> T) -> T {
-        last(look)
     }
 
     async fn call(&self, command: Packed) -> Result<Reply, Failure> {

@@ -6,15 +6,17 @@
 //! # async fn example() -> Result<(), redlock_fred::Error> {
 //! let redlock = redlock_fred::builder(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])?.build()?;
 //! let guard = redlock.lock("invoice:42", Duration::from_secs(10)).await?;
-//! // ... work that nobody else does meanwhile ...
+//! // ... work that no other client does at the same time ...
 //! guard.release().await?;
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! This crate re-exports all of [`redlock_core`], so one dependency is enough. The front page of that crate is the
-//! guide to locking. Every node opens its own connection. A node can also use a client of the application, with some
-//! drawbacks: see [`node_with_connection`].
+//! This crate re-exports all of [`redlock_core`], with its modules `node` and `runtime`, so one dependency is enough.
+//! The front page of that crate is the guide to locking.
+//!
+//! Every node opens its own connection. A node can also use a client of the application, with some drawbacks: see
+//! [`node_with_connection`].
 //!
 //! # Connecting
 //!
@@ -33,8 +35,8 @@
 //! certificate the delay is 5 s, so a password that is corrected on the server takes effect as well.
 //!
 //! A request to a node that is known to be down fails at once and delays no lock. If requests over a connection get no
-//! reply, the node sends a `PING`. If that gets no reply for 200 ms to a second either, the node gives the connection
-//! up. Requests that a hung server has not read by then are discarded. A quiet connection is probed every 5 s.
+//! reply, the node sends a `PING`. If that gets no reply for 200 ms to a second either, the node closes the connection.
+//! Requests that a hung server has not read by then are discarded. A quiet connection is probed every 5 s.
 //!
 //! # TLS
 //!
@@ -53,13 +55,13 @@
 //! fred's decoder has no bounds of its own. A few KB of nested arrays overflow the stack, which aborts the process, and
 //! an endless reply takes memory and CPU time without limit. On Linux and Android a node therefore puts a relay between
 //! fred and the server, in the same process. The relay connects to the server, with TLS if the configuration requires
-//! it. It gives the connection up if the server sends a reply of more than 1 MiB or a nesting of more than 8. fred
-//! reaches the relay over an abstract Unix socket, which accepts only this process. In a sandbox that denies such
-//! sockets, no node connects.
+//! it. It closes the connection if the server sends a reply of more than 1 MiB, or one that is nested more than 8 levels
+//! deep. fred reaches the relay over an abstract Unix socket, which accepts only this process. In a sandbox that denies
+//! such sockets, no node connects.
 //!
 //! **On other systems, and with [`node_with_connection`], fred reads the server's replies directly: use them only with
 //! trusted servers, over TLS.** The same holds for `redlock-redis-rs` with `node_with_connection`; its own connections
-//! are bounded everywhere. Without the relay, fred may also send a queued request after its connection was given up.
+//! are bounded everywhere. Without the relay, fred may also send a queued request after its connection was closed.
 //! Such a request can leave a key until its TTL expires.
 //!
 //! Do not lock a name that is the key of another value of 1 MiB or more: the server may send that value.
@@ -118,11 +120,10 @@ mod address;
 mod builder;
 mod command;
 mod connection;
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+mod no_relay;
 mod push;
 #[cfg(any(target_os = "linux", target_os = "android"))]
-mod relay;
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-#[path = "no_relay.rs"]
 mod relay;
 mod reply;
 mod shared;

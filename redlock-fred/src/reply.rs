@@ -49,7 +49,7 @@ pub(crate) fn not_connected(error: &Error) -> Failure {
 }
 
 /// Returns whether the server has no RESP3, or denies it to this user.
-pub(crate) fn refuses_resp3(error: &Error) -> bool {
+pub(crate) fn denies_resp3(error: &Error) -> bool {
     matches!(code(error.details()), Some("ERR" | "NOPROTO" | "NOPERM"))
 }
 
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn why_a_certificate_is_refused_is_said_first() {
+    fn the_reason_against_a_certificate_comes_first() {
         let details = "Ssl(Error { code: ErrorCode(1), cause: Some(Ssl(ErrorStack([Error { code: 167772294, \
             library: \"SSL routines\", function: \"tls_post_process_server_certificate\", \
             reason: \"certificate verify failed\", file: \"../ssl/statem/statem_clnt.c\", line: 1889 }]))) }, \

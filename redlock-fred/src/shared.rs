@@ -10,23 +10,25 @@
 //! - fred does not cancel a command whose caller is gone. But it sends in order, so a later release is sent later.
 
 use std::fmt;
-use std::future::pending;
 
 use fred::clients::{Client, WithOptions};
 use fred::interfaces::ClientLike;
 use fred::types::config::Options;
-use redlock_wire::{Command, Failure, Hub, Last, Reply};
+use redlock_wire::{Command, Failure, Hub, Reply};
 
-use crate::command::{Packed, last, pack, send};
+use crate::command::{Packed, pack, send};
 
 /// A client of the application that a node uses.
 #[derive(Clone)]
-pub struct BorrowedConnection(WithOptions<Client>);
+pub struct BorrowedConnection {
+    label: String,
+    client: WithOptions<Client>,
+}
 
 impl BorrowedConnection {
-    pub(crate) fn new(client: &Client) -> Self {
+    pub(crate) fn new(label: String, client: &Client) -> Self {
         let options = Options { max_attempts: Some(1), fail_fast: true, ..Options::default() };
-        Self(client.with_options(&options))
+        Self { label, client: client.with_options(&options) }
     }
 }
 
@@ -39,6 +41,10 @@ impl redlock_wire::Connector for BorrowedConnection {
     async fn connect(&self, _hub: &Hub) -> Result<Self, Failure> {
         Ok(self.clone())
     }
+
+    fn label(&self) -> &str {
+        &self.label
+    }
 }
 
 impl redlock_wire::Connection for BorrowedConnection {
@@ -48,12 +54,8 @@ impl redlock_wire::Connection for BorrowedConnection {
         pack(command)
     }
 
-    fn last<T>(look: impl FnOnce(&mut Last<Packed>) -> T) -> T {
-        last(look)
-    }
-
     async fn call(&self, command: Packed) -> Result<Reply, Failure> {
-        send(&self.0, command).await
+        send(&self.client, command).await
     }
 
     /// Sends the requests one by one, each with the options: no caller depends on a single write.
@@ -65,23 +67,14 @@ impl redlock_wire::Connection for BorrowedConnection {
         Ok(replies)
     }
 
-    fn pushes(&self) -> bool {
-        false
-    }
-
     fn keeps_order(&self) -> bool {
         false
     }
-
-    /// Never completes: the client does not report its loss.
-    async fn lost(&self) {
-        pending::<()>().await;
-    }
 }
 
-/// Shows nothing of the client.
+/// Shows only the label.
 impl fmt::Debug for BorrowedConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared").finish_non_exhaustive()
+        f.debug_struct("BorrowedConnection").field("label", &self.label).finish_non_exhaustive()
     }
 }

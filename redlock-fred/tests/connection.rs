@@ -1,21 +1,15 @@
-//! One connection of fred's: what it sends, what it makes of the answer, and what is left when it is gone.
-#![allow(clippy::unwrap_used)] // a panic is how a test reports
-
-#[path = "../../tests/scripted.rs"]
-mod scripted;
-
-use std::time::Duration;
+//! One connection of fred: its requests, its replies, and its end.
+#![allow(clippy::unwrap_used)] // a panic is a failed test
 
 use fred::types::config::{Config, ServerConfig};
 use futures_util::future::poll_immediate;
+use redlock_adapter_tests::requests::{bytes, call, only_client, other, pipeline, set};
+use redlock_adapter_tests::scripted::{Answer, Scripted, greet};
+use redlock_adapter_tests::wait::{soon, until};
 use redlock_fred::{Connection, Connector, IntoConnector};
 use redlock_testkit::RedisServer;
-use redlock_wire::{Command, Connection as _, Connector as _, Failure, Hub, Reply, Sent};
-use scripted::{Answer, Scripted, greet};
+use redlock_wire::{Connection as _, Connector as _, Hub, Reply, Sent};
 use tokio::runtime::Handle;
-
-/// Far above what anything here takes; what runs into it hangs.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 fn connector(port: u16) -> Connector {
     Config { server: ServerConfig::new_centralized("127.0.0.1", port), ..Config::default() }
@@ -27,74 +21,8 @@ async fn connect(port: u16) -> Connection {
     connector(port).connect(&Hub::default()).await.unwrap()
 }
 
-fn set<'a>(key: &'a [u8], value: &'a [u8], get: bool) -> Command<'a> {
-    Command::SetIfAbsent { key, value, millis: 60_000, get }
-}
-
-fn other<'a>(name: &'static str, args: &'a [&'a [u8]]) -> Command<'a> {
-    Command::Other { name, args }
-}
-
-async fn pipeline(connection: &Connection, commands: &[Command<'_>]) -> Result<Vec<Reply>, Failure> {
-    connection.pipeline(commands.iter().map(|command| Connection::pack(*command)).collect()).await
-}
-
-fn call<'a>(
-    connection: &'a Connection,
-    command: Command<'_>,
-) -> impl Future<Output = Result<Reply, Failure>> + use<'a> {
-    connection.call(Connection::pack(command))
-}
-
-fn bytes(text: impl AsRef<[u8]>) -> Reply {
-    Reply::Bytes(text.as_ref().to_vec())
-}
-
 fn started_with(args: &[&str]) -> RedisServer {
     args.iter().fold(RedisServer::builder(), |builder, arg| builder.arg(*arg)).start()
-}
-
-/// The server's clients, but for the one that asks. Those that asked before may still be about to go.
-fn clients(server: &RedisServer) -> Vec<String> {
-    let list = server.command(&["CLIENT", "LIST"]);
-    list.lines().filter(|line| !line.contains("cmd=client|list")).map(str::to_owned).collect()
-}
-
-/// The server's only client.
-async fn only_client(server: &RedisServer) -> String {
-    until(|| clients(server).len() == 1).await;
-    clients(server).remove(0)
-}
-
-async fn soon<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, future).await.expect("it hangs")
-}
-
-/// Waits for what other tasks or the server have to do first.
-async fn until(mut is_so: impl FnMut() -> bool) {
-    soon(async {
-        while !is_so() {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn set_if_absent_and_its_answers() {
-    let server = RedisServer::start();
-    let connection = connect(server.port()).await;
-    let (key, token) = (b"\x00\xff\r\n key", b"\xfe\x00token");
-
-    assert_eq!(bytes("OK"), call(&connection, set(key, token, false)).await.unwrap());
-    assert_eq!(Reply::Nil, call(&connection, set(key, b"else", false)).await.unwrap());
-    assert_eq!(bytes(token), call(&connection, set(key, b"else", true)).await.unwrap());
-    assert_eq!(Reply::Nil, call(&connection, set(b"fresh", token, true)).await.unwrap());
-    assert_eq!(bytes(token), call(&connection, other("GET", &[b"fresh"])).await.unwrap());
-    let Reply::Int(left) = call(&connection, other("PTTL", &[key])).await.unwrap() else {
-        panic!("no number")
-    };
-    assert!((50_000..=60_000).contains(&left), "{left} ms");
 }
 
 #[tokio::test]
@@ -132,34 +60,6 @@ async fn errors_of_the_server_keep_their_text() {
 }
 
 #[tokio::test]
-async fn a_pipeline_tells_each_reply_also_when_one_is_an_error() {
-    let server = RedisServer::start();
-    let connection = connect(server.port()).await;
-    let wrong = other("EVALSHA", &[b"ffffffffffffffffffffffffffffffffffffffff", b"0"]);
-    let replies =
-        pipeline(&connection, &[set(b"a", b"1", false), wrong, other("GET", &[b"a"])]).await.unwrap();
-
-    let [done, Reply::Error(error), value] = &replies[..] else { panic!("{replies:?}") };
-    assert_eq!((&bytes("OK"), &bytes("1")), (done, value));
-    assert!(error.starts_with("NOSCRIPT "), "{error}");
-    assert!(matches!(&pipeline(&connection, &[wrong]).await.unwrap()[..], [Reply::Error(_)]));
-    assert!(pipeline(&connection, &[]).await.unwrap().is_empty());
-}
-
-#[tokio::test]
-async fn a_dropped_connection_leaves_neither_task_nor_socket() {
-    let server = RedisServer::start();
-    let tasks = || Handle::current().metrics().num_alive_tasks();
-    let before = tasks();
-    for _ in 0..100 {
-        let connection = connect(server.port()).await;
-        call(&connection, set(b"k", b"v", false)).await.unwrap();
-    }
-    until(|| tasks() == before).await;
-    until(|| clients(&server).is_empty()).await;
-}
-
-#[tokio::test]
 async fn a_dropped_attempt_to_connect_leaves_no_task() {
     let silent = Scripted::start(|_| Answer::Nothing).await;
     let tasks = || Handle::current().metrics().num_alive_tasks();
@@ -176,56 +76,7 @@ async fn a_dropped_attempt_to_connect_leaves_no_task() {
         .await;
         assert!(tasks() > before, "fred has its task, and the server one for the connection");
     }
-    until(|| tasks() == before).await;
-}
-
-#[tokio::test]
-async fn a_lost_connection_fails_what_is_in_flight_and_is_over() {
-    let server = RedisServer::start();
-    let connection = connect(server.port()).await;
-    server.pause();
-    let in_flight = call(&connection, set(b"k", b"v", false));
-    let (outcome, ()) = soon(async {
-        tokio::join!(Box::pin(in_flight), async {
-            tokio::task::yield_now().await; // after this it is in flight
-            server.kill();
-            connection.lost().await;
-        })
-    })
-    .await;
-    assert_eq!(Sent::Maybe, outcome.unwrap_err().sent);
-
-    server.restart();
-    for attempt in [set(b"k", b"v", false), other("GET", &[b"k"])] {
-        assert_eq!(Sent::No, soon(call(&connection, attempt)).await.unwrap_err().sent);
-        assert_eq!(Sent::No, soon(pipeline(&connection, &[attempt, attempt])).await.unwrap_err().sent);
-    }
-    until(|| clients(&server).is_empty()).await;
-}
-
-#[tokio::test]
-async fn a_command_whose_reply_is_lost_is_never_sent_again() {
-    let server = Scripted::start(|command| greet(command).unwrap_or(Answer::HangUp)).await;
-    for commands in [vec![set(b"k", b"v", true)], vec![set(b"k", b"v", true), other("GET", &[b"k"])]] {
-        let connection = connect(server.port()).await;
-        let (sent, connected) = (server.seen("SET"), server.seen("HELLO"));
-        let failure = soon(pipeline(&connection, &commands)).await.unwrap_err();
-        assert_eq!(Sent::Maybe, failure.sent);
-        soon(connection.lost()).await;
-        assert_eq!((sent + 1, connected), (server.seen("SET"), server.seen("HELLO")));
-    }
-}
-
-#[tokio::test]
-async fn a_dropped_call_does_not_disturb_those_after_it() {
-    let server = RedisServer::start();
-    let connection = connect(server.port()).await;
-    for round in 0..100 {
-        let dropped = call(&connection, other("ECHO", &[b"dropped"]));
-        assert!(poll_immediate(dropped).await.is_none());
-        let text = format!("{round}");
-        assert_eq!(bytes(&text), call(&connection, other("ECHO", &[text.as_bytes()])).await.unwrap());
-    }
+    until(async || tasks() == before).await;
 }
 
 #[tokio::test]
@@ -235,29 +86,6 @@ async fn a_cluster_that_is_down_leaves_everything_in_flight_open() {
     let connection = connect(server.port()).await;
     assert_eq!(Sent::Maybe, soon(call(&connection, set(b"k", b"v", false))).await.unwrap_err().sent);
     soon(connection.lost()).await;
-}
-
-#[tokio::test]
-async fn speaks_resp3_and_falls_back_to_resp2_where_hello_is_refused() {
-    let server = RedisServer::start();
-    let connection = connect(server.port()).await;
-    assert!(only_client(&server).await.contains(" resp=3"));
-    drop(connection);
-
-    let old = started_with(&["--rename-command", "HELLO", ""]);
-    let connection = connect(old.port()).await;
-    assert!(only_client(&old).await.contains(" resp=2"));
-    assert_eq!(bytes("OK"), call(&connection, set(b"k", b"v", false)).await.unwrap());
-    assert_eq!(Reply::Nil, call(&connection, other("GET", &[b"none"])).await.unwrap());
-
-    let refusing = Scripted::start(|command| match command.split(' ').next() {
-        Some("HELLO") => Answer::Say("-ERR unknown command 'HELLO'\r\n"),
-        Some("SET") => Answer::Say("+OK\r\n"),
-        _ => greet(command).unwrap_or(Answer::HangUp),
-    })
-    .await;
-    let connection = connect(refusing.port()).await;
-    assert_eq!(bytes("OK"), call(&connection, set(b"k", b"v", false)).await.unwrap());
 }
 
 #[tokio::test]
@@ -282,9 +110,10 @@ async fn authenticates_and_selects_the_database() {
 #[cfg(feature = "tokio")]
 #[tokio::test]
 async fn a_failed_connect_says_why_and_not_the_password() {
-    use redlock_fred::{LockNode, NodeErrorKind, Options, Resource, node};
+    use redlock_fred::node::{LockNode, NodeErrorKind};
+    use redlock_fred::{Options, Resource, node};
 
-    let refused = async |server: RedisServer, password: &'static str| {
+    let rejected = async |server: RedisServer, password: &'static str| {
         let config = Config {
             password: Some(password.into()),
             server: ServerConfig::new_centralized("127.0.0.1", server.port()),
@@ -296,22 +125,14 @@ async fn a_failed_connect_says_why_and_not_the_password() {
         assert!(!error.to_string().contains(password) && !error.to_string().contains('\n'), "{error}");
         error.to_string()
     };
-    assert!(refused(RedisServer::builder().password("right").start(), "wr0ng").await.contains("WRONGPASS"));
+    assert!(rejected(RedisServer::builder().password("right").start(), "wr0ng").await.contains("WRONGPASS"));
     let no_auth = started_with(&["--rename-command", "AUTH", ""]);
-    assert!(refused(no_auth, "hunter2").await.contains("unknown command"));
+    assert!(rejected(no_auth, "hunter2").await.contains("unknown command"));
 
     let port = RedisServer::start().port(); // the server is gone after this
     let gone = connector(port).connect(&Hub::default()).await.err().unwrap();
     assert_eq!(Sent::No, gone.sent);
     assert!(gone.message.contains("Connection refused"), "{}", gone.message);
-}
-
-#[tokio::test]
-async fn connects_over_ipv6() {
-    let server = started_with(&["--bind", "127.0.0.1", "::1"]);
-    let connector = format!("redis://[::1]:{}", server.port()).into_connector().unwrap();
-    let connection = connector.connect(&Hub::default()).await.unwrap();
-    assert_eq!(bytes("OK"), call(&connection, set(b"k", b"v", false)).await.unwrap());
 }
 
 #[cfg(unix)]
@@ -324,11 +145,12 @@ async fn connects_over_a_unix_socket() {
     assert_eq!(bytes("OK"), call(&connection, set(b"k", b"v", false)).await.unwrap());
 }
 
-/// fred keeps the push to itself that tells of it. Should it pass it on one day, this fails, and `push` has less to say.
+/// fred does not report this push. If it does one day, this fails, and `push` can be simplified.
 #[cfg(feature = "tokio")]
 #[tokio::test]
 async fn a_flush_is_not_told_and_takes_nothing_from_later_watches() {
-    use redlock_fred::{LockNode, Options, Resource, node};
+    use redlock_fred::node::LockNode;
+    use redlock_fred::{Options, Resource, node};
 
     let server = RedisServer::start();
     let node = node(server.url(), &Options::tokio()).unwrap();

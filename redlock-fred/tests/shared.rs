@@ -1,26 +1,31 @@
-//! What every adapter promises: on real servers, and on scripted ones that misbehave.
+//! The tests that all adapters share.
 
-use redlock_fred as adapter;
+use redlock_adapter_tests::{Adapter, adapter_tests};
+use redlock_fred::{Builder, Connector, Error, IntoConnector, Node, Options};
 
-#[path = "../../tests/conformance.rs"]
-mod conformance;
-#[path = "../../tests/connect.rs"]
-mod connect;
-#[path = "../../tests/counters.rs"]
-mod counters;
-#[path = "../../tests/hostile.rs"]
-mod hostile;
-#[path = "../../tests/node.rs"]
-mod node;
-#[path = "../../tests/scripted.rs"]
-mod scripted;
-#[cfg(any(feature = "tls-rustls", feature = "tls-native-tls"))]
-#[path = "../../tests/secure.rs"]
-mod secure;
-#[path = "../../tests/servers/mod.rs"]
-mod servers;
-#[cfg(any(feature = "tls-rustls", feature = "tls-native-tls"))]
-#[path = "../../tests/tls.rs"]
-mod tls;
-#[path = "../../tests/watch.rs"]
-mod watch;
+struct Fred;
+
+impl Adapter for Fred {
+    type Connector = Connector;
+
+    const PROCESS: &'static str = "process_fred";
+    const REPORTS_FLUSH: bool = false;
+
+    fn connector(url: String) -> Result<Connector, Error> {
+        url.into_connector()
+    }
+
+    fn node(url: String, options: &Options) -> Result<Node, Error> {
+        redlock_fred::node(url, options)
+    }
+
+    fn builder(urls: impl IntoIterator<Item = String>) -> Result<Builder, Error> {
+        redlock_fred::builder(urls)
+    }
+
+    fn builder_with(urls: impl IntoIterator<Item = String>, options: &Options) -> Result<Builder, Error> {
+        redlock_fred::builder_with(urls, options)
+    }
+}
+
+adapter_tests!(Fred);

@@ -1,6 +1,6 @@
-//! A node over a client that the application has already.
+//! A node over a client of the application.
 #![cfg(feature = "tokio")]
-#![allow(clippy::unwrap_used)] // a panic is how a test reports
+#![allow(clippy::unwrap_used)] // a panic is a failed test
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,20 +9,17 @@ use fred::clients::Client;
 use fred::interfaces::{ClientLike, KeysInterface};
 use fred::types::RespVersion;
 use fred::types::config::{Config, ReconnectPolicy, ServerConfig};
+use redlock_adapter_tests::wait::{PATIENCE, until};
+use redlock_fred::node::{Claim, LockNode, NodeErrorKind, Token, Ttl, Vote};
 use redlock_fred::{
-    Claim, ErrorKind, IntoResources, LockNode, NodeErrorKind, Options, Redlock, ReleaseOutcome, Resource,
-    Runtime, Token, TokioRuntime, Ttl, Vote, node_with_connection,
+    ErrorKind, IntoResources, Options, Redlock, ReleaseOutcome, TokioRuntime, node_with_connection,
 };
 use redlock_testkit::RedisServer;
-use redlock_testkit::conformance::Backend;
 use tokio::time::{sleep, timeout};
-
-/// Far above what anything here takes; what runs into it hangs.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 const TTL: Duration = Duration::from_secs(10);
 
-/// As an application has it: with a policy to reconnect, and all the replays that fred has by default.
+/// Connects as an application does: with a reconnect policy, and with the replays that fred makes by default.
 async fn client(server: &RedisServer, version: RespVersion) -> Client {
     let config = Config {
         server: ServerConfig::new_centralized("127.0.0.1", server.port()),
@@ -34,50 +31,25 @@ async fn client(server: &RedisServer, version: RespVersion) -> Client {
     client
 }
 
+async fn in_resp2(server: &RedisServer) -> Arc<dyn LockNode> {
+    lent(server, &client(server, RespVersion::RESP2).await)
+}
+
+async fn in_resp3(server: &RedisServer) -> Arc<dyn LockNode> {
+    lent(server, &client(server, RespVersion::RESP3).await)
+}
+
 fn lent(server: &RedisServer, client: &Client) -> Arc<dyn LockNode> {
     Arc::new(node_with_connection(format!("127.0.0.1:{}", server.port()), client, &Options::tokio()))
 }
 
-/// The suite, with a server of its own for each case.
-macro_rules! conforms {
-    ($name:ident, $version:expr) => {
-        mod $name {
-            use super::*;
-
-            struct Lent(RedisServer, tokio::runtime::Runtime);
-
-            impl Lent {
-                fn start() -> Self {
-                    let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-                    Self(RedisServer::start(), tokio)
-                }
-            }
-
-            impl Backend for Lent {
-                async fn node(&self) -> Arc<dyn LockNode> {
-                    lent(&self.0, &client(&self.0, $version).await)
-                }
-
-                async fn no_lock(&self) -> Option<Resource> {
-                    self.0.command(&["LPUSH", "a list", "x"]);
-                    Some(Resource::new("a list").unwrap())
-                }
-
-                fn block_on(&self, case: impl Future<Output = ()>) {
-                    self.1.block_on(case);
-                }
-
-                fn runtime(&self) -> Arc<dyn Runtime> {
-                    Arc::new(TokioRuntime::new())
-                }
-            }
-
-            redlock_testkit::conformance!(Lent::start());
-        }
-    };
+mod in_resp2 {
+    redlock_testkit::conformance!(redlock_adapter_tests::Server::start(super::in_resp2));
 }
-conforms!(in_resp2, RespVersion::RESP2);
-conforms!(in_resp3, RespVersion::RESP3);
+
+mod in_resp3 {
+    redlock_testkit::conformance!(redlock_adapter_tests::Server::start(super::in_resp3));
+}
 
 fn claim() -> Claim {
     Claim::new("a".into_resources().unwrap(), Token::from_bytes("mine"))
@@ -88,15 +60,6 @@ async fn votes(node: &dyn LockNode) -> bool {
         timeout(Duration::from_millis(100), node.acquire(&claim(), Ttl::new(TTL).unwrap())).await,
         Ok(Ok(Vote::Granted))
     )
-}
-
-async fn until(is_so: impl AsyncFn() -> bool) {
-    let wait = async {
-        while !is_so().await {
-            sleep(Duration::from_millis(5)).await;
-        }
-    };
-    timeout(PATIENCE, wait).await.expect("it hangs");
 }
 
 #[tokio::test]

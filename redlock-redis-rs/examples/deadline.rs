@@ -12,32 +12,32 @@ const TTL: Duration = Duration::from_secs(5);
 #[tokio::main]
 async fn main() -> Result<(), Error> {
     let nodes = nodes::Nodes::find()?;
-    let (ours, other) = (nodes.redlock()?, nodes.redlock()?);
+    let (redlock, other) = (nodes.redlock()?, nodes.redlock()?);
 
-    let in_the_way = other.lock("stock:7", TTL).owner("the-other-one").await?;
-    let error = request(&ours).await.expect_err("the other one has the second lock");
+    let obstacle = other.lock("stock:7", TTL).owner("the-other-one").await?;
+    let error = request(&redlock).await.expect_err("the other client holds the second lock");
     assert_eq!(ErrorKind::Contended, error.kind());
     println!("{error}");
     for node in error.node_reports() {
         println!("  {node}");
     }
-    let holder = error.holder().expect("a quorum names it");
+    let holder = error.holder().expect("a quorum reports the holder");
     assert_eq!(Some("the-other-one"), holder.owner());
 
-    in_the_way.release().await?;
-    request(&ours).await?;
+    obstacle.release().await?;
+    request(&redlock).await?;
     println!("in time");
-    ours.close().await;
+    redlock.close().await;
     other.close().await;
     Ok(())
 }
 
 async fn request(redlock: &Redlock) -> Result<(), Error> {
-    // The clock of the deadline is that of the leases. Attempts start until then, and none later.
+    // The deadline uses the clock of the leases. No attempt starts after it.
     let deadline = redlock.now() + Duration::from_secs(1);
     let order = redlock.lock("order:42", TTL).wait_until(deadline).await?;
     let stock = redlock.lock("stock:7", TTL).wait_until(deadline).await?;
-    // ... both are held here; an error above has released the first ...
+    // ... both locks are held here; after an error above, the first one is released ...
     stock.release().await?;
     order.release().await?;
     Ok(())

@@ -1,5 +1,5 @@
 //! Try-lock with a fallback: one of many processes rebuilds a cache entry, and the others serve the old one meanwhile.
-//! They also serve it if no lock can be acquired.
+//! They also serve the old entry if no lock can be acquired.
 #![allow(clippy::print_stdout)] // an example shows what it does
 
 mod nodes;
@@ -34,12 +34,12 @@ async fn page(redlock: &Redlock) -> Result<&'static str, Error> {
             Ok("new")
         }
         Ok(None) => {
-            println!("somebody else is at it: the old one will do");
+            println!("another process rebuilds the entry; the old one will do");
             Ok("old")
         }
-        // If the lock is there to prevent doing the work twice, this is no reason to work without it.
+        // The lock only prevents duplicate work, so this error is no reason to work without it.
         Err(error) if error.kind() == ErrorKind::NoQuorum => {
-            println!("no lock can be had: {error}");
+            println!("cannot acquire the lock: {error}");
             Ok("old")
         }
         Err(error) => Err(error),

@@ -12,8 +12,8 @@ use tokio::time::sleep;
 /// The time for which a crashed machine prevents the others from starting. The job may take longer.
 const TTL: Duration = Duration::from_secs(3);
 
-/// Machines that start at the same moment may split the nodes among them, so that none has a quorum: they try again for this
-/// long. The job takes longer.
+/// Machines that start at the same moment may split the nodes among them, so that none has a quorum. They retry for
+/// this time, which is shorter than the job.
 const RETRY: Duration = Duration::from_millis(300);
 
 /// An upper limit on the duration of the job.
@@ -28,13 +28,13 @@ async fn main() -> Result<(), Error> {
     }
     let mut runs = 0;
     for machine in machines {
-        runs += usize::from(machine.await.expect("it does not panic")?);
+        runs += usize::from(machine.await.expect("the task does not panic")?);
     }
     assert_eq!(1, runs);
     overrun(&nodes.redlock()?).await
 }
 
-/// Returns whether this machine has run the job.
+/// Returns true if this machine has run the job.
 async fn nightly(machine: u32, redlock: Redlock) -> Result<bool, Error> {
     let keep_alive = KeepAlive::new().max_hold(LIMIT);
     let guard = match redlock.lock("nightly", TTL).max_wait(RETRY).keep_alive(keep_alive).await {
@@ -66,7 +66,7 @@ async fn job(lease: Lease) {
     }
 }
 
-/// Does the same in one call: `run` extends the lock, cancels the work on loss, and releases.
+/// Does the same in one call: `run` extends the lock, cancels the work on loss, and releases the lock.
 async fn overrun(redlock: &Redlock) -> Result<(), Error> {
     let short = KeepAlive::new().max_hold(Duration::from_millis(600));
     let endless = async |_lease| loop {
@@ -74,7 +74,7 @@ async fn overrun(redlock: &Redlock) -> Result<(), Error> {
     };
     let outcome: Result<(), RunError<()>> =
         redlock.lock("overrun", Duration::from_millis(300)).keep_alive(short).run(endless).await;
-    let error = outcome.expect_err("it never ends by itself");
+    let error = outcome.expect_err("the job never ends on its own");
     assert_eq!(ErrorKind::Lost, error.kind());
     println!("a job that does not end: {error}");
     redlock.close().await;

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{AsyncTypedCommands, Client};
-use redlock_redis_rs::{LockNode, Options, Redlock, TokioRuntime, node_with_connection};
+use redlock_redis_rs::node::LockNode;
+use redlock_redis_rs::{Options, Redlock, TokioRuntime, node_with_connection};
 
 const TTL: Duration = Duration::from_secs(5);
 
@@ -19,7 +20,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let (mut nodes, mut connections) = (Vec::new(), Vec::new());
     for url in urls.split(',') {
         let client = Client::open(url)?;
-        // A connection manager reconnects by itself; a `MultiplexedConnection` that is lost stays lost.
+        // A connection manager reconnects on its own. A lost `MultiplexedConnection` stays lost.
         let mut connection = client.get_connection_manager().await?;
         connection.set("visits", 1).await?;
         let label = client.get_connection_info().addr().to_string();
@@ -29,7 +30,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
 
     let guard = redlock.lock("a", TTL).await?;
-    println!("locked over {} connections of the application's", connections.len());
+    println!("locked over {} connections of the application", connections.len());
     for connection in &mut connections {
         connection.incr("visits", 1).await?;
         connection.del("visits").await?;

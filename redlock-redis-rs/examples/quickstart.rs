@@ -1,12 +1,13 @@
 //! The tour: acquires a lock, is denied a second one, extends, releases, and checks that no key is left.
 //!
-//! Without arguments it runs on five embedded fake nodes; with `--nodes redis://host1,redis://host2,...` on real ones.
-#![allow(clippy::print_stdout)] // it is a tour
+//! By default it runs on five embedded fake nodes. `--nodes redis://host1,redis://host2,...` selects real ones.
+#![allow(clippy::print_stdout)] // an example shows what it does
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use redlock_redis_rs::{Claim, IntoResources, LockNode, Options, Redlock, Token, TokioRuntime, Ttl, Vote};
+use redlock_redis_rs::node::{Claim, LockNode, Token, Ttl, Vote};
+use redlock_redis_rs::{IntoResources, Options, Redlock, TokioRuntime};
 use redlock_testkit::MemoryNode;
 
 const RESOURCE: &str = "invoice:42";
@@ -56,7 +57,7 @@ fn nodes(arguments: &[String]) -> Result<Vec<Arc<dyn LockNode>>, Box<dyn std::er
     }
 }
 
-/// Returns whether a node has no key: it then grants the key to another client, which releases it.
+/// Returns true if a node has no key. The node then grants the key to another client, which releases it.
 async fn is_free(node: &dyn LockNode) -> Result<bool, Box<dyn std::error::Error>> {
     let stranger = Claim::new(RESOURCE.into_resources()?, Token::from_bytes("quickstart"));
     let free = node.acquire(&stranger, Ttl::new(TTL)?).await? == Vote::Granted;

@@ -24,10 +24,10 @@ async fn main() -> Result<(), Error> {
         tokio::spawn(async move { transfer(&redlock?, &bank, from, to).await })
     });
     for transfer in transfers {
-        transfer.await.expect("it does not panic")?;
+        transfer.await.expect("the task does not panic")?;
     }
     let balances = bank.0.each_ref().map(|account| account.load(SeqCst));
-    assert_eq!([0, -10, 10], balances, "as if one had come after the other");
+    assert_eq!([0, -10, 10], balances, "the transfers ran one after the other");
     println!("balances: {balances:?}");
     Ok(())
 }
@@ -36,7 +36,7 @@ async fn transfer(redlock: &Redlock, bank: &Bank, from: usize, to: usize) -> Res
     let accounts = [format!("account:{from}"), format!("account:{to}")];
     let guard = redlock.lock(accounts, TTL).await?;
     println!("{from} to {to}");
-    // Reads, waits, writes: no other client changes either account meanwhile.
+    // Reads, waits and writes. No other client changes either account meanwhile.
     let before = [from, to].map(|account| bank.0[account].load(SeqCst));
     sleep(Duration::from_millis(20)).await;
     bank.0[from].store(before[0] - 10, SeqCst);

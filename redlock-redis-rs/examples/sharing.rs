@@ -1,4 +1,4 @@
-//! Sharing a lease: the guard owns the lock and stays in one place. Its lease is a view for any number of tasks. They
+//! Sharing a lease: the guard owns the lock and stays in one place. Its lease is a view for any number of tasks, which
 //! check it before each effect and are notified of the loss. Finally the lock moves to another process.
 #![allow(clippy::print_stdout)] // an example shows what it does
 
@@ -19,16 +19,16 @@ async fn main() -> Result<(), Error> {
     let guard = redlock.lock("import", TTL).keep_alive(KeepAlive::new()).await?;
     let parts = [1, 2, 3].map(|part| tokio::spawn(import(part, guard.lease())));
     for part in parts {
-        part.await.expect("it does not panic");
+        part.await.expect("the task does not panic");
     }
 
-    // A lease never releases: the tasks have ended, and the lock is still held.
+    // A lease never releases. The tasks have ended, and the lock is still held.
     assert!(guard.is_held());
     let watcher = tokio::spawn(guard.lost());
 
     // The lock moves: the detached lease is a value that can be serialized (feature `serde`) and resumed elsewhere.
     let lease = guard.detach().await;
-    assert_eq!(Loss::Detached, watcher.await.expect("it does not panic"));
+    assert_eq!(Loss::Detached, watcher.await.expect("the task does not panic"));
     let elsewhere = nodes.redlock()?;
     let guard = elsewhere.resume(&lease).await?;
     println!("resumed elsewhere, valid for another {:.0?}", guard.remaining());

@@ -1,6 +1,6 @@
 //! TLS: `tls CA-FILE rediss://HOST:PORT,...`
 //!
-//! A `rediss://` URL alone checks the servers' certificates against the root certificates of the system. To use a
+//! A `rediss://` URL alone verifies the certificates of the servers with the root certificates of the system. To use a
 //! private CA or a client certificate, pass it beside the URL.
 #![allow(clippy::print_stdout)] // an example shows what it does
 

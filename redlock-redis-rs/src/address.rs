@@ -57,9 +57,9 @@ impl IntoConnector for Address {
 impl IntoConnector for ConnectionInfo {
     fn into_connector(self) -> Result<Connector, Error> {
         let endpoint = match self.addr() {
-            ConnectionAddr::Tcp(host, port) => Endpoint::Tcp { host: bare(host), port: *port, tls: false },
+            ConnectionAddr::Tcp(host, port) => Endpoint::tcp(host, *port, false),
             ConnectionAddr::TcpTls { host, port, tls_params: None, insecure: false } => {
-                Endpoint::Tcp { host: bare(host), port: *port, tls: true }
+                Endpoint::tcp(host, *port, true)
             }
             // The client does not return them, and would connect without the bounds on the server's replies.
             ConnectionAddr::TcpTls { .. } => {
@@ -67,8 +67,7 @@ impl IntoConnector for ConnectionInfo {
                                     certificate of the server is always checked";
                 return Err(Error::invalid(format!("invalid address {}: {certificates}", self.addr())));
             }
-            // Normalized by components, so that `//` and `/./` make no difference.
-            ConnectionAddr::Unix(path) => Endpoint::Unix { path: path.components().collect() },
+            ConnectionAddr::Unix(path) => Endpoint::unix(path),
             other => {
                 return Err(Error::invalid(format!(
                     "invalid address {other}: neither TCP nor a Unix socket"
@@ -119,13 +118,10 @@ macro_rules! urls {
 }
 urls!(&str, &String, String);
 
-/// Returns a host as in labels: without brackets.
-fn bare(host: &str) -> String {
-    host.trim_start_matches('[').trim_end_matches(']').to_owned()
-}
-
 #[cfg(test)]
 mod tests {
+    use redlock_wire::Connector as _;
+
     use super::*;
 
     fn of(address: impl IntoConnector) -> (ConnectionInfo, String) {
@@ -167,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn control_characters_are_refused() {
+    fn control_characters_are_rejected() {
         assert!(message("redis://a%0d%0aINFO").contains("control character"));
         let info = ConnectionAddr::Tcp("a\r\nINFO\x1b[31m".into(), 6379).into_connection_info().unwrap();
         let said = message(info);

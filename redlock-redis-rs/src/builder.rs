@@ -1,9 +1,7 @@
 //! Creates nodes from addresses, and a builder with these nodes.
 
-use std::sync::Arc;
-
 use redis::aio::ConnectionLike;
-use redlock_core::{Builder, Error, LockNode};
+use redlock_core::{Builder, Error};
 use redlock_wire::{Options, Preflight, PreflightSettings};
 
 use crate::address::IntoConnector;
@@ -40,9 +38,7 @@ pub fn builder_with<A: IntoConnector>(
     addresses: impl IntoIterator<Item = A>,
     options: &Options,
 ) -> Result<Builder, Error> {
-    let nodes =
-        addresses.into_iter().map(|address| Ok(Arc::new(node(address, options)?) as Arc<dyn LockNode>));
-    Ok(Builder::new(options.runtime()).nodes(nodes.collect::<Result<Vec<_>, Error>>()?))
+    redlock_wire::builder(addresses.into_iter().map(IntoConnector::into_connector), options)
 }
 
 /// Creates the node at `address`.
@@ -53,9 +49,7 @@ pub fn builder_with<A: IntoConnector>(
 ///
 /// Same as [`IntoConnector::into_connector`].
 pub fn node(address: impl IntoConnector, options: &Options) -> Result<Node, Error> {
-    let connector = address.into_connector()?;
-    let label = connector.label().to_owned();
-    Ok(Node::new(connector, label, options))
+    Ok(Node::new(address.into_connector()?, options))
 }
 
 /// Checks the servers at `addresses`: configuration, clocks, rights and latency.
@@ -86,10 +80,8 @@ pub async fn preflight<A: IntoConnector>(
     options: &Options,
     settings: PreflightSettings,
 ) -> Result<Preflight, Error> {
-    let connectors = addresses.into_iter().map(IntoConnector::into_connector);
-    let servers =
-        connectors.map(|connector| connector.map(|connector| (connector.label().to_owned(), connector)));
-    Ok(redlock_wire::preflight(servers.collect::<Result<_, _>>()?, options, settings).await)
+    let servers: Result<Vec<_>, _> = addresses.into_iter().map(IntoConnector::into_connector).collect();
+    Ok(redlock_wire::preflight(&servers?, options, settings).await)
 }
 
 /// Creates a node over an existing connection of the application.
@@ -131,5 +123,5 @@ pub fn node_with_connection<C>(label: impl Into<String>, connection: C, options:
 where
     C: ConnectionLike + Clone + Send + Sync + 'static,
 {
-    BorrowedNode::new(BorrowedConnection::new(connection), label.into(), options)
+    BorrowedNode::new(BorrowedConnection::new(label.into(), connection), options)
 }

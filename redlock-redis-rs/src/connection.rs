@@ -15,10 +15,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use event_listener::Event;
 use redis::aio::{MultiplexedConnection, SendError};
 use redis::{AsyncConnectionConfig, Cmd, ConnectionInfo, Pipeline, ProtocolVersion, PushInfo, RedisError};
-use redlock_wire::{Command, Failure, Hub, Last, Reply, SocketHandle};
+use redlock_wire::{Command, Failure, Hub, Reply, SocketHandle};
 use tokio::task::unconstrained;
 
-use crate::command::{last, pack};
+use crate::command::pack;
 use crate::net::{self, Task};
 use crate::tls::Tls;
 use crate::{push, reply, socket};
@@ -44,11 +44,6 @@ impl Connector {
     #[cfg(any(feature = "tls-rustls", feature = "tls-native-tls"))]
     pub(crate) fn secured(self, tls: Tls) -> Self {
         Self { tls: Some(tls), ..self }
-    }
-
-    /// Returns the name of the server: `10.0.0.1:6379`, or `unix:/run/redis.sock`.
-    pub fn label(&self) -> &str {
-        &self.label
     }
 
     #[cfg(test)]
@@ -85,10 +80,15 @@ impl redlock_wire::Connector for Connector {
 
     async fn connect(&self, hub: &Hub) -> Result<Connection, Failure> {
         let connection = match self.open(ProtocolVersion::RESP3, hub).await {
-            Err(error) if reply::refuses_resp3(&error) => self.open(ProtocolVersion::RESP2, hub).await,
+            Err(error) if reply::denies_resp3(&error) => self.open(ProtocolVersion::RESP2, hub).await,
             outcome => outcome,
         };
         connection.map_err(|error| reply::not_connected(&error))
+    }
+
+    /// Returns the name of the server: `10.0.0.1:6379`, or `unix:/run/redis.sock`.
+    fn label(&self) -> &str {
+        &self.label
     }
 
     fn password(&self) -> Option<&str> {
@@ -124,30 +124,25 @@ impl Connection {
         outcome
     }
 
-    fn refused<T>(&self) -> Option<Result<T, Failure>> {
-        self.loss.has_happened().then(|| Err(Failure::not_sent("the connection is lost")))
+    /// Returns an error if the connection is lost.
+    fn check(&self) -> Result<(), Failure> {
+        if self.loss.has_happened() { Err(Failure::not_sent("the connection is lost")) } else { Ok(()) }
     }
 }
 
 impl redlock_wire::Connection for Connection {
-    type Packed = Arc<Cmd>;
+    type Packed = Cmd;
 
     const BATCHES: bool = true;
 
-    fn pack(command: Command<'_>) -> Arc<Cmd> {
-        Arc::new(pack(command))
-    }
-
-    fn last<T>(look: impl FnOnce(&mut Last<Arc<Cmd>>) -> T) -> T {
-        last(look)
+    fn pack(command: Command<'_>) -> Cmd {
+        pack(command)
     }
 
     /// Boxed: if many requests are sent, they go in pipelines, whose futures would carry the space for this one.
-    fn call(&self, command: Arc<Cmd>) -> impl Future<Output = Result<Reply, Failure>> + Send {
+    fn call(&self, command: Cmd) -> impl Future<Output = Result<Reply, Failure>> + Send {
         Box::pin(async move {
-            if let Some(refusal) = self.refused() {
-                return refusal;
-            }
+            self.check()?;
             let outcome = self.client.clone().send_packed_command(&command).await;
             self.concluded(match outcome {
                 Ok(value) => Ok(reply::of_value(value)),
@@ -156,17 +151,15 @@ impl redlock_wire::Connection for Connection {
         })
     }
 
-    async fn pipeline(&self, requests: Vec<Arc<Cmd>>) -> Result<Vec<Reply>, Failure> {
-        if let Some(refusal) = self.refused() {
-            return refusal;
-        }
+    async fn pipeline(&self, requests: Vec<Cmd>) -> Result<Vec<Reply>, Failure> {
+        self.check()?;
         if requests.is_empty() {
             return Ok(Vec::new());
         }
         let count = requests.len();
         let mut pipeline = Pipeline::with_capacity(count);
         for request in requests {
-            pipeline.add_command(Arc::unwrap_or_clone(request));
+            pipeline.add_command(request);
         }
         let mut client = self.client.clone();
         // Without this, a task that has used up tokio's budget would not even queue for the client's channel, and later

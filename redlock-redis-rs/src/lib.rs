@@ -7,15 +7,17 @@
 //!
 //! let redlock = redlock_redis_rs::builder(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])?.build()?;
 //! let guard = redlock.lock("invoice:42", Duration::from_secs(10)).await?;
-//! // ... work that nobody else does meanwhile ...
+//! // ... work that no other client does at the same time ...
 //! guard.release().await?;
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! This crate re-exports all of [`redlock_core`], so one dependency is enough. The front page of that crate is the
-//! guide to locking. Every node opens its own connection. A node can also use a connection of the application, with
-//! some drawbacks: see [`node_with_connection`].
+//! This crate re-exports all of [`redlock_core`], with its modules `node` and `runtime`, so one dependency is enough.
+//! The front page of that crate is the guide to locking.
+//!
+//! Every node opens its own connection. A node can also use a connection of the application, with some drawbacks: see
+//! [`node_with_connection`].
 //!
 //! # Connecting
 //!
@@ -34,8 +36,8 @@
 //! certificate the delay is 5 s, so a password that is corrected on the server takes effect as well.
 //!
 //! A request to a node that is known to be down fails at once and delays no lock. If requests over a connection get no
-//! reply, the node sends a `PING`. If that gets no reply for 200 ms to a second either, the node gives the connection
-//! up. Requests that a hung server has not read by then are discarded. A quiet connection is probed every 5 s.
+//! reply, the node sends a `PING`. If that gets no reply for 200 ms to a second either, the node closes the connection.
+//! Requests that a hung server has not read by then are discarded. A quiet connection is probed every 5 s.
 //!
 //! # TLS
 //!
@@ -49,9 +51,9 @@
 //!
 //! # Hostile servers
 //!
-//! A node gives its connection up if the server sends a reply of more than 1 MiB or a nesting of more than 8. It then
-//! connects again as after any loss. A server may send without end, even before the login or on an idle connection. It
-//! then takes about 20 MB of memory at most, and only its own node fails. Two things follow:
+//! A node closes its connection if the server sends a reply of more than 1 MiB, or one that is nested more than 8
+//! levels deep. It then connects again as after any loss. A server may send without end, even before the login or on an
+//! idle connection. It then takes about 20 MB of memory at most, and only its own node fails. Two things follow:
 //!
 //! - Do not lock a name that is the key of another value of 1 MiB or more: the server may send that value.
 //! - A connection of the application ([`node_with_connection`]) has only the limits of the client.

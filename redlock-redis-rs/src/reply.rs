@@ -43,7 +43,7 @@ pub(crate) fn not_connected(error: &RedisError) -> Failure {
 }
 
 /// Returns whether the server has no RESP3, or denies it to this user.
-pub(crate) fn refuses_resp3(error: &RedisError) -> bool {
+pub(crate) fn denies_resp3(error: &RedisError) -> bool {
     error.kind() == ErrorKind::RESP3NotSupported
         || server_error(error).is_some_and(|text| {
             text.starts_with("NOPROTO")
@@ -134,13 +134,13 @@ mod tests {
     }
 
     #[test]
-    fn only_a_refusal_of_resp3_is_one() {
-        let refuses = |wire: &str| refuses_resp3(&parsed(wire).extract_error().unwrap_err());
-        assert!(refuses("-ERR unknown command 'HELLO', with args beginning with: '3'\r\n"));
-        assert!(refuses("-NOPROTO unsupported protocol version\r\n"));
-        assert!(refuses("-NOPERM this user has no permissions to run the 'hello' command\r\n"));
-        assert!(!refuses("-WRONGPASS invalid username-password pair\r\n"));
-        assert!(!refuses("-NOAUTH HELLO must be called with the client already authenticated\r\n"));
-        assert!(!refuses("-ERR max number of clients reached\r\n"));
+    fn only_a_denial_of_resp3_is_one() {
+        let denies = |wire: &str| denies_resp3(&parsed(wire).extract_error().unwrap_err());
+        assert!(denies("-ERR unknown command 'HELLO', with args beginning with: '3'\r\n"));
+        assert!(denies("-NOPROTO unsupported protocol version\r\n"));
+        assert!(denies("-NOPERM this user has no permissions to run the 'hello' command\r\n"));
+        assert!(!denies("-WRONGPASS invalid username-password pair\r\n"));
+        assert!(!denies("-NOAUTH HELLO must be called with the client already authenticated\r\n"));
+        assert!(!denies("-ERR max number of clients reached\r\n"));
     }
 }

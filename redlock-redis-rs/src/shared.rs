@@ -10,14 +10,12 @@
 //! drops at its time limit.
 
 use std::fmt;
-use std::future::pending;
-use std::sync::Arc;
 
 use redis::aio::ConnectionLike;
 use redis::{Cmd, Pipeline};
-use redlock_wire::{Command, Failure, Hub, Last, Reply};
+use redlock_wire::{Command, Failure, Hub, Reply};
 
-use crate::command::{last, pack};
+use crate::command::pack;
 use crate::reply;
 
 /// A connection of the application that a node uses.
@@ -25,11 +23,14 @@ use crate::reply;
 /// It can be a [`MultiplexedConnection`](redis::aio::MultiplexedConnection), a `ConnectionManager`, or any other
 /// connection to one server that is cheap to clone.
 #[derive(Clone)]
-pub struct BorrowedConnection<C>(C);
+pub struct BorrowedConnection<C> {
+    label: String,
+    connection: C,
+}
 
 impl<C> BorrowedConnection<C> {
-    pub(crate) fn new(connection: C) -> Self {
-        Self(connection)
+    pub(crate) fn new(label: String, connection: C) -> Self {
+        Self { label, connection }
     }
 }
 
@@ -42,55 +43,46 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> redlock_wire::Connector 
     async fn connect(&self, _hub: &Hub) -> Result<Self, Failure> {
         Ok(self.clone())
     }
+
+    fn label(&self) -> &str {
+        &self.label
+    }
 }
 
 impl<C: ConnectionLike + Clone + Send + Sync + 'static> redlock_wire::Connection for BorrowedConnection<C> {
-    type Packed = Arc<Cmd>;
+    type Packed = Cmd;
 
-    fn pack(command: Command<'_>) -> Arc<Cmd> {
-        Arc::new(pack(command))
+    fn pack(command: Command<'_>) -> Cmd {
+        pack(command)
     }
 
-    fn last<T>(look: impl FnOnce(&mut Last<Arc<Cmd>>) -> T) -> T {
-        last(look)
-    }
-
-    async fn call(&self, command: Arc<Cmd>) -> Result<Reply, Failure> {
-        match self.0.clone().req_packed_command(&command).await {
+    async fn call(&self, command: Cmd) -> Result<Reply, Failure> {
+        match self.connection.clone().req_packed_command(&command).await {
             Ok(value) => Ok(reply::of_value(value)),
             Err(error) => reply::of_error(&error),
         }
     }
 
-    async fn pipeline(&self, requests: Vec<Arc<Cmd>>) -> Result<Vec<Reply>, Failure> {
+    async fn pipeline(&self, requests: Vec<Cmd>) -> Result<Vec<Reply>, Failure> {
         let count = requests.len();
         let mut pipeline = Pipeline::with_capacity(count);
         for request in requests {
-            pipeline.add_command(Arc::unwrap_or_clone(request));
+            pipeline.add_command(request);
         }
-        match self.0.clone().req_packed_commands(&pipeline, 0, count).await {
+        match self.connection.clone().req_packed_commands(&pipeline, 0, count).await {
             Ok(values) => Ok(values.into_iter().map(reply::of_value).collect()),
             Err(error) => Err(Failure::maybe_sent(&error.to_string())),
         }
     }
 
-    fn pushes(&self) -> bool {
-        false
-    }
-
     fn keeps_order(&self) -> bool {
         false
     }
-
-    /// Never completes: the connection does not report its loss.
-    async fn lost(&self) {
-        pending::<()>().await;
-    }
 }
 
-/// Shows nothing of the connection.
+/// Shows only the label.
 impl<C> fmt::Debug for BorrowedConnection<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared").finish_non_exhaustive()
+        f.debug_struct("BorrowedConnection").field("label", &self.label).finish_non_exhaustive()
     }
 }

@@ -8,9 +8,8 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use redlock_redis_rs::{
-    Claim, IntoResources, LockNode, NodeError, Options, Resource, Token, Ttl, Vote, node,
-};
+use redlock_redis_rs::node::{Claim, LockNode, NodeError, Token, Ttl, Vote};
+use redlock_redis_rs::{IntoResources, Options, Resource, node};
 use redlock_testkit::RedisServer;
 use tokio::task::yield_now;
 

@@ -1,18 +1,15 @@
-//! TLS with certificates that are given beside the address.
+//! TLS with certificates beside the address.
 #![cfg(all(feature = "tokio", any(feature = "tls-rustls", feature = "tls-native-tls")))]
 #![allow(clippy::unwrap_used)] // a panic is how a test reports
 
-#[path = "../../tests/secure.rs"]
-mod secure;
-
 use redis::{ClientTlsConfig, TlsCertificates};
+use redlock_adapter_tests::secure::Secure;
 use redlock_redis_rs::IntoConnector;
 use redlock_wire::{Command, Connection, Connector, Hub, Reply};
-use secure::Secure;
 
 #[tokio::test]
 async fn a_client_shows_its_certificate_to_a_server_that_asks_for_it() {
-    let secure = Secure::asking_for_certificates("mutual", "yes");
+    let secure = Secure::with_client_certificates("yes");
     let certificates = |client_tls| TlsCertificates { client_tls, root_cert: Some(secure.file("ca.pem")) };
     let with =
         ClientTlsConfig { client_cert: secure.file("server.pem"), client_key: secure.file("server.key") };

@@ -1,24 +1,17 @@
-//! The examples, run.
+//! Runs the examples.
 #![cfg(feature = "tokio")]
-#![allow(clippy::unwrap_used)] // a panic is how a test reports
 
-#[path = "../../tests/run_examples.rs"]
-mod run_examples;
-#[cfg(feature = "tls-rustls")]
-#[path = "../../tests/secure.rs"]
-mod secure;
+use redlock_adapter_tests::examples::{self, on_fakes, on_servers};
 
-use run_examples::{on_fakes, on_servers};
-
-fn everywhere(name: &str, says: &str) {
-    for said in [on_fakes(name), on_servers(name)] {
-        assert!(said.contains(says), "{said}");
+fn everywhere(name: &str, text: &str) {
+    for printed in [on_fakes(name), on_servers(name)] {
+        assert!(printed.contains(text), "{printed}");
     }
 }
 
 #[test]
 fn quickstart() {
-    run_examples::quickstart("quickstart");
+    examples::quickstart("quickstart");
 }
 
 #[test]
@@ -60,8 +53,8 @@ fn on_smol() {
 #[cfg(feature = "tls-rustls")]
 #[test]
 fn tls() {
-    let secure = secure::Secure::start("example");
-    let mut command = std::process::Command::new(run_examples::program("tls"));
-    let said = run_examples::run(command.arg(&secure.authority).arg(secure.url()));
-    assert!(said.contains("locked over TLS"), "{said}");
+    let secure = redlock_adapter_tests::secure::Secure::start();
+    let mut command = std::process::Command::new(examples::program("tls"));
+    let printed = examples::run(command.arg(&secure.authority).arg(secure.url()));
+    assert!(printed.contains("locked over TLS"), "{printed}");
 }

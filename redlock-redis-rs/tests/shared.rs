@@ -1,26 +1,31 @@
-//! What every adapter promises: on real servers, and on scripted ones that misbehave.
+//! The tests that all adapters share.
 
-use redlock_redis_rs as adapter;
+use redlock_adapter_tests::{Adapter, adapter_tests};
+use redlock_redis_rs::{Builder, Connector, Error, IntoConnector, Node, Options};
 
-#[path = "../../tests/conformance.rs"]
-mod conformance;
-#[path = "../../tests/connect.rs"]
-mod connect;
-#[path = "../../tests/counters.rs"]
-mod counters;
-#[path = "../../tests/hostile.rs"]
-mod hostile;
-#[path = "../../tests/node.rs"]
-mod node;
-#[path = "../../tests/scripted.rs"]
-mod scripted;
-#[cfg(any(feature = "tls-rustls", feature = "tls-native-tls"))]
-#[path = "../../tests/secure.rs"]
-mod secure;
-#[path = "../../tests/servers/mod.rs"]
-mod servers;
-#[cfg(any(feature = "tls-rustls", feature = "tls-native-tls"))]
-#[path = "../../tests/tls.rs"]
-mod tls;
-#[path = "../../tests/watch.rs"]
-mod watch;
+struct RedisRs;
+
+impl Adapter for RedisRs {
+    type Connector = Connector;
+
+    const PROCESS: &'static str = "process_redis_rs";
+    const REPORTS_FLUSH: bool = true;
+
+    fn connector(url: String) -> Result<Connector, Error> {
+        url.into_connector()
+    }
+
+    fn node(url: String, options: &Options) -> Result<Node, Error> {
+        redlock_redis_rs::node(url, options)
+    }
+
+    fn builder(urls: impl IntoIterator<Item = String>) -> Result<Builder, Error> {
+        redlock_redis_rs::builder(urls)
+    }
+
+    fn builder_with(urls: impl IntoIterator<Item = String>, options: &Options) -> Result<Builder, Error> {
+        redlock_redis_rs::builder_with(urls, options)
+    }
+}
+
+adapter_tests!(RedisRs);

@@ -1,22 +1,19 @@
-//! A node over a connection that the application has already.
+//! A node over a connection of the application.
 #![cfg(feature = "tokio")]
-#![allow(clippy::unwrap_used)] // a panic is how a test reports
+#![allow(clippy::unwrap_used)] // a panic is a failed test
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use redis::aio::{ConnectionLike, ConnectionManagerConfig};
 use redis::{AsyncConnectionConfig, Client, cmd};
+use redlock_adapter_tests::wait::{PATIENCE, until};
+use redlock_redis_rs::node::{Claim, LockNode, NodeErrorKind, Token, Ttl, Vote};
 use redlock_redis_rs::{
-    Claim, ErrorKind, IntoResources, LockNode, NodeErrorKind, Options, Redlock, ReleaseOutcome, Resource,
-    Runtime, Token, TokioRuntime, Ttl, Vote, node_with_connection,
+    ErrorKind, IntoResources, Options, Redlock, ReleaseOutcome, TokioRuntime, node_with_connection,
 };
 use redlock_testkit::RedisServer;
-use redlock_testkit::conformance::Backend;
 use tokio::time::{sleep, timeout};
-
-/// Far above what anything here takes; what runs into it hangs.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 const TTL: Duration = Duration::from_secs(10);
 
@@ -24,13 +21,13 @@ fn client(server: &RedisServer) -> Client {
     Client::open(server.url()).unwrap()
 }
 
-/// In RESP2, which the client has by default. Without the client's own limit of 500 ms, which a busy machine exceeds.
+/// Connects in RESP2, the default. The limit of the client, 500 ms, is off, since a busy machine exceeds it.
 async fn multiplexed(server: &RedisServer) -> Arc<dyn LockNode> {
     let config = AsyncConnectionConfig::new().set_response_timeout(None);
     lent(server, client(server).get_multiplexed_async_connection_with_config(&config).await.unwrap())
 }
 
-/// In RESP3, and without the limit.
+/// Connects in RESP3, without the limit.
 async fn managed(server: &RedisServer) -> Arc<dyn LockNode> {
     let client = Client::open(format!("{}/?protocol=resp3", server.url())).unwrap();
     let config = ConnectionManagerConfig::new().set_response_timeout(None);
@@ -44,46 +41,13 @@ fn lent(
     Arc::new(node_with_connection(format!("127.0.0.1:{}", server.port()), connection, &Options::tokio()))
 }
 
-/// The suite, with a server of its own for each case.
-macro_rules! conforms {
-    ($name:ident, $node:expr) => {
-        mod $name {
-            use super::*;
-
-            struct Lent(RedisServer, tokio::runtime::Runtime);
-
-            impl Lent {
-                fn start() -> Self {
-                    let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-                    Self(RedisServer::start(), tokio)
-                }
-            }
-
-            impl Backend for Lent {
-                async fn node(&self) -> Arc<dyn LockNode> {
-                    $node(&self.0).await
-                }
-
-                async fn no_lock(&self) -> Option<Resource> {
-                    self.0.command(&["LPUSH", "a list", "x"]);
-                    Some(Resource::new("a list").unwrap())
-                }
-
-                fn block_on(&self, case: impl Future<Output = ()>) {
-                    self.1.block_on(case);
-                }
-
-                fn runtime(&self) -> Arc<dyn Runtime> {
-                    Arc::new(TokioRuntime::new())
-                }
-            }
-
-            redlock_testkit::conformance!(Lent::start());
-        }
-    };
+mod multiplexed_in_resp2 {
+    redlock_testkit::conformance!(redlock_adapter_tests::Server::start(super::multiplexed));
 }
-conforms!(multiplexed_in_resp2, multiplexed);
-conforms!(managed_in_resp3, managed);
+
+mod managed_in_resp3 {
+    redlock_testkit::conformance!(redlock_adapter_tests::Server::start(super::managed));
+}
 
 fn claim() -> Claim {
     Claim::new("a".into_resources().unwrap(), Token::from_bytes("mine"))
@@ -94,15 +58,6 @@ async fn votes(node: &dyn LockNode) -> bool {
         timeout(Duration::from_millis(100), node.acquire(&claim(), Ttl::new(TTL).unwrap())).await,
         Ok(Ok(Vote::Granted))
     )
-}
-
-async fn until(is_so: impl AsyncFn() -> bool) {
-    let wait = async {
-        while !is_so().await {
-            sleep(Duration::from_millis(5)).await;
-        }
-    };
-    timeout(PATIENCE, wait).await.expect("it hangs");
 }
 
 #[tokio::test]

@@ -5,9 +5,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use redlock_redis_rs::node::{Claim, LockNode, NodeErrorKind, Token, Ttl, Vote};
+use redlock_redis_rs::runtime::{BoxFuture, Runtime};
 use redlock_redis_rs::{
-    BoxFuture, Claim, IntoResources, KeepAlive, Lease, LockNode, Loss, NodeErrorKind, Options,
-    ReleaseOutcome, Resource, Runtime, SmolRuntime, Token, Ttl, Vote, builder_with, node,
+    IntoResources, KeepAlive, Lease, Loss, Options, ReleaseOutcome, Resource, SmolRuntime, builder_with, node,
 };
 use redlock_testkit::RedisServer;
 use smol::Timer;
@@ -38,7 +39,7 @@ fn a_node_votes_heals_and_ends() {
     smol::block_on(soon(async {
         assert_eq!(Vote::Granted, node.acquire(&claim, ttl()).await.unwrap());
         assert_eq!(Vote::Granted, node.extend(&claim, ttl()).await.unwrap());
-        assert_eq!(Vote::Granted, node.release(&claim).await.unwrap());
+        assert!(node.release(&claim).await.unwrap());
 
         server.kill();
         while node.connection().is_some() {
@@ -83,7 +84,7 @@ struct Counting(
 );
 
 impl Runtime for Counting {
-    fn now(&self) -> redlock_redis_rs::Instant {
+    fn now(&self) -> redlock_redis_rs::runtime::Instant {
         SmolRuntime::new().now()
     }
 

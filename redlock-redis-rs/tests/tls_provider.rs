@@ -4,7 +4,8 @@
 #![cfg(all(feature = "tokio", feature = "tls-rustls"))]
 #![allow(clippy::unwrap_used)] // a panic is how a test reports
 
-use redlock_redis_rs::{LockNode, Options, Resource, node};
+use redlock_redis_rs::node::LockNode;
+use redlock_redis_rs::{Options, Resource, node};
 use rustls::crypto::{CryptoProvider, ring};
 
 #[tokio::test]

@@ -1,24 +1,25 @@
-//! A small service that locks, and the tests that it deserves.
+//! A small service that locks, and its tests.
 //!
-//! The service takes a `Redlock` and knows nothing of tests. The tests hand it one over fake nodes, in simulated time:
-//! minutes of hanging, dying and waiting pass in milliseconds, and the same seed gives the same run.
-#![allow(clippy::unwrap_used)] // of tests: what fails here fails the test
+//! The service takes a `Redlock` and contains no test code. The tests pass one over fake nodes, in simulated time.
+//! Minutes of hanging, crashing and waiting pass in milliseconds, and the same seed gives the same run.
+#![allow(clippy::unwrap_used)] // a panic fails the test
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use redlock_core::{Error, Redlock, Runtime};
+use redlock_core::runtime::Runtime;
+use redlock_core::{Error, Redlock};
 use redlock_testkit::sim::{Process, Simulation};
 use redlock_testkit::{FakeNode, fake_nodes};
 
-/// Charges each invoice once, on however many machines it runs.
+/// Charges each invoice once, on any number of machines.
 struct Billing {
     redlock: Redlock,
     bank: Bank,
 }
 
 impl Billing {
-    /// Stops in the middle when the lock is lost, so that nobody else charges at the same time.
+    /// Stops in the middle when the lock is lost, so that no other machine charges at the same time.
     async fn charge(&self, invoice: u32) -> Result<(), Error> {
         let work = async |_lease| {
             if !self.bank.has_charged(invoice) {
@@ -29,7 +30,7 @@ impl Billing {
     }
 }
 
-/// A bank that takes three seconds, and books at the end of them.
+/// A bank that takes three seconds and books at the end of them.
 #[derive(Clone)]
 struct Bank {
     runtime: Arc<dyn Runtime>,
@@ -51,14 +52,14 @@ impl Bank {
     }
 }
 
-/// Five lock servers, and machines that the service runs on.
+/// Five lock servers, and the machines that run the service.
 struct World {
     simulation: Simulation,
     nodes: Vec<FakeNode>,
     bank: Bank,
 }
 
-/// One machine, and the service on it.
+/// A machine with the service on it.
 struct Machine {
     process: Process,
     billing: Arc<Billing>,
@@ -79,7 +80,7 @@ impl World {
         Machine { process, billing: Arc::new(Billing { redlock, bank: self.bank.clone() }) }
     }
 
-    /// Charges an invoice to the end.
+    /// Charges an invoice and waits for the end.
     fn charge(&self, machine: &Machine, invoice: u32) -> Result<(), Error> {
         let billing = Arc::clone(&machine.billing);
         self.simulation.block_on(&machine.process, async move { billing.charge(invoice).await })
@@ -87,7 +88,7 @@ impl World {
 }
 
 impl Machine {
-    /// Begins to charge an invoice; it goes on as time passes.
+    /// Starts to charge an invoice. The charge continues as time passes.
     fn begin(&self, invoice: u32) {
         let billing = Arc::clone(&self.billing);
         self.process.spawn(Box::pin(async move { drop(billing.charge(invoice).await) }));
@@ -101,8 +102,8 @@ fn main() {
     two.begin(42);
     world.simulation.run_for(Duration::from_secs(10));
     assert_eq!(1, world.bank.charges(), "two machines at once");
-    assert!(world.nodes.iter().all(|node| node.inner().is_empty()), "nothing is left behind");
-    assert!(world.charge(&one, 42).is_ok() && world.bank.charges() == 1, "once more is not twice");
+    assert!(world.nodes.iter().all(|node| node.inner().is_empty()), "no key is left");
+    assert!(world.charge(&one, 42).is_ok() && world.bank.charges() == 1, "a repeated charge has no effect");
 }
 
 #[cfg(test)]
@@ -120,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hung_majority_charges_nothing_and_leaves_nothing_behind() {
+    fn a_hung_majority_charges_nothing_and_leaves_no_key() {
         let world = World::new(2);
         let machine = world.machine("one");
         world.nodes[..3].iter().for_each(|node| node.inject(Fault::hang()));
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_paused_machine_does_not_charge_what_another_has_charged_meanwhile() {
+    fn a_paused_machine_does_not_charge_an_invoice_again() {
         let world = World::new(4);
         let (one, two) = (world.machine("one"), world.machine("two"));
         one.begin(42);
@@ -163,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_dies_is_replaced_after_the_ttl() {
+    fn a_crashed_machine_is_replaced_after_the_ttl() {
         let world = World::new(5);
         let (one, two) = (world.machine("one"), world.machine("two"));
         one.begin(42);
@@ -174,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_minority_that_dies_with_its_data_changes_nothing() {
+    fn the_data_loss_of_a_minority_changes_nothing() {
         let world = World::new(6);
         let machine = world.machine("one");
         machine.begin(42);

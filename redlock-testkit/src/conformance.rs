@@ -7,7 +7,7 @@
 //! ```
 //! use std::sync::Arc;
 //!
-//! use redlock_core::LockNode;
+//! use redlock_core::node::LockNode;
 //! use redlock_testkit::MemoryNode;
 //! use redlock_testkit::conformance::{self, Backend};
 //!
@@ -34,7 +34,9 @@
 //!
 //! ```
 //! # use std::sync::Arc;
-//! # use redlock_core::{LockNode, Runtime, TokioRuntime};
+//! # use redlock_core::node::LockNode;
+//! # use redlock_core::runtime::Runtime;
+//! # use redlock_core::TokioRuntime;
 //! # use redlock_testkit::{MemoryNode, conformance::Backend};
 //! struct OnTokio {
 //!     node: MemoryNode,
@@ -73,7 +75,9 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use redlock_core::{LockNode, Resource, Runtime};
+use redlock_core::Resource;
+use redlock_core::node::LockNode;
+use redlock_core::runtime::Runtime;
 
 use self::stage::Stage;
 use crate::threads::ThreadRuntime;
@@ -161,88 +165,88 @@ macro_rules! conformance {
 macro_rules! __conformance_cases {
     ($then:path, $($with:tt)*) => {
         $then! { [
-            acquire::acquire_grants_what_is_free
-            acquire::acquire_refuses_what_another_holds
-            acquire::a_refused_acquire_leaves_the_holders_time_alone
-            acquire::a_refusal_tells_the_truth
+            acquire::acquire_grants_a_free_resource
+            acquire::acquire_denies_a_resource_of_another_holder
+            acquire::a_denied_acquire_does_not_change_the_holders_time
+            acquire::a_denial_reports_the_true_holder_and_remaining_time
             acquire::acquire_again_with_the_same_token_is_granted
-            acquire::acquire_again_leaves_the_time_alone
-            acquire::acquire_takes_all_or_none
-            acquire::acquire_fills_in_what_is_absent
-            acquire::acquire_of_ours_and_anothers_changes_nothing
-            extend::extend_lengthens
+            acquire::acquire_again_does_not_change_the_time
+            acquire::acquire_sets_all_resources_or_none
+            acquire::acquire_sets_absent_resources
+            acquire::acquire_of_own_and_foreign_resources_changes_nothing
+            extend::extend_prolongs_the_time_to_live
             extend::an_extended_resource_expires
-            extend::extend_never_shortens
-            extend::extend_treats_every_resource_by_itself
+            extend::extend_never_shortens_the_time_to_live
+            extend::extend_handles_each_resource_separately
             extend::extend_creates_nothing
-            extend::extend_brings_nothing_back
-            extend::extend_refuses_what_another_holds
-            extend::extend_wants_every_resource
+            extend::extend_revives_no_resource
+            extend::extend_denies_a_resource_of_another_holder
+            extend::extend_requires_every_resource
             keep::keep_for_shortens
             keep::keep_for_lengthens
-            keep::keep_for_wants_every_resource
-            release::release_frees
-            release::release_leaves_what_another_holds
-            release::release_of_nothing_is_refused
-            release::release_deletes_what_is_left_of_several
+            keep::keep_for_requires_every_resource
+            release::release_frees_resources
+            release::release_does_not_delete_a_resource_of_another_holder
+            release::release_of_a_free_resource_returns_false
+            release::release_deletes_the_remaining_ones_of_several_resources
             release::release_leaves_other_resources_of_the_token
-            release::release_after_expiry_is_refused
-            release::what_is_no_lock_is_an_error_to_acquire_and_nothing_to_release
-            inspect::inspect_tells_who_and_how_long
-            inspect::inspect_of_what_is_free_finds_nothing
+            release::release_after_expiry_returns_false
+            release::a_non_lock_value_is_an_error_for_acquire_and_kept_by_release
+            inspect::inspect_returns_the_holder_and_the_remaining_time
+            inspect::inspect_of_a_free_resource_returns_nothing
             inspect::inspect_changes_nothing
-            inspect::inspect_of_what_is_no_lock_is_an_error
-            inspect::capabilities_tell_whether_inspect_answers
-            watch::watch_tells_how_a_resource_stands
-            watch::watch_of_what_expired_tells_that_it_is_free
+            inspect::inspect_of_a_non_lock_value_is_an_error
+            inspect::capabilities_report_support_for_inspect
+            watch::watch_reports_the_state_of_a_resource
+            watch::watch_of_an_expired_resource_reports_it_as_free
             watch::watch_changes_nothing
             watch::a_release_over_the_same_client_completes_a_watch
             watch::a_release_by_another_client_completes_a_watch
             watch::no_release_is_missed_while_a_watch_begins
             watch::a_change_completes_all_watches_of_a_resource
-            watch::capabilities_tell_whether_watch_answers
-            fencing::a_fenced_acquire_takes_what_is_free
+            watch::capabilities_report_support_for_watch
+            fencing::a_fenced_acquire_grants_a_free_resource
             fencing::a_counter_grows_by_one_or_goes_to_the_time
-            fencing::a_refused_fenced_acquire_changes_nothing
+            fencing::a_denied_fenced_acquire_changes_nothing
             fencing::a_fenced_acquire_with_the_same_token_counts_once
-            fencing::a_fenced_acquire_again_leaves_the_time_alone
-            fencing::a_fenced_acquire_fills_in_what_is_absent_and_counts
-            fencing::several_resources_count_beyond_the_greatest
-            fencing::every_resource_has_a_counter_of_its_own
+            fencing::a_fenced_acquire_again_does_not_change_the_time
+            fencing::a_fenced_acquire_sets_absent_resources_and_counts
+            fencing::several_resources_count_above_the_greatest_counter
+            fencing::every_resource_has_its_own_counter
             fencing::a_counter_outlives_its_lock
-            fencing::plain_locks_leave_counters_alone
+            fencing::plain_locks_do_not_change_counters
             fencing::plain_and_fenced_locks_exclude_each_other
             fencing::confirm_raises_the_counters
-            fencing::confirm_lengthens_and_never_shortens
-            fencing::confirm_refuses_what_is_gone_or_anothers
+            fencing::confirm_prolongs_and_never_shortens
+            fencing::confirm_denies_missing_and_foreign_resources
             fencing::a_superseded_confirm_changes_nothing
-            fencing::refill_takes_what_is_absent_and_raises_the_counters
-            fencing::refill_refuses_what_is_anothers
+            fencing::refill_sets_absent_resources_and_raises_the_counters
+            fencing::refill_denies_a_resource_of_another_holder
             fencing::a_superseded_refill_changes_nothing
             fencing::a_token_far_ahead_of_the_clock_is_an_error
             fencing::one_of_many_fenced_claims_at_once_counts
             fencing::two_clients_count_on_one_server
-            fencing::what_is_no_lock_is_an_error_to_fenced_operations
-            fencing::capabilities_tell_whether_fencing_answers
+            fencing::a_non_lock_value_is_an_error_for_fenced_operations
+            fencing::capabilities_report_support_for_fencing
             names::resource_names_are_binary_safe
             names::resources_are_not_joined
             names::the_longest_names_work
             names::tokens_are_binary_safe
             expiry::a_resource_expires_after_its_ttl
             expiry::every_resource_of_a_claim_expires
-            expiry::what_expired_is_free_for_others
-            expiry::the_longest_ttl_is_no_short_one
+            expiry::an_expired_resource_is_free_for_others
+            expiry::the_longest_ttl_is_not_truncated
             many::one_of_many_at_once_is_granted
-            many::many_claims_at_once_are_answered
+            many::many_claims_at_once_get_replies
             many::two_clients_exclude_each_other
             many::two_clients_know_one_server
-            calls::a_dropped_acquire_is_whole_or_nothing
-            calls::a_dropped_release_is_whole_or_nothing
-            calls::a_dropped_extend_is_whole_or_nothing
+            calls::a_dropped_acquire_is_atomic
+            calls::a_dropped_release_is_atomic
+            calls::a_dropped_extend_is_atomic
             calls::dropped_calls_leave_the_node_usable
-            calls::a_connection_is_the_same_while_it_stands
+            calls::a_connection_keeps_its_identity
             calls::a_connection_keeps_the_order
-            calls::the_label_says_something
+            calls::the_label_is_readable_and_stable
         ] $($with)* }
     };
 }

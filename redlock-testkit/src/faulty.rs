@@ -6,7 +6,7 @@
 
 mod fake;
 mod fault;
-pub(crate) mod state;
+mod state;
 
 use std::fmt;
 use std::future::{Future, pending, poll_fn};
@@ -17,15 +17,18 @@ use std::time::Duration;
 
 use event_listener::Event;
 use futures_channel::oneshot;
-use redlock_core::{
-    Capabilities, Claim, ConnectionId, Denial, Error, FencingToken, LockEntry, LockNode, NodeError, Resource,
-    Runtime, ServerId, Ttl, Vote, Watch, async_trait,
+use redlock_core::node::{
+    Capabilities, Claim, ConfirmVote, ConnectionId, FencedVote, LockEntry, LockNode, NodeError, ServerId,
+    Ttl, Vote, Watch, async_trait,
 };
+use redlock_core::runtime::Runtime;
+use redlock_core::{Error, FencingToken, Resource};
 
 pub use self::fake::{FakeNode, fake_nodes};
 use self::fault::Effect;
-pub use self::fault::{Fault, Operation};
-use self::state::{Admission, Held, Request, State, VoteResult, as_found};
+pub use self::fault::Fault;
+use self::state::{Admission, Held, Outcome, State};
+use crate::request::{Answer, Operation, Request};
 
 /// Any [`LockNode`], with faults.
 ///
@@ -33,7 +36,8 @@ use self::state::{Admission, Held, Request, State, VoteResult, as_found};
 ///
 /// ```
 /// use std::sync::Arc;
-/// use redlock_core::{Claim, IntoResources, LockNode, NodeErrorKind, Token, Ttl};
+/// use redlock_core::node::{Claim, LockNode, NodeErrorKind, Token, Ttl};
+/// use redlock_core::IntoResources;
 /// use redlock_testkit::{FakeNode, Fault, Operation, ThreadRuntime, block_on};
 ///
 /// let node = FakeNode::new("fake-1", Arc::new(ThreadRuntime));
@@ -187,7 +191,10 @@ impl<N: LockNode> Faulty<N> {
         }
     }
 
-    async fn call(&self, request: Request) -> VoteResult {
+    async fn call<T>(&self, request: Request) -> Result<T, NodeError>
+    where
+        T: TryFrom<Answer, Error = Answer>,
+    {
         let (admission, crash) = {
             let mut state = self.state();
             (state.admit(request), self.0.crashed.listen())
@@ -198,9 +205,10 @@ impl<N: LockNode> Faulty<N> {
             Err(connection_lost())
         })
         .await
+        .map(Answer::expect)
     }
 
-    async fn answer(&self, admission: Admission) -> VoteResult {
+    async fn answer(&self, admission: Admission) -> Outcome {
         match admission {
             Admission::Down => Err(NodeError::unavailable("connection refused")),
             Admission::Apply(request) => request.apply(&self.0.node).await,
@@ -214,9 +222,9 @@ impl<N: LockNode> Faulty<N> {
         }
     }
 
-    async fn suffer(&self, effect: Effect, request: Request) -> VoteResult {
+    async fn suffer(&self, effect: Effect, request: Request) -> Outcome {
         match effect {
-            Effect::Refuse => Ok(Vote::Denied(Denial::default())),
+            Effect::Deny => Ok(request.denied().expect("only requests that can be denied are struck")),
             Effect::Fail(error) => Err(error),
             Effect::Delay(delay) => {
                 self.0.runtime.sleep(delay).await;
@@ -234,7 +242,7 @@ impl<N: LockNode> Faulty<N> {
                 Err(connection_lost())
             }
             Effect::Miscount(counter) => match request.apply(&self.0.node).await {
-                Ok(Vote::Counted(_)) => Ok(Vote::Counted(counter)),
+                Ok(Answer::Fenced(FencedVote::Granted(_))) => Ok(FencedVote::Granted(counter).into()),
                 answer => answer,
             },
             Effect::Hang | Effect::HoldReply => unreachable!("admitted to the queue"),
@@ -242,7 +250,7 @@ impl<N: LockNode> Faulty<N> {
     }
 
     /// Runs the request in the background, independent of its caller.
-    async fn apply_late(&self, delay: Duration, request: Request) -> VoteResult {
+    async fn apply_late(&self, delay: Duration, request: Request) -> Outcome {
         let (reply, answer) = oneshot::channel();
         let (node, sent_before) = (self.clone(), self.state().crashes);
         self.0.runtime.spawn(Box::pin(async move {
@@ -283,15 +291,20 @@ impl<N: LockNode> LockNode for Faulty<N> {
         self.call(Request::Extend(claim.clone(), ttl)).await
     }
 
-    async fn acquire_fenced(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
+    async fn acquire_fenced(&self, claim: &Claim, ttl: Ttl) -> Result<FencedVote, NodeError> {
         self.call(Request::AcquireFenced(claim.clone(), ttl)).await
     }
 
-    async fn confirm(&self, claim: &Claim, ttl: Ttl, fence: FencingToken) -> Result<Vote, NodeError> {
+    async fn confirm(&self, claim: &Claim, ttl: Ttl, fence: FencingToken) -> Result<ConfirmVote, NodeError> {
         self.call(Request::Confirm(claim.clone(), ttl, fence)).await
     }
 
-    async fn refill_fenced(&self, claim: &Claim, ttl: Ttl, fence: FencingToken) -> Result<Vote, NodeError> {
+    async fn refill_fenced(
+        &self,
+        claim: &Claim,
+        ttl: Ttl,
+        fence: FencingToken,
+    ) -> Result<ConfirmVote, NodeError> {
         self.call(Request::RefillFenced(claim.clone(), ttl, fence)).await
     }
 
@@ -299,20 +312,20 @@ impl<N: LockNode> LockNode for Faulty<N> {
         self.call(Request::Keep(claim.clone(), ttl)).await
     }
 
-    async fn release(&self, claim: &Claim) -> Result<Vote, NodeError> {
+    async fn release(&self, claim: &Claim) -> Result<bool, NodeError> {
         self.call(Request::Release(claim.clone())).await
     }
 
     async fn inspect(&self, resource: &Resource) -> Result<Option<LockEntry>, NodeError> {
-        self.call(Request::inspect(resource)).await.map(as_found)
+        self.call(Request::Inspect(resource.clone())).await
     }
 
     async fn watch(&self, resource: &Resource) -> Result<Watch, NodeError> {
         if !self.capabilities().watch {
             return Err(NodeError::unsupported("watch"));
         }
-        self.call(Request::watch(resource)).await?;
-        let (watch, crash) = (self.0.node.watch(resource).await?, self.0.crashed.listen());
+        let watch: Watch = self.call(Request::Watch(resource.clone())).await?;
+        let crash = self.0.crashed.listen();
         Ok(Watch::new(watch.availability, first(watch.changed, crash)))
     }
 

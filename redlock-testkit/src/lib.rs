@@ -5,11 +5,11 @@
 //! | Run code that locks, without any server | [`MemoryNode`] | [Fake nodes](#fake-nodes) |
 //! | Test the behavior when nodes hang, crash, deny or lose messages | [`FakeNode`], [`Fault`] | [Scripted faults](#scripted-faults) |
 //! | Inject faults into any node, including a real one | [`Faulty`] | [Scripted faults](#scripted-faults) |
+//! | Write a wrapper with other faults | [`Request`], [`Operation`], [`Answer`] | [Custom faults](#custom-faults) |
 //! | Simulate hours in milliseconds, and replay a run from a seed | [`sim`] | [Simulated time](#simulated-time) |
 //! | Test a whole service | `examples/billing.rs` | [Service tests](#service-tests) |
-//! | Check the guarantees of the lock in thousands of runs with faulty servers and networks | [`sim::Network`], [`experiment`], [`invariant`] | [Experiments](#experiments) |
-//! | Look at one of these runs | [`timeline`]; as a picture, with feature `svg` | [Experiments](#experiments) |
 //! | Verify a custom backend | [`conformance!`] | [Backend conformance](#backend-conformance) |
+//! | Verify a custom runtime | [`runtime_conformance!`] | [Runtime conformance](#runtime-conformance) |
 //! | Kill, pause and restart real servers | `RedisServer`, with feature `server` | [Real servers](#real-servers) |
 //! | Test without an async runtime | [`ThreadRuntime`], [`block_on`] | [Fake nodes](#fake-nodes) |
 //!
@@ -21,7 +21,8 @@
 //! ```
 //! use std::time::Duration;
 //!
-//! use redlock_core::{Redlock, Token, Ttl};
+//! use redlock_core::Redlock;
+//! use redlock_core::node::{Token, Ttl};
 //! use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
 //!
 //! let nodes = ["one", "two", "three"].map(MemoryNode::new);
@@ -101,14 +102,20 @@
 //!     node.wait_for_requests(Operation::Acquire, 1).await;
 //! }
 //! nodes[0].step().await; // one reply of three has come ...
-//! waiting.abort(); // ... and the task is cancelled
+//! waiting.abort(); // ... and the task is canceled
 //! assert!(waiting.await.is_err());
 //!
 //! redlock.close().await;
-//! assert!(nodes.iter().all(|node| node.inner().is_empty()), "what was granted is undone");
+//! assert!(nodes.iter().all(|node| node.inner().is_empty()), "the granted keys are cleaned up");
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! ## Custom faults
+//!
+//! A [`Request`] is one call of a node as a value. Its [`Operation`] is the kind of the call, and its [`Answer`] is the
+//! reply. A wrapper around a node can therefore store, delay, reorder or drop calls, and then
+//! [apply](Request::apply) them. [`Faulty`] is written in this way.
 //!
 //! # Simulated time
 //!
@@ -119,8 +126,10 @@
 //! ```
 //! use std::time::Duration;
 //!
-//! use redlock_core::{KeepAlive, Redlock, Runtime};
-//! use redlock_testkit::{Fault, fake_nodes, sim::Simulation};
+//! use redlock_core::runtime::Runtime;
+//! use redlock_core::{KeepAlive, Redlock};
+//! use redlock_testkit::sim::Simulation;
+//! use redlock_testkit::{Fault, fake_nodes};
 //!
 //! let simulation = Simulation::new(42);
 //! let service = simulation.process("service");
@@ -134,15 +143,15 @@
 //!
 //!     nodes[..2].iter().for_each(|node| node.inject(Fault::hang()));
 //!     let _why = guard.lost().await;
-//!     assert!(!guard.remaining().is_zero(), "told before it is too late");
+//!     assert!(!guard.remaining().is_zero(), "the loss is reported before the lock expires");
 //!     Ok::<(), redlock_core::Error>(())
 //! })?;
 //! # Ok::<(), redlock_core::Error>(())
 //! ```
 //!
-//! The simulated runtime is for code that takes its time from a [`Runtime`](redlock_core::Runtime), as everything in
-//! `redlock-core` does. Test code that calls tokio on `TokioRuntime`, with the same nodes. `#[tokio::test(start_paused
-//! = true)]` makes hours of waiting take no time, and keys expire by the same clock.
+//! The simulated runtime is for code that takes its time from a [`Runtime`](redlock_core::runtime::Runtime), as
+//! everything in `redlock-core` does. Test code that calls tokio on `TokioRuntime`, with the same nodes.
+//! `#[tokio::test(start_paused = true)]` makes hours of waiting take no time, and keys expire by the same clock.
 //!
 //! # Service tests
 //!
@@ -157,80 +166,24 @@
 #![doc = include_str!("../examples/billing.rs")]
 //! ```
 //!
-//! # Experiments
-//!
-//! [`sim::Network`] has servers with their own clocks that crash, hang and lose data. Its network loses, delays and
-//! repeats messages. An [`Experiment`](experiment::Experiment) runs clients there and injects faults by a
-//! [`Plan`](plan::Plan), drawn from a seed or written by hand. The [invariants](invariant) then check the history:
-//!
-//! ```
-//! use std::time::Duration;
-//! use redlock_testkit::experiment::Experiment;
-//! use redlock_testkit::plan::{Incident, Plan};
-//! use redlock_testkit::timeline::Timeline;
-//!
-//! let plan = Plan::new().at(Duration::from_secs(5), Incident::Hang { server: 0, lasts: Duration::from_secs(9) });
-//! let report = Experiment::new(7).servers(3).plan(plan).run();
-//! println!("{}", Timeline::new(&report.history, &report.violations).text(100));
-//! assert!(report.defects().next().is_none(), "{report}");
-//! ```
-//!
-//! A violation is reported with its seed, the shortest prefix of the history that shows it, and a picture of that
-//! window. With feature `svg` the picture is also available as a file ([`Timeline`](timeline::Timeline)). The following
-//! picture shows what no lock with a time limit can prevent. This is why a holder has to check its lease before it
-//! acts:
-//!
-#![doc = include_str!("../docs/long-pause.svg")]
-//!
-//! ## Fencing tokens
+//! # Fencing tokens
 //!
 //! A lock with a [fencing token](redlock_core::LockRequest::fenced) guarantees order rather than time. Tokens grow with
 //! every grant, and a resource that checks them rejects stale holders. [`MemoryNode`] issues them. A test can read its
-//! [`fencing_counter`](MemoryNode::fencing_counter), and [set or delete](MemoryNode::set_counter) it.
-//!
-//! [`Faults::Fencing`](plan::Faults::Fencing) (`scripts/simulate --faults fencing`) selects an experiment about them.
-//! Its clients acquire locks with and without tokens, and write to resources that check tokens. Meanwhile servers lose
-//! locks at any time, and clocks are set. Locks overlap there, and the report names the broken assumption. The tokens
-//! must stay correct:
-//!
-//! - Tokens are unique (I2) and increase (I3).
-//! - An older lease is not extended once a newer one was granted (I4).
-//! - No resource goes backward (I5).
-//!
-//! ```
-//! use redlock_testkit::experiment::Experiment;
-//! use redlock_testkit::invariant::Invariant;
-//! use redlock_testkit::plan::Faults;
-//!
-//! let report = Experiment::new(7).servers(3).faults(Faults::Fencing).run();
-//! assert!(report.history.fenced_grants() > 0);
-//! assert!(report.violations.iter().all(|violation| violation.invariant != Invariant::Order), "{report}");
-//! ```
-//!
-//! Tokens require that servers keep the counters, or that a server that has lost them stays out for long enough:
-//!
-//! | Faults | Servers | I2 to I5 |
-//! |---|---|---|
-//! | [`Fencing`](plan::Faults::Fencing) | lose locks, and keep counters; clocks are wrong and are set | hold |
-//! | [`LateRestarts`](plan::Faults::LateRestarts) | lose counters, and stay out for [six seconds](invariant::STAYS_OUT) | hold |
-//! | [`Breaking(CountersAreKept)`](plan::Faults::Breaking) | lose counters, and are back at once | are violated; the report names the broken assumption |
-//! | the second with [`counters_without_time`](experiment::Experiment::counters_without_time) | count from 1 again | are violated |
-//!
-//! I5 also requires that a holder writes its token before its first read. With
-//! [`without_initial_token_write`](experiment::Experiment::without_initial_token_write), updates are lost although the
-//! tokens are in perfect order.
+//! [`fencing_counter`](MemoryNode::fencing_counter), [set or delete](MemoryNode::set_counter) it, and make the tokens
+//! [predictable](MemoryNode::count_from_one).
 //!
 //! # Backend conformance
 //!
-//! A backend is a [`LockNode`](redlock_core::LockNode). It has three required operations, and the documentation of the
-//! trait states their contract. The conformance suite has a test for each sentence of it. Implement
-//! [`Backend`](conformance::Backend), which creates a client of your server. The macro then generates a `#[test]` for
-//! each case, in a file under `tests`:
+//! A backend is a [`LockNode`](redlock_core::node::LockNode). It has three required operations, and the documentation of
+//! the trait states their contract. The conformance suite has a test for each sentence of it. Implement
+//! [`Backend`](conformance::Backend), which creates a client of your server. The macro [`conformance!`] then generates a
+//! `#[test]` for each case, in a file under `tests`:
 //!
 //! ```
 //! use std::sync::Arc;
 //!
-//! use redlock_core::LockNode;
+//! use redlock_core::node::LockNode;
 //! use redlock_testkit::MemoryNode;
 //! use redlock_testkit::conformance::Backend;
 //!
@@ -257,7 +210,7 @@
 //! |---|---|
 //! | acquire | sets all resources or none; never overrides another holder; the same token again changes nothing; a denial is accurate |
 //! | extend | raises the TTL to at least the given one, never lowers it; only if every resource still holds the token; creates and restores nothing |
-//! | release | deletes the keys with the token, and nothing else; finding none is a denial, not an error |
+//! | release | deletes the keys with the token, and nothing else; returns `false` if there is none |
 //! | names | any bytes in resources and tokens, up to the longest; several names differ from their concatenation |
 //! | expiry | keys disappear when their TTL is over; the longest TTL is not short |
 //! | concurrency | one of many is granted, all get a reply, two clients exclude each other |
@@ -274,14 +227,29 @@
 //!
 //! | Left at its default | Skipped check |
 //! |---|---|
-//! | [`LockNode::connection`](redlock_core::LockNode::connection) | requests keep their order; the core then sends a release twice instead of once |
-//! | [`Capabilities::fencing`](redlock_core::Capabilities::fencing) | the counters; locks with fencing tokens then ignore the node |
-//! | [`LockNode::server`](redlock_core::LockNode::server) | two clients recognize that they use one server |
-//! | the holder in a [`Denial`](redlock_core::Denial) | it is the right one |
+//! | [`LockNode::connection`](redlock_core::node::LockNode::connection) | requests keep their order; the core then sends a release twice instead of once |
+//! | [`Capabilities::fencing`](redlock_core::node::Capabilities::fencing) | the counters; locks with fencing tokens then ignore the node |
+//! | [`LockNode::server`](redlock_core::node::LockNode::server) | two clients recognize that they use one server |
+//! | the holder in a [`Denial`](redlock_core::node::Denial) | it is the right one |
 //! | [`Backend::no_lock`](conformance::Backend::no_lock) | a key of another type is an error for acquire, and nothing for release |
 //!
 //! A backend that requires an async runtime overrides two more methods; see the module
 //! [`conformance`](mod@conformance). A failed case reports the violated sentence of the contract.
+//!
+//! # Runtime conformance
+//!
+//! A [`Runtime`](redlock_core::runtime::Runtime) provides time, tasks and random numbers. The suite for it works the
+//! same way:
+//!
+//! ```
+//! redlock_testkit::runtime_conformance!(redlock_testkit::ThreadRuntime);
+//! # fn main() {}
+//! ```
+//!
+//! It checks that timers fire in order and not early, and that the clock never goes back. It also checks that tasks
+//! run without a handle, that dropped timers and tasks leave the others alone, and that random numbers differ. A
+//! runtime that must be driven overrides a method; see the module
+//! [`runtime_conformance`](mod@runtime_conformance).
 //!
 //! # Real servers
 //!
@@ -299,7 +267,7 @@
 //! // ... let redlock = redlock_redis_rs::builder(urls)?.build()?; ...
 //!
 //! servers[0].kill(); // at once, as by SIGKILL
-//! servers[1].pause(); // as by SIGSTOP: it accepts connections, and answers nobody
+//! servers[1].pause(); // as by SIGSTOP: it accepts connections, and replies to none
 //! // ... what still works? ...
 //! servers[1].resume();
 //! servers[0].restart();
@@ -311,7 +279,7 @@
 //!
 //! # Features
 //!
-//! `server` adds real servers, on Unix only. `svg` adds timelines as SVG files. None is enabled by default.
+//! `server` adds real servers, on Unix only. It is not enabled by default.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -319,20 +287,18 @@
 compile_error!("the feature `server` of redlock-testkit starts, stops and kills processes as Unix does");
 
 pub mod conformance;
-pub mod experiment;
 mod faulty;
-pub mod history;
-pub mod invariant;
 mod memory;
-pub mod plan;
+mod request;
+pub mod runtime_conformance;
 #[cfg(all(feature = "server", unix))]
 mod server;
 pub mod sim;
 mod threads;
-pub mod timeline;
 
-pub use crate::faulty::{FakeNode, Fault, Faulty, Operation, fake_nodes};
+pub use crate::faulty::{FakeNode, Fault, Faulty, fake_nodes};
 pub use crate::memory::MemoryNode;
+pub use crate::request::{Answer, Operation, Request};
 #[cfg(all(feature = "server", unix))]
 pub use crate::server::{Console, RedisServer, RedisServerBuilder, Reply};
 pub use crate::threads::{ThreadRuntime, block_on};

@@ -4,17 +4,19 @@
 //! carried out in the order in which they were sent. [`Faulty`](crate::Faulty) adds the faults of networks.
 
 mod counters;
-pub(crate) mod store;
+mod store;
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use redlock_core::{
-    Capabilities, Claim, ConnectionId, FencingToken, Instant, IntoResource, LockEntry, LockNode, NodeError,
-    Resource, Runtime, ServerId, Token, Ttl, Vote, Watch, async_trait, suspend_aware_now,
+use redlock_core::node::{
+    Capabilities, Claim, ConfirmVote, ConnectionId, FencedVote, LockEntry, LockNode, NodeError, ServerId,
+    Token, Ttl, Vote, Watch, async_trait,
 };
+use redlock_core::runtime::{Instant, Runtime, suspend_aware_now};
+use redlock_core::{FencingToken, IntoResource, Resource};
 
 use self::store::Store;
 
@@ -24,7 +26,8 @@ use self::store::Store;
 ///
 /// ```
 /// use std::sync::Arc;
-/// use redlock_core::{Claim, IntoResources, LockNode, Token, Ttl, Vote};
+/// use redlock_core::node::{Claim, LockNode, Token, Ttl, Vote};
+/// use redlock_core::IntoResources;
 /// use redlock_testkit::{MemoryNode, block_on};
 ///
 /// let node = MemoryNode::new("fake-1");
@@ -79,6 +82,11 @@ impl MemoryNode {
         self.store().remaining(&name(resource), self.now())
     }
 
+    /// Returns the locks that have not expired, in the order of their resources.
+    pub fn locks(&self) -> Vec<(Resource, LockEntry)> {
+        self.store().locks(self.now())
+    }
+
     /// Returns the number of keys that have not expired.
     pub fn len(&self) -> usize {
         self.store().living_count(self.now())
@@ -106,6 +114,27 @@ impl MemoryNode {
     pub fn set_counter(&self, resource: impl IntoResource, number: Option<FencingToken>) {
         let now = self.now();
         self.store().set_counter(&name(resource), number, now);
+    }
+
+    /// Starts new counters with 1 from now on, regardless of the clock, so that fencing tokens are predictable.
+    ///
+    /// Servers start them with the time, so that tokens still grow after a counter was lost.
+    pub fn count_from_one(&self) {
+        self.store().counters.from_one = true;
+    }
+
+    /// Deletes all counters, and keeps the locks. Returns whether there was any.
+    pub fn clear_counters(&self) -> bool {
+        self.store().counters.clear()
+    }
+
+    /// Deletes the key of a resource, like an operator or a server that evicts keys.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the name is invalid.
+    pub fn remove(&self, resource: impl IntoResource) {
+        self.store().remove(&name(resource));
     }
 
     /// Deletes all keys and counters, like a server that restarts without persistence.
@@ -168,19 +197,24 @@ impl LockNode for MemoryNode {
         self.store().keep_for(claim, ttl, self.now())
     }
 
-    async fn release(&self, claim: &Claim) -> Result<Vote, NodeError> {
+    async fn release(&self, claim: &Claim) -> Result<bool, NodeError> {
         Ok(self.store().release(claim, self.now()))
     }
 
-    async fn acquire_fenced(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
+    async fn acquire_fenced(&self, claim: &Claim, ttl: Ttl) -> Result<FencedVote, NodeError> {
         self.store().acquire_fenced(claim, ttl, self.now())
     }
 
-    async fn confirm(&self, claim: &Claim, ttl: Ttl, fence: FencingToken) -> Result<Vote, NodeError> {
+    async fn confirm(&self, claim: &Claim, ttl: Ttl, fence: FencingToken) -> Result<ConfirmVote, NodeError> {
         self.store().confirm(claim, ttl, fence, self.now())
     }
 
-    async fn refill_fenced(&self, claim: &Claim, ttl: Ttl, fence: FencingToken) -> Result<Vote, NodeError> {
+    async fn refill_fenced(
+        &self,
+        claim: &Claim,
+        ttl: Ttl,
+        fence: FencingToken,
+    ) -> Result<ConfirmVote, NodeError> {
         self.store().refill_fenced(claim, ttl, fence, self.now())
     }
 
@@ -221,6 +255,6 @@ impl From<MemoryNode> for Arc<dyn LockNode> {
 }
 
 /// Converts a name. It panics, so that a test with a misspelled name fails instead of finding no key.
-pub(crate) fn name(resource: impl IntoResource) -> Resource {
+fn name(resource: impl IntoResource) -> Resource {
     resource.into_resource().unwrap_or_else(|error| panic!("{error}"))
 }

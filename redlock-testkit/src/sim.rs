@@ -1,6 +1,6 @@
 //! A simulated runtime: virtual time, a seeded scheduler, no threads and no real time.
 //!
-//! [`Simulation`] runs async code that takes its time and randomness from a [`Runtime`](redlock_core::Runtime), such as
+//! [`Simulation`] runs async code that takes its time and randomness from a [`Runtime`](redlock_core::runtime::Runtime), such as
 //! anything built on a [`Redlock`](redlock_core::Redlock). Time does not move while a task can run, and jumps to the
 //! next timer when none can, so an hour passes in milliseconds. The order of ready tasks and every random byte are
 //! drawn from the seed: the same seed replays the same run.
@@ -8,12 +8,10 @@
 //! Each [`Process`] is a `Runtime` of its own: a program on a machine with its own clock. It can be paused (stopped, as
 //! by SIGSTOP), suspended (like a laptop whose lid is closed) and killed.
 //!
-//! A [`Network`] adds lock servers with their own clocks, which crash, hang and lose data. Messages between them and
-//! the processes are delayed, lost, repeated and held up.
-//!
 //! ```
 //! use std::time::Duration;
-//! use redlock_core::{Redlock, Runtime};
+//! use redlock_core::runtime::Runtime;
+//! use redlock_core::Redlock;
 //! use redlock_testkit::{fake_nodes, sim::Simulation};
 //!
 //! let simulation = Simulation::new(42);
@@ -33,22 +31,17 @@
 //! ```
 
 mod executor;
-mod net;
 mod process;
-mod server;
-mod watch;
 
 use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use redlock_core::Instant;
+use redlock_core::runtime::Instant;
 
 use self::executor::{Step, World};
-pub use self::net::{Direction, Network, Notifications, Traffic, Transport};
 pub use self::process::{Clock, Process};
-pub use self::server::{Persistence, Server};
 
 /// A world of simulated programs with one true time.
 ///
@@ -56,16 +49,16 @@ pub use self::server::{Persistence, Server};
 pub struct Simulation {
     world: Arc<World>,
     seed: u64,
-    most_polls: u64,
+    max_polls: u64,
 }
 
 /// The default limit of polls, above which a run is a hot loop. An hour of a busy lock has about 100,000.
-const MOST_POLLS: u64 = 50_000_000;
+const MAX_POLLS: u64 = 50_000_000;
 
 impl Simulation {
     /// Creates a world in which all random decisions are drawn from `seed`.
     pub fn new(seed: u64) -> Self {
-        Self { world: Arc::new(World::new(seed)), seed, most_polls: MOST_POLLS }
+        Self { world: Arc::new(World::new(seed)), seed, max_polls: MAX_POLLS }
     }
 
     /// Sets the maximum number of polls of one run. The default is 50 million.
@@ -73,7 +66,7 @@ impl Simulation {
     /// A run with more polls counts as a hot loop and panics. An hour of a busy lock has about 100,000.
     #[must_use]
     pub fn max_polls(mut self, polls: u64) -> Self {
-        self.most_polls = polls;
+        self.max_polls = polls;
         self
     }
 
@@ -116,7 +109,7 @@ impl Simulation {
         };
         self.world.spawn(process.number(), Box::pin(work));
         let forever = Instant::since_origin(Duration::MAX);
-        for _ in 0..self.most_polls {
+        for _ in 0..self.max_polls {
             if let Some(value) = result.lock().unwrap_or_else(PoisonError::into_inner).take() {
                 return value;
             }
@@ -124,7 +117,7 @@ impl Simulation {
                 panic!("seed {}: {process:?} waits for something that cannot happen", self.seed);
             }
         }
-        panic!("seed {}: {process:?} has not ended after {} polls: a hot loop", self.seed, self.most_polls);
+        panic!("seed {}: {process:?} has not ended after {} polls: a hot loop", self.seed, self.max_polls);
     }
 
     /// Runs all tasks for this true time.
@@ -134,13 +127,13 @@ impl Simulation {
     /// Panics if the number of polls indicates a hot loop. The message contains the seed.
     pub fn run_for(&self, duration: Duration) {
         let until = self.now() + duration;
-        for _ in 0..self.most_polls {
+        for _ in 0..self.max_polls {
             if let Step::Stuck = self.world.step(until) {
                 self.world.idle_until(until);
                 return;
             }
         }
-        panic!("seed {}: {} polls in {duration:?}: a hot loop", self.seed, self.most_polls);
+        panic!("seed {}: {} polls in {duration:?}: a hot loop", self.seed, self.max_polls);
     }
 }
 

@@ -11,7 +11,7 @@ use std::thread::{self, Thread};
 use std::time::Duration;
 
 use futures_channel::oneshot;
-use redlock_core::{BoxFuture, Instant, Runtime, suspend_aware_now};
+use redlock_core::runtime::{BoxFuture, Instant, Runtime, suspend_aware_now};
 
 /// A [`Runtime`] on plain threads and the clock of the machine, for tests.
 ///

@@ -1,14 +1,16 @@
-//! The suite on the nodes of this crate: on real time, on paused time, with tasks on several threads, behind faults.
+//! The conformance suite on the nodes of this crate: in real time, in paused time, on several threads, and behind `Faulty`.
 
 use std::future::Future;
 use std::sync::Arc;
 
-use redlock_core::{LockNode, Resource, Runtime, TokioRuntime};
+use redlock_core::node::LockNode;
+use redlock_core::runtime::Runtime;
+use redlock_core::{Resource, TokioRuntime};
 use redlock_testkit::conformance::Backend;
 use redlock_testkit::{FakeNode, Faulty, MemoryNode};
 use tokio::runtime::{Builder, Runtime as Tokio};
 
-/// A client of it is a clone.
+/// A server whose clients are clones of one node.
 struct InMemory<N> {
     node: N,
     memory: MemoryNode,

@@ -1,4 +1,4 @@
-//! Real servers do what the test says, keep or lose their data, and never outlive their owner.
+//! Real servers follow the test, keep or lose their data, and never outlive their owner.
 
 use std::net::TcpStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,7 +14,7 @@ fn process_id(server: &RedisServer) -> String {
     line.expect("INFO names the process").to_owned()
 }
 
-/// A zombie counts: it has not been waited for.
+/// Returns whether a process exists. A zombie does, until its parent waits for it.
 fn exists(process_id: &str) -> bool {
     std::process::Command::new("kill")
         .args(["-0", process_id])
@@ -44,7 +44,7 @@ fn a_server_starts_empty_and_ends_with_its_owner() {
 }
 
 #[test]
-fn a_panic_ends_the_servers_also_a_paused_one() {
+fn a_panic_ends_the_servers_even_a_paused_one() {
     let (processes, told) = mpsc::channel();
     let panic = catch_unwind(AssertUnwindSafe(|| {
         let servers = RedisServer::start_many(2);
@@ -61,7 +61,7 @@ fn a_panic_ends_the_servers_also_a_paused_one() {
 }
 
 #[test]
-fn a_killed_server_is_gone_and_comes_back_on_its_port_without_data() {
+fn a_killed_server_restarts_on_its_port_without_data() {
     let server = RedisServer::start();
     let (port, process) = (server.port(), process_id(&server));
     server.command(&["SET", "a", "1"]);
@@ -74,7 +74,7 @@ fn a_killed_server_is_gone_and_comes_back_on_its_port_without_data() {
 }
 
 #[test]
-fn a_persistent_server_loses_nothing_when_killed_unless_told_so() {
+fn a_persistent_server_loses_data_only_on_request() {
     let server = RedisServer::builder().persistent(true).start();
     for round in 1..=3 {
         for number in 0..100 {
@@ -89,7 +89,7 @@ fn a_persistent_server_loses_nothing_when_killed_unless_told_so() {
 }
 
 #[test]
-fn a_paused_server_answers_when_it_goes_on() {
+fn a_paused_server_replies_when_it_resumes() {
     let server = RedisServer::start();
     std::thread::scope(|scope| {
         server.pause();
@@ -120,7 +120,7 @@ fn a_paused_server_can_be_killed_and_restarted() {
 
 #[test]
 #[should_panic(expected = "was taken by another process")]
-fn a_port_that_somebody_else_has_is_not_taken_for_ours() {
+fn a_port_of_another_process_is_an_error() {
     let server = RedisServer::start();
     server.kill();
     let _theirs = std::net::TcpListener::bind(("127.0.0.1", server.port())).expect("it is free");
@@ -128,7 +128,7 @@ fn a_port_that_somebody_else_has_is_not_taken_for_ours() {
 }
 
 #[test]
-fn many_servers_do_not_share_anything() {
+fn servers_share_nothing() {
     let servers = RedisServer::start_many(5);
     servers[0].command(&["SET", "a", "1"]);
     assert!(servers[1..].iter().all(|server| server.keys().is_empty()));
@@ -139,7 +139,7 @@ fn many_servers_do_not_share_anything() {
 }
 
 #[test]
-fn a_password_is_asked_for_and_in_the_url_and_not_in_debug() {
+fn a_password_is_required_and_in_the_url_but_not_in_debug() {
     let server = RedisServer::builder().password("sword fish").start();
     assert_eq!(format!("redis://:sword%20fish@127.0.0.1:{}", server.port()), server.url());
     assert_eq!("PONG", server.command(&["PING"]));
@@ -153,7 +153,7 @@ fn a_password_is_asked_for_and_in_the_url_and_not_in_debug() {
 }
 
 #[test]
-fn a_socket_is_there_when_asked_for() {
+fn a_socket_exists_on_request() {
     let server = RedisServer::builder().unix_socket().start();
     let path = server.socket().expect("it was asked for");
     assert!(std::os::unix::net::UnixStream::connect(path).is_ok());
@@ -161,13 +161,13 @@ fn a_socket_is_there_when_asked_for() {
 }
 
 #[test]
-fn arguments_win() {
+fn arguments_take_precedence() {
     let server = RedisServer::builder().arg("--maxmemory").arg("5mb").start();
     assert_eq!("maxmemory\n5242880", server.command(&["CONFIG", "GET", "maxmemory"]));
 }
 
 #[test]
-fn replies_commands_and_keys_are_seen_from_outside() {
+fn replies_commands_and_keys_are_visible() {
     let server = RedisServer::start();
     assert_eq!(0, server.commandstats("set"));
     assert_eq!("OK", server.command(&["SET", "a", "1"]));
@@ -181,7 +181,7 @@ fn replies_commands_and_keys_are_seen_from_outside() {
 
 #[test]
 #[should_panic(expected = "LPUSH: WRONGTYPE")]
-fn an_error_of_the_server_is_not_overlooked() {
+fn an_error_reply_panics() {
     let server = RedisServer::start();
     server.command(&["SET", "a", "1"]);
     server.command(&["LPUSH", "a", "1"]);
@@ -189,12 +189,12 @@ fn an_error_of_the_server_is_not_overlooked() {
 
 #[test]
 #[should_panic(expected = "install redis-server")]
-fn a_missing_program_fails_and_says_what_to_install() {
+fn a_missing_program_is_named_in_the_error() {
     RedisServer::builder().program("no-such-server").start();
 }
 
 #[test]
 #[should_panic(expected = "no-such-option")]
-fn a_server_that_ends_at_once_is_quoted() {
+fn the_output_of_a_failed_start_is_in_the_error() {
     RedisServer::builder().arg("--no-such-option").arg("1").start();
 }

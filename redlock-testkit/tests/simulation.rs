@@ -1,10 +1,10 @@
-//! The simulated runtime: time, order, and what happens to programs.
-#![allow(clippy::unwrap_used)] // helpers of tests, not code that must go on
+//! The simulated runtime: time, order, and the faults of programs.
+#![allow(clippy::unwrap_used)] // a panic is how a test reports
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use redlock_core::{Instant, Runtime};
+use redlock_core::runtime::{Instant, Runtime};
 use redlock_testkit::sim::{Clock, Process, Simulation};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -24,7 +24,7 @@ fn an_hour_passes_in_no_time() {
     assert_eq!(Instant::since_origin(3600 * SECOND), simulation.now());
 }
 
-/// Ten tasks that sleep for random times and note in which order they run.
+/// Runs ten tasks that sleep for random times. Returns the order in which they woke up.
 fn run(seed: u64) -> Vec<(Duration, String)> {
     let simulation = Simulation::new(seed);
     let process = simulation.process("racer");
@@ -54,7 +54,7 @@ fn the_same_seed_replays_the_same_run_and_another_does_not() {
 }
 
 #[test]
-fn a_paused_process_stands_still_while_its_clock_goes_on() {
+fn a_paused_process_does_not_run_while_its_clock_continues() {
     let simulation = Simulation::new(1);
     let (process, log) = (simulation.process("stopped"), Log::default());
     let (me, notes) = (process.clone(), log.clone());
@@ -73,7 +73,7 @@ fn a_paused_process_stands_still_while_its_clock_goes_on() {
 }
 
 #[test]
-fn a_suspended_machine_keeps_what_was_left_of_its_timers() {
+fn a_suspended_machine_keeps_the_remaining_time_of_its_timers() {
     let simulation = Simulation::new(1);
     let (process, log) = (simulation.process("asleep"), Log::default());
     let (me, notes) = (process.clone(), log.clone());
@@ -115,7 +115,7 @@ fn a_killed_process_drops_its_tasks() {
 }
 
 #[test]
-fn clocks_differ_from_true_time_as_they_are_told() {
+fn clocks_differ_from_true_time_as_configured() {
     let simulation = Simulation::new(1);
     let fast = Clock { offset: 5 * SECOND, drift_ppm: 10_000 };
     let process = simulation.process_with_clock("fast", fast);

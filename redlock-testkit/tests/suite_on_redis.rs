@@ -1,14 +1,15 @@
-//! The suite on a real server, through the smallest backend there can be: it holds for what Redis does, not only for what
-//! our own node in memory does.
+//! The conformance suite on a real server, through a minimal backend: the suite fits the behavior of Redis, and not only that
+//! of `MemoryNode`.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use redlock_core::{Claim, Denial, LockNode, NodeError, Resource, ServerId, Token, Ttl, Vote, async_trait};
+use redlock_core::Resource;
+use redlock_core::node::{Claim, Denial, LockNode, NodeError, ServerId, Token, Ttl, Vote, async_trait};
 use redlock_testkit::conformance::Backend;
 use redlock_testkit::{RedisServer, Reply};
 
-/// Keeps the server alive as long as there are clients. Each call has a connection of its own, so there is no order.
+/// Each call has a separate connection, so there is no order. The server lives as long as its clients.
 struct Blocking {
     label: String,
     server: Arc<RedisServer>,
@@ -54,8 +55,8 @@ impl LockNode for Blocking {
         self.eval(EXTEND, claim, Some(ttl))
     }
 
-    async fn release(&self, claim: &Claim) -> Result<Vote, NodeError> {
-        self.eval(RELEASE, claim, None)
+    async fn release(&self, claim: &Claim) -> Result<bool, NodeError> {
+        Ok(self.eval(RELEASE, claim, None)? == Vote::Granted)
     }
 
     fn server(&self) -> Option<ServerId> {
@@ -103,7 +104,7 @@ impl Backend for Redis {
     }
 
     async fn no_lock(&self) -> Option<Resource> {
-        // Last in every claim of the suite, which is what the error of this little backend names.
+        // The error of this backend names the last resource of a claim, and the suite puts this one last.
         self.0.command(&["RPUSH", "zzzz-jobs", "one"]);
         Resource::new("zzzz-jobs").ok()
     }

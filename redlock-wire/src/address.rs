@@ -12,7 +12,7 @@
 
 use std::fmt;
 use std::net::Ipv6Addr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use percent_encoding::percent_decode_str;
 use redlock_core::Error;
@@ -120,9 +120,7 @@ impl Address {
         if url.host().is_some_and(|host| !host.to_string().is_empty()) || url.path().len() < 2 {
             return Err("expected an absolute path such as unix:///run/redis.sock".into());
         }
-        let path = decoded("path", url.path())?;
-        // Normalized by components, so that `//` and `/./` make no difference.
-        let path = PathBuf::from(path).components().collect();
+        let endpoint = Endpoint::unix(decoded("path", url.path())?);
         let (mut user, mut password, mut database) = (None, None, 0);
         for (name, value) in url.query_pairs() {
             match &*name {
@@ -132,7 +130,7 @@ impl Address {
                 _ => return Err("unix:// allows only the parameters db, user and pass".into()),
             }
         }
-        Ok(Self { endpoint: Endpoint::Unix { path }, user, password, database })
+        Ok(Self { endpoint, user, password, database })
     }
 
     /// Rejects control characters, and a user without a password.
@@ -152,6 +150,17 @@ impl Address {
 }
 
 impl Endpoint {
+    /// Returns a TCP endpoint. The host may be an IPv6 address with brackets.
+    pub fn tcp(host: &str, port: u16, tls: bool) -> Self {
+        let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+        Self::Tcp { host, port, tls }
+    }
+
+    /// Returns the endpoint of a Unix socket. Components such as `//` and `/./` in the path make no difference.
+    pub fn unix(path: impl AsRef<Path>) -> Self {
+        Self::Unix { path: path.as_ref().components().collect() }
+    }
+
     /// Returns the label of a node at this endpoint: its `Display`.
     ///
     /// # Errors
@@ -256,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_has_one_label_whatever_the_login_and_the_database() {
+    fn the_label_of_a_server_does_not_depend_on_login_and_database() {
         for same in ["redis://10.0.0.1", "rediss://10.0.0.1:6379/", "valkey://a:b@10.0.0.1/5"] {
             assert_eq!("10.0.0.1:6379", parsed(same).to_string());
         }
@@ -272,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn errors_state_the_invalid_part() {
         assert!(message("10.0.0.1:6379").contains("expected a URL such as redis://10.0.0.1:6379"));
         assert!(message("localhost:6379").contains("expected a URL such as redis://10.0.0.1:6379"));
         assert!(message("http://a").contains("invalid address http://a: expected redis://"));
@@ -291,12 +300,15 @@ mod tests {
     }
 
     #[test]
-    fn control_characters_are_refused_but_in_a_password() {
+    fn control_characters_are_rejected_except_in_a_password() {
         for bad in
             ["redis://a%0d%0aINFO%1b31m", "unix:///tmp/a%0ab%1b[31mc", "redis://a%00", "unix:///a%C2%85"]
         {
-            let said = message(bad);
-            assert!(said.contains("control character") && !said.contains(char::is_control), "{said:?}");
+            let message = message(bad);
+            assert!(
+                message.contains("control character") && !message.contains(char::is_control),
+                "{message:?}"
+            );
         }
         assert_eq!(Some("a\r\nb"), parsed("redis://:a%0D%0Ab@a").password());
         let path = Endpoint::Unix { path: "/tmp/a\x1b[31m".into() };
@@ -306,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn no_password_is_ever_shown() {
+    fn passwords_are_never_shown() {
         for bad in [
             "redis://me:hunter2@a/x",
             "redis://me:hunter2@a:99999",

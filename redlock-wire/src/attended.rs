@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redlock_core::Runtime;
+use redlock_core::runtime::Runtime;
 
 /// The number of parts of a limit. A pause of the process counts for one part at most: the runtime has run between the
 /// parts, and could read the bytes that have arrived.
@@ -24,11 +24,11 @@ mod tests {
     use std::sync::Mutex;
 
     use futures_util::FutureExt;
-    use redlock_core::{BoxFuture, Instant};
+    use redlock_core::runtime::{BoxFuture, Instant};
 
     use super::*;
 
-    /// A runtime whose time passes only in sleeps.
+    /// A runtime in which time passes only in sleeps.
     ///
     /// Each sleep is late by the next of these durations.
     #[derive(Debug)]
@@ -58,11 +58,11 @@ mod tests {
     #[test]
     fn a_limit_is_exact_while_the_process_runs() {
         assert_eq!(200, elapsed(&[]));
-        assert_eq!(200, elapsed(&[1; 7]), "timers that are late by a little");
+        assert_eq!(200, elapsed(&[1; 7]), "timers are slightly late");
     }
 
     #[test]
-    fn a_pause_counts_for_little() {
+    fn a_pause_barely_counts() {
         assert_eq!(500 + 6 * 25 + 25 + 12, elapsed(&[500]));
         assert_eq!(1400 + 7 * 25 + 12, elapsed(&[200; 7]));
     }

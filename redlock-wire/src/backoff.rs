@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redlock_core::Runtime;
+use redlock_core::runtime::Runtime;
 
 /// The first delay. It does not burden a server that closes every connection at once.
 pub(crate) const SHORTEST: Duration = Duration::from_millis(10);
@@ -12,7 +12,7 @@ pub(crate) const SHORTEST: Duration = Duration::from_millis(10);
 pub(crate) const LONGEST: Duration = Duration::from_millis(200);
 
 /// The delay after a rejected login or certificate. The next attempt fails as well until an operator corrects it.
-const REFUSED: Duration = Duration::from_secs(5);
+const DENIED: Duration = Duration::from_secs(5);
 
 /// Delays that double from 10 ms up to the longest, without end.
 #[derive(Debug)]
@@ -34,12 +34,12 @@ impl Backoff {
     /// Returns the delay after an attempt that failed for this reason.
     pub(crate) fn after(&mut self, reason: &str) -> Duration {
         self.last = self.last.saturating_mul(2).clamp(SHORTEST, self.longest);
-        if is_refused(reason) { self.longest.max(REFUSED) } else { self.last }
+        if is_denied(reason) { self.longest.max(DENIED) } else { self.last }
     }
 }
 
 /// Returns whether the message indicates a rejected login or certificate.
-fn is_refused(reason: &str) -> bool {
+fn is_denied(reason: &str) -> bool {
     let reason = reason.to_lowercase();
     let words = ["wrongpass", "noauth", "noperm", "err auth", "authentication failed", "certificate"];
     words.iter().any(|word| reason.contains(word))
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn delays_double_up_to_the_longest() {
+    fn delays_double_up_to_the_maximum() {
         let mut backoff = Backoff::new(LONGEST);
         assert_eq!(vec![10, 20, 40, 80, 160, 200, 200], delays(&mut backoff, 7));
         backoff.reset();
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_login_that_was_refused_is_tried_again_later() {
+    fn a_rejected_login_is_retried_later() {
         for reason in [
             "WRONGPASS invalid username-password pair or user is disabled.",
             "NOAUTH Authentication required.",
@@ -86,8 +86,8 @@ mod tests {
             "locks cannot be released: NOPERM this user has no permissions to run the 'evalsha' command",
             "invalid peer certificate: UnknownIssuer",
         ] {
-            assert_eq!(REFUSED, Backoff::new(LONGEST).after(reason), "{reason}");
-            assert_eq!(2 * REFUSED, Backoff::new(2 * REFUSED).after(reason));
+            assert_eq!(DENIED, Backoff::new(LONGEST).after(reason), "{reason}");
+            assert_eq!(2 * DENIED, Backoff::new(2 * DENIED).after(reason));
         }
         for reason in [
             REASON,
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn jitter_stays_between_half_and_the_whole() {
+    fn jitter_is_between_half_and_all_of_the_delay() {
         let runtime = redlock_core::TokioRuntime::new();
         for _ in 0..1000 {
             let delay = jittered(LONGEST, &runtime);

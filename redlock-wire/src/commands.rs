@@ -15,7 +15,8 @@
 //! place. A single `PTTL` reports whether the key exists and its remaining time, at one moment, for a key of any type.
 //! A script could report no more, and a script that the server has lost would use up the `CACHING`.
 
-use redlock_core::{LockEntry, NodeError, Resource, Watch};
+use redlock_core::Resource;
+use redlock_core::node::{LockEntry, NodeError, Watch};
 use smallvec::{SmallVec, smallvec};
 
 use crate::connection::{Command, Connection};

@@ -4,11 +4,10 @@
 //! scripts, reconnecting, and the interpretation of replies.
 
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, pending};
 
 use crate::push::Hub;
 use crate::reply::sanitize;
-use crate::request::Last;
 use crate::socket::SocketHandle;
 
 /// A factory for connections to one server.
@@ -41,6 +40,12 @@ pub trait Connector: Send + Sync + 'static {
     /// If this future is dropped, it must leave no connection and no task behind.
     fn connect(&self, hub: &Hub) -> impl Future<Output = Result<Self::Connection, Failure>> + Send;
 
+    /// Returns the human-readable name of the server, which is the label of its node.
+    ///
+    /// It is normalized like the `Display` of an [`Endpoint`](crate::Endpoint), so that a server listed twice is
+    /// noticed.
+    fn label(&self) -> &str;
+
     /// Returns the password for the login, if there is one.
     ///
     /// A server or a proxy may repeat it in an error, so it is removed from every message before the message is shown.
@@ -53,8 +58,8 @@ pub trait Connector: Send + Sync + 'static {
 ///
 /// Dropping it closes it. Requests that are not sent by then are never sent.
 pub trait Connection: Send + Sync + 'static {
-    /// A command in the client's packed form. Clones must be cheap.
-    type Packed: Clone + Send + Sync + 'static;
+    /// A command in the client's packed form.
+    type Packed: Send + 'static;
 
     /// `true` if a pipeline costs less than its requests alone. The default is `false`.
     ///
@@ -66,13 +71,6 @@ pub trait Connection: Send + Sync + 'static {
 
     /// Converts a command to the client's packed form.
     fn pack(command: Command<'_>) -> Self::Packed;
-
-    /// Calls `look` with the request that this thread packed last.
-    ///
-    /// The thread keeps it for the other nodes of a round. Keep it in a `thread_local!` that starts as [`Last::none`].
-    /// When the thread-local has been destroyed, pass a temporary [`Last::none`]. `last` is not called again within
-    /// `look`.
-    fn last<T>(look: impl FnOnce(&mut Last<Self::Packed>) -> T) -> T;
 
     /// Sends one command and waits for its reply.
     ///
@@ -103,7 +101,10 @@ pub trait Connection: Send + Sync + 'static {
     /// Returns whether the hub receives the server's pushes.
     ///
     /// That requires RESP3 and a connection that the node owns. If so, the node enables tracking on this connection.
-    fn pushes(&self) -> bool;
+    /// The default is `false`.
+    fn pushes(&self) -> bool {
+        false
+    }
 
     /// Returns whether the connection is a single socket for its whole life.
     ///
@@ -124,10 +125,14 @@ pub trait Connection: Send + Sync + 'static {
 
     /// Completes when the connection is lost. No command has to fail first, if the client can detect the loss.
     ///
+    /// The default never completes: the next command detects the loss.
+    ///
     /// # Cancel safety
     ///
     /// If this future is dropped, nothing changes. The method may be called again.
-    fn lost(&self) -> impl Future<Output = ()> + Send;
+    fn lost(&self) -> impl Future<Output = ()> + Send {
+        pending()
+    }
 }
 
 /// A command to send. All commands are binary-safe.

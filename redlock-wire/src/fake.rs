@@ -11,7 +11,6 @@ use event_listener::Event;
 
 use crate::connection::{Command, Connection, Connector, Failure, Reply};
 use crate::push::Hub;
-use crate::request::Last;
 use crate::socket::SocketHandle;
 
 /// The limit on every wait. It is far longer than any step takes, so reaching it means a hang.
@@ -23,7 +22,7 @@ pub(crate) struct Fake(Arc<Inner>);
 
 #[derive(Default)]
 struct Inner {
-    mood: Mutex<Behavior>,
+    behavior: Mutex<Behavior>,
     /// Notified when anything here changes.
     changed: Event,
     calls: Mutex<Vec<&'static str>>,
@@ -41,11 +40,11 @@ struct Inner {
 #[derive(Clone)]
 #[allow(clippy::struct_excessive_bools)] // a test sets one or two of them
 pub(crate) struct Behavior {
-    /// `Err`: it refuses connections with this message. `Ok(false)`: connection attempts hang until this changes.
+    /// `Err`: refuses connections with this message. `Ok(false)`: connection attempts hang until this changes.
     pub(crate) accepts: Result<bool, &'static str>,
     /// If `false`, requests hang forever.
-    pub(crate) answers: bool,
-    /// If `false`, the client does not look for replies: its task is not scheduled.
+    pub(crate) replies: bool,
+    /// If `false`, the client does not read replies, as if its task were not scheduled.
     pub(crate) looks: bool,
     /// If `true`, requests fail at once. Only these failures reveal the lost connection.
     pub(crate) fails: bool,
@@ -69,7 +68,7 @@ impl Default for Behavior {
         let (set, get, pttl) = (Reply::Nil, Reply::Nil, Reply::Int(-2));
         Self {
             accepts: Ok(true),
-            answers: true,
+            replies: true,
             looks: true,
             fails: false,
             knows_scripts: true,
@@ -87,7 +86,7 @@ impl Default for Behavior {
 impl Fake {
     /// Changes the behavior of the server from now on.
     pub(crate) fn is(&self, change: impl FnOnce(&mut Behavior)) {
-        change(&mut self.0.mood.lock().unwrap());
+        change(&mut self.0.behavior.lock().unwrap());
         self.0.changed.notify(usize::MAX);
     }
 
@@ -124,7 +123,7 @@ impl Fake {
 
     /// Waits until `is_so` holds, or panics.
     pub(crate) async fn until(&self, is_so: impl Fn(&Self) -> bool) {
-        tokio::time::timeout(PATIENCE, self.wait(is_so)).await.expect("it hangs");
+        tokio::time::timeout(PATIENCE, self.wait(is_so)).await.expect("the condition does not hold in time");
     }
 
     pub(crate) async fn wait(&self, is_so: impl Fn(&Self) -> bool) {
@@ -137,19 +136,23 @@ impl Fake {
         }
     }
 
-    fn mood(&self) -> Behavior {
-        self.0.mood.lock().unwrap().clone()
+    fn behavior(&self) -> Behavior {
+        self.0.behavior.lock().unwrap().clone()
     }
 }
 
 impl Connector for Fake {
     type Connection = FakeConnection;
 
+    fn label(&self) -> &'static str {
+        "fake"
+    }
+
     async fn connect(&self, hub: &Hub) -> Result<FakeConnection, Failure> {
         let number = self.0.connects.fetch_add(1, Ordering::SeqCst) + 1;
         self.0.changed.notify(usize::MAX);
-        self.wait(|fake| fake.mood().accepts != Ok(false)).await;
-        self.mood().accepts.map_err(Failure::not_sent)?;
+        self.wait(|fake| fake.behavior().accepts != Ok(false)).await;
+        self.behavior().accepts.map_err(Failure::not_sent)?;
         *self.0.hub.lock().unwrap() = hub.clone();
         let socket = SocketHandle::default();
         *self.0.socket.lock().unwrap() = socket.clone();
@@ -177,7 +180,7 @@ impl FakeConnection {
     async fn wait_for_reply<T>(&self) -> T {
         let _ = self.socket.write(|| Poll::Ready(Ok(())));
         let nothing = |cx: &mut Context<'_>| self.socket.read(cx, |_| Poll::<io::Result<()>>::Pending);
-        if self.fake.mood().looks {
+        if self.fake.behavior().looks {
             poll_fn(|cx| nothing(cx).map(drop)).await;
         }
         pending().await
@@ -196,59 +199,55 @@ impl Connection for FakeConnection {
         command.name()
     }
 
-    fn last<T>(look: impl FnOnce(&mut Last<&'static str>) -> T) -> T {
-        look(&mut Last::none())
-    }
-
     async fn call(&self, name: &'static str) -> Result<Reply, Failure> {
         if self.is_lost() {
             return Err(Failure::maybe_sent("cut"));
         }
         self.fake.0.calls.lock().unwrap().push(name);
-        let mood = self.fake.mood();
-        if mood.fails {
+        let behavior = self.fake.behavior();
+        if behavior.fails {
             return Err(Failure::maybe_sent("broken"));
         }
-        if !mood.answers {
+        if !behavior.replies {
             return self.wait_for_reply().await;
         }
         Ok(match name {
-            "SET" => mood.set,
-            "GET" => mood.get,
-            "EVALSHA" if !mood.knows_scripts => Reply::Error("NOSCRIPT No matching script.".into()),
+            "SET" => behavior.set,
+            "GET" => behavior.get,
+            "EVALSHA" if !behavior.knows_scripts => Reply::Error("NOSCRIPT No matching script.".into()),
             _ => Reply::Int(1),
         })
     }
 
     async fn pipeline(&self, names: Vec<&'static str>) -> Result<Vec<Reply>, Failure> {
-        let mood = self.fake.mood();
+        let behavior = self.fake.behavior();
         if !names.contains(&"INFO") {
             if self.is_lost() {
                 return Err(Failure::maybe_sent("cut"));
             }
             self.fake.0.calls.lock().unwrap().extend(&names);
-            if !mood.answers {
+            if !behavior.replies {
                 return self.wait_for_reply().await;
             }
         }
         if names.contains(&"PTTL") {
-            self.fake.hub().changed(mood.pushed);
+            self.fake.hub().changed(behavior.pushed);
         }
         let reply = |name| match name {
-            "INFO" => mood.info.clone(),
-            "CLIENT" => mood.client.clone().expect("asked of those that have RESP3"),
-            "PTTL" => mood.pttl.clone(),
+            "INFO" => behavior.info.clone(),
+            "CLIENT" => behavior.client.clone().expect("only clients with RESP3 send it"),
+            "PTTL" => behavior.pttl.clone(),
             _ => Reply::Bytes(b"sha".to_vec()),
         };
         Ok(names.into_iter().map(reply).collect())
     }
 
     fn pushes(&self) -> bool {
-        self.fake.mood().client.is_some()
+        self.fake.behavior().client.is_some()
     }
 
     fn keeps_order(&self) -> bool {
-        self.fake.mood().keeps_order
+        self.fake.behavior().keeps_order
     }
 
     fn socket(&self) -> Option<&SocketHandle> {

@@ -75,12 +75,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_keys_of_counters_are_known() {
+    fn the_keys_of_counters_are_stable() {
         let is_one = |key: &str| {
             let all =
                 (0..=key.len()).map(|at| is_counter(PREFIX, &key.as_bytes()[..at], &key.as_bytes()[at..]));
             let all: Vec<_> = all.collect();
-            assert!(all.iter().all(|one| *one == all[0]), "wherever the prefix ends: {key}");
+            assert!(all.iter().all(|one| *one == all[0]), "for every end of the prefix: {key}");
             all[0]
         };
         for key in [
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_keys_have_one_counter() {
+    fn different_keys_have_different_counters() {
         let keys = ["a", "{a}", ":a", ":{a}", "{a", "a}", "{{a}}", "}", "{", "::{a}"];
         let names: std::collections::HashSet<_> = keys.iter().map(|key| name(key)).collect();
         assert_eq!(keys.len(), names.len());

@@ -1,6 +1,7 @@
 //! Entry points for the fuzz targets of this repository. Not a public interface: it changes without notice.
 
-use redlock_core::{Claim, IntoResources, Token};
+use redlock_core::IntoResources;
+use redlock_core::node::{Claim, Token};
 
 use crate::connection::Reply;
 use crate::{handshake, reply};
@@ -12,17 +13,17 @@ pub fn messages(replies: &[Reply]) -> Vec<String> {
     let claim = Claim::new(resources, Token::from_bytes("mine"));
     let mut messages = Vec::new();
     for one in replies {
-        let votes = [
-            reply::set_get(one.clone(), &claim),
-            reply::set(one),
-            reply::get(one.clone(), &claim),
-            reply::counted(one, &claim),
-            reply::confirmed(one, &claim),
-            reply::verdict(one, &claim),
+        let errors = [
+            reply::set_get(one.clone(), &claim).err(),
+            reply::set(one).err(),
+            reply::get(one.clone(), &claim).err(),
+            reply::vote(one, &claim).err(),
+            reply::fenced_vote(one, &claim).err(),
+            reply::confirm_vote(one, &claim).err(),
+            reply::deleted(one).err(),
+            reply::holding(one.clone(), &claim.resources()[0]).err(),
         ];
-        messages.extend(votes.into_iter().filter_map(Result::err).map(|error| error.to_string()));
-        messages
-            .extend(reply::holding(one.clone(), &claim.resources()[0]).err().map(|error| error.to_string()));
+        messages.extend(errors.into_iter().flatten().map(|error| error.to_string()));
     }
     messages.extend(reply::availability(replies).err().map(|error| error.to_string()));
     messages

@@ -11,7 +11,7 @@
 //! CACHING`, since an ACL permits the two commands separately. A server that denies tracking, for any reason, is used
 //! anyway.
 
-use redlock_core::ServerId;
+use redlock_core::node::ServerId;
 
 use crate::commands;
 use crate::connection::{Command, Connection, Reply};
@@ -134,18 +134,18 @@ mod tests {
     }
 
     #[test]
-    fn what_access_rules_forbid_is_done_without() {
-        for refusal in ["NOPERM this user has no permissions", "ERR unknown command 'INFO'"] {
-            let unknown = of(&[], &[error(refusal), loaded(), RELEASED]).unwrap();
+    fn commands_denied_by_access_rules_are_optional() {
+        for rejection in ["NOPERM this user has no permissions", "ERR unknown command 'INFO'"] {
+            let unknown = of(&[], &[error(rejection), loaded(), RELEASED]).unwrap();
             assert!(!unknown.set_get && unknown.id.is_none());
             let unloaded = error("NOSCRIPT No matching script.");
-            let known = of(&[], &[info("7.0.15"), error(refusal), unloaded]).unwrap();
+            let known = of(&[], &[info("7.0.15"), error(rejection), unloaded]).unwrap();
             assert!(known.set_get && known.id.is_some());
         }
     }
 
     #[test]
-    fn a_server_that_is_not_ready_is_not_up() {
+    fn a_server_that_is_not_ready_is_unhealthy() {
         for message in [
             "LOADING Redis is loading",
             "NOAUTH Authentication required.",
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_cannot_release_is_not_up() {
+    fn a_server_that_cannot_release_is_unhealthy() {
         for message in ["NOPERM no permissions to run the 'evalsha' command", "ERR unknown command 'EVALSHA'"]
         {
             let reason = of(&[], &[info("7.0.15"), loaded(), error(message)]).unwrap_err();
@@ -169,25 +169,25 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_does_not_track_is_used_all_the_same() {
+    fn a_server_without_tracking_is_still_used() {
         let ok = || Reply::Bytes("OK".into());
         let pushes = |tracking: &[Reply]| of(tracking, &[info("7.0.15"), loaded(), RELEASED]).unwrap().pushes;
         assert_eq!(Ok(()), pushes(&[ok(), ok()]));
         assert!(pushes(&[]).unwrap_err().contains("RESP2"));
         assert!(pushes(&[ok(), Reply::Int(1)]).is_err());
-        for refusal in ["NOPERM no permissions", "ERR unknown subcommand 'TRACKING'", "LOADING"] {
-            let refused = || error(refusal);
-            assert_eq!(Err(refusal.to_owned()), pushes(&[refused(), refused()]));
+        for rejection in ["NOPERM no permissions", "ERR unknown subcommand 'TRACKING'", "LOADING"] {
+            let rejected = || error(rejection);
+            assert_eq!(Err(rejection.to_owned()), pushes(&[rejected(), rejected()]));
             assert_eq!(
-                Err(refusal.to_owned()),
-                pushes(&[ok(), refused()]),
-                "it may track, but nothing by name"
+                Err(rejection.to_owned()),
+                pushes(&[ok(), rejected()]),
+                "the server may track, but cannot report names"
             );
         }
     }
 
     #[test]
-    fn a_password_that_the_server_repeats_is_left_out() {
+    fn a_password_repeated_by_the_server_is_redacted() {
         let secret = Secret::of(Some("hunter2"));
         let echo = || error("ERR bad command: AUTH hunter2");
         let known = |position: usize| {

@@ -4,10 +4,11 @@
 //! six failures are logged in a minute. The next message states how many were omitted. An omitted state is logged as
 //! soon as the limit permits it, if it still lasts.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use redlock_core::Instant;
+use redlock_core::runtime::Instant;
+
+use crate::sync::{Mutex, locked};
 
 /// The maximum number of failures that are logged in one period.
 const MOST: u32 = 6;
@@ -20,7 +21,7 @@ pub(crate) struct Journal(Mutex<Entries>);
 impl Journal {
     /// Logs that the node has no connection, subject to the rate limit.
     pub(crate) fn down(&self, node: &str, reason: &str, now: Instant) {
-        let unlogged = self.0.lock().unwrap_or_else(PoisonError::into_inner).down(reason, now);
+        let unlogged = locked(&self.0).down(reason, now);
         match unlogged {
             Some(0) => tracing::warn!(node, reason, "node disconnected; retrying"),
             Some(unlogged) => {
@@ -32,7 +33,7 @@ impl Journal {
 
     /// Logs that the node is connected, unless it is already known.
     pub(crate) fn up(&self, node: &str) {
-        if self.0.lock().unwrap_or_else(PoisonError::into_inner).up() {
+        if locked(&self.0).up() {
             tracing::info!(node, "node connected");
         }
     }
@@ -103,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_flaps_logs_six_failures_a_minute_and_says_how_many_there_were() {
+    fn a_flapping_node_logs_six_failures_a_minute_with_the_total() {
         let mut entries = Entries::default();
         for minute in 0..10 {
             let failures: Vec<_> = (0..60)
@@ -120,14 +121,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_left_out_is_logged_later_if_it_lasts() {
+    fn a_suppressed_failure_is_logged_later_if_it_lasts() {
         let mut entries = Entries::default();
         for _ in 0..6 {
             assert_eq!((Some(0), true), (entries.down("lost", at(0)), entries.up()));
         }
         assert_eq!((None, false), (entries.down("lost", at(1)), entries.up()));
         assert_eq!([None; 3], [2, 3, 59].map(|seconds| entries.down("refused", at(seconds))));
-        assert_eq!(Some(1), entries.down("refused", at(60)), "and the one before it");
+        assert_eq!(Some(1), entries.down("refused", at(60)), "one earlier failure was suppressed");
         assert_eq!(None, entries.down("refused", at(61)));
         assert!(entries.up());
     }

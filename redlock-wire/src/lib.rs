@@ -16,6 +16,7 @@
 mod address;
 mod attended;
 mod backoff;
+mod builder;
 mod commands;
 mod connection;
 #[cfg(test)]
@@ -41,15 +42,16 @@ mod secret;
 mod slot;
 mod socket;
 mod supervisor;
+mod sync;
 #[cfg(test)]
 mod tests;
 
 pub use crate::address::{Address, Endpoint};
+pub use crate::builder::builder;
 pub use crate::connection::{Command, Connection, Connector, Failure, Reply, Sent};
 pub use crate::node::Node;
 pub use crate::options::Options;
 pub use crate::preflight::{Finding, Preflight, PreflightSettings, Severity, preflight};
 pub use crate::push::Hub;
-pub use crate::request::Last;
 pub use crate::scanner::{MAX_REPLY_BYTES, MAX_REPLY_DEPTH, Scanner, Violation};
 pub use crate::socket::SocketHandle;

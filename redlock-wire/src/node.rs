@@ -13,18 +13,21 @@ use std::fmt;
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
-use redlock_core::{
-    Capabilities, Claim, ConnectionId, Error, FencingToken, Instant, LockEntry, LockNode, NodeError,
-    NodeErrorKind, Resource, ServerId, Ttl, Vote, Watch, async_trait,
+use redlock_core::node::{
+    Capabilities, Claim, ConfirmVote, ConnectionId, FencedVote, LockEntry, LockNode, NodeError,
+    NodeErrorKind, ServerId, Ttl, Vote, Watch, async_trait,
 };
+use redlock_core::runtime::Instant;
+use redlock_core::{Error, FencingToken, Resource};
 
 use crate::commands;
-use crate::connection::{Connection, Connector};
+use crate::connection::{Connector, Reply};
 use crate::fence;
 use crate::journal::Journal;
 use crate::options::{Keys, Options};
 use crate::probe::{FAILURE_THRESHOLD, MIN_SILENCE, UNRESPONSIVE};
-use crate::request::{Op, Request};
+use crate::reply;
+use crate::request::{Exchange, Op, Request};
 use crate::slot::{Active, ConnState, State};
 use crate::supervisor::{due, supervise};
 
@@ -42,7 +45,7 @@ const MAX_IN_DOUBT: u32 = 1024;
 ///
 /// The first unanswered request counts in any case. How long it waited is unknown, because a request to a responsive
 /// server does not read the clock; that would cost about a twentieth of a lock.
-const TELLING: Duration = Duration::from_millis(1);
+const MIN_WAIT: Duration = Duration::from_millis(1);
 
 /// One independent Redis or Valkey server, over any client.
 ///
@@ -56,7 +59,6 @@ pub struct Node<C: Connector>(Arc<Inner<C>>);
 /// The state shared with the supervisor, which holds a `Weak` reference to it.
 pub(crate) struct Inner<C: Connector> {
     pub(crate) connector: Arc<C>,
-    pub(crate) label: String,
     pub(crate) options: Options,
     pub(crate) slot: ConnState<C::Connection>,
     /// Ensures that missing support for notifications is logged once.
@@ -66,15 +68,11 @@ pub(crate) struct Inner<C: Connector> {
 
 impl<C: Connector> Node<C> {
     /// Creates a node that connects on first use. It does no I/O and needs no current runtime.
-    ///
-    /// `label` is the human-readable name of the node. Normalize it like the `Display` of an
-    /// [`Endpoint`](crate::Endpoint), so that a server listed twice is noticed.
     #[must_use]
-    pub fn new(connector: C, label: String, options: &Options) -> Self {
+    pub fn new(connector: C, options: &Options) -> Self {
         let (connector, options) = (Arc::new(connector), options.of_a_node());
         Self(Arc::new(Inner {
             connector,
-            label,
             options,
             slot: ConnState::new(),
             no_pushes: Once::new(),
@@ -87,30 +85,23 @@ impl<C: Connector> Node<C> {
         let slot = &self.0.slot;
         let mut started = false;
         loop {
-            let found = slot.look(|state| match state {
-                State::Up(link) => Found::Link(Arc::clone(link)),
-                State::Down { due, .. } | State::Connecting { due } if !started && self.is_past(*due) => {
-                    Found::Nobody
-                }
-                State::Down { reason, .. } => Found::Error(NodeError::unavailable(reason.clone())),
-                State::Idle if started => Found::Error(NodeError::unavailable(NO_RUNTIME)),
-                State::Idle => Found::Nobody,
-                State::Connecting { .. } => Found::Wait,
-            });
-            match found {
-                Found::Link(link) => return Ok(link),
-                Found::Error(error) => return Err(error),
-                Found::Nobody => {
-                    started = true;
-                    self.0.start();
-                }
-                Found::Wait => {
-                    // Listens before looking, so that no change is missed.
-                    let changed = slot.listen();
-                    if slot.look(|state| matches!(state, State::Connecting { .. })) {
-                        changed.await;
-                    }
-                }
+            let is_supervised = match slot.state() {
+                State::Up(link) => return Ok(link),
+                State::Down { due, .. } | State::Connecting { due } if !started && self.is_past(due) => false,
+                State::Down { reason, .. } => return Err(NodeError::unavailable(reason)),
+                State::Idle if started => return Err(NodeError::unavailable(NO_RUNTIME)),
+                State::Idle => false,
+                State::Connecting { .. } => true,
+            };
+            if !is_supervised {
+                started = true;
+                self.0.start();
+                continue;
+            }
+            // Listens before looking, so that no change is missed.
+            let changed = slot.listen();
+            if matches!(slot.state(), State::Connecting { .. }) {
+                changed.await;
             }
         }
     }
@@ -122,49 +113,45 @@ impl<C: Connector> Node<C> {
     /// Sends a request about a claim.
     ///
     /// Such a future is created for every node of a round, so its size matters. The rarely needed follow-up is boxed.
-    async fn ask(&self, asked: &Request<'_>) -> Result<Vote, NodeError> {
+    async fn send<T>(
+        &self,
+        request: &Request<'_>,
+        read: impl FnOnce(Reply, Exchange) -> Result<T, NodeError>,
+    ) -> Result<T, NodeError> {
         let link = self.link().await?;
         let flight = self.begin(&link)?;
         let set_get = link.server.set_get;
-        let reply = link.call(asked.packed::<C::Connection>(set_get)).await;
-        let outcome = match asked.again::<C::Connection>(&reply, set_get) {
-            None => asked.vote(reply, set_get, false),
-            Some(then) => asked.vote(Box::pin(link.call(then)).await, set_get, true),
+        let reply = link.call(request.pack::<C::Connection>(set_get)).await;
+        let (reply, is_follow_up) = match request.again::<C::Connection>(&reply, set_get) {
+            None => (reply, false),
+            Some(then) => (Box::pin(link.call(then)).await, true),
         };
-        flight.finish(outcome)
+        let reply = request.without_secrets(reply);
+        flight.finish(reply.and_then(|reply| read(reply, Exchange { set_get, is_follow_up })))
     }
 
-    fn asked<'a>(
+    fn request<'a>(
         &'a self,
-        verb: Op,
+        op: Op,
         claim: &'a Claim,
         ttl: Option<Ttl>,
         fence: Option<FencingToken>,
     ) -> Request<'a> {
-        Request { verb, claim, ttl, fence, options: &self.0.options }
+        Request { op, claim, ttl, fence, options: &self.0.options }
     }
 
     /// Starts a request over `link`. The caller awaits its future in place and does not pass it in: a future that is an
     /// argument of another takes its space twice, and client futures are large.
     fn begin<'a>(&'a self, link: &'a Active<C::Connection>) -> Result<InFlight<'a, C>, NodeError> {
-        let in_doubt = link.is_doubted();
-        if link.unanswered() >= FAILURE_THRESHOLD && link.sent_in_doubt() >= MAX_IN_DOUBT {
+        let unanswered = link.unanswered();
+        if unanswered >= FAILURE_THRESHOLD && link.sent_in_doubt() >= MAX_IN_DOUBT {
             return Err(NodeError::unavailable(format!(
                 "server not responding: {MAX_IN_DOUBT} requests without a reply"
             )));
         }
-        let since = in_doubt.then(|| self.0.options.runtime.now());
+        let since = (unanswered > 0).then(|| self.0.options.runtime.now());
         Ok(InFlight { node: &self.0, link, since, over: false })
     }
-}
-
-/// The result of looking for a connection.
-enum Found<K: Connection> {
-    Link(Arc<Active<K>>),
-    Error(NodeError),
-    /// No supervisor is running.
-    Nobody,
-    Wait,
 }
 
 /// Returns the error of a request whose connection ended together with its runtime.
@@ -205,7 +192,7 @@ impl<C: Connector> Inner<C> {
             if state.is_up(generation) { Some(State::Down { reason, due }) } else { None }
         });
         if let Some(epoch) = epoch {
-            self.journal.down(&self.label, UNRESPONSIVE, self.options.runtime.now());
+            self.journal.down(self.connector.label(), UNRESPONSIVE, self.options.runtime.now());
             supervise(self, epoch);
         }
     }
@@ -253,7 +240,7 @@ impl<C: Connector> Drop for InFlight<'_, C> {
         }
         let now = self.node.options.runtime.now();
         let Some(since) = self.since else { return self.link.doubt(now) };
-        if now.saturating_duration_since(since) < TELLING {
+        if now.saturating_duration_since(since) < MIN_WAIT {
             return;
         }
         let (unanswered, silent) = self.link.given_up(now);
@@ -267,36 +254,48 @@ impl<C: Connector> Drop for InFlight<'_, C> {
 #[async_trait]
 impl<C: Connector> LockNode for Node<C> {
     fn label(&self) -> &str {
-        &self.0.label
+        self.0.connector.label()
     }
 
     async fn acquire(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
-        let verb = if claim.resources().len() == 1 { Op::Set } else { Op::Acquire };
-        self.ask(&self.asked(verb, claim, Some(ttl), None)).await
+        let op = if claim.resources().len() == 1 { Op::Set } else { Op::Acquire };
+        let request = self.request(op, claim, Some(ttl), None);
+        self.send(&request, |reply, exchange| request.vote(reply, exchange)).await
     }
 
     async fn extend(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
-        self.ask(&self.asked(Op::Extend, claim, Some(ttl), None)).await
+        let request = self.request(Op::Extend, claim, Some(ttl), None);
+        self.send(&request, |reply, exchange| request.vote(reply, exchange)).await
     }
 
     async fn keep_for(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
-        self.ask(&self.asked(Op::Keep, claim, Some(ttl), None)).await
+        let request = self.request(Op::Keep, claim, Some(ttl), None);
+        self.send(&request, |reply, exchange| request.vote(reply, exchange)).await
     }
 
-    async fn release(&self, claim: &Claim) -> Result<Vote, NodeError> {
-        self.ask(&self.asked(Op::Release, claim, None, None)).await
+    async fn release(&self, claim: &Claim) -> Result<bool, NodeError> {
+        let request = self.request(Op::Release, claim, None, None);
+        self.send(&request, |reply, _| reply::deleted(&reply)).await
     }
 
-    async fn acquire_fenced(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
-        self.ask(&self.asked(Op::AcquireFenced, claim, Some(ttl), None)).await
+    async fn acquire_fenced(&self, claim: &Claim, ttl: Ttl) -> Result<FencedVote, NodeError> {
+        let request = self.request(Op::AcquireFenced, claim, Some(ttl), None);
+        self.send(&request, |reply, _| reply::fenced_vote(&reply, claim)).await
     }
 
-    async fn confirm(&self, claim: &Claim, ttl: Ttl, fence: FencingToken) -> Result<Vote, NodeError> {
-        self.ask(&self.asked(Op::Confirm, claim, Some(ttl), Some(fence))).await
+    async fn confirm(&self, claim: &Claim, ttl: Ttl, fence: FencingToken) -> Result<ConfirmVote, NodeError> {
+        let request = self.request(Op::Confirm, claim, Some(ttl), Some(fence));
+        self.send(&request, |reply, _| reply::confirm_vote(&reply, claim)).await
     }
 
-    async fn refill_fenced(&self, claim: &Claim, ttl: Ttl, fence: FencingToken) -> Result<Vote, NodeError> {
-        self.ask(&self.asked(Op::Refill, claim, Some(ttl), Some(fence))).await
+    async fn refill_fenced(
+        &self,
+        claim: &Claim,
+        ttl: Ttl,
+        fence: FencingToken,
+    ) -> Result<ConfirmVote, NodeError> {
+        let request = self.request(Op::Refill, claim, Some(ttl), Some(fence));
+        self.send(&request, |reply, _| reply::confirm_vote(&reply, claim)).await
     }
 
     async fn inspect(&self, resource: &Resource) -> Result<Option<LockEntry>, NodeError> {
@@ -342,14 +341,17 @@ impl<C: Connector> LockNode for Node<C> {
     fn capabilities(&self) -> Capabilities {
         let can = Capabilities::default().with_inspect().with_fencing().with_keep();
         let can = can.with_fence_retention(self.0.options.keys.fence_retention);
-        let refuses = |state: &State<_>| matches!(state, State::Up(link) if link.server.pushes.is_err());
-        if !C::HEARS_PUSHES || self.0.slot.look(refuses) { can } else { can.with_watch() }
+        let denied = || matches!(self.0.slot.state(), State::Up(link) if link.server.pushes.is_err());
+        if !C::HEARS_PUSHES || denied() { can } else { can.with_watch() }
     }
 }
 
 impl<C: Connector> fmt::Debug for Node<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let connected = self.0.slot.look(|state| matches!(state, State::Up(_)));
-        f.debug_struct("Node").field("label", &self.0.label).field("connected", &connected).finish()
+        let connected = matches!(self.0.slot.state(), State::Up(_));
+        f.debug_struct("Node")
+            .field("label", &self.0.connector.label())
+            .field("connected", &connected)
+            .finish()
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use redlock_core::Runtime;
+use redlock_core::runtime::Runtime;
 
 use crate::{backoff, fence};
 

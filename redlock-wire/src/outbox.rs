@@ -11,14 +11,14 @@
 //! - No request waits for a driver that is gone. A request that the driver did not hand to the client was not sent.
 
 mod batch;
+#[cfg(all(test, loom))]
+mod loom_tests;
 #[cfg(test)]
 mod tests;
 
 use std::future::poll_fn;
 use std::mem;
 use std::pin::pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use futures_util::future::{lazy, poll_immediate};
@@ -26,20 +26,19 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 
 use self::batch::{Answer, Batch};
 use crate::connection::{Connection, Failure, Reply};
+use crate::sync::{Mutex, MutexGuard, locked};
 
 /// The number of concurrent requests that are sent alone. It covers a task that acquires while a release of its own is
 /// in flight, and a few others. A higher limit has no benefit.
 const ALONE: usize = 4;
 
 /// The requests that are not yet handed to the client of one connection.
-pub(crate) struct Outbox<P> {
-    /// The number of requests that were sent alone and have not ended.
-    alone: AtomicUsize,
-    state: Mutex<State<P>>,
-}
+pub(crate) struct Outbox<P>(Mutex<State<P>>);
 
 struct State<P> {
     waiting: Vec<Batch<P>>,
+    /// The number of requests that were sent alone and have not ended.
+    alone: usize,
     /// The number of requests in batches that have not ended.
     batched: usize,
     /// The number of batches that the driver has taken but not handed to the client.
@@ -52,8 +51,14 @@ struct State<P> {
 
 impl<P> Default for Outbox<P> {
     fn default() -> Self {
-        let state = State { waiting: Vec::new(), batched: 0, taken: 0, driver: None, closed: false };
-        Self { alone: AtomicUsize::new(0), state: Mutex::new(state) }
+        Self(Mutex::new(State {
+            waiting: Vec::new(),
+            alone: 0,
+            batched: 0,
+            taken: 0,
+            driver: None,
+            closed: false,
+        }))
     }
 }
 
@@ -71,7 +76,7 @@ impl<P> Outbox<P> {
         }
         match lazy(|cx| self.put(request, cx.waker())).await {
             Found::Alone(request) => {
-                let _ending = Ending(&self.alone);
+                let _alone = Alone(self);
                 connection.call(request).await
             }
             Found::Answer(answer) => answer.await,
@@ -81,8 +86,8 @@ impl<P> Outbox<P> {
     fn put(&self, request: P, waker: &Waker) -> Found<P> {
         let mut state = self.state();
         let is_first = state.waiting.is_empty() && state.taken == 0;
-        if state.closed || is_first && self.alone.load(Ordering::Relaxed) + state.batched < ALONE {
-            self.alone.fetch_add(1, Ordering::Relaxed);
+        if state.closed || is_first && state.alone + state.batched < ALONE {
+            state.alone += 1;
             return Found::Alone(request);
         }
         if state.waiting.last().is_none_or(Batch::is_full) {
@@ -140,7 +145,7 @@ impl<P> Outbox<P> {
     }
 
     fn state(&self) -> MutexGuard<'_, State<P>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.0)
     }
 }
 
@@ -151,11 +156,11 @@ enum Found<P> {
 }
 
 /// A request that was sent alone, until it ends.
-struct Ending<'a>(&'a AtomicUsize);
+struct Alone<'a, P>(&'a Outbox<P>);
 
-impl Drop for Ending<'_> {
+impl<P> Drop for Alone<'_, P> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.0.state().alone -= 1;
     }
 }
 

@@ -156,26 +156,20 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Checks servers, given by label and connector.
+/// Checks servers.
 ///
 /// Takes about as long as the clocks are observed. Server errors become findings, so it never fails.
 pub async fn preflight<C: Connector>(
-    servers: Vec<(String, C)>,
+    servers: &[C],
     options: &Options,
     settings: PreflightSettings,
 ) -> Preflight {
-    let facts =
-        join_all(servers.iter().map(|(label, connector)| ask(label, connector, options, settings))).await;
+    let facts = join_all(servers.iter().map(|connector| ask(connector, options, settings))).await;
     let reachable = facts.iter().filter(|facts| facts.state.is_ok()).count();
     Preflight { nodes: facts.len(), reachable, findings: judge::judge(&facts, settings) }
 }
 
-async fn ask<C: Connector>(
-    label: &str,
-    connector: &C,
-    options: &Options,
-    settings: PreflightSettings,
-) -> Facts {
+async fn ask<C: Connector>(connector: &C, options: &Options, settings: PreflightSettings) -> Facts {
     let runtime = options.runtime();
     let secret = Secret::of(connector.password());
     let questions = async {
@@ -188,7 +182,7 @@ async fn ask<C: Connector>(
         Either::Left((state, _)) => state,
         Either::Right(_) => Err(format!("no reply for {limit:.1?}")),
     };
-    Facts { label: label.to_owned(), state }
+    Facts { label: connector.label().to_owned(), state }
 }
 
 /// Sends one command. An error reply is an `Err`, like a failure.

@@ -10,7 +10,7 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use redlock_core::Runtime;
+use redlock_core::runtime::Runtime;
 
 use crate::connection::{Command, Connection};
 use crate::first::{First, first};

@@ -8,14 +8,19 @@
 //! A key is kept as long as it is watched. The server cannot be notified that a watch ended, so it may push once for a
 //! key without watches. Such a push is ignored.
 
+#[cfg(all(test, loom))]
+mod loom_tests;
+
 use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use event_listener::{Event, EventListener};
+
+use crate::sync::{Mutex, MutexGuard, locked};
 
 /// The number of keys for which capacity is kept when they are gone. The memory of a larger burst is freed.
 const SPARE: usize = 64;
@@ -100,7 +105,7 @@ impl Hub {
 
     /// No code panics halfway through a change, so a poisoned lock is safe to use.
     fn keys(&self) -> MutexGuard<'_, Keys> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.0)
     }
 }
 
@@ -149,59 +154,59 @@ mod tests {
 
     use super::*;
 
-    fn is_told(changed: &mut Changed) -> bool {
+    fn is_notified(changed: &mut Changed) -> bool {
         pin!(changed).poll(&mut Context::from_waker(Waker::noop())).is_ready()
     }
 
     #[test]
-    fn a_change_is_told_to_all_who_watch_the_key_and_to_nobody_else() {
+    fn a_change_notifies_exactly_the_watches_of_its_key() {
         let hub = Hub::default();
         let [mut one, mut two, mut other] = [b"a", b"a", b"b"].map(|key| hub.watch(key));
-        assert!(!is_told(&mut one) && !is_told(&mut two) && !is_told(&mut other));
+        assert!(!is_notified(&mut one) && !is_notified(&mut two) && !is_notified(&mut other));
         hub.changed(b"c");
         assert_eq!(2, hub.len());
         hub.changed(b"a");
-        assert!(is_told(&mut one) && is_told(&mut two) && !is_told(&mut other));
+        assert!(is_notified(&mut one) && is_notified(&mut two) && !is_notified(&mut other));
         assert_eq!(1, hub.len());
         hub.all_changed();
-        assert!(is_told(&mut other));
+        assert!(is_notified(&mut other));
         assert_eq!(0, hub.len());
     }
 
     #[test]
-    fn one_that_was_told_takes_nothing_from_the_next() {
+    fn a_completed_watch_does_not_affect_the_next_one() {
         let hub = Hub::default();
         let old = hub.watch(b"a");
         hub.changed(b"a");
         let mut new = hub.watch(b"a");
         drop(old);
-        assert!(!is_told(&mut new));
+        assert!(!is_notified(&mut new));
         hub.changed(b"a");
-        assert!(is_told(&mut new));
+        assert!(is_notified(&mut new));
     }
 
     #[test]
-    fn what_leaves_takes_nothing_from_those_who_stay() {
+    fn a_dropped_watch_does_not_affect_the_others() {
         let hub = Hub::default();
         let (first, mut second) = (hub.watch(b"a"), hub.watch(b"a"));
         drop(first);
         assert_eq!(1, hub.len());
         hub.changed(b"a");
-        assert!(is_told(&mut second));
+        assert!(is_notified(&mut second));
     }
 
     #[test]
-    fn a_closed_hub_has_nothing_more_to_tell() {
+    fn watches_of_a_closed_hub_complete_at_once() {
         let hub = Hub::default();
         let mut before = hub.watch(b"a");
         hub.close();
         let mut after = hub.watch(b"a");
-        assert!(is_told(&mut before) && is_told(&mut after));
+        assert!(is_notified(&mut before) && is_notified(&mut after));
         assert_eq!(0, hub.len());
     }
 
     #[test]
-    fn a_million_keys_that_come_and_go_leave_nothing() {
+    fn a_million_unwatched_keys_leave_no_memory_behind() {
         let hub = Hub::default();
         let standing = hub.watch(b"standing");
         for batch in 0..100_u32 {

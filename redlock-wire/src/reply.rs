@@ -5,7 +5,10 @@
 
 use std::time::Duration;
 
-use redlock_core::{Availability, Claim, Denial, FencingToken, LockEntry, NodeError, Resource, Token, Vote};
+use redlock_core::node::{
+    Availability, Claim, ConfirmVote, Denial, FencedVote, LockEntry, NodeError, Token, Vote,
+};
+use redlock_core::{FencingToken, Resource};
 
 use crate::connection::{Failure, Reply, Sent};
 
@@ -48,25 +51,43 @@ pub(crate) fn get(reply: Reply, claim: &Claim) -> Result<Vote, NodeError> {
     }
 }
 
-/// Interprets the reply of the fenced acquire script: the counter as text, or a [`verdict`].
-pub(crate) fn counted(reply: &Reply, claim: &Claim) -> Result<Vote, NodeError> {
+/// Interprets the reply of the fenced acquire script: the counter as text, or a [`denial`].
+pub(crate) fn fenced_vote(reply: &Reply, claim: &Claim) -> Result<FencedVote, NodeError> {
     match reply {
         Reply::Bytes(number) => {
-            fencing_token(number).map(Vote::Counted).ok_or_else(|| unexpected_reply(reply))
+            fencing_token(number).map(FencedVote::Granted).ok_or_else(|| unexpected_reply(reply))
         }
-        // A grant without a counter.
-        Reply::Int(_) => Err(unexpected_reply(reply)),
-        _ => verdict(reply, claim),
+        _ => denial(reply, claim).map(FencedVote::Denied),
     }
 }
 
-/// Interprets the reply of the scripts that write a fencing token: a greater counter as text, or a [`verdict`].
-pub(crate) fn confirmed(reply: &Reply, claim: &Claim) -> Result<Vote, NodeError> {
+/// Interprets the reply of the scripts that write a fencing token.
+///
+/// The reply is a greater counter as text, a number of keys, or a [`denial`].
+pub(crate) fn confirm_vote(reply: &Reply, claim: &Claim) -> Result<ConfirmVote, NodeError> {
     match reply {
         Reply::Bytes(number) => {
-            fencing_token(number).map(Vote::Superseded).ok_or_else(|| unexpected_reply(reply))
+            fencing_token(number).map(ConfirmVote::Superseded).ok_or_else(|| unexpected_reply(reply))
         }
-        _ => verdict(reply, claim),
+        Reply::Int(1..) => Ok(ConfirmVote::Granted),
+        _ => denial(reply, claim).map(ConfirmVote::Denied),
+    }
+}
+
+/// Interprets the reply of the scripts that acquire or extend: a number of keys, or a [`denial`].
+pub(crate) fn vote(reply: &Reply, claim: &Claim) -> Result<Vote, NodeError> {
+    match reply {
+        Reply::Int(1..) => Ok(Vote::Granted),
+        _ => denial(reply, claim).map(Vote::Denied),
+    }
+}
+
+/// Interprets the reply of the release script: the number of deleted keys.
+pub(crate) fn deleted(reply: &Reply) -> Result<bool, NodeError> {
+    match reply {
+        Reply::Int(count @ 0..) => Ok(*count > 0),
+        Reply::Error(message) => Err(rejected(message)),
+        _ => Err(unexpected_reply(reply)),
     }
 }
 
@@ -74,22 +95,19 @@ fn fencing_token(number: &[u8]) -> Option<FencingToken> {
     std::str::from_utf8(number).ok()?.parse().ok().and_then(FencingToken::new)
 }
 
-/// Interprets the reply of a script.
+/// Interprets the reply of a script that was denied or has failed.
 ///
-/// - A number of keys.
+/// - 0: a key is missing.
 /// - `{0, holder, remaining}`: another client holds a key.
 /// - `{-1, position}`: a key of another type.
 /// - `{-2, position}`: the counter at this position is not a number.
 /// - `{-3, position, number, seconds}`: a number that is this far ahead of the clock.
-pub(crate) fn verdict(reply: &Reply, claim: &Claim) -> Result<Vote, NodeError> {
+fn denial(reply: &Reply, claim: &Claim) -> Result<Denial, NodeError> {
     match reply {
-        Reply::Int(0) => Ok(Vote::Denied(Denial::default())),
-        Reply::Int(1..) => Ok(Vote::Granted),
+        Reply::Int(0) => Ok(Denial::default()),
         Reply::Error(message) => Err(rejected(message)),
         Reply::Array(parts) => match parts.as_slice() {
-            [Reply::Int(0), Reply::Bytes(holder), Reply::Int(left)] => {
-                Ok(Vote::Denied(refusal(holder, *left)))
-            }
+            [Reply::Int(0), Reply::Bytes(holder), Reply::Int(left)] => Ok(held_by(holder, *left)),
             [Reply::Int(what @ (-1 | -2)), Reply::Int(position)] => {
                 let index = position.checked_sub(1).and_then(|index| usize::try_from(index).ok());
                 match index.and_then(|index| claim.resources().get(index)) {
@@ -157,11 +175,11 @@ pub(crate) fn availability(replies: &[Reply]) -> Result<Availability, NodeError>
 }
 
 /// Returns the denial for a holder and its key's `PTTL` (negative without expiry).
-fn refusal(holder: &[u8], left: i64) -> Denial {
-    let refusal = Denial::by(Token::from_bytes(holder));
+fn held_by(holder: &[u8], left: i64) -> Denial {
+    let denial = Denial::by(Token::from_bytes(holder));
     match u64::try_from(left) {
-        Ok(left) => refusal.expiring_in(Duration::from_millis(left)),
-        Err(_) => refusal,
+        Ok(left) => denial.expiring_in(Duration::from_millis(left)),
+        Err(_) => denial,
     }
 }
 
@@ -197,7 +215,8 @@ const LONGEST: usize = 200;
 
 #[cfg(test)]
 mod tests {
-    use redlock_core::{IntoResources, NodeErrorKind};
+    use redlock_core::IntoResources;
+    use redlock_core::node::NodeErrorKind;
 
     use super::*;
 
@@ -213,46 +232,46 @@ mod tests {
         Reply::Error(text.into())
     }
 
-    fn refused_by(holder: &str) -> Vote {
+    fn denied_by(holder: &str) -> Vote {
         Vote::Denied(Denial::by(Token::from_bytes(holder)))
     }
 
-    fn kind(outcome: Result<Vote, NodeError>) -> Result<Vote, NodeErrorKind> {
+    fn kind<T>(outcome: Result<T, NodeError>) -> Result<T, NodeErrorKind> {
         outcome.map_err(|error| error.kind())
     }
 
     #[test]
-    fn set_with_get_names_the_holder_and_knows_a_replay() {
+    fn set_with_get_returns_the_holder_and_detects_a_repeated_request() {
         let outcome = |reply| kind(set_get(reply, &claim()));
         assert_eq!(Ok(Vote::Granted), outcome(Reply::Nil));
         assert_eq!(Ok(Vote::Granted), outcome(bytes("mine")));
-        assert_eq!(Ok(refused_by("other")), outcome(bytes("other")));
+        assert_eq!(Ok(denied_by("other")), outcome(bytes("other")));
         assert_eq!(Err(NodeErrorKind::WrongType), outcome(error("WRONGTYPE Operation against a key")));
         assert_eq!(Err(NodeErrorKind::Rejected), outcome(error("OOM command not allowed")));
         assert_eq!(Err(NodeErrorKind::Unknown), outcome(Reply::Int(7)));
     }
 
     #[test]
-    fn set_without_get_says_whether_it_was_set_and_get_by_whom() {
+    fn set_without_get_returns_the_result_and_get_the_holder() {
         assert_eq!(Ok(Vote::Denied(Denial::default())), kind(set(&Reply::Nil)));
         assert_eq!(Ok(Vote::Granted), kind(set(&bytes("OK"))));
         assert_eq!(Err(NodeErrorKind::Rejected), kind(set(&error("OOM command not allowed"))));
         assert_eq!(Err(NodeErrorKind::Unknown), kind(set(&bytes("QUEUED"))));
         assert_eq!(Ok(Vote::Denied(Denial::default())), kind(get(Reply::Nil, &claim())));
         assert_eq!(Ok(Vote::Granted), kind(get(bytes("mine"), &claim())));
-        assert_eq!(Ok(refused_by("other")), kind(get(bytes("other"), &claim())));
+        assert_eq!(Ok(denied_by("other")), kind(get(bytes("other"), &claim())));
     }
 
     #[test]
-    fn scripts_answer_with_numbers_and_reasons() {
-        let outcome = |reply| verdict(&reply, &claim());
+    fn scripts_return_numbers_and_reasons() {
+        let outcome = |reply| vote(&reply, &claim());
         assert_eq!(Ok(Vote::Granted), kind(outcome(Reply::Int(1))));
         assert_eq!(Ok(Vote::Granted), kind(outcome(Reply::Int(2))));
         assert_eq!(Ok(Vote::Denied(Denial::default())), kind(outcome(Reply::Int(0))));
         let held = |left| Reply::Array(vec![Reply::Int(0), bytes("other"), Reply::Int(left)]);
-        let refusal = Denial::by(Token::from_bytes("other"));
-        assert_eq!(Ok(Vote::Denied(refusal.clone())), kind(outcome(held(-1))));
-        let expiring = refusal.expiring_in(Duration::from_millis(70));
+        let denial = Denial::by(Token::from_bytes("other"));
+        assert_eq!(Ok(Vote::Denied(denial.clone())), kind(outcome(held(-1))));
+        let expiring = denial.expiring_in(Duration::from_millis(70));
         assert_eq!(Ok(Vote::Denied(expiring)), kind(outcome(held(70))));
         let wrong = outcome(Reply::Array(vec![Reply::Int(-1), Reply::Int(2)])).unwrap_err();
         assert_eq!(NodeErrorKind::WrongType, wrong.kind());
@@ -266,66 +285,70 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_that_makes_no_sense_is_cut_in_messages() {
+    fn an_unexpected_reply_is_truncated_in_messages() {
         let wide = Reply::Array(vec![bytes("hunter2"); 1_000]);
         let nested = Reply::Array(vec![wide.clone(), error(&"x".repeat(5_000))]);
         for odd in [wide, nested] {
-            let message = verdict(&odd, &claim()).unwrap_err().to_string();
+            let message = vote(&odd, &claim()).unwrap_err().to_string();
             assert!(message.len() < 300, "{} bytes", message.len());
             assert!(format!("{odd:?}").len() < 1_000);
         }
     }
 
     #[test]
-    fn counters_are_told_as_text_and_grants_as_numbers() {
+    fn counters_are_text_and_grants_are_numbers() {
         let token = |number| FencingToken::new(number).unwrap();
-        let told = |reply| kind(counted(&reply, &claim()));
-        let said = |reply| kind(confirmed(&reply, &claim()));
-        assert_eq!(Ok(Vote::Counted(token(42))), told(bytes("42")));
-        assert_eq!(Ok(Vote::Superseded(token(42))), said(bytes("42")));
-        assert_eq!(Ok(Vote::Granted), said(Reply::Int(1)));
-        assert_eq!(Ok(Vote::Denied(Denial::default())), said(Reply::Int(0)));
+        let fenced = |reply| kind(fenced_vote(&reply, &claim()));
+        let confirmed = |reply| kind(confirm_vote(&reply, &claim()));
+        assert_eq!(Ok(FencedVote::Granted(token(42))), fenced(bytes("42")));
+        assert_eq!(Ok(ConfirmVote::Superseded(token(42))), confirmed(bytes("42")));
+        assert_eq!(Ok(ConfirmVote::Granted), confirmed(Reply::Int(1)));
+        assert_eq!(Ok(ConfirmVote::Denied(Denial::default())), confirmed(Reply::Int(0)));
         let held = || Reply::Array(vec![Reply::Int(0), bytes("other"), Reply::Int(-1)]);
-        assert_eq!((Ok(refused_by("other")), Ok(refused_by("other"))), (told(held()), said(held())));
+        let denial = Denial::by(Token::from_bytes("other"));
+        assert_eq!(Ok(FencedVote::Denied(denial.clone())), fenced(held()));
+        assert_eq!(Ok(ConfirmVote::Denied(denial)), confirmed(held()));
         for odd in ["", "0", "-1", "1e3", "9007199254740992", "mine"] {
-            assert_eq!(Err(NodeErrorKind::Unknown), told(bytes(odd)));
-            assert_eq!(Err(NodeErrorKind::Unknown), said(bytes(odd)));
+            assert_eq!(Err(NodeErrorKind::Unknown), fenced(bytes(odd)));
+            assert_eq!(Err(NodeErrorKind::Unknown), confirmed(bytes(odd)));
         }
-        assert_eq!(Err(NodeErrorKind::Unknown), told(Reply::Int(1)), "it counted nothing");
-        let wrong = counted(&Reply::Array(vec![Reply::Int(-2), Reply::Int(2)]), &claim()).unwrap_err();
+        assert_eq!(Err(NodeErrorKind::Unknown), fenced(Reply::Int(1)), "a grant without a counter");
+        let wrong = fenced_vote(&Reply::Array(vec![Reply::Int(-2), Reply::Int(2)]), &claim()).unwrap_err();
         assert_eq!(NodeErrorKind::Rejected, wrong.kind());
         assert!(wrong.to_string().contains("the fencing counter of \"b\" is not a number"), "{wrong}");
     }
 
     #[test]
-    fn a_number_ahead_of_the_clock_is_rejected_with_what_it_is_and_how_far() {
+    fn a_number_ahead_of_the_clock_is_rejected_with_its_distance() {
         let far = |position, number: &str, seconds| {
             Reply::Array(vec![Reply::Int(-3), Reply::Int(position), bytes(number), Reply::Int(seconds)])
         };
-        for said in [counted, confirmed] {
-            let error = said(&far(2, "9007199254740991", 90_000), &claim()).unwrap_err();
+        let fenced = |reply: &Reply| fenced_vote(reply, &claim()).unwrap_err();
+        let confirmed = |reply: &Reply| confirm_vote(reply, &claim()).unwrap_err();
+        for error_of in [&fenced as &dyn Fn(&Reply) -> NodeError, &confirmed] {
+            let error = error_of(&far(2, "9007199254740991", 90_000));
             assert_eq!(NodeErrorKind::Rejected, error.kind());
             let text =
                 "the fencing counter of \"b\", 9007199254740991, is 90000s ahead of the server's clock";
             assert!(error.to_string().starts_with(text), "{error}");
-            let error = said(&far(0, "42", 86_500), &claim()).unwrap_err();
+            let error = error_of(&far(0, "42", 86_500));
             assert_eq!(NodeErrorKind::Rejected, error.kind());
             assert!(error.to_string().starts_with("the fencing token 42 is 86500s ahead"), "{error}");
             for odd in [far(3, "42", 1), far(-1, "42", 1), far(1, "no", 1), far(i64::MIN, "42", 1)] {
-                assert_eq!(Err(NodeErrorKind::Unknown), kind(said(&odd, &claim())));
+                assert_eq!(NodeErrorKind::Unknown, error_of(&odd).kind());
             }
         }
     }
 
     #[test]
-    fn an_inspection_tells_who_and_how_long() {
+    fn an_inspection_returns_the_holder_and_the_remaining_time() {
         let outcome = |reply| holding(reply, &claim().resources()[1]).map_err(|error| error.kind());
         let held = |left| Reply::Array(vec![Reply::Int(0), bytes("other"), Reply::Int(left)]);
         let other = || LockEntry::of(Token::from_bytes("other"));
         assert_eq!(Ok(None), outcome(Reply::Int(0)));
         assert_eq!(Ok(Some(other().expiring_in(Duration::from_millis(70)))), outcome(held(70)));
         assert_eq!(Ok(Some(other().expiring_in(Duration::ZERO))), outcome(held(0)));
-        assert_eq!(Ok(Some(other())), outcome(held(-1)), "it never expires");
+        assert_eq!(Ok(Some(other())), outcome(held(-1)), "the key never expires");
         let wrong = holding(Reply::Array(vec![Reply::Int(-1), Reply::Int(1)]), &claim().resources()[1]);
         let wrong = wrong.unwrap_err();
         assert_eq!(NodeErrorKind::WrongType, wrong.kind());
@@ -339,22 +362,26 @@ mod tests {
     }
 
     #[test]
-    fn an_armed_watch_tells_whether_it_is_free_and_for_how_long_not() {
+    fn an_armed_watch_returns_the_availability_and_the_remaining_time() {
         let outcome = |replies: &[Reply]| availability(replies).map_err(|error| error.kind());
         let tracked = |left| outcome(&[bytes("OK"), Reply::Int(left)]);
         assert_eq!(Ok(Availability::Free), tracked(-2));
-        assert_eq!(Ok(Availability::Taken(None)), tracked(-1), "it never expires");
+        assert_eq!(Ok(Availability::Taken(None)), tracked(-1), "the key never expires");
         assert_eq!(Ok(Availability::Taken(Some(Duration::ZERO))), tracked(0));
         assert_eq!(Ok(Availability::Taken(Some(Duration::from_millis(70)))), tracked(70));
         let rejected = Err(NodeErrorKind::Rejected);
-        assert_eq!(rejected, outcome(&[error("NOPERM no"), Reply::Int(70)]), "nothing would be heard");
+        assert_eq!(
+            rejected,
+            outcome(&[error("NOPERM no"), Reply::Int(70)]),
+            "notifications would be missing"
+        );
         assert_eq!(rejected, outcome(&[bytes("OK"), error("NOPERM no")]));
         assert_eq!(Err(NodeErrorKind::Unknown), outcome(&[bytes("OK"), Reply::Nil]));
         assert_eq!(Err(NodeErrorKind::Unknown), outcome(&[bytes("OK")]));
     }
 
     #[test]
-    fn whether_it_was_sent_decides_what_is_known() {
+    fn a_failure_is_unknown_only_if_the_request_was_sent() {
         let kind = |sent| unanswered(&Failure { sent, message: "gone".into() }).kind();
         assert_eq!(NodeErrorKind::Unavailable, kind(Sent::No));
         assert_eq!(NodeErrorKind::Unknown, kind(Sent::Maybe));
@@ -375,8 +402,7 @@ mod tests {
             r"ERR \u{1b}[31m it's \u{7}\u{202e} \r\t",
             sanitize("ERR \x1b[31m it's \x07\u{202e} \r\t\n")
         );
-        let shown =
-            format!("{0} {0:?}", verdict(&Reply::Array(vec![bytes("hunter2")]), &claim()).unwrap_err());
+        let shown = format!("{0} {0:?}", vote(&Reply::Array(vec![bytes("hunter2")]), &claim()).unwrap_err());
         assert!(!shown.contains("hunter2"), "{shown}");
     }
 }

@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
-use redlock_core::{Claim, Resource, Ttl};
+use redlock_core::Resource;
+use redlock_core::node::{Claim, Ttl};
 use smallvec::SmallVec;
 
 use crate::connection::{Command, Connection, Failure, Reply};

@@ -47,25 +47,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_is_hidden_in_whichever_form_it_is_repeated() {
+    fn a_secret_is_redacted_in_every_form() {
         let shown = |secret, text: &str| Secret::of(Some(secret)).published(text);
         assert_eq!("ERR what is ...?", shown("hunter2", "ERR what is hunter2?"));
         assert_eq!("ERR ... and ...", shown("p@ss/w d", "ERR p@ss/w d and p%40ss%2Fw%20d"));
         assert_eq!("ERR ...", shown("p@ss/w d", "ERR p%40%73s%2fw d"));
         assert_eq!("ERR '...'", shown("a\"b\\\n", "ERR 'a\\\"b\\\\\\n'"));
-        assert_eq!("ERR ...", shown("a\nb", "ERR a\nb"), "not by lines");
+        assert_eq!("ERR ...", shown("a\nb", "ERR a\nb"), "the secret spans two lines");
         assert_eq!("ERR ...", shown("h\u{fc}nter", "ERR h%C3%BCnter"));
     }
 
     #[test]
-    fn nothing_of_a_secret_is_left_where_a_text_is_cut() {
+    fn a_truncated_text_contains_no_part_of_a_secret() {
         let text = format!("{}hunter2", "x".repeat(196));
         assert!(Secret::of(None).published(&text).ends_with("xhunt"));
         assert!(Secret::of(Some("hunter2")).published(&text).ends_with("x..."));
     }
 
     #[test]
-    fn without_a_secret_a_text_stays_as_it_is() {
+    fn without_a_secret_a_text_is_unchanged() {
         for none in [None, Some("")] {
             assert_eq!("ERR 100%40", Secret::of(none).published("ERR 100%40"));
         }

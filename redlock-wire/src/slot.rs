@@ -1,23 +1,26 @@
 //! The state of a node's connection, and the rules for changing it.
 //!
-//! Requests read the state without a lock. Every change is made under the mutex. A supervisor may change the state only
-//! if its epoch is the current one. So a replaced supervisor, whose runtime is not driven any more, can change nothing
-//! when it is polled again. A generation identifies one connection and is never reused.
+//! The state and the right to change it are under one mutex. A supervisor may change the state only if its epoch is the
+//! current one. So a replaced supervisor, whose runtime is not driven any more, can change nothing when it is polled
+//! again. A generation identifies one connection and is never reused.
 
-use std::num::NonZeroU64;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+#[cfg(all(test, loom))]
+mod loom_tests;
+
+use std::mem;
+use std::sync::Arc;
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
 use event_listener::{Event, EventListener};
-use redlock_core::{ConnectionId, Instant, ServerId};
+use redlock_core::node::{ConnectionId, ServerId};
+use redlock_core::runtime::Instant;
 
 use crate::connection::{Connection, Failure, Reply};
 use crate::handshake::Server;
 use crate::outbox::Outbox;
 use crate::push::Hub;
 use crate::socket::{Observation, SocketHandle};
+use crate::sync::{Mutex, MutexGuard, locked};
 
 /// The state of the connection.
 pub(crate) enum State<K: Connection> {
@@ -47,16 +50,23 @@ pub(crate) struct Active<K: Connection> {
     pub(crate) hub: Hub,
     pub(crate) server: Server,
     pub(crate) outbox: Outbox<K::Packed>,
-    /// The number of requests that were dropped without a reply, since the last reply.
-    unanswered: AtomicU32,
-    /// The number of requests that were sent since the first of them.
-    sent_in_doubt: AtomicU32,
-    /// The time when the first of them was given up, or of the last probe since.
-    doubted_at: Mutex<Instant>,
-    /// Notified at the first of them.
+    keeps_order: bool,
+    health: Mutex<Health>,
+    /// Notified when a request is given up while there was no doubt.
     doubted: Event,
+}
+
+/// The knowledge of requests about a connection.
+#[derive(Default)]
+struct Health {
+    /// The number of requests that were dropped without a reply, since the last reply.
+    unanswered: u32,
+    /// The number of requests that were sent since the first of them.
+    sent_in_doubt: u32,
+    /// The time when the first of them was given up, or of the last probe since.
+    doubted_at: Instant,
     /// `true` if the runtime that opened the connection has shut down.
-    orphaned: AtomicBool,
+    orphaned: bool,
 }
 
 impl<K: Connection> Active<K> {
@@ -67,31 +77,30 @@ impl<K: Connection> Active<K> {
 
     /// Records a reply: the connection works.
     pub(crate) fn answered(&self) {
-        // Checked before writing: every write invalidates the cache line in other threads.
-        if self.is_doubted() {
-            self.unanswered.store(0, Ordering::Relaxed);
-            self.sent_in_doubt.store(0, Ordering::Relaxed);
-        }
+        let mut health = locked(&self.health);
+        health.unanswered = 0;
+        health.sent_in_doubt = 0;
     }
 
     /// Returns whether requests were given up since the last reply.
     pub(crate) fn is_doubted(&self) -> bool {
-        self.unanswered.load(Ordering::Relaxed) > 0
+        self.unanswered() > 0
     }
 
     /// Returns the number of requests in a row that were given up.
     pub(crate) fn unanswered(&self) -> u32 {
-        self.unanswered.load(Ordering::Relaxed)
+        locked(&self.health).unanswered
     }
 
     /// Records at `now` that a request was given up while there was no doubt. Any number of concurrent ones counts as
     /// one.
     pub(crate) fn doubt(&self, now: Instant) {
-        let mut doubted_at = self.doubted_at();
-        if self.unanswered.fetch_max(1, Ordering::Relaxed) == 0 {
-            *doubted_at = now;
+        let mut health = locked(&self.health);
+        if health.unanswered == 0 {
+            health.unanswered = 1;
+            health.doubted_at = now;
         }
-        drop(doubted_at);
+        drop(health);
         self.doubted.notify(usize::MAX);
     }
 
@@ -102,33 +111,33 @@ impl<K: Connection> Active<K> {
 
     /// Records that the supervisor is still probing at `now`.
     pub(crate) fn probed(&self, now: Instant) {
-        *self.doubted_at() = now;
+        locked(&self.health).doubted_at = now;
     }
 
     /// Records that a request was given up at `now`. Returns how many in a row that makes, and the time since the last
     /// supervision.
     pub(crate) fn given_up(&self, now: Instant) -> (u32, Duration) {
-        let silent = now.saturating_duration_since(*self.doubted_at());
-        (self.unanswered.fetch_add(1, Ordering::Relaxed) + 1, silent)
+        let mut health = locked(&self.health);
+        health.unanswered = health.unanswered.saturating_add(1);
+        (health.unanswered, now.saturating_duration_since(health.doubted_at))
     }
 
     /// Records that a request is to be sent despite the doubt. Returns how many were sent before.
     pub(crate) fn sent_in_doubt(&self) -> u32 {
-        self.sent_in_doubt.fetch_add(1, Ordering::Relaxed)
+        let mut health = locked(&self.health);
+        let before = health.sent_in_doubt;
+        health.sent_in_doubt = before.saturating_add(1);
+        before
     }
 
     /// Returns whether the runtime that opened the connection has shut down.
     pub(crate) fn is_orphaned(&self) -> bool {
-        self.orphaned.load(Ordering::Acquire)
+        locked(&self.health).orphaned
     }
 
     /// Returns the activity on the socket, or `None` if the adapter does not own the socket.
     pub(crate) fn observe(&self) -> Option<Observation> {
         self.connection.socket().map(SocketHandle::observe)
-    }
-
-    fn doubted_at(&self) -> MutexGuard<'_, Instant> {
-        self.doubted_at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -140,48 +149,44 @@ impl<K: Connection> Drop for Active<K> {
 }
 
 pub(crate) struct ConnState<K: Connection> {
-    state: ArcSwap<State<K>>,
-    /// The generation of the connection in use, if it keeps the order; otherwise zero. Every vote reads it, and nothing
-    /// else.
-    ordered: AtomicU64,
-    /// The last server that was reached; zero if unknown.
-    server: AtomicU64,
-    turn: Mutex<Turn>,
+    current: Mutex<Current<K>>,
     changed: Event,
 }
 
-#[derive(Default)]
-struct Turn {
+struct Current<K: Connection> {
+    state: State<K>,
     /// The epoch of the current supervisor.
     epoch: u64,
     /// The generation of the last connection.
     generation: u64,
+    /// The last server that was reached, if it is known.
+    server: Option<ServerId>,
 }
 
 impl<K: Connection> ConnState<K> {
     pub(crate) fn new() -> Self {
-        Self {
-            state: ArcSwap::from_pointee(State::Idle),
-            ordered: AtomicU64::new(0),
-            server: AtomicU64::new(0),
-            turn: Mutex::default(),
-            changed: Event::new(),
-        }
+        let current = Current { state: State::Idle, epoch: 0, generation: 0, server: None };
+        Self { current: Mutex::new(current), changed: Event::new() }
     }
 
-    /// Calls `look` with the state.
-    pub(crate) fn look<T>(&self, look: impl FnOnce(&State<K>) -> T) -> T {
-        look(&self.state.load())
+    /// Returns the present state.
+    pub(crate) fn state(&self) -> State<K> {
+        locked(&self.current).state.clone()
     }
 
     /// Returns the connection in use, if it keeps the order.
+    ///
+    /// A caller that reads the same connection twice knows that it did not change in between.
     pub(crate) fn connection(&self) -> Option<ConnectionId> {
-        NonZeroU64::new(self.ordered.load(Ordering::Acquire)).map(|generation| ConnectionId(generation.get()))
+        match &locked(&self.current).state {
+            State::Up(link) if link.keeps_order => Some(ConnectionId(link.generation)),
+            _ => None,
+        }
     }
 
     /// Returns the last server that was reached.
     pub(crate) fn server(&self) -> Option<ServerId> {
-        NonZeroU64::new(self.server.load(Ordering::Acquire)).map(ServerId::from)
+        locked(&self.current).server
     }
 
     /// Listens for the next change, or for the drop of the node.
@@ -195,102 +200,93 @@ impl<K: Connection> ConnState<K> {
     }
 
     /// Replaces the supervisor, if `next` finds that the state needs one. Returns the epoch of the new one.
+    ///
+    /// `next` runs under the mutex.
     pub(crate) fn take_over(&self, next: impl FnOnce(&State<K>) -> Option<State<K>>) -> Option<u64> {
-        let mut turn = self.turn();
-        let next = next(&self.state.load())?;
-        turn.epoch += 1;
-        let epoch = turn.epoch;
-        self.change(turn, next);
+        let mut current = locked(&self.current);
+        let next = next(&current.state)?;
+        current.epoch += 1;
+        let epoch = current.epoch;
+        self.change(current, next);
         Some(epoch)
     }
 
     /// Returns whether the supervisor of this epoch is the current one.
     pub(crate) fn is_current(&self, epoch: u64) -> bool {
-        self.turn().epoch == epoch
+        locked(&self.current).epoch == epoch
+    }
+
+    /// Returns whether the connection of this generation is in use.
+    pub(crate) fn is_up(&self, generation: u64) -> bool {
+        locked(&self.current).state.is_up(generation)
     }
 
     /// Publishes the connection of a supervisor. Returns `None` if that supervisor was replaced.
     pub(crate) fn up(&self, epoch: u64, connection: K, hub: Hub, server: Server) -> Option<Arc<Active<K>>> {
-        let mut turn = self.turn();
-        if turn.epoch != epoch {
+        let keeps_order = connection.keeps_order();
+        let mut current = locked(&self.current);
+        if current.epoch != epoch {
             return None;
         }
-        turn.generation += 1;
-        if let Some(id) = server.id {
-            self.server.store(id.get().get(), Ordering::Release);
-        }
+        current.generation += 1;
+        current.server = server.id.or(current.server);
         let link = Arc::new(Active {
-            generation: turn.generation,
+            generation: current.generation,
             connection,
             hub,
             server,
             outbox: Outbox::default(),
-            unanswered: AtomicU32::new(0),
-            sent_in_doubt: AtomicU32::new(0),
-            doubted_at: Mutex::new(Instant::ORIGIN),
+            keeps_order,
+            health: Mutex::default(),
             doubted: Event::new(),
-            orphaned: AtomicBool::new(false),
         });
-        self.change(turn, State::Up(Arc::clone(&link)));
+        self.change(current, State::Up(Arc::clone(&link)));
         Some(link)
     }
 
     /// Publishes that the supervisor has no connection. Returns whether it is still the current one.
     pub(crate) fn down(&self, epoch: u64, reason: String, due: Instant) -> bool {
-        let turn = self.turn();
-        let current = turn.epoch == epoch;
-        if current {
-            self.change(turn, State::Down { reason, due });
+        let current = locked(&self.current);
+        let is_current = current.epoch == epoch;
+        if is_current {
+            self.change(current, State::Down { reason, due });
         }
-        current
+        is_current
     }
 
     /// Publishes that a request found the connection broken. This wakes the supervisor, which then reconnects.
     pub(crate) fn broken(&self, generation: u64, reason: &str, due: Instant) {
-        let turn = self.turn();
-        if self.look(|state| state.is_up(generation)) {
-            self.change(turn, State::Down { reason: reason.to_owned(), due });
+        let current = locked(&self.current);
+        if current.state.is_up(generation) {
+            self.change(current, State::Down { reason: reason.to_owned(), due });
         }
     }
 
     /// Publishes that the supervisor's runtime has ended.
     pub(crate) fn ended(&self, epoch: u64) {
-        let turn = self.turn();
-        if turn.epoch == epoch {
-            if let State::Up(link) = &**self.state.load() {
-                link.orphaned.store(true, Ordering::Release);
+        let current = locked(&self.current);
+        if current.epoch == epoch {
+            if let State::Up(link) = &current.state {
+                locked(&link.health).orphaned = true;
             }
-            self.change(turn, State::Idle);
+            self.change(current, State::Idle);
         }
     }
 
-    fn turn(&self) -> MutexGuard<'_, Turn> {
-        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Writes the state; no other code does. The old state is dropped after the lock is released, and its connection
+    /// Writes the state; no other code does. The old state is dropped after the mutex is released, and its connection
     /// closes with it. Requests in flight may keep it open, but its replies do not count any more.
-    ///
-    /// During the change, [`connection`](Self::connection) returns `None`. A caller that reads the same connection
-    /// twice therefore knows that it did not change in between.
-    fn change(&self, turn: MutexGuard<'_, Turn>, next: State<K>) {
-        let ordered = match &next {
-            State::Up(link) if link.connection.keeps_order() => link.generation,
-            _ => 0,
-        };
-        self.ordered.store(0, Ordering::Release);
-        let old = self.state.swap(Arc::new(next));
-        // Closed under the lock: no later connection is in use yet.
-        let reader = match &*old {
+    fn change(&self, mut current: MutexGuard<'_, Current<K>>, next: State<K>) {
+        let old = mem::replace(&mut current.state, next);
+        // Closed under the mutex: once another state is seen, nothing is sent over the old connection.
+        let reader = match &old {
             State::Up(link) => link.connection.socket().and_then(SocketHandle::close),
             _ => None,
         };
-        self.ordered.store(ordered, Ordering::Release);
-        drop(turn);
+        drop(current);
         if let Some(reader) = reader {
             reader.wake();
         }
-        if let State::Up(link) = &*old {
+        if let State::Up(link) = &old {
             link.hub.close();
         }
         drop(old);
@@ -302,5 +298,16 @@ impl<K: Connection> State<K> {
     /// Returns whether the connection of this generation is in use.
     pub(crate) fn is_up(&self, generation: u64) -> bool {
         matches!(self, Self::Up(link) if link.generation == generation)
+    }
+}
+
+impl<K: Connection> Clone for State<K> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Idle => Self::Idle,
+            Self::Connecting { due } => Self::Connecting { due: *due },
+            Self::Up(link) => Self::Up(Arc::clone(link)),
+            Self::Down { reason, due } => Self::Down { reason: reason.clone(), due: *due },
+        }
     }
 }

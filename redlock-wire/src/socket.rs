@@ -10,9 +10,14 @@
 //!
 //! For both, an adapter performs each read and write of a socket through its [`SocketHandle`].
 
+#[cfg(all(test, loom))]
+mod loom_tests;
+
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+
+use crate::sync::{Mutex, MutexGuard, locked};
 
 /// A handle that observes the use of a socket and can end it.
 ///
@@ -126,7 +131,7 @@ impl SocketHandle {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.0)
     }
 }
 
@@ -155,14 +160,14 @@ mod tests {
     }
 
     #[test]
-    fn looking_in_vain_is_noticed_once_for_each_look() {
+    fn each_empty_read_is_reported_once() {
         let (socket, waker) = (SocketHandle::default(), Waker::noop());
-        assert!(!socket.observe().found_nothing, "the client has not looked yet");
+        assert!(!socket.observe().found_nothing, "the client has not read yet");
         assert!(read(&socket, waker, Poll::Pending).is_pending());
         assert!(socket.observe().found_nothing);
-        assert!(!socket.observe().found_nothing, "nor again");
+        assert!(!socket.observe().found_nothing, "an empty read is reported once");
         assert!(read(&socket, waker, Poll::Ready(Ok(()))).is_ready());
-        assert!(!socket.observe().found_nothing, "it has found something");
+        assert!(!socket.observe().found_nothing, "the last read found bytes");
     }
 
     #[test]
@@ -175,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_are_counted_and_the_client_is_made_to_look() {
+    fn reads_are_counted_and_the_client_is_made_to_read() {
         let (socket, woken) = (SocketHandle::default(), Arc::new(Woken::default()));
         let waker = Waker::from(Arc::clone(&woken));
         assert!(read(&socket, &waker, Poll::Pending).is_pending());
@@ -185,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_socket_is_not_used_and_its_reader_is_woken() {
+    fn a_closed_socket_is_unused_and_its_reader_is_woken() {
         let (socket, woken) = (SocketHandle::default(), Arc::new(Woken::default()));
         assert!(read(&socket, &Waker::from(Arc::clone(&woken)), Poll::Pending).is_pending());
         socket.clone().close().expect("the client waits").wake();

@@ -8,7 +8,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use redlock_core::Instant;
+use redlock_core::runtime::Instant;
 
 use crate::attended::elapse;
 use crate::backoff::{Backoff, jittered};
@@ -98,10 +98,14 @@ impl<C: Connector> Supervisor<C> {
         let node = self.node.upgrade()?;
         let (connection, hub, server) = opened;
         let link = node.slot.up(self.epoch, connection, hub, server)?;
-        node.journal.up(&node.label);
+        node.journal.up(node.connector.label());
         if let Err(reason) = &link.server.pushes {
             node.no_pushes.call_once(|| {
-                tracing::warn!(node = node.label, reason, "CLIENT TRACKING unavailable; waiters will poll");
+                tracing::warn!(
+                    node = node.connector.label(),
+                    reason,
+                    "CLIENT TRACKING unavailable; waiters will poll"
+                );
             });
         }
         Some(link)
@@ -116,7 +120,7 @@ impl<C: Connector> Supervisor<C> {
         if !node.slot.down(self.epoch, reason, due(&self.options, delay)) {
             return false;
         }
-        node.journal.down(&node.label, &text, self.options.runtime.now());
+        node.journal.down(node.connector.label(), &text, self.options.runtime.now());
         true
     }
 
@@ -124,7 +128,7 @@ impl<C: Connector> Supervisor<C> {
     ///
     /// The connection ends when it is lost, unresponsive, or not in use any more.
     async fn loss(&self, link: &Active<C::Connection>) -> &'static str {
-        let displaced = self.until(|node| !node.slot.look(|state| state.is_up(link.generation)));
+        let displaced = self.until(|node| !node.slot.is_up(link.generation));
         let over = first(link.connection.lost(), displaced);
         let silence = || self.options.connect_timeout.node_timeout().max(MIN_SILENCE);
         let over = first(over, unresponsive(link, &*self.options.runtime, silence));

@@ -1,4 +1,4 @@
-//! Tests how a node handles its connection, on a server in memory.
+//! Tests of the connection handling of a node, on a server in memory.
 
 mod breaker;
 mod reconnect;
@@ -10,10 +10,11 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use redlock_core::{
-    BoxFuture, Claim, ConnectionId, Denial, Instant, IntoResources, LockNode, NodeError, NodeErrorKind,
-    Runtime as RuntimeContract, ServerId, Token, TokioRuntime, Ttl, Vote,
+use redlock_core::node::{
+    Claim, ConnectionId, Denial, LockNode, NodeError, NodeErrorKind, ServerId, Token, Ttl, Vote,
 };
+use redlock_core::runtime::{BoxFuture, Instant, Runtime as RuntimeContract};
+use redlock_core::{IntoResources, TokioRuntime};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::time::{Instant as Now, timeout};
 
@@ -22,12 +23,12 @@ use crate::fake::{Behavior, Fake, PATIENCE};
 use crate::node::Node;
 use crate::options::Options;
 
-/// The time after which core gives up a request.
+/// The time after which the core drops a request.
 const NODE_TIMEOUT: Duration = Duration::from_millis(100);
 
 fn node() -> (Fake, Node<Fake>) {
     let fake = Fake::default();
-    (fake.clone(), Node::new(fake, "fake".into(), &Options::new(Arc::new(TokioRuntime::new()))))
+    (fake.clone(), Node::new(fake, &Options::new(Arc::new(TokioRuntime::new()))))
 }
 
 fn claim(resources: impl IntoResources) -> Claim {
@@ -39,10 +40,10 @@ fn ttl() -> Ttl {
 }
 
 async fn lock(node: &Node<Fake>) -> Result<Vote, NodeError> {
-    timeout(PATIENCE, node.acquire(&claim("a"), ttl())).await.expect("it hangs")
+    timeout(PATIENCE, node.acquire(&claim("a"), ttl())).await.expect("the call hangs")
 }
 
-/// Returns the outcome, if it is available without waiting.
+/// Returns the output of `future` if it completes without waiting.
 async fn at_once<T>(future: impl Future<Output = T>) -> Option<T> {
     let mut future = pin!(future);
     poll_fn(|cx| {
@@ -54,16 +55,16 @@ async fn at_once<T>(future: impl Future<Output = T>) -> Option<T> {
     .await
 }
 
-/// Gives up a request as core does.
-async fn give_up(node: &Node<Fake>) {
-    assert!(timeout(NODE_TIMEOUT, node.acquire(&claim("a"), ttl())).await.is_err(), "it was answered");
+/// Drops a request after the node timeout, as the core does.
+async fn drop_request(node: &Node<Fake>) {
+    assert!(timeout(NODE_TIMEOUT, node.acquire(&claim("a"), ttl())).await.is_err(), "the server replied");
 }
 
 fn tasks() -> usize {
     Handle::current().metrics().num_alive_tasks()
 }
 
-/// Lets the tasks of this runtime run until `is_so` holds. No time passes.
+/// Lets the tasks of this runtime run until `is_so` holds, without letting time pass.
 async fn settles(is_so: impl Fn() -> bool) {
     for _ in 0..1000 {
         if is_so() {
@@ -71,10 +72,10 @@ async fn settles(is_so: impl Fn() -> bool) {
         }
         tokio::task::yield_now().await;
     }
-    panic!("it goes on");
+    panic!("the tasks keep running");
 }
 
-fn unavailable(outcome: Result<Vote, NodeError>) -> String {
+fn unavailable<T: std::fmt::Debug>(outcome: Result<T, NodeError>) -> String {
     let error = outcome.unwrap_err();
     assert_eq!(NodeErrorKind::Unavailable, error.kind(), "{error}");
     error.to_string()
@@ -87,13 +88,17 @@ fn runtime() -> Runtime {
 #[tokio::test(start_paused = true)]
 async fn requests_wait_for_the_first_connect_and_share_it() {
     let (fake, node) = node();
-    assert_eq!((0, None), (fake.connects(), node.connection()), "nothing is done before it is asked for");
-    fake.is(|mood| mood.accepts = Ok(false));
+    assert_eq!(
+        (0, None),
+        (fake.connects(), node.connection()),
+        "the node does not connect before its first request"
+    );
+    fake.is(|behavior| behavior.accepts = Ok(false));
     let opened = async {
         fake.until(|fake| fake.connects() == 1).await;
         assert!(at_once(node.release(&claim("a"))).await.is_none());
         assert!(fake.calls().is_empty());
-        fake.is(|mood| mood.accepts = Ok(true));
+        fake.is(|behavior| behavior.accepts = Ok(true));
     };
     let (one, two, ()) = tokio::join!(lock(&node), lock(&node), opened);
     assert_eq!((Vote::Granted, Vote::Granted), (one.unwrap(), two.unwrap()));
@@ -103,15 +108,15 @@ async fn requests_wait_for_the_first_connect_and_share_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_is_down_says_why_at_once_and_heals_without_traffic() {
+async fn a_node_that_is_down_fails_fast_with_the_reason_and_recovers_without_traffic() {
     let (fake, node) = node();
-    fake.is(|mood| mood.accepts = Err("refused, in its own words"));
-    assert_eq!("refused, in its own words", unavailable(lock(&node).await));
+    fake.is(|behavior| behavior.accepts = Err("refused with details"));
+    assert_eq!("refused with details", unavailable(lock(&node).await));
     fake.until(|fake| fake.connects() > 20).await; // forever
-    let outcome = at_once(node.acquire(&claim("a"), ttl())).await.expect("it waits");
-    assert_eq!("refused, in its own words", unavailable(outcome));
+    let outcome = at_once(node.acquire(&claim("a"), ttl())).await.expect("the call waits");
+    assert_eq!("refused with details", unavailable(outcome));
 
-    fake.is(|mood| mood.accepts = Ok(true));
+    fake.is(|behavior| behavior.accepts = Ok(true));
     let start = Now::now();
     fake.until(|fake| fake.open() == 1).await;
     assert!(start.elapsed() <= Duration::from_millis(200), "{:?}", start.elapsed());
@@ -119,9 +124,9 @@ async fn a_node_that_is_down_says_why_at_once_and_heals_without_traffic() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connect_that_hangs_is_given_up() {
+async fn a_hanging_connect_times_out() {
     let (fake, node) = node();
-    fake.is(|mood| mood.accepts = Ok(false));
+    fake.is(|behavior| behavior.accepts = Ok(false));
     let start = Now::now();
     assert!(unavailable(lock(&node).await).contains("timed out (300ms)"));
     let elapsed = start.elapsed().as_millis();
@@ -129,16 +134,16 @@ async fn a_connect_that_hangs_is_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_is_not_ready_is_down_until_it_is() {
+async fn a_server_is_down_until_it_is_ready() {
     let (fake, node) = node();
     let ready = std::sync::Mutex::new(None);
-    fake.is(|mood| {
+    fake.is(|behavior| {
         let loading = Reply::Error("LOADING the data".into());
-        *ready.lock().unwrap() = Some(std::mem::replace(&mut mood.info, loading));
+        *ready.lock().unwrap() = Some(std::mem::replace(&mut behavior.info, loading));
     });
     assert_eq!("LOADING the data", unavailable(lock(&node).await));
-    assert_eq!(0, fake.open(), "nothing is kept of it");
-    fake.is(|mood| mood.info = ready.lock().unwrap().take().unwrap());
+    assert_eq!(0, fake.open(), "no connection is kept");
+    fake.is(|behavior| behavior.info = ready.lock().unwrap().take().unwrap());
     fake.until(|fake| fake.open() == 1).await;
     assert_eq!(Vote::Granted, lock(&node).await.unwrap());
 }
@@ -163,26 +168,26 @@ async fn a_request_that_fails_ends_the_connection() {
     assert_eq!(
         NodeErrorKind::Unknown,
         lock(&node).await.unwrap_err().kind(),
-        "before the supervisor has run"
+        "the supervisor has not run yet"
     );
     assert_eq!(None, node.connection());
     assert_eq!("cut", unavailable(at_once(node.release(&claim("a"))).await.unwrap()));
-    assert_eq!(Some(ServerId::new("fake")), node.server(), "the last that was reached");
+    assert_eq!(Some(ServerId::new("fake")), node.server(), "the last known server");
     fake.until(|fake| fake.connects() == 2 && fake.open() == 1).await;
     assert_eq!(Vote::Granted, lock(&node).await.unwrap());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_script_that_the_server_has_lost_is_sent_along() {
+async fn a_script_missing_on_the_server_is_sent_along() {
     let (fake, node) = node();
     lock(&node).await.unwrap();
     fake.calls();
     for knows in [true, false] {
         let expected = if knows { vec!["EVALSHA"] } else { vec!["EVALSHA", "EVAL"] };
-        fake.is(|mood| mood.knows_scripts = knows);
+        fake.is(|behavior| behavior.knows_scripts = knows);
         assert_eq!(Vote::Granted, node.extend(&claim(["a", "b"]), ttl()).await.unwrap());
         assert_eq!(expected, fake.calls());
-        assert_eq!(Vote::Granted, node.release(&claim("a")).await.unwrap());
+        assert!(node.release(&claim("a")).await.unwrap());
         assert_eq!(expected, fake.calls());
         assert_eq!(Vote::Granted, node.acquire(&claim(["a", "b"]), ttl()).await.unwrap());
         assert_eq!(expected, fake.calls());
@@ -190,21 +195,21 @@ async fn a_script_that_the_server_has_lost_is_sent_along() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_before_7_is_asked_who_is_in_the_way() {
+async fn a_server_before_7_is_queried_for_the_holder() {
     let (fake, node) = node();
     let bytes = |text: &str| Reply::Bytes(text.into());
-    fake.is(|mood| mood.info = bytes("redis_version:6.2.14\r\n"));
+    fake.is(|behavior| behavior.info = bytes("redis_version:6.2.14\r\n"));
     for (set, get, expected, calls) in [
         (bytes("OK"), Reply::Nil, Vote::Granted, vec!["SET"]),
         (Reply::Nil, bytes("mine"), Vote::Granted, vec!["SET", "GET"]),
         (Reply::Nil, Reply::Nil, Vote::Denied(Denial::default()), vec!["SET", "GET"]),
         (Reply::Nil, bytes("x"), Vote::Denied(Denial::by(Token::from_bytes("x"))), vec!["SET", "GET"]),
     ] {
-        fake.is(|mood| (mood.set, mood.get) = (set, get));
+        fake.is(|behavior| (behavior.set, behavior.get) = (set, get));
         assert_eq!(expected, lock(&node).await.unwrap());
         assert_eq!(calls, fake.calls());
     }
-    fake.is(|mood| mood.get = Reply::Error("WRONGTYPE Operation against a key".into()));
+    fake.is(|behavior| behavior.get = Reply::Error("WRONGTYPE Operation against a key".into()));
     assert_eq!(NodeErrorKind::WrongType, lock(&node).await.unwrap_err().kind());
 }
 
@@ -213,7 +218,7 @@ fn a_node_outlives_its_runtime() {
     let (fake, node) = node();
     for generation in 1..=3 {
         runtime().block_on(async { assert_eq!(Vote::Granted, lock(&node).await.unwrap()) });
-        assert_eq!(None, node.connection(), "it ended with its runtime");
+        assert_eq!(None, node.connection(), "the connection ended with its runtime");
         assert_eq!((generation, 0), (fake.connects(), fake.open()));
     }
 }
@@ -226,7 +231,7 @@ fn a_node_serves_two_runtimes_at_once() {
             scope.spawn(|| {
                 runtime().block_on(async {
                     for _ in 0..100 {
-                        // Also if the runtime that ends is the one that drives the connection.
+                        // This holds even if the ended runtime drives the connection.
                         assert_eq!(Vote::Granted, lock(&node).await.unwrap());
                     }
                 });
@@ -238,16 +243,16 @@ fn a_node_serves_two_runtimes_at_once() {
 }
 
 #[test]
-fn a_supervisor_whose_runtime_is_not_driven_is_replaced_and_changes_nothing_later() {
+fn a_supervisor_on_an_idle_runtime_is_replaced_for_good() {
     let (first, second) = (runtime(), runtime());
     let (fake, node) = node();
     first.block_on(async { assert_eq!(Vote::Granted, lock(&node).await.unwrap()) });
-    fake.is(|mood| mood.answers = false);
+    fake.is(|behavior| behavior.replies = false);
     second.block_on(async {
         while node.connection() == Some(ConnectionId(1)) {
-            give_up(&node).await;
+            drop_request(&node).await;
         }
-        fake.is(|mood| mood.answers = true);
+        fake.is(|behavior| behavior.replies = true);
         fake.until(|fake| fake.connects() == 2).await;
         settles(|| node.connection().is_some()).await;
         assert_eq!(Vote::Granted, lock(&node).await.unwrap());
@@ -258,35 +263,39 @@ fn a_supervisor_whose_runtime_is_not_driven_is_replaced_and_changes_nothing_late
     });
     assert_eq!((Some(ConnectionId(2)), 2), (node.connection(), fake.connects()));
     drop(first);
-    assert_eq!(Some(ConnectionId(2)), node.connection(), "nor when its runtime ends");
+    assert_eq!(Some(ConnectionId(2)), node.connection(), "the end of its runtime changes nothing either");
 }
 
 #[test]
-fn a_first_connect_whose_runtime_is_not_driven_is_begun_anew() {
+fn a_first_connect_on_an_idle_runtime_is_restarted() {
     let (first, second) =
         (runtime(), Builder::new_current_thread().enable_all().start_paused(true).build().unwrap());
     let (fake, node) = node();
-    fake.is(|mood| mood.accepts = Ok(false));
-    first.block_on(async { give_up(&node).await });
+    fake.is(|behavior| behavior.accepts = Ok(false));
+    first.block_on(async { drop_request(&node).await });
     second.block_on(async {
-        give_up(&node).await;
-        assert_eq!(1, fake.connects(), "there is still hope");
+        drop_request(&node).await;
+        assert_eq!(1, fake.connects(), "the first connect may still succeed");
         tokio::time::advance(Duration::from_secs(2)).await;
-        fake.is(|mood| mood.accepts = Ok(true));
+        fake.is(|behavior| behavior.accepts = Ok(true));
         assert_eq!(Vote::Granted, lock(&node).await.unwrap());
         assert_eq!(2, fake.connects());
     });
     first.block_on(async {
         settles(|| tasks() == 0).await;
     });
-    assert_eq!((Some(ConnectionId(1)), 1), (node.connection(), fake.open()), "the late one is not used");
+    assert_eq!(
+        (Some(ConnectionId(1)), 1),
+        (node.connection(), fake.open()),
+        "the late connection is not used"
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_dropped_node_leaves_neither_task_nor_connection() {
     for accepts in [Ok(true), Ok(false), Err("refused")] {
         let (fake, node) = node();
-        fake.is(|mood| mood.accepts = accepts);
+        fake.is(|behavior| behavior.accepts = accepts);
         let _ = timeout(NODE_TIMEOUT, lock(&node)).await;
         assert_eq!(1, tasks(), "{accepts:?}");
         let start = Now::now();
@@ -316,19 +325,19 @@ impl RuntimeContract for ShutDown {
 
 #[tokio::test]
 async fn without_a_runtime_a_request_fails_at_once() {
-    let node = Node::new(Fake::default(), "fake".into(), &Options::new(Arc::new(ShutDown)));
+    let node = Node::new(Fake::default(), &Options::new(Arc::new(ShutDown)));
     for _ in 0..2 {
-        let outcome = at_once(node.acquire(&claim("a"), ttl())).await.expect("it waits");
+        let outcome = at_once(node.acquire(&claim("a"), ttl())).await.expect("the call waits");
         assert!(unavailable(outcome).contains("no runtime available"));
     }
 }
 
 #[tokio::test]
-async fn a_connection_that_keeps_no_order_has_no_identity() {
+async fn a_connection_without_order_has_no_identity() {
     let (fake, node) = node();
-    fake.is(|mood| {
-        mood.keeps_order = false;
-        mood.set = Reply::Nil;
+    fake.is(|behavior| {
+        behavior.keeps_order = false;
+        behavior.set = Reply::Nil;
     });
     assert_eq!(Ok(Vote::Granted), lock(&node).await.map_err(|error| error.kind()));
     assert_eq!(None, node.connection());

@@ -11,14 +11,14 @@ impl Contender for Fenced {
     type Held = Guard;
 
     async fn acquire(&self, key: &str) -> Guard {
-        self.0.lock(key, TTL).fenced().wait_unbounded().await.expect("a quorum answers")
+        self.0.lock(key, TTL).fenced().wait_unbounded().await.expect("a quorum replies")
     }
 
     async fn release(&self, held: Guard) {
-        held.release().await.expect("a quorum answers");
+        held.release().await.expect("a quorum replies");
     }
 
     async fn extend(&self, held: &mut Guard) {
-        held.extend(TTL).await.expect("a quorum has it");
+        held.extend(TTL).await.expect("a quorum holds the lock");
     }
 }

@@ -1,4 +1,4 @@
-//! fred, driven by hand: one client per node, with the options of our adapter.
+//! fred, used by hand: one client per node, with the options of the adapter.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,7 +33,8 @@ impl FredByHand {
         let mut hashes = Vec::new();
         for script in [RELEASE, EXTEND] {
             for client in &clients {
-                hashes.push(client.script_load::<String, _>(script).await.expect("the server takes scripts"));
+                hashes
+                    .push(client.script_load::<String, _>(script).await.expect("the server accepts scripts"));
             }
         }
         let (release, extend) = (hashes[0].clone(), hashes[clients.len()].clone());
@@ -51,7 +52,7 @@ impl FredByHand {
 }
 
 async fn connect(url: &str) -> Client {
-    let mut config = Config::from_url(url).expect("the server's address is one");
+    let mut config = Config::from_url(url).expect("the address is valid");
     config.version = RespVersion::RESP3;
     config.fail_fast = true;
     let connection = ConnectionConfig {

@@ -1,6 +1,6 @@
-//! A node that tells nobody of changes: what waits for it asks again from time to time.
+//! A node without notifications, so that waiters poll it.
 
-use redlock_core::{Claim, ConnectionId, LockNode, NodeError, ServerId, Ttl, Vote, async_trait};
+use redlock_core::node::{Claim, ConnectionId, LockNode, NodeError, ServerId, Ttl, Vote, async_trait};
 
 pub(crate) struct Polling<N>(pub(crate) N);
 
@@ -18,7 +18,7 @@ impl<N: LockNode> LockNode for Polling<N> {
         self.0.extend(claim, ttl).await
     }
 
-    async fn release(&self, claim: &Claim) -> Result<Vote, NodeError> {
+    async fn release(&self, claim: &Claim) -> Result<bool, NodeError> {
         self.0.release(claim).await
     }
 

@@ -1,4 +1,4 @@
-//! The redis client, driven by hand: one multiplexed connection per node, as our adapter has it.
+//! The redis client, used by hand: one multiplexed connection per node, as in the adapter.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ impl RedisByHand {
         let (release, extend) = (Script::new(RELEASE), Script::new(EXTEND));
         for connection in &connections {
             for script in [&release, &extend] {
-                script.load_async(&mut connection.clone()).await.expect("the server takes scripts");
+                script.load_async(&mut connection.clone()).await.expect("the server accepts scripts");
             }
         }
         let (release, extend) = (release.get_hash().to_owned(), extend.get_hash().to_owned());
@@ -46,14 +46,14 @@ impl RedisByHand {
     }
 }
 
-/// With the adapter's settings, and without the client's own timeout.
+/// Connects with the settings of the adapter, and without a timeout of the client.
 async fn connect(url: &str) -> MultiplexedConnection {
-    let info = url.into_connection_info().expect("the server's address is one");
+    let info = url.into_connection_info().expect("the address is valid");
     let tcp = info.tcp_settings().clone().set_nodelay(true);
     let login = info.redis_settings().clone().set_protocol(redis::ProtocolVersion::RESP3);
     let config = AsyncConnectionConfig::new().set_response_timeout(None).set_pipeline_buffer_size(1024);
     let client = Client::open(info.set_tcp_settings(tcp).set_redis_settings(login));
-    let client = client.expect("the server's address is one");
+    let client = client.expect("the address is valid");
     client.get_multiplexed_async_connection_with_config(&config).await.expect("the server runs")
 }
 

@@ -1,4 +1,4 @@
-//! `rslock`, as its documentation has it.
+//! `rslock`, used as its documentation shows.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ impl Rslock {
         Self(LockManager::new(urls.to_vec()))
     }
 
-    /// Tries for ever, with its own delay.
+    /// Retries forever, with the default delay of the library.
     pub(crate) fn persistent(urls: &[String]) -> Self {
         let mut manager = LockManager::new(urls.to_vec());
         manager.set_retry(u32::MAX, Duration::from_millis(200));
@@ -26,7 +26,7 @@ impl Contender for Rslock {
     type Held = Lock;
 
     async fn acquire(&self, key: &str) -> Lock {
-        self.0.lock(key, TTL).await.expect("nobody else has it")
+        self.0.lock(key, TTL).await.expect("the lock is free")
     }
 
     async fn release(&self, held: Lock) {
@@ -34,6 +34,6 @@ impl Contender for Rslock {
     }
 
     async fn extend(&self, held: &mut Lock) {
-        *held = self.0.extend(held, TTL).await.expect("a quorum has it");
+        *held = self.0.extend(held, TTL).await.expect("a quorum holds the lock");
     }
 }

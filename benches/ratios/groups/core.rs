@@ -1,10 +1,11 @@
-//! The core by itself, on nodes that answer at once: what it adds to calling the nodes. In time of the CPU, which does not
-//! depend on what else the machine does.
+//! The core alone, on nodes that reply at once: its overhead over calling the nodes. The figures are CPU time, which
+//! does not depend on the load of the machine.
 
 use std::future::Future;
 
 use redlock_benches::InstantNode;
-use redlock_core::{Claim, IntoResources, LockNode, Redlock, Token, Ttl};
+use redlock_core::node::{Claim, LockNode, Token, Ttl};
+use redlock_core::{IntoResources, Redlock};
 use rustix::time::ClockId;
 use tokio::runtime::{Builder, Runtime};
 
@@ -16,7 +17,7 @@ use crate::round::{Effort, Slice, interleaved, median, ratios};
 
 const NODES: [usize; 4] = [1, 3, 5, 9];
 
-/// A slice lasts milliseconds, so that a slice's time is not its timer's.
+/// A slice takes milliseconds, far more than the resolution of its timer.
 const CYCLES: u32 = 2_000;
 
 pub(crate) fn run(effort: Effort) -> Vec<Row> {
@@ -25,7 +26,7 @@ pub(crate) fn run(effort: Effort) -> Vec<Row> {
     let slices = worlds.iter().flat_map(|world| {
         [
             Box::new(|| world.timed(|| world.cycle())) as Slice<'_, f64>,
-            Box::new(|| world.timed(|| world.refusal())),
+            Box::new(|| world.timed(|| world.denied_attempt())),
             Box::new(|| world.timed(|| world.bare_calls())),
         ]
     });
@@ -33,14 +34,14 @@ pub(crate) fn run(effort: Effort) -> Vec<Row> {
 
     let mut rows = Vec::new();
     for (position, world) in worlds.iter().enumerate() {
-        let [cycle, refusal, bare] = [0, 1, 2].map(|slice| &figures[3 * position + slice]);
+        let [cycle, denied, bare] = [0, 1, 2].map(|slice| &figures[3 * position + slice]);
         let operations = [
             ("cycle", cycle, world.allocations(|| world.cycle())),
-            ("refusal", refusal, world.allocations(|| world.refusal())),
+            ("denied attempt", denied, world.allocations(|| world.denied_attempt())),
         ];
         for (operation, times, allocations) in operations {
             rows.push(Row {
-                group: "The core alone, on nodes that answer at once",
+                group: "The core alone, on nodes that reply at once",
                 what: format!("{operation}, N = {}", world.nodes.len()),
                 against: "two bare calls to each node".to_owned(),
                 ratios: ratios(times, bare, |time| *time),
@@ -53,12 +54,12 @@ pub(crate) fn run(effort: Effort) -> Vec<Row> {
     for position in 1..NODES.len() {
         let nodes = NODES[position];
         rows.push(Row {
-            group: "The core alone, on nodes that answer at once",
+            group: "The core alone, on nodes that reply at once",
             what: format!("cycle, N = {nodes}"),
             against: "cycle, N = 1".to_owned(),
             ratios: ratios(&figures[3 * position], &figures[0], |time| *time),
             figure: micros(median(figures[3 * position].iter().copied())),
-            // Linear: no more than N times the time of one node.
+            // Linear: at most N times the time of one node.
             goal: u32::try_from(nodes).ok().map(|nodes| Goal::AtMost(nodes.into())),
             charted: false,
         });
@@ -81,29 +82,29 @@ impl<'a> World<'a> {
             runtime,
             nodes: InstantNode::granting(nodes),
             free: InstantNode::redlock(InstantNode::granting(nodes)),
-            held: InstantNode::redlock(InstantNode::refusing(nodes, &holder)),
+            held: InstantNode::redlock(InstantNode::denying(nodes, &holder)),
             claim: Claim::new("a".into_resources().expect("a good name"), holder),
         }
     }
 
     async fn cycle(&self) {
-        let guard = self.free.lock("a", TTL).await.expect("nobody has it");
-        guard.release().await.expect("all nodes answer");
+        let guard = self.free.lock("a", TTL).await.expect("the lock is free");
+        guard.release().await.expect("all nodes reply");
     }
 
-    async fn refusal(&self) {
-        assert!(self.held.try_lock("a", TTL).await.expect("all nodes answer").is_none());
+    async fn denied_attempt(&self) {
+        assert!(self.held.try_lock("a", TTL).await.expect("all nodes reply").is_none());
     }
 
-    /// What no lock can do without: an acquire and a release of each node.
+    /// Makes the calls that every lock needs: an acquire and a release per node.
     async fn bare_calls(&self) {
         for node in &self.nodes {
-            node.acquire(&self.claim, Ttl::MAX).await.expect("it answers");
-            node.release(&self.claim).await.expect("it answers");
+            node.acquire(&self.claim, Ttl::MAX).await.expect("the node replies");
+            node.release(&self.claim).await.expect("the node replies");
         }
     }
 
-    /// Microseconds of one operation.
+    /// Returns the microseconds of one operation.
     fn timed<F: Future<Output = ()>>(&self, operation: impl Fn() -> F) -> f64 {
         self.runtime.block_on(async {
             let start = cpu_micros(ClockId::ThreadCPUTime);
@@ -114,7 +115,7 @@ impl<'a> World<'a> {
         })
     }
 
-    /// Allocations of one operation.
+    /// Returns the allocations of one operation.
     fn allocations<F: Future<Output = ()>>(&self, operation: impl Fn() -> F) -> u64 {
         let counted = allocation_counter::measure(|| {
             self.runtime.block_on(async {

@@ -1,16 +1,17 @@
-//! Five servers, of which one hangs or is dead: what acquiring costs then, against the same lock where all work.
+//! Five servers, one of which hangs or is dead: the time to acquire a lock, compared with the same lock on working
+//! servers.
 
 use super::{micros, servers};
-use crate::contender::ours::Ours;
+use crate::contender::redlock_client::RedlockClient;
 use crate::contender::rslock::Rslock;
 use crate::lane::{Flavor, Lane, lane};
 use crate::report::{Goal, Row};
 use crate::round::{Effort, Slice, interleaved, median, ratios};
 
-/// `rslock` waits half a second for a server that hangs, twice a cycle.
+/// `rslock` waits half a second for a server that hangs, twice per cycle.
 const CYCLES_OF_RSLOCK: usize = 1;
 
-/// What is wrong with one of the servers.
+/// The fault of one server.
 const WRONG: [&str; 2] = ["one server hung", "one server dead"];
 
 /// Connects a contender to servers.
@@ -23,8 +24,8 @@ pub(crate) fn run(effort: Effort) -> Vec<Row> {
     let places = [healthy, hung_urls, dead_urls];
 
     let makers: [(&str, Maker); 3] = [
-        ("redis-rs", |urls| lane(Flavor::CurrentThread, async { Ours::redis_rs(urls) })),
-        ("fred", |urls| lane(Flavor::CurrentThread, async { Ours::fred(urls) })),
+        ("redis-rs", |urls| lane(Flavor::CurrentThread, async { RedlockClient::redis_rs(urls) })),
+        ("fred", |urls| lane(Flavor::CurrentThread, async { RedlockClient::fred(urls) })),
         ("rslock", |urls| lane(Flavor::CurrentThread, async { Rslock::new(urls) })),
     ];
     let lanes: Vec<(&str, [Box<dyn Lane>; 3])> = makers
@@ -46,15 +47,15 @@ pub(crate) fn run(effort: Effort) -> Vec<Row> {
     for (position, (name, _)) in lanes.iter().enumerate() {
         for (fault, wrong) in WRONG.into_iter().enumerate() {
             let (all_work, faulty) = (&figures[3 * position], &figures[3 * position + 1 + fault]);
-            let ours = *name != "rslock";
+            let is_redlock = *name != "rslock";
             rows.push(Row {
                 group: "One server of five fails",
                 what: format!("{name}: acquire p50, {wrong}"),
-                against: "all five work".to_owned(),
+                against: "all five servers work".to_owned(),
                 ratios: ratios(faulty, all_work, |time| *time),
                 figure: micros(median(faulty.iter().copied())),
-                goal: (ours && fault == 0).then_some(Goal::AtMost(1.20)),
-                charted: ours,
+                goal: (is_redlock && fault == 0).then_some(Goal::AtMost(1.20)),
+                charted: is_redlock,
             });
         }
     }

@@ -1,25 +1,25 @@
-//! Five servers that work: what a fencing token costs, each adapter against itself.
+//! Five working servers: the cost of a fencing token, each adapter compared with itself.
 
 use std::time::Duration;
 
 use super::{micros, servers};
 use crate::contender::fenced::Fenced;
-use crate::contender::ours::Ours;
+use crate::contender::redlock_client::RedlockClient;
 use crate::lane::{Flavor, Lane, lane};
 use crate::report::Row;
 use crate::round::{Effort, Slice, interleaved, median, ratios};
 
-/// Positions of the lanes: fenced, then plain.
+/// The positions of the lanes: fenced, then plain.
 const PAIRS: [(usize, &str); 2] = [(0, "redis-rs"), (2, "fred")];
 
 pub(crate) fn run(effort: Effort) -> Vec<Row> {
     let (_servers, urls) = servers(5);
     let flavor = Flavor::CurrentThread;
     let lanes = [
-        lane(flavor, async { Fenced(Ours::patient(redlock_redis_rs::builder(&urls)).0) }),
-        lane(flavor, async { Ours::patient(redlock_redis_rs::builder(&urls)) }),
-        lane(flavor, async { Fenced(Ours::patient(redlock_fred::builder(&urls)).0) }),
-        lane(flavor, async { Ours::patient(redlock_fred::builder(&urls)) }),
+        lane(flavor, async { Fenced(RedlockClient::patient(redlock_redis_rs::builder(&urls)).0) }),
+        lane(flavor, async { RedlockClient::patient(redlock_redis_rs::builder(&urls)) }),
+        lane(flavor, async { Fenced(RedlockClient::patient(redlock_fred::builder(&urls)).0) }),
+        lane(flavor, async { RedlockClient::patient(redlock_fred::builder(&urls)) }),
     ];
     let cycles = measure(effort, &lanes, |lane| lane.latency(effort.cycles).cycle.p50);
     let mut rows = rows("cycle p50, 1 task", &cycles, micros);

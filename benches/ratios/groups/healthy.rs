@@ -1,24 +1,24 @@
-//! Five servers that work: each adapter against its own client driven by hand, and against `rslock`; and extending.
+//! Five working servers: each adapter compared with its client used by hand and with `rslock`, including extensions.
 
 use std::time::Duration;
 
 use super::{micros, servers};
 use crate::contender::fred_by_hand::FredByHand;
-use crate::contender::ours::Ours;
 use crate::contender::redis_by_hand::RedisByHand;
+use crate::contender::redlock_client::RedlockClient;
 use crate::contender::rslock::Rslock;
 use crate::lane::{Flavor, Lane, Latency, lane};
 use crate::report::{Goal, Row};
 use crate::round::{Effort, Slice, interleaved, median, ratios};
 
-/// Positions of the lanes.
+/// The positions of the lanes.
 const REDIS: usize = 0;
 const REDIS_BY_HAND: usize = 1;
 const FRED: usize = 2;
 const FRED_BY_HAND: usize = 3;
 const RSLOCK: usize = 4;
 
-/// Who is compared with whom.
+/// The pairs that are compared.
 const PAIRS: [(usize, &str, usize, &str); 3] = [
     (REDIS, "redis-rs", REDIS_BY_HAND, "by hand"),
     (FRED, "fred", FRED_BY_HAND, "by hand"),
@@ -30,9 +30,9 @@ type Quantile = fn(&Latency) -> f64;
 pub(crate) fn run(effort: Effort, flavor: Flavor) -> Vec<Row> {
     let (_servers, urls) = servers(5);
     let lanes = [
-        lane(flavor, async { Ours::patient(redlock_redis_rs::builder(&urls)) }),
+        lane(flavor, async { RedlockClient::patient(redlock_redis_rs::builder(&urls)) }),
         lane(flavor, RedisByHand::connect(&urls)),
-        lane(flavor, async { Ours::patient(redlock_fred::builder(&urls)) }),
+        lane(flavor, async { RedlockClient::patient(redlock_fred::builder(&urls)) }),
         lane(flavor, FredByHand::connect(&urls)),
         lane(flavor, async { Rslock::new(&urls) }),
     ];

@@ -1,4 +1,5 @@
-//! Very many locks that are kept alive at once: what one takes, what a renewal takes, and how late the latest is.
+//! Very many locks with auto-renewal at once: the cost of a lock, the cost of a renewal, and the greatest delay of a
+//! renewal.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,10 +7,9 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use redlock_benches::InstantNode;
-use redlock_core::{
-    Claim, ConnectionId, Guard, KeepAlive, LockNode, NodeError, Redlock, ServerId, TokioRuntime, Ttl, Vote,
-    async_trait, suspend_aware_now,
-};
+use redlock_core::node::{Claim, ConnectionId, LockNode, NodeError, ServerId, Ttl, Vote, async_trait};
+use redlock_core::runtime::suspend_aware_now;
+use redlock_core::{Guard, KeepAlive, Redlock, TokioRuntime};
 use redlock_redis_rs::Options;
 use rustix::time::ClockId;
 use tokio::runtime::Builder;
@@ -21,17 +21,18 @@ use crate::round::Effort;
 
 const GROUP: &str = "Very many locks kept alive, five nodes";
 
-/// A renewal is due at the earliest when so much of the TTL has passed since the last: 1 % is drift, and 70 % are left.
+/// The earliest due time of a renewal, as a share of the TTL since the previous one. Of the rest, 1 % is drift, and 70
+/// % are left.
 const EARLIEST: f64 = 0.29;
 
-/// Of the TTL.
+/// The maximum delay as a share of the TTL.
 const GOAL: f64 = 0.10;
 
-/// So many are acquired at once.
+/// The number of locks acquired at once.
 const AT_ONCE: usize = 64;
 
 pub(crate) fn run(effort: Effort) -> Vec<Fact> {
-    // In the smaller runs everything is: the TTL too.
+    // Smaller runs scale everything down, including the TTL.
     let (share, ttl) = match effort.rounds {
         rounds if rounds >= Effort::FULL.rounds => (1, Duration::from_secs(30)),
         rounds if rounds >= Effort::QUICK.rounds => (10, Duration::from_secs(3)),
@@ -40,7 +41,7 @@ pub(crate) fn run(effort: Effort) -> Vec<Fact> {
     let (_servers, urls) = servers(5);
     let options = Options::tokio();
     let real = |url| redlock_redis_rs::node(url, &options).expect("a good address");
-    let mut facts = held("nodes that answer at once", InstantNode::granting(5), 100_000 / share, ttl);
+    let mut facts = held("nodes that reply at once", InstantNode::granting(5), 100_000 / share, ttl);
     facts.extend(held("servers", urls.iter().map(real).collect(), 10_000 / share, ttl));
     facts
 }
@@ -54,11 +55,11 @@ fn held<N: LockNode>(on: &str, nodes: Vec<N>, locks: usize, ttl: Duration) -> Ve
     let nodes = first.into_iter().chain(nodes.map(|node| Arc::new(node) as Arc<dyn LockNode>));
     let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build().expect("good nodes");
     let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
-    // Connected by then.
+    // This lock waits until the nodes are connected.
     runtime.block_on(async {
         for _ in 0..10 {
-            let guard = redlock.lock("warm", ttl).await.expect("nobody has it");
-            guard.release().await.expect("a quorum answers");
+            let guard = redlock.lock("warm", ttl).await.expect("the lock is free");
+            guard.release().await.expect("a quorum replies");
         }
     });
 
@@ -101,7 +102,7 @@ async fn acquire(redlock: &Redlock, ttl: Duration, locks: usize, guards: &mut Ve
     for first in (0..locks).step_by(AT_ONCE) {
         let requests = (first..locks.min(first + AT_ONCE))
             .map(|number| redlock.lock(name(number), ttl).keep_alive(KeepAlive::new()).into_future());
-        guards.extend(join_all(requests).await.into_iter().map(|guard| guard.expect("nobody has it")));
+        guards.extend(join_all(requests).await.into_iter().map(|guard| guard.expect("the lock is free")));
     }
 }
 
@@ -109,7 +110,7 @@ fn name(number: usize) -> String {
     format!("kept-{number}")
 }
 
-/// When each lock was last acquired or renewed, and the longest time between two of these.
+/// The time of the last acquisition or renewal of each lock, and the longest time between two of these.
 struct Renewals {
     last: Vec<AtomicU64>,
     longest: AtomicU64,
@@ -122,12 +123,12 @@ impl Renewals {
         Self { last, longest: AtomicU64::new(0), count: AtomicU64::new(0) }
     }
 
-    /// A request is sent for a lock. Others than ours are not counted.
+    /// Records that a request is sent for a lock. Locks of other clients are not counted.
     fn note(&self, claim: &Claim, renewal: bool) {
         let name = claim.resources()[0].as_bytes().strip_prefix(b"kept-");
         let number = name.and_then(|name| std::str::from_utf8(name).ok()?.parse::<usize>().ok());
         let Some(last) = number.and_then(|number| self.last.get(number)) else { return };
-        let now = suspend_aware_now().saturating_duration_since(redlock_core::Instant::ORIGIN);
+        let now = suspend_aware_now().saturating_duration_since(redlock_core::runtime::Instant::ORIGIN);
         let now = u64::try_from(now.as_nanos()).expect("centuries");
         let before = last.swap(now, Ordering::Relaxed);
         if renewal {
@@ -145,7 +146,7 @@ impl Renewals {
     }
 }
 
-/// A node that notes when it is asked.
+/// A node that records its requests.
 struct Timed<N> {
     node: N,
     renewals: Arc<Renewals>,
@@ -167,7 +168,7 @@ impl<N: LockNode> LockNode for Timed<N> {
         self.node.extend(claim, ttl).await
     }
 
-    async fn release(&self, claim: &Claim) -> Result<Vote, NodeError> {
+    async fn release(&self, claim: &Claim) -> Result<bool, NodeError> {
         self.node.release(claim).await
     }
 

@@ -1,4 +1,4 @@
-//! What a held lock costs in memory.
+//! The memory of a held lock.
 
 use redlock_benches::InstantNode;
 use redlock_core::Redlock;
@@ -32,7 +32,7 @@ fn bytes_per_lock(redlock: &Redlock) -> f64 {
     let counted = allocation_counter::measure(|| {
         runtime.block_on(async {
             for number in 0..LOCKS {
-                guards.push(redlock.lock(format!("lock-{number}"), TTL).await.expect("nobody has it"));
+                guards.push(redlock.lock(format!("lock-{number}"), TTL).await.expect("the lock is free"));
             }
         });
     });

@@ -1,11 +1,11 @@
-//! Several resources in one lock, against one resource.
+//! Several resources in one lock, compared with one resource.
 
 use std::sync::Arc;
 
 use redlock_core::Guard;
 
 use super::{micros, servers};
-use crate::contender::ours::Ours;
+use crate::contender::redlock_client::RedlockClient;
 use crate::contender::{Contender, TTL};
 use crate::lane::{Flavor, Lane, lane};
 use crate::report::Row;
@@ -13,16 +13,16 @@ use crate::round::{Effort, Slice, interleaved, median, ratios};
 
 const COUNTS: [usize; 3] = [1, 10, 100];
 
-/// Locks so many resources at once.
+/// Locks several resources at once.
 #[derive(Clone)]
 struct Several {
-    ours: Ours,
+    client: RedlockClient,
     names: Arc<[String]>,
 }
 
 impl Several {
-    fn new(ours: Ours, count: usize) -> Self {
-        Self { ours, names: (0..count).map(|number| format!("several-{count}-{number}")).collect() }
+    fn new(client: RedlockClient, count: usize) -> Self {
+        Self { client, names: (0..count).map(|number| format!("several-{count}-{number}")).collect() }
     }
 }
 
@@ -30,26 +30,27 @@ impl Contender for Several {
     type Held = Guard;
 
     async fn acquire(&self, _key: &str) -> Guard {
-        self.ours.0.lock(&*self.names, TTL).await.expect("nobody else has them")
+        self.client.0.lock(&*self.names, TTL).await.expect("the resources are free")
     }
 
     async fn release(&self, held: Guard) {
-        self.ours.release(held).await;
+        self.client.release(held).await;
     }
 
     async fn extend(&self, held: &mut Guard) {
-        self.ours.extend(held).await;
+        self.client.extend(held).await;
     }
 }
 
-type Connect = fn(&[String]) -> Ours;
+type Connect = fn(&[String]) -> RedlockClient;
 
 pub(crate) fn run(effort: Effort) -> Vec<Row> {
     let (_servers, urls) = servers(5);
-    let adapters: [(&str, Connect); 2] = [("redis-rs", Ours::redis_rs), ("fred", Ours::fred)];
+    let adapters: [(&str, Connect); 2] =
+        [("redis-rs", RedlockClient::redis_rs), ("fred", RedlockClient::fred)];
     let mut rows = Vec::new();
     for (name, connect) in adapters {
-        // Adapters after each other: their locks are on the same names.
+        // The adapters run one after the other, since they lock the same names.
         let lanes: Vec<Box<dyn Lane>> = COUNTS
             .into_iter()
             .map(|count| lane(Flavor::CurrentThread, async { Several::new(connect(&urls), count) }))

@@ -1,4 +1,4 @@
-//! Many tasks that each lock and release a different free name, all at the same moment.
+//! Many tasks, each of which locks and releases a different free name at the same moment.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use crate::report::Fact;
 
 const GROUP: &str = "Bursts: N tasks lock and release different free names at the same moment";
 
-/// How long a burst may take: the default wait of 10 s, and what comes after it.
+/// The maximum time of a burst: the default wait of 10 s, and the cleanup after it.
 const LIMIT: Duration = Duration::from_secs(60);
 
 pub(super) fn run(plan: &Plan) -> Vec<Fact> {

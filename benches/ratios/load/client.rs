@@ -1,16 +1,16 @@
-//! The libraries that are compared. Unlike the contenders of the other groups they may fail, and report it.
+//! The compared libraries. Unlike the contenders of other groups, they may fail and report errors.
 
 use std::time::Duration;
 
 use redlock_core::Redlock;
 use rslock::LockManager;
 
-use crate::contender::ours::Ours;
+use crate::contender::redlock_client::RedlockClient;
 
-/// Longer than any measurement in which locks are released: a key that is left cannot disappear by expiring.
+/// A TTL longer than any measurement that releases locks. So a leftover key cannot disappear by expiring.
 pub(super) const TTL: Duration = Duration::from_secs(600);
 
-/// Which library, over which client.
+/// The library and its client.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     RedisRs,
@@ -35,14 +35,14 @@ impl Kind {
 
     pub(super) fn connect(self, urls: &[String]) -> Client {
         match self {
-            Self::RedisRs => Client::Redlock(Ours::redis_rs(urls).0),
-            Self::Fred => Client::Redlock(Ours::fred(urls).0),
+            Self::RedisRs => Client::Redlock(RedlockClient::redis_rs(urls).0),
+            Self::Fred => Client::Redlock(RedlockClient::fred(urls).0),
             Self::Rslock => Client::Rslock(LockManager::new(urls.to_vec())),
         }
     }
 }
 
-/// A lock over several servers, with the settings that it has by default.
+/// A lock over several servers with default settings.
 #[derive(Clone)]
 pub(super) enum Client {
     Redlock(Redlock),
@@ -50,7 +50,7 @@ pub(super) enum Client {
 }
 
 impl Client {
-    /// Locks a name and releases it. The error is what failed, and the kind of the failure.
+    /// Locks a name and releases it. The error states the failed operation and the kind of the failure.
     pub(super) async fn cycle(&self, name: String) -> Result<(), String> {
         match self {
             Self::Redlock(redlock) => {
@@ -66,34 +66,34 @@ impl Client {
         Ok(())
     }
 
-    /// The lock of this project.
+    /// Returns the lock of this project.
     ///
     /// # Panics
     ///
-    /// For another library.
+    /// Panics for another library.
     pub(super) fn redlock(&self) -> &Redlock {
         match self {
             Self::Redlock(redlock) => redlock,
-            Self::Rslock(_) => panic!("rslock takes no part in this measurement"),
+            Self::Rslock(_) => panic!("rslock is not part of this measurement"),
         }
     }
 
-    /// Waits for the pending cleanup, and returns how much of it was given up.
+    /// Waits for pending cleanup, and returns how much of it was abandoned.
     pub(super) async fn close(&self) -> u64 {
         match self {
             Self::Redlock(redlock) => redlock.close().await,
-            // It has no such call, and does nothing in the background.
+            // `rslock` has no such call and does no background work.
             Self::Rslock(_) => 0,
         }
     }
 }
 
-/// The operation that failed, and the kind of the error.
+/// Returns the failed operation and the kind of the error.
 pub(super) fn failed(what: &str, error: &redlock_core::Error) -> String {
     format!("{what} {:?}", error.kind())
 }
 
-/// The name of an enum's variant.
+/// Returns the name of the variant of an enum.
 fn variant(error: &rslock::LockError) -> String {
     format!("{error:?}").chars().take_while(|letter| letter.is_alphanumeric()).collect()
 }

@@ -11,11 +11,11 @@ use super::open::{Curve, Point};
 
 const SIZE: (u32, u32) = (900, 380);
 
-/// Multiples of the capacity.
+/// The range of demand in multiples of the capacity.
 const FROM: f64 = 0.4;
 const TO: f64 = 12.0;
 
-/// Draws goodput on the left and p99 on the right, a line for each client.
+/// Draws goodput on the left and p99 on the right, with one line per client.
 pub(super) fn draw(curves: &[Curve], path: &Path) -> Result<(), Box<dyn Error>> {
     let root = SVGBackend::new(path, SIZE).into_drawing_area();
     root.fill(&WHITE)?;

@@ -1,4 +1,4 @@
-//! Very many locks that are kept alive, and new ones that are requested meanwhile.
+//! Very many locks with auto-renewal, and new locks that are requested meanwhile.
 
 use std::time::{Duration, Instant};
 
@@ -17,20 +17,20 @@ use crate::report::Fact;
 
 const GROUP: &str = "Kept: N locks are kept alive while new ones are requested";
 
-/// So many are acquired at once.
+/// The number of locks acquired at once.
 const AT_ONCE: usize = 64;
 
-/// How long it may take to acquire all.
+/// The maximum time to acquire all locks.
 const ACQUIRING: Duration = Duration::from_secs(120);
 
-/// Between two new locks.
+/// The time between two new locks.
 const PERIOD: Duration = Duration::from_millis(200);
 
-/// How long new locks may take after the last was requested.
+/// The maximum time of new locks after the last request.
 const LIMIT: Duration = Duration::from_secs(20);
 
 pub(super) fn run(plan: &Plan) -> Vec<Fact> {
-    // The larger number for five minutes, the smaller one for one.
+    // The larger number runs for five minutes, the smaller one for one minute.
     let lasts =
         |count| Duration::from_secs_f64(plan.seconds(if count > 20_000 { 300.0 } else { 60.0 }, 20.0, 0.5));
     let counts = plan.locks(&[20_000, 50_000], &[20_000, 50_000], 50);
@@ -40,7 +40,7 @@ pub(super) fn run(plan: &Plan) -> Vec<Fact> {
         .collect()
 }
 
-/// 5 s for up to 20,000 locks, 10 s for more.
+/// Returns 5 s for up to 20,000 locks, and 10 s for more.
 fn ttl(count: usize) -> Duration {
     Duration::from_secs(if count > 20_000 { 10 } else { 5 })
 }
@@ -106,7 +106,7 @@ fn kept(kind: Kind, count: usize, lasts: Duration) -> Vec<Fact> {
     ]
 }
 
-/// Acquires `count` locks, some at a time. Also returns what failed.
+/// Acquires `count` locks, some at a time. Also returns the errors.
 async fn acquire(redlock: &Redlock, ttl: Duration, count: usize) -> (Vec<Guard>, Errors) {
     let until = Instant::now() + ACQUIRING;
     let (mut guards, mut errors) = (Vec::with_capacity(count), Errors::default());
@@ -129,7 +129,7 @@ async fn acquire(redlock: &Redlock, ttl: Duration, count: usize) -> (Vec<Guard>,
     (guards, errors)
 }
 
-/// Requests a new lock from time to time, and releases it at once.
+/// Requests a new lock from time to time and releases it at once.
 async fn meanwhile(redlock: &Redlock, ttl: Duration, lasts: Duration) -> Vec<JoinHandle<Attempt>> {
     let start = Instant::now();
     let mut tasks = Vec::new();

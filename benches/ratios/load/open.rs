@@ -1,4 +1,4 @@
-//! Requests that arrive at a given rate, whether earlier ones have finished or not.
+//! Requests that arrive at a given rate, even if earlier ones have not finished.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,32 +14,33 @@ use crate::report::Fact;
 
 const GROUP: &str = "Demand: requests for different free names arrive at a given rate";
 
-/// Multiples of the capacity.
+/// Demand in multiples of the capacity.
 const DEMANDS: [f64; 4] = [0.5, 1.0, 2.0, MOST_DEMAND];
 
 const MOST_DEMAND: f64 = 10.0;
 
-/// The share of requests that ask for a lock in the control.
+/// In the control, one in this many requests acquires a lock.
 const ONE_IN: usize = 10;
 
-/// Goodput at the greatest demand, as a share of the greatest.
+/// The goal for the goodput at the greatest demand, as a share of the greatest goodput.
 const GOAL: f64 = 0.9;
 
-/// How long requests may take after the last has arrived: the default wait of 10 s, and what comes after it.
+/// The maximum time of requests after the last arrival: the default wait of 10 s, and the cleanup after it.
 const LIMIT: Duration = Duration::from_secs(40);
 
-/// No measurement has more requests than this.
+/// The maximum number of requests of a measurement.
 const MOST: usize = 1_000_000;
 
-/// Tasks that measure the capacity.
+/// The number of tasks that measure the capacity.
 const TASKS: usize = 64;
 
-/// How a client does as demand grows.
+/// The results of a client as demand grows.
 pub(super) struct Curve {
     pub(super) kind: Kind,
     capacity: f64,
     pub(super) points: Vec<Point>,
-    /// At the greatest demand, where what exceeds the capacity asks for no lock: what the arrivals themselves cost.
+    /// The control at the greatest demand, where requests above the capacity acquire no lock. It shows the cost of the
+    /// arrivals.
     control: Point,
 }
 
@@ -52,7 +53,7 @@ pub(super) struct Point {
 }
 
 impl Point {
-    /// In microseconds; `None` if nothing succeeded.
+    /// Returns microseconds, or `None` if no request succeeded.
     pub(super) fn p99(&self) -> Option<f64> {
         self.tally.latency().map(|latency| latency.p99)
     }
@@ -70,7 +71,7 @@ fn curve(kind: Kind, lasts: Duration) -> Curve {
     Curve { kind, capacity, points, control }
 }
 
-/// Cycles per second of tasks that each lock and release without a pause.
+/// Returns the cycles per second of tasks that lock and release without a pause.
 #[allow(clippy::cast_precision_loss)] // some thousands
 fn capacity(kind: Kind, lasts: Duration) -> f64 {
     let stage = Stage::new(kind, Flavor::MultiThread);
@@ -105,8 +106,8 @@ fn point(kind: Kind, demand: f64, capacity: f64, lasts: Duration, is_control: bo
     Point { demand, goodput, tally, ending: stage.end("open-") }
 }
 
-/// Starts requests at their times from this thread, which is none of the runtime's: a runtime that is busy does not delay
-/// them. A request counts from the time at which it was due. With `locks_one_in`, only one in so many asks for a lock.
+/// Starts requests at their times from a separate thread, so a busy runtime does not delay them. The time of a request
+/// counts from its due time. With `locks_one_in`, only one in this many requests acquires a lock.
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // below a million
 fn arrivals(
     stage: &Stage,
@@ -156,7 +157,7 @@ fn facts_of(curve: &Curve) -> Vec<Fact> {
             measured: point.to_string(),
             goal: last.then(|| {
                 let met = point.goodput >= GOAL * greatest && point.ending.keys == 0;
-                (format!("goodput at least {:.0} % of the greatest; 0 keys left", 100.0 * GOAL), met)
+                (format!("goodput at least {:.0} % of the maximum; 0 keys left", 100.0 * GOAL), met)
             }),
         });
     }
@@ -164,7 +165,7 @@ fn facts_of(curve: &Curve) -> Vec<Fact> {
     facts.push(Fact {
         group: GROUP,
         what: format!(
-            "{name}: demand {MOST_DEMAND} x capacity, where one in {ONE_IN} requests asks for a lock"
+            "{name}: demand {MOST_DEMAND} x capacity, where one in {ONE_IN} requests acquires a lock"
         ),
         measured: control.to_string(),
         goal: (curve.kind != Kind::Rslock).then(|| {

@@ -1,4 +1,4 @@
-//! Five servers, a runtime and a lock for one measurement, and what the measurement leaves behind.
+//! Five servers, a runtime and a lock for one measurement, and the leftovers of the measurement.
 
 use std::fmt;
 use std::future::Future;
@@ -12,10 +12,10 @@ use super::client::{Client, Kind};
 use crate::groups::servers;
 use crate::lane::Flavor;
 
-/// How long `close()` may take.
+/// The maximum time of `close()`.
 const CLOSING: Duration = Duration::from_secs(30);
 
-/// How often the first lock is tried.
+/// The maximum number of attempts for the first lock.
 const WARMING: usize = 20;
 
 pub(super) struct Stage {
@@ -35,10 +35,10 @@ impl Stage {
         let runtime = runtime.expect("the system has what a runtime needs");
         let client = runtime.block_on(async {
             let client = kind.connect(&urls);
-            // Other work on the machine may make the first attempts fail.
+            // Other load of the machine may make the first attempts fail.
             for _ in 0..WARMING {
                 let done = client.cycle("warm".to_owned()).await;
-                // Also for the servers that the quorum of the lock did not need.
+                // Servers that the quorum did not need get time to connect too.
                 sleep(Duration::from_millis(100)).await;
                 if done.is_ok() {
                     break;
@@ -60,7 +60,7 @@ impl Stage {
         let closed = runtime.block_on(async { timeout(CLOSING, client.close()).await.ok() });
         let lasted = start.elapsed();
         if matches!(client, Client::Rslock(_)) {
-            // Releases that are still on their way: it does not wait for those.
+            // Releases may still be in flight, and `rslock` does not wait for them.
             runtime.block_on(async { sleep(Duration::from_secs(1)).await });
         }
         let of_prefix =
@@ -72,9 +72,9 @@ impl Stage {
     }
 }
 
-/// How `close()` went, and what is left on the servers.
+/// The result of `close()`, and the keys left on the servers.
 pub(super) struct Ending {
-    /// How much cleanup was given up, or `None` if `close()` did not return in time.
+    /// The number of abandoned cleanups, or `None` if `close()` did not return in time.
     closed: Option<u64>,
     lasted: Duration,
     pub(super) keys: usize,
@@ -85,7 +85,7 @@ impl fmt::Display for Ending {
         let seconds = self.lasted.as_secs_f64();
         match self.closed {
             Some(0) => write!(f, "closed in {seconds:.1} s")?,
-            Some(given_up) => write!(f, "closed in {seconds:.1} s ({given_up} cleanups given up)")?,
+            Some(abandoned) => write!(f, "closed in {seconds:.1} s ({abandoned} cleanups abandoned)")?,
             None => write!(f, "not closed after {seconds:.1} s")?,
         }
         write!(f, ", {} keys left", self.keys)

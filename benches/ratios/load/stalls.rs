@@ -1,4 +1,4 @@
-//! Releases on a runtime that the application blocks, as synchronous code in an async task does.
+//! Releases on a runtime whose threads the application blocks, as synchronous code in an async task does.
 
 use std::time::{Duration, Instant};
 
@@ -19,10 +19,10 @@ const STALLS: usize = 4;
 /// Longer than the default node timeout, which is 200 ms.
 const STALL: Duration = Duration::from_millis(260);
 
-/// How long the releases may take.
+/// The maximum time of the releases.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// So many are acquired at once.
+/// The number of locks acquired at once.
 const AT_ONCE: usize = 64;
 
 pub(super) fn run(plan: &Plan) -> Vec<Fact> {
@@ -75,7 +75,7 @@ async fn releases(stage: &Stage, count: usize, threads: usize) -> Tally {
             let start = Instant::now();
             tasks.push(tokio::spawn(async move { Attempt::new(start, release.await) }));
         }
-        // Each of them occupies a thread of the runtime.
+        // Each stall occupies one thread of the runtime.
         let stalls = (0..threads).map(|_| tokio::spawn(async { std::thread::sleep(STALL) }));
         join_all(stalls).await;
     }

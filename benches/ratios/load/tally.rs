@@ -1,4 +1,4 @@
-//! What became of many requests.
+//! The results of many requests.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,7 +9,7 @@ use tokio::time::timeout_at;
 
 use crate::lane::{Percentiles, percentiles};
 
-/// When a request ended, and how. The error is its kind.
+/// The end of a request: its time and its result. An error is represented by its kind.
 pub(super) struct Attempt {
     pub(super) started: Instant,
     pub(super) ended: Instant,
@@ -31,7 +31,7 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Waits for all tasks, up to `limit` from now. Tasks that have not finished by then are aborted.
+    /// Waits for all tasks, up to `limit` from now. Unfinished tasks are aborted.
     pub(super) async fn of(began: Instant, tasks: Vec<JoinHandle<Attempt>>, limit: Duration) -> Self {
         let until = Instant::now() + limit;
         let latencies = Vec::with_capacity(tasks.len());
@@ -62,32 +62,32 @@ impl Tally {
         self.latencies.len()
     }
 
-    /// Percent of all requests.
+    /// Returns a percentage of all requests.
     #[allow(clippy::cast_precision_loss)] // some hundred thousands
     pub(super) fn share(&self) -> f64 {
         let all = self.succeeded() + self.errors.count();
         100.0 * self.succeeded() as f64 / all.max(1) as f64
     }
 
-    /// From the first request to the last success.
+    /// Returns the time from the first request to the last success.
     pub(super) fn lasted(&self) -> Duration {
         self.last_success.map_or(Duration::ZERO, |last| last - self.began)
     }
 
-    /// Successes per second until the last success, or for `at_least`.
+    /// Returns the successes per second until the last success, or during `at_least`.
     #[allow(clippy::cast_precision_loss)] // some hundred thousands
     pub(super) fn goodput(&self, at_least: Duration) -> f64 {
         let lasted = self.lasted().max(at_least).as_secs_f64();
         if lasted > 0.0 { self.succeeded() as f64 / lasted } else { 0.0 }
     }
 
-    /// Of the requests that succeeded, in microseconds; `None` if there are none.
+    /// Returns the latency of the successful requests in microseconds, or `None` if there are none.
     pub(super) fn latency(&self) -> Option<Percentiles> {
         (!self.latencies.is_empty()).then(|| percentiles(self.latencies.clone()))
     }
 }
 
-/// How often each kind of error occurred.
+/// The number of errors of each kind.
 #[derive(Default)]
 pub(super) struct Errors(BTreeMap<String, usize>);
 

@@ -14,7 +14,7 @@ use crate::report::Fact;
 
 const GROUP: &str = "Waiters: N tasks wait without a limit, each for a name that another client holds";
 
-/// How long it may take until all have acquired and released, once the names are free.
+/// The maximum time until all have acquired and released, after the names are free.
 const LIMIT: Duration = Duration::from_secs(60);
 
 pub(super) fn run(plan: &Plan) -> Vec<Fact> {

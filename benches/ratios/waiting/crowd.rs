@@ -1,11 +1,11 @@
-//! Several processes with many tasks each, all wanting one lock all the time: how fast it goes round, how it is shared, and
-//! whether two ever held it at once.
+//! Several processes with many tasks each, which all contend for one lock: the rate of handoffs, their distribution,
+//! and overlaps of holds.
 
 use std::time::Duration;
 
 use super::party::{Hold, Party, Way};
 use super::scaled;
-use crate::contender::ours::Ours;
+use crate::contender::redlock_client::RedlockClient;
 use crate::groups::servers;
 use crate::lane::{Flavor, lane};
 use crate::report::Fact;
@@ -15,10 +15,10 @@ const PROCESSES: usize = 4;
 const TASKS: usize = 16;
 const HOLD: Duration = Duration::from_millis(1);
 
-/// What a single task could do that has the lock to itself.
+/// The goal as a share of the rate of a single task without contention.
 const GOAL: f64 = 0.60;
 
-/// So many handoffs without an overlap.
+/// The number of handoffs without an overlap.
 const HANDOFFS: usize = 100_000;
 
 const GROUP: &str = "4 processes of 16 tasks on one key, holds of 1 ms";
@@ -31,7 +31,7 @@ pub(crate) fn run(effort: Effort) -> Vec<Fact> {
         facts.push(round.fact(way));
         facts.push(round.overlaps(way.name()));
     }
-    // Handoffs that are as quick as they can be, until there are enough of them.
+    // Handoffs as quick as possible, until there are enough of them.
     let target = usize::try_from(scaled(effort, HANDOFFS as u64)).expect("fewer than that");
     let mut all = Round { holds: Vec::new(), lasted: 0.0, cycle: 0.0 };
     while all.handoffs() < target {
@@ -41,25 +41,25 @@ pub(crate) fn run(effort: Effort) -> Vec<Fact> {
     facts
 }
 
-/// What became of one round.
+/// The results of one round.
 struct Round {
-    /// By process.
+    /// The holds of each process.
     holds: Vec<Vec<Hold>>,
-    /// Seconds.
+    /// The duration in seconds.
     lasted: f64,
-    /// Seconds of a cycle that nobody contends.
+    /// The seconds of a cycle without contention.
     cycle: f64,
 }
 
 impl Round {
     fn of(way: Way, lasts: Duration) -> Self {
         let (_servers, urls) = servers(5);
-        let alone = lane(Flavor::CurrentThread, async { Ours::redis_rs(&urls) });
+        let alone = lane(Flavor::CurrentThread, async { RedlockClient::redis_rs(&urls) });
         let cycle = alone.latency(400).cycle.p50 / 1e6;
         drop(alone);
         let mut parties: Vec<_> = (0..PROCESSES).map(|_| Party::start(way, &urls, TASKS, HOLD)).collect();
         for party in &mut parties {
-            party.tell(&format!("hold {}", lasts.as_millis()));
+            party.send(&format!("hold {}", lasts.as_millis()));
         }
         let holds = parties.into_iter().map(Party::holds).collect();
         Self { holds, lasted: lasts.as_secs_f64(), cycle }
@@ -79,7 +79,7 @@ impl Round {
             self.holds.iter().map(|holds| 100.0 * holds.len() as f64 / handoffs).collect();
         shares.sort_unstable_by(f64::total_cmp);
         let shares = shares.iter().map(|share| format!("{share:.0} %")).collect::<Vec<_>>().join(", ");
-        let ours = matches!(way, Way::RedisRs | Way::Fred);
+        let is_redlock = matches!(way, Way::RedisRs | Way::Fred);
         Fact {
             group: GROUP,
             what: format!("{}: handoffs a second", way.name()),
@@ -87,11 +87,11 @@ impl Round {
                 "{rate:.0}/s, {:.0} % of {best:.0}/s; processes: {shares}",
                 100.0 * rate / best
             ),
-            goal: ours.then(|| (format!("at least {:.0} %", 100.0 * GOAL), rate / best >= GOAL)),
+            goal: is_redlock.then(|| (format!("at least {:.0} %", 100.0 * GOAL), rate / best >= GOAL)),
         }
     }
 
-    /// Two holds at one time.
+    /// Counts overlapping holds.
     fn overlaps(&self, who: &str) -> Fact {
         let mut holds: Vec<_> = self.holds.iter().flatten().copied().collect();
         holds.sort_unstable();

@@ -12,27 +12,28 @@ use tokio::runtime::Builder;
 use super::party::now;
 use super::{millis, scaled};
 use crate::contender::Contender;
-use crate::contender::ours::Ours;
+use crate::contender::redlock_client::RedlockClient;
 use crate::groups::servers;
 use crate::report::Fact;
 use crate::round::{Effort, median};
 
-/// How long the waiter waits before anything happens: its watches stand by then.
+/// The wait before the first change. The watches are in place by then.
 const SETTLED: Duration = Duration::from_millis(30);
 
 const EXPIRY: Duration = Duration::from_millis(150);
 
-/// Keys that expire too, later: a server looks at some of them from time to time.
+/// The numbers of other keys that expire later. A server examines some of them from time to time.
 const OTHERS: [u32; 2] = [0, 100_000];
 
 const GROUP: &str = "The holder is a plain SET NX PX of another program";
 
-type Connect = fn(&[String]) -> Ours;
+type Connect = fn(&[String]) -> RedlockClient;
 
 pub(crate) fn run(effort: Effort) -> Vec<Fact> {
     let (servers, urls) = servers(5);
     let times = scaled(effort, 100);
-    let adapters: [(&str, Connect); 2] = [("redis-rs", Ours::redis_rs), ("fred", Ours::fred)];
+    let adapters: [(&str, Connect); 2] =
+        [("redis-rs", RedlockClient::redis_rs), ("fred", RedlockClient::fred)];
     let mut facts = Vec::new();
     for others in OTHERS {
         for server in &servers {
@@ -44,13 +45,13 @@ pub(crate) fn run(effort: Effort) -> Vec<Fact> {
             let expired = median(waits(&servers, &urls, connect, times, End::Expired));
             facts.push(Fact {
                 group: GROUP,
-                what: format!("{name}: from its DEL to our hold{others}"),
+                what: format!("{name}: from its DEL to the next hold{others}"),
                 measured: millis(deleted),
                 goal: Some(("under 5 ms".to_owned(), deleted < 5e6)),
             });
             facts.push(Fact {
                 group: GROUP,
-                what: format!("{name}: from its expiry to our hold{others}"),
+                what: format!("{name}: from its expiry to the next hold{others}"),
                 measured: millis(expired),
                 goal: Some(("under 20 ms".to_owned(), expired < 20e6)),
             });
@@ -65,34 +66,34 @@ enum End {
     Expired,
 }
 
-/// Nanoseconds from the end of the foreign hold to ours. Of five servers three must be free; the time begins before the
-/// first is.
+/// Returns the nanoseconds from the end of the foreign hold to the hold of this library. Three of five servers must be
+/// free, and the time starts before the first one is.
 fn waits(servers: &[RedisServer], urls: &[String], connect: Connect, times: u64, end: End) -> Vec<f64> {
     let mut wires: Vec<Wire> = servers.iter().map(Wire::to).collect();
-    let (ask, asked) = channel::<String>();
-    let (answer, answers) = channel();
+    let (requests, incoming) = channel::<String>();
+    let (reply, replies) = channel();
     let urls = urls.to_vec();
     let waiter = std::thread::spawn(move || {
         let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
         runtime.block_on(async {
-            let ours = connect(&urls);
-            while let Ok(key) = asked.recv() {
-                let held = ours.acquire(&key).await;
+            let client = connect(&urls);
+            while let Ok(key) = incoming.recv() {
+                let held = client.acquire(&key).await;
                 let since = now();
-                ours.release(held).await;
-                answer.send(since).expect("somebody listens");
+                client.release(held).await;
+                reply.send(since).expect("the receiver exists");
             }
         });
     });
-    ask.send("warm".to_owned()).expect("it listens");
-    answers.recv().expect("it answers");
+    requests.send("warm".to_owned()).expect("the waiter runs");
+    replies.recv().expect("the waiter replies");
     let mut waits = Vec::new();
     for number in 0..times {
         let key = format!("foreign-{number}");
         let px = if end == End::Deleted { Duration::from_secs(60) } else { EXPIRY };
         let set = now();
         Wire::all(&mut wires, &["SET", &key, "theirs", "NX", "PX", &px.as_millis().to_string()]);
-        ask.send(key.clone()).expect("it listens");
+        requests.send(key.clone()).expect("the waiter runs");
         let begin = match end {
             End::Expired => set + u64::try_from(px.as_nanos()).expect("some milliseconds"),
             End::Deleted => {
@@ -102,23 +103,23 @@ fn waits(servers: &[RedisServer], urls: &[String], connect: Connect, times: u64,
                 begin
             }
         };
-        let held = answers.recv().expect("it answers");
+        let held = replies.recv().expect("the waiter replies");
         #[allow(clippy::cast_precision_loss)] // some milliseconds
         waits.push(held.saturating_sub(begin) as f64);
     }
-    drop(ask);
-    waiter.join().expect("it waits and holds, no more");
+    drop(requests);
+    waiter.join().expect("the waiter does not panic");
     waits
 }
 
-/// Gives a server keys that expire, none of them while this runs.
+/// Gives a server keys that expire, but none of them during the measurement.
 fn fill(server: &RedisServer, keys: u32) {
     let script = "for i = 1, tonumber(ARGV[1]) do \
                   redis.call('SET', 'other:' .. i, 'x', 'PX', 3600000 + i) end return 'OK'";
     server.command(&["EVAL", script, "0", &keys.to_string()]);
 }
 
-/// A connection of nobody's library.
+/// A plain connection without any client library.
 struct Wire(TcpStream);
 
 impl Wire {
@@ -128,11 +129,11 @@ impl Wire {
         Self(stream)
     }
 
-    /// Sends a command to all, then waits for all replies: one line each.
+    /// Sends a command to all servers, then waits for all replies of one line each.
     fn all(wires: &mut [Self], words: &[&str]) {
         let mut request = format!("*{}\r\n", words.len());
         for word in words {
-            write!(request, "${}\r\n{word}\r\n", word.len()).expect("strings can be written to");
+            write!(request, "${}\r\n{word}\r\n", word.len()).expect("writing to a String succeeds");
         }
         for Self(stream) in &mut *wires {
             stream.write_all(request.as_bytes()).expect("the server reads");
@@ -140,7 +141,7 @@ impl Wire {
         for Self(stream) in wires {
             let (mut reply, mut buffer) = (Vec::new(), [0; 64]);
             while !reply.ends_with(b"\r\n") {
-                let read = stream.read(&mut buffer).expect("the server answers");
+                let read = stream.read(&mut buffer).expect("the server replies");
                 reply.extend_from_slice(&buffer[..read]);
             }
             assert!(matches!(&*reply, b"+OK\r\n" | b":1\r\n"), "{}", reply.escape_ascii());

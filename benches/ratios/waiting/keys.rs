@@ -1,4 +1,4 @@
-//! Many keys over one connection to each server, and what stays behind of keys that have come and gone.
+//! Many keys over one connection to each server, and the memory left behind by keys that are no longer used.
 
 use std::time::{Duration, Instant};
 
@@ -10,17 +10,17 @@ use tokio::time::sleep;
 use super::queue::rss;
 use super::scaled;
 use crate::contender::Contender;
-use crate::contender::ours::Ours;
+use crate::contender::redlock_client::RedlockClient;
 use crate::groups::servers;
 use crate::report::Fact;
 use crate::round::Effort;
 
 const GROUP: &str = "Many keys over one connection to each server";
 
-/// So many are waited for at once.
+/// The number of keys with waiters at once.
 const AT_ONCE: u64 = 1_000;
 
-/// A process that keeps nothing of a key may still grow by what its allocator rounds.
+/// A process without leftovers may still grow by the rounding of its allocator.
 const GOAL: f64 = 8.0;
 
 pub(crate) fn run(effort: Effort) -> Vec<Fact> {
@@ -29,22 +29,22 @@ pub(crate) fn run(effort: Effort) -> Vec<Fact> {
     facts
 }
 
-/// All wait for somebody else, who lets go of all.
+/// All tasks wait for another client, which releases all keys.
 fn woken(effort: Effort) -> Vec<Fact> {
     let (servers, urls) = servers(5);
     let keys = scaled(effort, AT_ONCE);
     let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
-        let ours = Ours::redis_rs(&urls);
-        ours.release(ours.acquire("warm").await).await;
+        let client = RedlockClient::redis_rs(&urls);
+        client.release(client.acquire("warm").await).await;
         let before = connections(&servers[0]);
         for server in &servers {
             take(server, 0, keys);
         }
         let waiters: Vec<_> = (0..keys)
             .map(|number| {
-                let ours = ours.clone();
-                tokio::spawn(async move { ours.release(ours.acquire(&key(number)).await).await })
+                let client = client.clone();
+                tokio::spawn(async move { client.release(client.acquire(&key(number)).await).await })
             })
             .collect();
         sleep(Duration::from_millis(500)).await;
@@ -54,19 +54,19 @@ fn woken(effort: Effort) -> Vec<Fact> {
             let_go(server, 0, keys);
         }
         for waiter in join_all(waiters).await {
-            waiter.expect("it waits and holds, no more");
+            waiter.expect("the waiter does not panic");
         }
         let lasted = start.elapsed().as_secs_f64() * 1e3;
         vec![
             Fact {
                 group: GROUP,
-                what: format!("connections to a server for {keys} more keys that are waited for"),
+                what: format!("connections to a server for {keys} more keys with waiters"),
                 measured: more.to_string(),
                 goal: Some(("none".to_owned(), more == 0)),
             },
             Fact {
                 group: GROUP,
-                what: format!("from letting go of {keys} keys until each was held and released"),
+                what: format!("from the release of {keys} keys until each was held and released"),
                 measured: format!("{lasted:.0} ms"),
                 goal: None,
             },
@@ -74,14 +74,14 @@ fn woken(effort: Effort) -> Vec<Fact> {
     })
 }
 
-/// Keys that somebody has, are waited for, deleted, locked and released; never the same twice.
+/// Keys that are held by another client, waited for, deleted, locked and released, each only once.
 #[allow(clippy::cast_precision_loss)] // some megabytes
 fn gone(effort: Effort) -> Vec<Fact> {
     let (servers, urls) = servers(1);
     let (keys, at_once) = (scaled(effort, 1_000_000), scaled(effort, AT_ONCE));
     let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
-        let ours = Ours::redis_rs(&urls);
+        let client = RedlockClient::redis_rs(&urls);
         let (mut before, warm) = (0, keys / 10);
         let mut next = 0;
         while next < keys {
@@ -91,15 +91,15 @@ fn gone(effort: Effort) -> Vec<Fact> {
             take(&servers[0], next, at_once);
             let waiters: Vec<_> = (next..next + at_once)
                 .map(|number| {
-                    let ours = ours.clone();
-                    tokio::spawn(async move { ours.release(ours.acquire(&key(number)).await).await })
+                    let client = client.clone();
+                    tokio::spawn(async move { client.release(client.acquire(&key(number)).await).await })
                 })
                 .collect();
-            // Watched by then, most of them.
+            // Most of the keys are watched by then.
             sleep(Duration::from_millis(at_once / 20)).await;
             let_go(&servers[0], next, at_once);
             for waiter in waiters {
-                waiter.await.expect("it waits and holds, no more");
+                waiter.await.expect("the waiter does not panic");
             }
             next += at_once;
         }
@@ -130,7 +130,7 @@ fn let_go(server: &RedisServer, first: u64, count: u64) {
     server.command(&["EVAL", script, "0", &first.to_string(), &count.to_string()]);
 }
 
-/// Connections that the server has, the one that asks included.
+/// Returns the number of connections of the server, including the querying one.
 fn connections(server: &RedisServer) -> u64 {
     let clients = server.command(&["INFO", "clients"]);
     let count = clients.lines().find_map(|line| line.strip_prefix("connected_clients:"));

@@ -1,7 +1,7 @@
 //! A process that locks.
 //!
-//! It is told what to do by its arguments and lines of its input, and says when it held by lines of its output, in
-//! nanoseconds of the machine's monotonic clock, which is one for all processes.
+//! It receives commands as arguments and lines of its input. It prints the times of its holds in nanoseconds of the
+//! monotonic clock of the machine, which all processes share.
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -14,10 +14,10 @@ use rustix::time::{ClockId, clock_gettime};
 use tokio::runtime::Builder;
 
 use crate::contender::Contender;
-use crate::contender::ours::Ours;
+use crate::contender::redlock_client::RedlockClient;
 use crate::contender::rslock::Rslock;
 
-/// With what a party locks, and how it waits.
+/// The library of a party, and how it waits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
     RedisRs,
@@ -41,14 +41,14 @@ impl Way {
     }
 }
 
-/// When something was held.
+/// The start and end of a hold.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Hold {
     pub(crate) since: u64,
     pub(crate) until: u64,
 }
 
-/// The process, as seen from outside. Dropped, it is killed.
+/// A handle to the process, which is killed on drop.
 pub(crate) struct Party {
     child: Child,
     input: Option<ChildStdin>,
@@ -56,7 +56,7 @@ pub(crate) struct Party {
 }
 
 impl Party {
-    /// Starts one with `tasks` that all want one lock, and waits until it is connected.
+    /// Starts a process with `tasks` that all contend for one lock, and waits until it is connected.
     pub(crate) fn start(way: Way, urls: &[String], tasks: usize, hold: Duration) -> Self {
         let program = std::env::current_exe().expect("this program is a file");
         let mut child = Command::new(program)
@@ -64,33 +64,34 @@ impl Party {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
-            .expect("it starts as it has started before");
+            .expect("the program can be started");
         let lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
         let mut party = Self { input: child.stdin.take(), child, lines };
         assert_eq!("ready", party.says());
         party
     }
 
-    pub(crate) fn tell(&mut self, line: &str) {
-        writeln!(self.input.as_mut().expect("it still listens"), "{line}").expect("it reads");
+    pub(crate) fn send(&mut self, line: &str) {
+        writeln!(self.input.as_mut().expect("its input is open"), "{line}")
+            .expect("the process reads its input");
     }
 
     pub(crate) fn says(&mut self) -> String {
-        self.lines.next().expect("it has more to say").expect("it writes text")
+        self.lines.next().expect("there is another line").expect("the output is text")
     }
 
-    /// What it says of a hold.
+    /// Reads the time of a hold.
     pub(crate) fn moment(&mut self) -> u64 {
-        self.says().parse().expect("it says when")
+        self.says().parse().expect("the line is a time")
     }
 
-    /// What each task held, after it was told for how long to go on.
+    /// Reads the holds of all tasks until the process ends.
     pub(crate) fn holds(mut self) -> Vec<Hold> {
         let mut holds = Vec::new();
         for line in self.lines.by_ref() {
-            let line = line.expect("it writes text");
+            let line = line.expect("the output is text");
             let (since, until) = line.split_once(' ').expect("two moments");
-            let moment = |text: &str| text.parse().expect("it says when");
+            let moment = |text: &str| text.parse().expect("the line is a time");
             holds.push(Hold { since: moment(since), until: moment(until) });
         }
         holds
@@ -99,13 +100,13 @@ impl Party {
 
 impl Drop for Party {
     fn drop(&mut self) {
-        // Both fail only where there is no such process any more.
+        // Both calls fail only if the process has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// What the process does: `party WAY URLS TASKS MICROSECONDS`.
+/// Runs the process: `party WAY URLS TASKS MICROSECONDS`.
 pub(crate) fn run(args: &[String]) -> Result<(), Box<dyn Error>> {
     let [way, urls, tasks, hold] = args else { return Err("a party needs four arguments".into()) };
     let way = Way::ALL.into_iter().find(|known| known.name() == way).ok_or("no such way")?;
@@ -114,17 +115,17 @@ pub(crate) fn run(args: &[String]) -> Result<(), Box<dyn Error>> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         match way {
-            Way::RedisRs => takes_part(Ours::redis_rs(&urls), tasks, hold).await,
-            Way::RedisRsPolling => takes_part(Ours::redis_rs_polling(&urls), tasks, hold).await,
-            Way::Fred => takes_part(Ours::fred(&urls), tasks, hold).await,
-            Way::FredPolling => takes_part(Ours::fred_polling(&urls), tasks, hold).await,
+            Way::RedisRs => takes_part(RedlockClient::redis_rs(&urls), tasks, hold).await,
+            Way::RedisRsPolling => takes_part(RedlockClient::redis_rs_polling(&urls), tasks, hold).await,
+            Way::Fred => takes_part(RedlockClient::fred(&urls), tasks, hold).await,
+            Way::FredPolling => takes_part(RedlockClient::fred_polling(&urls), tasks, hold).await,
             Way::Rslock => takes_part(Rslock::persistent(&urls), tasks, hold).await,
         }
     })
 }
 
 async fn takes_part<C: Contender>(contender: C, tasks: usize, hold: Duration) -> Result<(), Box<dyn Error>> {
-    // Connected by then.
+    // This lock waits until the servers are connected.
     let warm = format!("warm-{}", std::process::id());
     for _ in 0..20 {
         contender.release(contender.acquire(&warm).await).await;
@@ -152,7 +153,7 @@ async fn takes_part<C: Contender>(contender: C, tasks: usize, hold: Duration) ->
     Ok(())
 }
 
-/// Says when it has it and when it begins to release it.
+/// Prints when the lock was acquired, and when its release starts.
 async fn one_hold<C: Contender>(contender: &C, lasts: Duration) -> Result<(), Box<dyn Error>> {
     let held = contender.acquire(KEY).await;
     say(&now().to_string())?;
@@ -175,7 +176,7 @@ async fn many_holds<C: Contender>(contender: C, lasts: Duration, end: Instant) -
     holds
 }
 
-/// To the tenth of a millisecond, which the runtime's timers are not.
+/// Waits with a resolution of a tenth of a millisecond, which the timers of the runtime do not have.
 async fn keep(lasts: Duration) {
     let slept = tokio::task::spawn_blocking(move || std::thread::sleep(lasts)).await;
     slept.expect("sleeping does not fail");
@@ -189,7 +190,7 @@ fn say(line: &str) -> std::io::Result<()> {
 
 const KEY: &str = "contended";
 
-/// Nanoseconds of the clock that all processes share.
+/// Returns nanoseconds of the clock that all processes share.
 pub(crate) fn now() -> u64 {
     let time = clock_gettime(ClockId::Monotonic);
     let time = Duration::try_from(time).expect("it is never negative");

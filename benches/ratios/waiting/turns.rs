@@ -1,4 +1,4 @@
-//! Two processes in turns: from the release of one to the hold of the other, who has waited all the while.
+//! Two processes in turns: the time from the release of one to the hold of the other, which has waited all the while.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::round::{Effort, median};
 
 const HOLD: Duration = Duration::from_millis(20);
 
-/// A median gap that is no wait for a timer of anybody's.
+/// The goal for the median gap, which excludes waiting for a timer.
 const GOAL: f64 = 3e6;
 
 pub(crate) fn run(effort: Effort) -> Vec<Fact> {
@@ -29,16 +29,16 @@ pub(crate) fn run(effort: Effort) -> Vec<Fact> {
         .into()
 }
 
-/// Nanoseconds from the beginning of a release to the next hold, over so many turns.
+/// Returns the nanoseconds from the start of a release to the next hold, over several turns.
 fn gaps(way: Way, turns: u64) -> Vec<f64> {
     let (_servers, urls) = servers(5);
     let mut parties = [0, 1].map(|_| Party::start(way, &urls, 1, HOLD));
     let mut gaps = Vec::new();
-    parties[0].tell("hold");
+    parties[0].send("hold");
     parties[0].moment();
     for turn in 0..turns {
         let (holder, waiter) = if turn % 2 == 0 { (0, 1) } else { (1, 0) };
-        parties[waiter].tell("hold");
+        parties[waiter].send("hold");
         let released = parties[holder].moment();
         let held = parties[waiter].moment();
         #[allow(clippy::cast_precision_loss)] // some milliseconds

@@ -7,9 +7,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use redlock_testkit::experiment::{Experiment, Report};
-use redlock_testkit::invariant::Invariant;
-use redlock_testkit::plan::{Faults, Incident, Plan};
+use redlock_simulation::experiment::{Experiment, Report};
+use redlock_simulation::invariant::Invariant;
+use redlock_simulation::plan::{Faults, Incident, Plan};
 
 /// The number of seeds. The core as it is shows nothing in any of them.
 const SEEDS: u64 = 1_000;
@@ -72,11 +72,11 @@ enum Kind {
 
 impl Kind {
     fn of(invariant: &str) -> Self {
-        use Invariant::{Counting, Fairness, Order, Resource, Supersession, Thrift, Unique, Waking};
+        use Invariant::{Cost, Counting, Fairness, Order, Resource, Supersession, Unique, Waking};
         let is_one_of = |invariants: &[Invariant]| invariants.iter().any(|one| one.to_string() == invariant);
         match () {
             () if is_one_of(&[Unique, Order, Supersession, Resource, Counting]) => Self::Fenced,
-            () if is_one_of(&[Waking, Fairness, Thrift]) => Self::Waiting,
+            () if is_one_of(&[Waking, Fairness, Cost]) => Self::Waiting,
             () => Self::Plain,
         }
     }

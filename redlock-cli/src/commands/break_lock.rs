@@ -5,7 +5,8 @@
 
 use std::time::Duration;
 
-use redlock_redis_rs::{DetachedLease, NodeReport, Outcome, ReleaseOutcome, Token};
+use redlock_redis_rs::node::Token;
+use redlock_redis_rs::{DetachedLease, NodeReport, Outcome, ReleaseOutcome};
 
 use super::{print, resources, with_redlock};
 use crate::args::{Break, Shared};

@@ -5,7 +5,8 @@
 use std::io::{self, Read};
 use std::thread;
 
-use redlock_redis_rs::{Guard, KeepAlive, LeaseState, suspend_aware_now};
+use redlock_redis_rs::runtime::suspend_aware_now;
+use redlock_redis_rs::{Guard, KeepAlive, LeaseState};
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;

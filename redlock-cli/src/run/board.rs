@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 
-use redlock_redis_rs::Instant;
+use redlock_redis_rs::runtime::Instant;
 
 /// A deadline that two processes see.
 pub(crate) struct Board(File);

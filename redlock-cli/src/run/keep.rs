@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redlock_redis_rs::Instant;
+use redlock_redis_rs::runtime::Instant;
 
 /// The shortest time for which servers keep a key. What is shorter is not worth a request.
 const SHORTEST: Duration = Duration::from_millis(10);

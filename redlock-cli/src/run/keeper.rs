@@ -12,7 +12,8 @@ use std::io;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use redlock_redis_rs::{Guard, Instant, LeaseState, Loss, Redlock, ReleaseOutcome, suspend_aware_now};
+use redlock_redis_rs::runtime::{Instant, suspend_aware_now};
+use redlock_redis_rs::{Guard, LeaseState, Loss, Redlock, ReleaseOutcome};
 use rustix::process::Signal;
 
 use self::line::Line;

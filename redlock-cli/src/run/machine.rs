@@ -12,7 +12,7 @@
 use std::mem;
 use std::time::Duration;
 
-use redlock_redis_rs::Instant;
+use redlock_redis_rs::runtime::Instant;
 use rustix::process::Signal;
 
 use super::keep::Keep;

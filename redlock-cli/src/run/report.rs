@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redlock_redis_rs::Instant;
+use redlock_redis_rs::runtime::Instant;
 use serde::Serialize;
 
 use super::machine::Record;

@@ -17,7 +17,7 @@
 
 use std::time::Duration;
 
-use redlock_redis_rs::Instant;
+use redlock_redis_rs::runtime::Instant;
 
 /// The shortest TTL of a supervised lock.
 pub(crate) const MIN_TTL: Duration = Duration::from_secs(1);

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use redlock_redis_rs::Instant;
+use redlock_redis_rs::runtime::Instant;
 use serde::{Deserialize, Serialize};
 
 use crate::settings::Servers;

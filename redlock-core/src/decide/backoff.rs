@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use crate::clock::Instant;
+use crate::types::instant::Instant;
 
 /// The limits of the attempts of one request.
 #[derive(Clone, Copy, Debug)]
@@ -115,7 +115,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn delays_lie_between_half_and_whole(random: u64, micros in 2_000_u64..10_000_000) {
+        fn delays_are_between_half_and_all_of_the_setting(random: u64, micros in 2_000_u64..10_000_000) {
             let delay = Duration::from_micros(micros);
             let mut backoff = Backoff::new(RetryPolicy { until: None, attempts: None, delay });
             let chosen = backoff.after(RetryCause::Contended, START, random).unwrap();
@@ -123,7 +123,7 @@ mod tests {
         }
 
         #[test]
-        fn no_setting_makes_a_hot_loop(random: u64, nanos in 0_u64..2_000_000, left in 0_u64..3_000_000) {
+        fn no_setting_causes_a_hot_loop(random: u64, nanos in 0_u64..2_000_000, left in 0_u64..3_000_000) {
             let (delay, left) = (Duration::from_nanos(nanos), Duration::from_nanos(left));
             for retry_cause in [RetryCause::Contended, RetryCause::Unusable] {
                 let mut backoff = Backoff::new(RetryPolicy { until: Some(START + left), attempts: None, delay });
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn contention_is_bounded_by_time_alone() {
+    fn contention_is_bounded_only_by_time() {
         let mut backoff = Backoff::new(policy(1_000));
         for _ in 0..1_000 {
             assert!(backoff.after(RetryCause::Contended, START, 7).is_some());
@@ -156,15 +156,15 @@ mod tests {
         assert_eq!(
             Some(MIN_DELAY),
             backoff.after(RetryCause::Contended, end - MIN_DELAY, 0),
-            "one more, at the very end"
+            "one more attempt is made at the very end"
         );
         assert_eq!(None, backoff.after(RetryCause::Contended, end, 0));
     }
 
     #[test]
-    fn collisions_scatter_those_who_are_told_of_the_same_moment() {
+    fn collision_delays_grow_with_failed_attempts() {
         let long_ago = Duration::from_secs(1);
-        assert_eq!(Duration::ZERO, collision_delay(0, long_ago, u64::MAX), "nobody to collide with");
+        assert_eq!(Duration::ZERO, collision_delay(0, long_ago, u64::MAX), "there is no collision yet");
         let least = [1, 2, 3, 6, 7, 100].map(|failed| collision_delay(failed, long_ago, 0).as_millis());
         assert_eq!([1, 2, 4, 32, 32, 32], least);
         let most = [1, 2, 6, 100].map(|failed| collision_delay(failed, long_ago, u64::MAX).as_micros());
@@ -172,15 +172,19 @@ mod tests {
     }
 
     #[test]
-    fn a_millisecond_lies_between_the_beginnings_of_two_attempts() {
+    fn two_attempts_start_at_least_a_millisecond_apart() {
         let micros = Duration::from_micros;
         assert_eq!(micros(700), collision_delay(0, micros(300), 0));
         assert_eq!(Duration::ZERO, collision_delay(0, MIN_DELAY, 0));
-        assert_eq!(micros(1_000), collision_delay(1, Duration::ZERO, 0), "scattered as far anyway");
+        assert_eq!(
+            micros(1_000),
+            collision_delay(1, Duration::ZERO, 0),
+            "the collision delay is long enough"
+        );
     }
 
     #[test]
-    fn a_delay_ends_with_the_patience() {
+    fn a_delay_ends_with_the_time_limit() {
         let policy = policy(5);
         let millis = Duration::from_millis;
         assert_eq!(millis(2), policy.bounded(millis(3), START + millis(3)));
@@ -190,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn attempts_are_counted_when_asked_for() {
+    fn attempts_are_bounded_by_the_policy() {
         let mut backoff = Backoff::new(RetryPolicy { attempts: Some(3), ..policy(1_000) });
         let tries: Vec<_> =
             (0..3).map(|_| backoff.after(RetryCause::Contended, START, 0).is_some()).collect();
@@ -198,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn attempts_that_the_nodes_brought_about_are_not_counted() {
+    fn attempts_after_notifications_are_not_counted() {
         let mut backoff = Backoff::new(RetryPolicy { attempts: Some(2), ..policy(1_000) });
         for _ in 0..10 {
             assert!(backoff.after(RetryCause::Contended, START, 0).is_some());
@@ -214,7 +218,7 @@ mod tests {
         let mut backoff = Backoff::new(RetryPolicy { until: None, ..policy(0) });
         let mut goes_on = |retry_cause| backoff.after(retry_cause, START, 0).is_some();
         assert!(goes_on(Unusable) && goes_on(Unusable));
-        assert!(goes_on(Contended), "the row was broken");
+        assert!(goes_on(Contended), "a contended round resets the count");
         assert!(goes_on(Unusable) && goes_on(Unusable));
         assert!(!goes_on(Unusable));
     }

@@ -22,7 +22,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::clock::Instant;
+use crate::types::instant::Instant;
 
 /// The kind of a round that is to begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -216,7 +216,7 @@ mod tests {
         Instant::since_origin(Duration::from_millis(millis))
     }
 
-    /// Returns a state with a limit of two rounds for each class, and two attempts.
+    /// Returns a state with a limit of two rounds per class and two attempts.
     fn full() -> Concurrency<&'static str> {
         let mut rounds = Concurrency::new(2);
         assert!(rounds.try_begin(Class::Attempt) && rounds.try_begin(Class::Attempt));
@@ -225,20 +225,20 @@ mod tests {
     }
 
     #[test]
-    fn attempts_begin_in_the_order_in_which_they_came() {
+    fn attempts_start_in_the_order_of_their_arrival() {
         let mut rounds = full();
         let [_, second, _] = ["first", "second", "third"].map(|name| rounds.wait(Class::Attempt, name));
         assert_eq!(None, rounds.begin_next());
         assert_eq!(Some("second"), rounds.leave(second));
         rounds.end(Class::Attempt);
-        assert!(!rounds.try_begin(Class::Attempt), "others came before");
+        assert!(!rounds.try_begin(Class::Attempt), "other attempts came first");
         assert_eq!((Some("first"), None), (rounds.begin_next(), rounds.begin_next()));
         rounds.end(Class::Attempt);
         assert_eq!(Some("third"), rounds.begin_next());
     }
 
     #[test]
-    fn renewals_begin_beside_attempts_and_by_when_their_leases_expire() {
+    fn renewals_start_beside_attempts_and_in_the_order_of_expiry() {
         let mut rounds = full();
         let late = Class::Renewal(at(30));
         assert!(rounds.try_begin(late) && rounds.try_begin(late) && !rounds.try_begin(late));
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn no_attempt_begins_while_a_renewal_waits_or_cleanup_is_behind() {
+    fn no_attempt_starts_while_a_renewal_waits_or_cleanup_is_behind() {
         let mut rounds = full();
         let renewal = Class::Renewal(at(10));
         assert!(rounds.try_begin(renewal) && rounds.try_begin(renewal));
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_round_that_has_begun_and_is_dropped_makes_room() {
+    fn a_started_round_that_is_dropped_frees_its_permit() {
         let mut rounds = full();
         let [first, _] = ["first", "second"].map(|name| rounds.wait(Class::Attempt, name));
         rounds.end(Class::Attempt);
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn watches_begin_beside_attempts_and_after_renewals() {
+    fn watches_start_beside_attempts_and_after_renewals() {
         let mut rounds = full();
         assert!(rounds.try_begin(Class::Watch) && rounds.try_begin(Class::Watch));
         let watch = rounds.wait(Class::Watch, "watch");
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bounded_number_of_attempts_waits() {
+    fn the_number_of_waiting_attempts_is_bounded() {
         let mut rounds = full();
         let mut waiting: Vec<_> = (0..511).map(|_| rounds.wait(Class::Attempt, "")).collect();
         assert!(!rounds.is_full());
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn attempts_that_are_not_polled_do_not_keep_others_out_forever() {
+    fn attempts_that_are_not_polled_do_not_block_others_forever() {
         let mut rounds = full();
         let limit = Duration::from_millis(400);
         assert_eq!(None, rounds.begin_overdue(Class::Attempt, at(0), limit));
@@ -314,13 +314,13 @@ mod tests {
         assert_eq!(Some("first"), rounds.begin_overdue(Class::Attempt, at(400), limit));
         assert_eq!(None, rounds.begin_overdue(Class::Attempt, at(700), limit));
         rounds.end(Class::Attempt);
-        assert_eq!(None, rounds.begin_overdue(Class::Attempt, at(900), limit), "one has ended");
-        assert_eq!(None, rounds.begin_next(), "there is still one too many");
+        assert_eq!(None, rounds.begin_overdue(Class::Attempt, at(900), limit), "one attempt has ended");
+        assert_eq!(None, rounds.begin_next(), "the limit is still exceeded");
         assert_eq!(Some("second"), rounds.begin_overdue(Class::Attempt, at(1300), limit));
     }
 
     #[test]
-    fn renewals_that_fail_hold_no_attempt_back() {
+    fn failing_renewals_do_not_hold_attempts_back() {
         let mut rounds = full();
         let renewal = Class::Renewal(at(10));
         assert!(rounds.try_begin(renewal) && rounds.try_begin(renewal));
@@ -334,7 +334,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn never_more_than_the_limit_and_nothing_is_forgotten(
+        fn the_limit_holds_and_every_waiting_round_starts(
             max in 1_usize..4, steps in prop::collection::vec((0_u8..6, any::<prop::sample::Index>()), 0..200),
         ) {
             let mut rounds = Concurrency::new(max);
@@ -373,7 +373,7 @@ mod tests {
                     waiting.into_iter().partition(|(waiting, _)| rounds.waker(*waiting).is_none());
                 running.extend(begun.into_iter().map(|(_, class)| class));
                 waiting = still;
-                prop_assert!(before == 0 || waiting.len() < before, "nothing begins any more");
+                prop_assert!(before == 0 || waiting.len() < before, "no waiting round starts");
             }
         }
     }

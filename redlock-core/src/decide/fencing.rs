@@ -43,7 +43,7 @@ use std::cmp::Reverse;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use crate::fencing::FencingToken;
+use crate::types::fencing_token::FencingToken;
 
 /// The maximum difference of counters that are together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,37 +96,6 @@ pub(crate) fn number(
     Some(Numbering { token, settled })
 }
 
-/// The token of one lease.
-#[derive(Clone, Debug)]
-pub(crate) struct Fence {
-    token: FencingToken,
-    /// The nodes; true for those where a newer claim has counted.
-    superseded: Vec<bool>,
-}
-
-impl Fence {
-    pub(crate) fn new(token: FencingToken, nodes: usize) -> Self {
-        Self { token, superseded: vec![false; nodes] }
-    }
-
-    pub(crate) fn token(&self) -> FencingToken {
-        self.token
-    }
-
-    /// Records the counter of a node. Returns whether the node must receive the token in order to count.
-    pub(crate) fn counted(&mut self, node: usize, counter: FencingToken) -> bool {
-        self.superseded[node] |= counter > self.token;
-        counter < self.token
-    }
-
-    /// Returns the number of nodes on which the lease can still be extended.
-    ///
-    /// Counters never decrease, so this number never increases.
-    pub(crate) fn extendable_nodes(&self) -> usize {
-        self.superseded.iter().filter(|superseded| !**superseded).count()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -157,48 +126,36 @@ mod tests {
         assert_eq!(Some((7, true)), numbered(&[7, 7, 7], 3));
         assert_eq!(Some((7, true)), numbered(&[7], 1));
         assert_eq!(Some((8, false)), numbered(&[7, 8, 7], 3));
-        assert_eq!(Some((8, true)), numbered(&[7, 8, 8], 2), "one server that is two nodes");
+        assert_eq!(Some((8, true)), numbered(&[7, 8, 8], 2), "two nodes on one server");
         assert_eq!(None, numbered(&[], 1));
     }
 
     #[test]
-    fn one_counter_that_is_far_from_the_others_is_no_vote() {
+    fn a_counter_far_from_the_others_is_not_counted() {
         let far = FencingToken::MAX.as_u64();
-        assert_eq!(None, numbered(&[far, 7, 7], 3), "more answers are needed");
+        assert_eq!(None, numbered(&[far, 7, 7], 3), "more replies are needed");
         assert_eq!(Some((7, true)), numbered(&[far, 7, 7, 7], 3));
         assert_eq!(Some((8, false)), numbered(&[7, far, 8, 7], 3));
         assert_eq!(
             Some((1_007, true)),
             numbered(&[1_007, 1, 1_007, 1_007], 3),
-            "neither is one that is far behind"
+            "a counter far behind is not counted either"
         );
-        assert_eq!(None, numbered(&[far, 1_000, 1], 2), "no two are together");
+        assert_eq!(None, numbered(&[far, 1_000, 1], 2), "no two counters are close");
     }
 
     #[test]
-    fn counters_are_together_up_to_the_bound() {
+    fn counters_are_close_up_to_the_bound() {
         assert_eq!(Some((1 + BOUND, false)), numbered(&[1, 1 + BOUND], 2));
         assert_eq!(None, numbered(&[1, 2 + BOUND], 2));
-        assert_eq!(Some((101, false)), numbered(&[1, 101, 60, 161], 3), "of several groups the lowest");
+        assert_eq!(Some((101, false)), numbered(&[1, 101, 60, 161], 3), "the lowest of several groups");
     }
 
     #[test]
-    fn a_bound_beyond_all_numbers_leaves_nothing_out() {
+    fn an_unlimited_bound_excludes_no_counter() {
         let all = Bound::of(Duration::MAX);
         let numbering = number(tokens(&[1, FencingToken::MAX.as_u64()]), 2, all).unwrap();
         assert_eq!(FencingToken::MAX, numbering.token);
-    }
-
-    #[test]
-    fn a_node_that_has_counted_beyond_the_token_never_counts_again() {
-        let mut fence = Fence::new(token(7), 3);
-        assert!(fence.counted(0, token(6)), "to be told");
-        assert!(!fence.counted(1, token(7)), "counts already");
-        assert_eq!(3, fence.extendable_nodes());
-        assert!(!fence.counted(2, token(8)), "lost for this lease");
-        assert_eq!(2, fence.extendable_nodes());
-        assert!(fence.counted(2, token(1)));
-        assert_eq!(2, fence.extendable_nodes(), "a counter that fell is one that was lost");
     }
 
     /// Returns counters of nodes, some of them far from the others.
@@ -207,7 +164,7 @@ mod tests {
     }
 
     /// Returns the size of the largest group, found by checking every set.
-    fn most_together(counters: &[u64]) -> usize {
+    fn largest_group(counters: &[u64]) -> usize {
         let sets = (0_u32..1 << counters.len()).map(|set| {
             let chosen = (0..counters.len()).filter(move |index| set & 1 << index != 0);
             chosen.map(|index| counters[index]).collect::<Vec<_>>()
@@ -219,13 +176,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn there_is_a_token_as_soon_as_a_quorum_is_together(counters in counters(), quorum in 1_usize..6) {
-            prop_assert_eq!(most_together(&counters) >= quorum, numbered(&counters, quorum).is_some());
+        fn a_token_is_chosen_as_soon_as_a_quorum_of_counters_is_close(counters in counters(), quorum in 1_usize..6) {
+            prop_assert_eq!(largest_group(&counters) >= quorum, numbered(&counters, quorum).is_some());
         }
 
         /// The order of tokens depends on this, which also limits the effect of one reply.
         #[test]
-        fn the_token_is_the_greatest_of_a_quorum_that_is_together(counters in counters(), quorum in 1_usize..6) {
+        fn the_token_is_the_greatest_counter_of_a_close_quorum(counters in counters(), quorum in 1_usize..6) {
             let Some((token, settled)) = numbered(&counters, quorum) else { return Ok(()) };
             prop_assert!(counters.contains(&token));
             let below = counters.iter().filter(|counter| **counter <= token && token - **counter <= BOUND);
@@ -237,15 +194,15 @@ mod tests {
         ///
         /// The counter of this node is above the older token.
         #[test]
-        fn a_token_is_above_every_older_one_whichever_answers_are_left_out(
+        fn a_token_is_above_every_older_one_for_any_quorum_of_replies(
             older in 1_u64..400,
-            answers in prop::collection::vec((any::<bool>(), prop_oneof![1_u64..400, 1_u64..1 << 53]), 1..8),
+            replies in prop::collection::vec((any::<bool>(), prop_oneof![1_u64..400, 1_u64..1 << 53]), 1..8),
         ) {
-            // The nodes that had counted for the older claim reply with more than its token.
-            let raise = |(counted, answer): &(bool, u64)| if *counted { (older + 1).max(*answer) } else { *answer };
-            let (nodes, quorum) = (answers.len(), answers.len() / 2 + 1);
-            prop_assume!(answers.iter().filter(|(counted, _)| *counted).count() >= quorum);
-            let counters: Vec<_> = answers.iter().map(raise).collect();
+            // Nodes that counted for the older claim reply with a counter above its token.
+            let raise = |(counted, reply): &(bool, u64)| if *counted { (older + 1).max(*reply) } else { *reply };
+            let (nodes, quorum) = (replies.len(), replies.len() / 2 + 1);
+            prop_assume!(replies.iter().filter(|(counted, _)| *counted).count() >= quorum);
+            let counters: Vec<_> = replies.iter().map(raise).collect();
             for heard in 1..=nodes {
                 if let Some((token, _)) = numbered(&counters[..heard], quorum) {
                     prop_assert!(token > older);
@@ -253,9 +210,9 @@ mod tests {
             }
         }
 
-        /// One arbitrary reply moves the token of the others by the bound at most.
+        /// One arbitrary reply moves the token by at most the bound.
         #[test]
-        fn one_answer_moves_the_token_by_the_bound_at_most(
+        fn one_reply_moves_the_token_by_at_most_the_bound(
             others in prop::collection::vec(1_u64..50, 2..7), liar in 1_u64..1 << 53, place in 0_usize..7,
         ) {
             let nodes = others.len() + 1;
@@ -267,12 +224,12 @@ mod tests {
                 prop_assert!(token <= greatest + BOUND);
             }
             if others.len() >= quorum {
-                prop_assert!(numbered(&counters, quorum).is_some(), "it costs a vote and not the grant");
+                prop_assert!(numbered(&counters, quorum).is_some(), "the reply costs its vote and not the grant");
             }
         }
 
         #[test]
-        fn the_answers_have_no_order(counters in counters(), quorum in 1_usize..6) {
+        fn the_token_does_not_depend_on_the_order_of_replies(counters in counters(), quorum in 1_usize..6) {
             let mut reversed = counters.clone();
             reversed.reverse();
             prop_assert_eq!(numbered(&counters, quorum), numbered(&reversed, quorum));
@@ -280,8 +237,8 @@ mod tests {
 
         /// A group never shrinks when replies arrive, so a decision is final.
         #[test]
-        fn more_answers_never_take_votes_away(counters in counters()) {
-            let votes: Vec<_> = (0..=counters.len()).map(|heard| most_together(&counters[..heard])).collect();
+        fn more_replies_never_remove_votes(counters in counters()) {
+            let votes: Vec<_> = (0..=counters.len()).map(|heard| largest_group(&counters[..heard])).collect();
             prop_assert!(votes.is_sorted());
         }
     }

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::clock::Instant;
+use crate::types::instant::Instant;
 
 /// The turns of one resource. A `W` wakes a waiting task.
 #[derive(Debug)]
@@ -149,7 +149,7 @@ mod tests {
         Instant::since_origin(Duration::from_millis(millis))
     }
 
-    /// Requests the turn, with the number as its own waker.
+    /// Polls the turn for `number`, with the number itself as its waker.
     fn ask(queue: &mut Queue<u64>, number: u64, now: u64) -> Answer {
         queue.ask(number, at(now), || number).0
     }
@@ -165,32 +165,32 @@ mod tests {
     }
 
     #[test]
-    fn the_next_takes_over_when_the_validity_has_passed() {
+    fn the_next_one_gets_the_turn_when_the_validity_ends() {
         let mut queue = Queue::default();
         assert_eq!(Answer::Turn, ask(&mut queue, 1, 0));
-        assert_eq!(Answer::Wait, ask(&mut queue, 2, 0), "for as long as it takes");
+        assert_eq!(Answer::Wait, ask(&mut queue, 2, 0), "the end of the turn is unknown");
         assert_eq!(Answer::Wait, ask(&mut queue, 3, 0));
-        assert_eq!(Some(2), hold_until(&mut queue, 1, 10), "and now it knows until when");
+        assert_eq!(Some(2), hold_until(&mut queue, 1, 10), "the next one is woken to set a timer");
         assert_eq!(Answer::WaitUntil(at(10)), ask(&mut queue, 2, 1));
-        assert_eq!(Answer::Wait, ask(&mut queue, 3, 1), "not next");
-        assert_eq!(None, hold_until(&mut queue, 1, 20), "later: it will look again");
+        assert_eq!(Answer::Wait, ask(&mut queue, 3, 1), "only the next one gets a timer");
+        assert_eq!(None, hold_until(&mut queue, 1, 20), "a later end wakes no number");
         assert_eq!(Answer::WaitUntil(at(20)), ask(&mut queue, 2, 10));
         assert_eq!(Answer::Turn, ask(&mut queue, 2, 20));
-        assert_eq!(None, leave(&mut queue, 1), "too late to end a turn that is another's");
+        assert_eq!(None, leave(&mut queue, 1), "the turn has already passed on");
         assert_eq!(Answer::Wait, ask(&mut queue, 3, 20));
     }
 
     #[test]
-    fn who_is_next_hears_of_an_earlier_end_alone() {
+    fn the_next_one_is_woken_only_for_an_earlier_end() {
         let mut queue = Queue::default();
         ask(&mut queue, 1, 0);
         ask(&mut queue, 2, 0);
-        let told = [20, 20, 30, 10].map(|until| hold_until(&mut queue, 1, until));
-        assert_eq!([Some(2), None, None, Some(2)], told);
+        let woken = [20, 20, 30, 10].map(|until| hold_until(&mut queue, 1, until));
+        assert_eq!([Some(2), None, None, Some(2)], woken);
     }
 
     #[test]
-    fn a_queue_is_idle_when_nobody_has_the_turn_or_waits_and_unused_when_all_have_left() {
+    fn a_queue_is_idle_without_holder_and_waiters_and_unused_when_all_have_left() {
         let mut queue = Queue::default();
         let see = |queue: &Queue<u64>| (queue.is_idle(at(10)), queue.is_unused());
         assert_eq!((true, true), see(&queue));
@@ -199,9 +199,9 @@ mod tests {
         hold_until(&mut queue, 1, 11);
         assert_eq!((false, false), see(&queue));
         hold_until(&mut queue, 1, 10);
-        assert_eq!((true, false), see(&queue), "over, and not left");
+        assert_eq!((true, false), see(&queue), "the turn has ended, but its holder has not left");
         ask(&mut queue, 2, 9);
-        assert_eq!((false, false), see(&queue), "somebody waits");
+        assert_eq!((false, false), see(&queue), "a waiter is queued");
         leave(&mut queue, 1);
         assert_eq!((false, false), see(&queue));
         leave(&mut queue, 2);
@@ -209,23 +209,23 @@ mod tests {
     }
 
     #[test]
-    fn others_may_try_first_every_sixteenth_time_in_a_row() {
+    fn every_sixteenth_turn_in_a_row_yields_to_other_processes() {
         let mut queue = Queue::default();
         ask(&mut queue, 0, 0);
-        let owed = (1..=64).filter(|number| {
+        let yields = (1..=64).filter(|number| {
             ask(&mut queue, *number, 0);
             leave(&mut queue, number - 1);
             ask(&mut queue, *number, 0);
             queue.should_yield()
         });
-        assert_eq!(vec![16, 32, 48, 64], owed.collect::<Vec<_>>());
+        assert_eq!(vec![16, 32, 48, 64], yields.collect::<Vec<_>>());
         leave(&mut queue, 64);
         ask(&mut queue, 65, 0);
-        assert!(!queue.should_yield(), "nobody waited");
+        assert!(!queue.should_yield(), "no waiter was queued");
     }
 
     #[test]
-    fn what_is_not_needed_any_more_is_returned() {
+    fn unused_wakers_are_returned() {
         let mut queue = Queue::default();
         assert_eq!((Answer::Turn, None), queue.ask(1, at(0), || "unused"));
         assert_eq!((Answer::Wait, None), queue.ask(2, at(0), || "first"));
@@ -247,8 +247,7 @@ mod tests {
     proptest! {
         /// No number waits forever while it could have the turn.
         ///
-        /// Numbers that are woken check at once, as tasks do. The turn is passed on in order, and nothing is left at
-        /// the end.
+        /// Woken numbers check at once, as tasks do. The turn is passed on in order, and the queue is empty at the end.
         #[test]
         fn every_number_gets_its_turn_in_order(steps in prop::collection::vec(prop_oneof![
             (0_u64..12).prop_map(Step::Ask),
@@ -258,7 +257,7 @@ mod tests {
         ], 1..120)) {
             let mut queue = Queue::default();
             let (mut now, mut asked) = (0, Vec::<u64>::new());
-            // The holder as the numbers see it: the last number that got the turn and has not left.
+            // The holder as the numbers see it, which is the last number that got the turn and has not left.
             let (mut holder, mut until) = (None, None);
             let mut seen = Vec::new();
             for step in steps {
@@ -291,8 +290,8 @@ mod tests {
                     if !asked.contains(&number) { break }
                     match ask(&mut queue, number, now) {
                         Answer::Turn => {
-                            prop_assert_eq!(Some(&number), asked.first(), "in order");
-                            prop_assert!(holder.is_none() || until.is_some_and(|until| until <= now), "one at a time");
+                            prop_assert_eq!(Some(&number), asked.first(), "the turn is passed on in order");
+                            prop_assert!(holder.is_none() || until.is_some_and(|until| until <= now), "only one number has the turn");
                             asked.remove(0);
                             (holder, until) = (Some(number), None);
                         }
@@ -300,7 +299,7 @@ mod tests {
                         Answer::Wait => prop_assert!(holder.is_some()),
                     }
                 }
-                prop_assert!(asked.is_empty() || holder.is_some(), "somebody waits for nobody");
+                prop_assert!(asked.is_empty() || holder.is_some(), "a number waits although the turn is free");
             }
             for number in seen { leave(&mut queue, number); }
             prop_assert!(queue.is_unused());

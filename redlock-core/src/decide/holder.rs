@@ -12,7 +12,7 @@
 use std::time::Duration;
 
 use crate::node::LockEntry;
-use crate::token::Token;
+use crate::types::token::Token;
 
 /// The view of one voter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,37 +133,37 @@ mod tests {
 
     /// The final reply of a node.
     #[derive(Clone, Copy, Debug, PartialEq)]
-    enum Said {
+    enum Reply {
         Nothing,
         Free,
         /// The holder, and the remaining time in seconds; 60 means forever.
         Held(u8, u64),
     }
 
-    fn said() -> impl Strategy<Value = Said> {
+    fn reply() -> impl Strategy<Value = Reply> {
         let holder = || prop_oneof![4 => Just(0_u8), 1 => Just(1), 1 => Just(2)];
         prop_oneof![
-            1 => Just(Said::Nothing),
-            2 => Just(Said::Free),
-            4 => (holder(), prop_oneof![4 => 0_u64..60, 1 => Just(60)]).prop_map(|(who, left)| Said::Held(who, left)),
+            1 => Just(Reply::Nothing),
+            2 => Just(Reply::Free),
+            4 => (holder(), prop_oneof![4 => 0_u64..60, 1 => Just(60)]).prop_map(|(who, left)| Reply::Held(who, left)),
         ]
     }
 
     /// Returns the replies of nodes in their order of arrival: (node, reply).
-    fn arrivals() -> impl Strategy<Value = Vec<(usize, Said)>> {
-        prop::collection::vec(said(), 1..10)
-            .prop_map(|said| said.into_iter().enumerate().collect::<Vec<_>>())
+    fn arrivals() -> impl Strategy<Value = Vec<(usize, Reply)>> {
+        prop::collection::vec(reply(), 1..10)
+            .prop_map(|reply| reply.into_iter().enumerate().collect::<Vec<_>>())
             .prop_shuffle()
     }
 
-    fn holding(said: Said) -> Option<LockEntry> {
-        let Said::Held(who, left) = said else { return None };
+    fn holding(reply: Reply) -> Option<LockEntry> {
+        let Reply::Held(who, left) = reply else { return None };
         let holding = LockEntry::of(Token::from_bytes([who]));
         Some(if left == 60 { holding } else { holding.expiring_in(Duration::from_secs(left)) })
     }
 
     #[test]
-    fn names_of_one_server_that_disagree_count_once_each() {
+    fn different_replies_of_one_server_count_once_each() {
         let held =
             |who: u8, left| LockEntry::of(Token::from_bytes([who])).expiring_in(Duration::from_secs(left));
         let (long, short, other) = (held(0, 9), held(0, 3), held(1, 5));
@@ -174,7 +174,7 @@ mod tests {
             of_server([HolderReply::Free, HolderReply::Failed, HolderReply::Free])
         );
         assert_eq!(vec![HolderReply::Free, long], of_server([HolderReply::Free, long]));
-        assert_eq!(vec![short], of_server([long, short, long]), "the least time");
+        assert_eq!(vec![short], of_server([long, short, long]), "the least remaining time");
         assert_eq!(vec![long, other], of_server([long, other]));
         assert_eq!(vec![HolderReply::Pending], of_server([HolderReply::Failed, HolderReply::Pending]));
         assert_eq!(vec![HolderReply::Failed], of_server([HolderReply::Failed]));
@@ -182,7 +182,7 @@ mod tests {
         assert_eq!(vec![long], of_server([HolderReply::Held(&endless), long]));
     }
 
-    /// A conclusion that borrows nothing.
+    /// A conclusion without borrowed data.
     #[derive(Clone, Copy, Debug, PartialEq)]
     enum Concluded {
         Open,
@@ -193,11 +193,11 @@ mod tests {
     }
 
     /// Returns the conclusion from the first `count` replies.
-    fn after(arrivals: &[(usize, Said)], count: usize) -> Concluded {
-        let found: Vec<_> = arrivals.iter().map(|(_, said)| holding(*said)).collect();
+    fn after(arrivals: &[(usize, Reply)], count: usize) -> Concluded {
+        let found: Vec<_> = arrivals.iter().map(|(_, reply)| holding(*reply)).collect();
         let mut voters = vec![HolderReply::Pending; arrivals.len()];
-        for ((node, said), found) in arrivals.iter().zip(&found).take(count) {
-            let silent = if *said == Said::Nothing { HolderReply::Failed } else { HolderReply::Free };
+        for ((node, reply), found) in arrivals.iter().zip(&found).take(count) {
+            let silent = if *reply == Reply::Nothing { HolderReply::Failed } else { HolderReply::Free };
             voters[*node] = found.as_ref().map_or(silent, HolderReply::Held);
         }
         match conclude(&voters, quorum(voters.len())) {
@@ -212,20 +212,21 @@ mod tests {
     }
 
     /// Returns the conclusion from all replies, by another formulation of the rule.
-    fn at_the_end(arrivals: &[(usize, Said)]) -> Concluded {
+    fn at_the_end(arrivals: &[(usize, Reply)]) -> Concluded {
         let needed = arrivals.len() / 2 + 1;
-        let count = |wanted: &dyn Fn(Said) -> bool| arrivals.iter().filter(|(_, said)| wanted(*said)).count();
-        if count(&|said| said != Said::Nothing) < needed {
+        let count =
+            |wanted: &dyn Fn(Reply) -> bool| arrivals.iter().filter(|(_, reply)| wanted(*reply)).count();
+        if count(&|reply| reply != Reply::Nothing) < needed {
             return Concluded::NoQuorum;
         }
-        if count(&|said| said == Said::Free) >= needed {
+        if count(&|reply| reply == Reply::Free) >= needed {
             return Concluded::Free;
         }
         for who in 0..3 {
             let held_for = |least: u64| {
-                count(&|said| matches!(said, Said::Held(holder, left) if holder == who && left >= least))
+                count(&|reply| matches!(reply, Reply::Held(holder, left) if holder == who && left >= least))
             };
-            // The largest time for which a quorum has it.
+            // The largest time for which a quorum has the key.
             if let Some(left) = (0..=60).rev().find(|least| held_for(*least) >= needed) {
                 return Concluded::Held(who, (left < 60).then_some(left));
             }
@@ -235,12 +236,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_concluded_is_what_a_quorum_sees(arrivals in arrivals()) {
+        fn the_conclusion_is_that_of_a_quorum(arrivals in arrivals()) {
             prop_assert_eq!(at_the_end(&arrivals), after(&arrivals, arrivals.len()));
         }
 
         #[test]
-        fn what_is_concluded_early_stays_true(arrivals in arrivals()) {
+        fn an_early_conclusion_stays_true(arrivals in arrivals()) {
             let end = at_the_end(&arrivals);
             for count in 0..arrivals.len() {
                 match (after(&arrivals, count), end) {
@@ -255,15 +256,15 @@ mod tests {
         }
 
         #[test]
-        fn nobody_waits_for_what_cannot_matter(arrivals in arrivals(), cut in 0_usize..10) {
+        fn an_open_conclusion_can_still_be_changed_by_the_missing_replies(arrivals in arrivals(), cut in 0_usize..10) {
             let cut = cut.min(arrivals.len());
             if after(&arrivals, cut) == Concluded::Open {
-                let ending = |last: Said| {
+                let ending = |last: Reply| {
                     let rest = arrivals[cut..].iter().map(|(node, _)| (*node, last));
                     at_the_end(&arrivals[..cut].iter().copied().chain(rest).collect::<Vec<_>>())
                 };
-                let nodes = (0..3).map(|who| Said::Held(who, 1));
-                let mut endings = nodes.chain([Said::Nothing, Said::Free]).map(ending);
+                let nodes = (0..3).map(|who| Reply::Held(who, 1));
+                let mut endings = nodes.chain([Reply::Nothing, Reply::Free]).map(ending);
                 let first = endings.next();
                 prop_assert!(endings.any(|other| Some(other) != first), "always {:?}", first);
             }
@@ -271,12 +272,12 @@ mod tests {
     }
 
     #[test]
-    fn the_quorum_th_largest_time_counts() {
-        let held = |left| Said::Held(0, left);
-        let all = [held(9), held(3), held(60), held(5), Said::Free];
+    fn the_remaining_time_is_the_largest_that_a_quorum_has() {
+        let held = |left| Reply::Held(0, left);
+        let all = [held(9), held(3), held(60), held(5), Reply::Free];
         let arrivals: Vec<_> = all.into_iter().enumerate().collect();
         assert_eq!(Concluded::Held(0, Some(5)), after(&arrivals, 5));
-        assert_eq!(Concluded::Held(0, Some(3)), after(&arrivals, 3), "as far as is known");
+        assert_eq!(Concluded::Held(0, Some(3)), after(&arrivals, 3), "a lower bound after three replies");
         assert_eq!(Concluded::Open, after(&arrivals, 2));
     }
 }

@@ -6,76 +6,11 @@
 //! - A loss is final. The deadline moves only while the lease is not lost, so a reported loss stays correct.
 //! - A loss is reported a margin before the deadline, so that work can stop while other clients are still excluded.
 
-use std::fmt;
 use std::time::Duration;
 
-use crate::clock::Instant;
-use crate::token::Fingerprint;
-use crate::ttl::Ttl;
-
-/// The state of a lease.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum LeaseState {
-    /// The lock is held.
-    Held,
-    /// The lock is held, but its renewal is at risk.
-    ///
-    /// The last extension failed, or the keep-alive has ended. A later extension that succeeds makes the state
-    /// [`Held`](LeaseState::Held) again. Otherwise the lock will be lost. After a
-    /// [superseded](crate::ErrorKind::Superseded) extension, no later one succeeds.
-    AtRisk,
-    /// The lock is no longer held, or will not be in a moment. This state is final.
-    Lost(Loss),
-}
-
-/// The reason why a lock is no longer held.
-///
-/// A loss that time causes is reported a margin before the validity ends; see [`Lease::state`](crate::Lease::state).
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Loss {
-    /// The validity ended without an extension.
-    ///
-    /// There was no keep-alive, it had reached a limit, or its task had ended.
-    Expired,
-    /// The validity ended, and too few nodes replied to its extension.
-    Unreachable,
-    /// The validity ended, and newer claims prevented its extension.
-    ///
-    /// The nodes that have the lock count for newer claims.
-    Superseded,
-    /// A quorum of nodes reports that this client no longer holds the lock.
-    ///
-    /// The nodes have lost the lock, or another client deleted it.
-    Revoked {
-        /// The current holder, if the nodes reported it.
-        holder: Option<Fingerprint>,
-    },
-    /// The guard was released or dropped.
-    Released,
-    /// The guard was detached, so that another owner can resume the lock.
-    Detached,
-}
-
-/// The loss as the end of a sentence. Example: `cannot extend the lock on "a": lease expired`.
-impl fmt::Display for Loss {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Expired => f.write_str("lease expired"),
-            Self::Unreachable => {
-                f.write_str("lease expired before it could be renewed: too few nodes responded")
-            }
-            Self::Superseded => f.write_str("lease expired: a newer claim advanced the fencing counters"),
-            Self::Revoked { holder: None } => f.write_str("keys gone on a quorum of nodes"),
-            Self::Revoked { holder: Some(holder) } => {
-                write!(f, "keys gone on a quorum of nodes, {holder} holds the lock")
-            }
-            Self::Released => f.write_str("lock released"),
-            Self::Detached => f.write_str("lock detached"),
-        }
-    }
-}
+use crate::types::instant::Instant;
+use crate::types::lease_state::{LeaseState, Loss};
+use crate::types::ttl::Ttl;
 
 /// The reason why a lease is at risk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,8 +30,8 @@ pub(crate) struct LeaseStatus {
     deadline: Instant,
     /// The TTL of the round that set the deadline, and so of its keys.
     ttl: Option<Ttl>,
-    doubt: Option<Degraded>,
-    over: Option<Loss>,
+    degraded: Option<Degraded>,
+    ended: Option<Loss>,
 }
 
 /// The divisor of the TTL that results in the margin.
@@ -112,11 +47,11 @@ const MARGIN_BOUNDS: (Duration, Duration) = (Duration::from_millis(1), Duration:
 impl LeaseStatus {
     /// Creates the status of a lease that no node has granted yet.
     pub(crate) fn none() -> Self {
-        Self { deadline: Instant::ORIGIN, ttl: None, doubt: None, over: None }
+        Self { deadline: Instant::ORIGIN, ttl: None, degraded: None, ended: None }
     }
 
     pub(crate) fn state(&self, now: Instant) -> LeaseState {
-        match (&self.over, self.doubt) {
+        match (&self.ended, self.degraded) {
             (Some(loss), _) => LeaseState::Lost(loss.clone()),
             (None, Some(Degraded::Unreachable)) if now >= self.ends() => LeaseState::Lost(Loss::Unreachable),
             (None, Some(Degraded::Superseded)) if now >= self.ends() => LeaseState::Lost(Loss::Superseded),
@@ -128,19 +63,19 @@ impl LeaseStatus {
 
     /// Returns how much longer other clients are excluded.
     pub(crate) fn remaining(&self, now: Instant) -> Duration {
-        match self.over {
+        match self.ended {
             Some(_) => Duration::ZERO,
             None => self.deadline.saturating_duration_since(now),
         }
     }
 
     pub(crate) fn is_lost(&self, now: Instant) -> bool {
-        self.over.is_some() || now >= self.ends()
+        self.ended.is_some() || now >= self.ends()
     }
 
     /// Returns why the lease has ended, if time is not the reason.
     pub(crate) fn ended(&self) -> Option<&Loss> {
-        self.over.as_ref()
+        self.ended.as_ref()
     }
 
     pub(crate) fn deadline(&self) -> Instant {
@@ -170,23 +105,23 @@ impl LeaseStatus {
         if self.ttl.is_some() && self.is_lost(now) {
             return false;
         }
-        self.doubt = None;
+        self.degraded = None;
         if deadline > self.deadline {
             (self.deadline, self.ttl) = (deadline, Some(ttl));
         }
         true
     }
 
-    pub(crate) fn doubt(&mut self, doubt: Degraded, now: Instant) {
+    pub(crate) fn degrade(&mut self, degraded: Degraded, now: Instant) {
         if !self.is_lost(now) {
-            self.doubt = Some(doubt);
+            self.degraded = Some(degraded);
         }
     }
 
     /// Ends the lease for a reason other than time. The first reason stays.
     pub(crate) fn end(&mut self, loss: Loss, now: Instant) {
-        if self.over.is_none() {
-            self.over = Some(match self.state(now) {
+        if self.ended.is_none() {
+            self.ended = Some(match self.state(now) {
                 LeaseState::Lost(earlier) if self.ttl.is_some() => earlier,
                 _ => loss,
             });
@@ -209,26 +144,26 @@ mod tests {
     }
 
     fn held(deadline: u64) -> LeaseStatus {
-        let mut hold = LeaseStatus::none();
-        assert!(hold.grant(at(deadline), ttl(10_000), at(0)));
-        hold
+        let mut status = LeaseStatus::none();
+        assert!(status.grant(at(deadline), ttl(10_000), at(0)));
+        status
     }
 
     #[test]
-    fn loss_is_told_a_margin_before_the_deadline() {
-        let hold = held(9_898);
-        assert_eq!(LeaseState::Held, hold.state(at(9_697)));
-        assert_eq!(LeaseState::Lost(Loss::Expired), hold.state(at(9_698)));
-        assert_eq!(Duration::from_millis(200), hold.remaining(at(9_698)));
-        assert_eq!(Duration::ZERO, hold.remaining(at(9_898)));
+    fn a_loss_is_reported_a_margin_before_the_deadline() {
+        let status = held(9_898);
+        assert_eq!(LeaseState::Held, status.state(at(9_697)));
+        assert_eq!(LeaseState::Lost(Loss::Expired), status.state(at(9_698)));
+        assert_eq!(Duration::from_millis(200), status.remaining(at(9_698)));
+        assert_eq!(Duration::ZERO, status.remaining(at(9_898)));
     }
 
     #[test]
-    fn margins_lie_between_a_millisecond_and_half_a_second() {
+    fn margins_are_between_a_millisecond_and_half_a_second() {
         let margin = |millis| {
-            let mut hold = LeaseStatus::none();
-            hold.grant(at(1_000_000_000), ttl(millis), at(0));
-            hold.margin()
+            let mut status = LeaseStatus::none();
+            status.grant(at(1_000_000_000), ttl(millis), at(0));
+            status.margin()
         };
         let expected = [(10, 1), (50, 1), (5_000, 100), (25_000, 500), (1_000_000, 500)];
         for (ttl, millis) in expected {
@@ -237,56 +172,60 @@ mod tests {
     }
 
     #[test]
-    fn a_doubt_passes_with_the_next_extension_and_names_the_loss_otherwise() {
-        let mut hold = held(9_898);
-        hold.doubt(Degraded::Unreachable, at(4_000));
-        assert_eq!(LeaseState::AtRisk, hold.state(at(5_000)));
-        assert_eq!(LeaseState::Lost(Loss::Unreachable), hold.state(at(9_698)));
-        let mut again = hold.clone();
+    fn a_failed_renewal_is_the_reason_of_the_loss_unless_an_extension_succeeds() {
+        let mut status = held(9_898);
+        status.degrade(Degraded::Unreachable, at(4_000));
+        assert_eq!(LeaseState::AtRisk, status.state(at(5_000)));
+        assert_eq!(LeaseState::Lost(Loss::Unreachable), status.state(at(9_698)));
+        let mut again = status.clone();
         assert!(again.grant(at(19_898), ttl(10_000), at(9_697)));
         assert_eq!(LeaseState::Held, again.state(at(9_698)));
 
         for (doubt, loss) in [(Degraded::Superseded, Loss::Superseded), (Degraded::Abandoned, Loss::Expired)]
         {
-            hold.doubt(doubt, at(4_000));
-            assert_eq!(LeaseState::AtRisk, hold.state(at(9_697)));
-            assert_eq!(LeaseState::Lost(loss), hold.state(at(9_698)));
+            status.degrade(doubt, at(4_000));
+            assert_eq!(LeaseState::AtRisk, status.state(at(9_697)));
+            assert_eq!(LeaseState::Lost(loss), status.state(at(9_698)));
         }
     }
 
     #[test]
-    fn the_first_reason_of_a_loss_stays() {
-        let mut hold = held(9_898);
-        hold.end(Loss::Revoked { holder: None }, at(1));
-        hold.end(Loss::Released, at(2));
-        assert_eq!(LeaseState::Lost(Loss::Revoked { holder: None }), hold.state(at(3)));
-        assert_eq!(Duration::ZERO, hold.remaining(at(3)));
+    fn the_first_reason_of_a_loss_is_kept() {
+        let mut status = held(9_898);
+        status.end(Loss::Revoked { holder: None }, at(1));
+        status.end(Loss::Released, at(2));
+        assert_eq!(LeaseState::Lost(Loss::Revoked { holder: None }), status.state(at(3)));
+        assert_eq!(Duration::ZERO, status.remaining(at(3)));
 
-        let mut hold = held(9_898);
-        hold.end(Loss::Released, at(9_700));
-        assert_eq!(LeaseState::Lost(Loss::Expired), hold.state(at(9_700)), "it had expired before");
+        let mut status = held(9_898);
+        status.end(Loss::Released, at(9_700));
+        assert_eq!(
+            LeaseState::Lost(Loss::Expired),
+            status.state(at(9_700)),
+            "the lease expired before the release"
+        );
     }
 
     #[test]
-    fn the_ttl_is_that_of_the_round_that_the_deadline_comes_from() {
-        let mut hold = held(9_898);
-        assert!(hold.grant(at(9_898), ttl(5_000), at(1)));
-        assert_eq!(Some(ttl(10_000)), hold.ttl(), "the deadline has not moved");
-        assert!(hold.grant(at(9_899), ttl(5_000), at(1)));
-        assert_eq!(Some(ttl(5_000)), hold.ttl());
+    fn the_ttl_belongs_to_the_round_that_set_the_deadline() {
+        let mut status = held(9_898);
+        assert!(status.grant(at(9_898), ttl(5_000), at(1)));
+        assert_eq!(Some(ttl(10_000)), status.ttl(), "the deadline is unchanged");
+        assert!(status.grant(at(9_899), ttl(5_000), at(1)));
+        assert_eq!(Some(ttl(5_000)), status.ttl());
     }
 
     #[test]
-    fn what_was_never_granted_cannot_have_expired() {
-        let mut hold = LeaseStatus::none();
-        assert_eq!(None, hold.ended());
-        hold.end(Loss::Released, at(5));
-        assert_eq!(Some(&Loss::Released), hold.ended());
-        assert_eq!(LeaseState::Lost(Loss::Released), hold.state(at(5)));
+    fn a_lease_that_was_never_granted_cannot_expire() {
+        let mut status = LeaseStatus::none();
+        assert_eq!(None, status.ended());
+        status.end(Loss::Released, at(5));
+        assert_eq!(Some(&Loss::Released), status.ended());
+        assert_eq!(LeaseState::Lost(Loss::Released), status.state(at(5)));
     }
 
     #[test]
-    fn a_loss_says_why() {
+    fn a_loss_displays_its_reason() {
         assert_eq!("lease expired", Loss::Expired.to_string());
         assert_eq!("lock released", Loss::Released.to_string());
         let gone = Loss::Revoked { holder: None }.to_string();
@@ -310,25 +249,25 @@ mod tests {
                 1 => Just(Event::End),
             ]), 1..40),
         ) {
-            let (mut hold, mut now) = (held(9_898), 0);
-            let (mut lost, mut deadline) = (None, hold.deadline());
+            let (mut status, mut now) = (held(9_898), 0);
+            let (mut lost, mut deadline) = (None, status.deadline());
             for (later, event) in events {
                 now += later;
-                if let LeaseState::Lost(loss) = hold.state(at(now)) {
+                if let LeaseState::Lost(loss) = status.state(at(now)) {
                     lost.get_or_insert(loss);
                 }
                 match event {
                     Event::Grant(later) => {
-                        let granted = hold.grant(at(now + later), ttl(10_000), at(now));
+                        let granted = status.grant(at(now + later), ttl(10_000), at(now));
                         prop_assert_eq!(lost.is_none(), granted);
                     }
-                    Event::Doubt(doubt) => hold.doubt(doubt, at(now)),
-                    Event::End => hold.end(Loss::Released, at(now)),
+                    Event::Doubt(doubt) => status.degrade(doubt, at(now)),
+                    Event::End => status.end(Loss::Released, at(now)),
                 }
-                prop_assert!(hold.deadline() >= deadline);
-                deadline = hold.deadline();
+                prop_assert!(status.deadline() >= deadline);
+                deadline = status.deadline();
                 if let Some(loss) = &lost {
-                    prop_assert_eq!(&LeaseState::Lost(loss.clone()), &hold.state(at(now)));
+                    prop_assert_eq!(&LeaseState::Lost(loss.clone()), &status.state(at(now)));
                 }
             }
         }

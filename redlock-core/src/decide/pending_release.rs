@@ -13,17 +13,17 @@
 //! have sent anything yet. It may wait for a place in a queue, or its task may have used up its turn. A call that has
 //! ended sends nothing any more. After a release, no call of a write is polled once its node timeout is over. Requests
 //! that its client has queued are not sent after the connection has changed
-//! ([`LockNode::connection`](crate::LockNode::connection)). So the second of two releases that far apart follows the
+//! ([`LockNode::connection`](crate::node::LockNode::connection)). So the second of two releases that far apart follows the
 //! write.
 //!
 //! Time alone never ends the cleanup.
 
 use std::time::Duration;
 
-use crate::clock::Instant;
 use crate::node::ConnectionId;
+use crate::types::instant::Instant;
 
-/// The possible traces of a claim on one node.
+/// The state of the writes of a claim on one node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct WriteState {
     /// True if the node reported that it has the key of this claim.
@@ -79,7 +79,7 @@ impl WriteState {
 
     /// Returns what a release that is sent now must achieve on this node.
     pub(crate) fn pending_release(self) -> PendingRelease {
-        PendingRelease { trace: self, first_answer: None }
+        PendingRelease { writes: self, first_reply: None }
     }
 
     /// Returns the state of a claim that another process wrote. Some of these writes may have unknown outcomes.
@@ -95,9 +95,9 @@ impl WriteState {
 /// The pending cleanup of a claim on one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PendingRelease {
-    trace: WriteState,
+    writes: WriteState,
     /// The time of the reply to the first release.
-    first_answer: Option<Instant>,
+    first_reply: Option<Instant>,
 }
 
 /// The step after a release.
@@ -109,10 +109,11 @@ pub(crate) enum Next {
     Again(Instant),
 }
 
-/// The reply to one release.
+/// One release that has ended.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Answer {
-    pub(crate) deleted: bool,
+pub(crate) struct EndedRelease {
+    /// The reply: true if a key was deleted. `None` if there is no reply.
+    pub(crate) deleted: Option<bool>,
     /// The connection of the node, read after the reply.
     ///
     /// Connections never come back. So if it is that of the write, the release used it too.
@@ -122,26 +123,33 @@ pub(crate) struct Answer {
 }
 
 impl PendingRelease {
-    /// Handles a release with a reply.
-    pub(crate) fn answered(&mut self, answer: Answer, node_timeout: Duration) -> Next {
-        let WriteState { settled, in_flight, connection, .. } = self.trace;
-        let unsettled = self.trace.unsettled();
-        let alone = unsettled == 0 || (unsettled == 1 && !settled && answer.deleted);
-        let behind = in_flight == 0 && connection.is_some() && connection == answer.connection;
-        match self.first_answer {
+    /// Returns the step after a release.
+    pub(crate) fn next(&mut self, release: EndedRelease, node_timeout: Duration) -> Next {
+        match release.deleted {
+            Some(deleted) => self.after_reply(deleted, release, node_timeout),
+            None => self.without_reply(release.at),
+        }
+    }
+
+    fn after_reply(&mut self, deleted: bool, release: EndedRelease, node_timeout: Duration) -> Next {
+        let WriteState { settled, in_flight, connection, .. } = self.writes;
+        let unsettled = self.writes.unsettled();
+        let alone = unsettled == 0 || (unsettled == 1 && !settled && deleted);
+        let behind = in_flight == 0 && connection.is_some() && connection == release.connection;
+        match self.first_reply {
             _ if alone || behind => Next::Done,
-            Some(first) if answer.sent.saturating_duration_since(first) >= node_timeout => Next::Done,
+            Some(first) if release.sent.saturating_duration_since(first) >= node_timeout => Next::Done,
             Some(first) => Next::Again(first + node_timeout),
             None => {
-                self.first_answer = Some(answer.at);
-                Next::Again(answer.at + node_timeout)
+                self.first_reply = Some(release.at);
+                Next::Again(release.at + node_timeout)
             }
         }
     }
 
     /// Handles a release without a reply. Another one follows, unless the node cannot have anything of this claim.
-    pub(crate) fn failed(self, now: Instant) -> Next {
-        if self.trace.written || self.trace.unsettled() > 0 { Next::Again(now) } else { Next::Done }
+    pub(crate) fn without_reply(self, now: Instant) -> Next {
+        if self.writes.written || self.writes.unsettled() > 0 { Next::Again(now) } else { Next::Done }
     }
 }
 
@@ -157,128 +165,132 @@ mod tests {
         Instant::since_origin(Duration::from_millis(millis))
     }
 
-    fn answer(deleted: bool, connection: Option<ConnectionId>, sent: u64) -> Answer {
-        Answer { deleted, connection, sent: at(sent), at: at(sent + 1) }
+    fn answer(deleted: bool, connection: Option<ConnectionId>, sent: u64) -> EndedRelease {
+        EndedRelease { deleted: Some(deleted), connection, sent: at(sent), at: at(sent + 1) }
     }
 
     fn unsettled(connections: &[Option<ConnectionId>]) -> PendingRelease {
-        let mut trace = WriteState::default();
+        let mut writes = WriteState::default();
         for connection in connections {
-            trace.begin(*connection);
-            trace.lose();
+            writes.begin(*connection);
+            writes.lose();
         }
-        trace.pending_release()
+        writes.pending_release()
     }
 
     #[test]
-    fn a_write_in_flight_may_be_sent_behind_the_release() {
-        let mut trace = WriteState::default();
-        trace.begin(A);
+    fn a_write_in_flight_can_be_sent_after_the_release() {
+        let mut writes = WriteState::default();
+        writes.begin(A);
         assert_eq!(
             Next::Done,
-            trace.pending_release().answered(answer(true, A, 0), TIMEOUT),
-            "it was carried out"
+            writes.pending_release().next(answer(true, A, 0), TIMEOUT),
+            "the write was carried out"
         );
-        assert_ne!(Next::Done, trace.pending_release().answered(answer(false, A, 0), TIMEOUT));
-        trace.lose();
+        assert_ne!(Next::Done, writes.pending_release().next(answer(false, A, 0), TIMEOUT));
+        writes.lose();
         assert_eq!(
             Next::Done,
-            trace.pending_release().answered(answer(false, A, 0), TIMEOUT),
-            "its call had ended"
+            writes.pending_release().next(answer(false, A, 0), TIMEOUT),
+            "the call had ended"
         );
     }
 
     #[test]
-    fn a_deleted_key_ends_the_pursuit_of_a_single_write() {
-        assert_eq!(Next::Done, unsettled(&[A]).answered(answer(true, B, 0), TIMEOUT));
-        assert_ne!(Next::Done, unsettled(&[A, B]).answered(answer(true, B, 0), TIMEOUT));
+    fn a_deleted_key_ends_the_cleanup_of_a_single_write() {
+        assert_eq!(Next::Done, unsettled(&[A]).next(answer(true, B, 0), TIMEOUT));
+        assert_ne!(Next::Done, unsettled(&[A, B]).next(answer(true, B, 0), TIMEOUT));
     }
 
     #[test]
-    fn what_was_deleted_may_be_an_earlier_write_than_the_one_that_is_unsettled() {
-        let mut trace = WriteState::default();
-        trace.begin(A);
-        trace.settle(true);
-        trace.begin(A);
-        assert_ne!(Next::Done, trace.pending_release().answered(answer(true, B, 0), TIMEOUT));
+    fn a_deleted_key_can_come_from_an_earlier_write_than_the_unsettled_one() {
+        let mut writes = WriteState::default();
+        writes.begin(A);
+        writes.settle(true);
+        writes.begin(A);
+        assert_ne!(Next::Done, writes.pending_release().next(answer(true, B, 0), TIMEOUT));
     }
 
     #[test]
-    fn what_was_deleted_may_be_the_second_copy_of_a_write_that_was_refused() {
-        let mut trace = WriteState::default();
-        trace.begin(None);
-        trace.settle(false);
-        trace.begin(None);
-        assert_ne!(Next::Done, trace.pending_release().answered(answer(true, None, 0), TIMEOUT));
+    fn a_deleted_key_can_come_from_the_repetition_of_a_denied_write() {
+        let mut writes = WriteState::default();
+        writes.begin(None);
+        writes.settle(false);
+        writes.begin(None);
+        assert_ne!(Next::Done, writes.pending_release().next(answer(true, None, 0), TIMEOUT));
     }
 
     #[test]
-    fn an_answer_behind_the_write_ends_it() {
-        assert_eq!(Next::Done, unsettled(&[A]).answered(answer(false, A, 0), TIMEOUT));
-        assert_eq!(Next::Done, unsettled(&[A, A]).answered(answer(false, A, 0), TIMEOUT));
+    fn a_reply_after_the_write_on_its_connection_ends_the_cleanup() {
+        assert_eq!(Next::Done, unsettled(&[A]).next(answer(false, A, 0), TIMEOUT));
+        assert_eq!(Next::Done, unsettled(&[A, A]).next(answer(false, A, 0), TIMEOUT));
         assert_ne!(
             Next::Done,
-            unsettled(&[A, B]).answered(answer(false, B, 0), TIMEOUT),
-            "one of them was on A"
+            unsettled(&[A, B]).next(answer(false, B, 0), TIMEOUT),
+            "one of the writes was on connection A"
         );
         assert_ne!(
             Next::Done,
-            unsettled(&[None]).answered(answer(false, None, 0), TIMEOUT),
-            "no order known"
+            unsettled(&[None]).next(answer(false, None, 0), TIMEOUT),
+            "the order is unknown"
         );
     }
 
     #[test]
-    fn otherwise_it_takes_two_answers_a_node_timeout_apart() {
+    fn without_order_two_replies_a_node_timeout_apart_end_the_cleanup() {
         let mut pending_release = unsettled(&[A]);
-        assert_eq!(Next::Again(at(101)), pending_release.answered(answer(false, B, 0), TIMEOUT));
+        assert_eq!(Next::Again(at(101)), pending_release.next(answer(false, B, 0), TIMEOUT));
         assert_eq!(
             Next::Again(at(101)),
-            pending_release.answered(answer(false, B, 100), TIMEOUT),
-            "sent too early"
+            pending_release.next(answer(false, B, 100), TIMEOUT),
+            "the second release was sent too early"
         );
-        assert_eq!(Next::Again(at(500)), pending_release.failed(at(500)), "time alone ends nothing");
-        assert_eq!(Next::Done, pending_release.answered(answer(false, B, 101), TIMEOUT));
+        assert_eq!(
+            Next::Again(at(500)),
+            pending_release.without_reply(at(500)),
+            "time alone does not end the cleanup"
+        );
+        assert_eq!(Next::Done, pending_release.next(answer(false, B, 101), TIMEOUT));
     }
 
     #[test]
-    fn a_settled_write_needs_one_answer_and_nothing_needs_none() {
-        let mut trace = WriteState::default();
-        assert_eq!(Next::Done, trace.pending_release().failed(at(0)));
-        trace.begin(A);
-        trace.settle(true);
-        assert_eq!(Next::Again(at(0)), trace.pending_release().failed(at(0)), "our key is there");
-        assert_eq!(Next::Done, trace.pending_release().answered(answer(false, B, 0), TIMEOUT));
+    fn a_settled_write_needs_one_reply_and_no_write_needs_none() {
+        let mut writes = WriteState::default();
+        assert_eq!(Next::Done, writes.pending_release().without_reply(at(0)));
+        writes.begin(A);
+        writes.settle(true);
+        assert_eq!(Next::Again(at(0)), writes.pending_release().without_reply(at(0)), "the key was written");
+        assert_eq!(Next::Done, writes.pending_release().next(answer(false, B, 0), TIMEOUT));
     }
 
     #[test]
     fn a_write_is_in_flight_until_its_call_has_ended() {
-        let mut trace = WriteState::default();
-        assert!(!trace.is_in_flight() && !trace.written);
-        trace.begin(A);
-        trace.begin(A);
-        trace.settle(true);
-        assert!(trace.is_in_flight() && trace.written);
-        trace.lose();
-        assert!(!trace.is_in_flight());
+        let mut writes = WriteState::default();
+        assert!(!writes.is_in_flight() && !writes.written);
+        writes.begin(A);
+        writes.begin(A);
+        writes.settle(true);
+        assert!(writes.is_in_flight() && writes.written);
+        writes.lose();
+        assert!(!writes.is_in_flight());
     }
 
     #[test]
-    fn what_another_process_wrote_may_be_there_and_may_still_come() {
+    fn a_write_of_another_process_may_be_settled_or_in_flight() {
         let foreign = || WriteState::foreign().pending_release();
-        assert!(foreign().trace.written);
-        assert_ne!(Next::Done, foreign().answered(answer(true, A, 0), TIMEOUT), "a refill may come behind");
-        assert_ne!(Next::Done, foreign().answered(answer(false, A, 0), TIMEOUT));
-        assert_eq!(Next::Again(at(0)), foreign().failed(at(0)));
+        assert!(foreign().writes.written);
+        assert_ne!(Next::Done, foreign().next(answer(true, A, 0), TIMEOUT), "a refill may follow");
+        assert_ne!(Next::Done, foreign().next(answer(false, A, 0), TIMEOUT));
+        assert_eq!(Next::Again(at(0)), foreign().without_reply(at(0)));
     }
 
     #[test]
-    fn a_new_write_after_all_are_settled_has_a_connection_of_its_own() {
-        let mut trace = WriteState::default();
-        trace.begin(A);
-        trace.settle(false);
-        trace.begin(B);
-        trace.lose();
-        assert_eq!(Next::Done, trace.pending_release().answered(answer(false, B, 0), TIMEOUT));
+    fn a_new_write_after_settled_ones_has_its_own_connection() {
+        let mut writes = WriteState::default();
+        writes.begin(A);
+        writes.settle(false);
+        writes.begin(B);
+        writes.lose();
+        assert_eq!(Next::Done, writes.pending_release().next(answer(false, B, 0), TIMEOUT));
     }
 }

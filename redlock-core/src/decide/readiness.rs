@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use crate::clock::Instant;
+use crate::types::instant::Instant;
 
 /// The knowledge about one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,7 +133,7 @@ mod tests {
         Instant::since_origin(Duration::from_millis(millis))
     }
 
-    fn taken(millis: u64) -> NodeView {
+    fn locked(millis: u64) -> NodeView {
         NodeView::Taken(Some(at(millis)))
     }
 
@@ -142,25 +142,29 @@ mod tests {
         use NodeView::{Asked, Free, Unknown};
         let forever = NodeView::Taken(None);
         let cases = [
-            // Nodes that were never taken count as free.
-            (vec![Free, Free, Free, taken(900), taken(900)], Readiness::Free),
-            (vec![Free, Free, taken(500), taken(900), taken(700)], Readiness::Watched(Some(at(502)))),
+            // Nodes that never granted count as free.
+            (vec![Free, Free, Free, locked(900), locked(900)], Readiness::Free),
+            (vec![Free, Free, locked(500), locked(900), locked(700)], Readiness::Watched(Some(at(502)))),
             // The third expiry decides.
             (
-                vec![taken(700), taken(500), taken(900), taken(800), taken(600)],
+                vec![locked(700), locked(500), locked(900), locked(800), locked(600)],
                 Readiness::Watched(Some(at(702))),
             ),
             // The expiry has passed, although no node has sent a notification.
-            (vec![taken(90), taken(95), taken(98), taken(900), taken(900)], Readiness::Free),
+            (vec![locked(90), locked(95), locked(98), locked(900), locked(900)], Readiness::Free),
             (
-                vec![taken(90), taken(95), taken(99), taken(900), taken(900)],
+                vec![locked(90), locked(95), locked(99), locked(900), locked(900)],
                 Readiness::Watched(Some(at(101))),
             ),
             (vec![forever, forever, forever, Free, Free], Readiness::Watched(None)),
-            (vec![taken(500), taken(500), taken(500), Unknown, Unknown], Readiness::Watched(Some(at(502)))),
-            (vec![taken(500), taken(500), Unknown, Unknown, Unknown], Readiness::Blind),
+            (
+                vec![locked(500), locked(500), locked(500), Unknown, Unknown],
+                Readiness::Watched(Some(at(502))),
+            ),
+            (vec![locked(500), locked(500), Unknown, Unknown, Unknown], Readiness::Blind),
             (vec![Free, Free, Unknown, Unknown, Unknown], Readiness::Blind),
-            // An extension causes notifications of all nodes at once. While they are queried, the view is not blind.
+            // An extension causes notifications of all nodes at once. While the nodes are queried, the view is not
+            // blind.
             (vec![Asked; 5], Readiness::Watched(None)),
             (vec![Free, Free, Asked, Unknown, Unknown], Readiness::Watched(None)),
             (vec![Free, Asked, Unknown, Unknown, Unknown], Readiness::Blind),
@@ -171,42 +175,42 @@ mod tests {
     }
 
     #[test]
-    fn a_change_that_was_none_leaves_the_time_as_it_was() {
+    fn nearly_equal_expiries_resemble_each_other() {
         use NodeView::{Free, Unknown};
         let by = Duration::from_millis(10);
-        assert!(taken(500).resembles(taken(509), by) && taken(509).resembles(taken(500), by));
-        assert!(!taken(500).resembles(taken(510), by) && !taken(510).resembles(taken(500), by));
+        assert!(locked(500).resembles(locked(509), by) && locked(509).resembles(locked(500), by));
+        assert!(!locked(500).resembles(locked(510), by) && !locked(510).resembles(locked(500), by));
         assert!(NodeView::Taken(None).resembles(NodeView::Taken(None), by) && Free.resembles(Free, by));
-        assert!(!NodeView::Taken(None).resembles(taken(1), by) && !Free.resembles(taken(1), by));
+        assert!(!NodeView::Taken(None).resembles(locked(1), by) && !Free.resembles(locked(1), by));
         assert!(!Free.resembles(Unknown, by));
     }
 
     #[test]
-    fn every_fourth_chance_is_taken_without_asking() {
+    fn every_fourth_chance_is_used_without_querying_the_nodes() {
         let mut chances = ProbeBudget::default();
-        let mut taken = Vec::new();
+        let mut locked = Vec::new();
         for change in 1..=24 {
-            assert!(!chances.see(2, 3), "too few");
+            assert!(!chances.see(2, 3), "two nodes are too few");
             if chances.see(3, 3) {
-                taken.push(change);
+                locked.push(change);
             }
-            assert!(!chances.see(4, 3), "it is the same one");
+            assert!(!chances.see(4, 3), "the same chance counts once");
         }
-        assert_eq!(vec![4, 8, 12, 16, 20, 24], taken);
+        assert_eq!(vec![4, 8, 12, 16, 20, 24], locked);
         (0..3).for_each(|_| assert!(!chances.see(0, 3) && !chances.see(3, 3)));
         chances.tried();
-        assert!((0..3).all(|_| !chances.see(0, 3) && !chances.see(3, 3)), "it was tried meanwhile");
+        assert!((0..3).all(|_| !chances.see(0, 3) && !chances.see(3, 3)), "an attempt resets the count");
         assert!(!chances.see(0, 3) && chances.see(3, 3));
     }
 
     #[test]
-    fn a_claim_is_free_where_all_of_it_is() {
+    fn several_resources_are_free_on_a_node_if_all_of_them_are() {
         use NodeView::{Asked, Free, Unknown};
         assert_eq!(Free, Free.and(Free));
-        assert_eq!(taken(5), Free.and(taken(5)));
-        assert_eq!(taken(7), taken(5).and(taken(7)));
-        assert_eq!(NodeView::Taken(None), taken(5).and(NodeView::Taken(None)));
-        assert_eq!(Unknown, Unknown.and(taken(5)));
+        assert_eq!(locked(5), Free.and(locked(5)));
+        assert_eq!(locked(7), locked(5).and(locked(7)));
+        assert_eq!(NodeView::Taken(None), locked(5).and(NodeView::Taken(None)));
+        assert_eq!(Unknown, Unknown.and(locked(5)));
         assert_eq!((Asked, Unknown), (Free.and(Asked), Asked.and(Unknown)));
     }
 }

@@ -10,9 +10,9 @@
 
 use std::time::Duration;
 
-use crate::clock::Instant;
 use crate::decide::backoff::{MIN_DELAY, equal_jitter};
-use crate::ttl::Ttl;
+use crate::types::instant::Instant;
+use crate::types::ttl::Ttl;
 
 /// The longest delay between two attempts: unreachable nodes may be back.
 const LONGEST_DELAY: Duration = Duration::from_secs(5);
@@ -73,7 +73,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn two_thirds_of_the_ttl_are_left_and_at_most_a_thirtieth_more(millis in 10_u64..2_073_600_000, random: u64) {
+        fn a_renewal_is_due_with_two_thirds_of_the_ttl_left_or_slightly_more(millis in 10_u64..2_073_600_000, random: u64) {
             let ttl = Ttl::new(Duration::from_millis(millis)).unwrap();
             let deadline = at(10_000_000_000);
             let left = deadline.saturating_duration_since(due(deadline, ttl, random));
@@ -91,7 +91,7 @@ mod tests {
         }
 
         #[test]
-        fn tries_go_on_until_the_end_and_are_a_bounded_number(millis in 10_u64..600_000, seed: u64) {
+        fn renewals_are_retried_until_the_end_a_bounded_number_of_times(millis in 10_u64..600_000, seed: u64) {
             let ttl = Ttl::new(Duration::from_millis(millis)).unwrap();
             let (mut now, ends) = (at(0), at(millis * 2 / 3));
             let (mut tries, mut random) = (0, seed);
@@ -100,12 +100,12 @@ mod tests {
                 (now, tries, random) = (next, tries + 1, random.rotate_left(7).wrapping_mul(seed | 1));
             }
             let left = ends.saturating_duration_since(now);
-            prop_assert!(left <= min_delay(ttl).max(left / 4), "gave up early: {left:?}");
+            prop_assert!(left <= min_delay(ttl).max(left / 4), "the tries end early: {left:?}");
             prop_assert!(tries <= 24 + millis / 2_500, "{tries} tries");
         }
 
         #[test]
-        fn a_reconnection_brings_renewals_forward_spread_over_a_twelfth_of_the_ttl(millis in 10_u64..600_000, random: u64) {
+        fn renewals_after_a_reconnection_spread_over_a_twelfth_of_the_ttl(millis in 10_u64..600_000, random: u64) {
             let ttl = Ttl::new(Duration::from_millis(millis)).unwrap();
             let due = after_reconnection(at(1_000_000), ttl, random).saturating_duration_since(at(1_000_000));
             prop_assert!(due <= ttl.as_duration() / 12 + Duration::from_nanos(1), "{due:?}");
@@ -113,19 +113,19 @@ mod tests {
     }
 
     #[test]
-    fn no_try_comes_at_the_end_itself() {
+    fn no_renewal_is_tried_at_the_end_itself() {
         let ttl = Ttl::new(Duration::from_millis(30)).unwrap();
         assert_eq!(None, again(at(0), at(1), ttl, 0));
         assert_eq!(Some(at(1)), again(at(0), at(2), ttl, 0));
     }
 
     #[test]
-    fn a_short_outage_costs_several_tries_not_the_lock() {
-        // TTL 10 s: renewed at 3.3 s, lost at 9.7 s.
+    fn a_short_outage_leaves_time_for_several_tries() {
+        // With a TTL of 10 s, the lease is renewed at 3.3 s and lost at 9.7 s.
         let mut tries = vec![at(3_300)];
         let ttl = Ttl::new(Duration::from_secs(10)).unwrap();
         while let Some(next) = again(*tries.last().unwrap(), at(9_698), ttl, u64::MAX) {
-            assert!(next > *tries.last().unwrap(), "a hot loop");
+            assert!(next > *tries.last().unwrap(), "the tries are a hot loop");
             tries.push(next);
         }
         assert!(tries.iter().filter(|at_| **at_ < at(9_000)).count() >= 8, "{tries:?}");

@@ -27,7 +27,7 @@ pub(crate) fn quorum(nodes: usize) -> usize {
 pub(crate) enum VoteState {
     /// The voter did not reply and no longer can: an error, a timeout.
     Failed,
-    Refused,
+    Denied,
     /// The voter has the claim, and does not count for it.
     Superseded,
     Pending,
@@ -38,18 +38,18 @@ pub(crate) enum VoteState {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
     granted: usize,
-    refused: usize,
+    denied: usize,
     superseded: usize,
     failed: usize,
     pending: usize,
 }
 
-/// The question of a round to all nodes.
+/// The kind of a round to all nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RoundKind {
-    /// The question if this claim may have the resources.
+    /// The kind if this claim may have the resources.
     Acquire,
-    /// The question if this claim still has the resources.
+    /// The kind if this claim still has the resources.
     Extend,
 }
 
@@ -66,7 +66,7 @@ pub(crate) enum Decision {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
     /// The nodes deny.
-    Refused,
+    Denied,
     /// The nodes have the claim, and count for a newer one.
     Superseded,
     /// The nodes do not reply.
@@ -76,10 +76,10 @@ pub(crate) enum Cause {
 impl Tally {
     pub(crate) fn of(voters: impl IntoIterator<Item = VoteState>) -> Self {
         let mut tally = Self::default();
-        for standing in voters {
-            match standing {
+        for vote in voters {
+            match vote {
                 VoteState::Failed => tally.failed += 1,
-                VoteState::Refused => tally.refused += 1,
+                VoteState::Denied => tally.denied += 1,
                 VoteState::Superseded => tally.superseded += 1,
                 VoteState::Pending => tally.pending += 1,
                 VoteState::Granted => tally.granted += 1,
@@ -88,8 +88,8 @@ impl Tally {
         tally
     }
 
-    pub(crate) fn decide(self, question: RoundKind, quorum: usize) -> Decision {
-        let Self { granted, refused, superseded, failed, pending } = self;
+    pub(crate) fn decide(self, kind: RoundKind, quorum: usize) -> Decision {
+        let Self { granted, denied, superseded, failed, pending } = self;
         if granted >= quorum {
             return Decision::Won;
         }
@@ -97,24 +97,24 @@ impl Tally {
             return Decision::Pending;
         }
         // The cause according to the votes at the end.
-        let cause = |refused: usize, superseded: usize, failed: usize| match question {
-            RoundKind::Acquire if granted + refused + superseded >= quorum => Cause::Refused,
-            RoundKind::Extend if granted + superseded + failed < quorum => Cause::Refused,
+        let cause = |denied: usize, superseded: usize, failed: usize| match kind {
+            RoundKind::Acquire if granted + denied + superseded >= quorum => Cause::Denied,
+            RoundKind::Extend if granted + superseded + failed < quorum => Cause::Denied,
             RoundKind::Extend if granted + failed < quorum => Cause::Superseded,
             _ => Cause::NoQuorum,
         };
         // The causes if all pending votes were the same. These are the extremes: a mixture, even with grants, lies
         // between them.
-        let if_refused = cause(refused + pending, superseded, failed);
-        let if_superseded = cause(refused, superseded + pending, failed);
-        let if_failed = cause(refused, superseded, failed + pending);
-        let certain = if_refused == if_failed && if_superseded == if_failed;
+        let if_denied = cause(denied + pending, superseded, failed);
+        let if_superseded = cause(denied, superseded + pending, failed);
+        let if_failed = cause(denied, superseded, failed + pending);
+        let certain = if_denied == if_failed && if_superseded == if_failed;
         Decision::Lost(certain.then_some(if_failed))
     }
 
     /// Returns how many voters have replied.
-    pub(crate) fn answered(self) -> usize {
-        self.granted + self.refused + self.superseded
+    pub(crate) fn replies(self) -> usize {
+        self.granted + self.denied + self.superseded
     }
 
     /// Returns how many voters have granted.
@@ -124,7 +124,7 @@ impl Tally {
 
     /// Returns how many voters have denied.
     pub(crate) fn denied(self) -> usize {
-        self.refused
+        self.denied
     }
 
     /// Returns the voters that have not granted, for messages: `2 denied, 1 failed`.
@@ -135,8 +135,8 @@ impl Tally {
     }
 
     /// Returns how many voters have replied or still may.
-    pub(crate) fn possible_answers(self) -> usize {
-        self.answered() + self.pending
+    pub(crate) fn possible_replies(self) -> usize {
+        self.replies() + self.pending
     }
 }
 
@@ -145,9 +145,9 @@ pub(crate) struct Others(Tally);
 
 impl fmt::Display for Others {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Tally { refused, superseded, failed, pending, .. } = self.0;
+        let Tally { denied, superseded, failed, pending, .. } = self.0;
         let counts =
-            [(refused, "denied"), (superseded, "superseded"), (failed, "failed"), (pending, "pending")];
+            [(denied, "denied"), (superseded, "superseded"), (failed, "failed"), (pending, "pending")];
         let mut separator = "";
         for (count, what) in counts.into_iter().filter(|(count, _)| *count > 0) {
             write!(f, "{separator}{count} {what}")?;
@@ -163,10 +163,10 @@ mod tests {
 
     use super::*;
 
-    fn final_standing() -> impl Strategy<Value = VoteState> {
+    fn final_state() -> impl Strategy<Value = VoteState> {
         prop_oneof![
             Just(VoteState::Granted),
-            Just(VoteState::Refused),
+            Just(VoteState::Denied),
             Just(VoteState::Superseded),
             Just(VoteState::Failed),
         ]
@@ -174,20 +174,20 @@ mod tests {
 
     /// Returns the votes of a round in their order of arrival: (voter, vote).
     fn round() -> impl Strategy<Value = Vec<(usize, VoteState)>> {
-        prop::collection::vec(final_standing(), 1..10)
+        prop::collection::vec(final_state(), 1..10)
             .prop_map(|votes| votes.into_iter().enumerate().collect::<Vec<_>>())
             .prop_shuffle()
     }
 
-    fn question() -> impl Strategy<Value = RoundKind> {
+    fn kind() -> impl Strategy<Value = RoundKind> {
         prop_oneof![Just(RoundKind::Acquire), Just(RoundKind::Extend)]
     }
 
-    /// Returns every decision: before the first vote, and after each.
-    fn decisions(question: RoundKind, arrivals: &[(usize, VoteState)]) -> Vec<Decision> {
+    /// Returns every decision: before the first vote, and after each vote.
+    fn decisions(kind: RoundKind, arrivals: &[(usize, VoteState)]) -> Vec<Decision> {
         let mut voters = vec![VoteState::Pending; arrivals.len()];
         let decide =
-            |voters: &[VoteState]| Tally::of(voters.iter().copied()).decide(question, quorum(voters.len()));
+            |voters: &[VoteState]| Tally::of(voters.iter().copied()).decide(kind, quorum(voters.len()));
         let mut decisions = vec![decide(&voters)];
         for (voter, vote) in arrivals {
             voters[*voter] = *vote;
@@ -197,16 +197,16 @@ mod tests {
     }
 
     /// Returns the decision from all votes, by another formulation of the rule.
-    fn at_the_end(question: RoundKind, arrivals: &[(usize, VoteState)]) -> Decision {
+    fn at_the_end(kind: RoundKind, arrivals: &[(usize, VoteState)]) -> Decision {
         let count = |wanted| arrivals.iter().filter(|(_, vote)| *vote == wanted).count();
         let (nodes, needed) = (arrivals.len(), arrivals.len() / 2 + 1);
         let excludes = |votes: usize| nodes - votes < needed;
-        let (refused, superseded) = (count(VoteState::Refused), count(VoteState::Superseded));
-        let cause = match question {
+        let (denied, superseded) = (count(VoteState::Denied), count(VoteState::Superseded));
+        let cause = match kind {
             RoundKind::Acquire if excludes(count(VoteState::Failed)) => Cause::NoQuorum,
-            RoundKind::Acquire => Cause::Refused,
-            RoundKind::Extend if excludes(refused) => Cause::Refused,
-            RoundKind::Extend if excludes(refused + superseded) => Cause::Superseded,
+            RoundKind::Acquire => Cause::Denied,
+            RoundKind::Extend if excludes(denied) => Cause::Denied,
+            RoundKind::Extend if excludes(denied + superseded) => Cause::Superseded,
             RoundKind::Extend => Cause::NoQuorum,
         };
         if count(VoteState::Granted) >= needed { Decision::Won } else { Decision::Lost(Some(cause)) }
@@ -216,18 +216,18 @@ mod tests {
         #[test]
         fn any_two_quorums_share_a_node(nodes in 1_usize..100) {
             prop_assert!(2 * quorum(nodes) > nodes);
-            prop_assert!(2 * (quorum(nodes) - 1) <= nodes, "more than it takes");
+            prop_assert!(2 * (quorum(nodes) - 1) <= nodes, "a quorum is no larger than necessary");
         }
 
         #[test]
-        fn the_decision_is_the_same_in_any_order(question in question(), arrivals in round()) {
-            prop_assert_eq!(at_the_end(question, &arrivals), *decisions(question, &arrivals).last().unwrap());
+        fn the_decision_is_the_same_in_any_order(kind in kind(), arrivals in round()) {
+            prop_assert_eq!(at_the_end(kind, &arrivals), *decisions(kind, &arrivals).last().unwrap());
         }
 
         #[test]
-        fn what_was_decided_early_stays_decided(question in question(), arrivals in round()) {
-            let end = at_the_end(question, &arrivals);
-            for early in decisions(question, &arrivals) {
+        fn an_early_decision_is_final(kind in kind(), arrivals in round()) {
+            let end = at_the_end(kind, &arrivals);
+            for early in decisions(kind, &arrivals) {
                 match early {
                     Decision::Pending => {}
                     Decision::Lost(None) => prop_assert!(matches!(end, Decision::Lost(Some(_)))),
@@ -237,17 +237,17 @@ mod tests {
         }
 
         #[test]
-        fn a_decision_waits_for_no_vote_that_cannot_matter(
-            question in question(), arrivals in round(), cut in 0_usize..10,
+        fn a_pending_decision_depends_on_the_missing_votes(
+            kind in kind(), arrivals in round(), cut in 0_usize..10,
         ) {
             let cut = cut.min(arrivals.len());
-            let early = decisions(question, &arrivals)[cut];
+            let early = decisions(kind, &arrivals)[cut];
             let ending = |vote| {
                 let rest = arrivals[cut..].iter().map(|(voter, _)| (*voter, vote));
-                at_the_end(question, &arrivals[..cut].iter().copied().chain(rest).collect::<Vec<_>>())
+                at_the_end(kind, &arrivals[..cut].iter().copied().chain(rest).collect::<Vec<_>>())
             };
             let endings =
-                [VoteState::Granted, VoteState::Refused, VoteState::Superseded, VoteState::Failed].map(ending);
+                [VoteState::Granted, VoteState::Denied, VoteState::Superseded, VoteState::Failed].map(ending);
             match early {
                 Decision::Pending => prop_assert!(endings[0] == Decision::Won && endings[3] != Decision::Won),
                 Decision::Lost(None) => {
@@ -259,57 +259,48 @@ mod tests {
     }
 
     #[test]
-    fn what_was_said_and_what_still_may_be() {
-        use VoteState::{Failed, Granted, Pending, Refused};
-        let tally = Tally::of([Granted, Granted, Granted, Refused, Pending, Pending, Failed]);
+    fn a_tally_counts_replies_and_possible_replies() {
+        use VoteState::{Denied, Failed, Granted, Pending};
+        let tally = Tally::of([Granted, Granted, Granted, Denied, Pending, Pending, Failed]);
         assert_eq!((3, 1), (tally.granted(), tally.denied()));
-        assert_eq!((4, 6), (tally.answered(), tally.possible_answers()));
+        assert_eq!((4, 6), (tally.replies(), tally.possible_replies()));
     }
 
     #[test]
-    fn messages_count_what_there_is() {
-        use VoteState::{Failed, Granted, Pending, Refused, Superseded};
-        let all = [Granted, Refused, Refused, Superseded, Failed, Pending, Pending, Pending];
+    fn messages_list_only_counts_above_zero() {
+        use VoteState::{Denied, Failed, Granted, Pending, Superseded};
+        let all = [Granted, Denied, Denied, Superseded, Failed, Pending, Pending, Pending];
         assert_eq!("2 denied, 1 superseded, 1 failed, 3 pending", Tally::of(all).others().to_string());
         assert_eq!("1 failed", Tally::of([Granted, Failed]).others().to_string());
         assert_eq!("", Tally::of([Granted]).others().to_string());
     }
 
     #[test]
-    fn a_claim_is_no_quorum_only_by_failures_alone() {
-        use VoteState::{Failed, Granted, Pending, Refused};
+    fn an_attempt_fails_without_a_quorum_only_if_failures_alone_exclude_it() {
+        use VoteState::{Denied, Failed, Granted, Pending};
         let decide = |votes: [VoteState; 5]| Tally::of(votes).decide(RoundKind::Acquire, 3);
-        assert_eq!(Decision::Lost(None), decide([Refused, Failed, Failed, Pending, Pending]));
-        assert_eq!(Decision::Lost(Some(Cause::NoQuorum)), decide([Refused, Failed, Failed, Failed, Pending]));
-        assert_eq!(
-            Decision::Lost(Some(Cause::Refused)),
-            decide([Refused, Refused, Refused, Pending, Pending])
-        );
-        assert_eq!(Decision::Lost(Some(Cause::Refused)), decide([Refused, Failed, Failed, Granted, Refused]));
+        assert_eq!(Decision::Lost(None), decide([Denied, Failed, Failed, Pending, Pending]));
+        assert_eq!(Decision::Lost(Some(Cause::NoQuorum)), decide([Denied, Failed, Failed, Failed, Pending]));
+        assert_eq!(Decision::Lost(Some(Cause::Denied)), decide([Denied, Denied, Denied, Pending, Pending]));
+        assert_eq!(Decision::Lost(Some(Cause::Denied)), decide([Denied, Failed, Failed, Granted, Denied]));
     }
 
     #[test]
-    fn a_lease_is_gone_only_by_refusals_alone() {
-        use VoteState::{Failed, Granted, Pending, Refused};
+    fn a_lease_is_lost_only_if_denials_alone_exclude_a_quorum() {
+        use VoteState::{Denied, Failed, Granted, Pending};
         let decide = |votes: [VoteState; 5]| Tally::of(votes).decide(RoundKind::Extend, 3);
-        assert_eq!(
-            Decision::Lost(Some(Cause::NoQuorum)),
-            decide([Granted, Granted, Failed, Refused, Refused])
-        );
-        assert_eq!(Decision::Lost(None), decide([Granted, Failed, Refused, Refused, Pending]));
-        assert_eq!(
-            Decision::Lost(Some(Cause::Refused)),
-            decide([Granted, Pending, Refused, Refused, Refused])
-        );
+        assert_eq!(Decision::Lost(Some(Cause::NoQuorum)), decide([Granted, Granted, Failed, Denied, Denied]));
+        assert_eq!(Decision::Lost(None), decide([Granted, Failed, Denied, Denied, Pending]));
+        assert_eq!(Decision::Lost(Some(Cause::Denied)), decide([Granted, Pending, Denied, Denied, Denied]));
     }
 
     #[test]
-    fn a_lease_is_superseded_when_nodes_that_have_it_do_not_count() {
-        use VoteState::{Failed, Granted, Pending, Refused, Superseded};
+    fn a_lease_is_superseded_if_newer_counters_exclude_a_quorum() {
+        use VoteState::{Denied, Failed, Granted, Pending, Superseded};
         let decide = |votes: [VoteState; 5]| Tally::of(votes).decide(RoundKind::Extend, 3);
         assert_eq!(
             Decision::Lost(Some(Cause::Superseded)),
-            decide([Granted, Granted, Superseded, Superseded, Refused])
+            decide([Granted, Granted, Superseded, Superseded, Denied])
         );
         assert_eq!(Decision::Lost(None), decide([Granted, Failed, Superseded, Superseded, Pending]));
         assert_eq!(
@@ -320,8 +311,8 @@ mod tests {
     }
 
     #[test]
-    fn a_grant_outweighs_what_the_same_server_said_elsewhere() {
-        use VoteState::{Failed, Granted, Pending, Refused, Superseded};
-        assert!(Granted > Pending && Pending > Superseded && Superseded > Refused && Refused > Failed);
+    fn a_grant_outweighs_other_replies_of_the_same_server() {
+        use VoteState::{Denied, Failed, Granted, Pending, Superseded};
+        assert!(Granted > Pending && Pending > Superseded && Superseded > Denied && Denied > Failed);
     }
 }

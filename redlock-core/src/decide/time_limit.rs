@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use crate::clock::Instant;
+use crate::types::instant::Instant;
 
 /// The number of parts of a limit. More parts recognize shorter pauses and need more timers.
 const PARTS: u32 = 8;
@@ -75,7 +75,7 @@ mod tests {
         Instant::since_origin(Duration::from_millis(millis))
     }
 
-    /// Returns when the limit passes if each timer is late by the next of `delays`.
+    /// Returns when the limit passes if the timers are late by `delays`, one after the other.
     fn passes(limit: Duration, delays: impl IntoIterator<Item = Duration>) -> Instant {
         let mut time_limit = TimeLimit::new(at(1000), limit);
         let mut delays = delays.into_iter();
@@ -92,16 +92,16 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_runs_waits_no_longer_than_the_limit() {
+    fn a_running_process_waits_no_longer_than_the_limit() {
         assert_eq!(at(1160), passes(LIMIT, []));
-        // Timers may be late by as much as one part.
+        // Timers may be late by one part at most.
         assert_eq!(at(1160), passes(LIMIT, millis(&[0, 20, 0, 20])));
         assert!(!TimeLimit::new(at(1000), LIMIT).has_passed(at(1159)));
         assert_eq!(at(1000), passes(Duration::ZERO, []));
     }
 
     #[test]
-    fn a_pause_does_not_count() {
+    fn a_pause_does_not_count_towards_the_limit() {
         assert_eq!(at(1160 + 170), passes(LIMIT, millis(&[150])), "in the first part");
         assert_eq!(at(1160 + 170), passes(LIMIT, millis(&[0, 0, 150])), "in the third");
         assert_eq!(at(1160 + 320), passes(LIMIT, millis(&[150, 0, 130])), "in two of them");
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_is_always_late_gives_up_in_the_end() {
+    fn a_process_that_is_always_late_still_times_out() {
         let late = || std::iter::repeat(Duration::from_millis(90));
         assert!((at(1000 + 16 * 110)..=at(1160 + 17 * 110)).contains(&passes(LIMIT, late())));
     }

@@ -9,9 +9,9 @@
 
 use std::time::Duration;
 
-use crate::clock::Instant;
-use crate::error::Error;
-use crate::ttl::Ttl;
+use crate::types::error::Error;
+use crate::types::instant::Instant;
+use crate::types::ttl::Ttl;
 
 /// The maximum difference between clocks, in parts per million of the TTL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn one_percent_and_two_milliseconds() {
+    fn the_default_drift_is_one_percent_and_two_milliseconds() {
         let factor = DriftFactor::new(0.01).unwrap();
         assert_eq!(Duration::from_millis(102), factor.drift(ttl(10_000)));
         let start = Instant::since_origin(Duration::from_secs(5));
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn invalid_drift_is_rejected() {
         for factor in [-0.1, 1.0, f64::NAN, f64::INFINITY] {
             assert!(DriftFactor::new(factor).unwrap_err().to_string().contains("0.0..1.0"));
         }
@@ -72,12 +72,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_deadline_lies_before_the_key_expires_on_the_fastest_clock(
+        fn a_deadline_precedes_the_expiry_of_the_key_on_the_fastest_clock(
             millis in 10_u64..2_073_600_000, ppm in 0_u32..500_000, start in 0_u64..1 << 60,
         ) {
             let (factor, start) = (DriftFactor(ppm), Instant::since_origin(Duration::from_nanos(start)));
             let validity = factor.deadline(start, ttl(millis)).saturating_duration_since(start);
-            // A server clock that is fast by the factor, and expires a key a whole millisecond early.
+            // A server clock that is fast by `ppm` and expires a key a whole millisecond early.
             let left = u128::from(millis) * 1_000_000 - u128::from(millis) * u128::from(ppm);
             prop_assert!(validity.as_nanos() <= left.saturating_sub(1_000_000));
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{BoxFuture, Runtime};
-use crate::clock::{Instant, suspend_aware_now};
+use crate::types::instant::{Instant, suspend_aware_now};
 
 /// A [`Runtime`] on smol: its global executor and its timers.
 ///

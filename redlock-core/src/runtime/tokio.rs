@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::runtime::{Builder, Handle};
+use tokio::runtime::Handle;
 
 use super::{BoxFuture, Runtime, fill_from_os};
-use crate::clock::{Instant, suspend_aware_now};
+use crate::types::instant::{Instant, suspend_aware_now};
 
 /// A [`Runtime`] on tokio: by default, the tokio runtime of the caller.
 ///
@@ -157,58 +157,16 @@ fn exists(runtime: &Handle) -> bool {
 /// The same moment on both clocks.
 ///
 /// Tokio's is read later, so it is never ahead by itself.
-///
-/// `None` if tokio's clock cannot be paused, as in any program that is not a test. It need not be read then, and
-/// reading it takes longer than an allocation.
 #[allow(clippy::disallowed_methods)] // tokio's clock counts from here
-static ORIGIN: LazyLock<Option<(Instant, std::time::Instant)>> =
-    LazyLock::new(|| can_pause().then(|| (suspend_aware_now(), std::time::Instant::now())));
-
-/// Returns whether tokio was compiled with its feature `test-util`.
-///
-/// Its builder then has a method that takes precedence over that of a trait.
-fn can_pause() -> bool {
-    Builder::new_current_thread().start_paused(false).is_tokios()
-}
-
-/// Provides the method if tokio's builder does not have it.
-#[allow(dead_code)] // it depends on tokio's features
-trait WithoutTestUtil {
-    fn start_paused(&mut self, _: bool) -> Missing {
-        Missing
-    }
-}
-
-impl WithoutTestUtil for Builder {}
-
-struct Missing;
-
-trait Method {
-    fn is_tokios(&self) -> bool;
-}
-
-impl Method for Builder {
-    fn is_tokios(&self) -> bool {
-        true
-    }
-}
-
-impl Method for Missing {
-    fn is_tokios(&self) -> bool {
-        false
-    }
-}
+static ORIGIN: LazyLock<(Instant, std::time::Instant)> =
+    LazyLock::new(|| (suspend_aware_now(), std::time::Instant::now()));
 
 impl Runtime for TokioRuntime {
     #[allow(clippy::disallowed_methods)] // other code calls this method instead
     fn now(&self) -> Instant {
-        match *ORIGIN {
-            None => suspend_aware_now(),
-            Some((boot, origin)) => {
-                let paused = tokio::time::Instant::now().into_std().saturating_duration_since(origin);
-                suspend_aware_now().max(boot + paused)
-            }
-        }
+        let (boot, origin) = *ORIGIN;
+        let paused = tokio::time::Instant::now().into_std().saturating_duration_since(origin);
+        suspend_aware_now().max(boot + paused)
     }
 
     /// # Panics

@@ -19,15 +19,15 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use crate::clock::Instant;
 use crate::decide::concurrency::Class;
 use crate::decide::readiness::{NodeView, ProbeBudget, Readiness, readiness};
 use crate::decide::time_limit::TimeLimit;
-use crate::limiter::{Permit, PermitWait};
+use crate::inner::Inner;
 use crate::node::{Availability, LockNode, NodeError, Watch};
-use crate::resource::Resource;
 use crate::runtime::{Alarm, BoxFuture};
-use crate::shared::Inner;
+use crate::types::instant::Instant;
+use crate::types::resource::Resource;
+use crate::wait::limiter::{Permit, PermitWait};
 
 /// The time until an attempt is made even though a quorum of nodes is watched. Nodes may fail to send notifications.
 const SAFETY: Duration = Duration::from_secs(5);

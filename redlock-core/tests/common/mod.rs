@@ -1,14 +1,14 @@
-//! A simulated program and the fake nodes it locks on: virtual time, and the same run every time.
-#![allow(dead_code)] // each test binary uses some of it
-#![allow(clippy::unwrap_used)] // a helper of tests, not code that must go on
+//! A simulated program and the fake nodes it locks on, in virtual time. Every run is the same.
+#![allow(dead_code)] // each test binary uses a part of it
+#![allow(clippy::unwrap_used)] // a panic fails the test
 
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redlock_core::{
-    Builder, Claim, Error, ErrorKind, Guard, IntoResources, LockNode, Outcome, Redlock, Runtime, Token,
-};
+use redlock_core::node::{Claim, LockNode, Token};
+use redlock_core::runtime::Runtime;
+use redlock_core::{Builder, Error, ErrorKind, Guard, IntoResources, Outcome, Redlock};
 use redlock_testkit::sim::{Process, Simulation};
 use redlock_testkit::{FakeNode, Operation};
 
@@ -16,7 +16,7 @@ pub(crate) const TTL: Duration = Duration::from_secs(10);
 pub(crate) const NODE_TIMEOUT: Duration = Duration::from_millis(200);
 pub(crate) const MS: Duration = Duration::from_millis(1);
 
-/// What a test's code gets.
+/// The environment of a test.
 #[derive(Clone)]
 pub(crate) struct World {
     pub(crate) process: Process,
@@ -30,7 +30,7 @@ where
     F: Future<Output = T> + Send + 'static,
     T: Send + 'static,
 {
-    // Far above what any test takes: a hot loop is found before it has eaten the memory.
+    // This is far more than any test needs. It stops a hot loop before the memory is exhausted.
     let simulation = Simulation::new(1).max_polls(1_000_000);
     let process = simulation.process("client");
     let node = |number| FakeNode::new(format!("fake-{number}"), process.runtime());
@@ -53,8 +53,8 @@ pub(crate) fn builder(process: &Process, nodes: &[FakeNode]) -> Builder {
 }
 
 impl World {
-    /// Another client of the same nodes.
-    pub(crate) fn stranger(&self) -> Redlock {
+    /// Returns another client of the same nodes.
+    pub(crate) fn other_client(&self) -> Redlock {
         builder(&self.process, &self.nodes).build().unwrap()
     }
 
@@ -66,28 +66,28 @@ impl World {
         self.process.sleep(duration).await;
     }
 
-    /// How long something takes, in virtual time.
+    /// Returns the output of `work` and its duration in virtual time.
     pub(crate) async fn time<T>(&self, work: impl IntoFuture<Output = T>) -> (T, Duration) {
         let start = self.process.now();
         let result = work.await;
         (result, self.process.now().saturating_duration_since(start))
     }
 
-    /// Gives the background its turn, without letting time pass that a timer could notice.
+    /// Lets background tasks run without passing enough time for a timer to notice.
     pub(crate) async fn settle(&self) {
         self.sleep(Duration::from_nanos(1)).await;
     }
 
-    /// On how many nodes there is a key.
+    /// Returns the number of nodes that have a key.
     pub(crate) fn keys(&self) -> usize {
         self.nodes.iter().filter(|node| !node.inner().is_empty()).count()
     }
 
-    pub(crate) fn seen(&self, operation: Operation) -> Vec<u64> {
+    pub(crate) fn request_counts(&self, operation: Operation) -> Vec<u64> {
         self.nodes.iter().map(|node| node.request_count(operation)).collect()
     }
 
-    /// Waits for all that goes on in the background, and asserts that nothing is left.
+    /// Waits for all background work and asserts that no key is left.
     pub(crate) async fn nothing_left(&self) {
         for node in &self.nodes {
             node.clear_faults();
@@ -103,9 +103,9 @@ impl World {
     }
 }
 
-/// Somebody else's claim on the resource that the tests lock.
-pub(crate) fn stranger() -> Claim {
-    Claim::new("a".into_resources().unwrap(), Token::from_bytes("stranger"))
+/// Returns a claim of another client on the resource that the tests lock.
+pub(crate) fn foreign_claim() -> Claim {
+    Claim::new("a".into_resources().unwrap(), Token::from_bytes("other"))
 }
 
 pub(crate) fn outcomes(error: &Error) -> Vec<&'static str> {
@@ -120,7 +120,7 @@ pub(crate) fn outcomes(error: &Error) -> Vec<&'static str> {
     error.node_reports().iter().map(|node| word(node.outcome())).collect()
 }
 
-/// Waits for two things at once.
+/// Waits for both futures at once.
 pub(crate) async fn both<A: IntoFuture, B: IntoFuture>(a: A, b: B) -> (A::Output, B::Output) {
     futures_util::future::join(a.into_future(), b.into_future()).await
 }

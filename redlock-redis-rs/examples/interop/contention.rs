@@ -41,7 +41,7 @@ pub(crate) async fn contend(
     let folder = tempfile::tempdir()?;
     let path = folder.path().to_str().ok_or("the name of the temporary folder is no text")?;
     let line = format!("contend {their_name} {} {path} t {rounds}", TTL.as_millis());
-    let (ours, theirs) = tokio::join!(alone(redlock, our_name, folder.path(), rounds), theirs.tell(&line));
+    let (ours, theirs) = tokio::join!(alone(redlock, our_name, folder.path(), rounds), theirs.command(&line));
     let (mut overlaps, theirs) = (ours?, theirs?);
     let (_, their_overlaps) = theirs.split_once(' ').ok_or("rounds and overlaps")?;
     overlaps += their_overlaps.parse::<usize>()?;

@@ -18,59 +18,65 @@ pub(crate) async fn exclude(
     theirs: &mut Peer,
     servers: &[RedisServer],
 ) -> Result<(), Box<dyn Error>> {
-    // The other side holds the lock: this side is denied, and its cleanup leaves the other side's keys alone.
-    expect(theirs.lock("a", TTL).await?, "they are refused a free lock")?;
+    // The other side holds the lock. This side is denied, and its cleanup leaves the keys of the other side alone.
+    expect(theirs.lock("a", TTL).await?, "the other side cannot acquire a free lock")?;
     everywhere(servers).await?;
     let held = keys(servers);
-    expect(redlock.try_lock("a", TTL).await?.is_none(), "they do not exclude us")?;
+    expect(
+        redlock.try_lock("a", TTL).await?.is_none(),
+        "a lock of the other side does not exclude this side",
+    )?;
     redlock.health().await; // runs after the cleanup on every connection
-    expect(keys(servers) == held, "our refused attempt changes their keys")?;
+    expect(keys(servers) == held, "a denied attempt of this side changes keys of the other side")?;
     theirs.unlock().await?;
     gone(servers).await?;
 
-    // This side holds the lock: the same in the other direction.
-    let guard = ours(redlock).await?;
+    // This side holds the lock, with the same checks in the other direction.
+    let guard = lock_everywhere(redlock).await?;
     let held = keys(servers);
-    expect(!theirs.lock("a", TTL).await?, "we do not exclude them")?;
+    expect(!theirs.lock("a", TTL).await?, "a lock of this side does not exclude the other side")?;
     sleep(SHORT).await; // some clients clean up in the background
-    expect(keys(servers) == held, "their refused attempt changes our keys")?;
-    expect(guard.release().await? == ReleaseOutcome::Released, "our lock is not ours any more")?;
+    expect(keys(servers) == held, "a denied attempt of the other side changes keys of this side")?;
+    expect(guard.release().await? == ReleaseOutcome::Released, "this side has lost its lock")?;
 
-    // The other side's lock has expired and this side holds it: a late release by the other side deletes nothing.
-    expect(theirs.lock("a", SHORT).await?, "they are refused a lock that we have released")?;
+    // The lock of the other side has expired, and this side holds it. A late release by the other side deletes nothing.
+    expect(theirs.lock("a", SHORT).await?, "the other side cannot acquire a released lock")?;
     sleep(SHORT / 2).await; // some clients continue in the background
     gone(servers).await?;
-    let guard = ours(redlock).await?;
+    let guard = lock_everywhere(redlock).await?;
     let held = keys(servers);
     theirs.unlock().await?;
     sleep(SHORT).await;
-    expect(keys(servers) == held, "their late release deletes our lock")?;
-    expect(guard.release().await? == ReleaseOutcome::Released, "our lock is not ours any more")?;
+    expect(keys(servers) == held, "a late release by the other side deletes the lock of this side")?;
+    expect(guard.release().await? == ReleaseOutcome::Released, "this side has lost its lock")?;
 
-    // This side's lock has expired and the other side holds it.
+    // The lock of this side has expired, and the other side holds it.
     let guard = redlock.lock("a", SHORT).await?;
     gone(servers).await?;
-    expect(theirs.lock("a", TTL).await?, "they are refused a lock that has expired")?;
+    expect(theirs.lock("a", TTL).await?, "the other side cannot acquire an expired lock")?;
     everywhere(servers).await?;
     let held = keys(servers);
-    expect(guard.release().await? != ReleaseOutcome::Released, "our lock has expired and is held")?;
+    expect(
+        guard.release().await? != ReleaseOutcome::Released,
+        "the expired lock of this side was released as held",
+    )?;
     redlock.health().await;
-    expect(keys(servers) == held, "our late release deletes their lock")?;
+    expect(keys(servers) == held, "a late release by this side deletes the lock of the other side")?;
     theirs.unlock().await?;
     gone(servers).await
 }
 
 /// Acquires a lock that every server has granted.
-async fn ours(redlock: &Redlock) -> Result<Guard, Box<dyn Error>> {
+async fn lock_everywhere(redlock: &Redlock) -> Result<Guard, Box<dyn Error>> {
     let guard = redlock.lock("a", TTL).await?;
     let everywhere = || guard.node_reports().iter().all(|vote| matches!(vote.outcome(), Outcome::Granted));
-    until(everywhere, "our lock is not on all servers").await?;
+    until(everywhere, "the lock of this side is not on all servers").await?;
     Ok(guard)
 }
 
-/// Waits until all servers have granted: some clients continue in the background after a quorum.
+/// Waits until all servers have granted, since some clients continue in the background after a quorum.
 async fn everywhere(servers: &[RedisServer]) -> Result<(), Box<dyn Error>> {
-    until(|| keys(servers).len() == servers.len(), "their lock is not on all servers").await
+    until(|| keys(servers).len() == servers.len(), "the lock of the other side is not on all servers").await
 }
 
 async fn gone(servers: &[RedisServer]) -> Result<(), Box<dyn Error>> {

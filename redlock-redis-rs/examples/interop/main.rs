@@ -34,7 +34,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         clients => (ROUNDS, clients),
     };
     println!(
-        "| with | excludes us | excluded by us | deletes ours | ours deletes theirs | rounds (ours + theirs) | overlaps |"
+        "| client | excludes this library | excluded by it | deletes its keys | loses keys to it | rounds (this + client) | overlaps |"
     );
     println!("|---|---|---|---|---|---|---|");
     let mut failed = Vec::new();
@@ -60,7 +60,9 @@ async fn pair(name: &str, prefix: &str, command: &[String], rounds: usize) -> Re
 
     let unlocked = contend(&redlock, "one", &mut theirs, "another", BROKEN_ROUNDS).await?;
     if unlocked.overlaps == 0 {
-        return Err("the judge sees no overlap of two holders of two different locks: it sees nothing".into());
+        return Err(
+            "the judge sees no overlap of two holders of two different locks, so it cannot detect any".into(),
+        );
     }
     let outcome = contend(&redlock, "contended", &mut theirs, "contended", rounds).await?;
     if outcome.overlaps > 0 {
@@ -68,13 +70,13 @@ async fn pair(name: &str, prefix: &str, command: &[String], rounds: usize) -> Re
     }
     if rounds >= ROUNDS && outcome.ours.min(outcome.theirs) < FEW {
         return Err(format!(
-            "{} rounds of ours, {} of theirs: hardly contended",
+            "{} rounds of this side, {} of the other side: too little contention",
             outcome.ours, outcome.theirs
         )
         .into());
     }
     println!(
-        "| {name} | yes | yes | never | never | {} + {}, {} changes of hands | 0 |",
+        "| {name} | yes | yes | never | never | {} + {}, {} handoffs | 0 |",
         outcome.ours, outcome.theirs, outcome.changes
     );
     redlock.close().await;

@@ -2,7 +2,7 @@
 //!
 //! | Command | Reply |
 //! |---|---|
-//! | `lock NAME MILLIS` | `held` or `refused`, after one attempt |
+//! | `lock NAME MILLIS` | `held` or `denied`, after one attempt |
 //! | `unlock` | `done`, even if the lock has expired |
 //! | `contend NAME MILLIS FOLDER MARK ROUNDS` | its rounds and overlaps |
 
@@ -25,7 +25,7 @@ pub(crate) struct Peer {
 
 impl Peer {
     pub(crate) fn start(command: &[String], urls: &[String]) -> Result<Self, Box<dyn Error>> {
-        let (program, arguments) = command.split_first().ok_or("a client without a command")?;
+        let (program, arguments) = command.split_first().ok_or("the client has no command")?;
         let mut process = Command::new(program)
             .args(arguments)
             .args(urls)
@@ -33,27 +33,27 @@ impl Peer {
             .stdout(Stdio::piped())
             .kill_on_drop(true)
             .spawn()?;
-        let input = process.stdin.take().ok_or("its input is piped")?;
-        let output = process.stdout.take().ok_or("its output is piped")?;
+        let input = process.stdin.take().ok_or("the input is not piped")?;
+        let output = process.stdout.take().ok_or("the output is not piped")?;
         Ok(Self { input, output: BufReader::new(output).lines(), _process: process })
     }
 
-    pub(crate) async fn tell(&mut self, line: &str) -> Result<String, Box<dyn Error>> {
+    pub(crate) async fn command(&mut self, line: &str) -> Result<String, Box<dyn Error>> {
         self.input.write_all(format!("{line}\n").as_bytes()).await?;
-        let answer = timeout(PATIENCE, self.output.next_line()).await;
-        let answer = answer.map_err(|_| format!("it does not answer to {line:?}"))??;
-        answer.ok_or_else(|| format!("it has ended at {line:?}").into())
+        let reply = timeout(PATIENCE, self.output.next_line()).await;
+        let reply = reply.map_err(|_| format!("no reply to {line:?}"))??;
+        reply.ok_or_else(|| format!("the process ended at {line:?}").into())
     }
 
     pub(crate) async fn lock(&mut self, name: &str, ttl: Duration) -> Result<bool, Box<dyn Error>> {
-        match &*self.tell(&format!("lock {name} {}", ttl.as_millis())).await? {
+        match &*self.command(&format!("lock {name} {}", ttl.as_millis())).await? {
             "held" => Ok(true),
-            "refused" => Ok(false),
+            "denied" => Ok(false),
             other => Err(other.into()),
         }
     }
 
     pub(crate) async fn unlock(&mut self) -> Result<(), Box<dyn Error>> {
-        self.tell("unlock").await.map(drop)
+        self.command("unlock").await.map(drop)
     }
 }

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use redlock_redis_rs::{Error, LockNode, Options, Redlock, TokioRuntime, node};
+use redlock_redis_rs::node::LockNode;
+use redlock_redis_rs::{Error, Options, Redlock, TokioRuntime, node};
 use redlock_testkit::MemoryNode;
 
 pub(crate) struct Nodes(Vec<Arc<dyn LockNode>>);

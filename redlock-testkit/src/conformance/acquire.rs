@@ -5,16 +5,16 @@
 
 use std::time::Duration;
 
-use redlock_core::{Token, Ttl, Vote};
+use redlock_core::node::{Token, Ttl, Vote};
 
-use super::stage::{BROKEN, Stage, claim, granted, holds_true, hour, millis, refused};
+use super::stage::{BROKEN, Stage, claim, denied, granted, holds_true, hour, millis};
 
 const SETS: &str = "acquire sets every resource of the claim to its token, if each is absent";
 const NOTHING: &str = "an acquire that is denied changes nothing";
-const OURS: &str = "acquire is granted where a resource holds this very token already";
+const OWN: &str = "acquire is granted where a resource holds this very token already";
 const LEFT: &str = "acquire leaves a resource that holds the token already as it is";
 
-pub(crate) async fn acquire_grants_what_is_free(stage: &Stage) {
+pub(crate) async fn acquire_grants_a_free_resource(stage: &Stage) {
     granted(stage.acquire(&claim("a", "alice"), hour()).await, SETS);
     holds_true(stage.holds("a", "alice").await, SETS);
     granted(stage.acquire(&claim(["b", "c", "d"], "alice"), hour()).await, SETS);
@@ -23,10 +23,10 @@ pub(crate) async fn acquire_grants_what_is_free(stage: &Stage) {
     }
 }
 
-pub(crate) async fn acquire_refuses_what_another_holds(stage: &Stage) {
+pub(crate) async fn acquire_denies_a_resource_of_another_holder(stage: &Stage) {
     stage.acquire(&claim("a", "alice"), hour()).await;
     for _ in 0..3 {
-        refused(
+        denied(
             stage.acquire(&claim("a", "bob"), hour()).await,
             "acquire is denied where a resource holds another token",
         );
@@ -35,14 +35,14 @@ pub(crate) async fn acquire_refuses_what_another_holds(stage: &Stage) {
     holds_true(!stage.holds("a", "bob").await, NOTHING);
 }
 
-pub(crate) async fn a_refused_acquire_leaves_the_holders_time_alone(stage: &Stage) {
+pub(crate) async fn a_denied_acquire_does_not_change_the_holders_time(stage: &Stage) {
     let (vote, armed) = stage
         .in_time(async |resource, ttl| {
             stage.acquire(&claim(resource, "alice"), ttl).await;
             stage.acquire(&claim(resource, "bob"), hour()).await
         })
         .await;
-    refused(vote, "acquire is denied where a resource holds another token");
+    denied(vote, "acquire is denied where a resource holds another token");
     stage.expires(&armed, NOTHING).await;
 
     stage.acquire(&claim("long", "alice"), hour()).await;
@@ -51,19 +51,19 @@ pub(crate) async fn a_refused_acquire_leaves_the_holders_time_alone(stage: &Stag
     holds_true(stage.holds("long", "alice").await, NOTHING);
 }
 
-pub(crate) async fn a_refusal_tells_the_truth(stage: &Stage) {
+pub(crate) async fn a_denial_reports_the_true_holder_and_remaining_time(stage: &Stage) {
     let sent = stage.runtime.now();
     stage.acquire(&claim("b", "alice"), millis(60_000)).await;
     for resources in [vec!["b"], vec!["a", "b", "c"]] {
-        let Vote::Denied(refusal) = stage.acquire(&claim(resources, "bob"), hour()).await else {
+        let Vote::Denied(denial) = stage.acquire(&claim(resources, "bob"), hour()).await else {
             panic!("{BROKEN}acquire is denied where a resource holds another token");
         };
         let alice = Token::from_bytes("alice");
         holds_true(
-            refusal.holder.is_none_or(|holder| holder == alice),
+            denial.holder.is_none_or(|holder| holder == alice),
             "a denial names the holder's token, or no token",
         );
-        let Some(remaining) = refusal.remaining else { continue };
+        let Some(remaining) = denial.remaining else { continue };
         let passed = stage.runtime.now().saturating_duration_since(sent);
         let (least, most) = (Duration::from_secs(59).saturating_sub(passed), Duration::from_secs(61));
         assert!(
@@ -77,19 +77,19 @@ pub(crate) async fn acquire_again_with_the_same_token_is_granted(stage: &Stage) 
     for resources in [vec!["a"], vec!["b", "c"]] {
         let alice = claim(resources, "alice");
         granted(stage.acquire(&alice, hour()).await, SETS);
-        granted(stage.acquire(&alice, hour()).await, OURS);
-        granted(stage.acquire(&alice, Ttl::MIN).await, OURS);
+        granted(stage.acquire(&alice, hour()).await, OWN);
+        granted(stage.acquire(&alice, Ttl::MIN).await, OWN);
     }
 }
 
-pub(crate) async fn acquire_again_leaves_the_time_alone(stage: &Stage) {
+pub(crate) async fn acquire_again_does_not_change_the_time(stage: &Stage) {
     let (again, armed) = stage
         .in_time(async |resource, ttl| {
             stage.acquire(&claim(resource, "alice"), ttl).await;
             stage.acquire(&claim(resource, "alice"), hour()).await
         })
         .await;
-    granted(again, OURS);
+    granted(again, OWN);
     stage.expires(&armed, LEFT).await;
 
     stage.acquire(&claim("long", "alice"), hour()).await;
@@ -98,10 +98,10 @@ pub(crate) async fn acquire_again_leaves_the_time_alone(stage: &Stage) {
     holds_true(stage.holds("long", "alice").await, LEFT);
 }
 
-pub(crate) async fn acquire_takes_all_or_none(stage: &Stage) {
+pub(crate) async fn acquire_sets_all_resources_or_none(stage: &Stage) {
     for taken in ["a", "b", "c"] {
         stage.acquire(&claim(taken, "bob"), hour()).await;
-        refused(
+        denied(
             stage.acquire(&claim(["a", "b", "c"], "alice"), hour()).await,
             "acquire is denied where one resource holds another token",
         );
@@ -117,7 +117,7 @@ pub(crate) async fn acquire_takes_all_or_none(stage: &Stage) {
     }
 }
 
-pub(crate) async fn acquire_fills_in_what_is_absent(stage: &Stage) {
+pub(crate) async fn acquire_sets_absent_resources(stage: &Stage) {
     let (all, armed) = stage
         .in_time(async |resource, ttl| {
             stage.acquire(&claim(resource, "alice"), ttl).await;
@@ -134,7 +134,7 @@ pub(crate) async fn acquire_fills_in_what_is_absent(stage: &Stage) {
     }
 }
 
-pub(crate) async fn acquire_of_ours_and_anothers_changes_nothing(stage: &Stage) {
+pub(crate) async fn acquire_of_own_and_foreign_resources_changes_nothing(stage: &Stage) {
     let (vote, armed) = stage
         .in_time(async |resource, ttl| {
             stage.acquire(&claim(resource, "alice"), ttl).await;
@@ -142,7 +142,7 @@ pub(crate) async fn acquire_of_ours_and_anothers_changes_nothing(stage: &Stage) 
             stage.acquire(&claim([resource, "free", "theirs"], "alice"), hour()).await
         })
         .await;
-    refused(vote, "acquire is denied where one resource holds another token");
+    denied(vote, "acquire is denied where one resource holds another token");
     holds_true(stage.is_free("free").await, NOTHING);
     holds_true(stage.holds("theirs", "bob").await, NOTHING);
     stage.expires(&armed, NOTHING).await;

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::ops::Range;
 use std::time::Duration;
 
-use redlock_core::Vote;
+use redlock_core::node::Vote;
 
 use super::stage::{BROKEN, Stage, claim, granted, holds_true, hour, join_all, millis, poll_once};
 
@@ -28,7 +28,7 @@ async fn begin(stage: &Stage, polls: usize, call: impl Future) {
     }
 }
 
-pub(crate) async fn a_dropped_acquire_is_whole_or_nothing(stage: &Stage) {
+pub(crate) async fn a_dropped_acquire_is_atomic(stage: &Stage) {
     for polls in POLLS {
         let names = ["a", "b", "c"].map(|name| format!("{polls}-{name}"));
         let alice = claim(names.clone(), "alice");
@@ -42,7 +42,7 @@ pub(crate) async fn a_dropped_acquire_is_whole_or_nothing(stage: &Stage) {
     }
 }
 
-pub(crate) async fn a_dropped_release_is_whole_or_nothing(stage: &Stage) {
+pub(crate) async fn a_dropped_release_is_atomic(stage: &Stage) {
     for polls in POLLS {
         let names = ["a", "b", "c"].map(|name| format!("{polls}-{name}"));
         let alice = claim(names.clone(), "alice");
@@ -57,7 +57,7 @@ pub(crate) async fn a_dropped_release_is_whole_or_nothing(stage: &Stage) {
     }
 }
 
-pub(crate) async fn a_dropped_extend_is_whole_or_nothing(stage: &Stage) {
+pub(crate) async fn a_dropped_extend_is_atomic(stage: &Stage) {
     let mut pairs = Vec::new();
     for polls in POLLS {
         let names = [format!("{polls}-a"), format!("{polls}-b")];
@@ -70,7 +70,7 @@ pub(crate) async fn a_dropped_extend_is_whole_or_nothing(stage: &Stage) {
     stage.pause(400).await;
     for [first, second] in pairs {
         let free = [stage.is_free(&first).await, stage.is_free(&second).await];
-        assert!(free[0] == free[1], "{BROKEN}{WHOLE}\n  one was extended, the other was not");
+        assert!(free[0] == free[1], "{BROKEN}{WHOLE}\n  one resource was extended and the other was not");
     }
 }
 
@@ -85,7 +85,7 @@ pub(crate) async fn dropped_calls_leave_the_node_usable(stage: &Stage) {
     let (bob, dropped) = (claim("bob's", "bob"), stage.runtime.now());
     while let Err(error) = stage.node.acquire(&bob, hour()).await {
         let passed = stage.runtime.now().saturating_duration_since(dropped);
-        assert!(passed < RECOVERY, "{BROKEN}{USABLE}\n  {passed:?} later it still says: {error:?}");
+        assert!(passed < RECOVERY, "{BROKEN}{USABLE}\n  the node still fails {passed:?} later: {error:?}");
         stage.pause(10).await;
     }
     let claims: Vec<_> = (0..100).map(|number| claim(format!("after-{number}"), "bob")).collect();
@@ -94,7 +94,7 @@ pub(crate) async fn dropped_calls_leave_the_node_usable(stage: &Stage) {
     }
 }
 
-pub(crate) async fn a_connection_is_the_same_while_it_stands(stage: &Stage) {
+pub(crate) async fn a_connection_keeps_its_identity(stage: &Stage) {
     let alice = claim("a", "alice");
     stage.acquire(&alice, hour()).await;
     let connection = stage.node.connection();
@@ -120,29 +120,29 @@ pub(crate) async fn a_connection_keeps_the_order(stage: &Stage) {
         let mut release = stage.node.release(&alice);
         let (first, second) = (poll_once(&mut acquire).await, poll_once(&mut release).await);
         let acquired = match first {
-            Some(answer) => answer,
+            Some(reply) => reply,
             None => acquire.await,
         };
         let released = match second {
-            Some(answer) => answer,
+            Some(reply) => reply,
             None => release.await,
         };
         let one_connection = connection.is_some() && stage.node.connection() == connection;
-        granted(acquired.expect("a healthy server answers"), order);
-        let released = released.expect("a healthy server answers");
+        granted(acquired.expect("a healthy server replies"), order);
+        let released = released.expect("a healthy server replies");
         if one_connection {
             granted(released, order);
         }
     }
 }
 
-pub(crate) async fn the_label_says_something(stage: &Stage) {
+pub(crate) async fn the_label_is_readable_and_stable(stage: &Stage) {
     for node in [&stage.node, &stage.twin] {
         let before = node.label().to_owned();
         holds_true(!before.trim().is_empty(), "a node has a human-readable label");
         holds_true(!before.contains(char::is_control), "a label fits into a line of a log");
         // Also after the node has communicated with its server.
-        node.release(&claim("a", "alice")).await.expect("a healthy server answers");
+        node.release(&claim("a", "alice")).await.expect("a healthy server replies");
         holds_true(before == node.label(), "a label stays the same");
     }
 }

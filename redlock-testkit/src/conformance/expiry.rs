@@ -1,6 +1,6 @@
 //! Tests of expiry: a resource expires after its TTL, not sooner and not never, from the shortest TTL to the longest.
 
-use redlock_core::Ttl;
+use redlock_core::node::Ttl;
 
 use super::stage::{Stage, TIMES, TOO_SLOW, claim, granted, holds_true, hour};
 
@@ -15,7 +15,7 @@ pub(crate) async fn a_resource_expires_after_its_ttl(stage: &Stage) {
             return;
         }
     }
-    panic!("nobody looked in the last 0.6 s of a key's time: {TOO_SLOW}");
+    panic!("the case did not run in the last 0.6 s of the key: {TOO_SLOW}");
 }
 
 pub(crate) async fn every_resource_of_a_claim_expires(stage: &Stage) {
@@ -29,16 +29,16 @@ pub(crate) async fn every_resource_of_a_claim_expires(stage: &Stage) {
     }
 }
 
-pub(crate) async fn what_expired_is_free_for_others(stage: &Stage) {
+pub(crate) async fn an_expired_resource_is_free_for_others(stage: &Stage) {
     granted(stage.acquire(&claim("a", "alice"), Ttl::MIN).await, "the shortest TTL is valid");
     stage.pause(50).await;
     granted(stage.acquire(&claim("a", "bob"), hour()).await, EXPIRES);
-    holds_true(!stage.holds("a", "alice").await, "what expired is not the holder's any more");
+    holds_true(!stage.holds("a", "alice").await, "an expired resource no longer belongs to its holder");
     stage.pause(30).await;
     holds_true(stage.holds("a", "bob").await, "a new holder has the whole of its own ttl");
 }
 
-pub(crate) async fn the_longest_ttl_is_no_short_one(stage: &Stage) {
+pub(crate) async fn the_longest_ttl_is_not_truncated(stage: &Stage) {
     let alice = claim(["a", "b"], "alice");
     granted(stage.acquire(&alice, Ttl::MAX).await, "the longest TTL is valid");
     granted(stage.extend(&alice, Ttl::MAX).await, "the longest TTL is valid");

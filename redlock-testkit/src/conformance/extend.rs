@@ -3,9 +3,9 @@
 //! If every resource still holds the token, it raises their time to live to at least `ttl`; otherwise it changes
 //! nothing. It never shortens a time to live and never creates a resource.
 
-use redlock_core::Ttl;
+use redlock_core::node::Ttl;
 
-use super::stage::{Stage, claim, granted, holds_true, hour, refused};
+use super::stage::{Stage, claim, denied, granted, holds_true, hour};
 
 const LENGTHENS: &str = "extend makes the time to live of every resource at least ttl";
 const SHORTENS: &str = "extend never shortens a time to live";
@@ -13,7 +13,7 @@ const CREATES: &str = "extend never creates a resource";
 const EVERY: &str = "extend is denied unless every resource still holds the token";
 const NOTHING: &str = "an extend that is denied changes nothing";
 
-pub(crate) async fn extend_lengthens(stage: &Stage) {
+pub(crate) async fn extend_prolongs_the_time_to_live(stage: &Stage) {
     let ((vote, ttl), armed) = stage
         .in_time(async |resource, ttl| {
             let alice = claim(resource, "alice");
@@ -39,7 +39,7 @@ pub(crate) async fn an_extended_resource_expires(stage: &Stage) {
     stage.expires(&armed, LENGTHENS).await;
 }
 
-pub(crate) async fn extend_never_shortens(stage: &Stage) {
+pub(crate) async fn extend_never_shortens_the_time_to_live(stage: &Stage) {
     let alice = claim("a", "alice");
     stage.acquire(&alice, hour()).await;
     granted(
@@ -50,7 +50,7 @@ pub(crate) async fn extend_never_shortens(stage: &Stage) {
     holds_true(!stage.is_free("a").await, SHORTENS);
 }
 
-pub(crate) async fn extend_treats_every_resource_by_itself(stage: &Stage) {
+pub(crate) async fn extend_handles_each_resource_separately(stage: &Stage) {
     stage.acquire(&claim("long", "alice"), hour()).await;
     let (vote, armed) = stage
         .in_time(async |resource, ttl| {
@@ -75,40 +75,40 @@ pub(crate) async fn extend_treats_every_resource_by_itself(stage: &Stage) {
 
 pub(crate) async fn extend_creates_nothing(stage: &Stage) {
     for resources in [vec!["a"], vec!["a", "b"]] {
-        refused(stage.extend(&claim(resources, "alice"), hour()).await, EVERY);
+        denied(stage.extend(&claim(resources, "alice"), hour()).await, EVERY);
     }
     for resource in ["a", "b"] {
         holds_true(stage.is_free(resource).await, CREATES);
     }
 }
 
-pub(crate) async fn extend_brings_nothing_back(stage: &Stage) {
+pub(crate) async fn extend_revives_no_resource(stage: &Stage) {
     let alice = claim("released", "alice");
     stage.acquire(&alice, hour()).await;
     stage.release(&alice).await;
-    refused(stage.extend(&alice, hour()).await, EVERY);
+    denied(stage.extend(&alice, hour()).await, EVERY);
     holds_true(stage.is_free("released").await, CREATES);
 
     let ((), armed) =
         stage.in_time(async |name, ttl| drop(stage.acquire(&claim(name, "alice"), ttl).await)).await;
     stage.expires(&armed, "a resource expires after its ttl").await;
     let expired = armed.resource.as_str();
-    refused(stage.extend(&claim(expired, "alice"), hour()).await, EVERY);
+    denied(stage.extend(&claim(expired, "alice"), hour()).await, EVERY);
     holds_true(stage.is_free(expired).await, CREATES);
 }
 
-pub(crate) async fn extend_refuses_what_another_holds(stage: &Stage) {
+pub(crate) async fn extend_denies_a_resource_of_another_holder(stage: &Stage) {
     let (vote, armed) = stage
         .in_time(async |resource, ttl| {
             stage.acquire(&claim(resource, "bob"), ttl).await;
             stage.extend(&claim(resource, "alice"), hour()).await
         })
         .await;
-    refused(vote, EVERY);
+    denied(vote, EVERY);
     stage.expires(&armed, NOTHING).await;
 }
 
-pub(crate) async fn extend_wants_every_resource(stage: &Stage) {
+pub(crate) async fn extend_requires_every_resource(stage: &Stage) {
     let (votes, armed) = stage
         .in_time(async |resource, ttl| {
             stage.acquire(&claim(resource, "alice"), ttl).await;
@@ -120,7 +120,7 @@ pub(crate) async fn extend_wants_every_resource(stage: &Stage) {
         })
         .await;
     for vote in votes {
-        refused(vote, EVERY);
+        denied(vote, EVERY);
     }
     for resource in ["absent", "A"] {
         holds_true(stage.is_free(resource).await, CREATES);

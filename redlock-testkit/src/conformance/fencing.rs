@@ -6,9 +6,10 @@
 //!
 //! For a backend without support, only the last case applies.
 
-use redlock_core::{FencingToken, IntoResources, NodeError, NodeErrorKind, Ttl, Vote};
+use redlock_core::node::{ConfirmVote, FencedVote, NodeError, NodeErrorKind, Ttl};
+use redlock_core::{FencingToken, IntoResources};
 
-use super::stage::{BROKEN, Stage, claim, granted, holds_true, hour, join_all, refused};
+use super::stage::{BROKEN, Stage, claim, denied, granted, holds_true, hour, join_all};
 
 const COUNTED: &str = "acquire_fenced that is granted returns Counted";
 const SETS: &str = "acquire_fenced sets every resource of the claim to its token, if each is absent";
@@ -16,20 +17,20 @@ const NEXT: &str = "acquire_fenced that sets anything makes the counters the nex
 const AGAIN: &str =
     "acquire_fenced with the token that all resources hold already changes no counter, and returns it";
 const LEFT: &str = "acquire_fenced leaves a resource that holds the token already as it is";
-const REFUSED: &str = "acquire_fenced is denied where a resource holds another token";
-const REFUSED_COUNTS: &str = "a fenced operation that is denied changes nothing, no counter either";
+const DENIED: &str = "acquire_fenced is denied where a resource holds another token";
+const DENIED_COUNTS: &str = "a fenced operation that is denied changes nothing, no counter either";
 const CONFIRM_GRANTED: &str =
     "confirm is granted where every resource holds the token and no counter is greater than fence";
 const CONFIRM_COUNTS: &str = "confirm makes the counters of all resources fence";
 const CONFIRM_LENGTHENS: &str =
     "confirm makes the time to live of every resource at least ttl, and never shortens it";
-const CONFIRM_REFUSES: &str = "confirm is denied where a resource does not hold the token";
+const CONFIRM_DENIES: &str = "confirm is denied where a resource does not hold the token";
 const SUPERSEDED: &str = "where a counter is greater than fence the result is Superseded, with that counter";
 const SUPERSEDED_CHANGES: &str = "an operation that is superseded changes nothing";
 const REFILL_GRANTED: &str = "refill_fenced is granted where each resource is absent or holds the token and no counter is greater than fence";
 const REFILL_SETS: &str = "refill_fenced sets what is absent to the token";
 const REFILL_COUNTS: &str = "refill_fenced makes the counters of all resources fence";
-const REFILL_REFUSES: &str = "refill_fenced is denied where a resource holds another token";
+const REFILL_DENIES: &str = "refill_fenced is denied where a resource holds another token";
 
 const FAR: &str =
     "a token to be written that is too far ahead of the node's clock is an error of the kind Rejected";
@@ -47,25 +48,37 @@ fn token(number: u64) -> FencingToken {
 }
 
 #[track_caller]
-fn answer(operation: &str, answer: Result<Vote, NodeError>) -> Vote {
-    answer.unwrap_or_else(|error| panic!("{operation} failed on a healthy server: {error:?}"))
+fn reply<T>(operation: &str, reply: Result<T, NodeError>) -> T {
+    reply.unwrap_or_else(|error| panic!("{operation} failed on a healthy server: {error:?}"))
 }
 
-async fn acquire(stage: &Stage, resources: impl IntoResources, owner: &str, ttl: Ttl) -> Vote {
-    answer("acquire_fenced", stage.node.acquire_fenced(&claim(resources, owner), ttl).await)
+async fn acquire(stage: &Stage, resources: impl IntoResources, owner: &str, ttl: Ttl) -> FencedVote {
+    reply("acquire_fenced", stage.node.acquire_fenced(&claim(resources, owner), ttl).await)
 }
 
-async fn confirm(stage: &Stage, resources: impl IntoResources, owner: &str, ttl: Ttl, fence: u64) -> Vote {
-    answer("confirm", stage.node.confirm(&claim(resources, owner), ttl, token(fence)).await)
+async fn confirm(
+    stage: &Stage,
+    resources: impl IntoResources,
+    owner: &str,
+    ttl: Ttl,
+    fence: u64,
+) -> ConfirmVote {
+    reply("confirm", stage.node.confirm(&claim(resources, owner), ttl, token(fence)).await)
 }
 
-async fn refill(stage: &Stage, resources: impl IntoResources, owner: &str, ttl: Ttl, fence: u64) -> Vote {
-    answer("refill_fenced", stage.node.refill_fenced(&claim(resources, owner), ttl, token(fence)).await)
+async fn refill(
+    stage: &Stage,
+    resources: impl IntoResources,
+    owner: &str,
+    ttl: Ttl,
+    fence: u64,
+) -> ConfirmVote {
+    reply("refill_fenced", stage.node.refill_fenced(&claim(resources, owner), ttl, token(fence)).await)
 }
 
 /// Returns the counter of a fenced grant; otherwise 0, which no counter is.
-fn counted(vote: &Vote) -> u64 {
-    if let Vote::Counted(counter) = vote { counter.as_u64() } else { 0 }
+fn counted(vote: &FencedVote) -> u64 {
+    if let FencedVote::Granted(counter) = vote { counter.as_u64() } else { 0 }
 }
 
 /// Returns the counter after a fenced acquire that must be granted.
@@ -97,14 +110,14 @@ fn follows(counter: u64, before: u64, sentence: &str) {
 
 #[track_caller]
 #[allow(clippy::needless_pass_by_value)] // reads as a sentence at each call
-fn superseded(vote: Vote, by: u64) {
+fn superseded(vote: ConfirmVote, by: u64) {
     assert!(
-        vote == Vote::Superseded(token(by)),
+        vote == ConfirmVote::Superseded(token(by)),
         "{BROKEN}{SUPERSEDED}\n  the counter is {by}, the result is {vote:?}"
     );
 }
 
-pub(crate) async fn a_fenced_acquire_takes_what_is_free(stage: &Stage) {
+pub(crate) async fn a_fenced_acquire_grants_a_free_resource(stage: &Stage) {
     if cannot_fence(stage) {
         return;
     }
@@ -135,7 +148,7 @@ pub(crate) async fn a_counter_grows_by_one_or_goes_to_the_time(stage: &Stage) {
     }
 }
 
-pub(crate) async fn a_refused_fenced_acquire_changes_nothing(stage: &Stage) {
+pub(crate) async fn a_denied_fenced_acquire_changes_nothing(stage: &Stage) {
     if cannot_fence(stage) {
         return;
     }
@@ -149,13 +162,13 @@ pub(crate) async fn a_refused_fenced_acquire_changes_nothing(stage: &Stage) {
         })
         .await;
     for vote in votes {
-        refused(vote, REFUSED);
+        denied(vote, DENIED);
     }
-    holds_true(before == after, REFUSED_COUNTS);
-    holds_true(stage.is_free("free").await, REFUSED_COUNTS);
+    holds_true(before == after, DENIED_COUNTS);
+    holds_true(stage.is_free("free").await, DENIED_COUNTS);
     let first = take_and_leave(stage, "free").await;
-    holds_true(first == 1 || first % GRANULE == 0, REFUSED_COUNTS);
-    stage.expires(&armed, REFUSED_COUNTS).await;
+    holds_true(first == 1 || first % GRANULE == 0, DENIED_COUNTS);
+    stage.expires(&armed, DENIED_COUNTS).await;
 }
 
 pub(crate) async fn a_fenced_acquire_with_the_same_token_counts_once(stage: &Stage) {
@@ -174,7 +187,7 @@ pub(crate) async fn a_fenced_acquire_with_the_same_token_counts_once(stage: &Sta
     }
 }
 
-pub(crate) async fn a_fenced_acquire_again_leaves_the_time_alone(stage: &Stage) {
+pub(crate) async fn a_fenced_acquire_again_does_not_change_the_time(stage: &Stage) {
     if cannot_fence(stage) {
         return;
     }
@@ -187,7 +200,7 @@ pub(crate) async fn a_fenced_acquire_again_leaves_the_time_alone(stage: &Stage) 
     stage.expires(&armed, LEFT).await;
 }
 
-pub(crate) async fn a_fenced_acquire_fills_in_what_is_absent_and_counts(stage: &Stage) {
+pub(crate) async fn a_fenced_acquire_sets_absent_resources_and_counts(stage: &Stage) {
     if cannot_fence(stage) {
         return;
     }
@@ -198,7 +211,7 @@ pub(crate) async fn a_fenced_acquire_fills_in_what_is_absent_and_counts(stage: &
     holds_true(take(stage, "a", "alice").await == counter, NEXT);
 }
 
-pub(crate) async fn several_resources_count_beyond_the_greatest(stage: &Stage) {
+pub(crate) async fn several_resources_count_above_the_greatest_counter(stage: &Stage) {
     if cannot_fence(stage) {
         return;
     }
@@ -214,7 +227,7 @@ pub(crate) async fn several_resources_count_beyond_the_greatest(stage: &Stage) {
     }
 }
 
-pub(crate) async fn every_resource_has_a_counter_of_its_own(stage: &Stage) {
+pub(crate) async fn every_resource_has_its_own_counter(stage: &Stage) {
     if cannot_fence(stage) {
         return;
     }
@@ -250,7 +263,7 @@ pub(crate) async fn a_counter_outlives_its_lock(stage: &Stage) {
     follows(next, counter, "a counter is kept when its lock expires");
 }
 
-pub(crate) async fn plain_locks_leave_counters_alone(stage: &Stage) {
+pub(crate) async fn plain_locks_do_not_change_counters(stage: &Stage) {
     if cannot_fence(stage) {
         return;
     }
@@ -271,10 +284,10 @@ pub(crate) async fn plain_and_fenced_locks_exclude_each_other(stage: &Stage) {
     }
     let sentence = "a plain lock and a fenced one exclude each other";
     stage.acquire(&claim("plain", "alice"), hour()).await;
-    refused(acquire(stage, "plain", "bob", hour()).await, sentence);
-    refused(refill(stage, "plain", "bob", hour(), 7).await, sentence);
+    denied(acquire(stage, "plain", "bob", hour()).await, sentence);
+    denied(refill(stage, "plain", "bob", hour(), 7).await, sentence);
     take(stage, "fenced", "alice").await;
-    refused(stage.acquire(&claim("fenced", "bob"), hour()).await, sentence);
+    denied(stage.acquire(&claim("fenced", "bob"), hour()).await, sentence);
     granted(stage.extend(&claim("fenced", "alice"), hour()).await, sentence);
 }
 
@@ -293,7 +306,7 @@ pub(crate) async fn confirm_raises_the_counters(stage: &Stage) {
     }
 }
 
-pub(crate) async fn confirm_lengthens_and_never_shortens(stage: &Stage) {
+pub(crate) async fn confirm_prolongs_and_never_shortens(stage: &Stage) {
     if cannot_fence(stage) {
         return;
     }
@@ -320,7 +333,7 @@ pub(crate) async fn confirm_lengthens_and_never_shortens(stage: &Stage) {
     stage.expires(&armed, "a resource that was confirmed expires after that ttl").await;
 }
 
-pub(crate) async fn confirm_refuses_what_is_gone_or_anothers(stage: &Stage) {
+pub(crate) async fn confirm_denies_missing_and_foreign_resources(stage: &Stage) {
     if cannot_fence(stage) {
         return;
     }
@@ -328,13 +341,13 @@ pub(crate) async fn confirm_refuses_what_is_gone_or_anothers(stage: &Stage) {
     let theirs = take(stage, "theirs", "bob").await;
     let fence = mine.max(theirs) + 9;
     for resources in [vec!["gone"], vec!["theirs"], vec!["mine", "gone"], vec!["mine", "theirs"]] {
-        refused(confirm(stage, resources, "alice", hour(), fence).await, CONFIRM_REFUSES);
+        denied(confirm(stage, resources, "alice", hour(), fence).await, CONFIRM_DENIES);
     }
-    holds_true(take(stage, "mine", "alice").await == mine, REFUSED_COUNTS);
-    holds_true(take(stage, "theirs", "bob").await == theirs, REFUSED_COUNTS);
+    holds_true(take(stage, "mine", "alice").await == mine, DENIED_COUNTS);
+    holds_true(take(stage, "theirs", "bob").await == theirs, DENIED_COUNTS);
     holds_true(stage.is_free("gone").await, "confirm never creates a resource");
     let first = take_and_leave(stage, "gone").await;
-    holds_true(first == 1 || first % GRANULE == 0, REFUSED_COUNTS);
+    holds_true(first == 1 || first % GRANULE == 0, DENIED_COUNTS);
 }
 
 pub(crate) async fn a_superseded_confirm_changes_nothing(stage: &Stage) {
@@ -363,7 +376,7 @@ pub(crate) async fn a_superseded_confirm_changes_nothing(stage: &Stage) {
     stage.expires(&armed, SUPERSEDED_CHANGES).await;
 }
 
-pub(crate) async fn refill_takes_what_is_absent_and_raises_the_counters(stage: &Stage) {
+pub(crate) async fn refill_sets_absent_resources_and_raises_the_counters(stage: &Stage) {
     if cannot_fence(stage) {
         return;
     }
@@ -385,17 +398,17 @@ pub(crate) async fn refill_takes_what_is_absent_and_raises_the_counters(stage: &
     stage.expires(&armed, "refill_fenced leaves a resource that holds the token already as it is").await;
 }
 
-pub(crate) async fn refill_refuses_what_is_anothers(stage: &Stage) {
+pub(crate) async fn refill_denies_a_resource_of_another_holder(stage: &Stage) {
     if cannot_fence(stage) {
         return;
     }
     let theirs = take(stage, "theirs", "bob").await;
     for resources in [vec!["theirs"], vec!["free", "theirs"]] {
-        refused(refill(stage, resources, "alice", hour(), theirs + 9).await, REFILL_REFUSES);
+        denied(refill(stage, resources, "alice", hour(), theirs + 9).await, REFILL_DENIES);
     }
-    holds_true(stage.holds("theirs", "bob").await, REFUSED_COUNTS);
-    holds_true(stage.is_free("free").await, REFUSED_COUNTS);
-    holds_true(take(stage, "theirs", "bob").await == theirs, REFUSED_COUNTS);
+    holds_true(stage.holds("theirs", "bob").await, DENIED_COUNTS);
+    holds_true(stage.is_free("free").await, DENIED_COUNTS);
+    holds_true(take(stage, "theirs", "bob").await == theirs, DENIED_COUNTS);
 }
 
 pub(crate) async fn a_superseded_refill_changes_nothing(stage: &Stage) {
@@ -407,7 +420,7 @@ pub(crate) async fn a_superseded_refill_changes_nothing(stage: &Stage) {
     superseded(refill(stage, "a", "alice", hour(), greater - 1).await, greater);
     let low = token(greater - 1);
     let both =
-        answer("refill_fenced", stage.node.refill_fenced(&claim(["a", "never"], "alice"), hour(), low).await);
+        reply("refill_fenced", stage.node.refill_fenced(&claim(["a", "never"], "alice"), hour(), low).await);
     superseded(both, greater);
     for resource in ["a", "never"] {
         holds_true(stage.is_free(resource).await, SUPERSEDED_CHANGES);
@@ -421,7 +434,7 @@ pub(crate) async fn a_token_far_ahead_of_the_clock_is_an_error(stage: &Stage) {
     if cannot_fence(stage) {
         return;
     }
-    let ((answers, before, after), armed) = stage
+    let ((replies, before, after), armed) = stage
         .in_time(async |resource, ttl| {
             let (node, far) = (&stage.node, FencingToken::MAX);
             let before = counted(&acquire(stage, resource, "alice", ttl).await);
@@ -431,8 +444,8 @@ pub(crate) async fn a_token_far_ahead_of_the_clock_is_an_error(stage: &Stage) {
             ([confirmed, refilled], before, after)
         })
         .await;
-    for answer in answers {
-        holds_true(answer.is_err_and(|error| error.kind() == NodeErrorKind::Rejected), FAR);
+    for reply in replies {
+        holds_true(reply.is_err_and(|error| error.kind() == NodeErrorKind::Rejected), FAR);
     }
     holds_true(before == after, FAR_CHANGES);
     holds_true(stage.is_free("free").await, FAR_CHANGES);
@@ -450,7 +463,7 @@ pub(crate) async fn one_of_many_fenced_claims_at_once_counts(stage: &Stage) {
         let contend = |contender: usize| async move {
             let node = if contender % 2 == 0 { &stage.node } else { &stage.twin };
             let theirs = claim(["a", "b"], format!("token-{contender}"));
-            (contender, answer("acquire_fenced", node.acquire_fenced(&theirs, hour()).await))
+            (contender, reply("acquire_fenced", node.acquire_fenced(&theirs, hour()).await))
         };
         let votes = join_all((0..16).map(contend)).await;
         let winners: Vec<_> = votes.iter().filter(|(_, vote)| counted(vote) > 0).collect();
@@ -474,9 +487,9 @@ pub(crate) async fn two_clients_count_on_one_server(stage: &Stage) {
     let mut latest = take_and_leave(stage, "a").await;
     let theirs = claim("a", "bob");
     for _ in 0..3 {
-        let vote = answer("acquire_fenced", stage.twin.acquire_fenced(&theirs, hour()).await);
+        let vote = reply("acquire_fenced", stage.twin.acquire_fenced(&theirs, hour()).await);
         follows(counted(&vote), latest, "clients of one server count on the same counters");
-        answer("release", stage.twin.release(&theirs).await);
+        reply("release", stage.twin.release(&theirs).await);
         latest = counted(&vote);
         let counter = take_and_leave(stage, "a").await;
         follows(counter, latest, "clients of one server count on the same counters");
@@ -485,32 +498,34 @@ pub(crate) async fn two_clients_count_on_one_server(stage: &Stage) {
 }
 
 /// Runs only if the backend can set a non-lock value.
-pub(crate) async fn what_is_no_lock_is_an_error_to_fenced_operations(stage: &Stage) {
+pub(crate) async fn a_non_lock_value_is_an_error_for_fenced_operations(stage: &Stage) {
     let Some(no_lock) = stage.no_lock.as_ref().filter(|_| !cannot_fence(stage)) else { return };
     let theirs = claim(no_lock, "alice");
     let (node, one) = (&stage.node, token(1));
-    let answers =
-        [node.acquire_fenced(&theirs, hour()).await, node.refill_fenced(&theirs, hour(), one).await];
-    for answer in answers {
-        let wrong = answer.is_err_and(|error| error.kind() == NodeErrorKind::WrongType);
+    let errors = [
+        node.acquire_fenced(&theirs, hour()).await.err(),
+        node.refill_fenced(&theirs, hour(), one).await.err(),
+    ];
+    for error in errors {
+        let wrong = error.is_some_and(|error| error.kind() == NodeErrorKind::WrongType);
         holds_true(wrong, "a key of another type is an error of the kind WrongType to fenced operations");
     }
     // A non-lock value belongs to no client.
     let confirmed = node.confirm(&theirs, hour(), one).await;
-    holds_true(!matches!(confirmed, Ok(Vote::Granted)), CONFIRM_REFUSES);
+    holds_true(!matches!(confirmed, Ok(ConfirmVote::Granted)), CONFIRM_DENIES);
 }
 
-pub(crate) async fn capabilities_tell_whether_fencing_answers(stage: &Stage) {
+pub(crate) async fn capabilities_report_support_for_fencing(stage: &Stage) {
     for node in [&stage.node, &stage.twin] {
         let theirs = claim("a", "alice");
         let one = token(1);
-        let answers = [
-            node.acquire_fenced(&theirs, hour()).await,
-            node.confirm(&theirs, hour(), one).await,
-            node.refill_fenced(&theirs, hour(), one).await,
+        let errors = [
+            node.acquire_fenced(&theirs, hour()).await.err(),
+            node.confirm(&theirs, hour(), one).await.err(),
+            node.refill_fenced(&theirs, hour(), one).await.err(),
         ];
-        for answer in answers {
-            let unsupported = answer.is_err_and(|error| error.kind() == NodeErrorKind::Unsupported);
+        for error in errors {
+            let unsupported = error.is_some_and(|error| error.kind() == NodeErrorKind::Unsupported);
             holds_true(
                 node.capabilities().fencing != unsupported,
                 "a backend that can fence says so in its capabilities, and one that cannot is of the kind Unsupported",

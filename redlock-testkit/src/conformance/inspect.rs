@@ -8,33 +8,34 @@
 
 use std::time::Duration;
 
-use redlock_core::{IntoResource, LockEntry, NodeErrorKind, Token};
+use redlock_core::IntoResource;
+use redlock_core::node::{LockEntry, NodeErrorKind, Token};
 
 use super::stage::{BROKEN, Stage, claim, granted, holds_true, hour, millis};
 
-const WHO: &str = "inspect returns the token under the resource";
+const HOLDER: &str = "inspect returns the token under the resource";
 const FREE: &str = "inspect returns None where the resource is free";
 const NOTHING: &str = "inspect changes nothing";
 
 async fn inspect(stage: &Stage, resource: impl IntoResource) -> Option<LockEntry> {
     let resource = resource.into_resource().expect("cases use valid names");
-    let answer = stage.node.inspect(&resource).await;
-    answer.unwrap_or_else(|error| panic!("inspect of {resource:?} failed on a healthy server: {error:?}"))
+    let reply = stage.node.inspect(&resource).await;
+    reply.unwrap_or_else(|error| panic!("inspect of {resource:?} failed on a healthy server: {error:?}"))
 }
 
 fn can_inspect(stage: &Stage) -> bool {
     stage.node.capabilities().inspect
 }
 
-pub(crate) async fn inspect_tells_who_and_how_long(stage: &Stage) {
+pub(crate) async fn inspect_returns_the_holder_and_the_remaining_time(stage: &Stage) {
     if !can_inspect(stage) {
         return;
     }
     let sent = stage.runtime.now();
     stage.acquire(&claim("a", "alice"), millis(60_000)).await;
     stage.acquire(&claim("b", b"\x00\xff#bob\r\n"), hour()).await;
-    let found = inspect(stage, "a").await.unwrap_or_else(|| panic!("{BROKEN}{WHO}"));
-    holds_true(found.token == Token::from_bytes("alice"), WHO);
+    let found = inspect(stage, "a").await.unwrap_or_else(|| panic!("{BROKEN}{HOLDER}"));
+    holds_true(found.token == Token::from_bytes("alice"), HOLDER);
     let remaining = found.remaining.unwrap_or(Duration::MAX);
     let passed = stage.runtime.now().saturating_duration_since(sent);
     let (least, most) = (Duration::from_secs(59).saturating_sub(passed), Duration::from_secs(61));
@@ -43,17 +44,17 @@ pub(crate) async fn inspect_tells_who_and_how_long(stage: &Stage) {
         "{BROKEN}inspect returns the remaining time\n  {remaining:?} of 60 s, {passed:?} later"
     );
     let bob = inspect(stage, "b").await.map(|found| found.token);
-    holds_true(bob == Some(Token::from_bytes(b"\x00\xff#bob\r\n")), WHO);
+    holds_true(bob == Some(Token::from_bytes(b"\x00\xff#bob\r\n")), HOLDER);
 }
 
-pub(crate) async fn inspect_of_what_is_free_finds_nothing(stage: &Stage) {
+pub(crate) async fn inspect_of_a_free_resource_returns_nothing(stage: &Stage) {
     if !can_inspect(stage) {
         return;
     }
     holds_true(inspect(stage, "a").await.is_none(), FREE);
     let alice = claim("a", "alice");
     stage.acquire(&alice, hour()).await;
-    holds_true(inspect(stage, "a").await.is_some(), WHO);
+    holds_true(inspect(stage, "a").await.is_some(), HOLDER);
     stage.release(&alice).await;
     holds_true(inspect(stage, "a").await.is_none(), FREE);
     let ((), armed) =
@@ -80,10 +81,10 @@ pub(crate) async fn inspect_changes_nothing(stage: &Stage) {
 }
 
 /// Runs only if the backend can set a non-lock value.
-pub(crate) async fn inspect_of_what_is_no_lock_is_an_error(stage: &Stage) {
+pub(crate) async fn inspect_of_a_non_lock_value_is_an_error(stage: &Stage) {
     let Some(no_lock) = stage.no_lock.as_ref().filter(|_| can_inspect(stage)) else { return };
-    let answer = stage.node.inspect(no_lock).await;
-    let error = answer.expect_err("contract broken: inspect of a key of another type is an error");
+    let reply = stage.node.inspect(no_lock).await;
+    let error = reply.expect_err("contract broken: inspect of a key of another type is an error");
     holds_true(error.kind() == NodeErrorKind::WrongType, "a key of another type is of the kind WrongType");
     assert!(
         error.to_string().contains(&no_lock.to_string()),
@@ -91,7 +92,7 @@ pub(crate) async fn inspect_of_what_is_no_lock_is_an_error(stage: &Stage) {
     );
 }
 
-pub(crate) async fn capabilities_tell_whether_inspect_answers(stage: &Stage) {
+pub(crate) async fn capabilities_report_support_for_inspect(stage: &Stage) {
     for node in [&stage.node, &stage.twin] {
         let resource = "a".into_resource().expect("cases use valid names");
         let unsupported = match node.inspect(&resource).await {

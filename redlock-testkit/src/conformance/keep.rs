@@ -3,9 +3,9 @@
 //! If every resource still holds the token, it sets their time to live to `ttl`, even if that is shorter; otherwise it
 //! changes nothing.
 
-use redlock_core::Ttl;
+use redlock_core::node::Ttl;
 
-use super::stage::{Stage, claim, granted, holds_true, hour, refused};
+use super::stage::{Stage, claim, denied, granted, holds_true, hour};
 
 const SETS: &str = "keep_for sets the time to live of every resource to ttl";
 const EVERY: &str = "keep_for is denied unless every resource still holds the token";
@@ -42,14 +42,14 @@ pub(crate) async fn keep_for_lengthens(stage: &Stage) {
     holds_true(stage.holds(armed.resource.as_str(), "alice").await, SETS);
 }
 
-pub(crate) async fn keep_for_wants_every_resource(stage: &Stage) {
+pub(crate) async fn keep_for_requires_every_resource(stage: &Stage) {
     if !stage.keeps() {
         return;
     }
     stage.acquire(&claim("ours", "alice"), hour()).await;
     stage.acquire(&claim("theirs", "bob"), hour()).await;
-    refused(stage.keep_for(&claim(["ours", "theirs"], "alice"), Ttl::MIN).await, EVERY);
-    refused(stage.keep_for(&claim(["ours", "free"], "alice"), Ttl::MIN).await, EVERY);
+    denied(stage.keep_for(&claim(["ours", "theirs"], "alice"), Ttl::MIN).await, EVERY);
+    denied(stage.keep_for(&claim(["ours", "free"], "alice"), Ttl::MIN).await, EVERY);
     stage.pause(30).await;
     holds_true(stage.holds("ours", "alice").await && stage.holds("theirs", "bob").await, NOTHING);
     holds_true(stage.is_free("free").await, NOTHING);

@@ -4,9 +4,9 @@ use std::future::Future;
 use std::sync::Arc;
 
 use futures_channel::oneshot;
-use redlock_core::Vote;
+use redlock_core::node::Vote;
 
-use super::stage::{BROKEN, Stage, claim, granted, holds_true, hour, join_all, refused};
+use super::stage::{BROKEN, Stage, claim, denied, granted, holds_true, hour, join_all};
 
 pub(crate) async fn one_of_many_at_once_is_granted(stage: &Stage) {
     for round in 0..10 {
@@ -16,7 +16,7 @@ pub(crate) async fn one_of_many_at_once_is_granted(stage: &Stage) {
                 let resources = [format!("{round}-a"), format!("{round}-b")];
                 let (node, theirs) = (Arc::clone(node), claim(resources, format!("token-{contender}")));
                 async move {
-                    node.acquire(&theirs, hour()).await.expect("a healthy server answers") == Vote::Granted
+                    node.acquire(&theirs, hour()).await.expect("a healthy server replies") == Vote::Granted
                 }
             });
         // In one task, which interleaves them at every await, and in separate tasks, which may run in parallel.
@@ -37,13 +37,13 @@ fn in_background<T: Send + 'static>(
     stage: &Stage,
     call: impl Future<Output = T> + Send + 'static,
 ) -> impl Future<Output = T> {
-    let (answer, answered) = oneshot::channel();
+    let (reply, replied) = oneshot::channel();
     // Sending fails only if the test has failed.
-    stage.runtime.spawn(Box::pin(async move { drop(answer.send(call.await)) }));
-    async { answered.await.expect("a spawned call ends; is Backend::runtime that of Backend::block_on?") }
+    stage.runtime.spawn(Box::pin(async move { drop(reply.send(call.await)) }));
+    async { replied.await.expect("a spawned call ends; is Backend::runtime that of Backend::block_on?") }
 }
 
-pub(crate) async fn many_claims_at_once_are_answered(stage: &Stage) {
+pub(crate) async fn many_claims_at_once_get_replies(stage: &Stage) {
     let claims: Vec<_> = (0..1_000).map(|number| claim(format!("r{number}"), format!("t{number}"))).collect();
     let all = "a node replies to many requests at once, to each separately";
     for vote in join_all(claims.iter().map(|claim| stage.acquire(claim, hour()))).await {
@@ -61,19 +61,19 @@ pub(crate) async fn two_clients_exclude_each_other(stage: &Stage) {
     let same = "clients of one server see the same locks";
     let (alice, bob) = (claim(["a", "b"], "alice"), claim("b", "bob"));
     granted(stage.acquire(&alice, hour()).await, same);
-    let theirs = || async { stage.twin.acquire(&bob, hour()).await.expect("a healthy server answers") };
-    refused(theirs().await, same);
-    granted(stage.twin.extend(&alice, hour()).await.expect("a healthy server answers"), same);
-    granted(stage.twin.release(&alice).await.expect("a healthy server answers"), same);
+    let theirs = || async { stage.twin.acquire(&bob, hour()).await.expect("a healthy server replies") };
+    denied(theirs().await, same);
+    granted(stage.twin.extend(&alice, hour()).await.expect("a healthy server replies"), same);
+    granted(stage.twin.release(&alice).await.expect("a healthy server replies"), same);
     granted(theirs().await, same);
-    refused(stage.acquire(&alice, hour()).await, same);
+    denied(stage.acquire(&alice, hour()).await, same);
 }
 
 pub(crate) async fn two_clients_know_one_server(stage: &Stage) {
     // A backend learns the identity from its communication with the server.
     let alice = claim("a", "alice");
     stage.acquire(&alice, hour()).await;
-    stage.twin.release(&alice).await.expect("a healthy server answers");
+    stage.twin.release(&alice).await.expect("a healthy server replies");
     if let (Some(one), Some(other)) = (stage.node.server(), stage.twin.server()) {
         holds_true(one == other, "clients of one server state the same identity");
     }

@@ -1,8 +1,8 @@
 //! Tests of names: resources and tokens are arbitrary bytes, without patterns, numbers or separators.
 
-use redlock_core::{Token, Vote};
+use redlock_core::node::{Token, Vote};
 
-use super::stage::{BROKEN, Stage, claim, granted, holds_true, hour, refused};
+use super::stage::{BROKEN, Stage, claim, denied, granted, holds_true, hour};
 
 const BYTES: &str = "resources are binary-safe and distinguished by their bytes";
 const TOKENS: &str = "tokens are binary-safe and distinguished by their bytes";
@@ -60,7 +60,7 @@ pub(crate) async fn resource_names_are_binary_safe(stage: &Stage) {
         granted(stage.acquire(&claim(*name, "alice"), hour()).await, BYTES);
     }
     for (position, name) in names.iter().enumerate() {
-        refused(stage.acquire(&claim(*name, "bob"), hour()).await, BYTES);
+        denied(stage.acquire(&claim(*name, "bob"), hour()).await, BYTES);
         granted(stage.release(&claim(*name, "alice")).await, BYTES);
         holds_true(stage.is_free(*name).await, BYTES);
         for other in &names[position + 1..] {
@@ -115,18 +115,18 @@ pub(crate) async fn tokens_are_binary_safe(stage: &Stage) {
         for other in NAMES.iter().filter(|other| *other != token) {
             let theirs = claim(&resource, other);
             match stage.acquire(&theirs, hour()).await {
-                Vote::Denied(refusal) => holds_true(
-                    refusal.holder.is_none_or(|holder| holder == Token::from_bytes(token)),
+                Vote::Denied(denial) => holds_true(
+                    denial.holder.is_none_or(|holder| holder == Token::from_bytes(token)),
                     "a denial names the holder's token, or no token",
                 ),
-                _ => panic!(
+                Vote::Granted => panic!(
                     "{BROKEN}{TOKENS}\n  \"{}\" was taken for \"{}\"",
                     other.escape_ascii(),
                     token.escape_ascii()
                 ),
             }
-            refused(stage.extend(&theirs, hour()).await, TOKENS);
-            refused(stage.release(&theirs).await, TOKENS);
+            denied(stage.extend(&theirs, hour()).await, TOKENS);
+            denied(stage.release(&theirs).await, TOKENS);
         }
         granted(stage.release(&claim(&resource, token)).await, TOKENS);
     }

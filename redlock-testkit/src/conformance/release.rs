@@ -1,18 +1,18 @@
 //! Tests of `release`.
 //!
-//! It deletes each resource that still holds the token. It is granted if at least one was deleted, and denied if none
-//! was found, even if there is a non-lock value.
+//! It deletes each resource that still holds the token. It returns `true` if at least one was deleted. It returns `false`
+//! if there was none, even if there is a non-lock value.
 
-use redlock_core::{NodeErrorKind, Ttl};
+use redlock_core::node::{NodeErrorKind, Ttl};
 
-use super::stage::{BROKEN, Stage, claim, granted, holds_true, hour, refused};
+use super::stage::{BROKEN, Stage, claim, denied, granted, holds_true, hour};
 
 const DELETES: &str = "release deletes each resource that still holds the token";
-const GRANTED: &str = "release is granted when at least one resource was deleted";
-const REFUSED: &str = "release is denied when no resource held the token";
+const GRANTED: &str = "release returns true when at least one resource was deleted";
+const DENIED: &str = "release returns false when no resource held the token";
 const ONLY: &str = "release deletes only what still holds the token";
 
-pub(crate) async fn release_frees(stage: &Stage) {
+pub(crate) async fn release_frees_resources(stage: &Stage) {
     for resources in [vec!["a"], vec!["a", "b", "c"]] {
         let alice = claim(resources.clone(), "alice");
         stage.acquire(&alice, hour()).await;
@@ -26,21 +26,21 @@ pub(crate) async fn release_frees(stage: &Stage) {
     }
 }
 
-pub(crate) async fn release_leaves_what_another_holds(stage: &Stage) {
+pub(crate) async fn release_does_not_delete_a_resource_of_another_holder(stage: &Stage) {
     stage.acquire(&claim("a", "bob"), hour()).await;
-    refused(stage.release(&claim("a", "alice")).await, REFUSED);
+    denied(stage.release(&claim("a", "alice")).await, DENIED);
     holds_true(stage.holds("a", "bob").await, ONLY);
 }
 
-pub(crate) async fn release_of_nothing_is_refused(stage: &Stage) {
+pub(crate) async fn release_of_a_free_resource_returns_false(stage: &Stage) {
     let alice = claim(["a", "b"], "alice");
-    refused(stage.release(&alice).await, REFUSED);
+    denied(stage.release(&alice).await, DENIED);
     stage.acquire(&alice, hour()).await;
     granted(stage.release(&alice).await, GRANTED);
-    refused(stage.release(&alice).await, REFUSED);
+    denied(stage.release(&alice).await, DENIED);
 }
 
-pub(crate) async fn release_deletes_what_is_left_of_several(stage: &Stage) {
+pub(crate) async fn release_deletes_the_remaining_ones_of_several_resources(stage: &Stage) {
     for ours in ["a", "b", "c"] {
         stage.acquire(&claim(ours, "alice"), hour()).await;
         let theirs = if ours == "b" { "c" } else { "b" };
@@ -58,19 +58,19 @@ pub(crate) async fn release_leaves_other_resources_of_the_token(stage: &Stage) {
     holds_true(stage.holds("b", "alice").await, "release deletes no resource that the claim does not name");
 }
 
-pub(crate) async fn release_after_expiry_is_refused(stage: &Stage) {
+pub(crate) async fn release_after_expiry_returns_false(stage: &Stage) {
     let ((), armed) =
         stage.in_time(async |name, ttl| drop(stage.acquire(&claim(name, "alice"), ttl).await)).await;
     stage.expires(&armed, "a resource expires after its ttl").await;
     let alice = claim(armed.resource.as_str(), "alice");
-    refused(stage.release(&alice).await, REFUSED);
+    denied(stage.release(&alice).await, DENIED);
     stage.acquire(&claim(armed.resource.as_str(), "bob"), hour()).await;
-    refused(stage.release(&alice).await, REFUSED);
+    denied(stage.release(&alice).await, DENIED);
     holds_true(stage.holds(armed.resource.as_str(), "bob").await, ONLY);
 }
 
 /// Runs only if the backend can set a non-lock value.
-pub(crate) async fn what_is_no_lock_is_an_error_to_acquire_and_nothing_to_release(stage: &Stage) {
+pub(crate) async fn a_non_lock_value_is_an_error_for_acquire_and_kept_by_release(stage: &Stage) {
     let Some(no_lock) = &stage.no_lock else { return };
     let name = no_lock.to_string();
     for resources in [vec![no_lock], vec![&claim("zz-free", "alice").resources()[0], no_lock]] {
@@ -78,14 +78,14 @@ pub(crate) async fn what_is_no_lock_is_an_error_to_acquire_and_nothing_to_releas
         let alice = claim(resources.clone(), "alice");
         for ttl in [hour(), Ttl::MIN] {
             let error = stage.node.acquire(&alice, ttl).await;
-            let error = error.expect_err("contract broken: a key of another type is an error, not an answer");
+            let error = error.expect_err("contract broken: a key of another type is an error, not a reply");
             holds_true(
                 error.kind() == NodeErrorKind::WrongType,
                 "a key of another type is of the kind WrongType",
             );
             assert!(error.to_string().contains(&name), "{BROKEN}the error names the key\n  it says: {error}");
         }
-        refused(stage.release(&alice).await, "release is denied for a key of another type");
+        denied(stage.release(&alice).await, "release returns false for a key of another type");
     }
     holds_true(
         stage.is_free("zz-free").await,

@@ -10,7 +10,9 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use redlock_core::{Claim, Instant, IntoResources, LockNode, NodeError, Resource, Runtime, Token, Ttl, Vote};
+use redlock_core::node::{Claim, ConfirmVote, FencedVote, LockNode, NodeError, Token, Ttl, Vote};
+use redlock_core::runtime::{Instant, Runtime};
+use redlock_core::{IntoResources, Resource};
 
 pub(super) struct Stage {
     pub(super) node: Arc<dyn LockNode>,
@@ -39,11 +41,11 @@ const LATE: Duration = Duration::from_secs(1);
 
 impl Stage {
     pub(super) async fn acquire(&self, claim: &Claim, ttl: Ttl) -> Vote {
-        answered("acquire", claim, self.node.acquire(claim, ttl).await)
+        expect_reply("acquire", claim, self.node.acquire(claim, ttl).await)
     }
 
     pub(super) async fn extend(&self, claim: &Claim, ttl: Ttl) -> Vote {
-        answered("extend", claim, self.node.extend(claim, ttl).await)
+        expect_reply("extend", claim, self.node.extend(claim, ttl).await)
     }
 
     pub(super) fn keeps(&self) -> bool {
@@ -51,19 +53,19 @@ impl Stage {
     }
 
     pub(super) async fn keep_for(&self, claim: &Claim, ttl: Ttl) -> Vote {
-        answered("keep_for", claim, self.node.keep_for(claim, ttl).await)
+        expect_reply("keep_for", claim, self.node.keep_for(claim, ttl).await)
     }
 
-    pub(super) async fn release(&self, claim: &Claim) -> Vote {
-        answered("release", claim, self.node.release(claim).await)
+    pub(super) async fn release(&self, claim: &Claim) -> bool {
+        expect_reply("release", claim, self.node.release(claim).await)
     }
 
-    /// Returns whether a resource holds a token. It uses the shortest extension, which changes nothing relevant.
+    /// Returns true if a resource holds a token. It uses the shortest extension, which changes nothing relevant.
     pub(super) async fn holds(&self, resource: impl IntoResources, token: impl AsRef<[u8]>) -> bool {
         self.extend(&claim(resource, token), Ttl::MIN).await == Vote::Granted
     }
 
-    /// Returns whether a resource is free, and leaves it unchanged.
+    /// Returns true if a resource is free, and leaves it unchanged.
     pub(super) async fn is_free(&self, resource: impl IntoResources) -> bool {
         let stranger = claim(resource, "a stranger who looks");
         let free = self.acquire(&stranger, hour()).await == Vote::Granted;
@@ -104,7 +106,7 @@ impl Stage {
 
     /// Waits until a resource is free: neither before its TTL is over nor long after.
     ///
-    /// Returns whether the resource was seen held in the last quarter of its time. A slow machine may have missed an
+    /// Returns true if the resource was seen held in the last quarter of its time. A slow machine may have missed an
     /// early expiry.
     pub(super) async fn expires(&self, armed: &Armed, sentence: &str) -> bool {
         let ttl = armed.ttl.as_duration();
@@ -154,16 +156,64 @@ pub(super) fn hour() -> Ttl {
     millis(3_600_000)
 }
 
-#[track_caller]
-#[allow(clippy::needless_pass_by_value)] // reads as a sentence at each call
-pub(super) fn granted(vote: Vote, sentence: &str) {
-    assert!(vote == Vote::Granted, "{BROKEN}{sentence}\n  it was not granted");
+/// An answer to a request about a claim.
+pub(super) trait Answer {
+    fn is_granted(&self) -> bool;
+
+    fn is_denied(&self) -> bool;
+}
+
+impl Answer for Vote {
+    fn is_granted(&self) -> bool {
+        matches!(self, Self::Granted)
+    }
+
+    fn is_denied(&self) -> bool {
+        matches!(self, Self::Denied(_))
+    }
+}
+
+impl Answer for FencedVote {
+    fn is_granted(&self) -> bool {
+        matches!(self, Self::Granted(_))
+    }
+
+    fn is_denied(&self) -> bool {
+        matches!(self, Self::Denied(_))
+    }
+}
+
+impl Answer for ConfirmVote {
+    fn is_granted(&self) -> bool {
+        matches!(self, Self::Granted)
+    }
+
+    fn is_denied(&self) -> bool {
+        matches!(self, Self::Denied(_))
+    }
+}
+
+/// A release counts as granted if it deleted a resource.
+impl Answer for bool {
+    fn is_granted(&self) -> bool {
+        *self
+    }
+
+    fn is_denied(&self) -> bool {
+        !*self
+    }
 }
 
 #[track_caller]
 #[allow(clippy::needless_pass_by_value)] // reads as a sentence at each call
-pub(super) fn refused(vote: Vote, sentence: &str) {
-    assert!(matches!(vote, Vote::Denied(_)), "{BROKEN}{sentence}\n  it was granted");
+pub(super) fn granted(answer: impl Answer, sentence: &str) {
+    assert!(answer.is_granted(), "{BROKEN}{sentence}\n  it was not granted");
+}
+
+#[track_caller]
+#[allow(clippy::needless_pass_by_value)] // reads as a sentence at each call
+pub(super) fn denied(answer: impl Answer, sentence: &str) {
+    assert!(answer.is_denied(), "{BROKEN}{sentence}\n  it was not denied");
 }
 
 /// Asserts a sentence.
@@ -173,14 +223,14 @@ pub(super) fn holds_true(fact: bool, sentence: &str) {
 }
 
 #[track_caller]
-fn answered(operation: &str, claim: &Claim, answer: Result<Vote, NodeError>) -> Vote {
-    answer.unwrap_or_else(|error| panic!("{operation} of {claim:?} failed on a healthy server: {error:?}"))
+fn expect_reply<T>(operation: &str, claim: &Claim, reply: Result<T, NodeError>) -> T {
+    reply.unwrap_or_else(|error| panic!("{operation} of {claim:?} failed on a healthy server: {error:?}"))
 }
 
 /// Polls a call once, as sending does. Returns the reply, if it is already available.
 pub(super) async fn poll_once<T>(call: &mut Pin<Box<impl Future<Output = T> + ?Sized>>) -> Option<T> {
     poll_fn(|context| match call.as_mut().poll(context) {
-        Poll::Ready(answer) => Poll::Ready(Some(answer)),
+        Poll::Ready(reply) => Poll::Ready(Some(reply)),
         Poll::Pending => Poll::Ready(None),
     })
     .await
@@ -191,10 +241,10 @@ pub(super) async fn join_all<F: Future>(calls: impl IntoIterator<Item = F>) -> V
     let mut running: Vec<_> = calls.into_iter().map(|call| (Box::pin(call), None)).collect();
     poll_fn(|context| {
         let mut done = true;
-        for (call, answer) in &mut running {
-            if answer.is_none() {
+        for (call, reply) in &mut running {
+            if reply.is_none() {
                 match call.as_mut().poll(context) {
-                    Poll::Ready(ready) => *answer = Some(ready),
+                    Poll::Ready(ready) => *reply = Some(ready),
                     Poll::Pending => done = false,
                 }
             }
@@ -202,7 +252,7 @@ pub(super) async fn join_all<F: Future>(calls: impl IntoIterator<Item = F>) -> V
         if done { Poll::Ready(()) } else { Poll::Pending }
     })
     .await;
-    running.into_iter().filter_map(|(_, answer)| answer).collect()
+    running.into_iter().filter_map(|(_, reply)| reply).collect()
 }
 
 /// Returns the output of the faster future, and drops the other.

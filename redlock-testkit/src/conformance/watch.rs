@@ -11,13 +11,14 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-use redlock_core::{Availability, IntoResource, NodeErrorKind, Vote, Watch};
+use redlock_core::IntoResource;
+use redlock_core::node::{Availability, NodeErrorKind, Watch};
 
 use super::stage::{BROKEN, Stage, claim, first, granted, holds_true, hour, join_all, millis};
 
 const FREE: &str = "watch reports that a resource is free";
 const TAKEN: &str = "watch reports that a resource is taken";
-const TOLD: &str = "what frees a resource after its watch was begun completes changed";
+const COMPLETES: &str = "a change that frees a resource completes its watch";
 const NOTHING: &str = "watch changes nothing";
 
 /// The limit on the wait for a notification, far above its usual delay.
@@ -25,12 +26,12 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 async fn watch(stage: &Stage, resource: impl IntoResource) -> Watch {
     let resource = resource.into_resource().expect("cases use valid names");
-    let answer = stage.node.watch(&resource).await;
-    answer.unwrap_or_else(|error| panic!("watch of {resource:?} failed on a healthy server: {error:?}"))
+    let reply = stage.node.watch(&resource).await;
+    reply.unwrap_or_else(|error| panic!("watch of {resource:?} failed on a healthy server: {error:?}"))
 }
 
 async fn completes(stage: &Stage, watch: Watch, who: &str) {
-    let told = async {
+    let notified = async {
         watch.changed.await;
         true
     };
@@ -38,14 +39,14 @@ async fn completes(stage: &Stage, watch: Watch, who: &str) {
         stage.runtime.sleep(PATIENCE).await;
         false
     };
-    assert!(first(told, silence).await, "{BROKEN}{TOLD}\n  not within {PATIENCE:?}: {who}");
+    assert!(first(notified, silence).await, "{BROKEN}{COMPLETES}\n  not within {PATIENCE:?}: {who}");
 }
 
 fn can_watch(stage: &Stage) -> bool {
     stage.node.capabilities().watch
 }
 
-pub(crate) async fn watch_tells_how_a_resource_stands(stage: &Stage) {
+pub(crate) async fn watch_reports_the_state_of_a_resource(stage: &Stage) {
     if !can_watch(stage) {
         return;
     }
@@ -68,7 +69,7 @@ pub(crate) async fn watch_tells_how_a_resource_stands(stage: &Stage) {
     holds_true(watch(stage, "a").await.availability == Availability::Free, FREE);
 }
 
-pub(crate) async fn watch_of_what_expired_tells_that_it_is_free(stage: &Stage) {
+pub(crate) async fn watch_of_an_expired_resource_reports_it_as_free(stage: &Stage) {
     if !can_watch(stage) {
         return;
     }
@@ -117,7 +118,7 @@ pub(crate) async fn a_release_by_another_client_completes_a_watch(stage: &Stage)
     stage.acquire(&alice, hour()).await;
     let watch = watch(stage, "a").await;
     let released = stage.twin.release(&alice).await;
-    holds_true(matches!(released, Ok(Vote::Granted)), "clients of one server see the same locks");
+    holds_true(matches!(released, Ok(true)), "clients of one server see the same locks");
     completes(stage, watch, "another client has released it").await;
 }
 
@@ -139,7 +140,7 @@ pub(crate) async fn no_release_is_missed_while_a_watch_begins(stage: &Stage) {
         let calls: [Pin<Box<dyn Future<Output = ()> + '_>>; 2] =
             if round % 2 == 0 { [watches, releases] } else { [releases, watches] };
         join_all(calls).await;
-        let watch = watching.expect("it was begun");
+        let watch = watching.expect("the watch has begun");
         if watch.availability != Availability::Free {
             completes(stage, watch, "it was released while the watch began").await;
         }
@@ -162,7 +163,7 @@ pub(crate) async fn a_change_completes_all_watches_of_a_resource(stage: &Stage) 
     }
 }
 
-pub(crate) async fn capabilities_tell_whether_watch_answers(stage: &Stage) {
+pub(crate) async fn capabilities_report_support_for_watch(stage: &Stage) {
     for node in [&stage.node, &stage.twin] {
         let resource = "a".into_resource().expect("cases use valid names");
         let unsupported = match node.watch(&resource).await {

@@ -3,7 +3,7 @@
 use std::iter::repeat_n;
 use std::sync::Arc;
 
-use redlock_core::Runtime;
+use redlock_core::runtime::Runtime;
 
 use super::Faulty;
 use crate::memory::MemoryNode;
@@ -29,7 +29,8 @@ impl FakeNode {
 /// ```
 /// use std::sync::Arc;
 /// use std::time::Duration;
-/// use redlock_core::{LockNode, Redlock};
+/// use redlock_core::node::LockNode;
+/// use redlock_core::Redlock;
 /// use redlock_testkit::{Fault, ThreadRuntime, block_on, fake_nodes};
 ///
 /// let nodes = fake_nodes(5, Arc::new(ThreadRuntime));

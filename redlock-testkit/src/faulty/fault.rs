@@ -3,26 +3,10 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use redlock_core::{FencingToken, NodeError};
+use redlock_core::FencingToken;
+use redlock_core::node::NodeError;
 
-/// An operation of a [`LockNode`](redlock_core::LockNode).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Operation {
-    /// [`LockNode::acquire`](redlock_core::LockNode::acquire), fenced or not, and
-    /// [`LockNode::refill_fenced`](redlock_core::LockNode::refill_fenced).
-    Acquire,
-    /// [`LockNode::extend`](redlock_core::LockNode::extend).
-    Extend,
-    /// [`LockNode::release`](redlock_core::LockNode::release).
-    Release,
-    /// [`LockNode::inspect`](redlock_core::LockNode::inspect).
-    Inspect,
-    /// [`LockNode::watch`](redlock_core::LockNode::watch).
-    Watch,
-    /// [`LockNode::confirm`](redlock_core::LockNode::confirm).
-    Confirm,
-}
+use crate::request::Operation;
 
 /// A fault of requests to a [`Faulty`](crate::Faulty) node.
 ///
@@ -43,7 +27,7 @@ pub struct Fault {
 
 #[derive(Clone, Debug)]
 pub(super) enum Effect {
-    Refuse,
+    Deny,
     Fail(NodeError),
     Delay(Duration),
     ApplyLate(Duration),
@@ -56,9 +40,12 @@ pub(super) enum Effect {
 }
 
 impl Fault {
-    /// Denies the request and changes nothing. It does not affect an inspection, which cannot be denied.
-    pub fn refuse() -> Self {
-        Self::new(Effect::Refuse)
+    /// Denies the request and changes nothing.
+    ///
+    /// A release returns `false`, as if the node did not have the lock. Inspections and watches are not affected, because
+    /// they cannot be denied.
+    pub fn deny() -> Self {
+        Self::new(Effect::Deny)
     }
 
     /// Returns an error reply and changes nothing, like a server that is out of memory.
@@ -79,7 +66,7 @@ impl Fault {
     /// Delays the sending of the request, which is then carried out.
     ///
     /// A request whose caller stops waiting before that is never carried out. See [`apply_late`](Fault::apply_late) for
-    /// one that cannot be cancelled.
+    /// one that cannot be canceled.
     pub fn delay(delay: Duration) -> Self {
         Self::new(Effect::Delay(delay))
     }
@@ -156,10 +143,8 @@ impl Fault {
     }
 
     fn strikes(&self, operation: Operation) -> bool {
-        if operation == Operation::Inspect && matches!(self.effect, Effect::Refuse) {
-            return false;
-        }
-        self.only.is_none_or(|only| only == operation)
+        let is_read = matches!(operation, Operation::Inspect | Operation::Watch);
+        !(is_read && matches!(self.effect, Effect::Deny)) && self.only.is_none_or(|only| only == operation)
     }
 }
 
@@ -216,7 +201,7 @@ mod tests {
     fn strikes(script: &mut Script, operation: Operation) -> &'static str {
         match script.next(operation) {
             None => "nothing",
-            Some(Effect::Refuse) => "refuse",
+            Some(Effect::Deny) => "deny",
             Some(Effect::Hang) => "hang",
             Some(Effect::LoseReply) => "lose reply",
             other => panic!("{other:?} was never injected"),
@@ -228,10 +213,10 @@ mod tests {
         let mut script = Script::default();
         script.add(Fault::hang());
         script.add(Fault::lose_reply());
-        script.add(Fault::refuse().times(2));
+        script.add(Fault::deny().times(2));
         script.add(Fault::hang().once());
         let four: Vec<_> = (0..5).map(|_| strikes(&mut script, Operation::Acquire)).collect();
-        assert_eq!(vec!["refuse", "refuse", "hang", "lose reply", "lose reply"], four);
+        assert_eq!(vec!["deny", "deny", "hang", "lose reply", "lose reply"], four);
         script.clear();
         assert_eq!("nothing", strikes(&mut script, Operation::Acquire));
     }
@@ -239,18 +224,19 @@ mod tests {
     #[test]
     fn a_fault_on_one_operation_spares_the_others() {
         let mut script = Script::default();
-        script.add(Fault::refuse().on(Operation::Release).once());
+        script.add(Fault::deny().on(Operation::Release).once());
         assert_eq!("nothing", strikes(&mut script, Operation::Acquire));
         assert_eq!("nothing", strikes(&mut script, Operation::Extend));
-        assert_eq!("refuse", strikes(&mut script, Operation::Release));
+        assert_eq!("deny", strikes(&mut script, Operation::Release));
         assert_eq!("nothing", strikes(&mut script, Operation::Release));
     }
 
     #[test]
-    fn an_inspection_is_never_refused() {
+    fn inspections_and_watches_are_never_denied() {
         let mut script = Script::default();
-        script.add(Fault::refuse());
+        script.add(Fault::deny());
         assert_eq!("nothing", strikes(&mut script, Operation::Inspect));
+        assert_eq!("nothing", strikes(&mut script, Operation::Watch));
         script.add(Fault::hang());
         assert_eq!("hang", strikes(&mut script, Operation::Inspect));
     }
@@ -258,7 +244,7 @@ mod tests {
     #[test]
     fn no_times_is_no_fault() {
         let mut script = Script::default();
-        script.add(Fault::refuse().times(0));
+        script.add(Fault::deny().times(0));
         assert_eq!("nothing", strikes(&mut script, Operation::Acquire));
     }
 }

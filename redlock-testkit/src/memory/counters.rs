@@ -6,7 +6,9 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use redlock_core::{FencingToken, Instant, NodeError, Resource, Ttl};
+use redlock_core::node::{NodeError, Ttl};
+use redlock_core::runtime::Instant;
+use redlock_core::{FencingToken, Resource};
 
 /// The retention of a counter after its last lock, and its maximum clock lead.
 const RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
@@ -16,7 +18,7 @@ pub(crate) struct Counters {
     numbers: HashMap<Resource, (FencingToken, Instant)>,
     sweep_at: usize,
     /// If `true`, a new counter starts with 1, regardless of the time.
-    pub(crate) timeless: bool,
+    pub(crate) from_one: bool,
 }
 
 impl Counters {
@@ -32,7 +34,7 @@ impl Counters {
 
     /// Returns the new value of the counters when the node grants all resources.
     pub(crate) fn next(&self, resources: &[Resource], now: Instant) -> Result<FencingToken, NodeError> {
-        let time = if self.timeless { Duration::ZERO } else { now.elapsed_since_origin() };
+        let time = if self.from_one { Duration::ZERO } else { now.elapsed_since_origin() };
         let next = FencingToken::next(self.greatest(resources, now).0, time);
         self.check(resources, next.unwrap_or(FencingToken::MAX), now)?;
         next.ok_or_else(|| NodeError::rejected("the fencing counter is exhausted (2^53 - 1)"))

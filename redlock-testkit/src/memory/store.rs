@@ -7,9 +7,11 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use event_listener::{Event, EventListener};
-use redlock_core::{
-    Availability, Claim, Denial, FencingToken, Instant, LockEntry, NodeError, Resource, Token, Ttl, Vote,
+use redlock_core::node::{
+    Availability, Claim, ConfirmVote, Denial, FencedVote, LockEntry, NodeError, Token, Ttl, Vote,
 };
+use redlock_core::runtime::Instant;
+use redlock_core::{FencingToken, Resource};
 
 use super::counters::Counters;
 
@@ -36,8 +38,8 @@ enum Value {
 
 impl Store {
     pub(crate) fn acquire(&mut self, claim: &Claim, ttl: Ttl, now: Instant) -> Result<Vote, NodeError> {
-        if let Some(refusal) = self.refusal(claim, now)? {
-            return Ok(Vote::Denied(refusal));
+        if let Some(denial) = self.denial(claim, now)? {
+            return Ok(Vote::Denied(denial));
         }
         self.fill(claim, ttl, now);
         Ok(Vote::Granted)
@@ -48,27 +50,27 @@ impl Store {
         claim: &Claim,
         ttl: Ttl,
         now: Instant,
-    ) -> Result<Vote, NodeError> {
-        if let Some(refusal) = self.refusal(claim, now)? {
-            return Ok(Vote::Denied(refusal));
+    ) -> Result<FencedVote, NodeError> {
+        if let Some(denial) = self.denial(claim, now)? {
+            return Ok(FencedVote::Denied(denial));
         }
         let resources = claim.resources();
         let held = resources.iter().all(|resource| self.living(resource, now).is_some());
         if let (Some(counter), true) = self.counters.greatest(resources, now) {
             if held {
                 self.counters.check(resources, counter, now)?;
-                return Ok(Vote::Counted(counter));
+                return Ok(FencedVote::Granted(counter));
             }
         }
         let next = self.counters.next(resources, now)?;
         self.fill(claim, ttl, now);
         self.counters.set(resources, next, ttl, now);
-        Ok(Vote::Counted(next))
+        Ok(FencedVote::Granted(next))
     }
 
     pub(crate) fn extend(&mut self, claim: &Claim, ttl: Ttl, now: Instant) -> Result<Vote, NodeError> {
-        if let Some(refusal) = self.missing(claim, now)? {
-            return Ok(Vote::Denied(refusal));
+        if let Some(denial) = self.missing(claim, now)? {
+            return Ok(Vote::Denied(denial));
         }
         self.lengthen(claim, ttl, now);
         Ok(Vote::Granted)
@@ -92,17 +94,17 @@ impl Store {
         ttl: Ttl,
         fence: FencingToken,
         now: Instant,
-    ) -> Result<Vote, NodeError> {
-        if let Some(refusal) = self.missing(claim, now)? {
-            return Ok(Vote::Denied(refusal));
+    ) -> Result<ConfirmVote, NodeError> {
+        if let Some(denial) = self.missing(claim, now)? {
+            return Ok(ConfirmVote::Denied(denial));
         }
         self.counters.check(claim.resources(), fence, now)?;
         if let Some(newer) = self.newer(claim, fence, now) {
-            return Ok(Vote::Superseded(newer));
+            return Ok(ConfirmVote::Superseded(newer));
         }
         self.lengthen(claim, ttl, now);
         self.counters.set(claim.resources(), fence, ttl, now);
-        Ok(Vote::Granted)
+        Ok(ConfirmVote::Granted)
     }
 
     pub(crate) fn refill_fenced(
@@ -111,27 +113,27 @@ impl Store {
         ttl: Ttl,
         fence: FencingToken,
         now: Instant,
-    ) -> Result<Vote, NodeError> {
-        if let Some(refusal) = self.refusal(claim, now)? {
-            return Ok(Vote::Denied(refusal));
+    ) -> Result<ConfirmVote, NodeError> {
+        if let Some(denial) = self.denial(claim, now)? {
+            return Ok(ConfirmVote::Denied(denial));
         }
         self.counters.check(claim.resources(), fence, now)?;
         if let Some(newer) = self.newer(claim, fence, now) {
-            return Ok(Vote::Superseded(newer));
+            return Ok(ConfirmVote::Superseded(newer));
         }
         self.fill(claim, ttl, now);
         self.counters.set(claim.resources(), fence, ttl, now);
-        Ok(Vote::Granted)
+        Ok(ConfirmVote::Granted)
     }
 
     /// Returns the reason why a claim is denied: another token holds a part of it.
-    fn refusal(&self, claim: &Claim, now: Instant) -> Result<Option<Denial>, NodeError> {
+    fn denial(&self, claim: &Claim, now: Instant) -> Result<Option<Denial>, NodeError> {
         for resource in claim.resources() {
             let Some(entry) = self.living(resource, now) else { continue };
             match &entry.value {
                 Value::Other => return Err(NodeError::wrong_type(resource)),
                 Value::Lock(token) if token == claim.token() => {}
-                Value::Lock(token) => return Ok(Some(entry.refusal(token, now))),
+                Value::Lock(token) => return Ok(Some(entry.denial(token, now))),
             }
         }
         Ok(None)
@@ -140,8 +142,8 @@ impl Store {
     /// Returns the reason why a claim cannot be extended: a part is free or has another holder.
     fn missing(&self, claim: &Claim, now: Instant) -> Result<Option<Denial>, NodeError> {
         let gone = |resource| self.living(resource, now).is_none();
-        let refusal = self.refusal(claim, now)?;
-        Ok(refusal.or_else(|| claim.resources().iter().any(gone).then(Denial::default)))
+        let denial = self.denial(claim, now)?;
+        Ok(denial.or_else(|| claim.resources().iter().any(gone).then(Denial::default)))
     }
 
     /// Returns the greater counter of a newer claim, if there is one.
@@ -178,7 +180,8 @@ impl Store {
         }
     }
 
-    pub(crate) fn release(&mut self, claim: &Claim, now: Instant) -> Vote {
+    /// Returns whether a resource held the token and was removed.
+    pub(crate) fn release(&mut self, claim: &Claim, now: Instant) -> bool {
         let mut deleted = false;
         for resource in claim.resources() {
             if self.holder(resource, now) == Some(claim.token()) {
@@ -186,17 +189,12 @@ impl Store {
                 deleted = true;
             }
         }
-        if deleted { Vote::Granted } else { Vote::Denied(Denial::default()) }
+        deleted
     }
 
     pub(crate) fn inspect(&self, resource: &Resource, now: Instant) -> Result<Option<LockEntry>, NodeError> {
         let Some(entry) = self.living(resource, now) else { return Ok(None) };
-        let Value::Lock(token) = &entry.value else { return Err(NodeError::wrong_type(resource)) };
-        let holding = LockEntry::of(token.clone());
-        Ok(Some(match entry.remaining(now) {
-            Some(remaining) => holding.expiring_in(remaining),
-            None => holding,
-        }))
+        entry.lock(now).map(Some).ok_or_else(|| NodeError::wrong_type(resource))
     }
 
     /// Returns the availability of a resource, and the event of its next change.
@@ -239,15 +237,6 @@ impl Store {
         self.entries.insert(resource, Entry { value: Value::Other, expires: None });
     }
 
-    /// Removes a non-lock value. Returns whether there was one.
-    pub(crate) fn remove_other(&mut self, resource: &Resource) -> bool {
-        let is_other = self.entries.get(resource).is_some_and(|entry| matches!(entry.value, Value::Other));
-        if is_other {
-            self.remove(resource);
-        }
-        is_other
-    }
-
     pub(crate) fn clear(&mut self) {
         self.entries.clear();
         self.counters.clear();
@@ -257,25 +246,17 @@ impl Store {
     }
 
     /// Returns the live locks, sorted by resource: the order of a map would differ from run to run.
-    pub(crate) fn locks(&self, now: Instant) -> Vec<(&Resource, &Token, Option<Instant>)> {
+    pub(crate) fn locks(&self, now: Instant) -> Vec<(Resource, LockEntry)> {
         let living = self.entries.iter().filter(|(_, entry)| entry.is_alive(now));
-        let mut locks: Vec<_> = living
-            .filter_map(|(resource, entry)| match &entry.value {
-                Value::Lock(token) => Some((resource, token, entry.expires)),
-                Value::Other => None,
-            })
-            .collect();
-        locks.sort_unstable_by_key(|(resource, ..)| *resource);
+        let mut locks: Vec<_> =
+            living.filter_map(|(resource, entry)| Some((resource.clone(), entry.lock(now)?))).collect();
+        locks.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         locks
     }
 
     pub(crate) fn remove(&mut self, resource: &Resource) {
         self.changed(resource);
         self.entries.remove(resource);
-    }
-
-    pub(crate) fn is_free(&self, resource: &Resource, now: Instant) -> bool {
-        self.living(resource, now).is_none()
     }
 
     fn changed(&mut self, resource: &Resource) {
@@ -308,11 +289,21 @@ impl Entry {
         self.expires.map(|expires| expires.saturating_duration_since(now))
     }
 
-    fn refusal(&self, holder: &Token, now: Instant) -> Denial {
-        let refusal = Denial::by(holder.clone());
+    /// Returns the lock; `None` for a non-lock value.
+    fn lock(&self, now: Instant) -> Option<LockEntry> {
+        let Value::Lock(token) = &self.value else { return None };
+        let lock = LockEntry::of(token.clone());
+        Some(match self.remaining(now) {
+            Some(remaining) => lock.expiring_in(remaining),
+            None => lock,
+        })
+    }
+
+    fn denial(&self, holder: &Token, now: Instant) -> Denial {
+        let denial = Denial::by(holder.clone());
         match self.remaining(now) {
-            Some(remaining) => refusal.expiring_in(remaining),
-            None => refusal,
+            Some(remaining) => denial.expiring_in(remaining),
+            None => denial,
         }
     }
 }
@@ -324,7 +315,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn watches_that_nobody_waits_for_are_forgotten() {
+    fn watches_without_a_waiter_are_forgotten() {
         let mut store = Store::default();
         for number in 0..10_000 {
             let resource = Resource::new(number.to_string()).unwrap();

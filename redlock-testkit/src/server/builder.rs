@@ -9,7 +9,7 @@ use super::RedisServer;
 ///
 /// Without any, the server has no persistence, no password, and only TCP.
 #[derive(Clone, Default)]
-#[must_use = "a builder starts nothing until told so"]
+#[must_use = "a builder starts nothing until `start`"]
 pub struct RedisServerBuilder {
     pub(super) program: Option<String>,
     pub(super) persistent: bool,

@@ -78,8 +78,8 @@ impl Console {
         stream.write_all(&request)?;
         let mut replies = BufReader::new(stream);
         if self.password.is_some() {
-            if let refused @ Reply::Error(_) = decode(&mut replies)? {
-                return Ok(refused);
+            if let reply @ Reply::Error(_) = decode(&mut replies)? {
+                return Ok(reply);
             }
         }
         decode(&mut replies)

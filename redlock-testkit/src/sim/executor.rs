@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use redlock_core::{BoxFuture, Instant};
+use redlock_core::runtime::{BoxFuture, Instant};
 
 use super::process::Machine;
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redlock_core::{BoxFuture, Instant, Runtime};
+use redlock_core::runtime::{BoxFuture, Instant, Runtime};
 
 use super::executor::World;
 

@@ -3,12 +3,12 @@
 use std::future::{Future, poll_fn};
 use std::mem;
 use std::pin::Pin;
-use std::ptr;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use super::LOST;
 use crate::connection::{Failure, Reply};
+use crate::sync::{Mutex, MutexGuard, locked};
 
 /// The maximum number of requests in a batch. More save nothing further, and each request waits for the last reply.
 pub(super) const FULL: usize = 64;
@@ -31,23 +31,19 @@ pub(super) struct SentBatch {
 pub(super) struct Answer {
     board: Arc<BatchState>,
     place: usize,
-    /// The task whose waker is registered.
-    waiting: Task,
 }
 
 /// The state that the requests of a batch share.
 ///
 /// Code that may run foreign code, by waking a task or dropping a waker, runs after the lock is released.
 #[derive(Default)]
-struct BatchState {
-    /// The replies by place. Read without a lock: most readers find nothing yet.
-    outcome: OnceLock<Result<Vec<Reply>, Failure>>,
-    waiters: Mutex<Waiters>,
-}
+struct BatchState(Mutex<State>);
 
 #[derive(Default)]
-struct Waiters {
-    /// The wakers by place; `None` for abandoned requests.
+struct State {
+    /// The replies by place. Each is taken by its request.
+    outcome: Option<Result<Vec<Reply>, Failure>>,
+    /// The wakers by place, until there is an outcome; `None` for abandoned requests.
     wakers: Vec<Option<Waker>>,
     /// The number of requests that are waited for.
     count: usize,
@@ -72,23 +68,22 @@ impl<P> Batch<P> {
 
     /// Adds a request. The task of this waker waits for the reply.
     pub(super) fn push(&mut self, request: P, waker: &Waker) -> Answer {
-        let (place, board, waker) = (self.len(), Arc::clone(&self.board), waker.clone());
-        let waiting = Task::of(&waker);
+        let (place, board) = (self.len(), Arc::clone(&self.board));
         self.requests.push(request);
-        let mut waiters = self.board.waiters();
-        waiters.wakers.push(Some(waker));
-        waiters.count += 1;
-        drop(waiters);
-        Answer { board, place, waiting }
+        let mut state = board.state();
+        state.wakers.push(Some(waker.clone()));
+        state.count += 1;
+        drop(state);
+        Answer { board, place }
     }
 
     /// Returns the requests that are still waited for, which are to be sent.
     pub(super) fn seal(mut self) -> (Vec<P>, SentBatch) {
         let (requests, board) = (mem::take(&mut self.requests), Arc::clone(&self.board));
-        let waiters = board.waiters();
-        let awaited = requests.into_iter().enumerate().filter(|(place, _)| waiters.wakers[*place].is_some());
+        let state = board.state();
+        let awaited = requests.into_iter().enumerate().filter(|(place, _)| state.wakers[*place].is_some());
         let (places, requests) = awaited.unzip();
-        drop(waiters);
+        drop(state);
         (requests, SentBatch { places, board })
     }
 }
@@ -141,98 +136,74 @@ impl SentBatch {
 
 impl Drop for SentBatch {
     fn drop(&mut self) {
-        if self.board.outcome.get().is_none() {
+        if !self.board.is_told() {
             self.board.tell(Err(Failure::maybe_sent(LOST)));
         }
     }
 }
 
 impl BatchState {
-    fn waiters(&self) -> MutexGuard<'_, Waiters> {
-        self.waiters.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, State> {
+        locked(&self.0)
+    }
+
+    fn is_told(&self) -> bool {
+        self.state().outcome.is_some()
     }
 
     /// Publishes the outcome. It has no effect if there is one already.
     fn tell(&self, outcome: Result<Vec<Reply>, Failure>) {
-        // Set before the wakers are taken, so that a task that registers too late finds it.
-        if self.outcome.set(outcome).is_ok() {
-            let wakers = mem::take(&mut self.waiters().wakers);
+        let mut state = self.state();
+        if state.outcome.is_none() {
+            state.outcome = Some(outcome);
+            let (wakers, sender) = (mem::take(&mut state.wakers), state.sender.take());
+            drop(state);
+            drop(sender);
             wakers.into_iter().flatten().for_each(Waker::wake);
-        }
-    }
-
-    /// Returns the result of a request, if it is known.
-    fn answer(&self, place: usize) -> Poll<Result<Reply, Failure>> {
-        match self.outcome.get() {
-            None => Poll::Pending,
-            Some(Ok(replies)) => Poll::Ready(Ok(replies[place].clone())),
-            Some(Err(failure)) => Poll::Ready(Err(failure.clone())),
         }
     }
 
     /// Returns whether no request is waited for. Otherwise it registers the task to be woken when that is so.
     fn is_left_to(&self, cx: &Context<'_>) -> bool {
-        let mut waiters = self.waiters();
-        if waiters.count == 0 {
+        let mut state = self.state();
+        if state.count == 0 {
             return true;
         }
-        let before = waiters.sender.replace(cx.waker().clone());
-        drop(waiters);
+        let before = state.sender.replace(cx.waker().clone());
+        drop(state);
         drop(before);
         false
-    }
-}
-
-/// The address of a waker, which distinguishes it from the other live wakers. It is always the address of a stored
-/// clone. A waker that is passed in may lie in its executor's frame, where the waker of another task lies next.
-#[derive(PartialEq, Eq)]
-struct Task {
-    data: usize,
-    vtable: usize,
-}
-
-impl Task {
-    fn of(waker: &Waker) -> Self {
-        Self { data: waker.data().addr(), vtable: ptr::from_ref(waker.vtable()).addr() }
     }
 }
 
 impl Future for Answer {
     type Output = Result<Reply, Failure>;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let answer = self.board.answer(self.place);
-        // The waker is stored until there is an outcome, so no other waker has the same address.
-        if answer.is_ready() || self.waiting == Task::of(cx.waker()) {
-            return answer;
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut state = self.board.state();
+        match &mut state.outcome {
+            Some(Ok(replies)) => return Poll::Ready(Ok(mem::replace(&mut replies[self.place], Reply::Nil))),
+            Some(Err(failure)) => return Poll::Ready(Err(failure.clone())),
+            None => {}
         }
-        let next = cx.waker().clone();
-        let task = Task::of(&next);
-        let mut waiters = self.board.waiters();
-        // The outcome is published before the wakers are taken. So either there is an outcome now, or this waker will
-        // be woken.
-        let Some(waker) = waiters.wakers.get_mut(self.place) else {
-            drop(waiters);
-            return self.board.answer(self.place);
-        };
-        let before = waker.replace(next);
-        drop(waiters);
+        let waker = &mut state.wakers[self.place];
+        if waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+            return Poll::Pending;
+        }
+        let before = waker.replace(cx.waker().clone());
+        drop(state);
         drop(before);
-        self.waiting = task;
         Poll::Pending
     }
 }
 
 impl Drop for Answer {
     fn drop(&mut self) {
-        if self.board.outcome.get().is_some() {
-            return;
-        }
-        let mut waiters = self.board.waiters();
-        let before = waiters.wakers.get_mut(self.place).and_then(Option::take);
-        waiters.count -= 1;
-        let sender = if waiters.count == 0 { waiters.sender.take() } else { None };
-        drop(waiters);
+        let mut state = self.board.state();
+        state.count -= 1;
+        let before = state.wakers.get_mut(self.place).and_then(Option::take);
+        let sender = if state.count == 0 { state.sender.take() } else { None };
+        drop(state);
         drop(before);
         if let Some(sender) = sender {
             sender.wake();

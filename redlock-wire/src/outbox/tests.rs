@@ -1,4 +1,4 @@
-//! Tests the outbox over a client that records its requests.
+//! Tests of the outbox, over a client that records its requests.
 
 use std::future::{Future, poll_fn};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +13,6 @@ use tokio::task::{JoinHandle, yield_now};
 use super::batch::FULL;
 use super::{ALONE, Outbox};
 use crate::connection::{Command, Connection, Failure, Reply, Sent};
-use crate::request::Last;
 
 /// A client and an outbox in front of it. Clones share the state.
 #[derive(Clone, Default)]
@@ -22,13 +21,13 @@ struct World(Arc<Inner>);
 #[derive(Default)]
 struct Inner {
     outbox: Outbox<i64>,
-    /// The numbers of the sent requests; a pipeline is one of several.
+    /// The numbers of the sent requests. A pipeline contains several.
     sent: Mutex<Vec<Vec<i64>>>,
     outcome: Mutex<Outcome>,
     changed: Event,
     /// The number of pipelines that the client holds.
     pipelines: Mutex<usize>,
-    /// If `true`, another request is made and given up while a pipeline is handed over.
+    /// If `true`, another request is made and dropped while a pipeline is handed over.
     meddles: Mutex<bool>,
 }
 
@@ -41,7 +40,7 @@ enum Outcome {
     /// One reply is missing.
     TooFew,
     Lost,
-    /// No reply, and the client requests a poll all the time.
+    /// There is no reply, and the client requests a poll all the time.
     Restless,
 }
 
@@ -64,7 +63,7 @@ impl World {
         numbers.into_iter().map(|number| self.call(number)).collect()
     }
 
-    /// Starts as many requests as are sent alone.
+    /// Starts as many requests as may be sent alone.
     fn few(&self) -> Vec<Call> {
         let calls = self.calls([0; ALONE]);
         assert_eq!(vec![vec![0]; ALONE], self.sent());
@@ -121,10 +120,6 @@ impl Connection for World {
         unreachable!("requests are numbers")
     }
 
-    fn last<T>(look: impl FnOnce(&mut Last<i64>) -> T) -> T {
-        look(&mut Last::none())
-    }
-
     async fn call(&self, request: i64) -> Result<Reply, Failure> {
         self.outcome(&[request]).await.map(|mut replies| replies.remove(0))
     }
@@ -137,12 +132,6 @@ impl Connection for World {
         let _in_hand = InHand(self);
         self.outcome(&requests).await
     }
-
-    fn pushes(&self) -> bool {
-        false
-    }
-
-    async fn lost(&self) {}
 }
 
 /// Requests another poll at each poll.
@@ -165,7 +154,7 @@ impl Drop for InHand<'_> {
 
 /// Returns the outcomes of calls that have completed.
 fn ended(calls: Vec<impl Future<Output = Result<Reply, Sent>>>) -> Vec<Result<Reply, Sent>> {
-    calls.into_iter().map(|call| call.now_or_never().expect("it has ended")).collect()
+    calls.into_iter().map(|call| call.now_or_never().expect("the call has ended")).collect()
 }
 
 fn replies(numbers: impl IntoIterator<Item = i64>) -> Vec<Result<Reply, Sent>> {
@@ -173,12 +162,12 @@ fn replies(numbers: impl IntoIterator<Item = i64>) -> Vec<Result<Reply, Sent>> {
 }
 
 #[tokio::test]
-async fn few_go_by_themselves_and_more_as_one_in_their_order() {
+async fn few_requests_are_sent_alone_and_more_as_one_pipeline_in_order() {
     let world = World::default();
     let _few = world.few();
     let full = i64::try_from(FULL).unwrap();
     let calls = world.calls(1..full + 3);
-    assert!(world.sent().is_empty(), "nobody drives it yet");
+    assert!(world.sent().is_empty(), "the outbox is not driven yet");
 
     world.drive().await;
     assert_eq!(vec![(1..=full).collect(), vec![full + 1, full + 2]], world.sent());
@@ -187,7 +176,7 @@ async fn few_go_by_themselves_and_more_as_one_in_their_order() {
 }
 
 #[tokio::test]
-async fn the_driver_is_woken_by_what_comes_later() {
+async fn the_driver_is_woken_by_later_requests() {
     let world = World::default();
     let _few = world.few();
     world.drive().await;
@@ -199,20 +188,20 @@ async fn the_driver_is_woken_by_what_comes_later() {
 }
 
 #[tokio::test]
-async fn nothing_overtakes_what_waits() {
+async fn no_request_overtakes_waiting_ones() {
     let world = World::default();
     let few = world.few();
     let _waits = world.call(1);
     drop(few);
     let _later = world.call(2);
-    assert!(world.sent().is_empty(), "there is one before it");
+    assert!(world.sent().is_empty(), "another request comes first");
 
     world.drive().await;
     assert_eq!(vec![vec![1, 2]], world.sent());
 }
 
 #[tokio::test]
-async fn nothing_overtakes_what_is_being_handed_over() {
+async fn no_request_overtakes_a_pipeline_in_hand_over() {
     let world = World::default();
     let few = world.few();
     let _waits = world.call(1);
@@ -221,13 +210,13 @@ async fn nothing_overtakes_what_is_being_handed_over() {
     world.drive().await;
     assert_eq!(vec![vec![1]], world.sent());
 
-    // Now the request is sent.
+    // The request is sent now.
     let _alone = world.call(2);
     assert_eq!(vec![vec![2]], world.sent());
 }
 
 #[tokio::test]
-async fn those_that_have_ended_make_room() {
+async fn completed_requests_make_room() {
     let world = World::default();
     world.drive().await;
     for _ in 0..3 {
@@ -242,7 +231,7 @@ async fn those_that_have_ended_make_room() {
 }
 
 #[tokio::test]
-async fn a_request_that_is_dropped_in_time_is_not_sent() {
+async fn a_request_dropped_before_it_is_sent_is_not_sent() {
     let world = World::default();
     let _few = world.few();
     let mut calls = world.calls(1..6);
@@ -257,7 +246,7 @@ async fn a_request_that_is_dropped_in_time_is_not_sent() {
 }
 
 #[tokio::test]
-async fn a_pipeline_is_given_up_with_the_last_of_its_requests() {
+async fn a_pipeline_is_dropped_with_the_last_of_its_requests() {
     let world = World::default();
     let _few = world.few();
     let (one, other) = (world.call(1), world.call(2));
@@ -271,7 +260,7 @@ async fn a_pipeline_is_given_up_with_the_last_of_its_requests() {
 }
 
 #[tokio::test]
-async fn what_fails_fails_for_each() {
+async fn a_failed_pipeline_fails_all_its_requests() {
     for outcome in [Outcome::Lost, Outcome::TooFew] {
         let world = World::default();
         let _few = world.few();
@@ -283,7 +272,7 @@ async fn what_fails_fails_for_each() {
 }
 
 #[tokio::test]
-async fn nobody_waits_for_a_driver_that_is_gone() {
+async fn requests_do_not_wait_for_a_dropped_driver() {
     let world = World::default();
     let _few = world.few();
     let sent = world.calls(1..3);
@@ -296,19 +285,19 @@ async fn nobody_waits_for_a_driver_that_is_gone() {
     assert_eq!(vec![Err(Sent::No); 2], ended(waiting));
 
     let _alone = world.call(5);
-    assert_eq!(vec![vec![5]], world.sent(), "it finds out for itself");
+    assert_eq!(vec![vec![5]], world.sent(), "the request fails by itself");
 }
 
-/// A driver that is busy with sent requests may be dropped before sending the rest.
+/// A driver that is busy with sent requests may be dropped before it sends the rest.
 #[tokio::test]
-async fn nobody_waits_for_what_a_driver_has_taken_and_not_sent() {
+async fn requests_that_a_dropped_driver_has_taken_fail() {
     let world = World::default();
     *world.0.outcome.lock().unwrap() = Outcome::Restless;
     let few = i64::try_from(ALONE).unwrap();
     let calls = world.calls(0..few + 4 * i64::try_from(FULL).unwrap());
     assert!(Box::pin(world.0.outbox.drive(&world)).now_or_never().is_none());
     let sent = world.sent()[ALONE..].concat().len();
-    assert!(sent < 4 * FULL, "it has turned to everything");
+    assert!(sent < 4 * FULL, "the driver has sent everything");
 
     let outcomes = ended(calls.into_iter().skip(ALONE).collect());
     let (maybe, no) = outcomes.split_at(sent);
@@ -327,7 +316,7 @@ impl Wake for Woken {
 }
 
 #[tokio::test]
-async fn whoever_has_polled_last_is_woken_and_nobody_else() {
+async fn only_the_last_waker_is_woken() {
     for polled_by in [&[0][..], &[0, 0], &[0, 1], &[0, 1, 1], &[0, 1, 0], &[0, 1, 2, 0, 1]] {
         let world = World::default();
         let _few = world.few();
@@ -343,13 +332,13 @@ async fn whoever_has_polled_last_is_woken_and_nobody_else() {
         let woken = tasks.each_ref().map(|task| task.0.load(Ordering::Relaxed));
         let mut last = [0; 3];
         last[polled_by[polled_by.len() - 1]] = 1;
-        assert_eq!(last, woken, "polled by {polled_by:?}");
+        assert_eq!(last, woken, "last polled by {polled_by:?}");
         assert_eq!(Some(Ok(Reply::Int(1))), call.now_or_never().map(|outcome| outcome.map_err(|f| f.sent)));
     }
 }
 
 #[tokio::test]
-async fn those_that_have_gone_as_one_count_until_they_have_ended() {
+async fn pipelined_requests_count_until_they_end() {
     let world = World::default();
     world.drive().await;
     let few = world.few();
@@ -358,7 +347,7 @@ async fn those_that_have_gone_as_one_count_until_they_have_ended() {
     drop(few);
     let _another = world.call(2);
     yield_now().await;
-    assert_eq!(2, world.pipelines(), "it has not gone by itself");
+    assert_eq!(2, world.pipelines(), "the request was not sent alone");
 
     drop(together);
     yield_now().await;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use redlock_core::Runtime;
+use redlock_core::runtime::Runtime;
 
 use super::{PreflightSettings, call};
 use crate::connection::{Connection, Reply};

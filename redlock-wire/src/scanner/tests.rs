@@ -58,7 +58,7 @@ fn trees() -> impl Strategy<Value = Tree> {
     })
 }
 
-/// Scans `bytes` in pieces of these sizes. Returns the reported positions behind complete replies.
+/// Scans `bytes` in pieces of these sizes. Returns the reported positions after complete replies.
 fn scanned(bytes: &[u8], pieces: &[usize]) -> Result<Vec<usize>, Violation> {
     let (mut scanner, mut position, mut ends) = (Scanner::new(), 0, Vec::new());
     let mut pieces = pieces.iter().copied().cycle();
@@ -75,7 +75,7 @@ fn scanned(bytes: &[u8], pieces: &[usize]) -> Result<Vec<usize>, Violation> {
 
 proptest! {
     #[test]
-    fn replies_are_measured_however_they_are_split(
+    fn replies_are_measured_for_any_split(
         replies in prop::collection::vec(trees(), 1..5),
         pieces in prop::collection::vec(1_usize..50, 1..5),
     ) {
@@ -92,7 +92,7 @@ proptest! {
                 continue;
             }
             let found = outcome.unwrap();
-            // Byte by byte, each end is reported; in larger pieces, the last end within each.
+            // Scanned byte by byte, each end is reported. In larger pieces, only the last end within each piece is.
             prop_assert_eq!(Some(&bytes.len()), found.last());
             prop_assert!(found.iter().all(|end| ends.contains(end)));
             if all {
@@ -124,7 +124,7 @@ fn endless(start: &str, rest: &str) -> Violation {
     loop {
         match scanner.scan(&next) {
             Err(violation) => return violation,
-            Ok(complete) => assert_eq!(0, complete, "it has no end"),
+            Ok(complete) => assert_eq!(0, complete, "an endless reply is complete"),
         }
         sent += next.len();
         assert!(sent <= MAX_REPLY_BYTES, "{start:?}, {rest:?}: {sent} bytes were accepted");
@@ -169,7 +169,7 @@ fn the_largest_and_the_deepest_reply_are_accepted() {
 }
 
 #[test]
-fn nothing_is_accepted_that_decoders_read_differently() {
+fn replies_that_decoders_read_differently_are_rejected() {
     for bytes in [
         "|1\r\n",
         "HELLO 3\r\n",

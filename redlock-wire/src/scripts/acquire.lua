@@ -1,5 +1,5 @@
--- Sets every key to the token, or none of them. KEYS: the resources. ARGV: the token, the TTL in milliseconds.
--- Answers 1: granted; {0, token, PTTL}: held by another; {-1, position}: another type.
+-- Sets every key to the token, or none. KEYS: the resources. ARGV: the token, the TTL in milliseconds.
+-- Returns 1: granted. {0, token, PTTL}: a key holds this other token. {-1, position}: a key of another type.
 local absent = {}
 for position, key in ipairs(KEYS) do
     local held = redis.pcall('GET', key)

@@ -1,6 +1,7 @@
--- Makes the TTL of every key at least the given one, if all hold the token. KEYS: the resources. ARGV: the token, the
--- TTL in milliseconds. A key without expiry stays without.
--- Answers 1: granted; 0: a key is gone; {0, token, PTTL}: held by another; {-1, position}: another type.
+-- If all keys hold the token, makes the TTL of each at least the given one. KEYS: the resources. ARGV: the token, the
+-- TTL in milliseconds. A key without an expiry does not get one.
+-- Returns 1: granted. 0: a key is gone. {0, token, PTTL}: a key holds this other token. {-1, position}: a key of another
+-- type.
 local short = {}
 for position, key in ipairs(KEYS) do
     local held = redis.pcall('GET', key)

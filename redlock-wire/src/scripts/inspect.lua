@@ -1,5 +1,5 @@
--- Reads who holds a key. KEYS: the resource.
--- Answers 0: nobody; {0, token, PTTL}: this one; {-1, position}: another type.
+-- Returns the holder of a key. KEYS: the resource.
+-- Returns 0: free. {0, token, PTTL}: held. {-1, position}: a key of another type.
 local held = redis.pcall('GET', KEYS[1])
 if not held then
     return 0

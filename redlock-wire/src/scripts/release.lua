@@ -1,6 +1,6 @@
--- Deletes what holds the token, and only that. KEYS: the resources. ARGV: the token.
--- Answers how many were deleted. A key of another type is nothing of ours.
--- What most releases are: one key, and ours. Without the tables below it costs the server an eighth less.
+-- Deletes the keys that hold the token, and no others. KEYS: the resources. ARGV: the token.
+-- Returns the number of deleted keys. Ignores keys of another type.
+-- Most releases have one key, which holds the token. Without the tables below they take an eighth less server time.
 if #KEYS == 1 and redis.pcall('GET', KEYS[1]) == ARGV[1] then
     return redis.call('DEL', KEYS[1])
 end

@@ -1,4 +1,4 @@
-//! Tests connection attempts: their duration, their delays, and their log messages.
+//! Tests of connection attempts: their time limits, their delays and their log messages.
 
 use std::fmt::Write;
 use std::sync::{Arc, Mutex};
@@ -13,31 +13,31 @@ const SECOND: Duration = Duration::from_secs(1);
 
 fn node_with(options: &Options) -> (Fake, Node<Fake>) {
     let fake = Fake::default();
-    (fake.clone(), Node::new(fake, "fake".into(), options))
+    (fake.clone(), Node::new(fake, options))
 }
 
 fn options() -> Options {
     Options::new(Arc::new(TokioRuntime::new()))
 }
 
-/// Returns how long the first attempt takes with a server that leaves it hanging.
-async fn given_up_after(node: &Node<Fake>, fake: &Fake) -> Duration {
-    fake.is(|mood| mood.accepts = Ok(false));
+/// Returns the duration of the first attempt with a server that leaves it hanging.
+async fn time_of_attempt(node: &Node<Fake>, fake: &Fake) -> Duration {
+    fake.is(|behavior| behavior.accepts = Ok(false));
     let start = Now::now();
-    // The supervisor's clock may be slightly ahead of the paused one.
-    let reason = timeout(60 * SECOND, node.acquire(&claim("a"), ttl())).await.expect("it hangs");
+    // The clock of the supervisor may be slightly ahead of the paused one.
+    let reason = timeout(60 * SECOND, node.acquire(&claim("a"), ttl())).await.expect("the call hangs");
     assert!(unavailable(reason).contains("connection attempt timed out"));
     start.elapsed()
 }
 
-/// Allows for timers of whole milliseconds, which add up.
+/// Returns true if the times are equal, except for the rounding of timers to milliseconds.
 fn is_about(millis: u64, duration: Duration) -> bool {
     (millis..millis + 10).contains(&u64::try_from(duration.as_millis()).unwrap())
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_attempt_to_connect_may_take_as_long_as_a_request() {
-    for (told, chosen, expected) in [
+async fn a_connection_attempt_can_take_as_long_as_a_request() {
+    for (node_timeout, chosen, expected) in [
         (100, 300, 300),
         (1000, 300, 1000),
         (1000, 2000, 2000),
@@ -45,19 +45,19 @@ async fn an_attempt_to_connect_may_take_as_long_as_a_request() {
         (u64::MAX, 20_000, 20_000),
     ] {
         let options = options().connect_timeout(Duration::from_millis(chosen));
-        let ((fake, node), (another, untold)) = (node_with(&options), node_with(&options));
-        node.set_node_timeout(Duration::from_millis(told));
-        let given_up = given_up_after(&node, &fake).await;
-        assert!(is_about(expected, given_up), "{given_up:?} instead of {expected} ms");
-        let given_up = given_up_after(&untold, &another).await;
-        assert!(is_about(chosen, given_up), "each for itself: {given_up:?} instead of {chosen} ms");
+        let ((fake, node), (another, without_timeout)) = (node_with(&options), node_with(&options));
+        node.set_node_timeout(Duration::from_millis(node_timeout));
+        let elapsed = time_of_attempt(&node, &fake).await;
+        assert!(is_about(expected, elapsed), "{elapsed:?} instead of {expected} ms");
+        let elapsed = time_of_attempt(&without_timeout, &another).await;
+        assert!(is_about(chosen, elapsed), "each node has its own limit: {elapsed:?} instead of {chosen} ms");
     }
 }
 
-/// Returns the times between the first attempts if the server refuses connections.
+/// Returns the delays between the first attempts if the server refuses connections.
 async fn pauses(options: Options, reason: &'static str, count: usize) -> Vec<Duration> {
     let (fake, node) = node_with(&options);
-    fake.is(|mood| mood.accepts = Err(reason));
+    fake.is(|behavior| behavior.accepts = Err(reason));
     assert!(lock(&node).await.is_err());
     let mut last = Now::now();
     let mut pauses = Vec::new();
@@ -70,7 +70,7 @@ async fn pauses(options: Options, reason: &'static str, count: usize) -> Vec<Dur
 }
 
 #[tokio::test(start_paused = true)]
-async fn reconnecting_slows_down_to_what_was_chosen() {
+async fn reconnect_delays_grow_to_the_chosen_maximum() {
     let between = |pause: &Duration, delay: Duration| {
         assert!((delay / 2..=delay + Duration::from_millis(2)).contains(pause), "{pause:?} of {delay:?}");
     };
@@ -122,7 +122,7 @@ impl Visit for Text {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_comes_and_goes_does_not_fill_the_log() {
+async fn a_flapping_connection_does_not_fill_the_log() {
     let log = Log::default();
     let _listening = tracing::subscriber::set_default(log.clone());
     let (fake, node) = node_with(&options());
@@ -136,12 +136,12 @@ async fn a_connection_that_comes_and_goes_does_not_fill_the_log() {
     let many = (count("=node connected "), count("node disconnected"));
     assert!(many.1 >= 6 && many.1 <= 12 && many.0 == many.1 + 1, "{many:?} {:#?}", lines());
 
-    // A change is logged once, even if only in the next minute.
+    // A change is logged once, at the latest in the next minute.
     tokio::time::sleep(61 * SECOND).await;
-    fake.is(|mood| mood.accepts = Err("refused"));
+    fake.is(|behavior| behavior.accepts = Err("refused"));
     fake.cut();
     tokio::time::sleep(10 * SECOND).await;
-    fake.is(|mood| mood.accepts = Err("WRONGPASS"));
+    fake.is(|behavior| behavior.accepts = Err("WRONGPASS"));
     tokio::time::sleep(60 * SECOND).await;
     let lost = count("node disconnected") - many.1;
     assert_eq!(

@@ -1,6 +1,7 @@
-//! Tests notifications of changes, and of the end of a connection.
+//! Tests of change notifications, and of watches at the end of a connection.
 
-use redlock_core::{Availability, Resource, Watch};
+use redlock_core::Resource;
+use redlock_core::node::{Availability, Watch};
 
 use super::*;
 
@@ -9,10 +10,10 @@ fn name(name: &str) -> Resource {
 }
 
 async fn watch(node: &Node<Fake>, resource: &str) -> Watch {
-    timeout(PATIENCE, node.watch(&name(resource))).await.expect("it hangs").unwrap()
+    timeout(PATIENCE, node.watch(&name(resource))).await.expect("the call hangs").unwrap()
 }
 
-async fn is_told(watch: Watch) -> bool {
+async fn is_notified(watch: Watch) -> bool {
     at_once(watch.changed).await.is_some()
 }
 
@@ -21,7 +22,7 @@ async fn a_watch_is_armed_by_one_pair_and_completes_with_the_push() {
     let (fake, node) = node();
     let free = watch(&node, "a").await;
     assert_eq!(["CLIENT", "PTTL"], fake.calls()[..]);
-    fake.is(|mood| mood.pttl = Reply::Int(70));
+    fake.is(|behavior| behavior.pttl = Reply::Int(70));
     let taken = watch(&node, "a").await;
     assert_eq!(Availability::Free, free.availability);
     assert_eq!(Availability::Taken(Some(Duration::from_millis(70))), taken.availability);
@@ -32,35 +33,35 @@ async fn a_watch_is_armed_by_one_pair_and_completes_with_the_push() {
     assert!(at_once(free.as_mut()).await.is_none());
     fake.calls();
     fake.hub().changed(b"a");
-    assert!(at_once(free.as_mut()).await.is_some() && is_told(taken).await);
-    assert!(fake.calls().is_empty(), "it does not go on by itself");
+    assert!(at_once(free.as_mut()).await.is_some() && is_notified(taken).await);
+    assert!(fake.calls().is_empty(), "no further command is sent");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_prefix_belongs_to_the_watched_key() {
     let fake = Fake::default();
     let options = Options::new(Arc::new(TokioRuntime::new())).key_prefix("lock:");
-    let node = Node::new(fake.clone(), "fake".into(), &options);
+    let node = Node::new(fake.clone(), &options);
     let watch = watch(&node, "a").await;
     fake.hub().changed(b"lock:a");
-    assert!(is_told(watch).await);
+    assert!(is_notified(watch).await);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_push_before_the_reply_is_not_missed() {
     let (fake, node) = node();
     lock(&node).await.unwrap();
-    fake.is(|mood| mood.answers = false);
+    fake.is(|behavior| behavior.replies = false);
     assert!(timeout(NODE_TIMEOUT, node.watch(&name("a"))).await.is_err());
-    assert_eq!(0, fake.hub().len(), "given up, it is not waited for");
+    assert_eq!(0, fake.hub().len(), "the dropped watch is removed");
 
-    fake.is(|mood| (mood.answers, mood.pushed) = (true, b"a"));
-    assert!(is_told(watch(&node, "a").await).await);
+    fake.is(|behavior| (behavior.replies, behavior.pushed) = (true, b"a"));
+    assert!(is_notified(watch(&node, "a").await).await);
 }
 
 #[tokio::test(start_paused = true)]
-async fn whatever_ends_a_connection_completes_its_watches() {
-    let ways: [fn(&Fake); 2] = [Fake::cut, |fake| fake.is(|mood| mood.answers = false)];
+async fn the_end_of_a_connection_completes_its_watches() {
+    let ways: [fn(&Fake); 2] = [Fake::cut, |fake| fake.is(|behavior| behavior.replies = false)];
     for (round, way) in ways.into_iter().enumerate() {
         let (fake, node) = node();
         let old = watch(&node, "a").await;
@@ -68,18 +69,18 @@ async fn whatever_ends_a_connection_completes_its_watches() {
         way(&fake);
         if round == 1 {
             for _ in 0..3 {
-                give_up(&node).await;
+                drop_request(&node).await;
             }
-            fake.is(|mood| mood.answers = true);
+            fake.is(|behavior| behavior.replies = true);
         }
-        timeout(PATIENCE, old.changed).await.expect("it hangs");
+        timeout(PATIENCE, old.changed).await.expect("the watch hangs");
         fake.until(|fake| fake.connects() == 2 && fake.open() == 1).await;
         assert_eq!(0, hub.len());
 
         let new = watch(&node, "a").await;
         hub.changed(b"a");
         hub.all_changed();
-        assert!(!is_told(new).await, "an old connection has no say");
+        assert!(!is_notified(new).await, "the end of an old connection is ignored");
     }
 }
 
@@ -88,7 +89,7 @@ async fn a_dropped_node_completes_its_watches() {
     let (_, node) = node();
     let watch = watch(&node, "a").await;
     drop(node);
-    timeout(PATIENCE, watch.changed).await.expect("it hangs");
+    timeout(PATIENCE, watch.changed).await.expect("the watch hangs");
 }
 
 #[test]
@@ -96,8 +97,8 @@ fn a_runtime_that_ends_completes_its_watches() {
     let (_, node) = node();
     let old = runtime().block_on(watch(&node, "a"));
     runtime().block_on(async {
-        assert!(is_told(old).await);
-        assert!(!is_told(watch(&node, "a").await).await);
+        assert!(is_notified(old).await);
+        assert!(!is_notified(watch(&node, "a").await).await);
     });
 }
 
@@ -110,18 +111,18 @@ async fn dropped_watches_leave_nothing() {
         drop(watches);
         assert_eq!(0, fake.hub().len());
     }
-    fake.is(|mood| mood.pttl = Reply::Error("NOPERM no".into()));
+    fake.is(|behavior| behavior.pttl = Reply::Error("NOPERM no".into()));
     assert_eq!(NodeErrorKind::Rejected, node.watch(&name("a")).await.unwrap_err().kind());
     assert_eq!(0, fake.hub().len());
-    assert!(node.connection().is_some(), "an error of the server is an answer");
+    assert!(node.connection().is_some(), "an error reply is a reply");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_does_not_track_locks_all_the_same() {
+async fn a_server_without_tracking_can_still_lock() {
     for client in [None, Some(Reply::Error("NOPERM no".into()))] {
         let (fake, node) = node();
-        assert!(node.capabilities().watch, "nothing is known yet");
-        fake.is(|mood| mood.client = client);
+        assert!(node.capabilities().watch, "the node assumes that watches are supported");
+        fake.is(|behavior| behavior.client = client);
         assert_eq!(Vote::Granted, lock(&node).await.unwrap());
         fake.calls();
         assert!(!node.capabilities().watch);
@@ -129,7 +130,7 @@ async fn a_server_that_does_not_track_locks_all_the_same() {
         assert!(fake.calls().is_empty());
 
         // Each connection is checked again.
-        fake.is(|mood| mood.client = Behavior::default().client);
+        fake.is(|behavior| behavior.client = Behavior::default().client);
         fake.cut();
         fake.until(|fake| fake.connects() == 2 && fake.open() == 1).await;
         settles(|| node.connection().is_some()).await;

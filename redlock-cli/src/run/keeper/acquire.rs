@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use redlock_redis_rs::{Guard, Instant, KeepAlive, Redlock};
+use redlock_redis_rs::runtime::Instant;
+use redlock_redis_rs::{Guard, KeepAlive, Redlock};
 
 use crate::request::{self, Options};
 use crate::run::wire::{Refusal, RefusalKind, Task, Wait};

@@ -1,4 +1,4 @@
-//! A tokio runtime of the library's own, on a thread that ends with the process.
+//! The dedicated tokio runtime of the library, on a thread that lives as long as the process.
 
 use std::future::pending;
 use std::sync::{Mutex, PoisonError};
@@ -6,11 +6,11 @@ use std::thread;
 
 use tokio::runtime::{Builder, Handle};
 
-/// The runtime, which is started when this is first called.
+/// Returns a handle to the runtime, and starts the runtime on the first call.
 ///
 /// # Panics
 ///
-/// If the runtime or its thread cannot be started.
+/// Panics if the runtime or its thread cannot be started.
 pub(super) fn handle() -> Handle {
     static HANDLE: Mutex<Option<Handle>> = Mutex::new(None);
     let mut handle = HANDLE.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,6 +1,7 @@
-//! Timers for callers outside of any tokio runtime: one thread for the whole process.
+//! Timers for callers outside of any tokio runtime, on one thread for the whole process.
 //!
-//! The thread starts with the first timer and stays. A timer whose future was dropped stays in the queue until it is due.
+//! The thread starts with the first timer and never ends. A timer whose future was dropped stays in the queue until it
+//! is due.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -18,37 +19,37 @@ static TIMERS: Timers = Timers { queue: Mutex::new(Queue::new()), changed: Condv
 
 struct Timers {
     queue: Mutex<Queue>,
-    /// Fires when a timer is added that is due before all others.
+    /// Notified when a timer is added that is due before all others.
     changed: Condvar,
 }
 
 struct Queue {
     timers: BinaryHeap<Timer>,
-    /// Whether the thread has been started.
+    /// True once the thread has been started.
     started: bool,
 }
 
 struct Timer {
     due: Instant,
-    over: Event,
+    expired: Event,
 }
 
-/// Completes after `duration` or a little later.
+/// Waits for at least `duration`.
 ///
 /// # Panics
 ///
-/// If the thread cannot be started.
+/// Panics if the thread cannot be started.
 pub(super) fn sleep(duration: Duration) -> BoxFuture<()> {
     TIMERS.sleep(duration)
 }
 
 impl Timers {
-    #[allow(clippy::disallowed_methods)] // this is what others are told to ask
+    #[allow(clippy::disallowed_methods)] // this is the runtime's clock
     fn sleep(&'static self, duration: Duration) -> BoxFuture<()> {
-        // A time that the clock cannot show does not come.
+        // A time beyond the range of the clock never comes.
         let Some(due) = Instant::now().checked_add(duration) else { return Box::pin(pending()) };
-        let over = Event::new();
-        let woken = over.listen();
+        let expired = Event::new();
+        let woken = expired.listen();
         let mut queue = self.queue();
         if !queue.started {
             let thread = thread::Builder::new().name("redlock-timers".into());
@@ -56,7 +57,7 @@ impl Timers {
             queue.started = true;
         }
         let is_first = queue.timers.peek().is_none_or(|first| due < first.due);
-        queue.timers.push(Timer { due, over });
+        queue.timers.push(Timer { due, expired });
         drop(queue);
         if is_first {
             self.changed.notify_one();
@@ -67,13 +68,13 @@ impl Timers {
     fn run(&self) {
         loop {
             let timer = self.next();
-            // A waker that panics must not end the timers of others.
-            drop(catch_unwind(AssertUnwindSafe(|| timer.over.notify(usize::MAX))));
+            // A panicking waker must not end the timers of others.
+            drop(catch_unwind(AssertUnwindSafe(|| timer.expired.notify(usize::MAX))));
         }
     }
 
-    /// Waits for the next timer. The queue is not locked when this returns.
-    #[allow(clippy::disallowed_methods)] // this is what others are told to ask
+    /// Waits for the next timer. The queue is unlocked on return.
+    #[allow(clippy::disallowed_methods)] // this is the runtime's clock
     fn next(&self) -> Timer {
         let mut queue = self.queue();
         loop {
@@ -103,7 +104,7 @@ impl Queue {
     }
 }
 
-/// The one that is due first is the greatest.
+/// The timer that is due first is the greatest.
 impl Ord for Timer {
     fn cmp(&self, other: &Self) -> Ordering {
         other.due.cmp(&self.due)

@@ -1,4 +1,4 @@
--- Sets every key to the token, or none of them, and counts where it has set any. Answers the counter, as text.
+-- Sets the absent keys to the token. Raises all counters if a key or a counter was absent. Returns the counter as text.
 local raises = #absent > 0 or uncounted
 local number = counter
 if raises then number = math.max(counter + 1, coarse(now)) end

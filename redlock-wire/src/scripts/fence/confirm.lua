@@ -1,5 +1,6 @@
--- Where all keys hold the token and no counter is greater than the fencing token: makes every TTL at least the given one,
--- and every counter the fencing token. Answers 1: counts; 0: a key is gone; the greater counter, as text: superseded.
+-- If all keys hold the token and no counter is greater than the fencing token, makes every TTL at least the given one,
+-- and sets every counter to the fencing token.
+-- Returns 1: confirmed. 0: a key is gone. The greater counter as text: superseded.
 if #absent > 0 then return 0 end
 local refused = too_far_ahead(math.max(counter, ARGV[4]))
 if refused then return refused end

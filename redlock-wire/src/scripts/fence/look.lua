@@ -1,9 +1,9 @@
--- What all scripts about fenced locks begin with: they look at everything before they write anything.
--- KEYS: the resources, then the counter of each. ARGV: the token, the TTL in milliseconds, for how many milliseconds more
--- counters are kept, and to all but the acquire the fencing token.
--- Answer, instead of what the script says: {0, token, PTTL}: held by another; {-1, position}: another type;
--- {-2, position}: a counter that is no counter; {-3, position, number, seconds}: a number that is so many seconds ahead of
--- the clock, which the counter at the position has; position 0: no counter has it, it was about to be written.
+-- The first part of every script for fenced locks: all checks, before the first write.
+-- KEYS: the resources, then the counter of each. ARGV: the token, the TTL and the retention of counters in milliseconds,
+-- and for confirm and refill the fencing token.
+-- Returns, unless the second part is to run: {0, token, PTTL}: a key holds this other token. {-1, position}: a key of
+-- another type. {-2, position}: a counter is not a number below 2^53. {-3, position, number, seconds}: the counter at the
+-- position is too far ahead of the clock; position 0: the number to be written is.
 local count = #KEYS / 2
 local absent, short, counts, counter, greatest, uncounted = {}, {}, {}, 0, 0, false
 for position = 1, count do
@@ -37,8 +37,8 @@ for position = 1, count do
         if number > counter then counter, greatest = number, position end
     end
 end
--- A counter must not expire before the time that the next one begins with is above it. So a number from this limit on is
--- an error, whether it is stored already or about to be written. The limit only grows.
+-- After a counter has expired, the next one starts from the clock, which must be greater by then. So numbers from this
+-- limit on are errors, whether they are stored or about to be written. The limit only grows.
 local limit = coarse(now + ARGV[3] * 1000)
 local function too_far_ahead(number)
     if number < limit then return nil end
@@ -48,7 +48,7 @@ end
 local function fill()
     for _, key in ipairs(absent) do redis.call('SET', key, ARGV[1], 'PX', ARGV[2]) end
 end
--- A counter that is at the number already only lives on: that takes no memory, which the server may have run out of.
+-- A counter that already has the number only gets a new expiry: this needs no memory, and the server may have none left.
 local function count_to(number)
     local kept = string.format('%.0f', ARGV[2] + ARGV[3])
     for position = 1, count do

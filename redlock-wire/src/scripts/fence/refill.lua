@@ -1,5 +1,5 @@
--- Where no counter is greater than the fencing token: sets what is absent to the token, and every counter to the fencing
--- token. Answers 1: set; the greater counter, as text: superseded.
+-- If no counter is greater than the fencing token, sets the absent keys to the token, and every counter to the fencing
+-- token. Returns 1: granted. The greater counter as text: superseded.
 local refused = too_far_ahead(math.max(counter, ARGV[4]))
 if refused then return refused end
 if counter > tonumber(ARGV[4]) then return string.format('%.0f', counter) end

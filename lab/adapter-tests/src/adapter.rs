@@ -1,0 +1,44 @@
+//! The adapter under test.
+
+use redlock_core::{Builder, Error};
+use redlock_wire::{Connector, Node, Options};
+
+/// An adapter: the functions that the cases call, and the differences between clients.
+pub trait Adapter: Send + Sync + 'static {
+    /// The connector of the client.
+    type Connector: Connector<Connection: std::fmt::Debug>;
+
+    /// The name of the example whose `main` is [`process`](crate::process()).
+    const PROCESS: &'static str;
+
+    /// `true` if the client reports the push of a server whose keys were all deleted.
+    const REPORTS_FLUSH: bool;
+
+    /// Parses a URL.
+    ///
+    /// # Errors
+    ///
+    /// Same as the adapter's `IntoConnector::into_connector`.
+    fn connector(url: String) -> Result<Self::Connector, Error>;
+
+    /// Calls the adapter's function of the same name.
+    ///
+    /// # Errors
+    ///
+    /// Same as [`connector`](Adapter::connector).
+    fn node(url: String, options: &Options) -> Result<Node<Self::Connector>, Error>;
+
+    /// Calls the adapter's function of the same name.
+    ///
+    /// # Errors
+    ///
+    /// Same as [`connector`](Adapter::connector).
+    fn builder(urls: impl IntoIterator<Item = String>) -> Result<Builder, Error>;
+
+    /// Calls the adapter's function of the same name.
+    ///
+    /// # Errors
+    ///
+    /// Same as [`connector`](Adapter::connector).
+    fn builder_with(urls: impl IntoIterator<Item = String>, options: &Options) -> Result<Builder, Error>;
+}

@@ -1,0 +1,300 @@
+//! Fencing counters on a real server: their keys, their expiry, and the effect of the server's state.
+
+use std::time::Duration;
+
+use redlock_core::FencingToken;
+use redlock_core::node::{Claim, FencedVote, LockNode, NodeErrorKind};
+use redlock_testkit::RedisServer;
+use redlock_wire::Options;
+
+use crate::Adapter;
+use crate::node::{AnyVote, GRANTED, claim, denied_by, minute, node_of, nothing_there, of, pttl, ttl};
+
+const A: &str = "redlock:fence:{a}";
+const B: &str = "redlock:fence:{b}";
+
+/// One day in milliseconds.
+const DAY: i64 = 24 * 60 * 60 * 1000;
+
+fn token(number: u64) -> FencingToken {
+    FencingToken::new(number).unwrap()
+}
+
+async fn counted(node: &impl LockNode, claim: &Claim) -> u64 {
+    match node.acquire_fenced(claim, minute()).await {
+        Ok(FencedVote::Granted(counter)) => counter.as_u64(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn rejected<T: std::fmt::Debug>(outcome: Result<T, redlock_core::node::NodeError>) -> String {
+    let error = outcome.unwrap_err();
+    assert_eq!(NodeErrorKind::Rejected, error.kind(), "{error}");
+    error.to_string()
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn a_counter_is_a_number_in_a_key_of_its_own<A: Adapter>() {
+    let server = RedisServer::start();
+    let node = node_of::<A>(&server);
+    let (mine, other) = (claim("a", "mine"), claim("a", "other"));
+    assert!(node.capabilities().fencing);
+
+    let first = counted(&node, &mine).await;
+    assert_eq!(["a", A], server.keys()[..]);
+    assert_eq!(("mine", first.to_string()), (&*server.command(&["GET", "a"]), server.command(&["GET", A])));
+    let time = server.command(&["TIME"]);
+    let micros: Vec<u64> = time.lines().map(|part| part.parse().unwrap()).collect();
+    let now = micros[0] * 1_000_000 + micros[1];
+    assert!(first % (1 << 22) == 0 && first <= now && now - first < 60_000_000, "{first} at {now}");
+    assert!((DAY + 50_000..=DAY + 60_000).contains(&pttl(&server, A)), "the TTL and a day");
+
+    assert_eq!(Ok(denied_by("mine")), of(node.acquire_fenced(&other, minute()).await));
+    assert_eq!(first, counted(&node, &mine).await, "a replay of our own");
+    assert_eq!(GRANTED, of(node.release(&mine).await));
+    assert_eq!([A], server.keys()[..], "it stays");
+    let second = counted(&node, &other).await;
+    assert!(second > first, "{second}");
+    assert_eq!(second.to_string(), server.command(&["GET", A]));
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn a_plain_lock_counts_nothing<A: Adapter>() {
+    let server = RedisServer::start();
+    let node = node_of::<A>(&server);
+    let (plain, fenced) = (claim("a", "plain"), claim("a", "fenced"));
+    assert_eq!(GRANTED, of(node.acquire(&plain, minute()).await));
+    assert_eq!(GRANTED, of(node.extend(&plain, minute()).await));
+    assert_eq!(["a"], server.keys()[..]);
+    assert_eq!(Ok(denied_by("plain")), of(node.acquire_fenced(&fenced, minute()).await));
+    assert_eq!(["a"], server.keys()[..]);
+    assert_eq!(GRANTED, of(node.release(&plain).await));
+    counted(&node, &fenced).await;
+    assert_eq!(Ok(denied_by("fenced")), of(node.acquire(&plain, minute()).await));
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn the_prefix_and_the_retention_can_be_chosen<A: Adapter>() {
+    let server = RedisServer::start();
+    let options = Options::tokio().key_prefix("lock:").fence_prefix("n:");
+    let two_minutes =
+        A::node(server.url(), &options.clone().fence_retention(Duration::from_secs(120))).unwrap();
+    let least = A::node(server.url(), &options.fence_retention(Duration::ZERO)).unwrap();
+    let both = claim(["a", "{b}c"], "mine");
+    let first = counted(&two_minutes, &both).await;
+    let counters = ["n::lock:{b}c", "n:{lock:a}"];
+    assert_eq!(["lock:a", "lock:{b}c", counters[0], counters[1]], server.keys()[..]);
+    for counter in counters {
+        assert!((170_000..=180_000).contains(&pttl(&server, counter)), "{counter}");
+    }
+    assert_eq!(GRANTED, of(least.confirm(&both, minute(), token(first)).await));
+    for counter in counters {
+        assert!((110_000..=120_000).contains(&pttl(&server, counter)), "a minute is the least");
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn a_confirmation_counts_where_no_counter_is_greater<A: Adapter>() {
+    let server = RedisServer::start();
+    let node = node_of::<A>(&server);
+    let both = claim(["a", "b"], "mine");
+    assert_eq!(Ok(nothing_there()), of(node.confirm(&both, minute(), token(7)).await));
+    assert!(server.keys().is_empty());
+
+    let refilled = node.refill_fenced(&both, ttl(30_000), token(7)).await;
+    assert_eq!(GRANTED, of(refilled));
+    assert_eq!("7\n7", server.command(&["MGET", A, B]).trim());
+    assert_eq!(GRANTED, of(node.confirm(&both, minute(), token(8)).await));
+    assert_eq!("8\n8", server.command(&["MGET", A, B]).trim());
+    assert!(pttl(&server, "a") > 50_000 && pttl(&server, "b") > 50_000);
+
+    server.command(&["SET", B, "9"]);
+    let more = ttl(90_000);
+    assert_eq!(Ok(AnyVote::Superseded(token(9))), of(node.confirm(&both, more, token(8)).await));
+    assert_eq!(Ok(AnyVote::Superseded(token(9))), of(node.refill_fenced(&both, more, token(8)).await));
+    assert_eq!("8\n9", server.command(&["MGET", A, B]).trim());
+    assert!(pttl(&server, "a") <= 60_000, "nothing is changed");
+    assert_eq!(Ok(denied_by("mine")), of(node.confirm(&claim("a", "other"), more, token(10)).await));
+    assert_eq!(Ok(denied_by("mine")), of(node.refill_fenced(&claim("a", "other"), more, token(10)).await));
+    assert_eq!("8\n9", server.command(&["MGET", A, B]).trim());
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn forgotten_scripts_of_fenced_locks_cost_no_error<A: Adapter>() {
+    let server = RedisServer::start();
+    let node = node_of::<A>(&server);
+    let (mine, forget) = (claim(["a", "b"], "mine"), || server.command(&["SCRIPT", "FLUSH"]));
+    let first = counted(&node, &mine).await;
+    forget();
+    assert_eq!(first, counted(&node, &mine).await);
+    forget();
+    assert_eq!(GRANTED, of(node.confirm(&mine, minute(), token(first)).await));
+    forget();
+    assert_eq!(GRANTED, of(node.refill_fenced(&mine, minute(), token(first)).await));
+    forget();
+    assert_eq!(GRANTED, of(node.release(&mine).await));
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn what_is_no_counter_is_an_error_that_names_the_resource<A: Adapter>() {
+    let server = RedisServer::start();
+    let node = node_of::<A>(&server);
+    let both = claim(["a", "b"], "mine");
+    let list = ["LPUSH", B, "1"];
+    let texts = ["", "mine", "-1", "1e3", "1.5", " 1", "9007199254740992", "99999999999999999999999"];
+    let sets = texts.iter().map(|text| ["SET", B, text]);
+    for command in std::iter::once(list).chain(sets) {
+        server.command(&["DEL", B]);
+        server.command(&command);
+        let error = rejected(node.acquire_fenced(&both, minute()).await);
+        assert!(error.contains("the fencing counter of \"b\" is not a number"), "{error}");
+        rejected(node.refill_fenced(&both, minute(), token(7)).await);
+        assert_eq!([B], server.keys()[..], "nothing is set");
+        for key in ["a", "b"] {
+            server.command(&["SET", key, "mine", "PX", "30000"]);
+        }
+        rejected(node.confirm(&both, minute(), token(7)).await);
+        assert!(pttl(&server, "a") <= 30_000, "nothing is extended");
+        assert_eq!(GRANTED, of(node.release(&both).await));
+    }
+    assert!(node.connection().is_some(), "an error of the server is an answer");
+}
+
+/// Returns the time of the server in microseconds.
+fn micros(server: &RedisServer) -> u64 {
+    let time = server.command(&["TIME"]);
+    let parts: Vec<u64> = time.lines().map(|part| part.parse().unwrap()).collect();
+    parts[0] * 1_000_000 + parts[1]
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn a_counter_far_ahead_of_the_clock_is_an_error<A: Adapter>() {
+    let server = RedisServer::start();
+    let node = node_of::<A>(&server);
+    let (mine, both) = (claim("a", "mine"), claim(["a", "b"], "mine"));
+    let soon = token(micros(&server) + 3_600_000_000);
+    // The greatest counter, the greatest one that can be raised, and one that is an hour too far ahead.
+    let far =
+        [FencingToken::MAX.as_u64(), FencingToken::MAX.as_u64() - 1, micros(&server) + 25 * 3_600_000_000];
+    for far in far.map(|far| far.to_string()) {
+        server.command(&["SET", A, &far]);
+        for error in [
+            rejected(node.acquire_fenced(&both, minute()).await),
+            rejected(node.refill_fenced(&both, minute(), soon).await),
+        ] {
+            let text = format!("the fencing counter of \"a\", {far}, is ");
+            assert!(error.starts_with(&text) && error.contains("s ahead of the server's clock"), "{error}");
+        }
+        assert_eq!([A], server.keys()[..], "nothing is set");
+        server.command(&["SET", "a", "mine", "PX", "30000"]);
+        rejected(node.confirm(&mine, minute(), soon).await);
+        rejected(node.confirm(&mine, minute(), FencingToken::MAX).await);
+        rejected(node.acquire_fenced(&mine, minute()).await);
+        assert!(pttl(&server, "a") <= 30_000, "nothing is extended");
+        assert_eq!((&*far, -1), (&*server.command(&["GET", A]), pttl(&server, A)));
+        assert_eq!(GRANTED, of(node.release(&mine).await));
+    }
+    assert!(node.connection().is_some(), "an error of the server is an answer");
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn a_token_far_ahead_of_the_clock_is_an_error<A: Adapter>() {
+    let server = RedisServer::start();
+    let node = node_of::<A>(&server);
+    let both = claim(["a", "b"], "mine");
+    let first = counted(&node, &both).await.to_string();
+    let far = token(micros(&server) + 25 * 3_600_000_000);
+    for far in [far, FencingToken::MAX] {
+        let error = rejected(node.confirm(&both, ttl(90_000), far).await);
+        assert!(error.starts_with(&format!("the fencing token {far} is ")), "{error}");
+        rejected(node.refill_fenced(&claim(["a", "c"], "mine"), ttl(90_000), far).await);
+    }
+    assert_eq!(["a", "b", A, B], server.keys()[..]);
+    assert_eq!(format!("{first}\n{first}"), server.command(&["MGET", A, B]).trim());
+    assert!(pttl(&server, "a") <= 60_000, "nothing is changed");
+    let near = token(micros(&server) + 23 * 3_600_000_000);
+    assert_eq!(
+        GRANTED,
+        of(node.confirm(&both, minute(), near).await),
+        "clocks may differ by less than a day"
+    );
+    assert_eq!(near.as_u64(), counted(&node, &both).await);
+}
+
+/// A counter expires only after the clock has passed it, so it may be ahead by the retention.
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn how_far_ahead_a_counter_may_be_follows_the_retention<A: Adapter>() {
+    let server = RedisServer::start();
+    let node = A::node(server.url(), &Options::tokio().fence_retention(Duration::from_secs(120))).unwrap();
+    let mine = claim("a", "mine");
+    counted(&node, &mine).await;
+    let ahead = |seconds: u64| token(micros(&server) + seconds * 1_000_000);
+    assert_eq!(GRANTED, of(node.confirm(&mine, minute(), ahead(100)).await));
+    rejected(node.confirm(&mine, minute(), ahead(150)).await);
+    assert_eq!(Duration::from_secs(120), node.capabilities().fence_retention);
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn without_memory_what_exists_is_still_extended<A: Adapter>() {
+    let server = RedisServer::start();
+    let node = node_of::<A>(&server);
+    let mine = claim(["a", "b"], "mine");
+    let first = counted(&node, &mine).await;
+    server.command(&["CONFIG", "SET", "maxmemory", "1"]);
+    for claim in [claim("c", "mine"), claim(["c", "d"], "mine")] {
+        let error = rejected(node.acquire_fenced(&claim, minute()).await);
+        assert!(error.starts_with("OOM"), "{error}");
+        rejected(node.refill_fenced(&claim, minute(), token(first)).await);
+    }
+    assert_eq!(["a", "b", A, B], server.keys()[..]);
+    for millis in [90_000, 10_000] {
+        assert_eq!(GRANTED, of(node.confirm(&mine, ttl(millis), token(first)).await), "for {millis} ms");
+    }
+    assert!(pttl(&server, "a") > 80_000);
+    assert_eq!(GRANTED, of(node.release(&mine).await), "deleting needs no memory");
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn a_read_only_replica_counts_nothing<A: Adapter>() {
+    let server = RedisServer::start();
+    let node = node_of::<A>(&server);
+    let mine = claim("a", "mine");
+    let first = counted(&node, &mine).await;
+    server.command(&["REPLICAOF", "127.0.0.1", "1"]);
+    for error in [
+        rejected(node.acquire_fenced(&claim("b", "mine"), minute()).await),
+        rejected(node.confirm(&mine, ttl(90_000), token(first)).await),
+        rejected(node.refill_fenced(&claim("b", "mine"), minute(), token(first)).await),
+    ] {
+        assert!(error.starts_with("READONLY"), "{error}");
+    }
+    assert_eq!(["a", A], server.keys()[..]);
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn a_user_with_few_rights_can_take_fenced_locks<A: Adapter>() {
+    let server = RedisServer::start();
+    let rights = "on >pw ~a ~b ~redlock:fence:* -@all +set +get +del +pttl +pexpire +evalsha +eval";
+    let rights: Vec<_> = ["ACL", "SETUSER", "few"].into_iter().chain(rights.split(' ')).collect();
+    assert_eq!("OK", server.command(&rights));
+    let node = A::node(format!("redis://few:pw@127.0.0.1:{}", server.port()), &Options::tokio()).unwrap();
+    let mine = claim(["a", "b"], "mine");
+
+    let error = rejected(node.acquire_fenced(&mine, minute()).await);
+    assert!(error.contains("the permission to run TIME"), "it says what is missing: {error}");
+    assert!(server.keys().is_empty());
+    assert_eq!(GRANTED, of(node.acquire(&mine, minute()).await), "a plain lock needs no time");
+    assert_eq!(GRANTED, of(node.release(&mine).await));
+
+    server.command(&["ACL", "SETUSER", "few", "+time"]);
+    let first = counted(&node, &mine).await;
+    assert_eq!(GRANTED, of(node.confirm(&mine, minute(), token(first)).await));
+    assert_eq!(GRANTED, of(node.release(&mine).await));
+    assert_eq!(GRANTED, of(node.refill_fenced(&mine, minute(), token(first)).await));
+    assert_eq!(GRANTED, of(node.release(&mine).await));
+
+    server.command(&["ACL", "SETUSER", "few", "resetkeys", "~a", "~b"]);
+    let error = rejected(node.acquire_fenced(&mine, minute()).await);
+    assert!(error.starts_with("NOPERM"), "{error}");
+    assert_eq!([A, B], server.keys()[..]);
+}

@@ -1,0 +1,632 @@
+//! A node over a real server: its votes, and its recovery from faults of the server.
+
+use std::future::poll_fn;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use redlock_core::FencingToken;
+use redlock_core::node::{
+    Claim, ConfirmVote, FencedVote, LockNode, NodeError, NodeErrorKind, ServerId, Token, Ttl, Vote,
+};
+use redlock_core::{IntoResources, Resource};
+use redlock_testkit::RedisServer;
+use redlock_wire::{Node, Options};
+use tokio::time::{sleep, timeout};
+
+use crate::Adapter;
+use crate::scripted::{Answer, Scripted, greet};
+use crate::wait::{soon, until};
+
+/// The time limit until a server that came back votes again.
+const HEALED: Duration = Duration::from_secs(1);
+
+pub(crate) fn claim(resources: impl IntoResources, token: &str) -> Claim {
+    Claim::new(resources.into_resources().unwrap(), Token::from_bytes(token))
+}
+
+pub(crate) fn ttl(millis: u64) -> Ttl {
+    Ttl::new(Duration::from_millis(millis)).unwrap()
+}
+
+pub(crate) fn minute() -> Ttl {
+    ttl(60_000)
+}
+
+pub(crate) fn node_of<A: Adapter>(server: &RedisServer) -> Node<A::Connector> {
+    A::node(server.url(), &Options::tokio()).unwrap()
+}
+
+/// The answer of a node to a request about a claim, of any type, without remaining times.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum AnyVote {
+    Granted,
+    Counted(FencingToken),
+    DeniedBy(Option<Token>),
+    Superseded(FencingToken),
+}
+
+impl From<Vote> for AnyVote {
+    fn from(vote: Vote) -> Self {
+        match vote {
+            Vote::Granted => Self::Granted,
+            Vote::Denied(denial) => Self::DeniedBy(denial.holder),
+        }
+    }
+}
+
+impl From<FencedVote> for AnyVote {
+    fn from(vote: FencedVote) -> Self {
+        match vote {
+            FencedVote::Granted(counter) => Self::Counted(counter),
+            FencedVote::Denied(denial) => Self::DeniedBy(denial.holder),
+        }
+    }
+}
+
+impl From<ConfirmVote> for AnyVote {
+    fn from(vote: ConfirmVote) -> Self {
+        match vote {
+            ConfirmVote::Granted => Self::Granted,
+            ConfirmVote::Denied(denial) => Self::DeniedBy(denial.holder),
+            ConfirmVote::Superseded(counter) => Self::Superseded(counter),
+        }
+    }
+}
+
+/// The answer to a release: granted if a key was deleted.
+impl From<bool> for AnyVote {
+    fn from(deleted: bool) -> Self {
+        if deleted { Self::Granted } else { Self::DeniedBy(None) }
+    }
+}
+
+pub(crate) const GRANTED: Result<AnyVote, NodeErrorKind> = Ok(AnyVote::Granted);
+
+pub(crate) fn denied_by(token: &str) -> AnyVote {
+    AnyVote::DeniedBy(Some(Token::from_bytes(token)))
+}
+
+pub(crate) fn nothing_there() -> AnyVote {
+    AnyVote::DeniedBy(None)
+}
+
+/// Returns the answer, or the kind of the error.
+pub(crate) fn of<T: Into<AnyVote>>(outcome: Result<T, NodeError>) -> Result<AnyVote, NodeErrorKind> {
+    outcome.map(Into::into).map_err(|error| error.kind())
+}
+
+/// Sends requests until the node votes. Returns the time that it took.
+async fn until_it_votes(node: &impl LockNode) -> Duration {
+    let start = Instant::now();
+    let probe = claim("probe", "probe");
+    until(async || matches!(timeout(Duration::from_millis(100), node.release(&probe)).await, Ok(Ok(_))))
+        .await;
+    start.elapsed()
+}
+
+pub(crate) fn pttl(server: &RedisServer, key: &str) -> i64 {
+    server.command(&["PTTL", key]).parse().unwrap()
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn one_resource_is_locked_extended_and_released<A: Adapter>() {
+    let server = RedisServer::start();
+    let node = node_of::<A>(&server);
+    let (mine, other) = (claim("a", "mine"), claim("a", "other"));
+
+    assert_eq!(Ok(nothing_there()), of(node.release(&mine).await));
+    assert_eq!(Ok(nothing_there()), of(node.extend(&mine, minute()).await));
+    assert_eq!(GRANTED, of(node.acquire(&mine, ttl(30_000)).await));
+    assert_eq!("mine", server.command(&["GET", "a"]));
+    assert!((20_000..=30_000).contains(&pttl(&server, "a")));
+
+    assert_eq!(Ok(denied_by("mine")), of(node.acquire(&other, minute()).await));
+    assert_eq!(Ok(denied_by("mine")), of(node.extend(&other, minute()).await));
+    assert_eq!(Ok(nothing_there()), of(node.release(&other).await));
+
+    assert_eq!(GRANTED, of(node.acquire(&mine, minute()).await), "a replay of our own");
+    assert!(pttl(&server, "a") <= 30_000, "a replay writes nothing");
+    assert_eq!(GRANTED, of(node.extend(&mine, minute()).await));
+    assert!(pttl(&server, "a") > 50_000);
+    assert_eq!(GRANTED, of(node.extend(&mine, ttl(1000)).await));
+    assert!(pttl(&server, "a") > 50_000, "nothing is shortened");
+
+    assert_eq!(GRANTED, of(node.release(&mine).await));
+    assert!(server.keys().is_empty());
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn several_resources_are_locked_all_or_none<A: Adapter>() {
+    let server = RedisServer::start();
+    let node = node_of::<A>(&server);
+    let (all, part, rest) =
+        (claim(["a", "b", "c"], "mine"), claim(["b"], "other"), claim(["a", "b"], "mine"));
+
+    assert_eq!(GRANTED, of(node.acquire(&part, ttl(30_000)).await));
+    let Ok(Vote::Denied(denial)) = node.acquire(&all, minute()).await else { panic!("not denied") };
+    assert_eq!(Some(Token::from_bytes("other")), denial.holder);
+    assert!(denial.remaining.is_some_and(|left| left <= Duration::from_secs(30)), "{denial:?}");
+    assert_eq!(["b"], server.keys()[..], "nothing is set");
+
+    server.command(&["DEL", "b"]);
+    assert_eq!(GRANTED, of(node.acquire(&rest, ttl(30_000)).await));
+    assert_eq!(GRANTED, of(node.acquire(&all, minute()).await), "the absent one is added");
+    assert!(pttl(&server, "a") <= 30_000 && pttl(&server, "c") > 50_000, "and only that");
+
+    assert_eq!(GRANTED, of(node.extend(&all, ttl(40_000)).await));
+    assert!(pttl(&server, "a") > 35_000 && pttl(&server, "c") > 50_000);
+    server.command(&["SET", "b", "other"]);
+    assert_eq!(Ok(denied_by("other")), of(node.extend(&all, ttl(90_000)).await));
+    assert!(pttl(&server, "a") <= 40_000, "none is extended");
+
+    assert_eq!(GRANTED, of(node.release(&all).await), "what is left of ours");
+    assert_eq!(["b"], server.keys()[..]);
+    assert_eq!(Ok(nothing_there()), of(node.release(&all).await));
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn names_and_tokens_are_bytes<A: Adapter>() {
+    let server = RedisServer::start();
+    let node = node_of::<A>(&server);
+    let token = Token::from_bytes(b"\x00\r\n\xff'\"");
+    let names = [b"\x00\xff\r\n".to_vec(), b"{a} *\x80".to_vec()];
+    for resources in [names[..1].into_resources().unwrap(), names[..].into_resources().unwrap()] {
+        let mine = Claim::new(resources.clone(), token.clone());
+        let other = Claim::new(resources, Token::from_bytes("other"));
+        assert_eq!(GRANTED, of(node.acquire(&mine, minute()).await));
+        let Ok(Vote::Denied(denial)) = node.acquire(&other, minute()).await else { panic!("not denied") };
+        assert_eq!(Some(token.clone()), denial.holder);
+        assert_eq!(GRANTED, of(node.extend(&mine, minute()).await));
+        assert_eq!(GRANTED, of(node.release(&mine).await));
+        assert!(server.keys().is_empty());
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn a_key_without_expiry_stays_without<A: Adapter>() {
+    let server = RedisServer::start();
+    let node = node_of::<A>(&server);
+    server.command(&["SET", "a", "mine"]);
+    assert_eq!(GRANTED, of(node.extend(&claim("a", "mine"), minute()).await));
+    assert_eq!(-1, pttl(&server, "a"));
+    let Ok(Vote::Denied(denial)) = node.extend(&claim("a", "other"), minute()).await else {
+        panic!("not denied")
+    };
+    assert_eq!(None, denial.remaining);
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn a_key_of_another_type_is_an_error_that_names_it<A: Adapter>() {
+    let server = RedisServer::start();
+    let node = node_of::<A>(&server);
+    server.command(&["LPUSH", "list", "x"]);
+    for claim in [claim("list", "mine"), claim(["a", "list", "z"], "mine")] {
+        let names_it = |outcome: Result<Vote, NodeError>| {
+            let error = outcome.unwrap_err();
+            assert_eq!(NodeErrorKind::WrongType, error.kind());
+            assert!(error.to_string().contains("\"list\""), "{error}");
+        };
+        names_it(node.acquire(&claim, minute()).await);
+        assert_eq!(["list"], server.keys()[..], "nothing is set");
+        for resource in claim.resources().iter().map(ToString::to_string) {
+            server.command(&["SET", &resource, "mine", "NX"]);
+        }
+        names_it(node.extend(&claim, minute()).await);
+        server.command(&["DEL", "a", "z"]);
+        assert_eq!(Ok(nothing_there()), of(node.release(&claim).await));
+    }
+    assert!(node.connection().is_some(), "an error of the server is an answer");
+    server.command(&["SET", "a", "mine"]);
+    assert_eq!(GRANTED, of(node.release(&claim(["a", "list"], "mine")).await), "what is ours goes");
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn an_inspection_reads_what_is_there_and_writes_nothing<A: Adapter>() {
+    let server = RedisServer::start();
+    let node = A::node(server.url(), &Options::tokio().key_prefix("lock:")).unwrap();
+    let name = |name: &str| Resource::new(name).unwrap();
+    assert!(node.capabilities().inspect);
+    assert_eq!(None, node.inspect(&name("a")).await.unwrap());
+    assert!(server.keys().is_empty());
+
+    node.acquire(&claim("a", "mine"), ttl(30_000)).await.unwrap();
+    let found = node.inspect(&name("a")).await.unwrap().unwrap();
+    assert_eq!(Token::from_bytes("mine"), found.token);
+    let left = found.remaining.unwrap();
+    assert!((Duration::from_secs(20)..=Duration::from_secs(30)).contains(&left), "{left:?}");
+    assert!((20_000..=30_000).contains(&pttl(&server, "lock:a")));
+
+    server.command(&["SET", "lock:b", "for ever"]);
+    let found = node.inspect(&name("b")).await.unwrap().unwrap();
+    assert_eq!((Token::from_bytes("for ever"), None), (found.token, found.remaining));
+
+    server.command(&["RPUSH", "lock:c", "x"]);
+    let error = node.inspect(&name("c")).await.unwrap_err();
+    assert_eq!(NodeErrorKind::WrongType, error.kind());
+
+    // The server has lost its scripts, or has no memory left.
+    server.command(&["SCRIPT", "FLUSH"]);
+    assert!(node.inspect(&name("a")).await.unwrap().is_some());
+    server.command(&["CONFIG", "SET", "maxmemory", "1"]);
+    assert!(node.inspect(&name("a")).await.unwrap().is_some());
+    server.command(&["CONFIG", "SET", "maxmemory", "0"]);
+    assert_eq!(3, server.keys().len());
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn a_prefix_makes_the_key<A: Adapter>() {
+    let server = RedisServer::start();
+    let node = A::node(server.url(), &Options::tokio().key_prefix("lock:")).unwrap();
+    let (one, two) = (claim("a", "mine"), claim(["a", "b"], "mine"));
+    assert_eq!(GRANTED, of(node.acquire(&one, minute()).await));
+    assert_eq!(["lock:a"], server.keys()[..]);
+    assert_eq!(GRANTED, of(node.acquire(&two, minute()).await));
+    assert_eq!(GRANTED, of(node.extend(&two, minute()).await));
+    assert_eq!("mine", server.command(&["GET", "lock:b"]));
+    assert_eq!(GRANTED, of(node.release(&two).await));
+    assert!(server.keys().is_empty());
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn forgotten_scripts_cost_no_error<A: Adapter>() {
+    let server = RedisServer::start();
+    let node = node_of::<A>(&server);
+    let two = claim(["a", "b"], "mine");
+    assert_eq!(Ok(nothing_there()), of(node.release(&two).await));
+    server.command(&["SCRIPT", "FLUSH"]);
+    assert_eq!(GRANTED, of(node.acquire(&two, minute()).await));
+    server.command(&["SCRIPT", "FLUSH"]);
+    assert_eq!(GRANTED, of(node.extend(&two, minute()).await));
+    server.command(&["SCRIPT", "FLUSH"]);
+    assert_eq!(GRANTED, of(node.release(&two).await));
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn a_killed_server_is_down_at_once_and_votes_again_without_traffic<A: Adapter>() {
+    let server = RedisServer::start();
+    let node = node_of::<A>(&server);
+    let mine = claim("a", "mine");
+    assert_eq!(GRANTED, of(node.acquire(&mine, minute()).await));
+    let (before, was) = (node.connection(), node.server());
+    assert!(before.is_some() && was.is_some());
+
+    server.kill();
+    until(async || node.connection().is_none()).await;
+    let start = Instant::now();
+    let error = node.acquire(&mine, minute()).await.unwrap_err();
+    assert_eq!(NodeErrorKind::Unavailable, error.kind());
+    assert!(start.elapsed() < Duration::from_millis(50), "{:?}", start.elapsed());
+    assert_eq!(was, node.server(), "the last that was known");
+
+    server.restart();
+    let start = Instant::now();
+    until(async || node.connection().is_some()).await;
+    assert!(start.elapsed() < HEALED, "{:?}", start.elapsed());
+    assert_ne!(before, node.connection());
+    assert_ne!(was, node.server(), "a restarted server is another one");
+    assert_eq!(GRANTED, of(node.acquire(&mine, minute()).await));
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn a_server_that_starts_later_joins<A: Adapter>() {
+    let server = RedisServer::start();
+    server.kill();
+    let node = node_of::<A>(&server);
+    let error = node.acquire(&claim("a", "mine"), minute()).await.unwrap_err();
+    assert_eq!(NodeErrorKind::Unavailable, error.kind());
+    assert!(error.to_string().contains("refused"), "{error}");
+    server.restart();
+    let took = until_it_votes(&node).await;
+    assert!(took < HEALED, "{took:?}");
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn a_hung_server_is_given_up_after_some_requests_and_comes_back<A: Adapter>() {
+    let server = RedisServer::start();
+    let node = node_of::<A>(&server);
+    let mine = claim("a", "mine");
+    assert_eq!(GRANTED, of(node.acquire(&mine, minute()).await));
+    let before = node.connection();
+
+    server.pause();
+    let mut requests = 0;
+    while node.connection() == before {
+        // The last request fails at once, together with its connection.
+        let outcome = timeout(Duration::from_millis(110), node.extend(&mine, minute())).await;
+        assert!(!matches!(outcome, Ok(Ok(_))), "{outcome:?}");
+        requests += 1;
+    }
+    assert!(requests >= 3, "{requests}");
+    assert_eq!(None, node.connection());
+    let start = Instant::now();
+    assert_eq!(Err(NodeErrorKind::Unavailable), of(node.extend(&mine, minute()).await));
+    assert!(start.elapsed() < Duration::from_millis(50), "{:?}", start.elapsed());
+
+    server.resume();
+    let took = until_it_votes(&node).await;
+    assert!(took < HEALED, "{took:?}");
+    assert_ne!(before, node.connection());
+    assert_eq!(GRANTED, of(node.release(&mine).await));
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn what_is_in_flight_when_the_server_dies_has_an_unknown_outcome<A: Adapter>() {
+    let server = RedisServer::start();
+    let node = node_of::<A>(&server);
+    let mine = claim("a", "mine");
+    assert_eq!(GRANTED, of(node.acquire(&mine, minute()).await));
+    server.pause();
+    let (outcome, ()) = tokio::join!(soon(node.extend(&mine, minute())), async {
+        tokio::task::yield_now().await; // after this it is in flight
+        server.kill();
+    });
+    assert_eq!(Err(NodeErrorKind::Unknown), of(outcome));
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn requests_given_up_at_once_do_not_count<A: Adapter>() {
+    let server = RedisServer::start();
+    let node = node_of::<A>(&server);
+    let mine = claim("a", "mine");
+    assert_eq!(GRANTED, of(node.acquire(&mine, minute()).await));
+    let before = node.connection();
+    // One more than would end the connection, if they counted.
+    for _ in 0..4 {
+        let mut request = node.extend(&mine, minute());
+        let polled = poll_fn(|cx| Poll::Ready(request.as_mut().poll(cx))).await;
+        assert!(polled.is_pending());
+    }
+    assert_eq!(GRANTED, of(node.extend(&mine, minute()).await));
+    assert_eq!(before, node.connection());
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn a_password_that_is_corrected_later_heals<A: Adapter>() {
+    let server = RedisServer::builder().password("another").start();
+    let url = format!("redis://:hunter2@127.0.0.1:{}", server.port());
+    let node = A::node(url, &Options::tokio()).unwrap();
+    let error = node.acquire(&claim("a", "mine"), minute()).await.unwrap_err();
+    assert_eq!(NodeErrorKind::Unavailable, error.kind());
+    assert!(error.to_string().contains("WRONGPASS"), "{error}");
+    server.command(&["CONFIG", "SET", "requirepass", "hunter2"]);
+    until_it_votes(&node).await; // it tries less often than after other failures
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn a_server_without_resp3_serves_and_heals<A: Adapter>() {
+    let server = RedisServer::builder().arg("--rename-command").arg("HELLO").arg("").start();
+    let node = node_of::<A>(&server);
+    let mine = claim("a", "mine");
+    assert_eq!(GRANTED, of(node.acquire(&mine, minute()).await));
+    assert_eq!(Ok(denied_by("mine")), of(node.acquire(&claim("a", "other"), minute()).await));
+    assert_eq!(GRANTED, of(node.release(&mine).await));
+    server.kill();
+    assert!(of(node.release(&mine).await).is_err(), "only a request notices the loss");
+    assert_eq!(None, node.connection());
+    server.restart();
+    let took = until_it_votes(&node).await;
+    assert!(took < HEALED, "{took:?}");
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn a_user_with_few_rights_can_lock<A: Adapter>() {
+    let server = RedisServer::start();
+    let rights = "on >pw ~* -@all +set +get +del +pttl +pexpire +evalsha +eval +select";
+    let rights: Vec<_> = ["ACL", "SETUSER", "few"].into_iter().chain(rights.split(' ')).collect();
+    assert_eq!("OK", server.command(&rights));
+    let url = format!("redis://few:pw@127.0.0.1:{}/3", server.port());
+    let node = A::node(url, &Options::tokio()).unwrap();
+    let (mine, other, two) = (claim("a", "mine"), claim("a", "other"), claim(["a", "b"], "mine"));
+
+    assert_eq!(GRANTED, of(node.acquire(&mine, minute()).await));
+    assert!(server.command(&["INFO", "keyspace"]).contains("db3:keys=1"), "in its database");
+    assert_eq!(None, node.server(), "it may not ask");
+    assert_eq!(Ok(denied_by("mine")), of(node.acquire(&other, minute()).await));
+    assert_eq!(GRANTED, of(node.acquire(&mine, minute()).await), "a replay of our own");
+    assert_eq!(GRANTED, of(node.acquire(&two, minute()).await));
+    assert_eq!(GRANTED, of(node.extend(&two, minute()).await));
+    assert_eq!(GRANTED, of(node.release(&two).await));
+
+    server.command(&["ACL", "SETUSER", "few", "-del"]);
+    assert_eq!(GRANTED, of(node.acquire(&mine, minute()).await));
+    assert_eq!(Err(NodeErrorKind::Rejected), of(node.release(&mine).await));
+    server.command(&["ACL", "SETUSER", "few", "+del", "-get"]);
+    assert_eq!(
+        Err(NodeErrorKind::Rejected),
+        of(node.release(&mine).await),
+        "that nothing is there is not known"
+    );
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn out_of_memory_is_a_rejection<A: Adapter>() {
+    let server = RedisServer::start();
+    let node = node_of::<A>(&server);
+    let mine = claim("a", "mine");
+    assert_eq!(GRANTED, of(node.acquire(&mine, minute()).await));
+    server.command(&["CONFIG", "SET", "maxmemory", "1"]);
+    for claim in [claim("b", "mine"), claim(["b", "c"], "mine")] {
+        let error = node.acquire(&claim, minute()).await.unwrap_err();
+        assert_eq!(NodeErrorKind::Rejected, error.kind());
+        assert!(error.to_string().starts_with("OOM"), "{error}");
+    }
+    assert_eq!(["a"], server.keys()[..]);
+    assert_eq!(GRANTED, of(node.release(&mine).await), "deleting needs no memory");
+}
+
+#[cfg(unix)]
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn a_unix_socket_serves<A: Adapter>() {
+    let server = RedisServer::builder().unix_socket().start();
+    let path = server.socket().unwrap();
+    let node = A::node(format!("unix://{}?db=2", path.display()), &Options::tokio()).unwrap();
+    assert_eq!(GRANTED, of(node.acquire(&claim("a", "mine"), minute()).await));
+    assert!(server.command(&["INFO", "keyspace"]).contains("db2:keys=1"));
+    assert_eq!(format!("unix:{}", path.display()), node.label());
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn identity_is_the_servers_run_id_and_shared_by_its_databases<A: Adapter>() {
+    let server = RedisServer::start();
+    let (one, two) =
+        (node_of::<A>(&server), A::node(format!("{}/1", server.url()), &Options::tokio()).unwrap());
+    assert_eq!((None, None), (one.server(), one.connection()), "nothing is done before it is asked for");
+    for node in [&one, &two] {
+        assert_eq!(GRANTED, of(node.acquire(&claim("a", "mine"), minute()).await));
+    }
+    let info = server.command(&["INFO", "server"]);
+    let run_id = info.lines().find_map(|line| line.strip_prefix("run_id:")).unwrap().trim().to_owned();
+    assert_eq!(Some(ServerId::new(run_id)), one.server());
+    assert_eq!(one.server(), two.server());
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn a_dropped_node_leaves_neither_task_nor_connection<A: Adapter>() {
+    let server = RedisServer::start();
+    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let before = tasks();
+    for _ in 0..20 {
+        let node = node_of::<A>(&server);
+        assert_eq!(Ok(nothing_there()), of(node.release(&claim("a", "mine")).await));
+        assert!(tasks() > before);
+    }
+    until(async || tasks() == before).await;
+    until(async || server.command(&["CLIENT", "LIST"]).lines().count() == 1).await;
+}
+
+pub(crate) fn a_node_outlives_its_runtime<A: Adapter>() {
+    let server = RedisServer::start();
+    let node = node_of::<A>(&server);
+    let mut generations = Vec::new();
+    for _ in 0..3 {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            assert_eq!(Ok(nothing_there()), of(soon(node.release(&claim("a", "mine"))).await));
+            generations.push(node.connection().unwrap().0);
+        });
+    }
+    assert_eq!([1, 2, 3], generations[..]);
+}
+
+pub(crate) fn a_runtime_that_is_not_driven_any_more_is_left<A: Adapter>() {
+    let server = RedisServer::start();
+    let node = node_of::<A>(&server);
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (first, second) = (runtime(), runtime());
+    let mine = claim("a", "mine");
+    first.block_on(async { assert_eq!(GRANTED, of(soon(node.acquire(&mine, minute())).await)) });
+    second.block_on(async {
+        for _ in 0..3 {
+            assert!(timeout(Duration::from_millis(20), node.extend(&mine, minute())).await.is_err());
+        }
+        until_it_votes(&node).await;
+        assert_eq!(GRANTED, of(node.extend(&mine, minute()).await));
+    });
+    let current = node.connection();
+    first.block_on(async { sleep(Duration::from_millis(50)).await });
+    assert_eq!(current, node.connection(), "the supervisor that was replaced changes nothing");
+    second.block_on(async { assert_eq!(GRANTED, of(soon(node.release(&mine)).await)) });
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn nothing_secret_is_printed<A: Adapter>() {
+    let server = RedisServer::builder().password("another").start();
+    let node = A::node(format!("redis://me:hunter2@127.0.0.1:{}", server.port()), &Options::tokio()).unwrap();
+    let error = node.acquire(&claim("a", "hunter2-token"), minute()).await.unwrap_err();
+    let shown = format!("{error} {error:?} {node:?} {}", node.label());
+    assert!(!shown.contains("hunter2"), "{shown}");
+
+    let renamed = RedisServer::builder().arg("--rename-command").arg("EVALSHA").arg("").start();
+    let node = node_of::<A>(&renamed);
+    let error = node.release(&claim("a", "hunter2-token")).await.unwrap_err();
+    assert_eq!(NodeErrorKind::Unavailable, error.kind());
+    assert!(error.to_string().starts_with("locks cannot be released: ERR unknown command"), "{error}");
+    assert!(!format!("{error} {error:?}").contains("hunter2"), "{error}");
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn a_server_that_repeats_what_it_gets_reveals_neither_password_nor_token<A: Adapter>() {
+    let echo =
+        Scripted::start(|command| Answer::Say(format!("-ERR bad command: {command}\r\n").leak())).await;
+    let url = format!("redis://ann:h%40nter2%20x@127.0.0.1:{}", echo.port());
+    let error = A::node(url, &Options::tokio()).unwrap().release(&claim("a", "mine")).await.unwrap_err();
+    assert!(echo.seen("HELLO 3 AUTH ann h@nter2 x") + echo.seen("AUTH ann h@nter2 x") > 0);
+    assert!(error.to_string().contains("bad command") && error.to_string().contains("..."), "{error}");
+    assert!(!format!("{error} {error:?}").contains("nter2"), "{error}");
+
+    let echo = Scripted::start(|command| match command.split(' ').next() {
+        Some("SET") => Answer::Say(format!("-ERR bad command: {command}\r\n").leak()),
+        Some("SCRIPT" | "EVALSHA") => Answer::Say("+sha\r\n"),
+        _ => greet(command).unwrap_or(Answer::HangUp),
+    })
+    .await;
+    let node = A::node(format!("redis://127.0.0.1:{}", echo.port()), &Options::tokio()).unwrap();
+    let error = node.acquire(&claim("a", "hunter2-token"), minute()).await.unwrap_err();
+    assert!(error.to_string().starts_with("ERR bad command: SET a ... "), "{error}");
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn a_user_who_may_not_release_does_not_lock<A: Adapter>() {
+    let server = RedisServer::start();
+    let rights = "on >pw ~* -@all +hello +info +set +get +del +pttl +pexpire +eval +select +script|load";
+    let rights: Vec<_> = ["ACL", "SETUSER", "few"].into_iter().chain(rights.split(' ')).collect();
+    server.command(&rights);
+    let few = A::node(format!("redis://few:pw@127.0.0.1:{}", server.port()), &Options::tokio()).unwrap();
+    let error = few.acquire(&claim("a", "mine"), minute()).await.unwrap_err();
+    assert_eq!(NodeErrorKind::Unavailable, error.kind());
+    let said = error.to_string();
+    assert!(said.starts_with("locks cannot be released: NOPERM") && said.contains("evalsha"), "{said}");
+    assert!(server.keys().is_empty());
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn a_read_only_replica_is_a_rejection<A: Adapter>() {
+    let server = RedisServer::start();
+    let node = node_of::<A>(&server);
+    server.command(&["REPLICAOF", "127.0.0.1", "1"]);
+    for claim in [claim("a", "mine"), claim(["a", "b"], "mine")] {
+        let error = node.acquire(&claim, minute()).await.unwrap_err();
+        assert_eq!(NodeErrorKind::Rejected, error.kind());
+        assert!(error.to_string().starts_with("READONLY"), "{error}");
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn a_request_whose_reply_is_lost_is_not_repeated<A: Adapter>() {
+    let server = Scripted::start(|command| match command.split(' ').next() {
+        Some("SET") => Answer::HangUp,
+        Some("SCRIPT") => Answer::Say("+sha\r\n"),
+        Some("EVALSHA") => Answer::Say(":0\r\n"),
+        _ => greet(command).unwrap_or(Answer::HangUp),
+    })
+    .await;
+    let node = A::node(format!("redis://127.0.0.1:{}", server.port()), &Options::tokio()).unwrap();
+    let mine = claim("a", "mine");
+    assert_eq!(Err(NodeErrorKind::Unknown), of(soon(node.acquire(&mine, minute())).await));
+    // A client that replays would do it first on the next connection.
+    until(async || of(node.release(&mine).await) == Ok(nothing_there())).await;
+    assert_eq!(2, server.seen("HELLO"));
+    assert_eq!(1, server.seen("SET "));
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn the_first_command_of_a_connection_is_not_tracked<A: Adapter>() {
+    let server = RedisServer::start();
+    let names: Vec<_> = (0..1000).map(|number| format!("name-{number}")).collect();
+    let all = claim(names, "mine");
+    let tracked = || {
+        let stats = server.command(&["INFO", "stats"]);
+        let keys = stats.lines().find_map(|line| line.strip_prefix("tracking_total_keys:"));
+        keys.unwrap().parse::<u64>().unwrap()
+    };
+    let holder = node_of::<A>(&server);
+    assert_eq!(GRANTED, of(holder.acquire(&all, minute()).await));
+    // These only read: the server stops tracking keys that are written.
+    assert_eq!(GRANTED, of(node_of::<A>(&server).acquire(&all, minute()).await), "a replay");
+    assert_eq!(0, tracked(), "after an acquire");
+    assert_eq!(GRANTED, of(node_of::<A>(&server).extend(&all, ttl(1000)).await));
+    assert_eq!(0, tracked(), "after an extension");
+    let watcher = node_of::<A>(&server);
+    let _watch = watcher.watch(&all.resources()[0]).await.unwrap();
+    assert_eq!(1, tracked(), "a watch is tracked");
+}

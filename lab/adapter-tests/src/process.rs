@@ -1,0 +1,51 @@
+//! A process that locks, for the tests of several processes.
+#![allow(clippy::print_stdout)] // its report
+
+mod contend;
+mod grants;
+mod hold;
+
+use std::error::Error;
+use std::sync::Arc;
+
+use redlock_core::node::LockNode;
+use redlock_core::{Redlock, TokioRuntime};
+use redlock_wire::{Connector, Node, Options};
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+/// The `main` of the example `process_*` of an adapter.
+///
+/// The arguments are the program, the URLs of the nodes separated by commas, and those of the program:
+///
+/// - `contend NODES CYCLES FILE`
+/// - `grants NODES GRANTS FILE`
+/// - `hold NODES ...`
+///
+/// # Errors
+///
+/// - The error of a lock, or of a wrong argument.
+pub fn process<C: Connector>(
+    node: impl Fn(&str, &Options) -> Result<Node<C>, redlock_core::Error>,
+) -> Outcome<()> {
+    let arguments: Vec<_> = std::env::args().skip(1).collect();
+    let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
+    let [program, nodes, arguments @ ..] = &arguments[..] else {
+        return Err("no program and no nodes".into());
+    };
+    let nodes = nodes.split(',').map(|url| node(url, &Options::tokio())).collect::<Result<Vec<_>, _>>()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    match (*program, arguments) {
+        ("contend", [cycles, file]) => {
+            runtime.block_on(contend::main(&redlock(nodes)?, cycles.parse()?, file))
+        }
+        ("grants", [grants, file]) => runtime.block_on(grants::main(nodes, grants.parse()?, file)),
+        ("hold", [how, lock @ ..]) => runtime.block_on(hold::main(&redlock(nodes)?, how, lock)),
+        _ => Err("unknown program or wrong arguments".into()),
+    }
+}
+
+fn redlock(nodes: Vec<impl LockNode + 'static>) -> Outcome<Redlock> {
+    let nodes = nodes.into_iter().map(|node| Arc::new(node) as Arc<dyn LockNode>);
+    Ok(Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?)
+}

@@ -1,0 +1,127 @@
+//! Locks over five real servers that hang, die and restart.
+
+pub(crate) mod bad_input;
+pub(crate) mod cancelled;
+pub(crate) mod contention;
+pub(crate) mod costs;
+pub(crate) mod crowd;
+pub(crate) mod extension;
+pub(crate) mod fencing;
+pub(crate) mod forgotten;
+pub(crate) mod grants;
+pub(crate) mod healthy;
+pub(crate) mod interop;
+pub(crate) mod keepalive;
+pub(crate) mod limits;
+pub(crate) mod majority_down;
+pub(crate) mod minority_down;
+pub(crate) mod prefixes;
+pub(crate) mod processes;
+pub(crate) mod reconnect;
+pub(crate) mod runtimes;
+pub(crate) mod stale;
+pub(crate) mod waiting;
+pub(crate) mod work;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use redlock_core::node::LockNode;
+use redlock_core::runtime::Runtime;
+use redlock_core::{Builder, ErrorKind, Guard, Outcome, Redlock, TokioRuntime};
+use redlock_testkit::{Fault, Faulty, Operation, RedisServer};
+use redlock_wire::{Node, Options};
+
+use crate::Adapter;
+use crate::wait::eventually;
+use crate::warnings::Warnings;
+
+pub(crate) const TTL: Duration = Duration::from_secs(10);
+
+/// Long enough for a busy machine. Whatever must be faster than this takes a small fraction of it.
+pub(crate) const NODE_TIMEOUT: Duration = Duration::from_secs(1);
+
+pub(crate) fn five() -> Vec<RedisServer> {
+    RedisServer::start_many(5)
+}
+
+pub(crate) fn builder<A: Adapter>(servers: &[RedisServer]) -> Builder {
+    A::builder(servers.iter().map(RedisServer::url)).unwrap()
+}
+
+pub(crate) fn redlock<A: Adapter>(servers: &[RedisServer]) -> Redlock {
+    builder::<A>(servers).node_timeout(NODE_TIMEOUT).build().unwrap()
+}
+
+/// Returns a `Redlock` over real nodes behind injected faults.
+pub(crate) fn faulty<A: Adapter>(servers: &[RedisServer]) -> (Redlock, Vec<Faulty<Node<A::Connector>>>) {
+    let runtime: Arc<dyn Runtime> = Arc::new(TokioRuntime::new());
+    let options = Options::new(runtime.clone());
+    let node = |server: &RedisServer| A::node(server.url(), &options).unwrap();
+    let nodes: Vec<_> = servers.iter().map(|server| Faulty::wrap(node(server), runtime.clone())).collect();
+    let clones = nodes.iter().map(|node| Arc::new(node.clone()) as Arc<dyn LockNode>);
+    (Builder::new(runtime).nodes(clones).node_timeout(NODE_TIMEOUT).build().unwrap(), nodes)
+}
+
+/// Returns a `Redlock` with open connections.
+pub(crate) async fn warm<A: Adapter>(servers: &[RedisServer]) -> Redlock {
+    let redlock = redlock::<A>(servers);
+    all_up(&redlock).await;
+    redlock
+}
+
+pub(crate) async fn all_up(redlock: &Redlock) {
+    let health = redlock.health().await;
+    let all: Vec<_> = health.nodes().iter().map(ToString::to_string).collect();
+    assert_eq!(health.nodes().len(), health.healthy_nodes(), "{all:#?}");
+}
+
+/// Returns a runtime with a single thread.
+pub(crate) fn one_thread() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+/// Returns the keys of all servers.
+pub(crate) fn keys(servers: &[RedisServer]) -> Vec<String> {
+    servers.iter().flat_map(RedisServer::keys).collect()
+}
+
+/// Waits for all background work, and asserts that no server has any keys.
+pub(crate) async fn nothing_left(redlock: &Redlock, servers: &[RedisServer]) {
+    let closed = tokio::time::timeout(Duration::from_secs(30), redlock.close()).await;
+    assert_eq!(Ok(0), closed, "close() waits for something that does not end, or has given up cleanup");
+    assert_eq!(Vec::<String>::new(), keys(servers));
+}
+
+/// Returns the kind of the error, and the outcome of every node as text.
+pub(crate) fn anatomy<T: std::fmt::Debug>(
+    result: Result<T, redlock_core::Error>,
+) -> (ErrorKind, Vec<&'static str>) {
+    let error = result.unwrap_err();
+    let outcomes = error.node_reports().iter().enumerate().map(|(index, node)| {
+        assert_eq!(index, node.index());
+        match node.outcome() {
+            Outcome::Granted => "granted",
+            Outcome::Denied(_) => "denied",
+            Outcome::Failed(_) => "failed",
+            Outcome::TimedOut => "timed out",
+            Outcome::Pending => "pending",
+            other => panic!("{other:?}"),
+        }
+    });
+    (error.kind(), outcomes.collect())
+}
+
+/// Runs an operation that must complete within the node timeout.
+pub(crate) async fn within_node_timeout<T>(what: &str, work: impl IntoFuture<Output = T>) -> T {
+    let start = Instant::now();
+    let result = work.await;
+    let took = start.elapsed();
+    assert!(took < NODE_TIMEOUT, "{what} took {took:?}");
+    result
+}
+
+pub(crate) async fn granted_by_all(guard: &Guard) {
+    let all = async || guard.node_reports().iter().all(|node| matches!(node.outcome(), Outcome::Granted));
+    eventually("all nodes grant", Duration::from_secs(5), all).await;
+}

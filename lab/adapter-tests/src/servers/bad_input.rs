@@ -1,0 +1,138 @@
+//! Input that is rejected before anything is sent, and requests that the state of a server makes fail.
+
+use redlock_core::node::NodeErrorKind;
+use redlock_core::{Redlock, TokioRuntime};
+
+use super::*;
+use crate::Adapter;
+
+fn rejected<T: std::fmt::Debug>(result: Result<T, redlock_core::Error>) -> String {
+    let error = result.unwrap_err();
+    assert_eq!(ErrorKind::InvalidInput, error.kind(), "{error}");
+    assert!(error.node_reports().is_empty(), "something was sent");
+    error.to_string()
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn bad_input_names_the_value_and_the_limit_and_sends_nothing<A: Adapter>() {
+    let servers = five();
+    let redlock = warm::<A>(&servers).await;
+    let sent = || -> u64 {
+        let commands = ["set", "get", "eval", "evalsha"].iter();
+        commands.flat_map(|command| servers.iter().map(|server| server.commandstats(command))).sum()
+    };
+    let before = sent();
+    let ttl = async |ttl| rejected(redlock.lock("a", ttl).await);
+    assert!(ttl(Duration::ZERO).await.contains("0ns is too short; the minimum is 10 ms"));
+    assert!(ttl(Duration::from_millis(9)).await.contains("9ms is too short"));
+    assert!(ttl(Duration::from_secs(30 * 86_400)).await.contains("the maximum is 24 days"));
+    assert!(rejected(redlock.lock("", TTL).await).contains("1 to 1024 bytes"));
+    assert!(rejected(redlock.try_lock(vec![b'x'; 1025], TTL).await).contains("1025 bytes"));
+    assert!(rejected(redlock.lock(["a", "b", "a"], TTL).await).contains("\"a\" is named twice"));
+    let nothing: [&str; 0] = [];
+    assert!(rejected(redlock.lock(nothing, TTL).await).contains("no resource"));
+    redlock.close().await;
+    assert_eq!(before, sent(), "something was sent");
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn a_bad_ttl_of_an_extension_sends_nothing<A: Adapter>() {
+    let servers = five();
+    let redlock = warm::<A>(&servers).await;
+    let guard = redlock.lock("a", TTL).await.unwrap();
+    granted_by_all(&guard).await;
+    let before = servers[0].commandstats("evalsha");
+    assert!(rejected(guard.extend(Duration::from_millis(1)).await).contains("minimum is 10 ms"));
+    assert_eq!(before, servers[0].commandstats("evalsha"));
+    assert!(guard.is_held());
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn bad_nodes_are_rejected_at_build<A: Adapter>() {
+    let build = |urls: &[&str]| A::builder(urls.iter().map(ToString::to_string)).and_then(Builder::build);
+    assert!(rejected(build(&[])).contains("no nodes"));
+    let twice = rejected(build(&["redis://10.0.0.1", "redis://10.0.0.2", "redis://user:pw@10.0.0.1:6379/3"]));
+    assert!(twice.contains("nodes 0 and 2 are the same server: 10.0.0.1:6379"), "{twice}");
+    for url in [
+        "",
+        "10.0.0.1",
+        "http://10.0.0.1",
+        "redis://",
+        "redis://host:port",
+        "redis://host/x",
+        "redis://u:secret@",
+    ] {
+        let message = rejected(build(&[url]));
+        assert!(!message.contains("secret"), "{message}");
+    }
+    assert!(rejected(Redlock::builder(TokioRuntime::new()).build()).contains("no nodes"));
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn two_addresses_of_one_server_are_one_node<A: Adapter>() {
+    let servers = RedisServer::start_many(2);
+    let addresses = [servers[0].url(), servers[0].url().replace("127.0.0.1", "localhost"), servers[1].url()];
+    // Three addresses of two servers. A quorum of three is two, and both servers grant.
+    let redlock = A::builder(addresses).unwrap().node_timeout(NODE_TIMEOUT).build().unwrap();
+    let health = eventually_up(&redlock, 2).await;
+    assert_eq!(Some(0), health.nodes()[1].same_server_as().map(|(index, _)| index));
+    drop(redlock.lock("a", TTL).await.unwrap());
+
+    // Without the other server two addresses grant, but they are one vote.
+    servers[1].kill();
+    let error = redlock.try_lock("b", TTL).await.unwrap_err();
+    assert_eq!(ErrorKind::NoQuorum, error.kind());
+    let (port, report) = (servers[0].port(), error.node_reports()[1].to_string());
+    assert!(report.contains(&format!("node 1 (localhost:{port}): granted")), "{report}");
+    let cause = format!("localhost:{port}: the same server as 127.0.0.1:{port}");
+    assert!(error.to_string().contains(&cause), "{error}");
+}
+
+async fn eventually_up(redlock: &Redlock, up: usize) -> redlock_core::Health {
+    eventually("enough nodes are up", Duration::from_secs(5), async || {
+        redlock.health().await.healthy_nodes() == up
+    })
+    .await;
+    redlock.health().await
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn a_key_of_another_type_is_an_error_that_names_the_key<A: Adapter>() {
+    let servers = five();
+    let redlock = warm::<A>(&servers).await;
+    for server in &servers[..3] {
+        server.command(&["RPUSH", "jobs", "one"]);
+    }
+    let error = redlock.lock("jobs", TTL).await.unwrap_err();
+    assert_eq!((ErrorKind::WrongType, false), (error.kind(), error.is_retryable()));
+    assert!(error.to_string().contains("\"jobs\""), "{error}");
+    for node in &error.node_reports()[..3] {
+        let Outcome::Failed(error) = node.outcome() else { panic!("{node}") };
+        assert_eq!(NodeErrorKind::WrongType, error.kind());
+        assert!(error.to_string().contains("\"jobs\""), "{error}");
+    }
+    assert!(redlock.try_lock(["free", "jobs"], TTL).await.is_err());
+    redlock.close().await;
+    for server in &servers[..3] {
+        assert_eq!(vec!["jobs"], server.keys());
+    }
+    assert_eq!(Vec::<String>::new(), keys(&servers[3..]));
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn secrets_are_shown_nowhere<A: Adapter>() {
+    let servers = five();
+    let (redlock, other) = (warm::<A>(&servers).await, warm::<A>(&servers).await);
+    let guard = other.lock("a", TTL).await.unwrap();
+    granted_by_all(&guard).await;
+    let token = servers[0].command(&["GET", "a"]);
+    let error = redlock.lock("a", TTL).max_wait(Duration::ZERO).await.unwrap_err();
+    let shown = [
+        format!("{guard:?} {guard:#?} {:?} {:?}", guard.lease(), guard.node_reports()),
+        format!("{error:?} {error:#?} {error} {:?}", error.node_reports()),
+        format!("{redlock:?} {:?}", redlock.health().await),
+    ];
+    for shown in shown {
+        assert!(!shown.contains(&token), "{shown}");
+    }
+}

@@ -1,0 +1,320 @@
+//! Fenced locks on real servers: their costs, and the state of a lease when servers lose keys or counters.
+
+use redlock_core::node::NodeErrorKind;
+use redlock_core::{DetachedLease, FencingToken, LeaseState, NodeReport, ReleaseOutcome};
+
+use super::*;
+use crate::Adapter;
+
+const COUNTER: &str = "redlock:fence:{a}";
+
+fn fence(guard: &Guard) -> u64 {
+    guard.fencing_token().unwrap().as_u64()
+}
+
+/// Returns a number above the times of all servers. From there on, counters increase by one.
+fn ahead(server: &RedisServer) -> u64 {
+    let time = server.command(&["TIME"]);
+    (time.lines().next().unwrap().parse::<u64>().unwrap() + 3_600) * 1_000_000
+}
+
+fn to_all(servers: &[RedisServer], command: &[&str]) {
+    for server in servers {
+        server.command(command);
+    }
+}
+
+fn set_counters<'a>(
+    servers: impl IntoIterator<Item = &'a RedisServer>,
+    numbers: impl IntoIterator<Item = u64>,
+) {
+    for (server, number) in servers.into_iter().zip(numbers) {
+        server.command(&["SET", COUNTER, &number.to_string()]);
+    }
+}
+
+fn counters(servers: &[RedisServer]) -> Vec<String> {
+    servers.iter().map(|server| server.command(&["GET", COUNTER])).collect()
+}
+
+/// Acquires a fenced lock on all nodes, with no request left in flight.
+async fn fenced_by_all(redlock: &Redlock) -> Guard {
+    let start = Instant::now();
+    loop {
+        let guard = redlock.lock("a", TTL).fenced().await.unwrap();
+        // By then all nodes have replied or timed out. A late write of an earlier lock may still need its cleanup.
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        let reports = guard.node_reports();
+        if reports.iter().all(|node| matches!(node.outcome(), Outcome::GrantedFenced(_))) {
+            return guard;
+        }
+        assert!(start.elapsed() < Duration::from_secs(5), "not all nodes grant: {reports:?}");
+        guard.release().await.unwrap();
+    }
+}
+
+fn scripts(servers: &[RedisServer]) -> Vec<u64> {
+    servers.iter().map(|server| server.commandstats("evalsha") + server.commandstats("eval")).collect()
+}
+
+fn growth(before: &[u64], servers: &[RedisServer]) -> Vec<u64> {
+    scripts(servers).iter().zip(before).map(|(after, before)| after - before).collect()
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn a_steady_fenced_cycle_is_two_scripts_on_each_server<A: Adapter>() {
+    let servers = five();
+    let redlock = warm::<A>(&servers).await;
+    let start = ahead(&servers[0]);
+    set_counters(&servers, [start; 5]);
+    fenced_by_all(&redlock).await.release().await.unwrap(); // from now on the servers know the script
+    let before = scripts(&servers);
+    for cycle in 2..=11 {
+        let guard = fenced_by_all(&redlock).await;
+        assert_eq!((start + cycle, 5), (fence(&guard), guard.extendable_nodes()));
+        assert_eq!(ReleaseOutcome::Released, guard.release().await.unwrap());
+    }
+    redlock.close().await;
+    assert_eq!(vec![20; 5], growth(&before, &servers));
+    assert_eq!(vec![(start + 11).to_string(); 5], counters(&servers));
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn counters_that_differ_cost_one_more_script_once<A: Adapter>() {
+    let servers = five();
+    let redlock = warm::<A>(&servers).await;
+    // Without the other two nodes, every quorum consists of all three and has the greatest counter.
+    servers[3..].iter().for_each(RedisServer::kill);
+    let start = ahead(&servers[0]);
+    set_counters(&servers[..3], [start + 5, start + 2, start]);
+    let cycle = async |token: u64| {
+        let before = scripts(&servers[..3]);
+        let guard = redlock.lock("a", TTL).fenced().await.unwrap();
+        assert_eq!(token, fence(&guard));
+        assert_eq!(vec![token.to_string(); 3], counters(&servers[..3]));
+        guard.release().await.unwrap();
+        growth(&before, &servers[..3])
+    };
+    cycle(start + 6).await; // from now on the servers know the scripts
+    assert_eq!(vec![2; 3], cycle(start + 7).await);
+    set_counters(&servers[..3], [start + 20, start + 8, start + 8]);
+    assert_eq!(vec![3; 3], cycle(start + 21).await);
+    assert_eq!(vec![2; 3], cycle(start + 22).await);
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn tokens_grow_when_the_servers_forget_their_scripts<A: Adapter>() {
+    let servers = five();
+    let redlock = warm::<A>(&servers).await;
+    let mut last = 0;
+    for _ in 0..5 {
+        to_all(&servers, &["SCRIPT", "FLUSH"]);
+        let guard = redlock.lock("a", TTL).fenced().await.unwrap();
+        assert!(fence(&guard) > last);
+        last = fence(&guard);
+        to_all(&servers, &["SCRIPT", "FLUSH"]);
+        guard.extend(TTL).await.unwrap();
+        assert_eq!(ReleaseOutcome::Released, guard.release().await.unwrap());
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn several_resources_have_one_token<A: Adapter>() {
+    let servers = five();
+    let redlock = warm::<A>(&servers).await;
+    let start = ahead(&servers[0]);
+    set_counters(&servers, [start; 5]);
+    let both = redlock.lock(["b", "a"], TTL).fenced().await.unwrap();
+    assert_eq!(start + 1, fence(&both), "beyond that of either");
+    assert!(redlock.try_lock("b", TTL).fenced().await.unwrap().is_none());
+    both.release().await.unwrap();
+    for (resource, token) in [("b", start + 2), ("a", start + 2)] {
+        let guard = redlock.lock(resource, TTL).fenced().await.unwrap();
+        assert_eq!(token, fence(&guard), "the counter of each was raised");
+        guard.release().await.unwrap();
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn fenced_and_plain_locks_exclude_each_other<A: Adapter>() {
+    let servers = five();
+    let (redlock, other) = (warm::<A>(&servers).await, warm::<A>(&servers).await);
+    let plain = redlock.lock("a", TTL).await.unwrap();
+    assert_eq!(None, plain.fencing_token());
+    assert!(other.try_lock("a", TTL).fenced().await.unwrap().is_none());
+    plain.release().await.unwrap();
+    let fenced = other.lock("a", TTL).fenced().await.unwrap();
+    assert!(redlock.try_lock("a", TTL).await.unwrap().is_none());
+    fenced.release().await.unwrap();
+    redlock.lock("a", TTL).await.unwrap().release().await.unwrap();
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn what_is_no_counter_is_told_by_the_error<A: Adapter>() {
+    let servers = five();
+    let redlock = warm::<A>(&servers).await;
+    for server in &servers[..3] {
+        server.command(&["RPUSH", COUNTER, "one"]);
+    }
+    let error = redlock.lock("a", TTL).fenced().await.unwrap_err();
+    assert_eq!(ErrorKind::NoQuorum, error.kind());
+    let nodes = error.to_string();
+    assert!(nodes.contains("the fencing counter of \"a\" is not a number"), "{nodes}");
+    for node in &error.node_reports()[..3] {
+        let Outcome::Failed(error) = node.outcome() else { panic!("{node}") };
+        assert_eq!(NodeErrorKind::Rejected, error.kind());
+    }
+    // On a minority of nodes it has no effect.
+    servers[0].command(&["DEL", COUNTER]);
+    redlock.lock("a", TTL).fenced().await.unwrap().release().await.unwrap();
+    redlock.close().await;
+    assert!(servers.iter().all(|server| server.keys() == [COUNTER]), "only counters are left");
+}
+
+/// A damaged counter, for example by a wrong restore or a manual `SET`: one below the maximum.
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn a_damaged_counter_costs_the_vote_of_its_node_and_nothing_else<A: Adapter>() {
+    let servers = five();
+    let redlock = warm::<A>(&servers).await;
+    let damaged = (FencingToken::MAX.as_u64() - 1).to_string();
+    servers[0].command(&["SET", COUNTER, &damaged]);
+    let mut newest = 0;
+    for _ in 0..3 {
+        let guard = redlock.lock("a", TTL).fenced().await.unwrap();
+        assert!(fence(&guard) > newest && fence(&guard) < ahead(&servers[1]), "{guard:?}");
+        newest = fence(&guard);
+        let failed = async || matches!(guard.node_reports()[0].outcome(), Outcome::Failed(_));
+        eventually("the damaged node fails", Duration::from_secs(5), failed).await;
+        let said = guard.node_reports()[0].to_string();
+        assert!(said.contains("ahead of the server's clock"), "{said}");
+        guard.extend(TTL).await.unwrap();
+        assert_eq!(ReleaseOutcome::Released, guard.release().await.unwrap());
+    }
+    let mut expected = vec![newest.to_string(); 5];
+    expected[0] = damaged;
+    assert_eq!(expected, counters(&servers), "the others were not told of it");
+
+    servers[0].command(&["DEL", COUNTER]);
+    let guard = fenced_by_all(&redlock).await;
+    assert!(fence(&guard) > newest, "the node votes again");
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn an_evicted_counter_is_written_back_by_the_holder<A: Adapter>() {
+    let servers = five();
+    let redlock = warm::<A>(&servers).await;
+    let guard = fenced_by_all(&redlock).await;
+    let token = fence(&guard);
+    to_all(&servers, &["DEL", COUNTER]);
+    guard.extend(TTL).await.unwrap();
+    let back = async || counters(&servers) == vec![token.to_string(); 5];
+    eventually("all have it", Duration::from_secs(5), back).await;
+    assert_eq!((token, 5), (fence(&guard), guard.extendable_nodes()));
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn a_minority_that_lost_everything_counts_again_unless_others_have_counted_there<
+    A: Adapter,
+>() {
+    let servers = five();
+    let (redlock, other) = (warm::<A>(&servers).await, warm::<A>(&servers).await);
+    let guard = fenced_by_all(&redlock).await;
+    let token = fence(&guard);
+    to_all(&servers[..2], &["FLUSHALL"]);
+    guard.extend(TTL).await.unwrap();
+    let back = async || counters(&servers) == vec![token.to_string(); 5];
+    eventually("they are refilled", Duration::from_secs(5), back).await;
+    assert_eq!((5, 10), (guard.extendable_nodes(), keys(&servers).len()));
+
+    to_all(&servers[..2], &["FLUSHALL"]);
+    set_counters(&servers[..2], [token; 2]);
+    assert!(other.try_lock("a", TTL).fenced().await.unwrap().is_none(), "a majority is held");
+    other.close().await;
+    guard.extend(TTL).await.unwrap();
+    eventually("two are superseded", Duration::from_secs(5), async || guard.extendable_nodes() == 3).await;
+    assert_eq!(LeaseState::Held, guard.state());
+    let beyond = counters(&servers)[..2].iter().all(|counter| counter.parse::<u64>().unwrap() > token);
+    assert!(beyond, "the attempt that failed has counted there");
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn a_majority_that_lost_everything_loses_the_lock<A: Adapter>() {
+    let servers = five();
+    let redlock = warm::<A>(&servers).await;
+    let guard = fenced_by_all(&redlock).await;
+    to_all(&servers[..3], &["FLUSHALL"]);
+    assert_eq!(ErrorKind::Lost, guard.extend(TTL).await.unwrap_err().kind());
+    assert!(!guard.is_held());
+    assert_eq!(4, keys(&servers).len(), "without a quorum nothing is refilled");
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn a_lease_that_was_superseded_is_held_and_never_extended<A: Adapter>() {
+    let servers = five();
+    let redlock = warm::<A>(&servers).await;
+    let guard = fenced_by_all(&redlock).await;
+    set_counters(&servers[..3], [fence(&guard) + 1; 3]);
+    let error = guard.extend(TTL).await.unwrap_err();
+    assert_eq!((ErrorKind::Superseded, false), (error.kind(), error.is_retryable()));
+    assert!(error.to_string().contains("a newer claim advanced the fencing counters"), "{error}");
+    let newer = FencingToken::new(fence(&guard) + 1).unwrap();
+    let superseded = |node: &&NodeReport| matches!(node.outcome(), Outcome::Superseded(by) if *by == newer);
+    assert_eq!(3, error.node_reports().iter().filter(superseded).count());
+    assert_eq!((2, LeaseState::AtRisk), (guard.extendable_nodes(), guard.state()));
+    assert!(guard.is_held(), "others are still kept out");
+    let again = guard.extend(TTL).await.unwrap_err();
+    assert_eq!(ErrorKind::Superseded, again.kind());
+    assert_eq!(ReleaseOutcome::Released, guard.release().await.unwrap());
+
+    let next = fenced_by_all(&redlock).await;
+    assert!(next.fencing_token().unwrap() > newer, "{next:?}");
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn a_fenced_lease_is_resumed_with_its_token<A: Adapter>() {
+    let servers = five();
+    let (redlock, other) = (warm::<A>(&servers).await, warm::<A>(&servers).await);
+    let guard = fenced_by_all(&redlock).await;
+    let token = fence(&guard);
+    let lease = serde_json::to_string(&guard.detach().await).unwrap();
+    assert!(lease.contains(&format!("\"fencing_token\":{token}")), "{lease}");
+    let lease: DetachedLease = serde_json::from_str(&lease).unwrap();
+    let resumed = other.resume(&lease).await.unwrap();
+    assert_eq!(token, fence(&resumed));
+    drop(resumed.detach().await);
+
+    // A newer claim has advanced the counters of a majority, so the lease is not resumed.
+    set_counters(&servers[..3], [token + 1; 3]);
+    assert_eq!(ErrorKind::Superseded, other.resume(&lease).await.unwrap_err().kind());
+    assert_eq!(ReleaseOutcome::Released, other.release(&lease).await.unwrap());
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn a_counter_can_be_neither_locked_nor_deleted<A: Adapter>() {
+    let servers = five();
+    let redlock = warm::<A>(&servers).await;
+    fenced_by_all(&redlock).await.release().await.unwrap();
+    let before = counters(&servers);
+    // A fencing token is not secret, and it is the whole value of a counter.
+    let forged = DetachedLease::new(COUNTER, &before[0], TTL).unwrap();
+    for outcome in [
+        redlock.release(&forged).await.map(drop),
+        redlock.resume(&forged).await.map(drop),
+        redlock.lock(COUNTER, TTL).await.map(drop),
+        redlock.lock("redlock:fence:{b}", TTL).await.map(drop),
+        redlock.try_lock(["both", "redlock:fence:{both}"], TTL).fenced().await.map(drop),
+        redlock.inspect(COUNTER).await.map(drop),
+    ] {
+        let error = outcome.unwrap_err();
+        assert_eq!(ErrorKind::InvalidInput, error.kind());
+        assert!(error.to_string().contains("reserved for fencing counters"), "{error}");
+    }
+    assert_eq!(before, counters(&servers));
+    assert_eq!(5, keys(&servers).len());
+    // With a prefix, the name is an ordinary one.
+    let prefixed =
+        A::builder_with(servers.iter().map(RedisServer::url), &Options::tokio().key_prefix("app:"));
+    let prefixed = prefixed.unwrap().node_timeout(NODE_TIMEOUT).build().unwrap();
+    drop(prefixed.lock(COUNTER, TTL).await.unwrap());
+    prefixed.close().await;
+}

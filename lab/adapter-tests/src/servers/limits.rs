@@ -1,0 +1,131 @@
+//! Settings and servers at their limits: no busy loop, no panic.
+
+use super::*;
+
+/// Returns the number of commands per second that a server carries out while `work` runs.
+#[allow(clippy::cast_precision_loss)] // far below 2^53
+async fn commands_per_second(server: &RedisServer, work: impl IntoFuture) -> f64 {
+    let count = || ["set", "evalsha", "eval"].iter().map(|name| server.commandstats(name)).sum::<u64>();
+    let (before, start) = (count(), Instant::now());
+    work.await;
+    (count() - before) as f64 / start.elapsed().as_secs_f64()
+}
+
+/// At most one attempt per millisecond. An attempt and its cleanup are two commands.
+const NOT_HOT: f64 = 2_500.0;
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn retrying_without_delay_is_no_hot_loop<A: Adapter>() {
+    let servers = five();
+    // Two clients: tasks of one client would wait in its queue and send nothing.
+    let (redlock, other) = (warm::<A>(&servers).await, warm::<A>(&servers).await);
+    let guard = other.lock("a", TTL).await.unwrap();
+    // With a limit on attempts, each attempt follows a delay; without one, it follows a notification.
+    let waiter = || redlock.lock("a", TTL).retry_delay(Duration::ZERO).max_wait(Duration::from_secs(2));
+    let counting = async { assert!(waiter().max_attempts(1_000_000).await.is_err()) };
+    let rate = commands_per_second(&servers[0], counting).await;
+    assert!(rate < NOT_HOT, "{rate} commands a second");
+    assert!(rate > 20.0, "{rate} commands a second: was there any retry?");
+    let rate = commands_per_second(&servers[0], async { assert!(waiter().await.is_err()) }).await;
+    assert!(rate < 20.0, "{rate} commands a second, though nothing changes");
+    drop(guard);
+    redlock.close().await;
+    nothing_left(&other, &servers).await;
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn rounds_lost_through_errors_are_no_hot_loop<A: Adapter>() {
+    let servers = five();
+    let redlock = warm::<A>(&servers).await;
+    for server in &servers {
+        server.command(&["CONFIG", "SET", "maxmemory", "1"]);
+    }
+    let work = async {
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_secs(1) {
+            let lock = redlock.lock("a", TTL).retry_delay(Duration::ZERO).wait_unbounded().await;
+            let error = lock.unwrap_err();
+            assert_eq!(ErrorKind::NoQuorum, error.kind());
+            assert!(format!("{:?}", error.node_reports()).contains("OOM"), "{error:?}");
+        }
+    };
+    // Each call makes three rounds with 1 ms between them; the loop around it is part of the test.
+    let rate = commands_per_second(&servers[0], work).await;
+    assert!(rate < 2.0 * NOT_HOT, "{rate} commands a second");
+    for server in &servers {
+        server.command(&["CONFIG", "SET", "maxmemory", "0"]);
+    }
+    nothing_left(&redlock, &servers).await;
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn attempts_are_counted<A: Adapter>() {
+    let servers = five();
+    let redlock = warm::<A>(&servers).await;
+    let guard = redlock.lock("a", TTL).await.unwrap();
+    granted_by_all(&guard).await;
+    let before = servers[0].commandstats("set");
+    let request = redlock.lock("a", TTL).max_attempts(3).retry_delay(Duration::ZERO).wait_unbounded();
+    assert_eq!(ErrorKind::Contended, request.await.unwrap_err().kind());
+    redlock.close().await;
+    assert_eq!(3, servers[0].commandstats("set") - before);
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn ttls_near_the_minimum_work<A: Adapter>() {
+    let servers = five();
+    let redlock = warm::<A>(&servers).await;
+    let ttl = Duration::from_millis(10);
+    let mut held = 0;
+    for _ in 0..200 {
+        match redlock.lock("a", ttl).max_wait(Duration::from_secs(1)).await {
+            Ok(guard) => {
+                held += 1;
+                assert!(guard.remaining() < Duration::from_micros(7_900));
+                let _ = guard.extend(ttl).await;
+                let _ = guard.release().await;
+            }
+            // A busy machine may take 8 ms to reply.
+            Err(error) => {
+                assert!(matches!(error.kind(), ErrorKind::TooSlow | ErrorKind::NoQuorum), "{error}");
+            }
+        }
+    }
+    assert!(held > 0, "not one lock of 200");
+    nothing_left(&redlock, &servers).await;
+}
+
+/// The minimal permissions of a user, from `docs/operating.md`.
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn the_documented_rights_are_enough<A: Adapter>() {
+    let chapter = include_str!("../../../../docs/operating.md");
+    let rule = chapter.lines().find_map(|line| line.strip_prefix("ACL SETUSER locks on >PASSWORD ")).unwrap();
+    let servers = five();
+    for server in &servers {
+        let words: Vec<_> = "ACL SETUSER locks on >secret".split(' ').chain(rule.split(' ')).collect();
+        server.command(&words);
+    }
+    let urls = servers.iter().map(|server| server.url().replace("//", "//locks:secret@"));
+    let options = Options::tokio().key_prefix("lock:");
+    let redlock = A::builder_with(urls, &options).unwrap().build().unwrap();
+    all_up(&redlock).await;
+    let guard = redlock.lock("a", TTL).await.unwrap();
+    granted_by_all(&guard).await;
+    let denied = redlock.lock("a", TTL).max_wait(Duration::from_millis(50)).await.unwrap_err();
+    assert_eq!(ErrorKind::Contended, denied.kind());
+    guard.extend(TTL).await.unwrap();
+    assert!(redlock.inspect("a").await.unwrap().is_held_by(&guard));
+    guard.release().await.unwrap();
+    let both = redlock.lock(["a", "b"], TTL).await.unwrap();
+    granted_by_all(&both).await;
+    both.release().await.unwrap();
+    redlock.close().await;
+    for server in &servers {
+        let log = server.command(&["ACL", "LOG"]);
+        let denied = log.lines().zip(log.lines().skip(1)).filter(|(field, _)| *field == "object");
+        // Clients send their name from 7.2 on; older servers do not know this permission.
+        let denied: Vec<_> =
+            denied.map(|(_, object)| object).filter(|object| *object != "client|setinfo").collect();
+        assert!(denied.is_empty(), "asked for in vain: {denied:?}");
+    }
+}

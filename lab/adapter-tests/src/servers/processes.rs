@@ -1,0 +1,225 @@
+//! A holder that is stopped past its TTL, and leases that are passed from one process to another.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+
+use redlock_core::{DetachedLease, KeepAlive, ReleaseOutcome};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+
+use super::*;
+use crate::Adapter;
+use crate::examples::program;
+
+/// The time after which a process counts as hung.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A process that holds a lock. It is killed when it is dropped.
+pub(super) struct Holder {
+    child: Child,
+    input: Option<ChildStdin>,
+    lines: Receiver<String>,
+}
+
+impl Holder {
+    pub(super) fn start<A: Adapter>(servers: &[RedisServer], how: &str, lock: &[&str]) -> Self {
+        let nodes: Vec<_> = servers.iter().map(RedisServer::url).collect();
+        let mut command = Command::new(program(A::PROCESS));
+        command.args(["hold", &nodes.join(","), how]).args(lock).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let (sender, lines) = channel();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        std::thread::spawn(move || {
+            output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
+        });
+        let input = child.stdin.take();
+        Self { child, input, lines }
+    }
+
+    pub(super) fn says(&self) -> String {
+        self.lines.recv_timeout(PATIENCE).unwrap()
+    }
+
+    /// Writes a line to its standard input.
+    pub(super) fn tell(&mut self, line: &str) {
+        writeln!(self.input.as_mut().unwrap(), "{line}").unwrap();
+    }
+
+    pub(super) fn nothing_more_to_read(&mut self) {
+        self.input = None;
+    }
+
+    /// Stops it with `SIGSTOP`, and returns when it has stopped.
+    pub(super) fn stop(&self) {
+        kill_process(self.pid(), Signal::STOP).unwrap();
+        waitid(WaitId::Pid(self.pid()), WaitIdOptions::STOPPED).unwrap();
+    }
+
+    pub(super) fn go_on(&self) {
+        kill_process(self.pid(), Signal::CONT).unwrap();
+    }
+
+    /// Waits for its successful end, without any further output.
+    pub(super) fn ends(&mut self) {
+        assert_eq!(Err(RecvTimeoutError::Disconnected), self.lines.recv_timeout(PATIENCE));
+        assert!(self.child.wait().unwrap().success());
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        // Both fail only if the child has ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Returns the lease that a process has detached, as text.
+fn detached<A: Adapter>(servers: &[RedisServer], ttl: &str) -> String {
+    given_away(Holder::start::<A>(servers, "detach", &["a", ttl]))
+}
+
+fn given_away(mut holder: Holder) -> String {
+    let lease = holder.says();
+    holder.ends();
+    lease
+}
+
+/// Returns the reply of all servers once the lock is on all of them. An extension adds it to servers where the key of
+/// the former holder has just expired.
+async fn on_all(guard: &Guard, servers: &[RedisServer], question: &[&str]) -> String {
+    let answers = || servers.iter().map(|server| server.command(question)).collect::<Vec<_>>();
+    let same = async || {
+        guard.extend(6 * TTL).await.unwrap();
+        let answers = answers();
+        answers.iter().all(|answer| !answer.is_empty() && *answer == answers[0])
+    };
+    eventually("the lock is on all servers", PATIENCE, same).await;
+    servers[0].command(question)
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn a_process_that_was_stopped_is_told_before_its_work_goes_on<A: Adapter>() {
+    let servers = five();
+    let redlock = warm::<A>(&servers).await;
+    let mut holders = [("run", "a"), ("keep", "b")]
+        .map(|(how, resource)| Holder::start::<A>(&servers, how, &[resource, "1000"]));
+    for holder in &mut holders {
+        assert_eq!("held", holder.says());
+        holder.tell("");
+        assert_eq!("step", holder.says());
+        assert_eq!("waits", holder.says());
+        // Stopped within its pause, so that a step is due when it continues.
+        holder.stop();
+    }
+    let retry = Duration::from_millis(20);
+    let guard = redlock.lock(["a", "b"], 6 * TTL).retry_delay(retry).max_wait(PATIENCE).await.unwrap();
+    let ours = on_all(&guard, &servers, &["MGET", "a", "b"]).await;
+
+    for holder in &mut holders {
+        holder.go_on();
+        let said = holder.says();
+        assert!(said.starts_with("lost: "), "{said}");
+        assert!(said.contains("lease expired"), "{said}");
+        holder.ends();
+    }
+    let untouched = servers.iter().all(|server| server.command(&["MGET", "a", "b"]) == ours);
+    assert!(untouched, "they took what is not theirs");
+    assert_eq!(ReleaseOutcome::Released, guard.release().await.unwrap());
+    nothing_left(&redlock, &servers).await;
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn a_lease_goes_from_process_to_process<A: Adapter>() {
+    let servers = five();
+    let redlock = warm::<A>(&servers).await;
+    let lease = detached::<A>(&servers, "60000");
+    // The keys remain, with less than their full TTL.
+    for server in &servers {
+        assert_eq!("1", server.command(&["PEXPIRE", "a", "30000"]));
+    }
+    let mut holder = Holder::start::<A>(&servers, "resume", &[]);
+    holder.tell(&lease);
+    assert_eq!("held", holder.says());
+    let left = |server: &RedisServer| server.command(&["PTTL", "a"]).parse::<u32>().unwrap();
+    let extended = || servers.iter().all(|server| left(server) > 50_000);
+    eventually("it is extended", PATIENCE, async || extended()).await;
+    assert!(redlock.try_lock("a", TTL).await.unwrap().is_none());
+
+    for server in &servers {
+        assert_eq!("1", server.command(&["PEXPIRE", "a", "30000"]));
+    }
+    holder.tell("");
+    assert_eq!("extended", holder.says());
+    eventually("it is extended again", PATIENCE, async || extended()).await;
+    holder.nothing_more_to_read();
+    assert_eq!("released: Released", holder.says());
+    holder.ends();
+    assert_eq!(Vec::<String>::new(), keys(&servers));
+
+    // Released by another process without being resumed; and passed from another process to this one.
+    let (lease, mut holder) =
+        (detached::<A>(&servers, "60000"), Holder::start::<A>(&servers, "release", &[]));
+    holder.tell(&lease);
+    assert_eq!("released: Released", holder.says());
+    holder.ends();
+    let lease: DetachedLease = serde_json::from_str(&detached::<A>(&servers, "60000")).unwrap();
+    let guard = redlock.resume(&lease).await.unwrap();
+    guard.keep_alive(KeepAlive::new());
+    assert_eq!(ReleaseOutcome::Released, guard.release().await.unwrap());
+    nothing_left(&redlock, &servers).await;
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn a_fencing_token_goes_with_its_lease_from_process_to_process<A: Adapter>() {
+    let servers = five();
+    let lease = given_away(Holder::start::<A>(&servers, "detach-fenced", &["a", "60000"]));
+    let detached: DetachedLease = serde_json::from_str(&lease).unwrap();
+    let token = detached.fencing_token().unwrap();
+    assert!(lease.contains(&format!("\"fencing_token\":{token}}}")), "{lease}");
+
+    let mut holder = Holder::start::<A>(&servers, "resume", &[]);
+    holder.tell(&lease);
+    assert_eq!(format!("held with {token}"), holder.says());
+    holder.tell("");
+    assert_eq!("extended", holder.says());
+    holder.nothing_more_to_read();
+    assert_eq!("released: Released", holder.says());
+    holder.ends();
+
+    let next = given_away(Holder::start::<A>(&servers, "detach-fenced", &["a", "60000"]));
+    let next: DetachedLease = serde_json::from_str(&next).unwrap();
+    assert!(next.fencing_token() > Some(token), "{next:?}");
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn a_stale_lease_is_neither_resumed_nor_released_in_another_process<A: Adapter>() {
+    let servers = five();
+    let redlock = warm::<A>(&servers).await;
+    let lease = detached::<A>(&servers, "300");
+    let guard = redlock.lock("a", 6 * TTL).owner("new-holder").await.unwrap();
+    let token = on_all(&guard, &servers, &["GET", "a"]).await;
+    for (how, answer) in [("resume", "Lost: "), ("release", "released: AlreadyLost")] {
+        let mut holder = Holder::start::<A>(&servers, how, &[]);
+        holder.tell(&lease);
+        let said = holder.says();
+        assert!(said.starts_with(answer), "{said}");
+        assert!(!said.contains(&token), "a token in an error: {said}");
+        assert_eq!(how == "resume", said.contains("new-holder"), "{said}");
+        holder.ends();
+    }
+    assert!(servers.iter().all(|server| server.command(&["GET", "a"]) == token));
+    assert_eq!(ReleaseOutcome::Released, guard.release().await.unwrap());
+
+    // A lease that was released meanwhile is not resumed either.
+    let mut holder = Holder::start::<A>(&servers, "resume", &[]);
+    holder.tell(&lease);
+    let said = holder.says();
+    assert!(said.starts_with("Lost: "), "{said}");
+    holder.ends();
+    nothing_left(&redlock, &servers).await;
+}

@@ -1,0 +1,74 @@
+//! Servers that are down at the start, and servers that come back.
+
+use redlock_core::ReleaseOutcome;
+
+use super::*;
+use crate::Adapter;
+
+/// The time within which a node that came back votes again, without a failed request before.
+const BACK: Duration = Duration::from_secs(1);
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn a_program_that_starts_while_a_minority_is_down_works<A: Adapter>() {
+    let servers = five();
+    servers[..2].iter().for_each(RedisServer::kill);
+    let redlock = redlock::<A>(&servers);
+    // The first call after `build`.
+    let guard = redlock.try_lock("a", TTL).await.unwrap().expect("nobody else has it");
+    assert_eq!(ReleaseOutcome::Released, guard.release().await.unwrap());
+
+    servers[..2].iter().for_each(RedisServer::restart);
+    tokio::time::sleep(BACK).await;
+    let guard = redlock.try_lock("a", TTL).await.unwrap().expect("nobody else has it");
+    granted_by_all(&guard).await;
+    drop(guard);
+    nothing_left(&redlock, &servers).await;
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn a_node_that_comes_back_votes_again_within_a_second<A: Adapter>() {
+    let servers = five();
+    let redlock = warm::<A>(&servers).await;
+    let faults: [[fn(&RedisServer); 2]; 2] =
+        [[RedisServer::kill, RedisServer::restart], [RedisServer::pause, RedisServer::resume]];
+    for [fault, repair] in faults {
+        fault(&servers[0]);
+        for _ in 0..5 {
+            drop(redlock.lock("a", TTL).await.unwrap());
+        }
+        assert_eq!(4, redlock.health().await.healthy_nodes());
+        repair(&servers[0]);
+        tokio::time::sleep(BACK).await;
+        assert_eq!(
+            5,
+            redlock.health().await.healthy_nodes(),
+            "it is back by now, and nothing had to fail first"
+        );
+    }
+    nothing_left(&redlock, &servers).await;
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn a_wrong_password_that_is_corrected_heals<A: Adapter>() {
+    let servers = five();
+    let urls = servers.iter().map(|server| server.url().replace("redis://", "redis://:swordfish@"));
+    for server in &servers {
+        server.command(&["CONFIG", "SET", "requirepass", "something-else"]);
+    }
+    let redlock = A::builder(urls).unwrap().node_timeout(NODE_TIMEOUT).build().unwrap();
+    let error = redlock.try_lock("a", TTL).await.unwrap_err();
+    assert_eq!(ErrorKind::NoQuorum, error.kind());
+    for shown in [format!("{error:?}"), error.to_string(), format!("{redlock:?}")] {
+        assert!(!shown.contains("swordfish"), "{shown}");
+    }
+    assert!(format!("{error:?}").contains("WRONGPASS"), "the reason is said: {error:?}");
+
+    for server in &servers {
+        server.authenticated("something-else").command(&["CONFIG", "SET", "requirepass", "swordfish"]);
+    }
+    // After a rejected login the reconnect delay is longer than after other failures.
+    let up = async || redlock.health().await.healthy_nodes() == servers.len();
+    eventually("all nodes log in", Duration::from_secs(60), up).await;
+    let guard = redlock.try_lock("a", TTL).await.unwrap().expect("nobody else has it");
+    assert_eq!(ReleaseOutcome::Released, guard.release().await.unwrap());
+}

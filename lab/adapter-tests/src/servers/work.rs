@@ -1,0 +1,143 @@
+//! Work under a lock that blocks its thread, fails, panics or is dropped: every loss is reported, and no key is left.
+
+use std::future::pending;
+
+use redlock_core::{Lease, Loss};
+
+use super::*;
+use crate::Adapter;
+
+/// All workers except one are free to renew the lock.
+pub(crate) fn work_that_blocks_a_worker_for_several_ttls_keeps_the_lock<A: Adapter>() {
+    for workers in [2, 8] {
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        let runtime = builder.worker_threads(workers).enable_all().build().unwrap();
+        let servers = five();
+        runtime.block_on(async {
+            let redlock = warm::<A>(&servers).await;
+            let ttl = Duration::from_secs(3);
+            let work = async move |lease: Lease| {
+                let end = Instant::now() + 3 * ttl;
+                while lease.is_held() && Instant::now() < end {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                "charged"
+            };
+            let charged = tokio::spawn(redlock.run("a", ttl, work)).await.unwrap();
+            assert_eq!("charged", charged.unwrap(), "with {workers} workers");
+            nothing_left(&redlock, &servers).await;
+        });
+    }
+}
+
+/// With a single thread nothing can renew the lock.
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn work_that_blocks_the_only_thread_for_several_ttls_is_returned_in_an_error<A: Adapter>() {
+    let servers = five();
+    let ours = warm::<A>(&servers).await;
+    let ttl = Duration::from_millis(300);
+    let warnings = Warnings::default();
+    let work = async |lease: Lease| {
+        while lease.is_held() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        // Another client acquires it meanwhile, on a separate thread with separate connections.
+        let other = redlock::<A>(&servers);
+        let acquired = async {
+            let guard = other.lock("a", TTL).await.unwrap();
+            guard.release().await.unwrap();
+            other.close().await;
+        };
+        std::thread::scope(|scope| scope.spawn(|| one_thread().block_on(acquired)).join().unwrap());
+        "charged"
+    };
+    let error = {
+        let _guard = tracing::subscriber::set_default(warnings.clone());
+        ours.run("a", ttl, work).await.unwrap_err()
+    };
+    assert_eq!((ErrorKind::Lost, Some(&Loss::Expired)), (error.kind(), error.loss()));
+    assert_eq!(Some("charged"), error.into_output());
+    assert_eq!(1, warnings.about("lease lost"));
+    nothing_left(&ours, &servers).await;
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn work_that_blocked_for_too_long_is_not_polled_again<A: Adapter>() {
+    let servers = five();
+    let redlock = warm::<A>(&servers).await;
+    let ttl = Duration::from_millis(300);
+    let work = async |_| {
+        std::thread::sleep(2 * ttl);
+        tokio::task::yield_now().await;
+        unreachable!("polled without the lock");
+    };
+    let lost: Result<(), _> = redlock.run("a", ttl, work).await;
+    assert_eq!(ErrorKind::Lost, lost.unwrap_err().kind());
+    nothing_left(&redlock, &servers).await;
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn work_that_blocks_elsewhere_keeps_the_lock<A: Adapter>() {
+    let servers = five();
+    let redlock = warm::<A>(&servers).await;
+    let ttl = Duration::from_millis(500);
+    let work = async |lease: Lease| {
+        tokio::task::spawn_blocking(move || std::thread::sleep(3 * ttl)).await.unwrap();
+        lease.is_held()
+    };
+    assert!(redlock.run("a", ttl, work).await.unwrap());
+    nothing_left(&redlock, &servers).await;
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn an_error_of_the_work_comes_through_whatever_becomes_of_the_release<A: Adapter>() {
+    let servers = five();
+    let redlock = warm::<A>(&servers).await;
+    let work = async |_| Err::<(), _>("disk full");
+    assert_eq!(Err("disk full"), redlock.run("a", TTL, work).await.unwrap());
+    assert_eq!(Vec::<String>::new(), keys(&servers));
+
+    let work = async |_| {
+        servers[..3].iter().for_each(RedisServer::pause);
+        Err::<(), _>("disk still full")
+    };
+    assert_eq!(Err("disk still full"), redlock.run("a", TTL, work).await.unwrap());
+    servers[..3].iter().for_each(RedisServer::resume);
+    nothing_left(&redlock, &servers).await;
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn a_panic_of_the_work_comes_through_and_the_lock_is_released<A: Adapter>() {
+    let servers = five();
+    let redlock = warm::<A>(&servers).await;
+    let handle = redlock.clone();
+    let task = tokio::spawn(async move {
+        let work = async |_| {
+            tokio::task::yield_now().await;
+            panic!("the panic as it was");
+        };
+        handle.run("a", TTL, work).await
+    });
+    let panic = task.await.unwrap_err().into_panic();
+    assert_eq!(Some(&"the panic as it was"), panic.downcast_ref::<&str>());
+    nothing_left(&redlock, &servers).await;
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn work_that_is_dropped_from_outside_leaves_no_key<A: Adapter>() {
+    let servers = five();
+    let redlock = warm::<A>(&servers).await;
+    let running = redlock.run("a", TTL, async |_| pending::<()>().await);
+    let locked = eventually("it is locked", Duration::from_secs(5), async || keys(&servers).len() == 5);
+    tokio::select! {
+        ended = running => panic!("{ended:?}"),
+        _ = locked => {}
+    }
+    let handle = redlock.clone();
+    let task = tokio::spawn(async move { handle.run("b", TTL, async |_| pending::<()>().await).await });
+    let locked = async || keys(&servers).contains(&String::from("b"));
+    eventually("another is locked", Duration::from_secs(5), locked).await;
+    task.abort();
+    assert!(task.await.unwrap_err().is_cancelled());
+    nothing_left(&redlock, &servers).await;
+}

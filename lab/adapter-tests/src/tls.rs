@@ -1,0 +1,52 @@
+//! `rediss://` against a real server with a certificate of a private authority.
+
+use std::process::Command;
+
+use redlock_wire::{Command as Request, Connection, Connector, Hub, Reply, Sent};
+
+use crate::Adapter;
+use crate::secure::Secure;
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn a_certificate_of_an_unknown_authority_is_rejected<A: Adapter>() {
+    let secure = Secure::start();
+    let connector = A::connector(secure.url().replace("//", "//:hunter2@")).unwrap();
+    let Err(failure) = connector.connect(&Hub::default()).await else { panic!("it connects") };
+    assert_eq!(Sent::No, failure.sent);
+    assert!(failure.message.to_lowercase().contains("certificate"), "{}", failure.message);
+    assert!(!failure.message.contains("hunter2"), "{}", failure.message);
+}
+
+/// The roots of the system come from the environment. A test can set it only for another process, which runs the next
+/// test.
+pub(crate) fn the_authorities_of_the_system_are_trusted<A: Adapter>() {
+    let secure = Secure::start();
+    let run = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "tls::connects_to_the_server_in_the_environment", "--ignored"])
+        .env("SSL_CERT_FILE", &secure.authority)
+        .env(PORT, &secure.port)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&run.stdout);
+    assert!(run.status.success() && said.contains("1 passed"), "{said}");
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn connects_to_the_server_in_the_environment<A: Adapter>() {
+    let port = std::env::var(PORT).expect("the port of a server with TLS");
+    for host in ["localhost", "127.0.0.1", "[::1]"] {
+        let connector = A::connector(format!("rediss://{host}:{port}")).unwrap();
+        let connection = connector.connect(&Hub::default()).await.unwrap();
+        let set = Request::SetIfAbsent { key: host.as_bytes(), value: b"v", millis: 60_000, get: false };
+        assert_eq!(
+            vec![Reply::Bytes(b"OK".to_vec())],
+            connection.pipeline(vec![packed(&connection, set)]).await.unwrap()
+        );
+    }
+}
+
+fn packed<C: Connection>(_: &C, command: Request<'_>) -> C::Packed {
+    C::pack(command)
+}
+
+const PORT: &str = "REDLOCK_TLS_PORT";

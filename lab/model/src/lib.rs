@@ -1,0 +1,82 @@
+//! Every interleaving of the protocol in a small scope: two clients, three nodes, one resource.
+//!
+//! A simulation draws runs at random and misses errors that require an unlikely order of events. The model covers every
+//! order within a [`Scope`]. Messages may be late, reordered, lost or repeated. Connections may break, keys and
+//! validities end, and attempts may be dropped, each at every possible moment.
+//!
+//! Each state is visited once, and the [`PROPERTIES`] are checked in it. [`CATALOG`] contains broken variants of the
+//! protocol with the property that detects each, since a check that cannot fail proves nothing.
+//!
+//! ```
+//! use redlock_model::{Protocol, Scope, Transport, explore};
+//!
+//! let scope = Scope { transport: Transport::Streams, attempts: [1, 1], extensions: [0, 0], faults: 0 };
+//! let exploration = explore(Protocol::new(scope));
+//! assert!(exploration.violation.is_none() && exploration.states > 10_000);
+//! ```
+//!
+//! # A model beside the real core
+//!
+//! The real core keeps its state in futures, which cannot be compared. Driven directly, each state would be visited
+//! once for each of the millions of paths that lead to it. So the protocol is written a second time, as values.
+//!
+//! The test `tests/replay` verifies that the two agree. It carries out random walks of the model with the real core, in
+//! a scope larger than can be explored. After every step, the keys on the nodes, the open calls and the results of the
+//! clients must be the same.
+//!
+//! # Time
+//!
+//! The model has no clocks, only the orders of events that they allow. The end of a validity is a step
+//! ([`Step::Lapse`]) that may come at any moment, in the order of the rounds of a lease.
+//!
+//! A key that counts for a round does not expire before this step, since it was set after the start of the round. The
+//! drift allowance compensates for different clocks. After the step it may expire at any moment, and so may the key of
+//! a lease that has ended.
+//!
+//! A second release is sent a node timeout after the reply to the first one. Every earlier message has arrived by then
+//! or never does.
+//!
+//! Every real run within the assumptions on clocks and networks has one of these orders, for all TTLs, delays and
+//! drifts. So a property that holds in all orders holds in it. The reverse is not true and not needed: keys of ended
+//! leases may expire sooner here than any clock would allow.
+//!
+//! # Omissions without loss
+//!
+//! - The names of the nodes: states that differ only in them are one state.
+//! - A release that is lost before it is carried out. It is sent again, so it can as well be in flight all the while.
+//! - The arrival of replies to releases, and to writes of failed attempts. Only the next release on that node depends
+//!   on it, and that may be carried out at any later time.
+//! - Extensions whose call has ended. They cannot create a key but only prolong its life, and a key that lives longer
+//!   has fewer possible futures.
+//! - Requests that a node rejects or that were never sent. They are equal to lost ones, except for the pending cleanup.
+//!
+//! Out of scope are more clients, nodes and resources, and concurrent extensions of one lease. Mutual exclusion does
+//! not hold if nodes lose keys, so these stay out as well. So do the queue of waiters within a process, and several
+//! cleanups that wait for each other on one node.
+//!
+//! # Fencing
+//!
+//! Fencing tokens have a separate model, [`fence`], over the same explorer. Their guarantees do not depend on clocks,
+//! so a state contains less, and more can be explored.
+
+mod call;
+mod cleanup;
+mod client;
+mod explore;
+pub mod fence;
+mod node;
+mod property;
+mod protocol;
+mod scope;
+mod state;
+mod step;
+mod variant;
+mod vote;
+
+pub use crate::explore::{Exploration, Model, Violation, explore, explore_for};
+pub use crate::property::{PROPERTIES, Property};
+pub use crate::protocol::Protocol;
+pub use crate::scope::{ATTEMPTS, CLIENTS, EXTENSIONS, NODES, Scope, Transport};
+pub use crate::state::{Flight, Key, Order, State};
+pub use crate::step::{Event, Request, RequestKind, Step};
+pub use crate::variant::{Broken, CATALOG, Variant};

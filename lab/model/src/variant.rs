@@ -1,0 +1,203 @@
+//! Broken variants of the protocol, each with the property that detects it. An exploration without a violation means
+//! something only if it detects these.
+//!
+//! Every variant changes one rule, at the one place that implements it.
+
+use crate::property::Property;
+use crate::scope::{Scope, Transport};
+
+/// The sound protocol, or a protocol with one broken rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the catalog describes each
+pub enum Variant {
+    Sound,
+    // Acquiring.
+    QuorumOfHalf,
+    OneTokenForAllAttempts,
+    ValidityFromTheReply,
+    LateGrantRestartsValidity,
+    // Extending.
+    ExtensionByMostReplies,
+    ExtensionCreatesAndCounts,
+    ExtensionRevives,
+    FailedExtensionUnlocks,
+    // Refilling.
+    RefillOverwrites,
+    RefillIsNotCleanedUp,
+    RefillAfterTheRelease,
+    // Releasing.
+    ReleaseComparesNothing,
+    ReleaseOnlyWhereGranted,
+    // Cleanup.
+    LateWriteIsNotCleanedUp,
+    CleanupEndsWithTime,
+    OneReplyEndsCleanup,
+    SecondReleaseAtOnce,
+    AnyConnectionIsOrdered,
+    OnlyLastConnectionIsKept,
+    StaleDeletionCounts,
+    DeletionSettlesAll,
+    DeniedWriteIsForgotten,
+    UnsentCountsAsSent,
+    StateReadAtTheReply,
+    // Nodes.
+    KeysExpireEarly,
+}
+
+/// A broken variant, and the property that detects it.
+#[derive(Clone, Copy, Debug)]
+pub struct Broken {
+    /// The variant.
+    pub variant: Variant,
+    /// A description of the change.
+    pub does: &'static str,
+    /// The property that the shortest trace violates.
+    pub violates: Property,
+    /// A scope that is large enough to detect it.
+    pub scope: Scope,
+}
+
+/// Two attempts against one, without extensions.
+const LOCKS: Scope = Scope { transport: Transport::Streams, attempts: [2, 1], extensions: [0, 0], faults: 1 };
+
+/// One lease that is extended once, and a contender.
+const EXTENSION: Scope = Scope { attempts: [1, 1], extensions: [1, 0], ..LOCKS };
+
+/// The same scope with two extensions.
+const EXTENSIONS: Scope = Scope { extensions: [2, 0], ..EXTENSION };
+
+const fn datagrams(scope: Scope) -> Scope {
+    Scope { transport: Transport::Datagrams, ..scope }
+}
+
+const fn faults(faults: u8, scope: Scope) -> Scope {
+    Scope { faults, ..scope }
+}
+
+const fn broken(variant: Variant, does: &'static str, violates: Property, scope: Scope) -> Broken {
+    Broken { variant, does, violates, scope }
+}
+
+/// Every broken variant.
+pub const CATALOG: &[Broken] = {
+    use Property::{CountedKeysStand, Exclusion, NoRevival, NoTrespass, NothingLeftBehind};
+    #[allow(clippy::enum_glob_use)] // every variant is in the list
+    use Variant::*;
+    &[
+        broken(QuorumOfHalf, "a quorum is N/2", Exclusion, LOCKS),
+        broken(OneTokenForAllAttempts, "all attempts of a client have one token", CountedKeysStand, LOCKS),
+        broken(
+            ValidityFromTheReply,
+            "the validity counts from the moment at which the round is won",
+            CountedKeysStand,
+            LOCKS,
+        ),
+        broken(LateGrantRestartsValidity, "a late grant restarts the validity", CountedKeysStand, LOCKS),
+        broken(
+            ExtensionByMostReplies,
+            "an extension counts a majority of the replies, not of the nodes",
+            Exclusion,
+            faults(2, EXTENSION),
+        ),
+        broken(
+            ExtensionCreatesAndCounts,
+            "an extension creates a missing key, and counts it",
+            NothingLeftBehind,
+            EXTENSION,
+        ),
+        broken(ExtensionRevives, "a won extension does not check the validity again", NoRevival, EXTENSION),
+        broken(
+            FailedExtensionUnlocks,
+            "a failed extension releases, and the old deadline is kept",
+            CountedKeysStand,
+            faults(2, EXTENSION),
+        ),
+        broken(RefillOverwrites, "a refill is a SET without NX", NoTrespass, EXTENSION),
+        broken(RefillIsNotCleanedUp, "a refill is not cleaned up", NothingLeftBehind, faults(2, EXTENSION)),
+        broken(
+            RefillAfterTheRelease,
+            "a refill is sent although the lease was released meanwhile",
+            NothingLeftBehind,
+            EXTENSION,
+        ),
+        broken(ReleaseComparesNothing, "a release deletes any key", NoTrespass, LOCKS),
+        broken(
+            ReleaseOnlyWhereGranted,
+            "a release goes only to the nodes that granted",
+            NothingLeftBehind,
+            LOCKS,
+        ),
+        broken(
+            LateWriteIsNotCleanedUp,
+            "a release is sent once and never retried",
+            NothingLeftBehind,
+            faults(2, LOCKS),
+        ),
+        broken(
+            CleanupEndsWithTime,
+            "cleanup ends when the TTL has passed at the client",
+            NothingLeftBehind,
+            LOCKS,
+        ),
+        broken(
+            OneReplyEndsCleanup,
+            "one reply \"no key\" ends the cleanup, in any order",
+            NothingLeftBehind,
+            datagrams(LOCKS),
+        ),
+        broken(
+            SecondReleaseAtOnce,
+            "the second release does not wait for a node timeout",
+            NothingLeftBehind,
+            datagrams(LOCKS),
+        ),
+        broken(
+            AnyConnectionIsOrdered,
+            "a release is assumed to follow a write on another connection",
+            NothingLeftBehind,
+            LOCKS,
+        ),
+        broken(
+            OnlyLastConnectionIsKept,
+            "only the connection of the last of several unknown writes is remembered",
+            NothingLeftBehind,
+            faults(2, EXTENSION),
+        ),
+        broken(
+            StaleDeletionCounts,
+            "a release that deletes an earlier write's key ends the cleanup of a later write",
+            NothingLeftBehind,
+            faults(2, EXTENSION),
+        ),
+        broken(
+            DeletionSettlesAll,
+            "a release that deletes one write's key ends the cleanup of two",
+            NothingLeftBehind,
+            faults(2, EXTENSION),
+        ),
+        broken(
+            DeniedWriteIsForgotten,
+            "a deletion ends the cleanup although it deleted the second copy of an earlier, denied write",
+            NothingLeftBehind,
+            datagrams(EXTENSION),
+        ),
+        broken(
+            UnsentCountsAsSent,
+            "a write whose call is open counts as sent before the release",
+            NothingLeftBehind,
+            EXTENSION,
+        ),
+        broken(
+            StateReadAtTheReply,
+            "the state of the writes is read at the reply to a release, not when it is sent",
+            NothingLeftBehind,
+            EXTENSIONS,
+        ),
+        broken(
+            KeysExpireEarly,
+            "(the assumption) keys expire within the drift allowance",
+            CountedKeysStand,
+            LOCKS,
+        ),
+    ]
+};

@@ -1,0 +1,134 @@
+//! Scripted nodes, for which the test decides the outcome of every call.
+
+use std::future::pending;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures_channel::oneshot;
+use redlock_core::node::{Claim, ConnectionId, Denial, LockNode, NodeError, Token, Ttl, Vote, async_trait};
+use redlock_core::runtime::{Instant, Runtime};
+use redlock_model::{CLIENTS, NODES};
+
+pub(crate) type Reply = Result<Vote, NodeError>;
+
+/// The operation of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operation {
+    Acquire,
+    Extend,
+    Release,
+}
+
+/// A call made by the core.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) client: usize,
+    pub(crate) node: usize,
+    pub(crate) operation: Operation,
+    pub(crate) token: Token,
+    /// The start of the call, by the clock of the client.
+    pub(crate) begun: Instant,
+    /// The number of earlier calls.
+    pub(crate) number: usize,
+    /// The last round of the lease at the time of the call, recorded after the step.
+    pub(crate) round: Option<usize>,
+    reply: Option<oneshot::Sender<Reply>>,
+}
+
+impl Call {
+    /// Returns true if the core waits for the reply.
+    pub(crate) fn is_open(&self) -> bool {
+        self.reply.as_ref().is_some_and(|reply| !reply.is_canceled())
+    }
+
+    pub(crate) fn end(&mut self, reply: Reply) {
+        if let Some(sender) = self.reply.take() {
+            drop(sender.send(reply));
+        }
+    }
+}
+
+/// All calls of all clients, and the keys on the nodes.
+pub(crate) struct Script {
+    pub(crate) calls: Vec<Call>,
+    pub(crate) keys: [Option<Token>; NODES],
+    /// The connection numbers, if there are connections.
+    pub(crate) connections: Option<[[u64; NODES]; CLIENTS]>,
+}
+
+impl Script {
+    /// Carries a request out according to the contract of a node.
+    pub(crate) fn carry_out(&mut self, node: usize, operation: Operation, token: &Token) -> Vote {
+        let key = &mut self.keys[node];
+        let is_owner = key.as_ref() == Some(token);
+        let granted = match operation {
+            Operation::Acquire => is_owner || key.is_none(),
+            Operation::Extend | Operation::Release => is_owner,
+        };
+        match operation {
+            Operation::Acquire if granted => *key = Some(token.clone()),
+            Operation::Release if granted => *key = None,
+            _ => {}
+        }
+        if granted { Vote::Granted } else { Vote::Denied(Denial::default()) }
+    }
+}
+
+pub(crate) struct ScriptedNode {
+    pub(crate) script: Arc<Mutex<Script>>,
+    pub(crate) clock: Arc<dyn Runtime>,
+    pub(crate) client: usize,
+    pub(crate) node: usize,
+    pub(crate) label: String,
+}
+
+pub(crate) fn locked(script: &Mutex<Script>) -> MutexGuard<'_, Script> {
+    script.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl ScriptedNode {
+    async fn call(&self, operation: Operation, claim: &Claim) -> Reply {
+        let (sender, reply) = oneshot::channel();
+        {
+            let mut script = locked(&self.script);
+            let (client, node, token) = (self.client, self.node, claim.token().clone());
+            let (begun, number) = (self.clock.now(), script.calls.len());
+            script.calls.push(Call {
+                client,
+                node,
+                operation,
+                token,
+                begun,
+                number,
+                round: None,
+                reply: Some(sender),
+            });
+        }
+        match reply.await {
+            Ok(reply) => reply,
+            Err(oneshot::Canceled) => pending().await,
+        }
+    }
+}
+
+#[async_trait]
+impl LockNode for ScriptedNode {
+    fn label(&self) -> &str {
+        &self.label
+    }
+
+    async fn acquire(&self, claim: &Claim, _: Ttl) -> Reply {
+        self.call(Operation::Acquire, claim).await
+    }
+
+    async fn extend(&self, claim: &Claim, _: Ttl) -> Reply {
+        self.call(Operation::Extend, claim).await
+    }
+
+    async fn release(&self, claim: &Claim) -> Result<bool, NodeError> {
+        Ok(self.call(Operation::Release, claim).await? == Vote::Granted)
+    }
+
+    fn connection(&self) -> Option<ConnectionId> {
+        locked(&self.script).connections.map(|connections| ConnectionId(connections[self.client][self.node]))
+    }
+}

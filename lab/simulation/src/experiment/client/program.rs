@@ -1,0 +1,241 @@
+//! The program of a client: it requests locks in every way, holds, extends and releases them, and sometimes gives up
+//! halfway.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use redlock_core::runtime::{Instant, Runtime};
+use redlock_core::{Error, Guard, KeepAlive, Redlock};
+use redlock_testkit::sim::Process;
+
+use super::Client;
+use super::writer::Writer;
+use crate::history::{EventKind, TokenNumber};
+
+pub(super) struct Program {
+    pub(super) client: Client,
+    pub(super) process: Process,
+    pub(super) redlock: Redlock,
+    pub(super) chance: fastrand::Rng,
+}
+
+/// The shortest TTL that is useful on the slowest network.
+const SHORTEST_TTL: Duration = Duration::from_millis(300);
+
+/// The retry delay. It is short, so that contenders meet often.
+const RETRY_DELAY: Duration = Duration::from_millis(60);
+
+/// The rounding difference of a deadline that is converted to true time repeatedly.
+const ROUNDING: Duration = Duration::from_micros(1);
+
+/// Returns the name of a resource.
+pub(in crate::experiment) fn name(resource: usize) -> String {
+    format!("r{resource}")
+}
+
+impl Program {
+    pub(super) fn new(client: Client, process: &Process, chance: fastrand::Rng) -> Self {
+        let (shared, process) = (&client.0, process.clone());
+        let redlock = Redlock::builder(process.clone())
+            .nodes(shared.network.nodes(shared.number))
+            .node_timeout(shared.behavior.node_timeout)
+            .retry_delay(RETRY_DELAY)
+            .clock_drift_factor(shared.behavior.drift_factor)
+            .build()
+            .expect("servers have labels of their own, and the drift factor of an experiment is one");
+        Self { client, process, redlock, chance }
+    }
+
+    pub(super) async fn run(mut self) {
+        if self.client.0.behavior.waits {
+            self.keep_waiting().await;
+        }
+        while !self.client.is_closing() {
+            self.idle(400).await;
+            let resources = self.wanted();
+            if let Some((guard, token)) = self.acquire(resources.clone()).await {
+                self.hold(&guard, token, &resources).await;
+                self.release(guard, token).await;
+            }
+        }
+        self.redlock.close().await;
+        self.record(EventKind::Closed { client: self.client.0.number });
+        self.client.ended();
+    }
+
+    /// Selects mostly one resource; of several, sometimes two at once, in either order.
+    fn wanted(&mut self) -> Vec<usize> {
+        let all = self.client.0.behavior.resources;
+        let first = self.chance.usize(..all);
+        if all == 1 || self.chance.u32(..4) > 0 {
+            return vec![first];
+        }
+        vec![first, (first + self.chance.usize(1..all)) % all]
+    }
+
+    async fn acquire(&mut self, resources: Vec<usize>) -> Option<(Guard, TokenNumber)> {
+        let (client, ttl) = (self.client.0.number, self.ttl());
+        let way = self.chance.u32(..10);
+        // Both kinds in turn: they exclude each other.
+        let fenced = self.client.0.protected.is_some() && self.chance.u32(..4) > 0;
+        self.record(EventKind::Requested {
+            client,
+            resources: resources.clone(),
+            ttl,
+            once: way < 4,
+            fenced,
+        });
+        let names: Vec<_> = resources.iter().map(|resource| name(*resource)).collect();
+        let (once, request) = (self.redlock.try_lock(names.clone(), ttl), self.redlock.lock(names, ttl));
+        let (once, request) = if fenced { (once.fenced(), request.fenced()) } else { (once, request) };
+        let answer = match way {
+            ..4 => Some(once.await),
+            4..8 => {
+                let wait = self.millis(0, 1_500);
+                Some(request.max_wait(wait).await.map(Some))
+            }
+            // It gives up at any moment, very soon in half of the cases.
+            _ => {
+                let most = if self.chance.bool() { 10 } else { 400 };
+                let patience = self.micros(0, most * 1_000);
+                self.within(patience, request.into_future()).await.map(|answer| answer.map(Some))
+            }
+        };
+        let guard = match answer {
+            Some(Ok(Some(guard))) => guard,
+            Some(Ok(None)) => {
+                self.record(EventKind::NotGranted { client, why: Some(redlock_core::ErrorKind::Contended) });
+                return None;
+            }
+            Some(Err(error)) => {
+                self.record(EventKind::NotGranted { client, why: Some(error.kind()) });
+                return None;
+            }
+            None => {
+                self.record(EventKind::NotGranted { client, why: None });
+                return None;
+            }
+        };
+        let token = self.client.0.network.recorder().number_of(&guard.fingerprint());
+        let until = self.until(&guard);
+        let fence = guard.fencing_token();
+        self.record(EventKind::Granted { client, resources, token, until, fence });
+        Some((guard, token))
+    }
+
+    async fn hold(&mut self, guard: &Guard, token: TokenNumber, resources: &[usize]) {
+        let client = self.client.0.number;
+        let mut known = self.until(guard);
+        let mut writer = Writer::new(self, token, guard.fencing_token());
+        let kept = self.chance.u32(..4) == 0;
+        if kept {
+            self.record(EventKind::KeepsAlive { client, token });
+            guard.keep_alive(KeepAlive::new());
+        }
+        for _ in 0..self.chance.u32(..6) {
+            self.idle(1_200).await;
+            if guard.is_held() {
+                let until = self.until(guard);
+                if until > known + ROUNDING {
+                    self.record(EventKind::Noticed { client, token, until });
+                    known = until;
+                }
+                if self.client.0.behavior.careless {
+                    self.idle(200).await;
+                }
+                self.record(EventKind::Acted { client, token });
+                if let Some(writer) = &mut writer {
+                    let resource = resources[self.chance.usize(..resources.len())];
+                    writer.change(resource, &mut self.chance).await;
+                }
+            }
+            if !kept && self.chance.bool() {
+                self.extend(guard, token).await;
+                known = self.until(guard);
+            }
+        }
+    }
+
+    async fn extend(&mut self, guard: &Guard, token: TokenNumber) {
+        let (client, ttl) = (self.client.0.number, self.ttl());
+        self.record(EventKind::Extending { client, token, ttl });
+        let answer: Option<Result<(), Error>> = if self.chance.u32(..5) == 0 {
+            let patience = self.micros(0, 20_000);
+            self.within(patience, guard.extend(ttl)).await
+        } else {
+            Some(guard.extend(ttl).await)
+        };
+        self.record(match answer {
+            Some(Ok(())) => EventKind::Extended { client, token, until: self.until(guard) },
+            Some(Err(error)) => EventKind::NotExtended { client, token, why: Some(error.kind()) },
+            None => EventKind::NotExtended { client, token, why: None },
+        });
+    }
+
+    pub(super) async fn release(&mut self, guard: Guard, token: TokenNumber) {
+        let client = self.client.0.number;
+        let waits = self.chance.bool();
+        self.record(EventKind::Releasing { client, token, waits });
+        if waits {
+            let outcome = guard.release().await.map_err(|error| error.kind());
+            self.record(EventKind::Released { client, token, outcome });
+        } else {
+            drop(guard);
+        }
+    }
+
+    /// Returns the deadline of a lease in true time.
+    pub(super) fn until(&self, guard: &Guard) -> Instant {
+        self.client.0.network.now() + self.client.0.clock.true_duration(guard.remaining())
+    }
+
+    pub(super) async fn idle(&mut self, most: u64) {
+        let duration = self.micros(0, most * 1_000);
+        self.process.sleep(duration).await;
+    }
+
+    async fn within<T>(&self, time: Duration, work: impl Future<Output = T>) -> Option<T> {
+        within(&self.process, time, work).await
+    }
+
+    pub(super) fn ttl(&mut self) -> Duration {
+        let longest = self.client.0.behavior.longest_ttl;
+        let range = u64::try_from(longest.saturating_sub(SHORTEST_TTL).as_millis()).unwrap_or(1);
+        SHORTEST_TTL + self.millis(0, range)
+    }
+
+    fn millis(&mut self, least: u64, most: u64) -> Duration {
+        Duration::from_millis(self.chance.u64(least..most))
+    }
+
+    fn micros(&mut self, least: u64, most: u64) -> Duration {
+        micros(&mut self.chance, least, most)
+    }
+
+    pub(super) fn record(&self, kind: EventKind) {
+        self.client.0.network.recorder().record(kind);
+    }
+}
+
+/// Returns the output of a future, which is dropped when the time is over.
+pub(super) fn within<T, F: Future<Output = T>>(
+    process: &Process,
+    time: Duration,
+    work: F,
+) -> impl Future<Output = Option<T>> + use<T, F> {
+    let mut timer = process.sleep(time);
+    async move {
+        let mut work = pin!(work);
+        poll_fn(|context| match work.as_mut().poll(context) {
+            Poll::Ready(value) => Poll::Ready(Some(value)),
+            Poll::Pending => timer.as_mut().poll(context).map(|()| None),
+        })
+        .await
+    }
+}
+
+pub(super) fn micros(chance: &mut fastrand::Rng, least: u64, most: u64) -> Duration {
+    Duration::from_micros(chance.u64(least..most))
+}

@@ -1,0 +1,66 @@
+//! The writes of a holder to the protected resource: its fencing token first, then the value that it has read, changed.
+
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::time::Duration;
+
+use futures_channel::oneshot;
+use redlock_core::FencingToken;
+use redlock_core::runtime::Runtime;
+use redlock_testkit::sim::Process;
+
+use super::program::{Program, micros, within};
+use super::protected::{Holder, Protected};
+use crate::history::TokenNumber;
+
+/// The time that a holder waits for a reply of the resource.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// A lease with a fencing token, and the resources that it protects.
+pub(super) struct Writer {
+    protected: Protected,
+    process: Process,
+    holder: Holder,
+    /// The resources to which it has written its fencing token.
+    announced: BTreeSet<usize>,
+    reads_first: bool,
+}
+
+impl Writer {
+    /// Returns `None` for a lease without a fencing token.
+    pub(super) fn new(program: &Program, token: TokenNumber, fence: Option<FencingToken>) -> Option<Self> {
+        let shared = &program.client.0;
+        let (client, protected) = (shared.number, shared.protected.clone()?);
+        let holder = Holder { client, token, fence: fence? };
+        let (process, reads_first) = (program.process.clone(), shared.behavior.reads_first);
+        Some(Self { protected, process, holder, announced: BTreeSet::new(), reads_first })
+    }
+
+    /// Changes a resource once. A holder without a reply, or with a rejection, stops there.
+    pub(super) async fn change(&mut self, resource: usize, chance: &mut fastrand::Rng) {
+        if !self.reads_first && !self.announced.contains(&resource) {
+            let answer = self.protected.write(self.holder, resource, None, ways(chance));
+            if self.answer(answer).await != Some(true) {
+                return;
+            }
+            self.announced.insert(resource);
+        }
+        let answer = self.protected.read(resource, ways(chance));
+        let Some(seen) = self.answer(answer).await else { return };
+        let think = micros(chance, 0, 300_000);
+        self.process.sleep(think).await;
+        let answer = self.protected.write(self.holder, resource, Some(seen), ways(chance));
+        self.answer(answer).await;
+    }
+
+    fn answer<T>(&self, answer: oneshot::Receiver<T>) -> impl Future<Output = Option<T>> {
+        let patience = within(&self.process, PATIENCE, answer);
+        async { patience.await?.ok() }
+    }
+}
+
+/// Draws the delays there and back.
+fn ways(chance: &mut fastrand::Rng) -> [Duration; 2] {
+    let there = if chance.u32(..6) == 0 { micros(chance, 0, 6_000_000) } else { micros(chance, 0, 20_000) };
+    [there, micros(chance, 0, 20_000)]
+}

@@ -1,0 +1,418 @@
+//! The history of a simulated run, in true time: the requests and results of clients, the operations of servers, and
+//! faults.
+//!
+//! Invariants look only at the history, and it is text: two runs are the same if their histories are the same bytes.
+//! Nothing in it therefore depends on an address, a hash or real time. Tokens are numbered in the order in which they
+//! were first sent.
+
+pub(crate) mod claims;
+mod recorder;
+pub(crate) mod show;
+
+use std::time::Duration;
+
+use redlock_core::node::{Availability, ConfirmVote, FencedVote, Vote};
+use redlock_core::runtime::Instant;
+use redlock_core::{ErrorKind, FencingToken, ReleaseOutcome};
+use redlock_testkit::{Answer as NodeAnswer, Operation};
+
+pub use self::recorder::Recorder;
+use crate::server::Outcome;
+
+/// All events, in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct History(pub Vec<Event>);
+
+/// An event at a moment of true time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// The time of the event.
+    pub at: Instant,
+    /// The event.
+    pub kind: EventKind,
+}
+
+/// A token, numbered in the order in which tokens were first sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TokenNumber(pub u32);
+
+/// The reply of a server to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// A grant.
+    Granted,
+    /// A grant with this value of the counters.
+    Counted(FencingToken),
+    /// A denial.
+    Denied,
+    /// A denial although the token holds the resources: a counter has this value, above the fencing token.
+    Superseded(FencingToken),
+    /// An error that changed nothing, or an error of the transport.
+    Failed,
+}
+
+/// A request of a client to a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// The client that sent it.
+    pub client: usize,
+    /// The server that it was sent to.
+    pub server: usize,
+    /// The requested operation.
+    pub operation: Operation,
+    /// The token of the claim.
+    pub token: TokenNumber,
+    /// A number that distinguishes requests that are otherwise equal.
+    pub call: u64,
+}
+
+/// The place of a fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Place {
+    /// A server.
+    Server(usize),
+    /// A client.
+    Client(usize),
+    /// The path between a client and a server.
+    Between(usize, usize),
+    /// All paths.
+    Network,
+}
+
+/// A fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FaultKind {
+    /// The server is down. Its remaining data is determined at the restart.
+    Crash,
+    /// The server is stopped: it receives requests, and carries them out when it resumes.
+    Hang,
+    /// All keys are deleted at once, including those of counters.
+    Flush,
+    /// All locks are deleted at once; the counters are kept.
+    Eviction,
+    /// The counters of fencing tokens are lost. The value is how long the server was down before; zero if it still
+    /// runs.
+    Amnesia(Duration),
+    /// The server rejects requests that need memory.
+    OutOfMemory,
+    /// The server rejects every write.
+    ReadOnly,
+    /// The server's wall clock steps by this number of milliseconds.
+    Step(i64),
+    /// A clock runs fast (slow if negative) by these parts per million.
+    ///
+    /// That is beyond the drift that the holder allows for.
+    Drift(i32),
+    /// All messages between a client and a server are lost.
+    Partition,
+    /// Messages are lost, repeated and held up far more often than usual.
+    Storm,
+    /// The program is stopped while its clock and its timers continue.
+    Pause,
+    /// The machine is suspended: timers stop, its clock continues.
+    Suspension,
+    /// The program is killed.
+    Kill,
+    /// A resource's key holds a non-lock value.
+    WrongType,
+    /// One message is lost.
+    Loss,
+    /// One request arrives twice.
+    Duplicate,
+    /// One message is far later than others.
+    Straggler,
+    /// A connection breaks.
+    Disconnect,
+}
+
+/// An event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EventKind {
+    /// A client requests a lock.
+    Requested {
+        /// The client.
+        client: usize,
+        /// The resources, all at once.
+        resources: Vec<usize>,
+        /// The TTL.
+        ttl: Duration,
+        /// `true` for a single attempt.
+        once: bool,
+        /// `true` for a lock with a fencing token.
+        fenced: bool,
+    },
+    /// The client acquires the lock.
+    Granted {
+        /// The client.
+        client: usize,
+        /// The resources, all at once.
+        resources: Vec<usize>,
+        /// The token of the claim.
+        token: TokenNumber,
+        /// The deadline by the client's clock, in true time.
+        until: Instant,
+        /// The fencing token, if the client requested one.
+        fence: Option<FencingToken>,
+    },
+    /// The client does not acquire the lock: an error, or it gave up.
+    NotGranted {
+        /// The client.
+        client: usize,
+        /// The reason; `None` if it dropped the request.
+        why: Option<ErrorKind>,
+    },
+    /// The client starts an extension.
+    Extending {
+        /// The client.
+        client: usize,
+        /// The lock.
+        token: TokenNumber,
+        /// The TTL from now.
+        ttl: Duration,
+    },
+    /// The lock is extended.
+    Extended {
+        /// The client.
+        client: usize,
+        /// The lock.
+        token: TokenNumber,
+        /// The deadline by the client's clock, in true time.
+        until: Instant,
+    },
+    /// The lock is not extended, or the outcome is unknown.
+    NotExtended {
+        /// The client.
+        client: usize,
+        /// The lock.
+        token: TokenNumber,
+        /// The reason; `None` if it dropped the request.
+        why: Option<ErrorKind>,
+    },
+    /// The client keeps the lock alive from now on.
+    KeepsAlive {
+        /// The client.
+        client: usize,
+        /// The lock.
+        token: TokenNumber,
+    },
+    /// The client notices that its deadline has moved: by keep-alive, or by an extension that it gave up.
+    Noticed {
+        /// The client.
+        client: usize,
+        /// The lock.
+        token: TokenNumber,
+        /// The deadline by the client's clock, in true time.
+        until: Instant,
+    },
+    /// The holder acts on the resource under its lock.
+    Acted {
+        /// The client.
+        client: usize,
+        /// The lock.
+        token: TokenNumber,
+    },
+    /// A message of the holder arrives at the resource, which checks its fencing token.
+    Wrote {
+        /// The client.
+        client: usize,
+        /// The resource.
+        resource: usize,
+        /// The lock.
+        token: TokenNumber,
+        /// The fencing token.
+        fence: FencingToken,
+        /// The number of earlier writes that the holder knew when it decided about this one. `None` if it writes only
+        /// its fencing token.
+        seen: Option<u64>,
+        /// `true` if the resource accepted it: it has seen no greater fencing token.
+        accepted: bool,
+    },
+    /// The holder starts to release: from here on the lease is not valid.
+    Releasing {
+        /// The client.
+        client: usize,
+        /// The lock.
+        token: TokenNumber,
+        /// `true` if it waits for the outcome.
+        waits: bool,
+    },
+    /// The release completes.
+    Released {
+        /// The client.
+        client: usize,
+        /// The lock.
+        token: TokenNumber,
+        /// The outcome of the release.
+        outcome: Result<ReleaseOutcome, ErrorKind>,
+    },
+    /// The client reports that none of its operations is outstanding.
+    Closed {
+        /// The client.
+        client: usize,
+    },
+    /// The client still has tasks at the time of a check.
+    Runs {
+        /// The client.
+        client: usize,
+        /// The number of tasks.
+        tasks: usize,
+    },
+    /// A request is sent.
+    Sent(Request),
+    /// The server carries a request out.
+    CarriedOut {
+        /// The request.
+        request: Request,
+        /// The server's reply.
+        answer: Answer,
+        /// The expiry of a written key by the server's clock, in true time.
+        until: Option<Instant>,
+        /// The delay of the request before it arrived.
+        travelled: Duration,
+        /// `true` if it was carried out before: the network has repeated it.
+        again: bool,
+    },
+    /// The reply arrives, in time or not.
+    Received {
+        /// The request.
+        request: Request,
+        /// The reply.
+        answer: Answer,
+    },
+    /// The server's clock was set, which changes the expiry of a key.
+    Moved {
+        /// The server.
+        server: usize,
+        /// The token of the key.
+        token: TokenNumber,
+        /// The new expiry, in true time.
+        until: Instant,
+    },
+    /// The server has lost a key that would not have expired.
+    Lost {
+        /// The server.
+        server: usize,
+        /// The token of the key.
+        token: TokenNumber,
+    },
+    /// A key exists at the time of a check.
+    Left {
+        /// The server.
+        server: usize,
+        /// The token of the key.
+        token: TokenNumber,
+    },
+    /// A fault begins.
+    FaultBegins(Place, FaultKind),
+    /// A fault ends.
+    FaultEnds(Place, FaultKind),
+    /// There are no faults from here on.
+    Calm,
+}
+
+impl Answer {
+    /// Converts the result of a request. Of an inspection and a watch it says whether the resource is free.
+    pub(crate) fn of(outcome: &Outcome) -> Self {
+        match outcome {
+            Ok(NodeAnswer::Fenced(FencedVote::Granted(counter))) => Self::Counted(*counter),
+            Ok(
+                NodeAnswer::Vote(Vote::Granted)
+                | NodeAnswer::Confirmed(ConfirmVote::Granted)
+                | NodeAnswer::Released(true),
+            ) => Self::Granted,
+            Ok(NodeAnswer::Confirmed(ConfirmVote::Superseded(counter))) => Self::Superseded(*counter),
+            Ok(
+                NodeAnswer::Vote(Vote::Denied(_))
+                | NodeAnswer::Fenced(FencedVote::Denied(_))
+                | NodeAnswer::Confirmed(ConfirmVote::Denied(_))
+                | NodeAnswer::Released(false),
+            ) => Self::Denied,
+            Ok(NodeAnswer::Inspected(entry)) => Self::free(entry.is_none()),
+            Ok(NodeAnswer::Watching(watch)) => Self::free(matches!(watch.availability, Availability::Free)),
+            Err(_) => Self::Failed,
+        }
+    }
+
+    fn free(is_free: bool) -> Self {
+        if is_free { Self::Granted } else { Self::Denied }
+    }
+
+    /// Returns whether it is a grant.
+    pub fn is_yes(self) -> bool {
+        matches!(self, Self::Granted | Self::Counted(_))
+    }
+}
+
+impl History {
+    /// Returns the number of faults by kind; kinds without a fault are left out.
+    pub fn faults(&self) -> Vec<(&'static str, usize)> {
+        let mut counts: Vec<(&'static str, usize)> = Vec::new();
+        for event in &self.0 {
+            let EventKind::FaultBegins(_, fault) = event.kind else { continue };
+            match counts.iter_mut().find(|(name, _)| *name == fault.name()) {
+                Some((_, count)) => *count += 1,
+                None => counts.push((fault.name(), 1)),
+            }
+        }
+        counts.sort_unstable();
+        counts
+    }
+
+    /// Returns the number of grants for several resources at once.
+    pub fn grants_of_several(&self) -> usize {
+        let several =
+            |kind: &EventKind| matches!(kind, EventKind::Granted { resources, .. } if resources.len() > 1);
+        self.0.iter().filter(|event| several(&event.kind)).count()
+    }
+
+    /// Returns the number of grants.
+    pub fn grants(&self) -> usize {
+        self.0.iter().filter(|event| matches!(event.kind, EventKind::Granted { .. })).count()
+    }
+
+    /// Returns the number of grants with a fencing token.
+    pub fn fenced_grants(&self) -> usize {
+        self.0.iter().filter(|event| matches!(event.kind, EventKind::Granted { fence: Some(_), .. })).count()
+    }
+
+    /// Returns the number of accepted and of rejected writes with a fencing token.
+    pub fn writes(&self) -> (usize, usize) {
+        let count = |wanted| {
+            let written =
+                |kind: &EventKind| matches!(kind, EventKind::Wrote { accepted, .. } if *accepted == wanted);
+            self.0.iter().filter(|event| written(&event.kind)).count()
+        };
+        (count(true), count(false))
+    }
+}
+
+impl EventKind {
+    /// Returns the token of the event, if there is one.
+    pub fn token(&self) -> Option<TokenNumber> {
+        match *self {
+            Self::Granted { token, .. }
+            | Self::Extending { token, .. }
+            | Self::Extended { token, .. }
+            | Self::NotExtended { token, .. }
+            | Self::KeepsAlive { token, .. }
+            | Self::Noticed { token, .. }
+            | Self::Acted { token, .. }
+            | Self::Wrote { token, .. }
+            | Self::Releasing { token, .. }
+            | Self::Released { token, .. }
+            | Self::Sent(Request { token, .. })
+            | Self::CarriedOut { request: Request { token, .. }, .. }
+            | Self::Received { request: Request { token, .. }, .. }
+            | Self::Moved { token, .. }
+            | Self::Lost { token, .. }
+            | Self::Left { token, .. } => Some(token),
+            Self::Requested { .. }
+            | Self::NotGranted { .. }
+            | Self::Closed { .. }
+            | Self::Runs { .. }
+            | Self::FaultBegins(..)
+            | Self::FaultEnds(..)
+            | Self::Calm => None,
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! The recorder of a simulation's events.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use redlock_core::Fingerprint;
+use redlock_core::node::Token;
+use redlock_core::runtime::Runtime;
+use redlock_testkit::sim::Process;
+
+use super::{Event, EventKind, History, TokenNumber};
+
+/// Records events with their true time.
+///
+/// Clones write to the same history.
+#[derive(Clone)]
+pub struct Recorder(Arc<Shared>);
+
+struct Shared {
+    /// A process whose clock is right.
+    world: Process,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    history: History,
+    numbers: HashMap<Token, TokenNumber>,
+    /// The latest token with each fingerprint.
+    shown: HashMap<Fingerprint, TokenNumber>,
+}
+
+impl Recorder {
+    pub(crate) fn new(world: Process) -> Self {
+        Self(Arc::new(Shared { world, state: Mutex::default() }))
+    }
+
+    /// Records an event at the current time.
+    pub fn record(&self, kind: EventKind) {
+        let at = self.0.world.now();
+        self.state().history.0.push(Event { at, kind });
+    }
+
+    /// Returns the number of a token that is sent, for the first time or again.
+    pub fn number(&self, token: &Token) -> TokenNumber {
+        let mut state = self.state();
+        let next = TokenNumber(u32::try_from(state.numbers.len()).unwrap_or(u32::MAX));
+        let number = *state.numbers.entry(token.clone()).or_insert(next);
+        state.shown.insert(token.fingerprint(), number);
+        number
+    }
+
+    /// Returns the number of the token with the fingerprint of a lease.
+    ///
+    /// # Panics
+    ///
+    /// Panics if no such token was ever sent.
+    pub fn number_of(&self, fingerprint: &Fingerprint) -> TokenNumber {
+        *self.state().shown.get(fingerprint).expect("a lease's token was sent to a quorum")
+    }
+
+    /// Returns the events so far.
+    pub fn history(&self) -> History {
+        self.state().history.clone()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Recorder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Recorder").field("events", &self.state().history.0.len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,232 @@
+//! The invariants of every [history](crate::history), under all faults.
+//!
+//! | | Invariant | Variant |
+//! |---|---|---|
+//! | I1 | a resource has at most one valid holder | [`Invariant::Exclusion`] |
+//! | I2 | no two claims of a resource have the same fencing token | [`Invariant::Unique`] |
+//! | I3 | a grant that was reported before another began has the smaller fencing token | [`Invariant::Order`] |
+//! | I4 | no fenced lease is extended once a newer one was granted | [`Invariant::Supersession`] |
+//! | I5 | a resource that checks fencing tokens never goes backward | [`Invariant::Resource`] |
+//! | I6 | the validity ends before the key expires, on every server that was counted | [`Invariant::Validity`] |
+//! | I7 | once faults have ended and TTLs have passed, a lock is granted | [`Invariant::Liveness`] |
+//! | I8 | completed operations leave no key and no task behind | [`Invariant::Leftovers`] |
+//! | I9 | no client waits for a minority | [`Invariant::Minority`] |
+//! | | a failure is never reported as contention, nor a held lease as lost or expired | [`Invariant::Honesty`] |
+//! | | a waiter acquires a lock that becomes free | [`Invariant::Waking`] |
+//! | | every waiter is served in the end | [`Invariant::Fairness`] |
+//! | | waiting costs few requests | [`Invariant::Cost`] |
+//! | | a request that arrives twice counts once | [`Invariant::Counting`] |
+//!
+//! Waking, fairness and cost apply to runs about [waiting](crate::experiment::Experiment::waiting).
+//!
+//! I2 to I5 hold as long as the counters are kept, regardless of locks and clocks. I5 also requires that holders write
+//! their fencing token before their first read. I1 and I6 hold under assumptions: servers keep keys for their TTL, and
+//! clocks keep within the drift factor. A violation names the [`Assumption`] that was broken before it. A violation
+//! without a broken assumption is a defect of the lock.
+
+mod counting;
+mod exclusion;
+mod fencing;
+pub(crate) mod holds;
+mod honesty;
+mod leftovers;
+mod liveness;
+mod minority;
+mod outcomes;
+pub(crate) mod prefix;
+mod resource;
+#[cfg(test)]
+pub(crate) mod story;
+mod validity;
+mod waiting;
+
+use std::fmt;
+use std::time::Duration;
+
+pub use self::waiting::{Expectations, check as check_waiting};
+use crate::history::{EventKind, FaultKind, History, TokenNumber};
+
+/// An invariant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Invariant {
+    /// I1: a resource has at most one valid holder.
+    Exclusion,
+    /// I2: no two claims of a resource have the same fencing token.
+    Unique,
+    /// I3: fencing tokens increase in the order of grants.
+    Order,
+    /// I4: no fenced lease is extended once a newer one was granted.
+    Supersession,
+    /// I5: a resource that checks fencing tokens never goes backward.
+    Resource,
+    /// I6: the validity ends before the key expires.
+    Validity,
+    /// I7: a lock is granted once faults have ended and TTLs have passed.
+    Liveness,
+    /// I8: completed operations leave no key and no task behind.
+    Leftovers,
+    /// I9: no client waits for a minority.
+    Minority,
+    /// A failure is never reported as contention, nor a held lease as lost or expired.
+    Honesty,
+    /// A waiter acquires a lock that becomes free.
+    Waking,
+    /// Every waiter is served in the end.
+    Fairness,
+    /// Waiting costs few requests.
+    Cost,
+    /// A request that arrives twice counts once.
+    Counting,
+}
+
+/// The minimum downtime of a simulated server that has lost its counters.
+///
+/// It covers the granularity of the time with which counters begin (4.2 s). It also covers the difference between the
+/// clocks of servers there, if they are not set.
+pub const STAYS_OUT: Duration = Duration::from_secs(6);
+
+/// An assumption of a lock with a time limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Assumption {
+    /// No server loses a key within its TTL.
+    DataIsKept,
+    /// No server's wall clock is set.
+    ClocksAreNotSet,
+    /// No clock runs faster or slower than the drift factor allows.
+    ClocksRunEvenly,
+    /// A holder that was stopped checks its lease before it continues.
+    HoldersLook,
+    /// No server loses fencing counters, unless it stays out [long enough](STAYS_OUT).
+    CountersAreKept,
+    /// A holder writes its fencing token to the resource before its first read there.
+    TokensComeFirst,
+    /// No request is carried out when its sender can no longer handle it: more than a node timeout after it was sent,
+    /// or for the second time.
+    RequestsArriveSoon,
+}
+
+/// The parameters of a run for the invariants.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules {
+    /// The number of servers.
+    pub servers: usize,
+    /// The configured node timeout.
+    pub node_timeout: Duration,
+    /// The time after [`Calm`](EventKind::Calm) at which every lock request must succeed.
+    pub settled_after: Duration,
+}
+
+/// A violation of an invariant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// The invariant.
+    pub invariant: Invariant,
+    /// The assumption that was broken before it; `None` for a defect.
+    pub broken: Option<Assumption>,
+    /// A description in one line.
+    pub description: String,
+    /// The tokens involved.
+    pub tokens: Vec<TokenNumber>,
+    /// The index of the event that shows it: no shorter prefix of the history does. For an event that is missing at the
+    /// end, this is the last event.
+    pub event: usize,
+}
+
+/// Checks all invariants. The violations are in the order of the events that show them.
+pub fn check(history: &History, rules: &Rules) -> Vec<Violation> {
+    let mut violations = exclusion::check(history);
+    violations.extend(fencing::check(history, rules));
+    violations.extend(resource::check(history));
+    violations.extend(counting::check(history));
+    violations.extend(validity::check(history, rules));
+    violations.extend(liveness::check(history, rules));
+    violations.extend(leftovers::check(history, rules));
+    violations.extend(minority::check(history, rules));
+    violations.extend(honesty::check(history, rules));
+    violations.extend(outcomes::check(history, rules));
+    violations.sort_by_key(|violation| (violation.event, violation.invariant));
+    violations
+}
+
+impl Rules {
+    /// Returns the number of servers that form a quorum.
+    pub fn quorum(&self) -> usize {
+        self.servers / 2 + 1
+    }
+}
+
+/// Returns the broken assumption that best explains a missing key of `token`.
+///
+/// Only the events up to `event` count.
+fn excuse(history: &History, token: TokenNumber, event: usize) -> Option<Assumption> {
+    let before = &history.0[..=event.min(history.0.len().saturating_sub(1))];
+    let mut sent = false;
+    let mut broken = None;
+    for event in before {
+        match event.kind {
+            EventKind::Sent(request) if request.token == token => sent = true,
+            EventKind::Lost { token: lost, .. } if lost == token => return Some(Assumption::DataIsKept),
+            EventKind::FaultBegins(_, FaultKind::Step(_)) if sent => {
+                broken = Some(Assumption::ClocksAreNotSet);
+            }
+            EventKind::FaultBegins(_, FaultKind::Drift(_)) if broken.is_none() => {
+                broken = Some(Assumption::ClocksRunEvenly);
+            }
+            _ => {}
+        }
+    }
+    broken
+}
+
+/// Returns the broken assumption if a server came back too early without its counters.
+///
+/// Such a restart explains any fencing token. Only the events up to `event` count.
+fn forgotten(history: &History, event: usize) -> Option<Assumption> {
+    let early = |kind: &EventKind| matches!(kind, EventKind::FaultBegins(_, FaultKind::Amnesia(away)) if *away < STAYS_OUT);
+    history.0[..=event].iter().any(|event| early(&event.kind)).then_some(Assumption::CountersAreKept)
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.invariant, self.description)?;
+        match self.broken {
+            Some(broken) => write!(f, " [{broken} was not kept]"),
+            None => write!(f, " [no assumption was broken]"),
+        }
+    }
+}
+
+impl fmt::Display for Invariant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Exclusion => "I1 exclusion",
+            Self::Unique => "I2 unique tokens",
+            Self::Order => "I3 growing tokens",
+            Self::Supersession => "I4 supersession",
+            Self::Resource => "I5 resource",
+            Self::Validity => "I6 validity",
+            Self::Liveness => "I7 liveness",
+            Self::Leftovers => "I8 leftovers",
+            Self::Minority => "I9 minority",
+            Self::Honesty => "honesty",
+            Self::Waking => "waking",
+            Self::Fairness => "fairness",
+            Self::Cost => "cost",
+            Self::Counting => "counting",
+        })
+    }
+}
+
+impl fmt::Display for Assumption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::DataIsKept => "servers keep their data",
+            Self::ClocksAreNotSet => "clocks are not set",
+            Self::ClocksRunEvenly => "clocks run evenly",
+            Self::HoldersLook => "holders look before they act",
+            Self::CountersAreKept => "servers keep their counters",
+            Self::TokensComeFirst => "holders write their token before they read",
+            Self::RequestsArriveSoon => "requests arrive soon",
+        })
+    }
+}

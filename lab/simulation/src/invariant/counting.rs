@@ -1,0 +1,80 @@
+//! A request that arrives twice counts once.
+//!
+//! An acquire that finds its own token under all its resources changes no counter and returns it. If it counted again,
+//! every repeated request would take a server from its own lease: the counter would be above its fencing token.
+
+use std::collections::BTreeMap;
+
+use redlock_core::FencingToken;
+use redlock_core::runtime::Instant;
+use redlock_testkit::Operation;
+
+use super::{Invariant, Violation};
+use crate::history::{Answer, EventKind, FaultKind, History, Place, Request, TokenNumber};
+
+pub(super) fn check(history: &History) -> Vec<Violation> {
+    // The counter and the expiry of each token's live keys on each server.
+    let mut latest: BTreeMap<(usize, TokenNumber), (FencingToken, Instant)> = BTreeMap::new();
+    let mut violations = Vec::new();
+    for (event, entry) in history.0.iter().enumerate() {
+        match entry.kind {
+            EventKind::CarriedOut {
+                request: Request { client, server, operation: Operation::Acquire, token, .. },
+                answer: Answer::Counted(counter),
+                until: Some(until),
+                ..
+            } => {
+                let before = latest.insert((server, token), (counter, until));
+                let Some((before, _)) = before.filter(|(was, until)| *was != counter && entry.at < *until)
+                else {
+                    continue;
+                };
+                let description =
+                    format!("n{server} has counted {before} and {counter} for {token} of c{client}");
+                let (invariant, tokens) = (Invariant::Counting, vec![token]);
+                violations.push(Violation { invariant, broken: None, description, tokens, event });
+            }
+            // After any other change of the keys, the counter differs or is unknown.
+            EventKind::CarriedOut { request: Request { server, token, .. }, answer, .. }
+                if answer.is_yes() =>
+            {
+                latest.remove(&(server, token));
+            }
+            EventKind::Moved { server, token, .. } | EventKind::Lost { server, token } => {
+                latest.remove(&(server, token));
+            }
+            EventKind::FaultBegins(Place::Server(forgot), FaultKind::Amnesia(_)) => {
+                latest.retain(|(server, _), _| *server != forgot);
+            }
+            _ => {}
+        }
+    }
+    violations
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::story::Story;
+    use super::*;
+
+    fn violations(story: Story) -> usize {
+        check(&story.history()).len()
+    }
+
+    #[test]
+    fn a_second_copy_counts_nothing_while_the_key_exists() {
+        let once = || Story::default().counted(1, 0, 0, 7, 5, 10);
+        assert_eq!(0, violations(once().counted(2, 0, 0, 7, 5, 10)));
+        assert_eq!(1, violations(once().counted(2, 0, 0, 7, 6, 10)));
+        assert_eq!(0, violations(once().counted(10, 0, 0, 7, 6, 20)), "the key was gone");
+        assert_eq!(0, violations(once().lost(2, 0, 7).counted(3, 0, 0, 7, 6, 20)));
+        assert_eq!(0, violations(once().deleted(2, 0, 0, 7).counted(3, 0, 0, 7, 6, 20)));
+        assert_eq!(
+            0,
+            violations(once().confirmed(2, 0, 0, 7, 10).counted(3, 0, 0, 7, 6, 20)),
+            "it was raised"
+        );
+        assert_eq!(0, violations(once().forgot(2, 0, 0).counted(3, 0, 0, 7, 6, 20)), "it was lost");
+        assert_eq!(0, violations(once().counted(2, 0, 1, 7, 6, 10)), "another server");
+    }
+}

@@ -1,0 +1,179 @@
+//! I1: a resource has at most one valid holder.
+//!
+//! The validity is that of the holder's own clock, in true time, since a program relies on it. Two validity periods of
+//! one resource must not overlap. They are sorted by their beginning, and each is compared only with the one before it
+//! that ends last. The check is thus O(n log n).
+//!
+//! A holder that acts outside its own period, during that of another, breaks exclusion too. The cause is then the
+//! holder: it was stopped and did not check its lease.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use redlock_core::runtime::Instant;
+
+use super::holds::{Hold, holds};
+use super::{Assumption, Invariant, Violation, excuse};
+use crate::history::{EventKind, History, TokenNumber};
+
+pub(super) fn check(history: &History) -> Vec<Violation> {
+    let mut by_resource: BTreeMap<usize, Vec<Hold>> = BTreeMap::new();
+    for hold in holds(history) {
+        by_resource.entry(hold.resource).or_default().push(hold);
+    }
+    let mut violations = Vec::new();
+    for holds in by_resource.values_mut() {
+        holds.sort_by_key(|hold| (hold.from, hold.event));
+        violations.extend(overlaps(history, holds));
+    }
+    violations.extend(acts(history, &by_resource));
+    violations
+}
+
+fn overlaps(history: &History, holds: &[Hold]) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    let mut furthest: Option<&Hold> = None;
+    for hold in holds {
+        if let Some(other) = furthest.filter(|other| other.until > hold.from && other.token != hold.token) {
+            let description = format!(
+                "c{} got r{} as {} while c{} had it as {}",
+                hold.client, hold.resource, hold.token, other.client, other.token
+            );
+            // The keys of the first quorum should have prevented the other grant. The first may be the later hold: a
+            // stopped client learns late of its grant or extension.
+            let broken =
+                [other.token, hold.token].into_iter().find_map(|token| excuse(history, token, hold.event));
+            violations.push(Violation {
+                invariant: Invariant::Exclusion,
+                broken,
+                description,
+                tokens: vec![other.token, hold.token],
+                event: hold.event,
+            });
+        }
+        if furthest.is_none_or(|other| hold.until > other.until) {
+            furthest = Some(hold);
+        }
+    }
+    violations
+}
+
+fn acts(history: &History, by_resource: &BTreeMap<usize, Vec<Hold>>) -> Vec<Violation> {
+    let mut own: BTreeMap<TokenNumber, Vec<Hold>> = BTreeMap::new();
+    for hold in by_resource.values().flatten() {
+        own.entry(hold.token).or_default().push(*hold);
+    }
+    let mut violations = Vec::new();
+    for (event, entry) in history.0.iter().enumerate() {
+        let EventKind::Acted { client, token } = entry.kind else { continue };
+        let Some(mine) = own.get(&token) else { continue };
+        // Overlapping holders each act validly; the overlap is reported above. A release at the same moment is valid
+        // too.
+        if mine.iter().any(|hold| hold.from <= entry.at && entry.at <= hold.until) {
+            continue;
+        }
+        let resources: BTreeSet<_> = mine.iter().map(|hold| hold.resource).collect();
+        let mut holders = resources.iter().filter_map(|resource| holder_at(&by_resource[resource], entry.at));
+        let Some(holder) = holders.next() else { continue };
+        let description = format!(
+            "c{client} acted on r{} under {token} while c{} had it as {}",
+            holder.resource, holder.client, holder.token
+        );
+        violations.push(Violation {
+            invariant: Invariant::Exclusion,
+            broken: Some(Assumption::HoldersLook),
+            description,
+            tokens: vec![token, holder.token],
+            event,
+        });
+    }
+    violations
+}
+
+/// Returns the period that contains a moment, of periods sorted by their beginning.
+fn holder_at(holds: &[Hold], at: Instant) -> Option<&Hold> {
+    let begun = holds.partition_point(|hold| hold.from <= at);
+    holds[..begun].last().filter(|hold| at < hold.until)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::story::Story;
+    use super::*;
+
+    fn broken(story: Story) -> Vec<Option<Assumption>> {
+        check(&story.history()).into_iter().map(|violation| violation.broken).collect()
+    }
+
+    #[test]
+    fn holds_in_turn_are_fine_and_two_at_once_are_not() {
+        let story = || Story::default().granted(1, 0, 0, 10);
+        assert_eq!(0, broken(story().granted(10, 1, 1, 20)).len(), "at its deadline a lease is over");
+        assert_eq!(vec![None], broken(story().granted(9, 1, 1, 20)));
+        assert_eq!(0, broken(story().releasing(5, 0, 0).granted(5, 1, 1, 20)).len());
+        assert_eq!(0, broken(story().killed(5, 0).granted(5, 1, 1, 20)).len());
+        assert_eq!(vec![None], broken(story().killed(5, 7).granted(6, 1, 1, 20)), "another died");
+    }
+
+    #[test]
+    fn an_extension_moves_the_end_and_revives_nothing() {
+        let story = || Story::default().granted(1, 0, 0, 10);
+        assert_eq!(vec![None], broken(story().extended(5, 0, 0, 30).granted(20, 1, 1, 40)));
+        assert_eq!(0, broken(story().extended(5, 0, 0, 8).granted(10, 1, 1, 40)).len(), "never earlier");
+        let revived = story().granted(11, 1, 1, 20).extended(12, 0, 0, 15);
+        assert_eq!(vec![None], broken(revived), "expired at 10, extended at 12");
+    }
+
+    #[test]
+    fn a_short_lease_does_not_hide_a_long_one() {
+        let story = Story::default().granted(1, 0, 0, 100).granted(2, 1, 1, 3).granted(50, 2, 2, 60);
+        assert_eq!(2, broken(story).len());
+    }
+
+    #[test]
+    fn each_resource_of_several_has_one_holder() {
+        let both = || Story::default().granted_several(1, 0, &[0, 1], 0, 10);
+        assert_eq!(0, broken(both().granted_several(5, 1, &[2], 1, 20)).len());
+        assert_eq!(vec![None], broken(both().granted_several(5, 1, &[1, 2], 1, 20)));
+        assert_eq!(vec![None; 2], broken(both().granted_several(5, 1, &[0, 1], 1, 20)), "one for each");
+        assert_eq!(vec![None], broken(both().extended(5, 0, 0, 30).granted_several(20, 1, &[1], 1, 40)));
+        assert_eq!(0, broken(both().releasing(5, 0, 0).granted_several(5, 1, &[1], 1, 20)).len());
+        assert_eq!(0, broken(both().killed(5, 0).granted_several(5, 1, &[1], 1, 20)).len());
+        let late = both().granted_several(11, 1, &[1], 1, 20).acted(12, 0, 0);
+        assert_eq!(vec![Some(Assumption::HoldersLook)], broken(late));
+    }
+
+    #[test]
+    fn a_violation_names_the_broken_assumption() {
+        let lost = Story::default().sent(0, 0, 0, 0).granted(1, 0, 0, 10).lost(2, 0, 0).granted(3, 1, 1, 20);
+        assert_eq!(vec![Some(Assumption::DataIsKept)], broken(lost));
+        let other = Story::default().sent(0, 0, 0, 0).granted(1, 0, 0, 10).lost(2, 0, 9).granted(3, 1, 1, 20);
+        assert_eq!(vec![None], broken(other), "another key was lost");
+        let set = Story::default().sent(0, 0, 0, 0).granted(1, 0, 0, 10).stepped(2, 0).granted(3, 1, 1, 20);
+        assert_eq!(vec![Some(Assumption::ClocksAreNotSet)], broken(set));
+        let before =
+            Story::default().stepped(0, 0).sent(0, 0, 0, 0).granted(1, 0, 0, 10).granted(3, 1, 1, 20);
+        assert_eq!(vec![None], broken(before), "a clock that was set before explains nothing");
+        let old = Story::default().sent(0, 0, 0, 0).granted(1, 0, 0, 10).lost(9, 0, 0);
+        let noticed = old.granted(11, 1, 1, 20).extended(12, 0, 0, 15);
+        assert_eq!(vec![Some(Assumption::DataIsKept)], broken(noticed), "the lease of old had lost its key");
+    }
+
+    #[test]
+    fn a_stopped_client_may_receive_a_grant_after_its_key_was_lost() {
+        let story = || Story::default().sent(0, 0, 0, 0).granted(2, 1, 1, 20);
+        assert_eq!(vec![None], broken(story().granted(5, 0, 0, 9)));
+        assert_eq!(vec![Some(Assumption::DataIsKept)], broken(story().lost(1, 0, 0).granted(5, 0, 0, 9)));
+    }
+
+    #[test]
+    fn an_action_after_the_lease_is_a_violation_only_beside_another_holder() {
+        let story = || Story::default().granted(1, 0, 0, 10);
+        assert_eq!(0, broken(story().acted(5, 0, 0).acted(15, 0, 0)).len());
+        let late = story().granted(11, 1, 1, 20).acted(12, 0, 0);
+        assert_eq!(vec![Some(Assumption::HoldersLook)], broken(late));
+        let last = story().granted(3, 1, 1, 20).acted(5, 0, 0).releasing(5, 0, 0);
+        assert_eq!(vec![None], broken(last), "it had the lock when it acted, and then let go");
+        let both = story().granted(9, 1, 1, 20).acted(9, 0, 0).acted(9, 1, 1);
+        assert_eq!(vec![None], broken(both), "two at once is the violation, not what they do");
+    }
+}

@@ -1,0 +1,125 @@
+//! A failure is never reported as contention.
+//!
+//! A client that gets the result "contended" has received replies from a quorum of servers, with any content. With
+//! fewer replies it is an outage. A client that confuses the two waits politely for a lock that is not held.
+//!
+//! The other valid reason is that the client itself holds the lock, as other tasks of its process see it. The lock
+//! stays in its local queue until a quorum has replied to its release, or cannot reply any more. No server is involved.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use redlock_core::ErrorKind;
+use redlock_core::runtime::Instant;
+use redlock_testkit::Operation;
+
+use super::{Invariant, Rules, Violation};
+use crate::history::{Answer, EventKind, History, Request, TokenNumber};
+
+/// The latest attempt of a client.
+#[derive(Default)]
+struct Attempt {
+    token: Option<TokenNumber>,
+    heard: BTreeSet<usize>,
+    /// The locks being released: the start, and the servers that have replied.
+    releases: BTreeMap<TokenNumber, (Instant, BTreeSet<usize>)>,
+}
+
+impl Attempt {
+    /// Returns whether a lock is still being released.
+    fn is_releasing(&self, now: Instant, rules: &Rules) -> bool {
+        // By a clock that may be slow.
+        let limit = rules.node_timeout + rules.node_timeout / 50;
+        let under_way = |(since, answered): &(Instant, BTreeSet<usize>)| {
+            answered.len() < rules.quorum() && now <= *since + limit
+        };
+        self.releases.values().any(under_way)
+    }
+}
+
+pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
+    let mut attempts: BTreeMap<usize, Attempt> = BTreeMap::new();
+    let mut violations = Vec::new();
+    for (event, entry) in history.0.iter().enumerate() {
+        match entry.kind {
+            EventKind::Sent(Request { client, operation: Operation::Acquire, token, .. }) => {
+                let attempt = attempts.entry(client).or_default();
+                // A refill has the token of an older attempt; only the client's last request matters.
+                if attempt.token.is_none_or(|latest| latest < token) {
+                    attempt.token = Some(token);
+                    attempt.heard.clear();
+                }
+            }
+            EventKind::Received { request, answer }
+                if request.operation == Operation::Acquire && answer != Answer::Failed =>
+            {
+                let attempt = attempts.entry(request.client).or_default();
+                if attempt.token == Some(request.token) {
+                    attempt.heard.insert(request.server);
+                }
+            }
+            EventKind::Releasing { client, token, .. } => {
+                attempts.entry(client).or_default().releases.insert(token, (entry.at, BTreeSet::new()));
+            }
+            EventKind::Received {
+                request: Request { client, server, operation: Operation::Release, token, .. },
+                answer,
+            } if answer != Answer::Failed => {
+                let attempt = attempts.entry(client).or_default();
+                if let Some((_, answered)) = attempt.releases.get_mut(&token) {
+                    answered.insert(server);
+                }
+            }
+            EventKind::NotGranted { client, why: Some(ErrorKind::Contended) } => {
+                let attempt = attempts.entry(client).or_default();
+                if attempt.heard.len() < rules.quorum() && !attempt.is_releasing(entry.at, rules) {
+                    let heard = attempt.heard.len();
+                    let description =
+                        format!("c{client} gets \"contended\" after {heard} replies, fewer than a quorum");
+                    let (invariant, tokens) = (Invariant::Honesty, attempt.token.into_iter().collect());
+                    violations.push(Violation { invariant, broken: None, description, tokens, event });
+                }
+            }
+            _ => {}
+        }
+    }
+    violations
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::story::Story;
+    use super::*;
+
+    fn violations(story: Story) -> usize {
+        let node_timeout = Duration::from_millis(200);
+        let rules = Rules { servers: 3, node_timeout, settled_after: Duration::ZERO };
+        check(&story.history(), &rules).len()
+    }
+
+    #[test]
+    fn a_released_lock_stays_in_the_local_queue_until_a_quorum_has_replied() {
+        let drops = || Story::default().sent(0, 0, 0, 0).granted(1, 0, 0, 99).releasing(10, 0, 0);
+        assert_eq!(0, violations(drops().contended(200, 0)));
+        assert_eq!(1, violations(drops().contended(215, 0)), "a round ends");
+        assert_eq!(1, violations(drops().contended(20, 1)), "another client");
+        let one = || drops().release_received(12, 0, 0, 0);
+        assert_eq!(0, violations(one().contended(20, 0)));
+        assert_eq!(
+            1,
+            violations(one().release_received(12, 0, 1, 0).contended(20, 0)),
+            "it is out of the queue"
+        );
+    }
+
+    #[test]
+    fn contention_requires_replies_of_a_quorum() {
+        let sent = || Story::default().sent(0, 0, 0, 0).received(1, 0, 0, 0);
+        assert_eq!(0, violations(sent().received(2, 0, 1, 0).contended(3, 0)));
+        assert_eq!(1, violations(sent().contended(3, 0)));
+        assert_eq!(0, violations(sent().not_granted(3, 0)), "an outage is reported as one");
+        let again = sent().received(2, 0, 1, 0).sent(3, 0, 0, 1);
+        assert_eq!(1, violations(again.contended(4, 0)), "these were replies to the earlier attempt");
+    }
+}

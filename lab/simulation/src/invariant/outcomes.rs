@@ -1,0 +1,130 @@
+//! The reported end of a lease is true: a lease is neither reported as lost while a quorum has it, nor as expired before
+//! its deadline is near.
+//!
+//! "Lost" requires that so many servers have denied an extension, or the first release, that the others are no quorum.
+//! A client without these replies cannot know of a loss.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use redlock_core::runtime::Instant;
+use redlock_core::{ErrorKind, ReleaseOutcome};
+use redlock_testkit::Operation;
+
+use super::{Invariant, Rules, Violation};
+use crate::history::{Answer, EventKind, History, Request, TokenNumber};
+
+/// The longest margin before the deadline in which the core reports a lease as expired: a fiftieth of the longest TTL.
+const MARGIN: Duration = Duration::from_millis(250);
+
+#[derive(Default)]
+struct Lease {
+    /// The latest deadline that the client has reported.
+    until: Option<Instant>,
+    /// The servers that have denied an extension or the first release.
+    denied: BTreeSet<usize>,
+    /// The servers that have replied to a release.
+    release_replies: BTreeSet<usize>,
+    releasing: Option<Instant>,
+}
+
+pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
+    let mut leases: BTreeMap<TokenNumber, Lease> = BTreeMap::new();
+    let mut violations = Vec::new();
+    for (event, entry) in history.0.iter().enumerate() {
+        let Some(token) = entry.kind.token() else { continue };
+        let lease = leases.entry(token).or_default();
+        if let Some(description) = lease.apply(&entry.kind, entry.at, rules) {
+            let (invariant, tokens) = (Invariant::Honesty, vec![token]);
+            violations.push(Violation { invariant, broken: None, description, tokens, event });
+        }
+    }
+    violations
+}
+
+impl Lease {
+    /// Returns a description of a violation.
+    fn apply(&mut self, kind: &EventKind, at: Instant, rules: &Rules) -> Option<String> {
+        match *kind {
+            EventKind::Granted { until, .. }
+            | EventKind::Extended { until, .. }
+            | EventKind::Noticed { until, .. } => self.until = Some(until),
+            EventKind::Received { request: Request { server, operation, .. }, answer } => {
+                self.reply(server, operation, answer);
+            }
+            EventKind::Releasing { .. } => self.releasing = Some(at),
+            EventKind::NotExtended { client, token, why: Some(ErrorKind::Lost) }
+            | EventKind::Released { client, token, outcome: Ok(ReleaseOutcome::AlreadyLost) } => {
+                let denials = self.denied.len();
+                return (rules.servers - denials.min(rules.servers) >= rules.quorum())
+                    .then(|| format!("c{client} gets {token} reported as lost after {denials} denials"));
+            }
+            EventKind::Released { client, token, outcome: Ok(ReleaseOutcome::AlreadyExpired) } => {
+                let left = self.until?.saturating_duration_since(self.releasing?);
+                return (left > MARGIN).then(|| {
+                    format!("c{client} gets {token} reported as expired, {left:?} before its deadline")
+                });
+            }
+            _ => {}
+        }
+        None
+    }
+
+    fn reply(&mut self, server: usize, operation: Operation, answer: Answer) {
+        let counts = match operation {
+            Operation::Extend | Operation::Confirm => true,
+            Operation::Release => answer != Answer::Failed && self.release_replies.insert(server),
+            _ => false,
+        };
+        if counts && matches!(answer, Answer::Denied | Answer::Superseded(_)) {
+            self.denied.insert(server);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::story::Story;
+    use super::*;
+
+    fn violations(story: Story) -> usize {
+        let rules = Rules { servers: 3, node_timeout: Duration::ZERO, settled_after: Duration::ZERO };
+        check(&story.history(), &rules).len()
+    }
+
+    fn held() -> Story {
+        Story::default().granted(1, 0, 7, 1_000)
+    }
+
+    #[test]
+    fn a_loss_requires_the_denials_of_a_quorum() {
+        for operation in [Operation::Extend, Operation::Confirm, Operation::Release] {
+            let denied = |servers: usize| {
+                (0..servers).fold(held(), |story, server| story.denied(5, 0, server, 7, operation))
+            };
+            let released =
+                |story: Story| story.releasing(4, 0, 7).release_outcome(9, 0, 7, ReleaseOutcome::AlreadyLost);
+            assert_eq!((1, 0), (violations(released(denied(1))), violations(released(denied(2)))));
+            let not_extended = |story: Story| story.not_extended(9, 0, 7, ErrorKind::Lost);
+            assert_eq!((1, 0), (violations(not_extended(denied(1))), violations(not_extended(denied(2)))));
+        }
+        assert_eq!(0, violations(held().not_extended(9, 0, 7, ErrorKind::NoQuorum)), "another error");
+    }
+
+    #[test]
+    fn a_repeated_release_denies_nothing() {
+        let repeated = (0..3).fold(held().releasing(4, 0, 7), |story, server| {
+            story.release_received(5, 0, server, 7).denied(6, 0, server, 7, Operation::Release)
+        });
+        assert_eq!(1, violations(repeated.release_outcome(9, 0, 7, ReleaseOutcome::AlreadyLost)));
+    }
+
+    #[test]
+    fn a_lease_expires_near_its_deadline() {
+        let released = |story: Story, when| {
+            story.releasing(when, 0, 7).release_outcome(when + 5, 0, 7, ReleaseOutcome::AlreadyExpired)
+        };
+        assert_eq!((1, 0), (violations(released(held(), 749)), violations(released(held(), 750))));
+        assert_eq!(1, violations(released(held().extended(500, 0, 7, 2_000), 1_500)), "it was extended");
+    }
+}

@@ -1,0 +1,259 @@
+//! Waiting: a free lock is acquired, every waiter is served, and waiting costs few requests.
+//!
+//! The checks are for one resource that clients request all the time, after the last fault. The expectations depend on
+//! the notifications of the servers. A missing notification costs the interval after which the core polls anyway. With
+//! so many notifications without a cause that nodes are left alone for a while, waiting is polling.
+//!
+//! While a lock is held, no other client can acquire it, so attempts are useless. One is allowed each time that the
+//! core polls because notifications may be missing, and one at every fourth extension of the holder. A node may be
+//! watched again once per change, or at growing intervals.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use redlock_core::runtime::Instant;
+use redlock_testkit::Operation;
+
+use super::{Invariant, Violation};
+use crate::history::{EventKind, FaultKind, History, Place, Request, TokenNumber};
+
+/// The expectations of a run about waiting.
+#[derive(Clone, Copy, Debug)]
+pub struct Expectations {
+    /// The start of the checks, counted from [`Calm`](EventKind::Calm).
+    pub settled_after: Duration,
+    /// The time limit for a waiter to acquire a free lock.
+    pub woken_within: Duration,
+    /// The time limit for every waiter to be served.
+    pub served_within: Duration,
+    /// `true` if so many notifications have no cause that waiting is polling.
+    pub blind: bool,
+}
+
+/// The age of a lock at which all waiters know of it.
+const NOTED_AFTER: Duration = Duration::from_secs(1);
+
+/// The interval at which the core polls without notifications.
+const SAFETY: Duration = Duration::from_secs(5);
+
+/// The minimum interval of watches on a node that notifies without a cause.
+///
+/// The core waits a fifth of a second, and less for the first times.
+const GAP: Duration = Duration::from_millis(150);
+const FIRST_TIMES: u32 = 16;
+
+/// The lock that is held.
+struct Standing {
+    token: TokenNumber,
+    holder: usize,
+    since: Instant,
+    /// The deadline; `None` if it is kept alive.
+    until: Option<Instant>,
+    /// The extensions, by the requests to one server.
+    extensions: BTreeSet<u64>,
+    /// The attempts of the others meanwhile.
+    attempts: BTreeMap<usize, BTreeSet<TokenNumber>>,
+    watches: BTreeMap<(usize, usize), u32>,
+}
+
+#[derive(Default)]
+struct State {
+    standing: Option<Standing>,
+    /// The time since which no client holds it.
+    free: Option<Instant>,
+    /// The waiters, and the times of their requests.
+    waiting: BTreeMap<usize, Instant>,
+}
+
+/// Checks a run about waiting.
+pub fn check(history: &History, expected: &Expectations) -> Vec<Violation> {
+    let Some(calm) = history.0.iter().find(|event| event.kind == EventKind::Calm) else { return Vec::new() };
+    let settled = calm.at + expected.settled_after;
+    let mut state = State::default();
+    let mut violations = Vec::new();
+    for (event, entry) in history.0.iter().enumerate() {
+        state.pass(entry.at);
+        let wrong = state.apply(&entry.kind, entry.at, settled, expected);
+        violations.extend(wrong.into_iter().map(|(invariant, description)| Violation {
+            invariant,
+            broken: None,
+            description,
+            tokens: entry.kind.token().into_iter().collect(),
+            event,
+        }));
+    }
+    violations
+}
+
+impl State {
+    /// Moves the time: a lock may have expired.
+    fn pass(&mut self, now: Instant) {
+        let until = self.standing.as_ref().and_then(|standing| standing.until);
+        if let Some(until) = until.filter(|until| *until <= now) {
+            (self.standing, self.free) = (None, Some(until));
+        }
+    }
+
+    fn apply(
+        &mut self,
+        kind: &EventKind,
+        at: Instant,
+        settled: Instant,
+        expected: &Expectations,
+    ) -> Vec<(Invariant, String)> {
+        match *kind {
+            EventKind::Requested { client, .. } => {
+                self.waiting.insert(client, at);
+            }
+            EventKind::NotGranted { client, .. }
+            | EventKind::FaultBegins(Place::Client(client), FaultKind::Kill) => {
+                self.waiting.remove(&client);
+            }
+            EventKind::Granted { client, token, until, .. } => {
+                let wrong = self.granted(client, at, settled, expected);
+                self.standing = Some(Standing::new(token, client, at, until));
+                return wrong;
+            }
+            EventKind::KeepsAlive { token, .. } => {
+                if let Some(standing) = self.standing.as_mut().filter(|standing| standing.token == token) {
+                    standing.until = None;
+                }
+            }
+            EventKind::Releasing { token, .. }
+                if self.standing.as_ref().is_some_and(|standing| standing.token == token) =>
+            {
+                self.free = Some(at);
+                let standing = self.standing.take().filter(|standing| standing.since >= settled);
+                return standing.map_or_else(Vec::new, |standing| standing.costs(at, expected));
+            }
+            EventKind::Sent(request) => {
+                if let Some(standing) = &mut self.standing {
+                    standing.sent(request, at);
+                }
+            }
+            _ => {}
+        }
+        Vec::new()
+    }
+
+    /// Checks a grant.
+    fn granted(
+        &mut self,
+        client: usize,
+        at: Instant,
+        settled: Instant,
+        expected: &Expectations,
+    ) -> Vec<(Invariant, String)> {
+        let mut wrong = Vec::new();
+        let first = self.waiting.values().min().copied();
+        let free = self.free.take().zip(first).map(|(free, first)| free.max(first));
+        if let Some(free) = free.filter(|free| *free >= settled) {
+            let took = at.saturating_duration_since(free);
+            if took > expected.woken_within {
+                wrong.push((Invariant::Waking, format!("free for {took:?} while somebody waited for it")));
+            }
+        }
+        let begun = self.waiting.remove(&client).filter(|begun| *begun >= settled);
+        let waited = begun.map_or(Duration::ZERO, |begun| at.saturating_duration_since(begun));
+        if waited > expected.served_within {
+            wrong.push((Invariant::Fairness, format!("c{client} has waited for {waited:?}")));
+        }
+        wrong
+    }
+}
+
+impl Standing {
+    fn new(token: TokenNumber, holder: usize, since: Instant, until: Instant) -> Self {
+        let (extensions, attempts, watches) = (BTreeSet::new(), BTreeMap::new(), BTreeMap::new());
+        Self { token, holder, since, until: Some(until), extensions, attempts, watches }
+    }
+
+    fn sent(&mut self, request: Request, at: Instant) {
+        let Request { client, server, operation, token, call } = request;
+        if operation == Operation::Extend && server == 0 && token == self.token {
+            self.extensions.insert(call);
+        }
+        if client == self.holder || at < self.since + NOTED_AFTER {
+            return;
+        }
+        match operation {
+            Operation::Acquire => {
+                self.attempts.entry(client).or_default().insert(token);
+            }
+            Operation::Watch => *self.watches.entry((client, server)).or_default() += 1,
+            _ => {}
+        }
+    }
+
+    /// Checks the requests that waiting for the lock has cost.
+    fn costs(self, at: Instant, expected: &Expectations) -> Vec<(Invariant, String)> {
+        let lasted = at.saturating_duration_since(self.since);
+        let times = |every: Duration| u32::try_from(lasted.as_nanos() / every.as_nanos()).unwrap_or(u32::MAX);
+        let extensions = u32::try_from(self.extensions.len()).unwrap_or(u32::MAX);
+        let mut wrong = Vec::new();
+        // Servers that come back also cause notifications.
+        let most = 4 + times(SAFETY) + times(NOTED_AFTER) + extensions / 4;
+        for (client, attempts) in &self.attempts {
+            let attempts = attempts.len();
+            if !expected.blind && attempts > most as usize {
+                let description =
+                    format!("c{client} tried {attempts} times in {lasted:?}, in vain: {most} would do");
+                wrong.push((Invariant::Cost, description));
+            }
+        }
+        let most = FIRST_TIMES + extensions + times(GAP) + most;
+        for ((client, server), watches) in self.watches.iter().filter(|(_, watches)| **watches > most) {
+            let description =
+                format!("c{client} asked n{server} {watches} times in {lasted:?}: {most} would do");
+            wrong.push((Invariant::Cost, description));
+        }
+        wrong
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::story::Story;
+    use super::*;
+
+    fn violations(story: Story) -> Vec<Invariant> {
+        let millis = Duration::from_millis;
+        let (settled_after, woken_within, served_within) = (millis(10), millis(100), millis(9_000));
+        let expected = Expectations { settled_after, woken_within, served_within, blind: false };
+        check(&story.history(), &expected).into_iter().map(|violation| violation.invariant).collect()
+    }
+
+    /// Client 0 holds it from 20 on, and client 1 requests it at 30.
+    fn held(until: u64) -> Story {
+        Story::default().calm(5).requested(15, 0).granted(20, 0, 0, until).requested(30, 1)
+    }
+
+    #[test]
+    fn a_free_lock_is_acquired() {
+        assert_eq!(0, violations(held(5_000).releasing(40, 0, 0).granted(140, 1, 1, 9_000)).len());
+        let late = held(5_000).releasing(40, 0, 0).granted(141, 1, 1, 9_000);
+        assert_eq!(vec![Invariant::Waking], violations(late));
+        assert_eq!(vec![Invariant::Waking], violations(held(40).granted(141, 1, 1, 9_000)), "it had expired");
+        let idle = Story::default().calm(5).granted(20, 0, 0, 900).releasing(40, 0, 0).requested(200, 1);
+        assert_eq!(0, violations(idle.granted(201, 1, 1, 9_000)).len(), "no client waited before");
+        let dead = held(5_000).killed(35, 1).releasing(40, 0, 0).requested(400, 0).granted(401, 0, 1, 9_000);
+        assert_eq!(0, violations(dead).len(), "who waited is dead");
+    }
+
+    #[test]
+    fn every_waiter_is_served() {
+        let served = |at| held(9_999).releasing(at - 1, 0, 0).granted(at, 1, 1, 20_000);
+        assert_eq!(0, violations(served(9_030)).len());
+        assert_eq!(vec![Invariant::Fairness], violations(served(9_031)));
+    }
+
+    #[test]
+    fn useless_attempts_are_few() {
+        let requested_once = |count: u32| {
+            let tried = (0..count).fold(held(9_999), |story, token| story.sent(2_000, 1, 0, 100 + token));
+            violations(tried.releasing(3_000, 0, 0).granted(3_001, 1, 1, 9_999))
+        };
+        // Four, and one for every second.
+        assert_eq!((0, vec![Invariant::Cost]), (requested_once(6).len(), requested_once(7)));
+    }
+}

@@ -1,0 +1,67 @@
+//! The real core in simulated worlds: servers and networks with faults, histories, and the invariants that they must
+//! keep.
+//!
+//! A [`Network`](network::Network) has [servers](server::Server) with their own clocks that crash, hang and lose data.
+//! It loses, delays and repeats messages. An [`Experiment`](experiment::Experiment) runs clients there and injects
+//! faults by a [`Plan`](plan::Plan), drawn from a seed or written by hand. Everything is recorded in a
+//! [`History`](history::History), and the [invariants](invariant) check it:
+//!
+//! ```
+//! use std::time::Duration;
+//! use redlock_simulation::experiment::Experiment;
+//! use redlock_simulation::plan::{Incident, Plan};
+//! use redlock_simulation::timeline::Timeline;
+//!
+//! let plan = Plan::new().at(Duration::from_secs(5), Incident::Hang { server: 0, lasts: Duration::from_secs(9) });
+//! let report = Experiment::new(7).servers(3).plan(plan).run();
+//! println!("{}", Timeline::new(&report.history, &report.violations).text(100));
+//! assert!(report.defects().next().is_none(), "{report}");
+//! ```
+//!
+//! A violation is reported with its seed, the shortest prefix of the history that shows it, and a
+//! [picture](timeline::Timeline) of that window. The following picture shows what no lock with a time limit can
+//! prevent. This is why a holder has to check its lease before it acts:
+//!
+#![doc = include_str!("../../../docs/long-pause.svg")]
+//!
+//! # Fencing tokens
+//!
+//! [`Faults::Fencing`](plan::Faults::Fencing) (`scripts/simulate --faults fencing`) selects an experiment about fencing
+//! tokens. Its clients acquire locks with and without tokens, and write to resources that check tokens. Meanwhile
+//! servers lose locks at any time, and clocks are set. Locks overlap there, and the report names the broken assumption.
+//! The tokens must stay correct:
+//!
+//! - Tokens are unique (I2) and increase (I3).
+//! - An older lease is not extended once a newer one was granted (I4).
+//! - No resource goes backward (I5).
+//!
+//! ```
+//! use redlock_simulation::experiment::Experiment;
+//! use redlock_simulation::invariant::Invariant;
+//! use redlock_simulation::plan::Faults;
+//!
+//! let report = Experiment::new(7).servers(3).faults(Faults::Fencing).run();
+//! assert!(report.history.fenced_grants() > 0);
+//! assert!(report.violations.iter().all(|violation| violation.invariant != Invariant::Order), "{report}");
+//! ```
+//!
+//! Tokens require that servers keep the counters, or that a server that has lost them stays out for long enough:
+//!
+//! | Faults | Servers | I2 to I5 |
+//! |---|---|---|
+//! | [`Fencing`](plan::Faults::Fencing) | lose locks, and keep counters; clocks are wrong and are set | hold |
+//! | [`LateRestarts`](plan::Faults::LateRestarts) | lose counters, and stay out for [six seconds](invariant::STAYS_OUT) | hold |
+//! | [`Violating(CountersAreKept)`](plan::Faults::Violating) | lose counters, and are back at once | are violated; the report names the broken assumption |
+//! | the second with [`counters_without_time`](experiment::Experiment::counters_without_time) | count from 1 again | are violated |
+//!
+//! I5 also requires that a holder writes its token before its first read. With
+//! [`without_initial_token_write`](experiment::Experiment::without_initial_token_write), updates are lost although the
+//! tokens are in perfect order.
+
+pub mod experiment;
+pub mod history;
+pub mod invariant;
+pub mod network;
+pub mod plan;
+pub mod server;
+pub mod timeline;

@@ -1,0 +1,369 @@
+//! A server from the view of one client: the node that is passed to the core.
+//!
+//! The results of this node are always true. *Unavailable* is returned only for a request that was not sent. A
+//! connection that breaks makes every outcome on it unknown. An error of the server counts as its reply only if the
+//! request cannot have arrived twice. A lost message never gets a reply: the caller's timeout ends the wait.
+
+use std::future::{Future, pending, poll_fn};
+use std::pin::pin;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
+use std::time::Duration;
+
+use event_listener::Event;
+use futures_channel::oneshot;
+use redlock_core::node::{
+    Availability, Capabilities, Claim, ConfirmVote, ConnectionId, FencedVote, LockEntry, LockNode, NodeError,
+    NodeErrorKind, ServerId, Token, Ttl, Vote, Watch, async_trait,
+};
+use redlock_core::runtime::{Instant, Runtime};
+use redlock_core::{FencingToken, Resource};
+use redlock_testkit::{Answer, Request};
+
+use super::link::Link;
+use super::notifications::Subscription;
+use super::{Direction, Network, Transport};
+use crate::history::{self, EventKind, FaultKind, Place};
+use crate::server::{Arrival, Delivery, Outcome, Server};
+
+/// The longest time until a client notices that its connection is broken.
+const NOTICED_WITHIN: Duration = Duration::from_millis(500);
+
+pub(super) struct Remote(Arc<Shared>);
+
+pub(super) struct Shared {
+    pub(super) network: Network,
+    client: usize,
+    pub(super) server: Server,
+    label: String,
+    link: Mutex<Link>,
+    /// Notified when the client notices that its connection is broken.
+    pub(super) broken: Event,
+}
+
+/// A request in flight, or one of its two copies.
+#[derive(Clone)]
+struct Message {
+    request: Request,
+    shown: history::Request,
+    sent: Instant,
+    generation: u64,
+    incarnation: u64,
+    twice: bool,
+    reply: Arc<Reply>,
+}
+
+/// The receiver of the first reply.
+struct Reply {
+    /// Set when a copy was carried out.
+    spent: Arc<AtomicBool>,
+    sender: Mutex<Option<oneshot::Sender<Outcome>>>,
+    /// Notified of changes at the client, for a watch.
+    changed: Arc<Event>,
+}
+
+impl Remote {
+    pub(super) fn new(network: Network, client: usize, server: Server) -> Self {
+        let label = format!("n{}", server.number());
+        Self(Arc::new(Shared {
+            network,
+            client,
+            server,
+            label,
+            link: Mutex::default(),
+            broken: Event::new(),
+        }))
+    }
+
+    async fn call<T>(&self, request: Request) -> Result<T, NodeError>
+    where
+        T: TryFrom<Answer, Error = Answer>,
+    {
+        let (generation, answer) = self.0.send(request)?;
+        let mut answer = pin!(async {
+            match answer.await {
+                Ok(answer) => answer,
+                // Lost: no error will ever arrive.
+                Err(oneshot::Canceled) => pending().await,
+            }
+        });
+        loop {
+            let broken = self.0.broken.listen();
+            if self.0.link().generation() != generation {
+                return Err(NodeError::unknown("the connection was lost"));
+            }
+            if let Some(answer) = until(answer.as_mut(), broken).await {
+                return answer.map(Answer::expect);
+            }
+        }
+    }
+}
+
+impl Shared {
+    /// Sends a request. Returns the number of its connection and the receiver of the reply.
+    fn send(self: &Arc<Self>, request: Request) -> Result<(u64, oneshot::Receiver<Outcome>), NodeError> {
+        let Some(incarnation) = self.server.incarnation() else {
+            return Err(NodeError::unavailable("connection refused"));
+        };
+        let cut = self.is_cut(Direction::Requests) || self.is_cut(Direction::Replies);
+        let mut link = self.link();
+        if link.is_down() {
+            if cut {
+                return Err(NodeError::unavailable("no route to the server"));
+            }
+            link.reconnected();
+        }
+        let (generation, swallowed) = (link.generation(), link.is_broken());
+        drop(link);
+        let recorder = self.network.recorder();
+        let shown = history::Request {
+            client: self.client,
+            server: self.server.number(),
+            operation: request.operation(),
+            call: self.network.next_call(),
+            token: match request.claim() {
+                Some(claim) => recorder.number(claim.token()),
+                // All requests about no claim have one number, which belongs to no client.
+                None => recorder.number(&Token::from_bytes("")),
+            },
+        };
+        recorder.record(EventKind::Sent(shown));
+        let fate = {
+            let mut state = self.network.state();
+            let traffic = state.requests;
+            traffic.fate(&mut state.chance, self.network.0.transport == Transport::Datagrams)
+        };
+        let (sender, answer) = oneshot::channel();
+        let reply =
+            Reply { spent: Arc::default(), sender: Mutex::new(Some(sender)), changed: Arc::default() };
+        let twice = fate.copies.len() > 1;
+        let sent = self.network.0.world.now();
+        let reply = Arc::new(reply);
+        let message = Message { request, shown, sent, generation, incarnation, twice, reply };
+        if fate.late {
+            self.begin_fault(FaultKind::Straggler);
+        }
+        if twice {
+            self.begin_fault(FaultKind::Duplicate);
+        }
+        if fate.copies.is_empty() {
+            self.lose(generation);
+        }
+        if !swallowed {
+            for delay in fate.copies {
+                let delay = match self.network.0.transport {
+                    Transport::Streams => self.link().arrival(sent, delay).saturating_duration_since(sent),
+                    Transport::Datagrams => delay,
+                };
+                let (me, message) = (Arc::clone(self), message.clone());
+                self.network.0.world.spawn(Box::pin(async move { me.deliver(message, delay).await }));
+            }
+        }
+        Ok((generation, answer))
+    }
+
+    async fn deliver(self: Arc<Self>, message: Message, delay: Duration) {
+        let world = &self.network.0.world;
+        world.sleep(delay).await;
+        let streams = self.network.0.transport == Transport::Streams;
+        if self.is_cut(Direction::Requests) {
+            return self.lose(message.generation);
+        }
+        if streams && self.server.incarnation() != Some(message.incarnation) {
+            return self.lose(message.generation);
+        }
+        // A message on a broken connection may already have been in the server's buffer.
+        if streams && !self.link().carries(message.generation) && self.network.coin() {
+            return;
+        }
+        let travelled = world.now().saturating_duration_since(message.sent);
+        let Message { request, shown, reply, .. } = &message;
+        let (request, spent) = (request.clone(), Arc::clone(&reply.spent));
+        let delivery = Delivery { request, shown: *shown, travelled, spent };
+        let answer = match self.server.receive(&delivery) {
+            Arrival::Gone => return self.lose(message.generation),
+            Arrival::Carried(answer) => answer,
+            Arrival::Waits(answer) => match answer.await {
+                Ok(answer) => answer,
+                Err(oneshot::Canceled) => return self.lose(message.generation),
+            },
+        };
+        let answer = match answer {
+            Ok(Answer::Watching(watch)) => Ok(Answer::Watching(self.relay(watch, &message))),
+            answer => answer,
+        };
+        self.answer(message, answer).await;
+    }
+
+    /// Relays the notification of a watch to the client. Returns the watch of the client.
+    fn relay(self: &Arc<Self>, watch: Watch, message: &Message) -> Watch {
+        let Message { generation, incarnation, .. } = *message;
+        let notified = message.reply.changed.listen();
+        let remaining = match watch.availability {
+            Availability::Taken(remaining) => remaining,
+            _ => None,
+        };
+        let client = Arc::clone(&message.reply.changed);
+        let subscription =
+            Subscription { generation, incarnation, changed: watch.changed, remaining, client };
+        self.network.0.world.spawn(Box::pin(Arc::clone(self).notify(subscription)));
+        Watch::new(watch.availability, Arc::clone(self).notified(generation, notified))
+    }
+
+    async fn answer(self: Arc<Self>, message: Message, answer: Outcome) {
+        let fate = {
+            let mut state = self.network.state();
+            let traffic = state.replies;
+            traffic.fate(&mut state.chance, false)
+        };
+        if fate.late {
+            self.begin_fault(FaultKind::Straggler);
+        }
+        let Some(delay) = fate.copies.first() else { return self.lose(message.generation) };
+        self.network.0.world.sleep(*delay).await;
+        if self.is_cut(Direction::Replies) {
+            return self.lose(message.generation);
+        }
+        let streams = self.network.0.transport == Transport::Streams;
+        if streams && !self.link().carries(message.generation) {
+            return;
+        }
+        let nothing =
+            |error: &NodeError| matches!(error.kind(), NodeErrorKind::Rejected | NodeErrorKind::WrongType);
+        let answer = match answer {
+            // This copy has changed nothing; the effect of the other one is unknown.
+            Err(error) if message.twice && nothing(&error) => {
+                Err(NodeError::unknown("sent twice, and rejected once"))
+            }
+            answer => answer,
+        };
+        let sender = message.reply.sender.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(sender) = sender else { return };
+        let received = history::Answer::of(&answer);
+        if sender.send(answer).is_ok() {
+            self.network.recorder().record(EventKind::Received { request: message.shown, answer: received });
+        }
+    }
+
+    /// Loses a message. On a stream that ends the connection.
+    pub(super) fn lose(self: &Arc<Self>, generation: u64) {
+        self.begin_fault(FaultKind::Loss);
+        if self.network.0.transport == Transport::Streams {
+            self.sever(generation);
+        }
+    }
+
+    /// Breaks a connection. The client notices that soon.
+    pub(super) fn sever(self: &Arc<Self>, generation: u64) {
+        let mut link = self.link();
+        if link.generation() != generation || !link.sever() {
+            return;
+        }
+        drop(link);
+        self.begin_fault(FaultKind::Disconnect);
+        let (me, world) = (Arc::clone(self), &self.network.0.world);
+        let noticed = self.network.draw(NOTICED_WITHIN);
+        let timer = world.sleep(noticed);
+        world.spawn(Box::pin(async move {
+            timer.await;
+            let cut = me.is_cut(Direction::Requests) || me.is_cut(Direction::Replies);
+            me.link().noticed(!cut);
+            me.broken.notify(usize::MAX);
+        }));
+    }
+
+    pub(super) fn is_cut(&self, direction: Direction) -> bool {
+        self.network.is_cut(self.client, self.server.number(), direction)
+    }
+
+    fn begin_fault(&self, fault: FaultKind) {
+        let place = Place::Between(self.client, self.server.number());
+        self.network.recorder().record(EventKind::FaultBegins(place, fault));
+    }
+
+    pub(super) fn link(&self) -> MutexGuard<'_, Link> {
+        self.link.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns the output of the left future; `None` if the right one completes first.
+pub(super) async fn until<T>(left: impl Future<Output = T>, right: impl Future<Output = ()>) -> Option<T> {
+    let (mut left, mut right) = (pin!(left), pin!(right));
+    poll_fn(|context| match left.as_mut().poll(context) {
+        Poll::Ready(value) => Poll::Ready(Some(value)),
+        Poll::Pending => right.as_mut().poll(context).map(|()| None),
+    })
+    .await
+}
+
+#[async_trait]
+impl LockNode for Remote {
+    fn label(&self) -> &str {
+        &self.0.label
+    }
+
+    async fn acquire(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
+        self.call(Request::Acquire(claim.clone(), ttl)).await
+    }
+
+    async fn extend(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
+        self.call(Request::Extend(claim.clone(), ttl)).await
+    }
+
+    async fn acquire_fenced(&self, claim: &Claim, ttl: Ttl) -> Result<FencedVote, NodeError> {
+        self.call(Request::AcquireFenced(claim.clone(), ttl)).await
+    }
+
+    async fn confirm(&self, claim: &Claim, ttl: Ttl, fence: FencingToken) -> Result<ConfirmVote, NodeError> {
+        self.call(Request::Confirm(claim.clone(), ttl, fence)).await
+    }
+
+    async fn refill_fenced(
+        &self,
+        claim: &Claim,
+        ttl: Ttl,
+        fence: FencingToken,
+    ) -> Result<ConfirmVote, NodeError> {
+        self.call(Request::RefillFenced(claim.clone(), ttl, fence)).await
+    }
+
+    async fn keep_for(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
+        self.call(Request::Keep(claim.clone(), ttl)).await
+    }
+
+    async fn release(&self, claim: &Claim) -> Result<bool, NodeError> {
+        self.call(Request::Release(claim.clone())).await
+    }
+
+    async fn inspect(&self, resource: &Resource) -> Result<Option<LockEntry>, NodeError> {
+        self.call(Request::Inspect(resource.clone())).await
+    }
+
+    async fn watch(&self, resource: &Resource) -> Result<Watch, NodeError> {
+        if !self.capabilities().watch {
+            return Err(NodeError::unsupported("watch"));
+        }
+        self.call(Request::Watch(resource.clone())).await
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        let mut capabilities = Capabilities::default().with_inspect().with_fencing().with_keep();
+        capabilities.watch = self.0.network.state().notifications.is_some();
+        capabilities
+    }
+
+    fn connection(&self) -> Option<ConnectionId> {
+        if self.0.network.0.transport == Transport::Datagrams {
+            return None;
+        }
+        let incarnation = self.0.server.incarnation()?;
+        let link = self.0.link();
+        // Neither count ever decreases, so no pair repeats.
+        (!link.is_down()).then(|| ConnectionId(link.generation() << 32 | incarnation))
+    }
+
+    fn server(&self) -> Option<ServerId> {
+        Some(ServerId::new(self.0.label.as_str()))
+    }
+}

@@ -1,0 +1,264 @@
+//! The faults of a run and their times, drawn from a seed or written by hand.
+//!
+//! ```
+//! use std::time::Duration;
+//! use redlock_simulation::plan::{Incident, Plan};
+//! use redlock_simulation::server::Persistence;
+//!
+//! let plan = Plan::new()
+//!     .at(Duration::from_secs(1), Incident::Hang { server: 0, lasts: Duration::from_secs(5) })
+//!     .at(Duration::from_secs(2), Incident::Crash { server: 1, persistence: Persistence::All, lasts: Duration::from_secs(1) });
+//! assert_eq!("at 1s n0 hangs for 5s\nat 2s n1 crashes for 1s and keeps All\n", plan.to_string());
+//! ```
+
+mod draw;
+
+use std::fmt;
+use std::time::Duration;
+
+pub use self::draw::Scope;
+use crate::invariant::Assumption;
+use crate::network::Direction;
+use crate::server::Persistence;
+
+/// The incidents of a run, in the order of time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan(Vec<(Duration, Incident)>);
+
+/// A fault, either momentary or with a duration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Incident {
+    /// A server crashes and restarts. If it is already down, this has no effect.
+    Crash {
+        /// The server.
+        server: usize,
+        /// The data that it keeps.
+        persistence: Persistence,
+        /// The duration.
+        lasts: Duration,
+    },
+    /// A server is stopped for a while.
+    Hang {
+        /// The server.
+        server: usize,
+        /// The duration.
+        lasts: Duration,
+    },
+    /// A server loses its keys at once.
+    Flush {
+        /// The server.
+        server: usize,
+    },
+    /// A server loses its locks at once, and keeps its counters.
+    Evict {
+        /// The server.
+        server: usize,
+    },
+    /// A server loses its counters at once, and keeps its locks.
+    Forget {
+        /// The server.
+        server: usize,
+    },
+    /// A server has no memory for a while.
+    OutOfMemory {
+        /// The server.
+        server: usize,
+        /// The duration.
+        lasts: Duration,
+    },
+    /// A server rejects writes for a while.
+    ReadOnly {
+        /// The server.
+        server: usize,
+        /// The duration.
+        lasts: Duration,
+    },
+    /// Another program stores a non-lock value under a resource name for a while.
+    WrongType {
+        /// The server.
+        server: usize,
+        /// The resource. If it is locked, the incident has no effect.
+        resource: usize,
+        /// The duration.
+        lasts: Duration,
+    },
+    /// A server's wall clock is set.
+    Step {
+        /// The server.
+        server: usize,
+        /// The step in milliseconds; negative for a step back.
+        millis: i64,
+    },
+    /// All messages from a client to a server, or back, or both are lost.
+    Partition {
+        /// The client.
+        client: usize,
+        /// The server.
+        server: usize,
+        /// The direction; `None` for both.
+        way: Option<Direction>,
+        /// The duration.
+        lasts: Duration,
+    },
+    /// Messages are lost, repeated and held up far more often.
+    Storm {
+        /// The duration.
+        lasts: Duration,
+    },
+    /// A client's program is stopped.
+    Pause {
+        /// The client.
+        client: usize,
+        /// The duration.
+        lasts: Duration,
+    },
+    /// A client's machine is suspended.
+    Suspend {
+        /// The client.
+        client: usize,
+        /// The duration.
+        lasts: Duration,
+    },
+    /// A client's program is killed and restarted.
+    Kill {
+        /// The client.
+        client: usize,
+        /// The time until the restart.
+        lasts: Duration,
+    },
+}
+
+/// The kinds of faults in a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Faults {
+    /// No faults, on a network that loses nothing.
+    None,
+    /// All faults under which the assumptions of a lock hold: no violation may occur.
+    #[default]
+    Bounded,
+    /// The same with fencing tokens, lost locks, and clocks that are wrong and are set. Locks may overlap. Their
+    /// fencing tokens, and the resources that check them, must stay correct.
+    Fencing,
+    /// The same, except that clocks differ only slightly. Servers also lose the counters of fencing tokens, and stay
+    /// out for long enough.
+    LateRestarts,
+    /// The faults of `Bounded`, and some that break an assumption: violations are expected.
+    Violating(Assumption),
+}
+
+impl Plan {
+    /// Creates a plan without incidents.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds an incident at a time after the beginning.
+    #[must_use]
+    pub fn at(mut self, when: Duration, incident: Incident) -> Self {
+        self.0.push((when, incident));
+        self.0.sort_by_key(|(when, _)| *when);
+        self
+    }
+
+    /// Returns the incidents, in the order of time.
+    pub fn incidents(&self) -> &[(Duration, Incident)] {
+        &self.0
+    }
+}
+
+impl Incident {
+    /// Returns the duration; `None` for a momentary incident.
+    pub fn lasts(&self) -> Option<Duration> {
+        match *self {
+            Self::Flush { .. } | Self::Evict { .. } | Self::Forget { .. } | Self::Step { .. } => None,
+            Self::Crash { lasts, .. }
+            | Self::Hang { lasts, .. }
+            | Self::OutOfMemory { lasts, .. }
+            | Self::ReadOnly { lasts, .. }
+            | Self::WrongType { lasts, .. }
+            | Self::Partition { lasts, .. }
+            | Self::Storm { lasts }
+            | Self::Pause { lasts, .. }
+            | Self::Suspend { lasts, .. }
+            | Self::Kill { lasts, .. } => Some(lasts),
+        }
+    }
+}
+
+impl Faults {
+    /// All settings, with their names on a command line.
+    pub const ALL: [(&'static str, Self); 9] = [
+        ("none", Self::None),
+        ("bounded", Self::Bounded),
+        ("fencing", Self::Fencing),
+        ("late-restarts", Self::LateRestarts),
+        ("counter-loss", Self::Violating(Assumption::CountersAreKept)),
+        ("data-loss", Self::Violating(Assumption::DataIsKept)),
+        ("clock-steps", Self::Violating(Assumption::ClocksAreNotSet)),
+        ("clock-drift", Self::Violating(Assumption::ClocksRunEvenly)),
+        ("careless-holders", Self::Violating(Assumption::HoldersLook)),
+    ];
+
+    /// Returns the setting of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(other, _)| *other == name).map(|(_, faults)| *faults)
+    }
+
+    /// Returns whether the setting is about fencing tokens.
+    ///
+    /// If so, clients acquire locks with and without them.
+    pub fn is_about_fencing(self) -> bool {
+        matches!(self, Self::Fencing | Self::LateRestarts | Self::Violating(Assumption::CountersAreKept))
+    }
+
+    /// Returns whether the setting breaks an assumption on purpose.
+    pub fn breaks(self, assumption: Assumption) -> bool {
+        self == Self::Violating(assumption)
+    }
+}
+
+impl fmt::Display for Faults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = Self::ALL.iter().find(|(_, faults)| faults == self).map_or("network", |(name, _)| *name);
+        f.write_str(name)
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|(when, incident)| writeln!(f, "at {when:?} {incident}"))
+    }
+}
+
+impl fmt::Display for Incident {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Crash { server, persistence, lasts } => {
+                write!(f, "n{server} crashes for {lasts:?} and keeps {persistence:?}")
+            }
+            Self::Hang { server, lasts } => write!(f, "n{server} hangs for {lasts:?}"),
+            Self::Flush { server } => write!(f, "n{server} is flushed"),
+            Self::Evict { server } => write!(f, "n{server} loses its locks"),
+            Self::Forget { server } => write!(f, "n{server} loses its counters"),
+            Self::OutOfMemory { server, lasts } => write!(f, "n{server} is out of memory for {lasts:?}"),
+            Self::ReadOnly { server, lasts } => write!(f, "n{server} is read-only for {lasts:?}"),
+            Self::WrongType { server, resource, lasts } => {
+                write!(f, "r{resource} on n{server} is no lock for {lasts:?}")
+            }
+            Self::Step { server, millis } => write!(f, "the clock of n{server} steps by {millis} ms"),
+            Self::Partition { client, server, way: None, lasts } => {
+                write!(f, "nothing gets through between c{client} and n{server} for {lasts:?}")
+            }
+            Self::Partition { client, server, way: Some(Direction::Requests), lasts } => {
+                write!(f, "nothing gets through from c{client} to n{server} for {lasts:?}")
+            }
+            Self::Partition { client, server, way: Some(Direction::Replies), lasts } => {
+                write!(f, "nothing gets through from n{server} to c{client} for {lasts:?}")
+            }
+            Self::Storm { lasts } => write!(f, "a storm for {lasts:?}"),
+            Self::Pause { client, lasts } => write!(f, "c{client} is paused for {lasts:?}"),
+            Self::Suspend { client, lasts } => write!(f, "c{client} is suspended for {lasts:?}"),
+            Self::Kill { client, lasts } => write!(f, "c{client} dies and starts again after {lasts:?}"),
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! Simulated lock servers: a store, its own wall clock, and the faults of machines.
+//!
+//! A stopped server keeps the received requests, in order, and carries them out when it resumes. A crashed server loses
+//! them. The losses of a crash are determined at the restart: a key that would have expired meanwhile was not lost.
+
+mod loss;
+mod machine;
+mod wall_clock;
+
+use std::fmt;
+use std::mem;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use event_listener::{Event, EventListener};
+use futures_channel::oneshot;
+use redlock_core::node::{NodeError, Token};
+use redlock_core::runtime::{Instant, Runtime};
+use redlock_core::{IntoResource, Resource};
+use redlock_testkit::sim::{Clock, Process};
+use redlock_testkit::{Answer, Request};
+
+use self::machine::Machine;
+pub use self::machine::Persistence;
+use crate::history::{self, EventKind, FaultKind, Place, Recorder};
+
+/// A simulated lock server. Clones are handles to the same server.
+#[derive(Clone)]
+pub struct Server(Arc<Shared>);
+
+struct Shared {
+    number: usize,
+    /// A process whose clock is right.
+    world: Process,
+    recorder: Recorder,
+    state: Mutex<State>,
+    /// Notified when the server and its connections die.
+    died: Event,
+}
+
+struct State {
+    machine: Machine,
+    up: bool,
+    /// The number of starts. A connection to an earlier incarnation is gone.
+    incarnation: u64,
+    /// The requests received while the server is stopped; `None` while it runs.
+    received: Option<Vec<Received>>,
+    persistence: Persistence,
+    /// The time of the last crash.
+    crashed: Instant,
+}
+
+type Received = (Delivery, oneshot::Sender<Outcome>);
+
+/// The result of a request.
+pub(crate) type Outcome = Result<Answer, NodeError>;
+
+/// An arriving request.
+#[derive(Clone)]
+pub(crate) struct Delivery {
+    pub(crate) request: Request,
+    pub(crate) shown: history::Request,
+    pub(crate) travelled: Duration,
+    /// Set when a copy was carried out.
+    pub(crate) spent: Arc<AtomicBool>,
+}
+
+/// An executed request. `until` is the true time at which a written key expires.
+struct Executed {
+    outcome: Outcome,
+    until: Option<Instant>,
+}
+
+/// The handling of an arriving request.
+pub(crate) enum Arrival {
+    /// The server is down.
+    Gone,
+    Carried(Outcome),
+    /// The server is stopped: the reply comes when it resumes, or never.
+    Waits(oneshot::Receiver<Outcome>),
+}
+
+impl Server {
+    pub(crate) fn new(number: usize, clock: Clock, world: Process, recorder: Recorder) -> Self {
+        let machine = Machine::new(clock, world.clone());
+        let state = State {
+            machine,
+            up: true,
+            incarnation: 0,
+            received: None,
+            persistence: Persistence::All,
+            crashed: Instant::ORIGIN,
+        };
+        Self(Arc::new(Shared { number, world, recorder, state: Mutex::new(state), died: Event::new() }))
+    }
+
+    /// Returns its number, from 0.
+    pub fn number(&self) -> usize {
+        self.0.number
+    }
+
+    /// Crashes the server, with all requests that it has received and not carried out.
+    ///
+    /// `persistence` determines the data after the restart.
+    pub fn crash(&self, persistence: Persistence) {
+        self.begin_fault(FaultKind::Crash);
+        let mut state = self.state();
+        state.up = false;
+        state.persistence = persistence;
+        state.crashed = self.0.world.now();
+        let received = state.received.take();
+        drop(state);
+        if received.is_some() {
+            self.end_fault(FaultKind::Hang);
+        }
+        // After the lock is released: the drop wakes tasks.
+        drop(received);
+        self.0.died.notify(usize::MAX);
+    }
+
+    /// Restarts a crashed server with the data that it has kept.
+    ///
+    /// If it has not crashed, this has no effect.
+    pub fn restart(&self) {
+        let mut state = self.state();
+        if state.up {
+            return;
+        }
+        let persistence = mem::take(&mut state.persistence);
+        let lost = state.machine.lose_all_but(&persistence);
+        let forgot = persistence == Persistence::Nothing && state.machine.lose_counters();
+        let away = self.0.world.now().saturating_duration_since(state.crashed);
+        state.up = true;
+        state.incarnation += 1;
+        drop(state);
+        self.end_fault(FaultKind::Crash);
+        if forgot {
+            self.begin_fault(FaultKind::Amnesia(away));
+        }
+        self.record_loss(&lost);
+    }
+
+    /// Stops the server, as SIGSTOP does.
+    ///
+    /// It receives requests, and carries them out when it [resumes](Server::resume).
+    pub fn hang(&self) {
+        self.begin_fault(FaultKind::Hang);
+        self.state().received.get_or_insert_default();
+    }
+
+    /// Resumes a stopped server. It first carries out the received requests, in order.
+    ///
+    /// If it is not stopped, this has no effect.
+    pub fn resume(&self) {
+        let mut state = self.state();
+        let Some(received) = state.received.take() else { return };
+        self.end_fault(FaultKind::Hang);
+        let carry_out = |(delivery, reply)| (self.carry_out(&state.machine, &delivery), reply);
+        let carried: Vec<(_, oneshot::Sender<_>)> = received.into_iter().map(carry_out).collect();
+        drop(state);
+        for (answer, reply) in carried {
+            // The network waits for every reply, even if the client does not.
+            drop(reply.send(answer));
+        }
+    }
+
+    /// Sets whether the server has no memory for new keys.
+    ///
+    /// Existing keys can still be extended and released.
+    pub fn out_of_memory(&self, is: bool) {
+        let was = mem::replace(&mut self.state().machine.out_of_memory, is);
+        self.note(FaultKind::OutOfMemory, was, is);
+    }
+
+    /// Sets whether the server rejects every write, like a replica.
+    pub fn read_only(&self, is: bool) {
+        let was = mem::replace(&mut self.state().machine.read_only, is);
+        self.note(FaultKind::ReadOnly, was, is);
+    }
+
+    /// Steps the wall clock forward by `millis`, or back if negative.
+    pub fn step_clock(&self, millis: i64) {
+        self.begin_fault(FaultKind::Step(millis));
+        let moved = self.state().machine.step_clock(millis);
+        for (token, until) in moved {
+            let token = self.0.recorder.number(&token);
+            self.0.recorder.record(EventKind::Moved { server: self.0.number, token, until });
+        }
+    }
+
+    /// Sets a non-lock value under a resource, as another program might. It never expires.
+    ///
+    /// Returns whether it was set. A lock is not overwritten, and a server that is down, stopped or rejects writes does
+    /// not accept the value either.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the name is invalid.
+    pub fn set_non_lock_value(&self, resource: impl IntoResource) -> bool {
+        let resource = name(resource);
+        let state = self.state();
+        let put = state.up && state.received.is_none() && state.machine.set_non_lock_value(&resource);
+        drop(state);
+        if put {
+            self.begin_fault(FaultKind::WrongType);
+        }
+        put
+    }
+
+    /// Deletes a non-lock value of a resource, in any state of the server.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the name is invalid.
+    pub fn remove_non_lock_value(&self, resource: impl IntoResource) {
+        if self.state().machine.remove_non_lock_value(&name(resource)) {
+            self.end_fault(FaultKind::WrongType);
+        }
+    }
+
+    /// Returns whether the server is up: it has not crashed, or was restarted.
+    pub fn is_up(&self) -> bool {
+        self.state().up
+    }
+
+    /// Returns the number of live locks.
+    pub fn len(&self) -> usize {
+        self.state().machine.locks().len()
+    }
+
+    /// Returns whether there is no live lock.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Records the live locks in the history.
+    pub fn record_locks(&self) {
+        let locks = self.state().machine.locks();
+        for (token, _) in locks {
+            let token = self.0.recorder.number(&token);
+            self.0.recorder.record(EventKind::Left { server: self.0.number, token });
+        }
+    }
+
+    /// Returns the incarnation of the server; `None` while it is down.
+    pub(crate) fn incarnation(&self) -> Option<u64> {
+        let state = self.state();
+        state.up.then_some(state.incarnation)
+    }
+
+    /// Listens for the death of the server. Listen first, then look.
+    pub(crate) fn listen_for_death(&self) -> EventListener {
+        self.0.died.listen()
+    }
+
+    pub(crate) fn receive(&self, delivery: &Delivery) -> Arrival {
+        let mut state = self.state();
+        if !state.up {
+            return Arrival::Gone;
+        }
+        match &mut state.received {
+            Some(received) => {
+                let (reply, answer) = oneshot::channel();
+                received.push((delivery.clone(), reply));
+                Arrival::Waits(answer)
+            }
+            None => Arrival::Carried(self.carry_out(&state.machine, delivery)),
+        }
+    }
+
+    /// Carries a request out, and records it in the same step.
+    ///
+    /// The history thus has the order in which requests were carried out.
+    fn carry_out(&self, machine: &Machine, delivery: &Delivery) -> Outcome {
+        let Executed { outcome, until } = machine.carry_out(&delivery.request);
+        let again = delivery.spent.swap(true, Ordering::Relaxed);
+        let (request, travelled) = (delivery.shown, delivery.travelled);
+        let answer = history::Answer::of(&outcome);
+        self.0.recorder.record(EventKind::CarriedOut { request, answer, until, travelled, again });
+        outcome
+    }
+
+    fn record_loss(&self, lost: &[Token]) {
+        for token in lost {
+            let token = self.0.recorder.number(token);
+            self.0.recorder.record(EventKind::Lost { server: self.0.number, token });
+        }
+    }
+
+    fn note(&self, fault: FaultKind, was: bool, is: bool) {
+        match (was, is) {
+            (false, true) => self.begin_fault(fault),
+            (true, false) => self.end_fault(fault),
+            _ => {}
+        }
+    }
+
+    fn begin_fault(&self, fault: FaultKind) {
+        self.0.recorder.record(EventKind::FaultBegins(Place::Server(self.0.number), fault));
+    }
+
+    fn end_fault(&self, fault: FaultKind) {
+        self.0.recorder.record(EventKind::FaultEnds(Place::Server(self.0.number), fault));
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Converts a name. It panics, so that a run with an invalid name fails instead of finding no key.
+fn name(resource: impl IntoResource) -> Resource {
+    resource.into_resource().unwrap_or_else(|error| panic!("{error}"))
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Server(n{})", self.0.number)
+    }
+}

@@ -1,0 +1,239 @@
+//! The data and the behavior of a server: a store of keys, a wall clock, and reasons for error replies.
+
+use std::sync::Arc;
+
+use redlock_core::Resource;
+use redlock_core::node::{ConfirmVote, FencedVote, LockNode, NodeError, Token, Vote};
+use redlock_core::runtime::{Instant, Runtime};
+use redlock_testkit::sim::{Clock, Process};
+use redlock_testkit::{Answer, MemoryNode, Operation, Request, block_on};
+
+use super::Executed;
+use super::wall_clock::WallClock;
+
+pub(super) struct Machine {
+    /// It completes every request at the first poll.
+    node: MemoryNode,
+    clock: WallClock,
+    pub(super) out_of_memory: bool,
+    pub(super) read_only: bool,
+}
+
+/// The data that a server still has after a crash.
+///
+/// Only keys that would not have expired meanwhile matter. Non-lock values are always kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Persistence {
+    /// All data: the server syncs every write.
+    #[default]
+    All,
+    /// Every second lock in the order of resources, and the counters of fencing tokens.
+    ///
+    /// The server syncs from time to time and was killed in between. A part of a claim on several resources may be
+    /// left, which no client ever wrote in this form.
+    Part,
+    /// No lock, but the counters of fencing tokens.
+    Counters,
+    /// No data: the server has no persistence.
+    Nothing,
+}
+
+impl Machine {
+    /// `world` is a process whose clock is right.
+    pub(super) fn new(clock: Clock, world: Process) -> Self {
+        let clock = WallClock::new(clock, world);
+        let node = MemoryNode::with_runtime("store", Arc::new(clock.clone()));
+        Self { node, clock, out_of_memory: false, read_only: false }
+    }
+
+    pub(super) fn carry_out(&self, request: &Request) -> Executed {
+        let outcome = match self.rejection(request.operation()) {
+            Some(error) => Err(error),
+            None => block_on(request.apply(&self.node)),
+        };
+        let is_granted = matches!(
+            outcome,
+            Ok(Answer::Vote(Vote::Granted)
+                | Answer::Fenced(FencedVote::Granted(_))
+                | Answer::Confirmed(ConfirmVote::Granted))
+        );
+        let is_written = is_granted && request.operation() != Operation::Release;
+        let until = if is_written { self.until(request) } else { None };
+        Executed { outcome, until }
+    }
+
+    /// Returns the error reply to all requests of an operation, if there is one.
+    fn rejection(&self, operation: Operation) -> Option<NodeError> {
+        match operation {
+            Operation::Inspect | Operation::Watch => None,
+            _ if self.read_only => Some(NodeError::rejected("READONLY You can't write against a replica")),
+            Operation::Acquire if self.out_of_memory => Some(NodeError::rejected("OOM command not allowed")),
+            _ => None,
+        }
+    }
+
+    /// Sets a non-lock value under a resource, as `RPUSH` would.
+    ///
+    /// Returns whether it was set: not over another value, and not while writes are rejected.
+    pub(super) fn set_non_lock_value(&self, resource: &Resource) -> bool {
+        let is_free = matches!(block_on(self.node.inspect(resource)), Ok(None));
+        let can = is_free && self.rejection(Operation::Acquire).is_none();
+        if can {
+            self.node.set_non_lock_value(resource);
+        }
+        can
+    }
+
+    /// Deletes a non-lock value. Returns whether there was one.
+    pub(super) fn remove_non_lock_value(&self, resource: &Resource) -> bool {
+        let exists = block_on(self.node.inspect(resource)).is_err();
+        if exists {
+            self.node.remove(resource);
+        }
+        exists
+    }
+
+    /// Loses locks. Returns the lost tokens.
+    pub(super) fn lose_all_but(&self, persistence: &Persistence) -> Vec<Token> {
+        let is_lost = |position: usize| match persistence {
+            Persistence::All => false,
+            Persistence::Part => position % 2 == 0,
+            Persistence::Counters | Persistence::Nothing => true,
+        };
+        let locks = self.node.locks().into_iter().enumerate();
+        let lost = locks.filter(|(position, _)| is_lost(*position)).map(|(_, lock)| lock);
+        lost.map(|(resource, lock)| {
+            self.node.remove(&resource);
+            lock.token
+        })
+        .collect()
+    }
+
+    /// Loses the counters of fencing tokens. Returns whether there was any.
+    pub(super) fn lose_counters(&self) -> bool {
+        self.node.clear_counters()
+    }
+
+    /// Starts lost counters with 1 from now on.
+    pub(super) fn count_from_one(&self) {
+        self.node.count_from_one();
+    }
+
+    /// Sets the clock. Returns the new true expiry of each lock; of an expired lock the present time.
+    pub(super) fn step_clock(&self, millis: i64) -> Vec<(Token, Instant)> {
+        let before = self.expiring();
+        self.clock.step(millis);
+        before.into_iter().map(|(token, expires)| (token, self.clock.true_time(expires))).collect()
+    }
+
+    /// Returns the tokens of the live locks, and their true expiry.
+    pub(super) fn locks(&self) -> Vec<(Token, Instant)> {
+        let locks = self.expiring().into_iter();
+        locks.map(|(token, expires)| (token, self.clock.true_time(expires))).collect()
+    }
+
+    /// Returns the tokens of the live locks, and their expiry by the clock.
+    fn expiring(&self) -> Vec<(Token, Instant)> {
+        let now = self.clock.now();
+        let locks = self.node.locks().into_iter();
+        locks.filter_map(|(_, lock)| Some((lock.token, now + lock.remaining?))).collect()
+    }
+
+    /// Returns the true time at which the first key of a claim expires.
+    fn until(&self, request: &Request) -> Option<Instant> {
+        let resources = request.claim()?.resources().iter();
+        let remaining = resources.filter_map(|resource| self.node.remaining(resource)).min()?;
+        Some(self.clock.true_time(self.clock.now() + remaining))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use redlock_core::IntoResources;
+    use redlock_core::node::{Claim, Ttl};
+    use redlock_testkit::sim::Simulation;
+
+    use super::*;
+
+    fn at(micros: u64) -> Instant {
+        Instant::since_origin(Duration::from_micros(micros))
+    }
+
+    struct World {
+        simulation: Simulation,
+        machine: Machine,
+    }
+
+    impl World {
+        fn new(clock: Clock) -> Self {
+            let simulation = Simulation::new(1);
+            let machine = Machine::new(clock, simulation.process("world"));
+            Self { simulation, machine }
+        }
+
+        fn wait_until(&self, at: Instant) {
+            self.simulation.run_for(at.saturating_duration_since(self.simulation.now()));
+        }
+
+        /// Acquires a resource with the shortest TTL of 10 ms. Returns the true time of its expiry.
+        fn acquire(&self, resource: &str) -> Option<Instant> {
+            let claim = Claim::new(resource.into_resources().unwrap(), Token::from_bytes(resource));
+            self.machine.carry_out(&Request::Acquire(claim, Ttl::MIN)).until
+        }
+    }
+
+    #[test]
+    fn a_key_expires_less_than_a_millisecond_early() {
+        let world = World::new(Clock::default());
+        world.wait_until(at(900));
+        assert_eq!(Some(at(10_000)), world.acquire("a"));
+        world.wait_until(at(9_999));
+        assert_eq!(1, world.machine.locks().len());
+        world.wait_until(at(10_000));
+        assert_eq!(0, world.machine.locks().len());
+    }
+
+    #[test]
+    fn a_clock_step_forward_shortens_keys_and_a_step_back_lengthens_them() {
+        for (millis, until) in [(4, 6_000), (-4, 14_000)] {
+            let world = World::new(Clock::default());
+            world.acquire("a");
+            let moved = world.machine.step_clock(millis);
+            assert_eq!(vec![(Token::from_bytes("a"), at(until))], moved);
+            assert_eq!(moved, world.machine.locks());
+        }
+    }
+
+    #[test]
+    fn a_clock_step_beyond_the_ttl_expires_keys_at_once() {
+        let world = World::new(Clock::default());
+        world.acquire("a");
+        world.wait_until(at(2_000));
+        assert_eq!(vec![(Token::from_bytes("a"), at(2_000))], world.machine.step_clock(60_000));
+        assert!(world.machine.locks().is_empty());
+    }
+
+    #[test]
+    fn a_fast_clock_expires_keys_early() {
+        let world = World::new(Clock { drift_ppm: 250_000, ..Clock::default() });
+        assert_eq!(Some(at(8_000)), world.acquire("a"));
+    }
+
+    #[test]
+    fn an_expired_key_is_not_lost() {
+        let lost = |persistence, micros| {
+            let world = World::new(Clock::default());
+            for name in ["a", "b", "c"] {
+                world.acquire(name);
+            }
+            world.wait_until(at(micros));
+            world.machine.lose_all_but(&persistence).len()
+        };
+        let lost_at_once =
+            [Persistence::All, Persistence::Part, Persistence::Nothing].map(|all| lost(all, 1));
+        assert_eq!([0, 2, 3], lost_at_once);
+        assert_eq!(0, lost(Persistence::Nothing, 10_000));
+    }
+}

@@ -1,0 +1,127 @@
+//! A history as a picture: a lane for each server and client, holds as bars, faults as marks.
+//!
+//! The picture is text for a terminal, or an SVG document. The document also shows the keys on the servers, in the color
+//! of their client. It thus shows the quorums of clients over time.
+
+mod keys;
+mod scene;
+mod svg;
+mod text;
+
+use std::time::Duration;
+
+use redlock_core::runtime::Instant;
+
+use self::scene::Scene;
+pub use self::text::LEGEND;
+use crate::history::{EventKind, History, Place};
+use crate::invariant::Violation;
+use crate::invariant::prefix::Involved;
+
+/// A picture of a history, or of one violation.
+///
+/// ```
+/// use redlock_simulation::experiment::Experiment;
+/// use redlock_simulation::timeline::Timeline;
+///
+/// let report = Experiment::new(7).servers(3).run();
+/// println!("{}", Timeline::new(&report.history, &report.violations).text(100));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Timeline<'a> {
+    history: &'a History,
+    violations: Vec<&'a Violation>,
+    from: Instant,
+    until: Instant,
+    title: String,
+    about: Option<Involved>,
+}
+
+/// Draws a history from its beginning until shortly after the last fault.
+///
+/// Same as [`Timeline::text`], with this number of `columns`.
+pub fn draw(history: &History, violations: &[Violation], columns: usize) -> String {
+    Timeline::new(history, violations).text(columns)
+}
+
+/// The margin before and after the content of a window, as a fraction: one part in this number.
+const MARGIN: u32 = 15;
+
+impl<'a> Timeline<'a> {
+    /// Shows the whole history.
+    ///
+    /// The window ends a second after the last fault, or at the end of the history if that is earlier. It shows the
+    /// violations in that time.
+    pub fn new(history: &'a History, violations: &'a [Violation]) -> Self {
+        let calm = history.0.iter().find(|event| event.kind == EventKind::Calm).map(|event| event.at);
+        let last = end(history);
+        let until = calm.map_or(last, |calm| (calm + Duration::from_secs(1)).min(last));
+        let (from, title) = (Instant::ORIGIN, String::new());
+        Self { history, violations: violations.iter().collect(), from, until, title, about: None }
+    }
+
+    /// Shows a violation.
+    ///
+    /// The window begins with the first event about the violation's tokens and ends shortly after the violation. It
+    /// shows the clients and keys of the violation.
+    pub fn about(history: &'a History, violation: &'a Violation) -> Self {
+        let involved = Involved::new(violation, history);
+        let at = |index: usize| history.0.get(index).map_or(end(history), |event| event.at);
+        let (from, until) = (at(involved.begin(&history.0)), at(violation.event));
+        let margin = until.saturating_duration_since(from) / MARGIN;
+        let from = from - margin.min(from.elapsed_since_origin());
+        let (until, title) = (until + margin, String::new());
+        Self { history, violations: vec![violation], from, until, title, about: Some(involved) }
+    }
+
+    /// Sets the title, one line of text above the picture. The default is none.
+    #[must_use]
+    pub fn title(mut self, title: impl Into<String>) -> Self {
+        self.title = title.into();
+        self
+    }
+
+    /// Returns the picture for a terminal.
+    ///
+    /// It has a line for each lane, the violations, the time, and the [legend](LEGEND). The whole time takes `columns`
+    /// characters. The minimum is 10; smaller values count as 10. There is no maximum. With the names in front a line
+    /// is 8 characters longer, and the legend takes about 110 in any case.
+    ///
+    /// A column is a period of time and shows one mark. Faults take precedence over holds, and actions of a client over
+    /// both; of several marks of a kind, the last one is shown. A shorter event fills a column anyway, so two adjacent
+    /// marks may have been apart. A resource or a client is shown by the last digit of its number. Keys on servers, and
+    /// requests and actions of clients, are shown only in the picture of [one violation](Timeline::about).
+    pub fn text(&self, columns: usize) -> String {
+        text::draw(&self.scene(), columns)
+    }
+
+    /// Returns the picture as an SVG document.
+    ///
+    /// It is always 1,200 units wide, and as high as its lanes require. The minimum width of a bar is 2 units.
+    /// Positions are rounded to a tenth of a unit. The same history gives the same document, to the byte.
+    pub fn svg(&self) -> String {
+        svg::draw(&self.scene())
+    }
+
+    fn scene(&self) -> Scene<'_> {
+        Scene::new(self)
+    }
+
+    fn shows_resource(&self, resource: usize) -> bool {
+        self.about.as_ref().is_none_or(|involved| involved.resources.contains(&resource))
+    }
+
+    /// Returns whether a lane is relevant to the picture.
+    fn shows(&self, place: Place) -> bool {
+        match (place, &self.about) {
+            (Place::Client(client) | Place::Between(client, _), Some(involved)) => {
+                involved.clients.contains(&client)
+            }
+            (Place::Server(_) | Place::Network, _) | (_, None) => true,
+        }
+    }
+}
+
+fn end(history: &History) -> Instant {
+    history.0.last().map_or(Instant::ORIGIN, |event| event.at)
+}

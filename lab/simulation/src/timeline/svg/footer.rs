@@ -1,0 +1,108 @@
+//! The texts of a picture: the numbers of violations, their descriptions, and the legend.
+
+use ::svg::node::element::{Circle, Group, Line, Rectangle};
+use redlock_core::runtime::Instant;
+
+use super::layout::{LEFT, Layout, RIGHT, WIDTH, count, rows, text_width};
+use super::paint::{self, label};
+use crate::history::Place;
+use crate::invariant::Violation;
+use crate::timeline::scene::Scene;
+
+/// The height of a line of text.
+const LINE: f64 = 16.0;
+
+/// The radius of the circle around a number.
+const BADGE: f64 = 8.0;
+
+/// Draws a number above each violation. Overlapping numbers are stacked.
+///
+/// Returns the drawing and the end of its space.
+pub(super) fn badges(scene: &Scene<'_>, layout: &Layout, top: f64) -> (Group, f64) {
+    let places: Vec<f64> = scene.violations.iter().map(|(at, _)| layout.x(*at)).collect();
+    let (rows, height) = rows(places.iter().map(|x| (x - BADGE, x + BADGE + 1.0)));
+    let mut badges = Group::new();
+    for (number, (x, row)) in (1..).zip(places.into_iter().zip(rows)) {
+        badges = badges.add(badge(number, x, top + BADGE + count(height - 1 - row) * (2.0 * BADGE + 2.0)));
+    }
+    (badges, top + count(height) * (2.0 * BADGE + 2.0) + 2.0)
+}
+
+/// Draws the descriptions of violations, one per line. Returns the drawing and its end.
+pub(super) fn violations(scene: &Scene<'_>, top: f64) -> (Group, f64) {
+    let mut y = top;
+    let mut lines = Group::new();
+    for (number, (at, violation)) in (1..).zip(&scene.violations) {
+        y += LINE + 2.0;
+        let text = label(sentence(*at, violation), LEFT, y, paint::INK);
+        lines = lines.add(badge(number, LEFT - 16.0, y - 4.0)).add(text);
+    }
+    (lines, y)
+}
+
+fn sentence(at: Instant, violation: &Violation) -> String {
+    format!("{:.3} s  {violation}", at.elapsed_since_origin().as_secs_f64())
+}
+
+fn badge(number: u32, x: f64, y: f64) -> Group {
+    let circle = Circle::new().set("r", BADGE).set("fill", paint::ALARM).set("cx", x).set("cy", y);
+    let text = label(number.to_string(), x, y + 4.0, "#ffffff").set("text-anchor", "middle");
+    Group::new().add(circle).add(text.set("font-weight", "bold"))
+}
+
+/// Draws the legend, with as many entries in a line as fit. Returns the drawing and its end.
+pub(super) fn legend(scene: &Scene<'_>, top: f64) -> (Group, f64) {
+    let clients = scene.lanes.keys().filter_map(|place| match place {
+        Place::Client(client) => Some(*client),
+        _ => None,
+    });
+    let clients: Vec<_> = clients.collect();
+    let key = bar(paint::client(clients.first().copied().unwrap_or(0)), 0.35);
+    let client = |number: usize| (bar(paint::client(number), 0.85), format!("c{number} holds a lock"));
+    let mut entries: Vec<(Group, String)> = clients.into_iter().map(client).collect();
+    entries.extend([
+        (key, "key on a server, in its client's colour".into()),
+        (dashes(), "requests it".into()),
+        (dot(2.0, paint::INK), "acts under the lock".into()),
+        (dot(4.0, paint::ALARM), "acts without it".into()),
+        (hatched(), "down or stopped".into()),
+        (outlined(), "part of a violation".into()),
+    ]);
+    let (mut x, mut y) = (LEFT, top + LINE);
+    let mut legend = Group::new();
+    for (swatch, text) in entries {
+        let width = 26.0 + text_width(&text) + 14.0;
+        if x + width > WIDTH - RIGHT {
+            (x, y) = (LEFT, y + LINE + 2.0);
+        }
+        let swatch = swatch.set("transform", format!("translate({x:.1} {:.1})", y - 10.0));
+        legend = legend.add(swatch).add(label(text, x + 26.0, y, paint::FAINT));
+        x += width;
+    }
+    (legend, y)
+}
+
+fn bar(colour: &str, opacity: f64) -> Group {
+    Group::new().add(swatch().set("fill", colour).set("fill-opacity", opacity))
+}
+
+fn hatched() -> Group {
+    Group::new().add(swatch().set("fill", "url(#stopped)"))
+}
+
+fn outlined() -> Group {
+    Group::new().add(swatch().set("fill", "none").set("stroke", paint::ALARM).set("stroke-width", 1.5))
+}
+
+fn dot(radius: f64, colour: &str) -> Group {
+    Group::new().add(Circle::new().set("r", radius).set("fill", colour).set("cx", 10).set("cy", 6))
+}
+
+fn dashes() -> Group {
+    let line = Line::new().set("stroke", paint::FAINT).set("stroke-dasharray", "3 2");
+    Group::new().add(line.set("x2", 20).set("y1", 6).set("y2", 6))
+}
+
+fn swatch() -> Rectangle {
+    Rectangle::new().set("width", 20).set("height", 12).set("rx", 3)
+}

@@ -1,0 +1,149 @@
+//! One lane: a row with bars for each resource, and rows for faults.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ::svg::node::element::{Circle, Group, Line, Rectangle};
+
+use super::layout::{LEFT, Layout, RIGHT, WIDTH, count, rows, text_start, text_width};
+use super::paint::{self, caption, label, title};
+use crate::history::{FaultKind, Place, TokenNumber};
+use crate::timeline::scene::{Bar, Lane, Span};
+
+/// The height of a row of bars, and of a row of faults.
+const BARS: f64 = 20.0;
+const TROUBLES: f64 = 15.0;
+
+/// The space above and below the rows.
+const PADDING: f64 = 4.0;
+
+/// The rows of a lane.
+pub(super) struct Rows<'a> {
+    lane: &'a Lane,
+    /// The row of each resource.
+    resources: BTreeMap<usize, usize>,
+    /// The row of each fault.
+    faults: Vec<usize>,
+    trouble_rows: usize,
+}
+
+impl<'a> Rows<'a> {
+    pub(super) fn new(place: Place, lane: &'a Lane, layout: &Layout) -> Self {
+        let seen: BTreeSet<usize> = lane
+            .bars
+            .iter()
+            .map(|bar| bar.resource)
+            .chain(lane.requests.iter().map(|(resource, _)| *resource))
+            .collect();
+        let mut resources: BTreeMap<_, _> = seen.into_iter().zip(0..).collect();
+        if resources.is_empty() && matches!(place, Place::Client(_) | Place::Server(_)) {
+            resources.insert(0, 0);
+        }
+        let (faults, trouble_rows) =
+            rows(lane.faults.iter().map(|(fault, span)| extent(*fault, *span, layout)));
+        Self { lane, resources, faults, trouble_rows }
+    }
+
+    pub(super) fn height(&self) -> f64 {
+        count(self.resources.len()) * BARS + count(self.trouble_rows) * TROUBLES + 2.0 * PADDING
+    }
+
+    pub(super) fn draw(
+        &self,
+        place: Place,
+        layout: &Layout,
+        top: f64,
+        violated: &BTreeSet<TokenNumber>,
+    ) -> Group {
+        let bottom = top + self.height();
+        let border = Line::new().set("stroke", paint::GRID).set("x1", 0).set("x2", WIDTH - RIGHT);
+        let baseline = top + PADDING + if self.resources.is_empty() { 10.0 } else { 14.0 };
+        let name = label(place.to_string(), LEFT - 12.0, baseline, name_colour(place));
+        let mut group = Group::new()
+            .add(border.set("y1", bottom).set("y2", bottom))
+            .add(name.set("text-anchor", "end").set("font-weight", "bold"));
+        let stopped = self.lane.faults.iter().filter(|(fault, _)| paint::stops(*fault));
+        for (_, span) in stopped {
+            let (x, width) = layout.stretch(*span);
+            let hatched = Rectangle::new().set("fill", "url(#stopped)").set("opacity", 0.7);
+            group =
+                group.add(hatched.set("x", x).set("y", top).set("width", width).set("height", bottom - top));
+        }
+        let row = |resource: usize| {
+            self.resources.get(&resource).map_or(top, |row| top + PADDING + count(*row) * BARS)
+        };
+        for (resource, span) in &self.lane.requests {
+            let ((x, width), y) = (layout.stretch(*span), row(*resource) + BARS / 2.0);
+            let line = Line::new().set("stroke", paint::FAINT).set("stroke-dasharray", "3 2");
+            group = group.add(line.set("x1", x).set("x2", x + width).set("y1", y).set("y2", y));
+        }
+        for bar in &self.lane.bars {
+            group = group.add(draw_bar(place, bar, layout, row(bar.resource), violated));
+        }
+        for act in &self.lane.acts {
+            let colour = if act.by_right { paint::INK } else { paint::ALARM };
+            let dot = Circle::new().set("r", if act.by_right { 2.0 } else { 4.0 }).set("fill", colour);
+            group = group.add(dot.set("cx", layout.x(act.at)).set("cy", row(act.resource) + BARS - 4.0));
+        }
+        let begin = top + PADDING + count(self.resources.len()) * BARS;
+        for ((fault, span), row) in self.lane.faults.iter().zip(&self.faults) {
+            group = group.add(draw_trouble(*fault, *span, layout, begin + count(*row) * TROUBLES));
+        }
+        group
+    }
+}
+
+/// Returns the horizontal extent of a fault, with its caption.
+fn extent(fault: FaultKind, span: Span, layout: &Layout) -> (f64, f64) {
+    let (x, width) = layout.stretch(span);
+    let text = caption(fault);
+    let start = text_start(&text, x + 4.0);
+    (start.min(x), (x + width).max(start + text_width(&text)) + 4.0)
+}
+
+fn draw_trouble(fault: FaultKind, span: Span, layout: &Layout, top: f64) -> Group {
+    let (x, width) = layout.stretch(span);
+    let text = caption(fault);
+    let colour = paint::fault(fault);
+    let extent = Rectangle::new().set("fill", colour).set("opacity", 0.25).set("rx", 2);
+    let begin = Rectangle::new().set("fill", colour).set("x", x).set("y", top).set("width", 2);
+    let caption = label(text.clone(), text_start(&text, x + 4.0), top + 10.0, colour);
+    Group::new()
+        .add(extent.set("x", x).set("y", top).set("width", width).set("height", TROUBLES - 2.0))
+        .add(begin.set("height", TROUBLES - 2.0))
+        .add(caption)
+        .add(title(format!("{fault}, {}", when(span))))
+}
+
+fn draw_bar(place: Place, bar: &Bar, layout: &Layout, top: f64, violated: &BTreeSet<TokenNumber>) -> Group {
+    let (x, width) = layout.stretch(bar.span);
+    let (is_key, colour) = (matches!(place, Place::Server(_)), paint::client(bar.client));
+    let bars = Rectangle::new().set("fill", colour).set("fill-opacity", if is_key { 0.35 } else { 0.85 });
+    let bars =
+        bars.set("x", x).set("y", top + 2.0).set("width", width).set("height", BARS - 4.0).set("rx", 3);
+    let bars = if violated.contains(&bar.token) {
+        bars.set("stroke", paint::ALARM).set("stroke-width", 1.5)
+    } else {
+        bars
+    };
+    let description = if is_key { "key of " } else { "" };
+    let fence = bar.fence.map_or(String::new(), |fence| format!(", fencing token {fence}"));
+    let about =
+        format!("{description}c{}: r{} {}{fence}, {}", bar.client, bar.resource, bar.token, when(bar.span));
+    let group = Group::new().add(bars).add(title(about));
+    let colour = if is_key { paint::INK } else { paint::on_client(bar.client) };
+    let texts = [format!("r{} {}", bar.resource, bar.token), format!("r{}", bar.resource)];
+    match texts.into_iter().find(|text| text_width(text) + 8.0 <= width) {
+        Some(text) => group.add(label(text, x + 5.0, top + 14.0, colour)),
+        None => group,
+    }
+}
+
+/// Returns the color of a name. For clients it is the legend of their color.
+fn name_colour(place: Place) -> &'static str {
+    if let Place::Client(client) = place { paint::client(client) } else { paint::INK }
+}
+
+fn when(span: Span) -> String {
+    let seconds = |at: redlock_core::runtime::Instant| at.elapsed_since_origin().as_secs_f64();
+    format!("{:.3} s to {:.3} s", seconds(span.from), seconds(span.until))
+}

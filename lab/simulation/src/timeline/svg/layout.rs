@@ -1,0 +1,94 @@
+//! The layout: moments on the horizontal axis, and rows without overlaps.
+
+use std::time::Duration;
+
+use redlock_core::runtime::Instant;
+
+use crate::timeline::scene::Span;
+
+/// The total width. All lengths are in SVG units, which are pixels without scaling.
+pub(super) const WIDTH: f64 = 1200.0;
+
+/// The space for the names of lanes.
+pub(super) const LEFT: f64 = 64.0;
+
+pub(super) const RIGHT: f64 = 24.0;
+
+pub(super) const FONT: f64 = 11.0;
+
+pub(super) struct Layout {
+    pub(super) window: Span,
+}
+
+impl Layout {
+    pub(super) fn x(&self, at: Instant) -> f64 {
+        let since = |at: Instant| at.saturating_duration_since(self.window.from).as_secs_f64();
+        let all = since(self.window.until).max(Duration::from_nanos(1).as_secs_f64());
+        round(LEFT + since(at).min(all) / all * super::plot_width())
+    }
+
+    /// Returns the start and the width of a period, with a visible minimum width.
+    pub(super) fn stretch(&self, span: Span) -> (f64, f64) {
+        let from = self.x(span.from);
+        (from, round((self.x(span.until) - from).max(2.0)))
+    }
+}
+
+/// Rounds to a tenth of a pixel: more digits only make the file longer.
+pub(super) fn round(length: f64) -> f64 {
+    (length * 10.0).round() / 10.0
+}
+
+/// Returns the approximate width of a text. Fonts differ, so it is a generous estimate.
+pub(super) fn text_width(text: &str) -> f64 {
+    let characters = u32::try_from(text.chars().count()).unwrap_or(u32::MAX);
+    f64::from(characters) * FONT * 0.58
+}
+
+/// Returns the start of a text at `x`, moved left if it would leave the picture.
+pub(super) fn text_start(text: &str, x: f64) -> f64 {
+    round(x.min(WIDTH - RIGHT - text_width(text)).max(LEFT))
+}
+
+/// Puts extents, each from one x to another, into the first row without an overlap.
+///
+/// Returns the row of each extent, and the number of rows.
+pub(super) fn rows(extents: impl IntoIterator<Item = (f64, f64)>) -> (Vec<usize>, usize) {
+    let mut ends: Vec<f64> = Vec::new();
+    let place = |(from, until): (f64, f64)| match ends.iter().position(|end| *end <= from) {
+        Some(row) => {
+            ends[row] = until;
+            row
+        }
+        None => {
+            ends.push(until);
+            ends.len() - 1
+        }
+    };
+    let rows = extents.into_iter().map(place).collect();
+    (rows, ends.len())
+}
+
+/// Converts a number of rows, which is small, to a length.
+pub(super) fn count(rows: usize) -> f64 {
+    f64::from(u32::try_from(rows).unwrap_or(u32::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn overlapping_bars_go_into_different_rows() {
+        assert_eq!((vec![0, 1, 0, 2], 3), rows([(0.0, 5.0), (4.0, 9.0), (5.0, 8.0), (6.0, 7.0)]));
+        assert_eq!((vec![], 0), rows([]));
+    }
+
+    #[test]
+    fn moments_lie_between_the_edges() {
+        let at = |millis| Instant::since_origin(Duration::from_millis(millis));
+        let layout = Layout { window: Span { from: at(100), until: at(200) } };
+        let ends = [layout.x(at(0)), layout.x(at(100)), layout.x(at(200)), layout.x(at(999))];
+        assert_eq!([LEFT, LEFT, WIDTH - RIGHT, WIDTH - RIGHT].map(f64::to_bits), ends.map(f64::to_bits));
+    }
+}

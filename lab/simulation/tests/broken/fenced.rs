@@ -1,0 +1,567 @@
+//! Nodes whose fenced operations are broken on purpose, and which case catches each.
+
+use std::collections::HashMap;
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
+use std::time::Duration;
+
+use redlock_core::node::{
+    Capabilities, Claim, ConfirmVote, Denial, FencedVote, LockNode, NodeError, Token, Ttl, Vote, async_trait,
+};
+use redlock_core::runtime::{Instant, suspend_aware_now};
+use redlock_core::{FencingToken, IntoResource, Resource};
+use redlock_testkit::conformance::{self, Backend};
+
+use self::Flaw::*;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Flaw {
+    /// Keeps the contract.
+    Sound,
+    // acquire
+    AcquireOnlyCounts,
+    AcquireNeverExpires,
+    CountsNothing,
+    CountsByTwo,
+    BeginsWithAnyTime,
+    RefusedCounts,
+    RefusedCountsWhatIsFree,
+    RefusedRearms,
+    AgainCounts,
+    AgainRearms,
+    FillsInUncounted,
+    CountsTheFirstOnly,
+    CountsEachByItself,
+    OneCounterForAll,
+    CountersAreTrimmed,
+    ChecksThenCounts,
+    // others
+    ReleaseForgets,
+    CountersExpire,
+    PlainCounts,
+    PlainForgets,
+    FencedAreApart,
+    ClientsCountAlone,
+    AnyTypeIsALock,
+    // confirm
+    ConfirmRaisesNothing,
+    ConfirmRaisesOne,
+    ConfirmLengthensNothing,
+    ConfirmShortens,
+    ConfirmComparesNothing,
+    ConfirmCreates,
+    ConfirmRefusedRaises,
+    ConfirmIgnoresCounters,
+    ConfirmLooksAtOneCounter,
+    SupersededIsRefused,
+    SupersededLengthens,
+    SupersededRaises,
+    ConfirmTakesAnyToken,
+    FarConfirmRaises,
+    FarConfirmLengthens,
+    // refill
+    RefillSetsNothing,
+    RefillRaisesNothing,
+    RefillCounts,
+    RefillRearms,
+    RefillOverwrites,
+    RefillTakesWhatItCan,
+    RefillIgnoresCounters,
+    RefillSupersededSets,
+    RefillTakesAnyToken,
+    FarRefillSets,
+    FarRefillCounts,
+    // capabilities
+    FencingIsASecret,
+    FencingIsClaimed,
+}
+
+/// What catches a flaw, and what it says.
+const CAUGHT: &[(Flaw, &str, &str)] = &[
+    (AcquireOnlyCounts, "a_fenced_acquire_grants_a_free_resource", "sets every resource of the claim"),
+    (AcquireNeverExpires, "a_fenced_acquire_grants_a_free_resource", "expires after its ttl"),
+    (CountsNothing, "a_counter_grows_by_one_or_goes_to_the_time", "the next of the greatest"),
+    (CountsByTwo, "a_counter_grows_by_one_or_goes_to_the_time", "the next of the greatest"),
+    (BeginsWithAnyTime, "a_counter_grows_by_one_or_goes_to_the_time", "in whole steps"),
+    (RefusedCounts, "a_denied_fenced_acquire_changes_nothing", "no counter either"),
+    (RefusedCountsWhatIsFree, "a_denied_fenced_acquire_changes_nothing", "no counter either"),
+    (RefusedRearms, "a_denied_fenced_acquire_changes_nothing", "still held"),
+    (AgainCounts, "a_fenced_acquire_with_the_same_token_counts_once", "changes no counter"),
+    (AgainRearms, "a_fenced_acquire_again_does_not_change_the_time", "as it is"),
+    (FillsInUncounted, "a_fenced_acquire_sets_absent_resources_and_counts", "the next of the greatest"),
+    (CountsTheFirstOnly, "several_resources_count_above_the_greatest_counter", "the next of the greatest"),
+    (CountsEachByItself, "several_resources_count_above_the_greatest_counter", "the next of the greatest"),
+    (OneCounterForAll, "every_resource_has_its_own_counter", "a counter of its own"),
+    (CountersAreTrimmed, "every_resource_has_its_own_counter", "a counter of its own"),
+    (ChecksThenCounts, "one_of_many_fenced_claims_at_once_counts", "atomic on its node"),
+    (ReleaseForgets, "a_counter_outlives_its_lock", "release leaves the counters alone"),
+    (CountersExpire, "a_counter_outlives_its_lock", "kept when its lock expires"),
+    (PlainCounts, "plain_locks_do_not_change_counters", "leave the counters alone"),
+    (PlainForgets, "plain_locks_do_not_change_counters", "leave the counters alone"),
+    (FencedAreApart, "plain_and_fenced_locks_exclude_each_other", "exclude each other"),
+    (ClientsCountAlone, "two_clients_count_on_one_server", "on the same counters"),
+    (AnyTypeIsALock, "a_non_lock_value_is_an_error_for_fenced_operations", "of the kind WrongType"),
+    (ConfirmRaisesNothing, "confirm_raises_the_counters", "of all resources fence"),
+    (ConfirmRaisesOne, "confirm_raises_the_counters", "of all resources fence"),
+    (ConfirmLengthensNothing, "confirm_prolongs_and_never_shortens", "of every resource at least ttl"),
+    (ConfirmShortens, "confirm_prolongs_and_never_shortens", "never shortens"),
+    (ConfirmComparesNothing, "confirm_denies_missing_and_foreign_resources", "does not hold the token"),
+    (ConfirmCreates, "confirm_denies_missing_and_foreign_resources", "does not hold the token"),
+    (ConfirmRefusedRaises, "confirm_denies_missing_and_foreign_resources", "no counter either"),
+    (ConfirmIgnoresCounters, "a_superseded_confirm_changes_nothing", "the result is Superseded"),
+    (ConfirmLooksAtOneCounter, "a_superseded_confirm_changes_nothing", "the result is Superseded"),
+    (SupersededIsRefused, "a_superseded_confirm_changes_nothing", "the result is Superseded"),
+    (SupersededLengthens, "a_superseded_confirm_changes_nothing", "still held"),
+    (SupersededRaises, "a_superseded_confirm_changes_nothing", "superseded changes nothing"),
+    (ConfirmTakesAnyToken, "a_token_far_ahead_of_the_clock_is_an_error", "of the kind Rejected"),
+    (FarConfirmRaises, "a_token_far_ahead_of_the_clock_is_an_error", "nothing is changed"),
+    (FarConfirmLengthens, "a_token_far_ahead_of_the_clock_is_an_error", "still held"),
+    (RefillSetsNothing, "refill_sets_absent_resources_and_raises_the_counters", "sets what is absent"),
+    (RefillRaisesNothing, "refill_sets_absent_resources_and_raises_the_counters", "of all resources fence"),
+    (RefillCounts, "refill_sets_absent_resources_and_raises_the_counters", "of all resources fence"),
+    (RefillRearms, "refill_sets_absent_resources_and_raises_the_counters", "as it is"),
+    (
+        RefillOverwrites,
+        "refill_denies_a_resource_of_another_holder",
+        "is denied where a resource holds another",
+    ),
+    (RefillTakesWhatItCan, "refill_denies_a_resource_of_another_holder", "changes nothing"),
+    (RefillIgnoresCounters, "a_superseded_refill_changes_nothing", "the result is Superseded"),
+    (RefillSupersededSets, "a_superseded_refill_changes_nothing", "superseded changes nothing"),
+    (RefillTakesAnyToken, "a_token_far_ahead_of_the_clock_is_an_error", "of the kind Rejected"),
+    (FarRefillSets, "a_token_far_ahead_of_the_clock_is_an_error", "nothing is changed"),
+    (FarRefillCounts, "a_token_far_ahead_of_the_clock_is_an_error", "nothing is changed"),
+    (FencingIsASecret, "capabilities_report_support_for_fencing", "says so in its capabilities"),
+    (FencingIsClaimed, "capabilities_report_support_for_fencing", "says so in its capabilities"),
+];
+
+#[test]
+fn every_fenced_flaw_is_caught_by_the_case_for_it() {
+    std::thread::scope(|scope| {
+        for (flaw, case, sentence) in CAUGHT {
+            scope.spawn(move || {
+                let said = failure(*flaw, case).unwrap_or_else(|| panic!("{case} lets {flaw:?} pass"));
+                assert!(said.contains(sentence), "{case} on {flaw:?} says: {said}");
+            });
+        }
+    });
+}
+
+#[test]
+fn without_a_flaw_a_fenced_node_passes() {
+    std::thread::scope(|scope| {
+        for case in conformance::cases().filter(|case| catches(case)) {
+            scope.spawn(move || assert_eq!(None, failure(Sound, case), "{case}"));
+        }
+    });
+}
+
+/// Whether a case catches a flaw of these.
+pub(crate) fn catches(case: &str) -> bool {
+    CAUGHT.iter().any(|(_, by, _)| *by == case)
+}
+
+fn failure(flaw: Flaw, case: &str) -> Option<String> {
+    super::failure(&Server { flaw, state: Arc::default() }, case)
+}
+
+struct Server {
+    flaw: Flaw,
+    state: Arc<Mutex<State>>,
+}
+
+impl Backend for Server {
+    async fn node(&self) -> Arc<dyn LockNode> {
+        Arc::new(Node { flaw: self.flaw, state: self.state.clone(), own: Mutex::default() })
+    }
+
+    async fn no_lock(&self) -> Option<Resource> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).no_lock = "list".into_resource().ok();
+        "list".into_resource().ok()
+    }
+}
+
+type Held = HashMap<Resource, (Token, Instant)>;
+
+#[derive(Default)]
+struct State {
+    plain: Held,
+    /// Of a node that keeps them apart.
+    fenced: Held,
+    counters: HashMap<String, u64>,
+    no_lock: Option<Resource>,
+}
+
+struct Node {
+    flaw: Flaw,
+    state: Arc<Mutex<State>>,
+    /// Counters of a client that counts alone.
+    own: Mutex<HashMap<String, u64>>,
+}
+
+const LONG: Duration = Duration::from_secs(3600);
+
+impl State {
+    fn held(&mut self, fenced: bool) -> &mut Held {
+        if fenced { &mut self.fenced } else { &mut self.plain }
+    }
+
+    fn sweep(&mut self, flaw: Flaw) {
+        let now = suspend_aware_now();
+        let State { plain, fenced, counters, .. } = self;
+        for held in [plain, fenced] {
+            held.retain(|resource, (_, until)| {
+                let lives = *until > now;
+                if !lives && flaw == CountersExpire {
+                    counters.remove(&format!("{resource:?}"));
+                }
+                lives
+            });
+        }
+    }
+}
+
+impl Node {
+    fn state(&self) -> MutexGuard<'_, State> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.sweep(self.flaw);
+        state
+    }
+
+    fn counter_name(&self, resource: &Resource) -> String {
+        let name = format!("{resource:?}");
+        match self.flaw {
+            OneCounterForAll => String::new(),
+            CountersAreTrimmed => name.replace(['{', '}', ':'], ""),
+            _ => name,
+        }
+    }
+
+    fn counter(&self, state: &State, resource: &Resource) -> u64 {
+        let name = self.counter_name(resource);
+        let number = match self.flaw {
+            ClientsCountAlone => self.own.lock().unwrap_or_else(PoisonError::into_inner).get(&name).copied(),
+            _ => state.counters.get(&name).copied(),
+        };
+        number.unwrap_or(0)
+    }
+
+    fn count_to(&self, state: &mut State, resources: &[Resource], number: u64) {
+        for resource in resources {
+            let name = self.counter_name(resource);
+            match self.flaw {
+                ClientsCountAlone => {
+                    self.own.lock().unwrap_or_else(PoisonError::into_inner).insert(name, number);
+                }
+                _ => drop(state.counters.insert(name, number)),
+            }
+        }
+    }
+
+    fn greatest(&self, state: &State, resources: &[Resource]) -> u64 {
+        let all = resources.iter().map(|resource| self.counter(state, resource));
+        match self.flaw {
+            CountsTheFirstOnly => all.take(1).max(),
+            _ => all.max(),
+        }
+        .unwrap_or(0)
+    }
+
+    /// Fenced locks of a node that keeps them apart from plain ones.
+    fn apart(&self, fenced: bool) -> bool {
+        fenced && self.flaw == FencedAreApart
+    }
+
+    fn check_type(&self, state: &State, claim: &Claim) -> Result<(), NodeError> {
+        let wrong = state.no_lock.as_ref().filter(|resource| claim.resources().contains(resource));
+        match wrong {
+            Some(resource) if self.flaw != AnyTypeIsALock => Err(NodeError::wrong_type(resource)),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Which of the resources are absent; `None` where one is another's.
+fn absent(held: &Held, claim: &Claim) -> Option<Vec<Resource>> {
+    let mut absent = Vec::new();
+    for resource in claim.resources() {
+        match held.get(resource) {
+            None => absent.push(resource.clone()),
+            Some((token, _)) if token == claim.token() => {}
+            Some(_) => return None,
+        }
+    }
+    Some(absent)
+}
+
+fn set(held: &mut Held, resources: &[Resource], claim: &Claim, ttl: Duration) {
+    for resource in resources {
+        held.insert(resource.clone(), (claim.token().clone(), suspend_aware_now() + ttl));
+    }
+}
+
+fn no() -> Vote {
+    Vote::Denied(Denial::default())
+}
+
+/// Whether a token is too far ahead of the clock.
+fn is_far(fence: FencingToken) -> bool {
+    !fence.is_plausible(suspend_aware_now().elapsed_since_origin(), Capabilities::default().fence_retention)
+}
+
+fn token(number: u64) -> FencingToken {
+    FencingToken::new(number).unwrap_or(FencingToken::MAX)
+}
+
+#[async_trait]
+impl LockNode for Node {
+    fn label(&self) -> &'static str {
+        "broken"
+    }
+
+    async fn acquire(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
+        let mut state = self.state();
+        let Some(absent) = absent(&state.plain, claim) else { return Ok(no()) };
+        set(&mut state.plain, &absent, claim, ttl.as_duration());
+        match self.flaw {
+            PlainCounts => {
+                let next = self.greatest(&state, claim.resources()) + 1;
+                self.count_to(&mut state, claim.resources(), next);
+            }
+            PlainForgets => state.counters.clear(),
+            _ => {}
+        }
+        Ok(Vote::Granted)
+    }
+
+    async fn extend(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
+        let mut state = self.state();
+        let apart = self.flaw == FencedAreApart && !state.fenced.is_empty();
+        let held = state.held(apart);
+        if absent(held, claim).is_none_or(|absent| !absent.is_empty()) {
+            return Ok(no());
+        }
+        for resource in claim.resources() {
+            let until = &mut held.get_mut(resource).expect("none is absent").1;
+            *until = (*until).max(suspend_aware_now() + ttl.as_duration());
+        }
+        Ok(Vote::Granted)
+    }
+
+    async fn release(&self, claim: &Claim) -> Result<bool, NodeError> {
+        let mut state = self.state();
+        let mut deleted = false;
+        for resource in claim.resources() {
+            for fenced in [false, true] {
+                let held = state.held(fenced);
+                if held.get(resource).is_some_and(|(token, _)| token == claim.token()) {
+                    held.remove(resource);
+                    deleted = true;
+                }
+            }
+            if self.flaw == ReleaseForgets {
+                state.counters.remove(&format!("{resource:?}"));
+            }
+        }
+        Ok(deleted)
+    }
+
+    async fn acquire_fenced(&self, claim: &Claim, ttl: Ttl) -> Result<FencedVote, NodeError> {
+        if self.flaw == FencingIsClaimed {
+            return Err(NodeError::unsupported("fence"));
+        }
+        if self.flaw == ChecksThenCounts {
+            let taken = absent(&self.state().plain, claim).is_none();
+            yield_now().await;
+            if !taken {
+                self.state().plain.retain(|resource, _| !claim.resources().contains(resource));
+            }
+        }
+        let (resources, mut state) = (claim.resources(), self.state());
+        self.check_type(&state, claim)?;
+        let found = absent(state.held(self.apart(true)), claim);
+        let counter = self.greatest(&state, resources);
+        let Some(mut absent) = found else {
+            match self.flaw {
+                RefusedCounts => self.count_to(&mut state, resources, counter + 1),
+                RefusedCountsWhatIsFree => {
+                    let free: Vec<_> =
+                        resources.iter().filter(|one| !state.plain.contains_key(one)).cloned().collect();
+                    self.count_to(&mut state, &free, counter + 1);
+                }
+                RefusedRearms => {
+                    for resource in resources {
+                        if let Some((_, until)) = state.plain.get_mut(resource) {
+                            *until = suspend_aware_now() + ttl.as_duration();
+                        }
+                    }
+                }
+                _ => {}
+            }
+            return Ok(FencedVote::Denied(Denial::default()));
+        };
+        if self.flaw == AgainRearms && absent.is_empty() {
+            absent = resources.to_vec();
+            set(&mut state.plain, &absent, claim, ttl.as_duration());
+            return Ok(FencedVote::Granted(token(counter)));
+        }
+        let partly = self.flaw == FillsInUncounted && absent.len() < resources.len();
+        let counts = !partly && (!absent.is_empty() || self.flaw == AgainCounts);
+        let next = match self.flaw {
+            CountsNothing => counter.max(1),
+            CountsByTwo if counter > 0 => counter + 2,
+            BeginsWithAnyTime if counter == 0 => 1_234_567,
+            _ => counter + 1,
+        };
+        let next = if counts { next } else { counter };
+        let ttl = if self.flaw == AcquireNeverExpires { LONG } else { ttl.as_duration() };
+        if self.flaw != AcquireOnlyCounts {
+            set(state.held(self.apart(true)), &absent, claim, ttl);
+        }
+        if counts {
+            match self.flaw {
+                CountsEachByItself => {
+                    for resource in resources {
+                        let next = self.counter(&state, resource) + 1;
+                        self.count_to(&mut state, std::slice::from_ref(resource), next);
+                    }
+                }
+                _ => self.count_to(&mut state, resources, next),
+            }
+        }
+        Ok(FencedVote::Granted(token(next)))
+    }
+
+    async fn confirm(&self, claim: &Claim, ttl: Ttl, fence: FencingToken) -> Result<ConfirmVote, NodeError> {
+        if self.flaw == FencingIsClaimed {
+            return Err(NodeError::unsupported("fence"));
+        }
+        let (resources, mut state) = (claim.resources(), self.state());
+        let counter = self.greatest(&state, resources);
+        let superseded = match self.flaw {
+            ConfirmIgnoresCounters => false,
+            ConfirmLooksAtOneCounter => self.counter(&state, &resources[0]) > fence.as_u64(),
+            _ => counter > fence.as_u64(),
+        };
+        let apart = self.apart(true);
+        let held = state.held(apart);
+        match absent(held, claim) {
+            Some(absent) if !absent.is_empty() && self.flaw == ConfirmCreates => {
+                set(held, &absent, claim, ttl.as_duration());
+            }
+            Some(absent) if absent.is_empty() => {}
+            _ if self.flaw == ConfirmComparesNothing => {}
+            _ => {
+                if self.flaw == ConfirmRefusedRaises {
+                    self.count_to(&mut state, resources, fence.as_u64());
+                }
+                return Ok(ConfirmVote::Denied(Denial::default()));
+            }
+        }
+        if is_far(fence) && self.flaw != ConfirmTakesAnyToken {
+            match self.flaw {
+                FarConfirmRaises => self.count_to(&mut state, resources, counter + 1),
+                FarConfirmLengthens => set(held, resources, claim, ttl.as_duration()),
+                _ => {}
+            }
+            return Err(NodeError::rejected("too far ahead"));
+        }
+        if superseded {
+            match self.flaw {
+                SupersededIsRefused => return Ok(ConfirmVote::Denied(Denial::default())),
+                SupersededLengthens => set(held, resources, claim, ttl.as_duration()),
+                SupersededRaises if resources.len() == 1 => self.count_to(&mut state, resources, counter + 1),
+                _ => {}
+            }
+            return Ok(ConfirmVote::Superseded(token(counter)));
+        }
+        let at_least = suspend_aware_now() + ttl.as_duration();
+        for resource in resources {
+            let Some((_, until)) = held.get_mut(resource) else { continue };
+            match self.flaw {
+                ConfirmLengthensNothing => {}
+                ConfirmShortens => *until = at_least,
+                _ => *until = at_least.max(*until),
+            }
+        }
+        match self.flaw {
+            ConfirmRaisesNothing => {}
+            ConfirmRaisesOne => self.count_to(&mut state, &resources[..1], fence.as_u64()),
+            _ => self.count_to(&mut state, resources, fence.as_u64()),
+        }
+        Ok(ConfirmVote::Granted)
+    }
+
+    async fn refill_fenced(
+        &self,
+        claim: &Claim,
+        ttl: Ttl,
+        fence: FencingToken,
+    ) -> Result<ConfirmVote, NodeError> {
+        if self.flaw == FencingIsClaimed {
+            return Err(NodeError::unsupported("fence"));
+        }
+        let (resources, mut state) = (claim.resources(), self.state());
+        self.check_type(&state, claim)?;
+        let counter = self.greatest(&state, resources);
+        let apart = self.apart(true);
+        let held = state.held(apart);
+        let absent = match absent(held, claim) {
+            Some(_) if self.flaw == RefillRearms => resources.to_vec(),
+            Some(absent) => absent,
+            None if self.flaw == RefillOverwrites => resources.to_vec(),
+            None => {
+                if self.flaw == RefillTakesWhatItCan {
+                    let free: Vec<_> =
+                        resources.iter().filter(|one| !held.contains_key(one)).cloned().collect();
+                    set(held, &free, claim, ttl.as_duration());
+                }
+                return Ok(ConfirmVote::Denied(Denial::default()));
+            }
+        };
+        if is_far(fence) && self.flaw != RefillTakesAnyToken {
+            match self.flaw {
+                FarRefillSets => set(held, &absent, claim, ttl.as_duration()),
+                FarRefillCounts => self.count_to(&mut state, resources, counter + 1),
+                _ => {}
+            }
+            return Err(NodeError::rejected("too far ahead"));
+        }
+        if counter > fence.as_u64() && self.flaw != RefillIgnoresCounters {
+            if self.flaw == RefillSupersededSets {
+                set(held, &absent, claim, ttl.as_duration());
+            }
+            return Ok(ConfirmVote::Superseded(token(counter)));
+        }
+        if self.flaw != RefillSetsNothing {
+            set(held, &absent, claim, ttl.as_duration());
+        }
+        match self.flaw {
+            RefillRaisesNothing => {}
+            RefillCounts => self.count_to(&mut state, resources, counter + 1),
+            _ => self.count_to(&mut state, resources, fence.as_u64()),
+        }
+        Ok(ConfirmVote::Granted)
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        match self.flaw {
+            FencingIsASecret => Capabilities::default(),
+            _ => Capabilities::default().with_fencing(),
+        }
+    }
+}
+
+/// Lets everybody else go first.
+async fn yield_now() {
+    let mut yielded = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut yielded, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}

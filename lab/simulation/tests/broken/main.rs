@@ -1,0 +1,291 @@
+//! The suite can fail: nodes that are broken on purpose are caught, each by the case for the sentence that it breaks,
+//! and no case is without a node that it catches.
+
+mod fenced;
+mod node;
+mod watchers;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use redlock_core::Resource;
+use redlock_core::node::LockNode;
+use redlock_core::runtime::suspend_aware_now;
+use redlock_testkit::conformance::{self, Backend};
+
+use self::Flaw::*;
+use self::node::{Held, NO_LOCK, Node, lock};
+use self::watchers::Watchers;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Flaw {
+    /// Keeps the contract.
+    Sound,
+    // acquire
+    WritesNothing,
+    Overwrites,
+    RefusedRearms,
+    NamesTheAsker,
+    TellsAnHour,
+    RefusesItsOwn,
+    AgainRearms,
+    TakesWhatItCan,
+    FillsNothingIn,
+    ChecksThenWrites,
+    WritesOneByOne,
+    // extend
+    ExtendsNothing,
+    ExtendsForEver,
+    ExtendSets,
+    ExtendsOneOnly,
+    ExtendCreates,
+    ExtendComparesNothing,
+    ExtendsWhatItCan,
+    ExtendsOneByOne,
+    // release
+    ReleasesNothing,
+    ReleaseComparesNothing,
+    ReleaseAlwaysGrants,
+    ReleasesAllOrNone,
+    ReleasesAllOfTheToken,
+    ReleaseReadsPatterns,
+    ReleasesOneByOne,
+    // inspect
+    InspectFindsNothing,
+    InspectNamesNobody,
+    InspectTellsAnHour,
+    InspectFindsTheDead,
+    InspectTakes,
+    InspectRearms,
+    InspectTakesAnyType,
+    InspectIsASecret,
+    InspectIsClaimed,
+    // watch
+    WatchFindsNothing,
+    WatchTellsAnHour,
+    WatchFindsTheDead,
+    WatchTakes,
+    WatchRearms,
+    WatchMissesItsOwn,
+    WatchMissesOthers,
+    WatchArmsLate,
+    WatchNotifiesOne,
+    WatchIsASecret,
+    WatchIsClaimed,
+    // names
+    NamesEndAtNul,
+    NamesAreText,
+    NamesAreTrimmed,
+    NamesAreCut,
+    NamesAreJoined,
+    TokensEndAtNul,
+    TokensAreText,
+    TokensAreNumbers,
+    AnyTypeIsALock,
+    // time
+    NeverExpires,
+    ExpiresEarly,
+    ExpiresLate,
+    OneExpires,
+    LongIsNothing,
+    // calls
+    AHundredAtMost,
+    ADropTakesAPlace,
+    AcquireIsOvertaken,
+    ConnectionsChange,
+    ClientsAreAlone,
+    ClientsDisagree,
+    NoLabel,
+}
+
+/// What catches a flaw, and what it says.
+const CAUGHT: &[(Flaw, &str, &str)] = &[
+    (WritesNothing, "acquire_grants_a_free_resource", "acquire sets every resource"),
+    (
+        Overwrites,
+        "acquire_denies_a_resource_of_another_holder",
+        "acquire is denied where a resource holds another token",
+    ),
+    (
+        RefusedRearms,
+        "a_denied_acquire_does_not_change_the_holders_time",
+        "an acquire that is denied changes nothing",
+    ),
+    (
+        NamesTheAsker,
+        "a_denial_reports_the_true_holder_and_remaining_time",
+        "a denial names the holder's token",
+    ),
+    (
+        TellsAnHour,
+        "a_denial_reports_the_true_holder_and_remaining_time",
+        "a denial reports the remaining time",
+    ),
+    (RefusesItsOwn, "acquire_again_with_the_same_token_is_granted", "this very token already"),
+    (
+        AgainRearms,
+        "acquire_again_does_not_change_the_time",
+        "leaves a resource that holds the token already as it is",
+    ),
+    (TakesWhatItCan, "acquire_sets_all_resources_or_none", "an acquire that is denied changes nothing"),
+    (
+        TakesWhatItCan,
+        "acquire_of_own_and_foreign_resources_changes_nothing",
+        "an acquire that is denied changes nothing",
+    ),
+    (FillsNothingIn, "acquire_sets_absent_resources", "acquire sets every resource"),
+    (AgainRearms, "acquire_sets_absent_resources", "leaves a resource that holds the token already as it is"),
+    (ChecksThenWrites, "one_of_many_at_once_is_granted", "acquire is atomic on its node"),
+    (WritesOneByOne, "a_dropped_acquire_is_atomic", "as a whole or not at all"),
+    (
+        ExtendsNothing,
+        "extend_prolongs_the_time_to_live",
+        "makes the time to live of every resource at least ttl",
+    ),
+    (ExtendsForEver, "an_extended_resource_expires", "makes the time to live"),
+    (ExtendSets, "extend_never_shortens_the_time_to_live", "never shortens"),
+    (ExtendSets, "extend_handles_each_resource_separately", "a time to live"),
+    (ExtendsOneOnly, "extend_handles_each_resource_separately", "of every resource at least ttl"),
+    (ExtendCreates, "extend_creates_nothing", "unless every resource still holds the token"),
+    (ExtendCreates, "extend_revives_no_resource", "unless every resource still holds the token"),
+    (
+        ExtendComparesNothing,
+        "extend_denies_a_resource_of_another_holder",
+        "unless every resource still holds the token",
+    ),
+    (ExtendsWhatItCan, "extend_requires_every_resource", "an extend that is denied changes nothing"),
+    (ExtendsOneByOne, "a_dropped_extend_is_atomic", "as a whole or not at all"),
+    (ReleasesNothing, "release_frees_resources", "release deletes each resource"),
+    (
+        ReleaseComparesNothing,
+        "release_does_not_delete_a_resource_of_another_holder",
+        "no resource held the token",
+    ),
+    (ReleaseAlwaysGrants, "release_of_a_free_resource_returns_false", "no resource held the token"),
+    (
+        ReleasesAllOrNone,
+        "release_deletes_the_remaining_ones_of_several_resources",
+        "when at least one resource was deleted",
+    ),
+    (ReleasesAllOfTheToken, "release_leaves_other_resources_of_the_token", "that the claim does not name"),
+    (ReleaseComparesNothing, "release_after_expiry_returns_false", "no resource held the token"),
+    (ReleaseReadsPatterns, "resource_names_are_binary_safe", "releasing \"*\" took"),
+    (ReleasesOneByOne, "a_dropped_release_is_atomic", "as a whole or not at all"),
+    (
+        InspectFindsNothing,
+        "inspect_returns_the_holder_and_the_remaining_time",
+        "the token under the resource",
+    ),
+    (InspectNamesNobody, "inspect_returns_the_holder_and_the_remaining_time", "the token under the resource"),
+    (InspectTellsAnHour, "inspect_returns_the_holder_and_the_remaining_time", "the remaining time"),
+    (InspectFindsTheDead, "inspect_of_a_free_resource_returns_nothing", "None where the resource is free"),
+    (InspectTakes, "inspect_changes_nothing", "inspect changes nothing"),
+    (InspectRearms, "inspect_changes_nothing", "inspect changes nothing"),
+    (InspectTakesAnyType, "inspect_of_a_non_lock_value_is_an_error", "of a key of another type is an error"),
+    (InspectIsASecret, "capabilities_report_support_for_inspect", "says so in its capabilities"),
+    (InspectIsClaimed, "capabilities_report_support_for_inspect", "says so in its capabilities"),
+    (WatchFindsNothing, "watch_reports_the_state_of_a_resource", "that a resource is taken"),
+    (WatchTellsAnHour, "watch_reports_the_state_of_a_resource", "the remaining time"),
+    (WatchFindsTheDead, "watch_of_an_expired_resource_reports_it_as_free", "that a resource is free"),
+    (WatchTakes, "watch_changes_nothing", "watch changes nothing"),
+    (WatchRearms, "watch_changes_nothing", "watch changes nothing"),
+    (WatchMissesItsOwn, "a_release_over_the_same_client_completes_a_watch", "the client that watches"),
+    (WatchMissesOthers, "a_release_by_another_client_completes_a_watch", "another client"),
+    (WatchArmsLate, "no_release_is_missed_while_a_watch_begins", "while the watch began"),
+    (WatchNotifiesOne, "a_change_completes_all_watches_of_a_resource", "one of several"),
+    (WatchIsASecret, "capabilities_report_support_for_watch", "says so in its capabilities"),
+    (WatchIsClaimed, "capabilities_report_support_for_watch", "says so in its capabilities"),
+    (NamesEndAtNul, "resource_names_are_binary_safe", "resources are binary-safe"),
+    (NamesAreText, "resource_names_are_binary_safe", "resources are binary-safe"),
+    (NamesAreTrimmed, "resource_names_are_binary_safe", "resources are binary-safe"),
+    (NamesAreCut, "the_longest_names_work", "1024 bytes"),
+    (NamesAreJoined, "resources_are_not_joined", "distinguished by their bytes"),
+    (TokensEndAtNul, "tokens_are_binary_safe", "tokens are binary-safe"),
+    (TokensAreText, "tokens_are_binary_safe", "tokens are binary-safe"),
+    (TokensAreNumbers, "tokens_are_binary_safe", "tokens are binary-safe"),
+    (
+        AnyTypeIsALock,
+        "a_non_lock_value_is_an_error_for_acquire_and_kept_by_release",
+        "a key of another type is an error",
+    ),
+    (NeverExpires, "a_resource_expires_after_its_ttl", "still held"),
+    (ExpiresEarly, "a_resource_expires_after_its_ttl", "before its TTL"),
+    (ExpiresLate, "a_resource_expires_after_its_ttl", "still held"),
+    (OneExpires, "every_resource_of_a_claim_expires", "a resource expires after its ttl"),
+    (NeverExpires, "an_expired_resource_is_free_for_others", "a resource expires after its ttl"),
+    (LongIsNothing, "the_longest_ttl_is_not_truncated", "the longest TTL is valid"),
+    (AHundredAtMost, "many_claims_at_once_get_replies", "failed on a healthy server"),
+    (ADropTakesAPlace, "dropped_calls_leave_the_node_usable", "leaves the node usable"),
+    (AcquireIsOvertaken, "a_connection_keeps_the_order", "in the order they were sent"),
+    (ConnectionsChange, "a_connection_keeps_its_identity", "it stays equal"),
+    (ClientsAreAlone, "two_clients_exclude_each_other", "clients of one server see the same locks"),
+    (ClientsDisagree, "two_clients_know_one_server", "the same identity"),
+    (NoLabel, "the_label_is_readable_and_stable", "a human-readable label"),
+];
+
+#[test]
+fn every_flaw_is_caught_by_the_case_for_it() {
+    std::thread::scope(|scope| {
+        for (flaw, case, sentence) in CAUGHT {
+            scope.spawn(move || {
+                let said =
+                    failure(&server(*flaw), case).unwrap_or_else(|| panic!("{case} lets {flaw:?} pass"));
+                assert!(said.contains(sentence), "{case} on {flaw:?} says: {said}");
+            });
+        }
+    });
+}
+
+#[test]
+fn every_case_catches_something() {
+    for case in conformance::cases() {
+        let catches = CAUGHT.iter().any(|(_, by, _)| *by == case) || fenced::catches(case);
+        assert!(catches, "nothing shows that {case} can fail");
+    }
+}
+
+#[test]
+fn without_a_flaw_nothing_is_caught() {
+    std::thread::scope(|scope| {
+        for case in conformance::cases() {
+            scope.spawn(move || assert_eq!(None, failure(&server(Sound), case), "{case}"));
+        }
+    });
+}
+
+/// What a case says about a server.
+fn failure(broken: &impl Backend, case: &str) -> Option<String> {
+    let panic = catch_unwind(AssertUnwindSafe(|| conformance::run(broken, case))).err()?;
+    let formatted = panic.downcast_ref::<String>().map(String::as_str);
+    let said = formatted.or_else(|| panic.downcast_ref::<&str>().copied());
+    Some(said.expect("a panic says something").to_owned())
+}
+
+fn server(flaw: Flaw) -> Server {
+    Server { flaw, held: Arc::default(), watchers: Arc::default() }
+}
+
+struct Server {
+    flaw: Flaw,
+    held: Arc<Mutex<Held>>,
+    watchers: Arc<Watchers>,
+}
+
+impl Backend for Server {
+    async fn node(&self) -> Arc<dyn LockNode> {
+        static CLIENTS: AtomicU64 = AtomicU64::new(0);
+        let client = CLIENTS.fetch_add(1, Ordering::Relaxed);
+        let held = if self.flaw == ClientsAreAlone { Arc::default() } else { self.held.clone() };
+        let (busy, connection) = (AtomicUsize::new(0), AtomicU64::new(0));
+        let watchers = Arc::clone(&self.watchers);
+        Arc::new(Node { flaw: self.flaw, held, watchers, client, busy, connection })
+    }
+
+    async fn no_lock(&self) -> Option<Resource> {
+        let forever = suspend_aware_now() + Duration::from_secs(3600);
+        lock(&self.held).insert(b"list".to_vec(), (NO_LOCK.to_vec(), forever));
+        Resource::new("list").ok()
+    }
+}

@@ -1,0 +1,348 @@
+//! A node that keeps the contract, but for one flaw.
+
+use std::collections::HashMap;
+use std::future::poll_fn;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
+use std::time::Duration;
+
+use redlock_core::node::{
+    Availability, Capabilities, Claim, ConnectionId, Denial, LockEntry, LockNode, NodeError, ServerId, Token,
+    Ttl, Vote, Watch, async_trait,
+};
+use redlock_core::runtime::{Instant, suspend_aware_now};
+use redlock_core::{IntoResources, Resource};
+
+use super::Flaw::{self, *};
+use super::watchers::Watchers;
+
+pub(crate) type Held = HashMap<Vec<u8>, (Vec<u8>, Instant)>;
+
+/// A value that is no token.
+pub(crate) const NO_LOCK: &[u8] = b"[1, 2, 3]";
+
+pub(crate) struct Node {
+    pub(crate) flaw: Flaw,
+    pub(crate) held: Arc<Mutex<Held>>,
+    pub(crate) watchers: Arc<Watchers>,
+    pub(crate) client: u64,
+    pub(crate) busy: AtomicUsize,
+    pub(crate) connection: AtomicU64,
+}
+
+#[async_trait]
+impl LockNode for Node {
+    fn label(&self) -> &str {
+        if self.flaw == NoLabel { " " } else { "broken" }
+    }
+
+    async fn acquire(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
+        if self.flaw == Sound {
+            return self.acquire_at_once(claim, ttl);
+        }
+        self.enter().await?;
+        if self.flaw == AcquireIsOvertaken {
+            yield_now().await;
+        }
+        let (keys, ours) = (self.keys(claim), self.token(claim));
+        let taken = {
+            let held = self.living();
+            let is_taken = |key: &&Vec<u8>| {
+                held.get(*key).is_some_and(|(token, _)| *token != ours || self.flaw == RefusesItsOwn)
+            };
+            keys.iter().find(is_taken).map(|key| (key.clone(), held[key].clone()))
+        };
+        if self.flaw == ChecksThenWrites {
+            yield_now().await;
+        }
+        if let Some((key, (holder, deadline))) = taken {
+            if holder == NO_LOCK && self.flaw != AnyTypeIsALock {
+                return Err(NodeError::wrong_type(&Resource::new(key).expect("it was one")));
+            }
+            match self.flaw {
+                Overwrites => {}
+                RefusedRearms => {
+                    self.living().insert(key, (holder, suspend_aware_now() + ttl.as_duration()));
+                    return Ok(no());
+                }
+                TakesWhatItCan => {
+                    for key in keys {
+                        self.living()
+                            .entry(key)
+                            .or_insert((ours.clone(), suspend_aware_now() + ttl.as_duration()));
+                    }
+                    return Ok(no());
+                }
+                NamesTheAsker => return Ok(Vote::Denied(Denial::by(claim.token().clone()))),
+                _ => {
+                    let left = deadline.saturating_duration_since(suspend_aware_now());
+                    let told = if self.flaw == TellsAnHour { Duration::from_secs(3600) } else { left };
+                    let truth = Denial::by(Token::from_bytes(holder)).expiring_in(told);
+                    let tokens_differ =
+                        matches!(self.flaw, TokensEndAtNul | TokensAreText | TokensAreNumbers);
+                    return Ok(if tokens_differ { no() } else { Vote::Denied(truth) });
+                }
+            }
+        }
+        if self.flaw == WritesNothing
+            || self.flaw == FillsNothingIn && keys.iter().any(|key| self.living().contains_key(key))
+        {
+            return Ok(Vote::Granted);
+        }
+        let deadline = suspend_aware_now() + self.time(ttl);
+        for (position, key) in keys.into_iter().enumerate() {
+            let never = self.flaw == OneExpires && position > 0;
+            let fresh = (ours.clone(), if never { deadline + Duration::from_secs(3600) } else { deadline });
+            if matches!(self.flaw, Overwrites | AgainRearms) {
+                self.living().insert(key, fresh);
+            } else {
+                self.living().entry(key).or_insert(fresh);
+            }
+            if self.flaw == WritesOneByOne {
+                yield_now().await;
+            }
+        }
+        Ok(Vote::Granted)
+    }
+
+    async fn extend(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
+        self.enter().await?;
+        let (keys, ours) = (self.keys(claim), self.token(claim));
+        let is_ours = |key: &Vec<u8>| match self.living().get(key) {
+            Some((token, _)) => *token == ours || self.flaw == ExtendComparesNothing,
+            None => self.flaw == ExtendCreates,
+        };
+        let all = keys.iter().all(is_ours);
+        if !all && self.flaw != ExtendsWhatItCan {
+            return Ok(no());
+        }
+        let at_least = suspend_aware_now() + self.time(ttl);
+        for key in keys.iter().filter(|key| is_ours(key)) {
+            {
+                let mut held = self.living();
+                let (_, deadline) = held.entry(key.clone()).or_insert((ours.clone(), at_least));
+                match self.flaw {
+                    ExtendsNothing => {}
+                    ExtendsForEver => *deadline = *deadline + Duration::from_secs(3600),
+                    ExtendSets => *deadline = at_least,
+                    _ => *deadline = at_least.max(*deadline),
+                }
+            }
+            match self.flaw {
+                ExtendsOneOnly => break,
+                ExtendsOneByOne => yield_now().await,
+                _ => {}
+            }
+        }
+        Ok(if all { Vote::Granted } else { no() })
+    }
+
+    async fn release(&self, claim: &Claim) -> Result<bool, NodeError> {
+        self.enter().await?;
+        let (keys, ours) = (self.keys(claim), self.token(claim));
+        let is_ours = |key: &Vec<u8>| match self.living().get(key) {
+            Some((token, _)) => *token == ours || self.flaw == ReleaseComparesNothing,
+            None => false,
+        };
+        let mut mine: Vec<_> = keys.iter().filter(|key| is_ours(key)).cloned().collect();
+        match self.flaw {
+            ReleasesNothing => return Ok(!mine.is_empty()),
+            ReleaseAlwaysGrants => mine.push(b"nothing".to_vec()),
+            ReleasesAllOrNone if mine.len() < keys.len() => return Ok(false),
+            ReleaseReadsPatterns if keys.contains(&b"*".to_vec()) => self.living().clear(),
+            ReleasesAllOfTheToken => self.living().retain(|_, (token, _)| *token != ours),
+            _ => {}
+        }
+        for key in &mine {
+            self.living().remove(key);
+            if self.flaw == ReleasesOneByOne {
+                yield_now().await;
+            }
+        }
+        self.watchers.notify(self.client, self.flaw);
+        Ok(!mine.is_empty())
+    }
+
+    async fn inspect(&self, resource: &Resource) -> Result<Option<LockEntry>, NodeError> {
+        self.enter().await?;
+        let nobody = Claim::new(resource.into_resources().expect("one"), Token::from_bytes("somebody"));
+        let key = self.keys(&nobody).remove(0);
+        let found = self.living().get(&key).cloned();
+        match self.flaw {
+            InspectIsClaimed => return Err(NodeError::unsupported("inspect")),
+            InspectFindsNothing => return Ok(None),
+            InspectTakes if found.is_none() => drop(self.acquire(&nobody, Ttl::MAX).await),
+            InspectRearms if found.is_some() => {
+                let later = suspend_aware_now() + Duration::from_secs(3600);
+                self.living().entry(key).and_modify(|(_, deadline)| *deadline = later);
+            }
+            InspectFindsTheDead if found.is_none() => return Ok(Some(LockEntry::of(nobody.token().clone()))),
+            _ => {}
+        }
+        let Some((token, deadline)) = found else { return Ok(None) };
+        if token == NO_LOCK && self.flaw != InspectTakesAnyType {
+            return Err(NodeError::wrong_type(resource));
+        }
+        let token = if self.flaw == InspectNamesNobody { b"".to_vec() } else { token };
+        let left = deadline.saturating_duration_since(suspend_aware_now());
+        let told = if self.flaw == InspectTellsAnHour { Duration::from_secs(3600) } else { left };
+        Ok(Some(LockEntry::of(Token::from_bytes(token)).expiring_in(told)))
+    }
+
+    async fn watch(&self, resource: &Resource) -> Result<Watch, NodeError> {
+        self.enter().await?;
+        if self.flaw == WatchIsClaimed {
+            return Err(NodeError::unsupported("watch"));
+        }
+        let nobody = Claim::new(resource.into_resources().expect("one"), Token::from_bytes("somebody"));
+        let key = self.keys(&nobody).remove(0);
+        let joined = (self.flaw != WatchArmsLate).then(|| self.watchers.join(self.client));
+        let found = self.living().get(&key).map(|(_, deadline)| *deadline);
+        let later = suspend_aware_now() + Duration::from_secs(3600);
+        match self.flaw {
+            WatchArmsLate => yield_now().await,
+            WatchTakes if found.is_none() => drop(self.acquire(&nobody, Ttl::MAX).await),
+            WatchRearms if found.is_some() => {
+                self.living().entry(key).and_modify(|(_, deadline)| *deadline = later);
+            }
+            _ => {}
+        }
+        let joined = joined.unwrap_or_else(|| self.watchers.join(self.client));
+        let left = |deadline: Instant| deadline.saturating_duration_since(suspend_aware_now());
+        let availability = match found {
+            None if self.flaw == WatchFindsTheDead => Availability::Taken(None),
+            Some(_) if self.flaw == WatchTellsAnHour => Availability::Taken(Some(left(later))),
+            Some(deadline) if self.flaw != WatchFindsNothing => Availability::Taken(Some(left(deadline))),
+            _ => Availability::Free,
+        };
+        Ok(Watch::new(availability, async {
+            let _told_or_gone = joined.await;
+        }))
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        let none = Capabilities::default();
+        match self.flaw {
+            InspectIsASecret => none.with_watch(),
+            WatchIsASecret => none.with_inspect(),
+            _ => none.with_inspect().with_watch(),
+        }
+    }
+
+    fn connection(&self) -> Option<ConnectionId> {
+        let step = u64::from(self.flaw == ConnectionsChange);
+        Some(ConnectionId(self.connection.fetch_add(step, Ordering::Relaxed)))
+    }
+
+    fn server(&self) -> Option<ServerId> {
+        let id = if self.flaw == ClientsDisagree { self.client } else { 0 };
+        Some(ServerId::new(format!("server-{id}")))
+    }
+}
+
+impl Node {
+    /// Where requests wait for a place, if the flaw is about places.
+    /// Acquires in one step, as the contract requires.
+    fn acquire_at_once(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
+        let (keys, ours) = (self.keys(claim), self.token(claim));
+        let mut held = self.living();
+        for key in &keys {
+            let Some((holder, deadline)) = held.get(key).filter(|(token, _)| *token != ours) else {
+                continue;
+            };
+            if holder == NO_LOCK {
+                return Err(NodeError::wrong_type(&Resource::new(key).expect("it was one")));
+            }
+            let left = deadline.saturating_duration_since(suspend_aware_now());
+            return Ok(Vote::Denied(Denial::by(Token::from_bytes(holder)).expiring_in(left)));
+        }
+        let deadline = suspend_aware_now() + self.time(ttl);
+        for key in keys {
+            held.entry(key).or_insert_with(|| (ours.clone(), deadline));
+        }
+        Ok(Vote::Granted)
+    }
+
+    async fn enter(&self) -> Result<(), NodeError> {
+        if matches!(self.flaw, AHundredAtMost | ADropTakesAPlace) {
+            if self.busy.fetch_add(1, Ordering::Relaxed) >= 100 {
+                return Err(NodeError::unavailable("no place is free"));
+            }
+            yield_now().await;
+            self.busy.fetch_sub(1, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    fn living(&self) -> MutexGuard<'_, Held> {
+        let mut held = lock(&self.held);
+        held.retain(|_, (_, deadline)| *deadline > suspend_aware_now());
+        held
+    }
+
+    fn keys(&self, claim: &Claim) -> Vec<Vec<u8>> {
+        let names = claim.resources().iter().map(Resource::as_bytes);
+        match self.flaw {
+            NamesAreJoined => vec![names.collect::<Vec<_>>().concat()],
+            NamesEndAtNul => names.map(until_nul).collect(),
+            NamesAreText => names.map(as_text).collect(),
+            NamesAreTrimmed => names.map(|name| name.trim_ascii().to_vec()).collect(),
+            NamesAreCut => names.map(|name| name[..name.len().min(255)].to_vec()).collect(),
+            _ => names.map(<[u8]>::to_vec).collect(),
+        }
+    }
+
+    fn token(&self, claim: &Claim) -> Vec<u8> {
+        let token = claim.token().as_bytes();
+        match self.flaw {
+            TokensEndAtNul => until_nul(token),
+            TokensAreText => as_text(token),
+            TokensAreNumbers => {
+                let number = std::str::from_utf8(token).ok().and_then(|text| text.parse::<f64>().ok());
+                number.map_or_else(|| token.to_vec(), |number| number.to_string().into_bytes())
+            }
+            _ => token.to_vec(),
+        }
+    }
+
+    fn time(&self, ttl: Ttl) -> Duration {
+        let ttl = ttl.as_duration();
+        match self.flaw {
+            NeverExpires => Duration::from_secs(1_000_000),
+            ExpiresEarly => ttl / 2,
+            ExpiresLate => ttl * 1000,
+            LongIsNothing if ttl > Duration::from_secs(1 << 20) => Duration::ZERO,
+            _ => ttl,
+        }
+    }
+}
+
+pub(crate) fn lock(held: &Mutex<Held>) -> MutexGuard<'_, Held> {
+    held.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn no() -> Vote {
+    Vote::Denied(Denial::default())
+}
+
+fn until_nul(bytes: &[u8]) -> Vec<u8> {
+    bytes.iter().copied().take_while(|byte| *byte != 0).collect()
+}
+
+fn as_text(bytes: &[u8]) -> Vec<u8> {
+    String::from_utf8_lossy(bytes).into_owned().into_bytes()
+}
+
+/// Lets everybody else go first.
+async fn yield_now() {
+    let mut yielded = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut yielded, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}

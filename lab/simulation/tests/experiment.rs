@@ -1,0 +1,142 @@
+//! Experiments with the real core. Bounded faults violate nothing, and each violated assumption is detected.
+
+use redlock_simulation::experiment::{Experiment, Totals};
+use redlock_simulation::history::{Event, FaultKind, History};
+use redlock_simulation::invariant::{Assumption, Invariant, Rules, Violation, check};
+use redlock_simulation::plan::Faults;
+use redlock_simulation::timeline;
+
+/// Runs many seeds, and fails at the first defect. Returns the combined results.
+fn run(experiment: impl Fn(u64) -> Experiment, seeds: u64) -> Totals {
+    let mut totals = Totals::default();
+    for seed in 0..seeds {
+        let report = experiment(seed).run();
+        assert!(report.defects().next().is_none(), "{report}");
+        totals.add(&report);
+    }
+    totals
+}
+
+/// The number of seeds. They contain every kind of fault, and take a few seconds.
+const SEEDS: u64 = 100;
+
+fn bounded_faults(servers: usize) {
+    let totals = run(|seed| Experiment::new(seed).servers(servers), SEEDS);
+    assert!(totals.grants > 1_000 && totals.grants_of_several > 100, "{totals}");
+    let excluded = ["flush", "lost locks", "lost counters", "clock step", "clock drift"];
+    let is_bounded = |fault: &&&str| !excluded.contains(*fault);
+    for fault in FaultKind::NAMES.iter().filter(is_bounded) {
+        assert!(totals.faults.get(fault).is_some_and(|count| *count > 10), "{fault}: {totals}");
+    }
+    // No client can clean up after a request that the network holds back. Nothing else is excused.
+    let only = [&(Invariant::Leftovers, Some(Assumption::RequestsArriveSoon))];
+    assert!(totals.violations.keys().all(|kind| only.contains(&kind)), "{totals}");
+}
+
+#[test]
+fn bounded_faults_on_three_servers_violate_nothing() {
+    bounded_faults(3);
+}
+
+#[test]
+fn bounded_faults_on_four_servers_violate_nothing() {
+    bounded_faults(4);
+}
+
+#[test]
+fn bounded_faults_on_five_servers_violate_nothing() {
+    bounded_faults(5);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_history_to_the_byte() {
+    let text = |seed| Experiment::new(seed).run().history.to_string();
+    assert_eq!(text(3), text(3));
+    assert_ne!(text(3), text(4));
+}
+
+/// Returns the violations in a prefix of a history, except those about events that are missing at its end.
+fn shown(history: &[Event], rules: &Rules) -> Vec<Violation> {
+    let mut violations = check(&History(history.to_vec()), rules);
+    let known_at_the_end = |one: &Violation| {
+        one.invariant == Invariant::Liveness || one.description.contains("not come to an end")
+    };
+    violations.retain(|violation| !known_at_the_end(violation));
+    violations
+}
+
+#[test]
+fn a_violation_is_shown_by_the_prefix_that_ends_with_it_and_by_no_shorter_one() {
+    let mut checked = 0;
+    for (seed, (_, faults)) in (0..5).flat_map(|seed| Faults::ALL.map(|faults| (seed, faults))) {
+        let report = Experiment::new(seed).servers(3).faults(faults).run();
+        let (events, rules) = (&report.history.0, report.rules());
+        let all = shown(events, &rules);
+        for (before, violation) in all.iter().enumerate() {
+            let context = format!("seed {seed}, {faults}: {violation}");
+            assert!(shown(&events[..=violation.event], &rules).contains(violation), "{context}");
+            let earlier = all[..before].iter().filter(|other| other.event < violation.event).count();
+            assert_eq!(earlier, shown(&events[..violation.event], &rules).len(), "{context}");
+            checked += 1;
+        }
+    }
+    assert!(checked > 50, "{checked}");
+}
+
+#[test]
+fn a_violation_is_reported_with_its_seed_its_events_and_a_picture() {
+    let faults = Faults::Violating(Assumption::HoldersLook);
+    let caught = |seed: &u64| !Experiment::new(*seed).servers(3).faults(faults).run().violations.is_empty();
+    let seed = (0..50).find(caught).expect("a careless holder acts too late in some run");
+    let report = Experiment::new(seed).servers(3).faults(faults).run();
+    let (text, violation) = (report.to_string(), &report.violations[0]);
+    assert!(text.contains(&format!("seed {seed}: {violation}")), "{text}");
+    let prefix = report.prefix(violation);
+    assert_eq!(report.history.0[violation.event], *prefix.0.last().unwrap());
+    assert!(text.contains(&prefix.to_string()) && prefix.0.len() < violation.event / 2, "{text}");
+    assert!(text.contains(timeline::LEGEND), "{text}");
+    assert!(
+        text.contains(&format!(
+            "again: scripts/simulate --nodes 3 --clients 3 --faults careless-holders --seed {seed}"
+        )),
+        "{text}"
+    );
+}
+
+/// Checks that a violated assumption is detected, and that the violations name no other one.
+fn violating_faults(assumption: Assumption, invariants: &[Invariant]) {
+    let totals = run(|seed| Experiment::new(seed).servers(3).faults(Faults::Violating(assumption)), 50);
+    for invariant in invariants {
+        assert!(totals.violations_of(*invariant, assumption) > 0, "{invariant}: {totals}");
+    }
+}
+
+#[test]
+fn lost_data_breaks_exclusion() {
+    violating_faults(Assumption::DataIsKept, &[Invariant::Exclusion, Invariant::Validity]);
+}
+
+#[test]
+fn clock_steps_break_exclusion() {
+    violating_faults(Assumption::ClocksAreNotSet, &[Invariant::Exclusion, Invariant::Validity]);
+}
+
+#[test]
+fn fast_and_slow_clocks_break_exclusion() {
+    violating_faults(Assumption::ClocksRunEvenly, &[Invariant::Exclusion, Invariant::Validity]);
+}
+
+#[test]
+fn careless_holders_break_exclusion() {
+    violating_faults(Assumption::HoldersLook, &[Invariant::Exclusion]);
+}
+
+/// The clocks drift within the bounds, and the client does not allow for it.
+#[test]
+fn a_drift_factor_of_zero_is_detected() {
+    let caught = (0..50).find(|seed| {
+        let report = Experiment::new(*seed).servers(3).clock_drift_factor(0.0).run();
+        report.defects().any(|violation| violation.invariant == Invariant::Validity)
+    });
+    assert!(caught.is_some());
+}

@@ -1,0 +1,11 @@
+//! The calls of applications: building a client, requesting locks, and looking at nodes and resources.
+
+pub(crate) mod attempts;
+pub(crate) mod builder;
+pub(crate) mod health;
+pub(crate) mod inspect;
+pub(crate) mod redlock;
+pub(crate) mod request;
+pub(crate) mod resume;
+pub(crate) mod run;
+pub(crate) mod run_error;

@@ -1,0 +1,337 @@
+//! The attempts of one request.
+//!
+//! A request first waits for its turn among the tasks of this process, then competes with other clients.
+//! [`backoff`](crate::decide::backoff) decides how often and when it makes attempts. Between two attempts it watches
+//! the nodes, if they support that.
+
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use crate::decide::backoff::{Backoff, RetryCause, RetryPolicy, collision_delay};
+use crate::decide::concurrency::Class;
+use crate::inner::{Handle, Inner};
+use crate::lease::guard::Guard;
+use crate::lease::keep_alive::KeepAlive;
+use crate::lease::record::LeaseRecord;
+use crate::protocol::acquire;
+use crate::protocol::attempt_error::{AttemptError, NotGranted, Reason};
+use crate::runtime::{LONGEST_SLEEP, random, sleep_until};
+use crate::telemetry;
+use crate::types::claim::Claim;
+use crate::types::error::{Error, ErrorKind};
+use crate::types::instant::Instant;
+use crate::types::owner::Owner;
+use crate::types::resource::Resources;
+use crate::types::token::Token;
+use crate::types::ttl::Ttl;
+use crate::wait::limiter::Permit;
+use crate::wait::local_queue::{FAIRNESS_YIELD, Waiter};
+use crate::wait::watcher::{LockWatcher, WakeReason};
+
+/// The default waiting time for a lock that another client holds.
+///
+/// It covers a short critical section or two, and suits requests that a user waits for.
+/// [`try_lock`](crate::Redlock::try_lock) waits up to as long for the permit of its attempt, so that it survives the
+/// same bursts.
+pub(crate) const DEFAULT_WAIT: Duration = Duration::from_secs(10);
+
+/// The parameters of every attempt of a request.
+pub(crate) struct Attempts {
+    pub(crate) handle: Arc<Handle>,
+    pub(crate) resources: Resources,
+    pub(crate) ttl: Ttl,
+    pub(crate) fenced: bool,
+    /// The label of the request; it replaces the label of the builder.
+    pub(crate) owner: Option<Owner>,
+    pub(crate) keep_alive: Option<KeepAlive>,
+}
+
+impl Attempts {
+    /// Makes one attempt; returns `None` if the lock is taken.
+    ///
+    /// It makes no attempt if another task of this process holds the lock or waits for it.
+    pub(crate) async fn once(&self) -> Result<Option<Guard>, Error> {
+        let start = self.handle.now();
+        let result = self.only_one(start).await;
+        let failure = match &result {
+            Ok(Some(_)) => None,
+            Ok(None) => Some(ErrorKind::Contended),
+            Err(error) => Some(error.kind()),
+        };
+        self.completed(start, failure);
+        if failure.is_some() {
+            // The request may not have waited at all. If the caller retries at once, other tasks must run, the holder
+            // among them.
+            let_others_run().await;
+        }
+        result
+    }
+
+    /// Makes attempts until one succeeds or the retry policy ends. `start` is the start of the request, read just now.
+    pub(crate) async fn until_acquired(&self, start: Instant, policy: &RetryPolicy) -> Result<Guard, Error> {
+        let result = self.one_after_another(start, policy).await;
+        self.completed(start, result.as_ref().err().map(Error::kind));
+        result.map_err(|error| error.after(self.handle.now().saturating_duration_since(start)))
+    }
+
+    fn completed(&self, start: Instant, failure: Option<ErrorKind>) {
+        let waited = || self.handle.now().saturating_duration_since(start);
+        telemetry::request_completed(&self.resources, failure, waited);
+    }
+
+    async fn only_one(&self, start: Instant) -> Result<Option<Guard>, Error> {
+        if self.handle.limiter.is_full() {
+            return Err(self.overloaded());
+        }
+        let mut place = self.place();
+        if self.handle.is_closed() {
+            return Err(Error::closed());
+        }
+        if place.as_mut().is_some_and(|place| !place.try_turn(start)) {
+            return Ok(None);
+        }
+        self.handle.resume_cleanup();
+        let (permit, since) = match Permit::try_new(&self.handle, Class::Attempt) {
+            Some(permit) => (permit, start),
+            None => (self.permit(Some(start + DEFAULT_WAIT)).await?, self.handle.now()),
+        };
+        match self.make(self.token(), since, permit).await {
+            Ok(guard) => Ok(Some(self.acquired(guard, place).await)),
+            Err(AttemptError::Closed) => Err(Error::closed()),
+            Err(AttemptError::NotGranted(failure)) if failure.kind() == ErrorKind::Contended => Ok(None),
+            Err(AttemptError::NotGranted(failure)) => Err(self.error(*failure)),
+        }
+    }
+
+    async fn one_after_another(&self, start: Instant, policy: &RetryPolicy) -> Result<Guard, Error> {
+        let handle = &self.handle;
+        if handle.limiter.is_full() {
+            return Err(self.overloaded());
+        }
+        let mut place = self.place();
+        // The clock was read just now, unless the request has waited since.
+        let mut just_now = Some(start);
+        if let Some(place) = &mut place {
+            // Usually no other task wants the lock, so there is nothing to wait for.
+            if !place.try_turn(start) {
+                Box::pin(self.in_turn(place, policy)).await?;
+                just_now = None;
+            }
+        }
+        let mut watcher = None;
+        let mut backoff = Backoff::new(*policy);
+        let mut collisions = 0;
+        // The last attempt, if another client held the lock.
+        let mut contended: Option<Box<NotGranted>> = None;
+        loop {
+            // Before the permit: attempts may be held back until the cleanup continues that stopped with its runtime.
+            handle.resume_cleanup();
+            let permit = match Permit::try_new(handle, Class::Attempt) {
+                Some(permit) => permit,
+                None => {
+                    just_now = None;
+                    match self.permit(policy.until.map(|until| until.max(start + self.node_timeout()))).await
+                    {
+                        Ok(permit) => permit,
+                        Err(error) => return Err(contended.map_or(error, |failure| self.error(*failure))),
+                    }
+                }
+            };
+            let began = just_now.take().unwrap_or_else(|| handle.now());
+            let failure = match self.make(self.token(), began, permit).await {
+                Ok(guard) => return Ok(self.acquired(guard, place).await),
+                Err(AttemptError::Closed) => return Err(Error::closed()),
+                Err(AttemptError::NotGranted(failure)) => failure,
+            };
+            let retry_cause = match failure.reason {
+                Reason::Contended | Reason::ContendedBeforeConfirmation => RetryCause::Contended,
+                Reason::NoQuorum | Reason::TooSlow => RetryCause::Unusable,
+                Reason::WrongType => return Err(self.error(*failure)),
+            };
+            let Some(delay) = backoff.after(retry_cause, handle.now(), self.random()) else {
+                return Err(self.error(*failure));
+            };
+            if retry_cause == RetryCause::Unusable {
+                contended = None;
+                pause(handle, delay).await;
+                continue;
+            }
+            // With a limit on attempts, each attempt follows a full delay.
+            let patient = policy.attempts.is_none();
+            let watcher = watcher.get_or_insert_with(|| Box::new(LockWatcher::new(handle, &self.resources)));
+            // Boxed, because most requests do without it. So the future of a request stays small.
+            let wait = Box::pin(watcher.wait(delay, patient, policy.until));
+            match while_open(handle, wait).await {
+                Some(WakeReason::Free) => {
+                    backoff.came_early();
+                    // No client held the lock: the votes were split. The clients that share them will be notified of
+                    // the next chance at the same moment.
+                    collisions = if failure.is_split(handle.quorum()) { collisions + 1 } else { 0 };
+                    let now = handle.now();
+                    let delay =
+                        collision_delay(collisions, now.saturating_duration_since(began), self.random());
+                    pause(handle, policy.bounded(delay, now)).await;
+                }
+                Some(WakeReason::Time) | None => collisions = 0,
+            }
+            contended = Some(failure);
+        }
+    }
+
+    /// Creates a place in the queues of this process; `None` if they are switched off.
+    fn place(&self) -> Option<Waiter> {
+        let shared: &Arc<Inner> = &self.handle;
+        shared.settings.local_queue.then(|| Waiter::new(Arc::clone(shared), self.resources.clone()))
+    }
+
+    /// Waits for the turn among the tasks of this process, within the retry policy.
+    async fn in_turn(&self, place: &mut Waiter, policy: &RetryPolicy) -> Result<(), Error> {
+        let handle = &self.handle;
+        match in_time(handle, policy.until, LONGEST_SLEEP, place.turn()).await {
+            None => Err(Error::closed()),
+            Some(None) => {
+                let resources = &self.resources;
+                let message =
+                    format!("{resources} is locked by, or queued for, another task in this process");
+                Err(Error::new(ErrorKind::Contended, message))
+            }
+            Some(Some(())) => {
+                if place.should_yield() {
+                    pause(handle, policy.bounded(FAIRNESS_YIELD, handle.now())).await;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Waits until another attempt may be in flight.
+    async fn permit(&self, until: Option<Instant>) -> Result<Permit, Error> {
+        let handle = &self.handle;
+        let poll_interval = handle.limiter.poll_interval();
+        match in_time(handle, until, poll_interval, Permit::wait(handle, Class::Attempt)).await {
+            None => Err(Error::closed()),
+            Some(Some(permit)) => Ok(permit),
+            Some(None) => Err(self.overloaded()),
+        }
+    }
+
+    fn overloaded(&self) -> Error {
+        if self.handle.is_closed() {
+            return Error::closed();
+        }
+        let (waiting_attempts, waiting_renewals, reason) = self.handle.limiter.waiting();
+        if let Some(denied) = self.handle.overload.pass(self.handle.now()) {
+            let max_concurrent_attempts = self.handle.settings.max_concurrent_attempts;
+            telemetry::overloaded(
+                reason,
+                denied,
+                max_concurrent_attempts,
+                waiting_attempts,
+                waiting_renewals,
+            );
+        }
+        let message = format!("cannot lock {}: this process is overloaded ({reason})", self.resources);
+        Error::new(ErrorKind::Overloaded, message)
+    }
+
+    /// Creates the public error of a failed attempt.
+    fn error(&self, failure: NotGranted) -> Error {
+        failure.into_error(&self.resources, &self.handle)
+    }
+
+    fn node_timeout(&self) -> Duration {
+        self.handle.settings.timeout_within(self.ttl)
+    }
+
+    /// Creates the token of one attempt.
+    fn token(&self) -> Token {
+        let owner = self.owner.as_ref().or(self.handle.settings.owner.as_ref());
+        Token::random(&*self.handle.runtime, owner)
+    }
+
+    /// Makes one attempt, whose clock started at `since`.
+    async fn make(&self, token: Token, since: Instant, permit: Permit) -> Result<Guard, AttemptError> {
+        let claim = Claim::new(self.resources.clone(), token);
+        let lease = LeaseRecord::new(Arc::clone(&self.handle), claim, self.fenced, since);
+        acquire::attempt(&self.handle, lease, self.ttl, permit).await
+    }
+
+    /// Completes an acquisition: passes on the queue place and starts keep-alive.
+    async fn acquired(&self, guard: Guard, place: Option<Waiter>) -> Guard {
+        if let Some(place) = place {
+            guard.0.keep_place(place);
+        }
+        if let Some(settings) = self.keep_alive {
+            guard.keep_alive(settings);
+            // The new task must leave the LIFO slot of this worker before the holder blocks it. No other worker takes
+            // tasks from there.
+            let_others_run().await;
+        }
+        guard
+    }
+
+    fn random(&self) -> u64 {
+        random(&*self.handle.runtime)
+    }
+}
+
+async fn let_others_run() {
+    let mut turns = 0..1;
+    poll_fn(|cx| match turns.next() {
+        Some(_) => {
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        }
+        None => Poll::Ready(()),
+    })
+    .await;
+}
+
+/// Waits for `delay`, or until the client is closed.
+async fn pause(handle: &Handle, delay: Duration) {
+    while_open(handle, sleep_until(&*handle.runtime, handle.now() + delay)).await;
+}
+
+/// Waits for the output of `wait`, at most until `until`.
+///
+/// Returns `Some(None)` at that time, and `None` when the client is closed. It polls `wait` at least once in each
+/// `poll_interval`.
+async fn in_time<T>(
+    handle: &Handle,
+    until: Option<Instant>,
+    poll_interval: Duration,
+    wait: impl Future<Output = T>,
+) -> Option<Option<T>> {
+    let mut end = pin!(async {
+        loop {
+            let left = until.map(|until| until.saturating_duration_since(handle.now()));
+            if left.is_some_and(|left| left.is_zero()) {
+                return;
+            }
+            handle.runtime.sleep(left.map_or(poll_interval, |left| left.min(poll_interval))).await;
+        }
+    });
+    let mut wait = pin!(wait);
+    let in_time = poll_fn(|cx| match wait.as_mut().poll(cx) {
+        Poll::Ready(output) => Poll::Ready(Some(output)),
+        Poll::Pending => end.as_mut().poll(cx).map(|()| None),
+    });
+    while_open(handle, in_time).await
+}
+
+/// Returns the output of `wait`; `None` if the client is closed first. The next attempt then reports the closing.
+async fn while_open<T>(handle: &Handle, wait: impl Future<Output = T>) -> Option<T> {
+    let mut closing = handle.listen_for_closing();
+    if handle.is_closed() {
+        return None;
+    }
+    let mut wait = pin!(wait);
+    poll_fn(|cx| match wait.as_mut().poll(cx) {
+        Poll::Ready(output) => Poll::Ready(Some(output)),
+        Poll::Pending => Pin::new(&mut closing).poll(cx).map(|()| None),
+    })
+    .await
+}

@@ -1,0 +1,275 @@
+//! The builder of a [`Redlock`].
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::client::redlock::Redlock;
+use crate::decide::validity::DriftFactor;
+use crate::inner::{Handle, Inner, Settings};
+use crate::node::LockNode;
+use crate::runtime::Runtime;
+use crate::types::error::Error;
+use crate::types::owner::Owner;
+
+/// A builder of a [`Redlock`] from nodes and settings.
+///
+/// It does no I/O, and it can be used outside a runtime.
+///
+#[cfg_attr(feature = "tokio", doc = "```")]
+#[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+/// # use std::time::Duration;
+/// # use redlock_testkit::MemoryNode;
+/// # use redlock_core::{Redlock, TokioRuntime};
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+/// let redlock = Redlock::builder(TokioRuntime::new())
+///     .node(MemoryNode::new("10.0.0.1:6379"))
+///     .node_timeout(Duration::from_millis(100))
+///     .owner("host-1:4242")
+///     .build()?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+#[must_use = "a builder does nothing until it builds"]
+pub struct Builder {
+    runtime: Arc<dyn Runtime>,
+    nodes: Vec<Arc<dyn LockNode>>,
+    node_timeout: Duration,
+    retry_delay: Duration,
+    max_concurrent_attempts: usize,
+    local_queue: bool,
+    drift_factor: f64,
+    owner: Option<String>,
+}
+
+/// The default node timeout: 200 ms.
+///
+/// That is a hundred round trips within a data center, and two around the world. It is a fiftieth of 10 s, the most
+/// frequent TTL. A node that takes longer votes too late to be useful.
+const NODE_TIMEOUT: Duration = Duration::from_millis(200);
+
+/// The default retry delay: 200 ms, as in the reference implementations.
+const RETRY_DELAY: Duration = Duration::from_millis(200);
+
+/// The default limit of attempts in flight: 256.
+///
+/// It is as fast as any larger limit on five local servers. A process that handles 5,000 attempts a second reads the
+/// reply to the last of them after 50 ms, a quarter of the node timeout.
+const MAX_CONCURRENT_ATTEMPTS: usize = 256;
+
+impl Builder {
+    /// Creates a builder with a runtime and no nodes.
+    pub fn new(runtime: Arc<dyn Runtime>) -> Self {
+        let drift_factor = 0.01;
+        Self {
+            runtime,
+            nodes: Vec::new(),
+            node_timeout: NODE_TIMEOUT,
+            retry_delay: RETRY_DELAY,
+            max_concurrent_attempts: MAX_CONCURRENT_ATTEMPTS,
+            local_queue: true,
+            drift_factor,
+            owner: None,
+        }
+    }
+
+    /// Adds a node.
+    ///
+    /// Every node must be an independent lock server: neither a replica of another node, nor a second name of one. Use
+    /// an odd number of nodes: an even number tolerates no more failures than one node less. A single node is a lock
+    /// without any fault tolerance.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// let redlock = Redlock::builder(TokioRuntime::new())
+    ///     .node(MemoryNode::new("10.0.0.1:6379"))
+    ///     .node(MemoryNode::new("10.0.0.2:6379"))
+    ///     .node(MemoryNode::new("10.0.0.3:6379"))
+    ///     .build()?;
+    /// # Ok(()) }
+    /// ```
+    pub fn node(mut self, node: impl LockNode) -> Self {
+        self.nodes.push(Arc::new(node));
+        self
+    }
+
+    /// Adds several nodes, of the same type or of different types.
+    ///
+    /// Same as [`node`](Builder::node) for each of them, for nodes that are behind an `Arc` already.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use redlock_testkit::MemoryNode;
+    /// use std::sync::Arc;
+    ///
+    /// use redlock_core::node::LockNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// let mut nodes: Vec<Arc<dyn LockNode>> = Vec::new();
+    /// for label in ["10.0.0.1:6379", "10.0.0.2:6379", "10.0.0.3:6379"] {
+    ///     nodes.push(Arc::new(MemoryNode::new(label)));
+    /// }
+    /// let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
+    /// # Ok(()) }
+    /// ```
+    pub fn nodes(mut self, nodes: impl IntoIterator<Item = Arc<dyn LockNode>>) -> Self {
+        self.nodes.extend(nodes);
+        self
+    }
+
+    /// Sets how long one node may take to reply.
+    ///
+    /// The default is 200 ms; the minimum is 1 ms. Each lock uses at most half of its TTL. Choose a value that is small
+    /// compared to the TTL, and large compared to a round trip. A long timeout costs nothing while a quorum replies
+    /// sooner.
+    ///
+    /// The timeout measures the nodes, not this process. After a pause of the process, it reads the replies that
+    /// arrived in the pause before a node counts as silent. The timeout then takes longer.
+    ///
+    /// Nodes with connections allow at least this time for one connection attempt.
+    pub fn node_timeout(mut self, timeout: Duration) -> Self {
+        self.node_timeout = timeout;
+        self
+    }
+
+    /// Sets the longest delay between two attempts.
+    ///
+    /// The default is 200 ms. Each delay is random between half of this value and all of it, and at least 1 ms. A delay
+    /// follows an attempt that failed because of the nodes. It also follows a denied attempt, if too few nodes can
+    /// [notify](crate::node::LockNode::watch) the waiter.
+    ///
+    /// While a quorum of nodes sends notifications, the next attempt starts at a notification. Otherwise it starts when
+    /// the key expires according to the nodes, or after 5 s. If the [attempts](crate::LockRequest::max_attempts) are
+    /// limited, it starts after the delay.
+    pub fn retry_delay(mut self, delay: Duration) -> Self {
+        self.retry_delay = delay;
+        self
+    }
+
+    /// Sets how many attempts may be in flight at once, on all nodes together.
+    ///
+    /// The default is 256; the minimum is 1. Further attempts wait until others are decided, and start in the order of
+    /// their requests. Renewals by keep-alive have as many places of their own, and no attempt starts while a renewal
+    /// waits for its place. Queries for the state of a lock that another client holds have as many places of their own,
+    /// too.
+    ///
+    /// For each place 256 requests may wait, which is 65,536 by default. Further requests fail at once with
+    /// [`Overloaded`](crate::ErrorKind::Overloaded). A request that has no place when its
+    /// [wait](crate::LockRequest::max_wait) is over fails with [`Overloaded`](crate::ErrorKind::Overloaded), too.
+    ///
+    /// The limit prevents a burst of requests from delaying all replies past the node timeout. Over a slow network it
+    /// limits the rate: with a round trip of 100 ms, 256 attempts in flight are 2,560 attempts a second.
+    ///
+    /// A request that is neither polled nor dropped keeps its place. If no place becomes free for two node timeouts,
+    /// one more attempt starts.
+    pub fn max_concurrent_attempts(mut self, max: usize) -> Self {
+        self.max_concurrent_attempts = max;
+        self
+    }
+
+    /// Sets whether tasks that share the [`Redlock`] queue for a resource.
+    ///
+    /// The default is `true`: first come, first served, and only one task at a time sends requests to the nodes.
+    /// [`try_lock`](Redlock::try_lock) sends none while another task holds the lock or waits for it. Without the queue,
+    /// tasks contend at the nodes like separate processes.
+    pub fn local_queue(mut self, on: bool) -> Self {
+        self.local_queue = on;
+        self
+    }
+
+    /// Sets how far the clocks of nodes and clients may drift apart.
+    ///
+    /// The value is a share of the TTL, from 0 to less than 1. The default is 0.01, which is 20 times the drift of
+    /// clocks that NTP disciplines. 2 ms are always added, because servers count whole milliseconds. See "Safety
+    /// arguments" in the [article].
+    ///
+    /// [article]: https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/
+    pub fn clock_drift_factor(mut self, factor: f64) -> Self {
+        self.drift_factor = factor;
+        self
+    }
+
+    /// Sets a human-readable owner label, for example a host and a process.
+    ///
+    /// The default is none. A label has 1 to 64 printable ASCII characters, except spaces, quotes (`"`, `'` and the
+    /// backtick), backslashes and `#`.
+    ///
+    /// The label precedes the random part of every token (`host-1:4242#5f0c..`). So errors,
+    /// [`inspect`](Redlock::inspect) and `redis-cli` show the holder of a lock. The label is not a secret, and it does
+    /// not identify a client to the nodes: two processes may use the same label.
+    pub fn owner(mut self, label: impl Into<String>) -> Self {
+        self.owner = Some(label.into());
+        self
+    }
+
+    /// Validates the settings and builds the [`Redlock`].
+    ///
+    /// It does not connect: each node connects when it is first used.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use redlock_core::{ErrorKind, Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// let error = Redlock::builder(TokioRuntime::new()).build().unwrap_err();
+    /// assert_eq!(ErrorKind::InvalidInput, error.kind());
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) in each of these cases:
+    ///
+    /// - There are no nodes.
+    /// - Two nodes have the same label, because one server is listed twice.
+    /// - A label contains a control character.
+    /// - The node timeout, the number of attempts, the clock drift factor or the owner label is out of bounds.
+    pub fn build(self) -> Result<Redlock, Error> {
+        if self.nodes.is_empty() {
+            return Err(Error::invalid("no nodes were given; a lock needs at least one"));
+        }
+        for (index, node) in self.nodes.iter().enumerate() {
+            if node.label().contains(char::is_control) {
+                let label = node.label();
+                return Err(Error::invalid(format!(
+                    "the label {label:?} of node {index} has a control character"
+                )));
+            }
+            if let Some(first) = self.nodes[..index].iter().position(|other| other.label() == node.label()) {
+                let label = node.label();
+                return Err(Error::invalid(format!(
+                    "nodes {first} and {index} are the same server: {label}"
+                )));
+            }
+        }
+        if self.node_timeout < Duration::from_millis(1) {
+            let timeout = self.node_timeout;
+            return Err(Error::invalid(format!(
+                "a node timeout of {timeout:?} is too short; the minimum is 1 ms"
+            )));
+        }
+        if self.max_concurrent_attempts == 0 {
+            return Err(Error::invalid("max_concurrent_attempts is 0; the minimum is 1"));
+        }
+        let settings = Settings {
+            node_timeout: self.node_timeout,
+            retry_delay: self.retry_delay,
+            max_concurrent_attempts: self.max_concurrent_attempts,
+            local_queue: self.local_queue,
+            drift: DriftFactor::new(self.drift_factor)?,
+            owner: self.owner.as_deref().map(Owner::new).transpose()?,
+        };
+        self.nodes.iter().for_each(|node| node.set_node_timeout(self.node_timeout));
+        Ok(Redlock::new(Handle(Arc::new(Inner::new(self.nodes, self.runtime, settings)))))
+    }
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let labels: Vec<_> = self.nodes.iter().map(|node| node.label()).collect();
+        f.debug_struct("Builder").field("nodes", &labels).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,179 @@
+//! Inspection: the holder of a resource, without acquiring it.
+//!
+//! One round of requests to all nodes, which [`reply`](crate::decide::holder) decides as soon as possible. The content
+//! of a reply is as old as the reply. So the time since the requests were sent is subtracted from the holder's
+//! remaining time.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::decide::holder::{HolderQuorum, conclude};
+use crate::drive::{Responder, drive};
+use crate::inner::Inner;
+use crate::lease::handle::Lease;
+use crate::protocol::call::Call;
+use crate::protocol::fan_out::Calls;
+use crate::protocol::responses::Responses;
+use crate::telemetry::Operation;
+use crate::types::error::{Error, ErrorKind};
+use crate::types::report::{NodeReport, NodeReports};
+use crate::types::resource::Resource;
+use crate::types::token::{Fingerprint, Token};
+
+/// The holder of a resource, according to the nodes.
+///
+/// See [`Redlock::inspect`](crate::Redlock::inspect).
+#[derive(Clone, Debug)]
+pub struct Inspection {
+    resource: Resource,
+    finding: LockStatus,
+    holder: Option<Token>,
+    nodes: NodeReports,
+}
+
+/// The status of a resource, according to a quorum of nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LockStatus {
+    /// A quorum has nothing under the name, so a lock can be acquired now.
+    Free,
+    /// A quorum has the same token under the name.
+    #[non_exhaustive]
+    Held {
+        /// The fingerprint of the token, with the [owner label](Fingerprint::owner) if any.
+        by: Fingerprint,
+        /// The minimum remaining time, unless the lock is released earlier.
+        ///
+        /// `None` if it never expires, for example because another program has set it.
+        remaining: Option<Duration>,
+    },
+    /// The nodes disagree, or too few of those that agree could be inspected.
+    ///
+    /// An attempt or its cleanup is in progress, or nodes have lost data. [`Inspection::node_reports`] has the holder
+    /// on each node.
+    Undecided,
+}
+
+impl Inspection {
+    /// Returns the inspected resource.
+    pub fn resource(&self) -> &Resource {
+        &self.resource
+    }
+
+    /// Returns the status of the resource.
+    pub fn status(&self) -> &LockStatus {
+        &self.finding
+    }
+
+    /// Returns whether the resource is free, according to a quorum.
+    pub fn is_free(&self) -> bool {
+        self.finding == LockStatus::Free
+    }
+
+    /// Returns the holder, if a quorum agrees on it.
+    pub fn holder(&self) -> Option<&Fingerprint> {
+        match &self.finding {
+            LockStatus::Held { by, .. } => Some(by),
+            _ => None,
+        }
+    }
+
+    /// Returns the minimum remaining time, unless the lock is released earlier.
+    ///
+    /// The time counts from the end of the inspection. `None` if the resource is free, the nodes disagree, or the key
+    /// never expires.
+    pub fn remaining(&self) -> Option<Duration> {
+        match self.finding {
+            LockStatus::Held { remaining, .. } => remaining,
+            _ => None,
+        }
+    }
+
+    /// Returns whether `lease` is the holder.
+    pub fn is_held_by(&self, lease: &Lease) -> bool {
+        self.holder.as_ref() == Some(lease.0.claim().token())
+    }
+
+    /// Returns the reports of all nodes, in configured order.
+    ///
+    /// Nodes that did not reply before the result was certain are pending.
+    pub fn node_reports(&self) -> &[NodeReport] {
+        &self.nodes
+    }
+}
+
+/// Formats the holder, or the reports of the nodes if they disagree.
+///
+/// For example: `"invoice:42" is held by host-1:4242#9c01a7f2 for at least 8.9s`, or `"invoice:42" is free`.
+impl fmt::Display for Inspection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { resource, finding, holder, nodes } = self;
+        match holder {
+            Some(holder) => write!(f, "{resource:?} is held by {holder}")?,
+            None if self.is_free() => write!(f, "{resource:?} is free")?,
+            None => write!(f, "no quorum agrees on the holder of {resource:?} ({nodes})")?,
+        }
+        match finding {
+            LockStatus::Held { remaining: Some(left), .. } => write!(f, " for at least {left:.1?}"),
+            LockStatus::Held { remaining: None, .. } => f.write_str(" without expiry"),
+            _ => Ok(()),
+        }
+    }
+}
+
+pub(crate) async fn inspect(shared: &Arc<Inner>, resource: Resource) -> Result<Inspection, Error> {
+    shared.check_names(std::slice::from_ref(&resource))?;
+    let able = shared.peers.iter().filter(|peer| peer.node.capabilities().inspect).count();
+    if able < shared.quorum() {
+        let (nodes, quorum) = (shared.peers.len(), shared.quorum());
+        let message = format!(
+            "cannot inspect {resource:?}: only {able} of {nodes} nodes support it, {quorum} required"
+        );
+        return Err(Error::new(ErrorKind::Unsupported, message));
+    }
+    // Driven to its end even if a quorum replied sooner: a dropped request looks like one without a reply.
+    drive(shared, |responder| run_round(Arc::clone(shared), resource, responder)).await
+}
+
+async fn run_round(shared: Arc<Inner>, resource: Resource, responder: Responder<Result<Inspection, Error>>) {
+    let start = shared.now();
+    let calls = shared.peers.iter().map(|peer| Call::Inspect(peer.node.inspect(&resource)));
+    let mut calls = Calls::new(&*shared.runtime, start, shared.settings.node_timeout, calls);
+    let mut responses = Responses::new(start, shared.peers.len());
+    let mut responder = Some(responder);
+    while let Some((index, outcome)) = calls.next().await {
+        responses.record(index, outcome, Operation::Inspect, calls.completed_at(), &shared);
+        if let Some(result) = responder.as_ref().and_then(|_| result(&resource, &responses, &shared)) {
+            if let Some(responder) = responder.take() {
+                responder.send(result);
+            }
+        }
+    }
+}
+
+/// Returns the result of the inspection, once it is certain.
+fn result(resource: &Resource, responses: &Responses, shared: &Inner) -> Option<Result<Inspection, Error>> {
+    let holder_replies = responses.holder_replies();
+    let (finding, holder) = match conclude(&holder_replies, shared.quorum()) {
+        HolderQuorum::Open => return None,
+        HolderQuorum::NoQuorum => {
+            let what = format_args!("inspect {resource:?}");
+            let (kind, message) = if responses.is_wrong_type(shared) {
+                (ErrorKind::WrongType, responses.wrong_type(what))
+            } else {
+                (ErrorKind::NoQuorum, responses.no_quorum(what, shared))
+            };
+            return Some(Err(responses.error(kind, message, shared)));
+        }
+        HolderQuorum::Free => (LockStatus::Free, None),
+        HolderQuorum::Undecided => (LockStatus::Undecided, None),
+        HolderQuorum::Held(token, remaining) => {
+            let passed = shared.now().saturating_duration_since(responses.start);
+            let remaining = remaining.map(|left| left.saturating_sub(passed));
+            (LockStatus::Held { by: token.fingerprint(), remaining }, Some(token.clone()))
+        }
+    };
+    let nodes = NodeReports(responses.reports(shared));
+    Some(Ok(Inspection { resource: resource.clone(), finding, holder, nodes }))
+}

@@ -1,0 +1,377 @@
+//! The handle that applications use.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::client::builder::Builder;
+use crate::client::health::{self, Health};
+use crate::client::inspect::{self, Inspection};
+use crate::client::request::{LockRequest, TryLockRequest};
+use crate::client::resume;
+use crate::client::run_error::RunError;
+use crate::inner::Handle;
+use crate::lease::guard::Guard;
+use crate::lease::handle::Lease;
+use crate::runtime::Runtime;
+use crate::types::detached::DetachedLease;
+use crate::types::error::Error;
+use crate::types::instant::Instant;
+use crate::types::report::ReleaseOutcome;
+use crate::types::resource::{IntoResource, IntoResources};
+
+/// A distributed lock over N independent nodes.
+///
+/// Cloning is cheap, and clones share everything. The type has no type parameters: tests can use fake nodes without a
+/// change to the service.
+///
+/// # Drop behavior
+///
+/// Dropping a handle has no effect while clones, guards or leases exist. After the last of them is dropped, each
+/// connection closes as soon as the pending cleanup on its node is complete, or after one minute.
+/// [`close`](Redlock::close) waits for the cleanup without a limit.
+#[derive(Clone)]
+pub struct Redlock(Arc<Handle>);
+
+impl Redlock {
+    /// Creates a builder for custom nodes.
+    ///
+    /// An adapter crate has its own `builder`, which takes addresses.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// let redlock = Redlock::builder(TokioRuntime::new())
+    ///     .node(MemoryNode::new("10.0.0.1:6379"))
+    ///     .node(MemoryNode::new("10.0.0.2:6379"))
+    ///     .node(MemoryNode::new("10.0.0.3:6379"))
+    ///     .node_timeout(Duration::from_millis(100))
+    ///     .build()?;
+    /// # Ok(()) }
+    /// ```
+    pub fn builder(runtime: impl Runtime) -> Builder {
+        Builder::new(Arc::new(runtime))
+    }
+
+    /// Locks a resource, or several: all or none.
+    ///
+    /// Returns a [`LockRequest`]: set options, then `.await` it. The request waits for up to 10 s by default.
+    ///
+    /// `ttl` is how long the nodes keep the lock if it is not extended: 10 ms to 24 days, in whole milliseconds. The guard
+    /// is valid for the TTL, less clock drift, and less the time that acquiring took.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let invoice = redlock.lock("invoice:42", ttl).await?;
+    /// let accounts = redlock.lock(["account:1", "account:2"], ttl).await?;
+    /// assert!(invoice.is_held() && accounts.is_held());
+    ///
+    /// invoice.release().await?;
+    /// drop(accounts); // released in the background
+    /// # Ok(()) }
+    /// ```
+    pub fn lock(&self, resources: impl IntoResources, ttl: Duration) -> LockRequest {
+        LockRequest::new(self.0.clone(), resources.into_resources(), ttl)
+    }
+
+    /// Makes a single attempt to lock a resource, or several: all or none.
+    ///
+    /// Returns a [`TryLockRequest`]: `.await` it to get a guard, or `None` if another client or task holds the lock.
+    /// `ttl` is the same as for [`lock`](Redlock::lock).
+    ///
+    /// If too many attempts are [in flight](Builder::max_concurrent_attempts), the attempt waits for its turn for up to
+    /// 10 s. It then fails with [`Overloaded`](crate::ErrorKind::Overloaded).
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// match redlock.try_lock("report", ttl).await? {
+    ///     Some(guard) => println!("locked for {:.1?}", guard.remaining()),
+    ///     None => println!("another client holds the lock"),
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn try_lock(&self, resources: impl IntoResources, ttl: Duration) -> TryLockRequest {
+        TryLockRequest::new(self.0.clone(), resources.into_resources(), ttl)
+    }
+
+    /// Runs `work` under the lock and returns its output.
+    ///
+    /// Short for [`lock`](Redlock::lock) and [`LockRequest::run`]. The lock is kept alive while the work runs, and the
+    /// work is dropped if the lock is lost. The future does not borrow the `Redlock`, so it can be spawned. See
+    /// [`LockRequest::run`] for work that blocks its thread.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let rows = redlock.run("report", ttl, async |_lease| 42).await?;
+    /// assert_eq!(42, rows);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Same as [`LockRequest::run`]. If the work finished after the lock was lost, the error contains the
+    /// [output](RunError::output).
+    ///
+    /// # Cancel safety
+    ///
+    /// If this future is dropped, or the work panics, the work is dropped and the lock is released in the background.
+    pub fn run<R, F, W>(
+        &self,
+        resources: R,
+        ttl: Duration,
+        work: F,
+    ) -> impl Future<Output = Result<W::Output, RunError<W::Output>>> + use<R, F, W>
+    where
+        R: IntoResources,
+        F: FnOnce(Lease) -> W,
+        W: Future,
+    {
+        self.lock(resources, ttl).run(work)
+    }
+
+    /// Resumes a lock that was [detached](Guard::detach) or that another program holds.
+    ///
+    /// Extends the lock by its TTL, and returns a guard once a quorum of nodes has confirmed that they still hold it.
+    /// Before that, the lock does not count as held.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let detached = redlock.lock("report", ttl).await?.detach().await;
+    /// // Another task or process continues with it.
+    /// let guard = redlock.resume(&detached).await?;
+    /// assert!(guard.is_held());
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Nothing is released in any of these cases:
+    ///
+    /// - [`InvalidInput`](crate::ErrorKind::InvalidInput) if a node [uses a name](crate::node::LockNode::check) for
+    ///   something else.
+    /// - [`Lost`](crate::ErrorKind::Lost) if a quorum no longer holds the lock.
+    /// - [`NoQuorum`](crate::ErrorKind::NoQuorum) if too few nodes replied. The call can be retried.
+    /// - [`TooSlow`](crate::ErrorKind::TooSlow) if the nodes were so slow that no validity was left.
+    /// - [`Superseded`](crate::ErrorKind::Superseded) if the lease has a [fencing token](DetachedLease::fencing_token),
+    ///   and newer claims have counted above it on too many nodes. The lock can then never be extended again.
+    /// - [`Unsupported`](crate::ErrorKind::Unsupported) if the lease has a fencing token and a node does not support
+    ///   fencing.
+    /// - [`Closed`](crate::ErrorKind::Closed) after [`close`](Redlock::close).
+    ///
+    /// # Cancel safety
+    ///
+    /// If this future is dropped after its first poll, the extension continues in the background. Nothing is released.
+    pub async fn resume(&self, lease: &DetachedLease) -> Result<Guard, Error> {
+        resume::resume(&self.0, lease).await
+    }
+
+    /// Releases a lock that was detached, or that another program holds.
+    ///
+    /// The lock is not resumed first. Returns [`Released`](ReleaseOutcome::Released), or
+    /// [`AlreadyLost`](ReleaseOutcome::AlreadyLost) if a quorum of nodes no longer held the lock. This also works after
+    /// [`close`](Redlock::close).
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{Redlock, ReleaseOutcome, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let detached = redlock.lock("report", ttl).await?.detach().await;
+    /// let outcome = redlock.release(&detached).await?;
+    /// assert_eq!(ReleaseOutcome::Released, outcome);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// - [`InvalidInput`](crate::ErrorKind::InvalidInput) if a node [uses a name](crate::node::LockNode::check) for
+    ///   something else.
+    /// - [`NoQuorum`](crate::ErrorKind::NoQuorum) if too few nodes replied. The release is then repeated in the
+    ///   background.
+    ///
+    /// # Cancel safety
+    ///
+    /// If this future is dropped after its first poll, the release continues in the background.
+    pub async fn release(&self, lease: &DetachedLease) -> Result<ReleaseOutcome, Error> {
+        resume::release(&self.0, lease).await
+    }
+
+    /// Checks which nodes can vote now.
+    ///
+    /// Each node must grant and release a lock of 10 ms on a random name that begins with `redlock-health-`. A node is
+    /// healthy only if it replied to both requests. So a healthy node accepts writes, not merely connections, and it
+    /// permits releases. The check takes at most twice the node timeout, unless this process is delayed.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// let health = redlock.health().await;
+    /// assert!(health.is_available());
+    /// for node in health.nodes() {
+    ///     println!("{node}");
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// If this future is dropped, the check continues in the background.
+    pub async fn health(&self) -> Health {
+        health::health(&self.0).await
+    }
+
+    /// Returns the holder of a resource, according to a quorum of nodes.
+    ///
+    /// The result has a lower bound on the remaining time as well. An inspection acquires nothing and changes nothing.
+    ///
+    /// It returns as soon as a quorum agrees, or can no longer agree. [`Inspection::node_reports`] has the replies up
+    /// to that moment. The result ages: the lock may have been released or acquired since then.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let guard = redlock.lock("report", ttl).await?;
+    /// let inspection = redlock.inspect("report").await?;
+    /// assert!(inspection.is_held_by(&guard));
+    /// println!("{inspection}");
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// - [`InvalidInput`](crate::ErrorKind::InvalidInput) if the name is invalid.
+    /// - [`NoQuorum`](crate::ErrorKind::NoQuorum) if too few nodes replied.
+    /// - [`WrongType`](crate::ErrorKind::WrongType) if the name is used for something other than a lock.
+    /// - [`Unsupported`](crate::ErrorKind::Unsupported) if too few nodes support inspection.
+    ///
+    /// # Cancel safety
+    ///
+    /// If this future is dropped, the requests continue in the background until the nodes have replied. The result is
+    /// discarded.
+    pub async fn inspect(&self, resource: impl IntoResource) -> Result<Inspection, Error> {
+        inspect::inspect(&self.0, resource.into_resource()?).await
+    }
+
+    /// Rejects new locks from now on, and waits for outstanding work.
+    ///
+    /// This applies to all clones. Outstanding work is the rounds in flight, and the pending cleanup on all nodes.
+    /// Guards that are still held can be extended and released afterwards.
+    ///
+    /// Returns how many cleanups were given up since the `Redlock` was built, as a number of claims on single nodes.
+    /// Their keys expire with their TTL. The number is zero, except in two cases. Either a node did not reply while
+    /// more than 16 MiB of claims waited for it, or there was no runtime to clean up in. Load alone gives up none.
+    ///
+    /// The wait has no limit. Limit it with your runtime's timeout, because it does not end in these cases:
+    ///
+    /// - A node is down permanently.
+    /// - A node rejects every release, for example because its access rules forbid scripts.
+    /// - Work is left in a runtime that exists and is no longer driven.
+    ///
+    /// Outside any runtime, nothing can be cleaned up: the keys are left to their TTL, and this method returns.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// drop(redlock.lock("report", ttl).await?);
+    ///
+    /// // At the end of `main`: waits for the release in the background.
+    /// let given_up = redlock.close().await;
+    /// assert_eq!(0, given_up);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// If this future is dropped, new locks stay rejected. It can be dropped at any time, and `close` can be called
+    /// again.
+    pub async fn close(&self) -> u64 {
+        self.0.close();
+        loop {
+            let changed = self.0.listen();
+            // The second call takes the cleanup that was left behind in between.
+            let runs = self.0.resume_cleanup() || self.0.resume_cleanup();
+            if !runs || self.0.is_idle() {
+                return self.0.abandoned_cleanups();
+            }
+            changed.await;
+        }
+    }
+
+    /// Returns the time on the clock of leases.
+    ///
+    /// It is the clock of [`LockRequest::wait_until`] and [`Lease::deadline`].
+    pub fn now(&self) -> Instant {
+        self.0.now()
+    }
+
+    pub(crate) fn new(handle: Handle) -> Self {
+        Self(Arc::new(handle))
+    }
+}
+
+impl fmt::Debug for Redlock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let labels: Vec<_> = self.0.peers.iter().map(|peer| peer.node.label()).collect();
+        f.debug_struct("Redlock").field("nodes", &labels).field("settings", &self.0.settings).finish()
+    }
+}
+
+/// Services keep these types in their state and move them between tasks.
+///
+/// The same applies to the futures of requests.
+const _: () = {
+    const fn shared<T: Send + Sync + 'static>() {}
+    const fn sent<T: Send + 'static>() {}
+    shared::<Redlock>();
+    shared::<Builder>();
+    shared::<Guard>();
+    shared::<Lease>();
+    shared::<Error>();
+    shared::<Inspection>();
+    sent::<LockRequest>();
+    sent::<TryLockRequest>();
+};

@@ -1,0 +1,456 @@
+//! Lock requests: options first, then `.await`.
+
+use std::fmt;
+use std::future::{Future, IntoFuture};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::client::attempts::{Attempts, DEFAULT_WAIT};
+use crate::client::run;
+use crate::client::run_error::RunError;
+use crate::decide::backoff::RetryPolicy;
+use crate::inner::Handle;
+use crate::lease::guard::Guard;
+use crate::lease::handle::Lease;
+use crate::lease::keep_alive::KeepAlive;
+use crate::runtime::BoxFuture;
+use crate::types::error::Error;
+use crate::types::instant::Instant;
+use crate::types::owner::Owner;
+use crate::types::resource::Resources;
+use crate::types::ttl::Ttl;
+
+/// A lock request: set options, then `.await` it to acquire the lock.
+///
+/// The request waits while another client holds the lock, for up to 10 s by default. The tasks that share a
+/// [`Redlock`](crate::Redlock) wait in a queue of their own, and the time in it counts. Unreachable nodes end the
+/// request sooner: it fails after three rounds in a row without a usable quorum.
+///
+/// # Errors
+///
+/// - [`Contended`](crate::ErrorKind::Contended) if the waiting time, or the number of attempts, is used up.
+/// - [`Overloaded`](crate::ErrorKind::Overloaded) if too many attempts are
+///   [in flight](crate::Builder::max_concurrent_attempts) in this process.
+/// - [`NoQuorum`](crate::ErrorKind::NoQuorum) if too few nodes replied.
+/// - [`TooSlow`](crate::ErrorKind::TooSlow) if the nodes were so slow that no validity was left.
+/// - [`WrongType`](crate::ErrorKind::WrongType) if a name is used for something other than a lock.
+/// - [`InvalidInput`](crate::ErrorKind::InvalidInput) if a name, the TTL or the owner label is invalid.
+/// - [`Unsupported`](crate::ErrorKind::Unsupported) if the lock is [fenced](LockRequest::fenced) and a node does not
+///   support it.
+/// - [`Closed`](crate::ErrorKind::Closed) after [`close`](crate::Redlock::close).
+///
+/// # Cancel safety
+///
+/// If this future is dropped, the library cleans up all that it sent, on all nodes and in the background. Nothing is
+/// sent before the first poll.
+#[must_use = "a request does nothing until it is awaited"]
+pub struct LockRequest {
+    attempt: Attempt,
+    wait: Wait,
+    attempts: Option<u32>,
+    retry_delay: Duration,
+}
+
+/// A request for a single attempt: `.await` it to get a guard or `None`.
+///
+/// `None` means that another client or task holds the lock, or is ahead in the queue.
+///
+#[cfg_attr(feature = "tokio", doc = "```")]
+#[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+/// # use std::time::Duration;
+/// # use redlock_testkit::MemoryNode;
+/// # use redlock_core::{KeepAlive, Redlock, TokioRuntime};
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+/// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+/// # let ttl = Duration::from_secs(10);
+/// let request = redlock.try_lock("nightly", ttl);
+/// if let Some(guard) = request.keep_alive(KeepAlive::new()).await? {
+///     // Only one client at a time runs this.
+///     guard.release().await?;
+/// }
+/// # Ok(()) }
+/// ```
+///
+/// # Errors
+///
+/// Same as [`LockRequest`], except [`Contended`](crate::ErrorKind::Contended), which is `Ok(None)`.
+///
+/// # Cancel safety
+///
+/// If this future is dropped, the library cleans up all that it sent, on all nodes and in the background. Nothing is
+/// sent before the first poll.
+#[must_use = "a request does nothing until it is awaited"]
+pub struct TryLockRequest {
+    attempt: Attempt,
+}
+
+/// The settings of every attempt of a request, as the caller gave them.
+struct Attempt {
+    handle: Arc<Handle>,
+    resources: Result<Resources, Error>,
+    ttl: Duration,
+    /// Replaces the label of the builder.
+    owner: Option<Result<Owner, Error>>,
+    keep_alive: Option<KeepAlive>,
+    fenced: bool,
+}
+
+impl Attempt {
+    fn new(handle: Arc<Handle>, resources: Result<Resources, Error>, ttl: Duration) -> Self {
+        Self { handle, resources, ttl, owner: None, keep_alive: None, fenced: false }
+    }
+
+    fn check(self) -> Result<Attempts, Error> {
+        let Self { handle, resources, ttl, owner, keep_alive, fenced } = self;
+        let (resources, ttl, owner) = (resources?, Ttl::new(ttl)?, owner.transpose()?);
+        handle.check_names(&resources)?;
+        if fenced {
+            handle.check_fencing()?;
+        }
+        Ok(Attempts { handle, resources, ttl, fenced, owner, keep_alive })
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Wait {
+    For(Duration),
+    Until(Instant),
+    ForEver,
+}
+
+impl fmt::Debug for LockRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { attempt: Attempt { resources, ttl, .. }, .. } = self;
+        f.debug_struct("LockRequest").field("resources", resources).field("ttl", ttl).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for TryLockRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Attempt { resources, ttl, .. } = &self.attempt;
+        f.debug_struct("TryLockRequest").field("resources", resources).field("ttl", ttl).finish()
+    }
+}
+
+impl LockRequest {
+    pub(crate) fn new(handle: Arc<Handle>, resources: Result<Resources, Error>, ttl: Duration) -> Self {
+        let retry_delay = handle.settings.retry_delay;
+        let attempt = Attempt::new(handle, resources, ttl);
+        Self { attempt, wait: Wait::For(DEFAULT_WAIT), attempts: None, retry_delay }
+    }
+
+    /// Sets how long to wait while another client holds the lock.
+    ///
+    /// The default is 10 s, measured from the first poll. No attempt starts after that; `Duration::ZERO` makes a single
+    /// attempt.
+    ///
+    /// If too many attempts are [in flight](crate::Builder::max_concurrent_attempts), the first attempt waits for its
+    /// turn for at least the node timeout. If its turn does not come, the request fails with
+    /// [`Overloaded`](crate::ErrorKind::Overloaded).
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{ErrorKind, Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let guard = redlock.lock("report", ttl).await?;
+    ///
+    /// let request = redlock.lock("report", ttl);
+    /// let result = request.max_wait(Duration::from_millis(5)).await;
+    /// assert_eq!(ErrorKind::Contended, result.unwrap_err().kind());
+    /// # Ok(()) }
+    /// ```
+    pub fn max_wait(mut self, wait: Duration) -> Self {
+        self.wait = Wait::For(wait);
+        self
+    }
+
+    /// Sets a deadline for the wait, on the clock of [`Redlock::now`].
+    ///
+    /// It replaces [`max_wait`](LockRequest::max_wait), so that one deadline can limit several steps. A deadline that
+    /// has passed makes a single attempt.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let deadline = redlock.now() + Duration::from_secs(2);
+    /// let invoice = redlock.lock("invoice:42", ttl).wait_until(deadline).await?;
+    /// let account = redlock.lock("account:7", ttl).wait_until(deadline).await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// [`Redlock::now`]: crate::Redlock::now
+    pub fn wait_until(mut self, deadline: Instant) -> Self {
+        self.wait = Wait::Until(deadline);
+        self
+    }
+
+    /// Waits as long as another client holds the lock.
+    ///
+    /// Three rounds in a row without a usable quorum still end the request.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{ErrorKind, Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let guard = loop {
+    ///     match redlock.lock("report", ttl).wait_unbounded().await {
+    ///         // Retries during an outage of the nodes.
+    ///         Err(error) if error.kind() == ErrorKind::NoQuorum => continue,
+    ///         result => break result?,
+    ///     }
+    /// };
+    /// # Ok(()) }
+    /// ```
+    pub fn wait_unbounded(mut self) -> Self {
+        self.wait = Wait::ForEver;
+        self
+    }
+
+    /// Sets the maximum number of attempts.
+    ///
+    /// The number is unlimited by default, because the waiting time is limited; 0 counts as 1. The attempts are
+    /// [a delay](LockRequest::retry_delay) apart, and the [wait](LockRequest::max_wait) still limits them. Attempts
+    /// that a notification triggers before a delay is over do not count.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let guard = redlock
+    ///     .lock("report", ttl)
+    ///     .max_attempts(3)
+    ///     .retry_delay(Duration::from_millis(50))
+    ///     .await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn max_attempts(mut self, attempts: u32) -> Self {
+        self.attempts = Some(attempts);
+        self
+    }
+
+    /// Sets the longest delay between two attempts of this request.
+    ///
+    /// The default is [`Builder::retry_delay`](crate::Builder::retry_delay). Each delay is random between half of this
+    /// value and all of it, and at least 1 ms. The delay applies if the nodes do not show when to retry: after
+    /// failures, or if too few nodes notify the waiter.
+    pub fn retry_delay(mut self, delay: Duration) -> Self {
+        self.retry_delay = delay;
+        self
+    }
+
+    /// Renews the lock automatically once it is held.
+    ///
+    /// Same as [`Guard::keep_alive`]. The default is off, except for [`run`](LockRequest::run).
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{KeepAlive, Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let settings = KeepAlive::new().max_hold(Duration::from_secs(3600));
+    /// let guard = redlock.lock("report", ttl).keep_alive(settings).await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn keep_alive(mut self, settings: KeepAlive) -> Self {
+        self.attempt.keep_alive = Some(settings);
+        self
+    }
+
+    /// Adds a [fencing token](Lease::fencing_token) to the lock.
+    ///
+    /// The token is a number that increases with every fenced lock on these resources, for all clients. A protected
+    /// resource rejects numbers that are smaller than the greatest one it has seen. Then a stale holder cannot write to
+    /// it, however long it was paused.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let first = redlock.lock("report", ttl).fenced().await?;
+    /// let earlier = first.fencing_token();
+    /// first.release().await?;
+    ///
+    /// let second = redlock.lock("report", ttl).fenced().await?;
+    /// assert!(second.fencing_token() > earlier);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// A fenced lock costs one round trip, as a plain lock does. It costs a second one if the counters of the nodes
+    /// differ. They differ after a failure, or when the nodes' clocks pass from one step to the next. Fenced and plain
+    /// locks exclude each other; only fenced locks are ordered.
+    ///
+    /// Tokens are unique and increase as long as the nodes keep their data. For nodes that lose data, see
+    /// [Fencing tokens].
+    ///
+    /// Every node must support fencing. Otherwise the request fails with
+    /// [`Unsupported`](crate::ErrorKind::Unsupported), and nothing is sent.
+    ///
+    /// [Fencing tokens]: https://github.com/redlock-rs/redlock/blob/main/docs/fencing.md
+    pub fn fenced(mut self) -> Self {
+        self.attempt.fenced = true;
+        self
+    }
+
+    /// Sets the owner label of this request, for example the ID of an HTTP request.
+    ///
+    /// The format and the default are those of [`Builder::owner`](crate::Builder::owner). An invalid label is an error
+    /// of the kind [`InvalidInput`](crate::ErrorKind::InvalidInput) when the request is awaited.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let guard = redlock.lock("report", ttl).owner("request-7").await?;
+    /// assert_eq!(Some("request-7"), guard.fingerprint().owner());
+    /// # Ok(()) }
+    /// ```
+    pub fn owner(mut self, label: impl AsRef<str>) -> Self {
+        self.attempt.owner = Some(Owner::new(label.as_ref()));
+        self
+    }
+
+    /// Runs `work` under the lock and returns its output.
+    ///
+    /// Waits for the lock, keeps it alive, drops the work if the lock is lost, and releases the lock. Unless
+    /// [`keep_alive`](LockRequest::keep_alive) sets a limit, the lock is renewed until the work ends.
+    ///
+    /// `work` gets a view of the lock. It is polled in the caller's task, and the clock is read before each poll. So
+    /// the work does not continue after a pause that outlasted the lock. The clock is read again when the work has
+    /// finished.
+    ///
+    /// Waits for the release to complete. A failed release is logged and does not replace the output of `work`.
+    ///
+    /// # Blocking work
+    ///
+    /// Renewals run in a background task. Work that blocks its thread prevents them only if no other thread of the
+    /// runtime is free: always on a single-threaded runtime. Run blocking code with `tokio::task::spawn_blocking`.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{KeepAlive, Redlock, TokioRuntime};
+    /// use std::time::Duration;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// let rows = redlock
+    ///     .lock("report", Duration::from_secs(5))
+    ///     .keep_alive(KeepAlive::new().max_hold(Duration::from_secs(3600)))
+    ///     .run(|lease| async move {
+    ///         assert!(lease.is_held());
+    ///         42
+    ///     })
+    ///     .await?;
+    /// assert_eq!(42, rows);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// - The errors of [`LockRequest`] if the lock was not acquired. `work` was not called.
+    /// - [`Lost`](crate::ErrorKind::Lost), with the [loss](RunError::loss), if the lock was lost before the work
+    ///   finished. The work was dropped.
+    /// - [`Lost`](crate::ErrorKind::Lost), with the loss and the [output](RunError::output), if the work finished but
+    ///   the lock was no longer held then. It was expired, or a quorum of nodes no longer held it.
+    ///
+    /// # Cancel safety
+    ///
+    /// If this future is dropped, or the work panics, the work is dropped and the lock is released in the background.
+    pub async fn run<F, W>(mut self, work: F) -> Result<W::Output, RunError<W::Output>>
+    where
+        F: FnOnce(Lease) -> W,
+        W: Future,
+    {
+        self.attempt.keep_alive.get_or_insert_default();
+        let guard = self.acquire().await.map_err(RunError::not_run)?;
+        run::run(guard, work).await
+    }
+
+    async fn acquire(self) -> Result<Guard, Error> {
+        let Self { attempt, wait, attempts, retry_delay } = self;
+        let attempt = attempt.check()?;
+        let asked = attempt.handle.now();
+        let until = match wait {
+            Wait::For(wait) => Some(asked + wait),
+            Wait::Until(deadline) => Some(deadline),
+            Wait::ForEver => None,
+        };
+        attempt.until_acquired(asked, &RetryPolicy { until, attempts, delay: retry_delay }).await
+    }
+}
+
+impl TryLockRequest {
+    pub(crate) fn new(handle: Arc<Handle>, resources: Result<Resources, Error>, ttl: Duration) -> Self {
+        Self { attempt: Attempt::new(handle, resources, ttl) }
+    }
+
+    /// Renews the lock automatically once it is held.
+    ///
+    /// Same as [`Guard::keep_alive`]. The default is off.
+    pub fn keep_alive(mut self, settings: KeepAlive) -> Self {
+        self.attempt.keep_alive = Some(settings);
+        self
+    }
+
+    /// Adds a fencing token to the lock. Same as [`LockRequest::fenced`].
+    pub fn fenced(mut self) -> Self {
+        self.attempt.fenced = true;
+        self
+    }
+
+    /// Sets the owner label of this request. Same as [`LockRequest::owner`].
+    pub fn owner(mut self, label: impl AsRef<str>) -> Self {
+        self.attempt.owner = Some(Owner::new(label.as_ref()));
+        self
+    }
+
+    async fn acquire(self) -> Result<Option<Guard>, Error> {
+        self.attempt.check()?.once().await
+    }
+}
+
+impl IntoFuture for LockRequest {
+    type Output = Result<Guard, Error>;
+    type IntoFuture = BoxFuture<Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.acquire())
+    }
+}
+
+impl IntoFuture for TryLockRequest {
+    type Output = Result<Option<Guard>, Error>;
+    type IntoFuture = BoxFuture<Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.acquire())
+    }
+}

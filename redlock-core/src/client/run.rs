@@ -1,0 +1,91 @@
+//! Work that runs only while its lock is held.
+//!
+//! The work is polled here, in its caller's task, and never after the lock is lost: the clock is read before each of
+//! its polls. The clock is read again when the work has finished, because the lock may be lost during that poll. The
+//! output is then part of the error.
+//!
+//! The guard is dropped last. So the work has been dropped by the time the lock is released, even if it panicked.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+
+use crate::client::run_error::RunError;
+use crate::lease::guard::Guard;
+use crate::lease::handle::Lease;
+use crate::telemetry;
+use crate::types::error::{Error, ErrorKind};
+use crate::types::lease_state::{LeaseState, Loss};
+use crate::types::report::ReleaseOutcome;
+
+/// The end of the work.
+enum End<T> {
+    /// The work finished while the lock was held.
+    Finished(T),
+    /// The work finished, and the lock was no longer held.
+    FinishedWithoutLock(T, Loss),
+    /// The work was dropped because the lock was lost.
+    Canceled(Loss),
+}
+
+pub(crate) async fn run<F, W>(guard: Guard, work: F) -> Result<W::Output, RunError<W::Output>>
+where
+    F: FnOnce(Lease) -> W,
+    W: Future,
+{
+    let lease = guard.lease();
+    match while_held(&lease, work(lease.clone())).await {
+        End::Finished(output) => released(guard, &lease, output).await,
+        End::FinishedWithoutLock(output, loss) => Err(finished_without_lock(&lease, loss, output)),
+        End::Canceled(loss) => Err(RunError::lost(error(&lease, loss, "the work was canceled"), None)),
+    }
+}
+
+async fn while_held<W: Future>(lease: &Lease, work: W) -> End<W::Output> {
+    let (mut work, mut end) = (pin!(work), pin!(lease.lost()));
+    poll_fn(|cx| match end.as_mut().poll(cx) {
+        Poll::Ready(loss) => Poll::Ready(End::Canceled(loss)),
+        Poll::Pending => work.as_mut().poll(cx).map(|output| finished(lease, output)),
+    })
+    .await
+}
+
+/// Determines the end of work that has finished.
+///
+/// [`Lease::state`] alone is not sufficient: work that finishes within the margin before the deadline has finished in
+/// time.
+fn finished<T>(lease: &Lease, output: T) -> End<T> {
+    if !lease.is_held() {
+        if let LeaseState::Lost(loss) = lease.state() {
+            return End::FinishedWithoutLock(output, loss);
+        }
+    }
+    End::Finished(output)
+}
+
+/// Releases the lock after work that finished in time.
+///
+/// The release may find that the keys are already gone.
+async fn released<T>(guard: Guard, lease: &Lease, output: T) -> Result<T, RunError<T>> {
+    match guard.release().await {
+        Ok(ReleaseOutcome::AlreadyLost) => {
+            let loss = Loss::Revoked { holder: None };
+            telemetry::lost(lease.0.claim(), &loss);
+            Err(finished_without_lock(lease, loss, output))
+        }
+        Ok(_) => Ok(output),
+        Err(error) => {
+            telemetry::release_failed(lease.0.claim(), &error);
+            Ok(output)
+        }
+    }
+}
+
+fn finished_without_lock<T>(lease: &Lease, loss: Loss, output: T) -> RunError<T> {
+    RunError::lost(error(lease, loss, "the work finished without it"), Some(output))
+}
+
+fn error(lease: &Lease, loss: Loss, what: &str) -> Error {
+    let resources = lease.0.claim().all_resources();
+    Error::new(ErrorKind::Lost, format!("lost the lock on {resources} ({loss}); {what}")).with_loss(loss)
+}

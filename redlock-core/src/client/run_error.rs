@@ -1,0 +1,112 @@
+//! The error of `run`, which keeps the output of work that finished too late.
+
+use std::fmt;
+
+use crate::types::error::{Error, ErrorKind};
+use crate::types::lease_state::Loss;
+
+/// The error of [`run`](crate::Redlock::run), with the output of the work if any.
+///
+/// Opaque: match on [`kind`](RunError::kind). There are three cases:
+///
+/// - The lock was not acquired. The work was not called. There is neither a [`loss`](RunError::loss) nor an
+///   [`output`](RunError::output).
+/// - The lock was lost while the work waited for something. The work was dropped there. There is a loss, and no output.
+/// - The lock was lost while the work ran without yielding, and the work finished in that same step. Either it blocked
+///   its thread, or the machine was suspended. There is a loss, and the output. Another client may have held the lock
+///   at the same time, so check what the work changed.
+///
+/// Converts into [`Error`], so that `?` works in functions that return one; the output is dropped then.
+///
+#[cfg_attr(feature = "tokio", doc = "```")]
+#[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+/// # use redlock_testkit::MemoryNode;
+/// # use redlock_core::{Loss, Redlock, TokioRuntime};
+/// use std::time::Duration;
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+/// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+/// let work = async |_lease| {
+///     // Blocks the only thread, so that the lock cannot be renewed.
+///     std::thread::sleep(Duration::from_millis(1200));
+///     "charged"
+/// };
+/// let error = redlock.run("invoice:42", Duration::from_secs(1), work).await.unwrap_err();
+/// assert_eq!(Some(&Loss::Expired), error.loss());
+/// assert_eq!(Some("charged"), error.into_output());
+/// # Ok(()) }
+/// ```
+pub struct RunError<T> {
+    error: Error,
+    output: Option<T>,
+}
+
+impl<T> RunError<T> {
+    /// Creates the error of a lock that was not acquired.
+    pub(crate) fn not_run(error: Error) -> Self {
+        Self { error, output: None }
+    }
+
+    /// Creates the error of a lost lock.
+    ///
+    /// There is an `output` if the work finished without the lock.
+    pub(crate) fn lost(error: Error, output: Option<T>) -> Self {
+        Self { error, output }
+    }
+
+    /// Returns the kind of this error.
+    ///
+    /// It is [`Lost`](ErrorKind::Lost) whenever the work was called.
+    pub fn kind(&self) -> ErrorKind {
+        self.error.kind()
+    }
+
+    /// Returns why the lock was lost; `None` if it was not acquired.
+    pub fn loss(&self) -> Option<&Loss> {
+        self.error.loss()
+    }
+
+    /// Returns the error without the output: its message, and the reports of the nodes.
+    pub fn error(&self) -> &Error {
+        &self.error
+    }
+
+    /// Returns the output of the work, if it finished although the lock was lost.
+    pub fn output(&self) -> Option<&T> {
+        self.output.as_ref()
+    }
+
+    /// Returns the output of the work, if it finished although the lock was lost.
+    pub fn into_output(self) -> Option<T> {
+        self.output
+    }
+
+    /// Returns the error, and drops the output.
+    pub fn into_error(self) -> Error {
+        self.error
+    }
+}
+
+impl<T> From<RunError<T>> for Error {
+    fn from(error: RunError<T>) -> Self {
+        error.into_error()
+    }
+}
+
+/// Shows if there is an output. The output itself need not be `Debug`.
+impl<T> fmt::Debug for RunError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunError")
+            .field("error", &self.error)
+            .field("has_output", &self.output.is_some())
+            .finish()
+    }
+}
+
+impl<T> fmt::Display for RunError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl<T> std::error::Error for RunError<T> {}

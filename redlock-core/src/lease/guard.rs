@@ -1,0 +1,266 @@
+//! The guard, which owns a lock.
+
+use std::mem;
+use std::ops::Deref;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use crate::lease::handle::Lease;
+use crate::lease::keep_alive::{self, KeepAlive};
+use crate::lease::record::LeaseRecord;
+use crate::protocol::{keep_for, release};
+use crate::runtime::sleep_until_or;
+use crate::types::detached::DetachedLease;
+use crate::types::error::Error;
+use crate::types::lease_state::Loss;
+use crate::types::report::ReleaseOutcome;
+
+/// A guard that releases its lock on [`release`](Guard::release) or on drop.
+///
+/// It derefs to its [`Lease`].
+///
+/// # Drop behavior
+///
+/// Drop hands the release to the runtime and returns. It neither waits nor panics, on any thread, inside or outside a
+/// runtime. Only a custom [`Runtime`](crate::runtime::Runtime) that panics can make it panic, and not during another
+/// panic. If the runtime has shut down, nothing is sent, and the keys are left to their TTL.
+///
+/// Call [`release`](Guard::release) to get the outcome. Call [`close`](crate::Redlock::close) to wait for releases that
+/// drops have started.
+#[derive(Debug)]
+#[must_use = "the lock is released as soon as the guard is dropped"]
+pub struct Guard {
+    lease: Lease,
+    released: bool,
+}
+
+impl Guard {
+    /// Releases the lock on all nodes.
+    ///
+    /// Returns once a quorum has confirmed; the remaining requests continue in the background. If the lock expired or
+    /// was lost before, that is an outcome, not an error.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{Redlock, ReleaseOutcome, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// # let guard = redlock.lock("report", ttl).await?;
+    /// match guard.release().await? {
+    ///     ReleaseOutcome::Released => println!("held until now"),
+    ///     // Another client may have held the lock since.
+    ///     outcome => println!("too late: {outcome:?}"),
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`NoQuorum`](crate::ErrorKind::NoQuorum) if too few nodes replied. The release is then repeated in the
+    /// background until the nodes reply.
+    ///
+    /// # Cancel safety
+    ///
+    /// If this future is dropped, the release continues in the background.
+    pub async fn release(mut self) -> Result<ReleaseOutcome, Error> {
+        self.released = true;
+        release::release(&self.lease.0).await
+    }
+
+    /// Renews the lock automatically from now on, in a background task.
+    ///
+    /// The task renews the lock until it is released, dropped, forgotten, detached or lost, or a limit of `settings` is
+    /// reached. It replaces an earlier keep-alive.
+    ///
+    /// The task starts when the caller next awaits something. Until then, blocking the thread may prevent renewals even
+    /// if other threads of the runtime are free. [`LockRequest::keep_alive`](crate::LockRequest::keep_alive) has
+    /// started the task by the time the request returns.
+    ///
+    /// A renewal to which too few nodes replied is retried while validity is left. The task ends with a renewal that
+    /// can no longer succeed: the lock is lost, or [superseded](crate::ErrorKind::Superseded). The lease's
+    /// [`state`](Lease::state) shows the progress, and [`lost`](Lease::lost) reports the loss.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{KeepAlive, Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let guard = redlock.lock("report", ttl).await?;
+    /// guard.keep_alive(KeepAlive::new().max_hold(Duration::from_secs(3600)));
+    /// # Ok(()) }
+    /// ```
+    pub fn keep_alive(&self, settings: KeepAlive) {
+        keep_alive::keep_alive(&self.lease.0, settings);
+    }
+
+    /// Keeps the lock until its validity ends, without a release.
+    ///
+    /// Other clients are excluded for the whole TTL, and keep-alive stops. Use this for work that must run at most once
+    /// per TTL across all clients.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// if let Some(guard) = redlock.try_lock("cleanup", ttl).await? {
+    ///     guard.forget();
+    ///     // At most one client runs this within the TTL.
+    /// }
+    /// assert!(redlock.try_lock("cleanup", ttl).await?.is_none());
+    /// # Ok(()) }
+    /// ```
+    pub fn forget(mut self) -> Lease {
+        self.released = true;
+        self.lease.0.next_epoch();
+        self.lease.clone()
+    }
+
+    /// Keeps the lock for `rest` from now on, and gives up the guard.
+    ///
+    /// Renewals end. Then the keys get this time to live on all nodes, even if it is shorter than before. Use it after
+    /// a job that is to run once a period: see [Patterns]. On this side the lock counts as
+    /// [lost](Loss::Detached).
+    ///
+    /// `rest` is the least time, for clocks that differ in speed by up to 1 %, or by 500 ms in all for a long time.
+    /// Returns once a quorum has confirmed; the remaining requests continue in the background.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{KeepAlive, Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// let request = redlock.try_lock("nightly", Duration::from_secs(30));
+    /// if let Some(guard) = request.keep_alive(KeepAlive::new()).await? {
+    ///     // ... the job, then no other run for the rest of the period:
+    ///     guard.keep_for(Duration::from_secs(21 * 3600)).await?;
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// In all cases except the first two, the keys are left to their TTL.
+    ///
+    /// - [`InvalidInput`](crate::ErrorKind::InvalidInput) if `rest` is out of the bounds of a TTL.
+    /// - [`Unsupported`](crate::ErrorKind::Unsupported) if a node does not support it.
+    /// - [`Lost`](crate::ErrorKind::Lost) if the lock is no longer held.
+    /// - [`NoQuorum`](crate::ErrorKind::NoQuorum) if too few nodes replied.
+    ///
+    /// # Cancel safety
+    ///
+    /// If this future is dropped, the lock is released or kept.
+    ///
+    /// [Patterns]: https://github.com/redlock-rs/redlock/blob/main/docs/patterns.md
+    pub async fn keep_for(self, rest: Duration) -> Result<(), Error> {
+        keep_for::keep_for(self, rest).await
+    }
+
+    /// Detaches the lock, so that another task, process or machine can resume it.
+    ///
+    /// The other side continues with [`Redlock::resume`]. Keep-alive stops, and the keys keep the rest of their TTL. On
+    /// this side the lock counts as [lost](Loss::Detached).
+    ///
+    /// Waits for writes of the acquisition and of refills that are still in flight, for at most two node timeouts. If
+    /// the outcome of a write stays unknown, it is not cleaned up, because that could delete the resumed lock. Its key
+    /// expires with its TTL.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let guard = redlock.lock("report", ttl).await?;
+    /// let detached = guard.detach().await;
+    /// // Send it to another process. It is a secret.
+    /// let guard = redlock.resume(&detached).await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// If this future is dropped before it completes, the lock is released in the background.
+    ///
+    /// [`Redlock::resume`]: crate::Redlock::resume
+    pub async fn detach(mut self) -> DetachedLease {
+        let lease = &self.lease.0;
+        lease.lose(Loss::Detached);
+        let inner = lease.inner();
+        // Two timeouts, because a delayed process gives its calls slightly more time than one.
+        let limit = inner.now() + 2 * inner.settings.node_timeout;
+        while lease.is_written() && inner.now() < limit {
+            let changed = lease.listen();
+            if lease.is_written() {
+                sleep_until_or(&*inner.runtime, limit, changed).await;
+            }
+        }
+        self.released = true;
+        lease.detached()
+    }
+
+    /// Returns a view of the lock that outlives the guard, for other tasks.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// # let guard = redlock.lock("report", ttl).await?;
+    /// let lease = guard.lease();
+    /// tokio::spawn(async move {
+    ///     println!("the lock ended: {}", lease.lost().await);
+    /// });
+    /// # Ok(()) }
+    /// ```
+    pub fn lease(&self) -> Lease {
+        self.lease.clone()
+    }
+
+    pub(crate) fn new(lease: Arc<LeaseRecord>) -> Self {
+        Self { lease: Lease(lease), released: false }
+    }
+}
+
+impl Deref for Guard {
+    type Target = Lease;
+
+    fn deref(&self) -> &Lease {
+        &self.lease
+    }
+}
+
+/// Hands the release to the runtime; see [`Guard`].
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if mem::replace(&mut self.released, true) {
+            return;
+        }
+        let release = AssertUnwindSafe(|| release::in_background(&self.lease.0));
+        if thread::panicking() {
+            // A second panic that leaves this function would end the process. If there is one, the keys are left to
+            // their TTL.
+            drop(catch_unwind(release));
+        } else {
+            release.0();
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! The public view of a lease.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::lease::record::LeaseRecord;
+use crate::lease::watch::UntilState;
+use crate::protocol::extend::{Extension, extend};
+use crate::types::error::Error;
+use crate::types::fencing_token::FencingToken;
+use crate::types::instant::Instant;
+use crate::types::lease_state::{LeaseState, Loss};
+use crate::types::report::NodeReport;
+use crate::types::resource::Resource;
+use crate::types::token::Fingerprint;
+use crate::types::ttl::Ttl;
+
+/// A view of a held lock: its resources, its validity and its state.
+///
+/// A lease can extend the lock and never releases it. Clones are views of the same lease, and dropping one has no
+/// effect.
+///
+/// A lease does not keep the lock. Once the [`Guard`] that owns the lock is released or dropped, or the validity has
+/// ended, every view reports that the lock is not held.
+///
+/// [`Guard`]: crate::Guard
+#[derive(Clone)]
+pub struct Lease(pub(crate) Arc<LeaseRecord>);
+
+impl Lease {
+    /// Returns the locked resources: at least one, sorted.
+    pub fn resources(&self) -> &[Resource] {
+        self.0.claim().resources()
+    }
+
+    /// Returns how much longer the lock is valid, according to the clock.
+    ///
+    /// Zero means that the lock is no longer held. The validity has ended, the lock was released, or a quorum reported
+    /// that its keys are gone.
+    ///
+    /// Time in system suspend counts, so the value is correct even if the machine has just resumed. A pause by a
+    /// hypervisor may not count: see [`suspend_aware_now`](crate::runtime::suspend_aware_now).
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// # let guard = redlock.lock("report", ttl).await?;
+    /// if guard.remaining() > Duration::from_secs(1) {
+    ///     // There is enough time for an effect that takes up to 1 s.
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn remaining(&self) -> Duration {
+        self.0.remaining()
+    }
+
+    /// Returns the time at which the validity ends, unless the lock is extended.
+    ///
+    /// From then on, other clients may acquire the lock. The time is on the clock of
+    /// [`Redlock::now`](crate::Redlock::now). Returns `None` if the lock is no longer held.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let guard = redlock.lock("report", ttl).await?;
+    /// let deadline = guard.deadline().expect("just acquired");
+    /// assert!(deadline > redlock.now() + Duration::from_secs(9));
+    /// # Ok(()) }
+    /// ```
+    pub fn deadline(&self) -> Option<Instant> {
+        self.0.valid_until()
+    }
+
+    /// Returns whether the lock is valid at this moment.
+    ///
+    /// That is the case if [`remaining`](Lease::remaining) is more than zero. The result ages: the validity may end
+    /// before you use it. Before an effect that must not happen twice, compare `remaining` with the time that the
+    /// effect takes.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// # let guard = redlock.lock("report", ttl).await?;
+    /// let lease = guard.lease();
+    /// assert!(lease.is_held());
+    /// guard.release().await?;
+    /// assert!(!lease.is_held());
+    /// # Ok(()) }
+    /// ```
+    pub fn is_held(&self) -> bool {
+        !self.remaining().is_zero()
+    }
+
+    /// Returns the state of the lock, according to the clock.
+    ///
+    /// A loss is reported before the lease ends. In the last fiftieth of the TTL (at least 1 ms, at most 500 ms) the
+    /// state is already [`Lost`](LeaseState::Lost). [`is_held`](Lease::is_held) is still true then, and other clients
+    /// are still excluded. Use this time to stop.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{LeaseState, Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// # let guard = redlock.lock("report", ttl).await?;
+    /// match guard.state() {
+    ///     LeaseState::Held => println!("held"),
+    ///     LeaseState::AtRisk => println!("held, but the last extension failed"),
+    ///     LeaseState::Lost(loss) => println!("stop: {loss}"),
+    ///     _ => {}
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn state(&self) -> LeaseState {
+        self.0.look().state
+    }
+
+    /// Waits until the state differs from the present one, and returns the new state.
+    ///
+    /// The present state is that at the time of the call. A loss is final: after one, this returns at once.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{LeaseState, Loss, Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// # let guard = redlock.lock("report", ttl).await?;
+    /// let changed = guard.changed();
+    /// guard.release().await?;
+    /// assert_eq!(LeaseState::Lost(Loss::Released), changed.await);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// If this future is dropped, nothing is lost. It owns its data, and you can create another one at any time.
+    pub fn changed(&self) -> impl Future<Output = LeaseState> + Send + 'static + use<> {
+        let before = self.state();
+        UntilState::new(Arc::clone(&self.0), move |state| match state {
+            LeaseState::Lost(_) => Some(state),
+            state if state != before => Some(state),
+            _ => None,
+        })
+    }
+
+    /// Waits until the lock is lost, and returns the reason.
+    ///
+    /// The loss is reported before the validity ends (see [`state`](Lease::state)), even if no node replies. If nothing
+    /// could run for a while, because the machine was suspended or the runtime was starved, the future is ready at its
+    /// next poll. Its timer polls it within one second.
+    ///
+    /// A release by the owner also ends the wait, with [`Loss::Released`]. So the wait always ends.
+    ///
+    /// The wait reads the clock every fiftieth of the TTL. The cost is linear in the number of waits. 20,000 of them
+    /// with a TTL of 10 s take about a tenth of a CPU core.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
+    /// # async fn work() {}
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// # let guard = redlock.lock("report", ttl).await?;
+    /// tokio::select! {
+    ///     loss = guard.lost() => println!("work canceled: {loss}"),
+    ///     () = work() => println!("done"),
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// If this future is dropped, nothing is lost. It owns its data, and you can create another one at any time.
+    pub fn lost(&self) -> impl Future<Output = Loss> + Send + 'static + use<> {
+        UntilState::new(Arc::clone(&self.0), |state| match state {
+            LeaseState::Lost(loss) => Some(loss),
+            _ => None,
+        })
+    }
+
+    /// Returns the fingerprint of this lock's token, for logs and errors.
+    ///
+    /// The token itself is a secret.
+    pub fn fingerprint(&self) -> Fingerprint {
+        self.0.claim().token().fingerprint()
+    }
+
+    /// Returns the token of a [fenced](crate::LockRequest::fenced) lock, or `None`.
+    ///
+    /// The token is greater than that of every earlier fenced lock on any of the resources. It does not change while
+    /// the lock is held. Plain locks have none.
+    ///
+    /// Send the token with every write to the protected resource, which must reject smaller tokens than it has seen.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let guard = redlock.lock("report", ttl).fenced().await?;
+    /// let token = guard.fencing_token().expect("a fenced lock has a token");
+    /// println!("Fencing-Token: {token}");
+    /// # Ok(()) }
+    /// ```
+    pub fn fencing_token(&self) -> Option<FencingToken> {
+        self.0.fencing_token()
+    }
+
+    /// Returns the number of nodes on which the lock can still be extended.
+    ///
+    /// For a plain lock these are all nodes. For a fenced lock these are all nodes except those that are known to have
+    /// counted a newer claim above its [token](Lease::fencing_token). If they are fewer than a quorum, extensions fail
+    /// with [`Superseded`](crate::ErrorKind::Superseded), and the lock ends with its validity.
+    ///
+    /// Nodes drop out if they have lost the lock, or never held it, and other clients try to acquire it there.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let nodes = ["a", "b", "c"].map(|label| MemoryNode::new(label).into());
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// // With three nodes.
+    /// let guard = redlock.lock("report", ttl).fenced().await?;
+    /// assert_eq!(3, guard.extendable_nodes());
+    /// # Ok(()) }
+    /// ```
+    pub fn extendable_nodes(&self) -> usize {
+        self.0.extendable_nodes()
+    }
+
+    /// Returns the reports of all nodes about the acquisition, in configured order.
+    ///
+    /// Nodes that have not replied when a quorum grants are pending, until they reply. The list is empty for a lock
+    /// that was [resumed](crate::Redlock::resume).
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// # let guard = redlock.lock("report", ttl).await?;
+    /// for report in guard.node_reports() {
+    ///     println!("{report}");
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn node_reports(&self) -> Vec<NodeReport> {
+        self.0.node_reports()
+    }
+
+    /// Makes the lock valid for `ttl` from now, less clock drift.
+    ///
+    /// `ttl` is 10 ms to 24 days. A quorum of all nodes must still hold the lock, and count for it if it is fenced. The
+    /// validity is never shortened: the new deadline is the later of both.
+    ///
+    /// Returns as soon as the outcome is certain. That takes at most the node timeout, unless this process is delayed.
+    /// Afterwards, nodes that have lost the lock's keys, or never held them, get them back in the background.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let guard = redlock.lock("report", Duration::from_secs(5)).await?;
+    /// guard.extend(Duration::from_secs(30)).await?;
+    /// assert!(guard.remaining() > Duration::from_secs(29));
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// A failed extension leaves the old deadline as it is, unless a quorum reports that the keys are gone.
+    ///
+    /// - [`InvalidInput`](crate::ErrorKind::InvalidInput) if the TTL is out of bounds.
+    /// - [`TooSlow`](crate::ErrorKind::TooSlow) if the lease expired before the extension succeeded. A loss is final: see
+    ///   [`state`](Lease::state).
+    /// - [`Lost`](crate::ErrorKind::Lost) if a quorum does not hold the lock, or it was released or detached.
+    /// - [`Superseded`](crate::ErrorKind::Superseded) if a fenced lock can never be extended again: see
+    ///   [`extendable_nodes`](Lease::extendable_nodes).
+    /// - [`NoQuorum`](crate::ErrorKind::NoQuorum) if too few nodes replied.
+    ///
+    /// # Cancel safety
+    ///
+    /// If this future is dropped after its first poll, the extension continues in the background. It may or may not
+    /// take effect.
+    pub async fn extend(&self, ttl: Duration) -> Result<(), Error> {
+        let ttl = Ttl::new(ttl)?;
+        let extension =
+            Extension { ttl, limit: self.0.inner().settings.timeout_within(ttl), not_beyond: None };
+        extend(&self.0, extension).await.map_err(|failure| failure.into_error(&self.0))
+    }
+}
+
+impl fmt::Debug for Lease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lease")
+            .field("resources", self.0.claim().all_resources())
+            .field("token", self.0.claim().token())
+            .field("remaining", &self.remaining())
+            .finish_non_exhaustive()
+    }
+}

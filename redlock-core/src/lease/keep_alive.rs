@@ -1,0 +1,248 @@
+//! Keep-alive: a background task that renews a lease until it is released or lost.
+//!
+//! [`renewal`](crate::decide::renewal) decides when to renew. Renewals come one after the other, and each ends when the
+//! lease does, so none is sent after a release. The task does not report losses: a task that waits for a loss reads the
+//! clock itself. So if the renewal task panics, or ends with its runtime, only the renewals are missing. It holds the
+//! lease, and ends with it.
+
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use smallvec::SmallVec;
+
+use crate::decide::concurrency::Class;
+use crate::decide::lease_status::Degraded;
+use crate::decide::renewal;
+use crate::lease::record::LeaseRecord;
+use crate::node::ConnectionId;
+use crate::protocol::extend::{self, Extension};
+use crate::protocol::extend_error::ExtendError;
+use crate::runtime::{random, sleep_until_or};
+use crate::telemetry;
+use crate::types::instant::Instant;
+use crate::types::ttl::Ttl;
+use crate::wait::limiter::Permit;
+
+/// Settings for the automatic renewal of a lock.
+///
+/// The lock is renewed whenever two thirds of its TTL are left, for as long as it is held. The first renewal comes up
+/// to a sixth of the TTL earlier. Another one follows soon after a node has reconnected.
+///
+/// After a crash of the holder, other clients are excluded for the length of the TTL. So choose a short TTL with
+/// keep-alive: a few seconds. Each lock costs each node three commands per TTL. Enough time is left for several more
+/// attempts if nodes do not reply. [`Lease::state`] shows the progress.
+///
+/// ```
+/// use std::time::Duration;
+/// use redlock_core::KeepAlive;
+///
+/// let settings = KeepAlive::new()
+///     .max_hold(Duration::from_secs(3600))
+///     .max_extensions(1000);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[must_use = "these are settings, for a request or a guard"]
+pub struct KeepAlive {
+    max_hold: Option<Duration>,
+    max_extensions: Option<u32>,
+}
+
+impl KeepAlive {
+    /// Creates settings without limits: the lock is renewed until it is released.
+    pub const fn new() -> Self {
+        Self { max_hold: None, max_extensions: None }
+    }
+
+    /// Sets the longest time for which the lock is held.
+    ///
+    /// The default is unlimited. The time counts from the start of the attempt that acquired the lock, and the last
+    /// renewal makes the lock valid until its end. The first grant is never shortened, so a value below the TTL has the
+    /// effect of the TTL.
+    pub const fn max_hold(mut self, max_hold: Duration) -> Self {
+        self.max_hold = Some(max_hold);
+        self
+    }
+
+    /// Sets how often the lock is extended at most. Afterwards it expires with its TTL.
+    ///
+    /// The default is unlimited; 0 never extends. Failed renewals do not count.
+    pub const fn max_extensions(mut self, max_extensions: u32) -> Self {
+        self.max_extensions = Some(max_extensions);
+        self
+    }
+}
+
+/// Keeps a lease alive from now on, and replaces an earlier keep-alive.
+pub(crate) fn keep_alive(lease: &Arc<LeaseRecord>, settings: KeepAlive) {
+    let not_beyond = settings.max_hold.map(|max_hold| lease.since() + max_hold);
+    let task = RenewalTask {
+        epoch: lease.next_epoch(),
+        lease: Arc::clone(lease),
+        not_beyond,
+        extensions_left: settings.max_extensions,
+        is_first: true,
+        connections: lease.connections(),
+        done: false,
+    };
+    lease.inner().runtime.spawn(Box::pin(task.run()));
+}
+
+struct RenewalTask {
+    lease: Arc<LeaseRecord>,
+    epoch: u64,
+    not_beyond: Option<Instant>,
+    extensions_left: Option<u32>,
+    /// `true` until the lease has been renewed.
+    is_first: bool,
+    /// The connections over which the last renewal was sent, by node.
+    connections: SmallVec<[Option<ConnectionId>; 5]>,
+    /// `true` once there is nothing left to do.
+    ///
+    /// If the task is dropped earlier, it has panicked or its runtime has ended.
+    done: bool,
+}
+
+impl RenewalTask {
+    async fn run(mut self) {
+        self.renew().await;
+        self.done = true;
+    }
+
+    async fn renew(&mut self) {
+        while let Some((mut due, extension)) = self.next() {
+            let mut failures = 0;
+            loop {
+                if !self.wait_until(due, extension.ttl).await {
+                    return;
+                }
+                let Some(permit) = self.permit().await else { return };
+                // Read before anything is sent: a node that connects afterwards may have missed the renewal.
+                self.connections = self.connections_now().collect();
+                let result = extend::extend(&self.lease, self.fitting(extension)).await;
+                let failed = result.as_ref().is_err_and(ExtendError::is_transient);
+                self.lease.inner().limiter.renewals_fail(failed);
+                drop(permit);
+                match result {
+                    Ok(()) => {
+                        telemetry::renewed(self.lease.claim());
+                        break;
+                    }
+                    // The owner has ended the lease in between.
+                    Err(_) if self.lease.is_released() => return,
+                    Err(error) => {
+                        let transient = error.is_transient();
+                        let error = error.into_error(&self.lease);
+                        telemetry::renewal_failed(self.lease.claim(), &error, failures);
+                        if !transient {
+                            return;
+                        }
+                    }
+                }
+                failures += 1;
+                let again = renewal::again(self.now(), self.ends(), extension.ttl, self.random());
+                let Some(again) = again else { return };
+                due = again;
+            }
+            self.is_first = false;
+            self.extensions_left = self.extensions_left.map(|left| left - 1);
+        }
+    }
+
+    /// Returns the next renewal and its due time; `None` if no other is allowed.
+    fn next(&self) -> Option<(Instant, Extension)> {
+        let (deadline, ttl) = self.lease.term();
+        let enough =
+            self.extensions_left == Some(0) || self.not_beyond.is_some_and(|limit| deadline >= limit);
+        let ttl = ttl.filter(|_| !enough)?;
+        let limit = self.lease.inner().settings.timeout_within(ttl);
+        let extension = Extension { ttl, limit, not_beyond: self.not_beyond };
+        let due = if self.is_first { renewal::first_due } else { renewal::due };
+        Some((due(deadline, ttl, self.random()), extension))
+    }
+
+    /// Limits the time of a renewal to half of the time that is left.
+    ///
+    /// The other half is for another attempt, and for the outcome of this one.
+    fn fitting(&self, extension: Extension) -> Extension {
+        let left = self.ends().saturating_duration_since(self.now());
+        Extension { limit: extension.limit.min(left / 2), ..extension }
+    }
+
+    /// Waits until the lease is due for a renewal; `false` if it is not to be renewed.
+    ///
+    /// The renewal is due at `due`, or soon after a node has reconnected, because that node may lack the key.
+    async fn wait_until(&self, mut due: Instant, ttl: Ttl) -> bool {
+        let mut brought_forward = false;
+        loop {
+            let changed = self.lease.listen();
+            if !self.lease.is_kept_by(self.epoch) {
+                return false;
+            }
+            let now = self.now();
+            if now >= due {
+                return true;
+            }
+            if !brought_forward && self.has_reconnected() {
+                brought_forward = true;
+                due = due.min(renewal::after_reconnection(now, ttl, self.random()));
+            }
+            let look = if brought_forward { due } else { due.min(now + renewal::look_interval(ttl)) };
+            sleep_until_or(&*self.lease.inner().runtime, look, changed).await;
+        }
+    }
+
+    /// Waits for a permit for a renewal; `None` if the lease is not to be renewed.
+    async fn permit(&self) -> Option<Permit> {
+        let (inner, class) = (self.lease.inner(), Class::Renewal(self.ends()));
+        if let Some(permit) = Permit::try_new(inner, class) {
+            return Some(permit);
+        }
+        let mut permit = pin!(Permit::wait(inner, class));
+        loop {
+            let mut changed = self.lease.listen();
+            if !self.lease.is_kept_by(self.epoch) {
+                return None;
+            }
+            let permit = poll_fn(|cx| match permit.as_mut().poll(cx) {
+                Poll::Ready(permit) => Poll::Ready(Some(permit)),
+                Poll::Pending => Pin::new(&mut changed).poll(cx).map(|()| None),
+            });
+            if let Some(permit) = permit.await {
+                return self.lease.is_kept_by(self.epoch).then_some(permit);
+            }
+        }
+    }
+
+    fn connections_now(&self) -> impl Iterator<Item = Option<ConnectionId>> {
+        self.lease.inner().peers.iter().map(|peer| peer.node.connection())
+    }
+
+    /// Returns whether a node uses another connection than at the last renewal.
+    fn has_reconnected(&self) -> bool {
+        let mut connections = self.connections_now().zip(&self.connections);
+        connections.any(|(now, before)| now.is_some() && now != *before)
+    }
+
+    fn now(&self) -> Instant {
+        self.lease.inner().now()
+    }
+
+    fn ends(&self) -> Instant {
+        self.lease.ends()
+    }
+
+    fn random(&self) -> u64 {
+        random(&*self.lease.inner().runtime)
+    }
+}
+
+impl Drop for RenewalTask {
+    fn drop(&mut self) {
+        if !self.done {
+            self.lease.degrade(Degraded::Abandoned);
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! The part of a lease that concerns single nodes: writes, counters, releases and requests.
+
+use smallvec::SmallVec;
+
+use crate::decide::pending_release::{PendingRelease, WriteState};
+use crate::lease::record::LeaseRecord;
+use crate::node::{ConnectionId, NodeErrorKind};
+use crate::protocol::call::Call;
+use crate::protocol::responses::Response;
+use crate::sync::locked;
+use crate::telemetry::Operation;
+use crate::types::fencing_token::FencingToken;
+use crate::types::instant::Instant;
+use crate::types::report::Outcome;
+use crate::types::ttl::Ttl;
+
+/// The knowledge of a lease about one node.
+#[derive(Clone, Debug)]
+pub(super) struct LeasePeer {
+    /// The writes that may be, or become, a key on this node.
+    writes: WriteState,
+    /// True if the node counts for a newer claim than this one.
+    superseded: bool,
+    /// The release that is not confirmed yet; `None` before the end of the lease, and once another part follows it up.
+    release: Option<PendingRelease>,
+}
+
+impl LeasePeer {
+    pub(super) fn new(writes: WriteState) -> Self {
+        Self { writes, superseded: false, release: None }
+    }
+
+    pub(super) fn begin_release(&mut self) {
+        self.release = Some(self.writes.pending_release());
+    }
+
+    /// Records the counter of the node. Returns whether the node must receive the token in order to count.
+    ///
+    /// Counters never decrease, so a superseded node stays superseded.
+    fn note_counter(&mut self, counter: FencingToken, token: FencingToken) -> bool {
+        self.superseded |= counter > token;
+        counter < token
+    }
+
+    /// Records the effect of an outcome on the write.
+    fn settle(&mut self, outcome: &Outcome) {
+        match outcome {
+            Outcome::Granted | Outcome::GrantedFenced(_) => self.writes.settle(true),
+            Outcome::Denied(_) | Outcome::Superseded(_) => self.writes.settle(false),
+            Outcome::Failed(error) if error.kind() != NodeErrorKind::Unknown => self.writes.settle(false),
+            Outcome::Failed(_) | Outcome::TimedOut => self.writes.lose(),
+            Outcome::Released | Outcome::NotHeld | Outcome::Free | Outcome::Held(_) | Outcome::Pending => {}
+        }
+    }
+}
+
+impl LeaseRecord {
+    /// Returns whether a write may still be sent.
+    pub(crate) fn is_written(&self) -> bool {
+        locked(&self.state).peers.iter().any(|peer| peer.writes.is_in_flight())
+    }
+
+    /// Records the outcome of a write on a node, or that it will stay unknown.
+    pub(crate) fn settle(&self, index: usize, outcome: &Outcome) {
+        locked(&self.state).peers[index].settle(outcome);
+        self.notify();
+    }
+
+    /// Records the outcome of a write whose reply arrived after `win`.
+    ///
+    /// Stores the response, too.
+    pub(crate) fn settle_late(&self, index: usize, outcome: &Outcome, seen: Instant) {
+        let latency = seen.saturating_duration_since(self.since());
+        let response = Response::record(outcome.clone(), Operation::Acquire, latency, index, self.inner());
+        let mut state = locked(&self.state);
+        state.peers[index].settle(outcome);
+        if let Some(responses) = &mut state.responses {
+            responses.put(index, response);
+        }
+        drop(state);
+        self.notify();
+    }
+
+    /// Begins to write to nodes that have lost the claim, and returns the TTL to use.
+    ///
+    /// It is the TTL that the deadline comes from, so that the new keys outlive the deadline as the others do. Returns
+    /// `None` once the lease is over.
+    pub(crate) fn begin_refill(&self, nodes: &[usize]) -> Option<Ttl> {
+        let mut state = locked(&self.state);
+        if state.status.is_lost(self.inner().now()) {
+            return None;
+        }
+        for index in nodes {
+            state.peers[*index].writes.begin(self.inner().peers[*index].node.connection());
+        }
+        state.status.ttl()
+    }
+
+    /// Begins the release of a write that has ended after the lease: more is known about it now.
+    pub(crate) fn begin_release(&self, index: usize) {
+        locked(&self.state).peers[index].begin_release();
+    }
+
+    /// Takes the unconfirmed release on a node, in order to follow it up.
+    pub(crate) fn take_release(&self, index: usize) -> Option<PendingRelease> {
+        locked(&self.state).peers[index].release.take()
+    }
+
+    /// Returns the connection in use, by node.
+    ///
+    /// For a node that is not known to hold the key, it is the connection at the time of the write.
+    pub(crate) fn connections(&self) -> SmallVec<[Option<ConnectionId>; 5]> {
+        let state = locked(&self.state);
+        let peers = self.inner().peers.iter().zip(&state.peers);
+        peers
+            .map(|(peer, own)| own.writes.connection_without_key().unwrap_or(peer.node.connection()))
+            .collect()
+    }
+
+    /// Records the fencing token, once a quorum has granted.
+    pub(crate) fn set_fencing_token(&self, token: FencingToken) {
+        locked(&self.state).fencing_token = Some(token);
+    }
+
+    pub(crate) fn fencing_token(&self) -> Option<FencingToken> {
+        locked(&self.state).fencing_token
+    }
+
+    /// Records the counter in a reply, if there is one.
+    ///
+    /// Returns whether the node must be sent the token in order to count.
+    pub(crate) fn note_counter(&self, index: usize, outcome: &Outcome) -> bool {
+        let (Outcome::GrantedFenced(counter) | Outcome::Superseded(counter)) = outcome else { return false };
+        let mut state = locked(&self.state);
+        let Some(token) = state.fencing_token else { return false };
+        state.peers[index].note_counter(*counter, token)
+    }
+
+    /// Returns the number of nodes on which the lock can still be extended.
+    pub(crate) fn extendable_nodes(&self) -> usize {
+        locked(&self.state).peers.iter().filter(|peer| !peer.superseded).count()
+    }
+
+    /// Returns the request that acquires the lock on one node.
+    pub(crate) fn acquire_on(&self, index: usize, ttl: Ttl) -> Call<'_> {
+        let node = &self.inner().peers[index].node;
+        if self.is_fenced() {
+            Call::Fenced(node.acquire_fenced(self.claim(), ttl))
+        } else {
+            Call::Plain(node.acquire(self.claim(), ttl))
+        }
+    }
+
+    /// Returns the request that extends the lock on one node.
+    ///
+    /// If the lock is fenced, the node also counts for it.
+    pub(crate) fn extend_on(&self, index: usize, ttl: Ttl) -> Call<'_> {
+        let node = &self.inner().peers[index].node;
+        match self.fencing_token() {
+            Some(fence) => Call::Confirm(node.confirm(self.claim(), ttl, fence)),
+            None => Call::Plain(node.extend(self.claim(), ttl)),
+        }
+    }
+
+    /// Returns the request that restores the lock on one node.
+    pub(crate) fn refill_on(&self, index: usize, ttl: Ttl) -> Call<'_> {
+        let node = &self.inner().peers[index].node;
+        match self.fencing_token() {
+            Some(fence) => Call::Confirm(node.refill_fenced(self.claim(), ttl, fence)),
+            None => Call::Plain(node.acquire(self.claim(), ttl)),
+        }
+    }
+
+    /// Returns the request that releases the lock on one node.
+    pub(crate) fn release_on(&self, index: usize) -> Call<'_> {
+        Call::Release(self.inner().peers[index].node.release(self.claim()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_with_a_greater_counter_never_counts_again() {
+        let token = |number| FencingToken::new(number).unwrap();
+        let mut peer = LeasePeer::new(WriteState::default());
+        assert!(peer.note_counter(token(6), token(7)), "the node must receive the token");
+        assert!(!peer.note_counter(token(7), token(7)), "the node counts already");
+        assert!(!peer.superseded);
+        assert!(!peer.note_counter(token(8), token(7)));
+        assert!(peer.superseded);
+        assert!(peer.note_counter(token(1), token(7)), "a counter that fell was lost");
+        assert!(peer.superseded);
+    }
+}

@@ -1,0 +1,128 @@
+//! The runtime, the node and the claims of the models.
+
+use std::fmt;
+use std::future::pending;
+use std::mem;
+use std::sync::Arc;
+use std::time::Duration;
+
+use loom::future::block_on;
+use loom::sync::atomic::{AtomicUsize, Ordering};
+use loom::thread::{self, JoinHandle};
+
+use crate::decide::validity::DriftFactor;
+use crate::inner::{Inner, Settings};
+use crate::node::{Claim, LockNode, NodeError, Token, Ttl, Vote, async_trait};
+use crate::runtime::{BoxFuture, Runtime};
+use crate::sync::{Mutex, locked};
+use crate::types::instant::Instant;
+use crate::types::resource::IntoResources;
+
+/// A runtime whose time stands still, and whose random numbers are always the same.
+#[derive(Default)]
+pub(crate) struct Still {
+    /// The threads of its tasks; `None` if it has shut down, so that it drops every task.
+    threads: Option<Mutex<Vec<JoinHandle<()>>>>,
+}
+
+impl Still {
+    /// Returns a runtime that has shut down.
+    pub(crate) fn ended() -> Arc<Self> {
+        Arc::default()
+    }
+
+    /// Returns a runtime that starts a thread for each task.
+    pub(crate) fn with_threads() -> Arc<Self> {
+        Arc::new(Self { threads: Some(Mutex::default()) })
+    }
+
+    /// Waits until all tasks have ended.
+    ///
+    /// Loom does not know the reference counts of `std`. So the last owner of a value is the one that has joined all
+    /// other threads.
+    pub(crate) fn join(&self) {
+        for thread in self.threads.iter().flat_map(|threads| mem::take(&mut *locked(threads))) {
+            thread.join().expect("a task does not panic");
+        }
+    }
+}
+
+impl Runtime for Still {
+    fn now(&self) -> Instant {
+        Instant::ORIGIN
+    }
+
+    fn sleep(&self, _: Duration) -> BoxFuture<()> {
+        Box::pin(pending())
+    }
+
+    fn spawn(&self, future: BoxFuture<()>) {
+        if let Some(threads) = &self.threads {
+            locked(threads).push(thread::spawn(move || block_on(future)));
+        }
+    }
+
+    fn fill_random(&self, bytes: &mut [u8]) {
+        bytes.fill(7);
+    }
+}
+
+impl fmt::Debug for Still {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Still").finish_non_exhaustive()
+    }
+}
+
+/// A node that grants everything at once.
+#[derive(Default)]
+pub(crate) struct Granting(AtomicUsize);
+
+impl Granting {
+    /// Returns the number of acquisitions so far.
+    pub(crate) fn acquisitions(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+#[async_trait]
+impl LockNode for Granting {
+    fn label(&self) -> &'static str {
+        "granting"
+    }
+
+    async fn acquire(&self, _: &Claim, _: Ttl) -> Result<Vote, NodeError> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Ok(Vote::Granted)
+    }
+
+    async fn extend(&self, _: &Claim, _: Ttl) -> Result<Vote, NodeError> {
+        Ok(Vote::Granted)
+    }
+
+    async fn release(&self, _: &Claim) -> Result<bool, NodeError> {
+        Ok(true)
+    }
+}
+
+/// Returns the state of a client with this node, which limits itself to one attempt at a time.
+pub(crate) fn client(node: &Arc<Granting>, runtime: Arc<Still>) -> Arc<Inner> {
+    let settings = Settings {
+        node_timeout: Duration::from_secs(1),
+        retry_delay: Duration::ZERO,
+        max_concurrent_attempts: 1,
+        local_queue: true,
+        drift: DriftFactor::new(0.01).expect("a small fraction"),
+        owner: None,
+    };
+    let node: Arc<dyn LockNode> = Arc::<Granting>::clone(node);
+    Arc::new(Inner::new(vec![node], runtime, settings))
+}
+
+/// Returns a claim on one resource.
+pub(crate) fn claim() -> Claim {
+    Claim::new("a".into_resources().expect("a valid name"), Token::from_bytes("mine"))
+}
+
+pub(crate) fn ttl() -> Ttl {
+    Ttl::new(Duration::from_secs(10)).expect("a valid TTL")
+}

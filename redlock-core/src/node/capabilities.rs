@@ -1,0 +1,78 @@
+//! The optional operations that a backend supports.
+
+use std::time::Duration;
+
+/// The optional operations of a backend. There are none by default.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools)] // each is an operation of its own
+#[non_exhaustive]
+pub struct Capabilities {
+    /// Support for [`LockNode::inspect`](super::LockNode::inspect).
+    pub inspect: bool,
+    /// Support for [`LockNode::watch`](super::LockNode::watch).
+    ///
+    /// May change with the connection: the core reads it before each use.
+    pub watch: bool,
+    /// Support for fencing.
+    ///
+    /// The operations are [`acquire_fenced`](super::LockNode::acquire_fenced), [`confirm`](super::LockNode::confirm) and
+    /// [`refill_fenced`](super::LockNode::refill_fenced).
+    pub fencing: bool,
+    /// Support for [`keep_for`](crate::node::LockNode::keep_for).
+    pub keep: bool,
+    /// The time for which a counter is kept after the last fenced lock has expired.
+    ///
+    /// The default is 24 h. It must not change while the node is in use. If nodes differ, the shortest time counts.
+    ///
+    /// The time also limits the influence of one node on fencing tokens. The backend rejects numbers that are further
+    /// ahead of the node's clock: see [`FencingToken::is_plausible`](crate::FencingToken::is_plausible). A node whose
+    /// counter is further away from those of the other nodes has no vote.
+    pub fence_retention: Duration,
+}
+
+/// Supports no optional operation.
+impl Default for Capabilities {
+    fn default() -> Self {
+        let fence_retention = Duration::from_secs(24 * 60 * 60);
+        Self { inspect: false, watch: false, fencing: false, keep: false, fence_retention }
+    }
+}
+
+impl Capabilities {
+    /// Adds support for [`inspect`](super::LockNode::inspect).
+    #[must_use]
+    pub fn with_inspect(mut self) -> Self {
+        self.inspect = true;
+        self
+    }
+
+    /// Adds support for [`watch`](super::LockNode::watch).
+    #[must_use]
+    pub fn with_watch(mut self) -> Self {
+        self.watch = true;
+        self
+    }
+
+    /// Adds support for [fencing tokens](super::LockNode::acquire_fenced).
+    #[must_use]
+    pub fn with_fencing(mut self) -> Self {
+        self.fencing = true;
+        self
+    }
+
+    /// Adds support for [`keep_for`](crate::node::LockNode::keep_for).
+    #[must_use]
+    pub fn with_keep(mut self) -> Self {
+        self.keep = true;
+        self
+    }
+
+    /// Sets how long [counters are kept](Capabilities::fence_retention).
+    ///
+    /// The time begins when the last fenced lock has expired.
+    #[must_use]
+    pub fn with_fence_retention(mut self, retention: Duration) -> Self {
+        self.fence_retention = retention;
+        self
+    }
+}

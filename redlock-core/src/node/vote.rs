@@ -1,0 +1,66 @@
+//! The votes of a node: one type for each set of possible replies.
+
+use std::time::Duration;
+
+use crate::types::fencing_token::FencingToken;
+use crate::types::token::Token;
+
+/// The vote of a node on [`acquire`](super::LockNode::acquire) and [`extend`](super::LockNode::extend).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Vote {
+    /// The request was carried out on every resource.
+    Granted,
+    /// The request was denied, and nothing was changed.
+    Denied(Denial),
+}
+
+/// The vote of a node on [`acquire_fenced`](super::LockNode::acquire_fenced).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FencedVote {
+    /// The request was carried out on every resource; the counters have this value.
+    Granted(FencingToken),
+    /// The request was denied, and nothing was changed.
+    Denied(Denial),
+}
+
+/// The vote of a node on a fencing token.
+///
+/// The requests are [`confirm`](super::LockNode::confirm) and [`refill_fenced`](super::LockNode::refill_fenced).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ConfirmVote {
+    /// The request was carried out on every resource.
+    Granted,
+    /// The request was denied, and nothing was changed.
+    Denied(Denial),
+    /// The resources hold the token, but a counter is greater than the fencing token.
+    ///
+    /// Nothing was changed. The value is this counter. A newer claim has set it, so the node never counts for this
+    /// claim again.
+    Superseded(FencingToken),
+}
+
+/// The details of a denial.
+///
+/// Both fields are optional: a backend sets those that are cheap to determine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Denial {
+    /// The token that holds the resource.
+    pub holder: Option<Token>,
+    /// The time until the key expires unless it is extended, by the node's clock.
+    pub remaining: Option<Duration>,
+}
+
+impl Denial {
+    /// Creates a denial because of `holder`.
+    pub fn by(holder: Token) -> Self {
+        Self { holder: Some(holder), remaining: None }
+    }
+
+    /// Adds the time after which the holder's key expires.
+    #[must_use]
+    pub fn expiring_in(mut self, remaining: Duration) -> Self {
+        self.remaining = Some(remaining);
+        self
+    }
+}

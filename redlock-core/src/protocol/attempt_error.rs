@@ -1,0 +1,78 @@
+//! The failure of one attempt to acquire a lock.
+
+use std::fmt;
+
+use crate::inner::Inner;
+use crate::protocol::responses::Responses;
+use crate::types::error::{Error, ErrorKind};
+
+/// The failure of one attempt. It becomes a public error only if no other attempt follows.
+#[derive(Debug)]
+pub(crate) enum AttemptError {
+    /// The client was closed, and nothing was sent.
+    Closed,
+    /// The nodes did not grant the lock, or too late.
+    NotGranted(Box<NotGranted>),
+}
+
+/// An attempt that was decided against the client.
+#[derive(Debug)]
+pub(crate) struct NotGranted {
+    pub(crate) reason: Reason,
+    /// The responses at the time of the decision.
+    pub(crate) responses: Responses,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reason {
+    /// Another client has the resources, on enough nodes.
+    Contended,
+    /// Another client took the resources before the fencing token was confirmed.
+    ContendedBeforeConfirmation,
+    /// Too few nodes replied.
+    NoQuorum,
+    /// On too many nodes, a key holds a value that is not a lock.
+    WrongType,
+    /// No validity was left when a quorum granted.
+    TooSlow,
+}
+
+impl NotGranted {
+    /// Returns the kind of the public error.
+    pub(crate) fn kind(&self) -> ErrorKind {
+        match self.reason {
+            Reason::Contended | Reason::ContendedBeforeConfirmation => ErrorKind::Contended,
+            Reason::NoQuorum => ErrorKind::NoQuorum,
+            Reason::WrongType => ErrorKind::WrongType,
+            Reason::TooSlow => ErrorKind::TooSlow,
+        }
+    }
+
+    /// Returns whether no client is known to have a quorum: the votes were split.
+    pub(crate) fn is_split(&self, quorum: usize) -> bool {
+        let holders: Vec<_> = self.responses.holders().collect();
+        let votes = |token| holders.iter().filter(|other| **other == token).count();
+        holders.iter().all(|token| votes(*token) < quorum)
+    }
+
+    /// Creates the public error about the lock on `resources`.
+    pub(crate) fn into_error(self, resources: impl fmt::Display, inner: &Inner) -> Error {
+        let responses = &self.responses;
+        let message = match self.reason {
+            Reason::Contended | Reason::ContendedBeforeConfirmation => {
+                let count = responses.too_few("granted", inner);
+                match (responses.holder(), self.reason) {
+                    (Some(holder), _) => format!("{resources} is locked by {holder} ({count})"),
+                    (None, Reason::ContendedBeforeConfirmation) => format!(
+                        "another client locked {resources} before its fencing token was confirmed ({count})"
+                    ),
+                    (None, _) => format!("{resources} is locked by another client ({count})"),
+                }
+            }
+            Reason::NoQuorum => responses.no_quorum(format_args!("lock {resources}"), inner),
+            Reason::WrongType => responses.wrong_type(format_args!("lock {resources}")),
+            Reason::TooSlow => format!("cannot lock {resources}: no validity left when a quorum granted it"),
+        };
+        responses.error(self.kind(), message, inner)
+    }
+}

@@ -1,0 +1,108 @@
+//! Keeping a lock for a time without renewals: the last thing that its owner does with it.
+//!
+//! Used by jobs that run once a period. Renewals end first, and pending writes are awaited, so that none of them
+//! lengthens a key afterwards. Then each key's life is set on all nodes, which shortens it as nothing else may.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tracing::Instrument;
+
+use crate::decide::tally::{Cause, Decision, RoundKind};
+use crate::drive::{Responder, drive};
+use crate::lease::guard::Guard;
+use crate::lease::record::LeaseRecord;
+use crate::protocol::call::Call;
+use crate::protocol::round::Round;
+use crate::telemetry::{self, Operation};
+use crate::types::error::{Error, ErrorKind};
+use crate::types::ttl::Ttl;
+
+/// The divisor of the time that is added for clocks of different speeds.
+const DRIFT: u32 = 100;
+
+/// The longest addition. A share of a day would be a quarter of an hour.
+const LONGEST_DRIFT: Duration = Duration::from_millis(500);
+
+/// Servers expire keys by a clock of whole milliseconds.
+const GRANULE: Duration = Duration::from_millis(2);
+
+pub(crate) async fn keep_for(guard: Guard, rest: Duration) -> Result<(), Error> {
+    let ttl = Ttl::new(life(rest))?;
+    let lease = Arc::clone(&guard.lease().0);
+    let (inner, resources) = (lease.inner(), lease.claim().all_resources());
+    if let Some(peer) = inner.peers.iter().find(|peer| !peer.node.capabilities().keep) {
+        let message =
+            format!("cannot keep the lock on {resources}: node {} does not support it", peer.node.label());
+        return Err(Error::new(ErrorKind::Unsupported, message));
+    }
+    if !guard.is_held() {
+        return Err(Error::new(
+            ErrorKind::Lost,
+            format!("cannot keep the lock on {resources}: it is no longer held"),
+        ));
+    }
+    // Ends the renewals, and waits for writes that have not settled.
+    drop(guard.detach().await);
+    let span = telemetry::extension(lease.claim());
+    drive(inner, |responder| run(Arc::clone(&lease), ttl, responder).instrument(span)).await
+}
+
+/// Returns the life of the keys for a lock that is kept for `rest`.
+fn life(rest: Duration) -> Duration {
+    rest.saturating_add((rest / DRIFT).min(LONGEST_DRIFT) + GRANULE)
+}
+
+/// Writes to all nodes, and responds once a quorum has replied. The rest continues in the background.
+async fn run(lease: Arc<LeaseRecord>, ttl: Ttl, responder: Responder<Result<(), Error>>) {
+    let inner = lease.inner();
+    let limit = inner.settings.node_timeout.min(ttl.as_duration());
+    let mut round = Round::new(inner, RoundKind::Extend, Operation::Keep, limit, |_, node| {
+        Call::Plain(node.keep_for(lease.claim(), ttl))
+    });
+    let mut responder = Some(responder);
+    loop {
+        if let Some(result) = responder.as_ref().and_then(|_| result(&lease, &round)) {
+            if let Some(responder) = responder.take() {
+                responder.send(result);
+            }
+        }
+        if round.next().await.is_none() {
+            return;
+        }
+    }
+}
+
+/// Returns the result, once it is certain.
+fn result(lease: &LeaseRecord, round: &Round<'_>) -> Option<Result<(), Error>> {
+    let (inner, resources) = (lease.inner(), lease.claim().all_resources());
+    let (kind, message) = match round.decision() {
+        Decision::Won => return Some(Ok(())),
+        Decision::Pending | Decision::Lost(None) => return None,
+        Decision::Lost(Some(Cause::NoQuorum)) => {
+            let count = round.responses.too_few_available(inner);
+            (ErrorKind::NoQuorum, format!("cannot keep the lock on {resources}: {count}"))
+        }
+        Decision::Lost(Some(_)) => {
+            let denied = round.responses.denied(inner);
+            let message = format!(
+                "lost the lock on {resources}: its keys are gone or owned by another client on {denied}"
+            );
+            (ErrorKind::Lost, message)
+        }
+    };
+    Some(Err(round.responses.error(kind, message, inner)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clocks_get_a_hundredth_but_no_share_of_a_day() {
+        let added = |seconds| life(Duration::from_secs(seconds)).saturating_sub(Duration::from_secs(seconds));
+        assert_eq!(Duration::from_millis(12), added(1));
+        assert_eq!(Duration::from_millis(502), added(50));
+        assert_eq!(Duration::from_millis(502), added(86_400));
+    }
+}

@@ -1,0 +1,82 @@
+//! One request to all nodes at once, and the count of their votes.
+
+use std::future::poll_fn;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use crate::decide::tally::{Decision, RoundKind};
+use crate::inner::Inner;
+use crate::node::LockNode;
+use crate::protocol::call::Call;
+use crate::protocol::fan_out::Calls;
+use crate::protocol::responses::Responses;
+use crate::telemetry::Operation;
+use crate::types::instant::Instant;
+use crate::types::ttl::Ttl;
+
+pub(crate) struct Round<'a> {
+    inner: &'a Inner,
+    kind: RoundKind,
+    operation: Operation,
+    calls: Calls<'a>,
+    pub(crate) responses: Responses,
+}
+
+impl<'a> Round<'a> {
+    /// Prepares the request to every node, and starts the clock. The requests are sent at the first poll of the round.
+    pub(crate) fn new(
+        inner: &'a Inner,
+        kind: RoundKind,
+        operation: Operation,
+        limit: Duration,
+        request: impl Fn(usize, &'a dyn LockNode) -> Call<'a>,
+    ) -> Self {
+        Self::since(inner.now(), inner, kind, operation, limit, request)
+    }
+
+    /// Same as [`new`](Round::new), with a clock that started at `start`.
+    pub(crate) fn since(
+        start: Instant,
+        inner: &'a Inner,
+        kind: RoundKind,
+        operation: Operation,
+        limit: Duration,
+        request: impl Fn(usize, &'a dyn LockNode) -> Call<'a>,
+    ) -> Self {
+        let calls = inner.peers.iter().enumerate().map(|(index, peer)| request(index, &*peer.node));
+        let calls = Calls::new(&*inner.runtime, start, limit, calls);
+        Self { inner, kind, operation, calls, responses: Responses::new(start, inner.peers.len()) }
+    }
+
+    /// Returns the next node whose outcome is known; `None` when all are.
+    ///
+    /// This future may be dropped: no outcome is lost.
+    pub(crate) async fn next(&mut self) -> Option<usize> {
+        poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    /// Returns the calls that have not ended, and the votes so far. The caller keeps the votes from now on.
+    pub(crate) fn into_parts(self) -> (Calls<'a>, Responses) {
+        (self.calls, self.responses)
+    }
+
+    pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<usize>> {
+        let Some((index, outcome)) = ready!(self.calls.poll_next(cx)) else { return Poll::Ready(None) };
+        self.responses.record(index, outcome, self.operation, self.calls.completed_at(), self.inner);
+        Poll::Ready(Some(index))
+    }
+
+    /// Returns when the last vote was seen.
+    pub(crate) fn completed_at(&self) -> Instant {
+        self.calls.completed_at()
+    }
+
+    pub(crate) fn decision(&self) -> Decision {
+        self.responses.tally(self.inner).decide(self.kind, self.inner.quorum())
+    }
+
+    /// Returns the end of the validity of a lease that this round has granted.
+    pub(crate) fn deadline(&self, ttl: Ttl) -> Instant {
+        self.inner.settings.drift.deadline(self.responses.start, ttl)
+    }
+}

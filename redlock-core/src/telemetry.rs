@@ -1,0 +1,280 @@
+//! Observability: spans and events through `tracing`, numbers through `metrics`.
+//!
+//! All names are here and in `docs/monitoring.md`; a test compares that document with the output. Tokens appear only as
+//! fingerprints. No metric has a label for the resource, because there may be millions of resources.
+//!
+//! Without a subscriber, nothing here allocates or reads a clock. The feature `metrics` is an exception: it passes
+//! numbers to the facade, with or without a recorder.
+
+pub(crate) mod throttle;
+
+use std::time::Duration;
+
+use tracing::Span;
+
+use crate::types::claim::Claim;
+use crate::types::error::{Error, ErrorKind};
+use crate::types::fencing_token::FencingToken;
+use crate::types::lease_state::Loss;
+use crate::types::report::Outcome;
+use crate::types::report::ReleaseOutcome;
+use crate::types::resource::Resources;
+use crate::types::token::Token;
+
+/// The target of all spans and events of this module.
+const TARGET: &str = "redlock";
+
+#[cfg(feature = "metrics")]
+pub(crate) mod name {
+    pub(crate) const ATTEMPTS: &str = "redlock_attempts_total";
+    pub(crate) const WAIT: &str = "redlock_wait_seconds";
+    pub(crate) const HOLD: &str = "redlock_hold_seconds";
+    pub(crate) const RENEWALS: &str = "redlock_renewals_total";
+    pub(crate) const LOSSES: &str = "redlock_losses_total";
+    pub(crate) const RELEASES: &str = "redlock_releases_total";
+    pub(crate) const NODE_LATENCY: &str = "redlock_node_latency_seconds";
+}
+
+/// The request that a round makes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Operation {
+    Acquire,
+    Confirm,
+    Extend,
+    Keep,
+    Release,
+    Inspect,
+    Health,
+}
+
+impl Operation {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Acquire => "acquire",
+            Self::Confirm => "confirm",
+            Self::Extend => "extend",
+            Self::Keep => "keep",
+            Self::Release => "release",
+            Self::Inspect => "inspect",
+            Self::Health => "health",
+        }
+    }
+}
+
+/// Creates the span of one attempt: its votes, and the cleanup if it fails.
+pub(crate) fn attempt(claim: &Claim) -> Span {
+    let resources = claim.all_resources();
+    tracing::debug_span!(target: TARGET, "attempt", %resources, lease = %claim.token().fingerprint())
+}
+
+/// Creates the span of one extension.
+pub(crate) fn extension(claim: &Claim) -> Span {
+    let resources = claim.all_resources();
+    tracing::debug_span!(target: TARGET, "extend", %resources, lease = %claim.token().fingerprint())
+}
+
+/// Creates the span of one release.
+pub(crate) fn release(claim: &Claim) -> Span {
+    let resources = claim.all_resources();
+    tracing::debug_span!(target: TARGET, "release", %resources, lease = %claim.token().fingerprint())
+}
+
+/// Records the reply of a node, its error or its timeout.
+pub(crate) fn voted(operation: Operation, node: &str, outcome: &Outcome, latency: Duration) {
+    let (operation, said) = (operation.name(), vote(outcome));
+    match outcome {
+        Outcome::Failed(error) => {
+            tracing::debug!(target: TARGET, node, operation, outcome = said, ?latency, %error, "node response");
+        }
+        Outcome::TimedOut => {
+            tracing::debug!(target: TARGET, node, operation, outcome = said, ?latency, "node response");
+        }
+        _ => tracing::trace!(target: TARGET, node, operation, outcome = said, ?latency, "node response"),
+    }
+    #[cfg(feature = "metrics")]
+    metrics::histogram!(
+        name::NODE_LATENCY, "node" => node.to_owned(), "operation" => operation, "outcome" => said
+    )
+    .record(latency);
+}
+
+/// Records a successful attempt.
+pub(crate) fn acquired(claim: &Claim, fencing_token: Option<FencingToken>) {
+    attempted(claim, "granted", fencing_token, None);
+}
+
+/// Records a failed attempt, with the holder if it is known.
+pub(crate) fn attempt_failed(claim: &Claim, reason: ErrorKind, holder: Option<&Token>) {
+    attempted(claim, kind(reason), None, holder);
+}
+
+/// Records an attempt for which no caller waited any more.
+pub(crate) fn attempt_abandoned(claim: &Claim) {
+    attempted(claim, "abandoned", None, None);
+}
+
+fn attempted(
+    claim: &Claim,
+    outcome: &'static str,
+    fencing_token: Option<FencingToken>,
+    holder: Option<&Token>,
+) {
+    let resources = claim.all_resources();
+    tracing::debug!(
+        target: TARGET,
+        %resources,
+        lease = %claim.token().fingerprint(),
+        outcome,
+        fencing_token = fencing_token.map(tracing::field::display),
+        holder = holder.map(|holder| tracing::field::display(holder.fingerprint())),
+        "attempt completed"
+    );
+    #[cfg(feature = "metrics")]
+    metrics::counter!(name::ATTEMPTS, "outcome" => outcome).increment(1);
+}
+
+/// Records the end of a lock request. Without a `failure`, the request has acquired the lock.
+pub(crate) fn request_completed(
+    resources: &Resources,
+    failure: Option<ErrorKind>,
+    waited: impl Fn() -> Duration,
+) {
+    let outcome = failure.map_or("granted", kind);
+    tracing::debug!(target: TARGET, %resources, outcome, waited = ?waited(), "request completed");
+    #[cfg(feature = "metrics")]
+    metrics::histogram!(name::WAIT, "outcome" => outcome).record(waited());
+}
+
+/// Logs that requests were denied because this process is overloaded. `denied` counts them since the last message.
+pub(crate) fn overloaded(
+    reason: &str,
+    denied: u64,
+    max_concurrent_attempts: usize,
+    waiting_attempts: usize,
+    waiting_renewals: usize,
+) {
+    tracing::warn!(
+        target: TARGET,
+        reason,
+        denied,
+        max_concurrent_attempts,
+        waiting_attempts,
+        waiting_renewals,
+        "new locks denied: process overloaded"
+    );
+}
+
+/// Records a successful renewal by keep-alive.
+pub(crate) fn renewed(claim: &Claim) {
+    let resources = claim.all_resources();
+    tracing::debug!(target: TARGET, %resources, lease = %claim.token().fingerprint(), "lease renewed");
+    #[cfg(feature = "metrics")]
+    metrics::counter!(name::RENEWALS, "outcome" => "granted").increment(1);
+}
+
+/// Records a failed renewal by keep-alive, after `earlier` failures in a row.
+///
+/// A warning follows once, if the lease is lost.
+pub(crate) fn renewal_failed(claim: &Claim, error: &Error, earlier: u32) {
+    let resources = claim.all_resources();
+    if earlier == 0 {
+        tracing::info!(target: TARGET, %resources, lease = %claim.token().fingerprint(), %error, "renewal failed");
+    } else {
+        tracing::debug!(target: TARGET, %resources, lease = %claim.token().fingerprint(), %error, earlier, "renewal failed");
+    }
+    #[cfg(feature = "metrics")]
+    metrics::counter!(name::RENEWALS, "outcome" => kind(error.kind())).increment(1);
+}
+
+/// Records a lost lock, once for each lease, and not if its owner ended it.
+pub(crate) fn lost(claim: &Claim, loss: &Loss) {
+    let resources = claim.all_resources();
+    tracing::warn!(target: TARGET, %resources, lease = %claim.token().fingerprint(), reason = %loss, "lease lost");
+    #[cfg(feature = "metrics")]
+    metrics::counter!(name::LOSSES, "reason" => reason(loss)).increment(1);
+}
+
+/// Records the outcome of a release.
+pub(crate) fn released(claim: &Claim, result: Result<ReleaseOutcome, &Error>) {
+    let outcome = match result {
+        Ok(ReleaseOutcome::Released) => "released",
+        Ok(ReleaseOutcome::AlreadyExpired) => "already_expired",
+        Ok(ReleaseOutcome::AlreadyLost) => "already_lost",
+        Err(error) => kind(error.kind()),
+    };
+    let resources = claim.all_resources();
+    tracing::debug!(target: TARGET, %resources, lease = %claim.token().fingerprint(), outcome, "lease released");
+    #[cfg(feature = "metrics")]
+    metrics::counter!(name::RELEASES, "outcome" => outcome).increment(1);
+}
+
+/// Logs that the release after the work of `run` has failed. The release continues in the background.
+pub(crate) fn release_failed(claim: &Claim, error: &Error) {
+    let resources = claim.all_resources();
+    tracing::warn!(target: TARGET, %resources, lease = %claim.token().fingerprint(), %error, "release failed after work completed");
+}
+
+/// Records the time for which a lock was held, when it ends.
+pub(crate) fn held(duration: Duration) {
+    let _ = duration;
+    #[cfg(feature = "metrics")]
+    metrics::histogram!(name::HOLD).record(duration);
+}
+
+/// Registers the description and the unit of each metric of this crate.
+///
+/// Call it once, after the recorder of the [`metrics`] facade is installed. Metrics are also recorded without it.
+#[cfg(feature = "metrics")]
+pub fn describe_metrics() {
+    use metrics::{Unit, describe_counter, describe_histogram};
+
+    describe_counter!(name::ATTEMPTS, "Lock attempts, by outcome.");
+    describe_histogram!(name::WAIT, Unit::Seconds, "Duration of lock requests, by outcome.");
+    describe_histogram!(name::HOLD, Unit::Seconds, "How long locks were held.");
+    describe_counter!(name::RENEWALS, "Renewals by keep-alive, by outcome.");
+    describe_counter!(name::LOSSES, "Lost leases, by reason.");
+    describe_counter!(name::RELEASES, "Releases, by outcome.");
+    describe_histogram!(name::NODE_LATENCY, Unit::Seconds, "Response time of nodes, by outcome.");
+}
+
+fn vote(outcome: &Outcome) -> &'static str {
+    match outcome {
+        Outcome::Granted | Outcome::GrantedFenced(_) => "granted",
+        Outcome::Released => "released",
+        Outcome::NotHeld => "not_held",
+        Outcome::Denied(_) => "denied",
+        Outcome::Superseded(_) => "superseded",
+        Outcome::Free => "free",
+        Outcome::Held(_) => "held",
+        Outcome::Failed(_) => "failed",
+        Outcome::TimedOut => "timed_out",
+        Outcome::Pending => "pending",
+    }
+}
+
+fn kind(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::Contended => "contended",
+        ErrorKind::Overloaded => "overloaded",
+        ErrorKind::NoQuorum => "no_quorum",
+        ErrorKind::TooSlow => "too_slow",
+        ErrorKind::Lost => "lost",
+        ErrorKind::Superseded => "superseded",
+        ErrorKind::WrongType => "wrong_type",
+        ErrorKind::InvalidInput => "invalid_input",
+        ErrorKind::Unsupported => "unsupported",
+        ErrorKind::Closed => "closed",
+    }
+}
+
+#[cfg(feature = "metrics")]
+fn reason(loss: &Loss) -> &'static str {
+    match loss {
+        Loss::Expired => "expired",
+        Loss::Unreachable => "unreachable",
+        Loss::Superseded => "superseded",
+        Loss::Revoked { .. } => "revoked",
+        Loss::Released => "released",
+        Loss::Detached => "detached",
+    }
+}

@@ -1,0 +1,285 @@
+//! The error type, with a report of every node.
+
+use std::fmt::{self, Write};
+use std::time::Duration;
+
+use crate::node::Denial;
+use crate::types::lease_state::Loss;
+use crate::types::report::{self, NodeReport, NodeReports, Outcome};
+use crate::types::token::{Fingerprint, Token};
+
+/// The error of a lock, an extension or a release.
+///
+/// Opaque: match on its [`kind`](Error::kind). `Display` describes the failure in one line: what failed, and why single
+/// nodes have no vote. The error of a [`LockRequest`](crate::LockRequest) also has the time since its first poll:
+///
+/// ```text
+/// cannot lock "a": only 1 of 3 nodes available, 2 required, after 10.2ms (10.0.0.2:6379: connection refused; ...)
+/// ```
+///
+/// `Debug` prints the kind and the same text, so `fn main() -> Result<(), Error>` prints a readable line. There is no
+/// [`source`](std::error::Error::source). [`node_reports`](Error::node_reports) returns the label, the outcome and the
+/// latency of every node.
+///
+#[cfg_attr(feature = "tokio", doc = "```")]
+#[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+/// # use std::time::Duration;
+/// # use redlock_testkit::MemoryNode;
+/// # use redlock_core::{ErrorKind, Redlock, TokioRuntime};
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+/// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+/// # let ttl = Duration::from_secs(10);
+/// match redlock.lock("report", ttl).await {
+///     Ok(guard) => drop(guard),
+///     Err(error) if error.kind() == ErrorKind::Contended => {
+///         println!("try again later: {error}");
+///     }
+///     Err(error) => return Err(error),
+/// }
+/// # Ok(()) }
+/// ```
+pub struct Error(Box<Inner>);
+
+struct Inner {
+    kind: ErrorKind,
+    message: String,
+    loss: Option<Loss>,
+    nodes: NodeReports,
+}
+
+/// The kind of an [`Error`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// Another client or task holds the lock, or is ahead in the queue.
+    ///
+    /// Either enough nodes replied, and another client holds the lock. Or another task of this process holds it or has
+    /// waited longer, and nothing was sent.
+    Contended,
+    /// The process has too many attempts to make.
+    ///
+    /// The limit is [`max_concurrent_attempts`](crate::Builder::max_concurrent_attempts). Either the request did not
+    /// get its turn in time, or too many others were waiting for theirs. Nothing was sent, or nothing in the last
+    /// attempt.
+    Overloaded,
+    /// Too few nodes replied: errors and timeouts alone exclude a quorum.
+    NoQuorum,
+    /// No validity was left.
+    ///
+    /// A quorum granted too late, or the lease expired before an extension began or succeeded.
+    TooSlow,
+    /// The lock is no longer held.
+    ///
+    /// A quorum reported that its keys are gone, or it was released or detached before an extension. Or
+    /// [`run`](crate::Redlock::run) reports a [loss](crate::Loss) of any kind.
+    Lost,
+    /// The lock is held, but it can never be extended again.
+    ///
+    /// On too many nodes a newer claim has counted above its fencing token. The lock stays valid until its deadline.
+    Superseded,
+    /// A key holds a value that is not a lock.
+    ///
+    /// There are so many of these nodes that the others are not a quorum. Another program uses the name for something
+    /// else.
+    WrongType,
+    /// A setting or an argument is invalid. Nothing was sent.
+    InvalidInput,
+    /// A backend does not support the operation. Nothing was sent.
+    ///
+    /// It does not count for [fenced](crate::LockRequest::fenced) locks, or cannot be
+    /// [inspected](crate::Redlock::inspect).
+    Unsupported,
+    /// The [`Redlock`](crate::Redlock) was closed. Nothing was sent.
+    Closed,
+}
+
+impl Error {
+    /// Creates an error of the kind [`InvalidInput`](ErrorKind::InvalidInput).
+    ///
+    /// The message is one line that names the value and the limit. For adapters and backends, which report their own
+    /// invalid parameters in the same way.
+    ///
+    /// ```
+    /// use redlock_core::{Error, ErrorKind};
+    ///
+    /// let error = Error::invalid("a pool size of 0 is too small; the minimum is 1");
+    /// assert_eq!(ErrorKind::InvalidInput, error.kind());
+    /// ```
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::InvalidInput, message.into())
+    }
+
+    pub(crate) fn closed() -> Self {
+        Self::new(ErrorKind::Closed, "this Redlock was closed".into())
+    }
+
+    pub(crate) fn new(kind: ErrorKind, message: String) -> Self {
+        Self(Box::new(Inner { kind, message, loss: None, nodes: NodeReports::default() }))
+    }
+
+    /// Adds the reports of all nodes.
+    pub(crate) fn with_nodes(mut self, nodes: NodeReports) -> Self {
+        self.0.nodes = nodes;
+        self
+    }
+
+    /// Adds the reason for which the lock is no longer held.
+    pub(crate) fn with_loss(mut self, loss: Loss) -> Self {
+        self.0.loss = Some(loss);
+        self
+    }
+
+    /// Adds the time for which the request has waited.
+    pub(crate) fn after(mut self, waited: Duration) -> Self {
+        let _ = write!(self.0.message, ", after {waited:.1?}");
+        self
+    }
+
+    /// Returns the kind of this error.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// Returns whether the same call may succeed later without manual changes.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{ErrorKind, Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let error = redlock.lock("", ttl).await.unwrap_err();
+    /// assert_eq!(ErrorKind::InvalidInput, error.kind());
+    /// assert!(!error.is_retryable());
+    /// # Ok(()) }
+    /// ```
+    pub fn is_retryable(&self) -> bool {
+        match self.0.kind {
+            ErrorKind::Contended | ErrorKind::Overloaded | ErrorKind::NoQuorum | ErrorKind::TooSlow => true,
+            ErrorKind::Lost
+            | ErrorKind::Superseded
+            | ErrorKind::WrongType
+            | ErrorKind::InvalidInput
+            | ErrorKind::Unsupported
+            | ErrorKind::Closed => false,
+        }
+    }
+
+    /// Returns the reports of all nodes about the last round, in configured order.
+    ///
+    /// Empty if nothing was sent.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// if let Err(error) = redlock.lock("report", ttl).await {
+    ///     for report in error.node_reports() {
+    ///         println!("{report}");
+    ///     }
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn node_reports(&self) -> &[NodeReport] {
+        &self.0.nodes
+    }
+
+    /// Returns the reason for which the lock is no longer held, if it is known.
+    ///
+    /// An extension sets it if the lock was lost or released before, or if a quorum of nodes reported that the keys are
+    /// gone. A resumption sets it in the latter case, and [`run`](crate::Redlock::run) if the lock was lost. All other
+    /// errors return `None`. This includes an extension that succeeded only after the lease had expired.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{Loss, Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let guard = redlock.lock("report", ttl).await?;
+    /// let lease = guard.lease();
+    /// guard.release().await?;
+    /// let error = lease.extend(ttl).await.unwrap_err();
+    /// assert_eq!(Some(&Loss::Released), error.loss());
+    /// # Ok(()) }
+    /// ```
+    pub fn loss(&self) -> Option<&Loss> {
+        self.0.loss.as_ref()
+    }
+
+    /// Returns the current holder, if a node reported it.
+    ///
+    /// It is the token that most nodes named, as a fingerprint, with the label of its [owner](Fingerprint::owner) if it
+    /// has one.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let node = MemoryNode::new("a");
+    /// # let other = Redlock::builder(TokioRuntime::new()).node(node.clone()).build()?;
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(node).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// // `other` is the `Redlock` of another process.
+    /// let guard = other.lock("report", ttl).owner("host-2").await?;
+    ///
+    /// let request = redlock.lock("report", ttl).max_wait(Duration::ZERO);
+    /// let error = request.await.unwrap_err();
+    /// let holder = error.holder().expect("these nodes report the holder");
+    /// assert_eq!(Some("host-2"), holder.owner());
+    /// # Ok(()) }
+    /// ```
+    pub fn holder(&self) -> Option<Fingerprint> {
+        report::holder(self.node_reports().iter().map(NodeReport::outcome)).map(Token::fingerprint)
+    }
+
+    /// Returns how long the current holder keeps the lock, if a node reported it.
+    ///
+    /// The value is the longest of all nodes, at the time of that node's reply. The holder may still extend the lock.
+    pub fn remaining(&self) -> Option<Duration> {
+        self.denials().filter_map(|denial| denial.remaining).max()
+    }
+
+    fn denials(&self) -> impl Iterator<Item = &Denial> {
+        self.node_reports().iter().filter_map(|node| match node.outcome() {
+            Outcome::Denied(denial) => Some(denial),
+            _ => None,
+        })
+    }
+}
+
+/// Formats the failure, then the label of each node that has no vote of its own, with its error.
+///
+/// A node that is the same server as an earlier one has no vote of its own.
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)?;
+        let mut separator = " (";
+        for report in self.0.nodes.iter() {
+            let Some(cause) = report.cause() else { continue };
+            write!(f, "{separator}{}: {cause}", report.label())?;
+            separator = "; ";
+        }
+        if separator == "; " { f.write_str(")") } else { Ok(()) }
+    }
+}
+
+/// Formats the kind, then the same text as `Display`.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {self}", self.0.kind)
+    }
+}
+
+/// There is no source: the text contains the causes, and [`node_reports`](Error::node_reports) returns them.
+impl std::error::Error for Error {}

@@ -1,0 +1,127 @@
+//! The clock of leases.
+//!
+//! A lease must not look valid after the machine was suspended, because the servers' clocks continued. So time is read
+//! from a clock that counts suspension:
+//!
+//! - Linux and Android: `CLOCK_BOOTTIME`.
+//! - Other Unix systems: `CLOCK_MONOTONIC`. It counts suspension on Apple systems, but not on some BSDs.
+//! - Other systems: [`std::time::Instant`]. It counts suspension on Windows.
+//!
+//! A hypervisor that pauses a virtual machine may stop all of them. See [`suspend_aware_now`].
+
+use std::ops::{Add, Sub};
+use std::time::Duration;
+
+/// A point in time on the clock of a [`Runtime`](crate::runtime::Runtime).
+///
+/// It counts nanoseconds since an origin that the clock chooses. Instants of different clocks must not be compared.
+/// Arithmetic saturates and never panics.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Instant(u64);
+
+impl Instant {
+    /// The origin of the clock.
+    pub const ORIGIN: Self = Self(0);
+
+    /// Returns the point that lies `elapsed` after the origin.
+    ///
+    /// The maximum is about 584 years.
+    pub fn since_origin(elapsed: Duration) -> Self {
+        Self(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// Returns the time since the origin.
+    pub fn elapsed_since_origin(self) -> Duration {
+        Duration::from_nanos(self.0)
+    }
+
+    /// Returns the time from `earlier` to this point, or zero if `earlier` is later.
+    pub fn saturating_duration_since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Add<Duration> for Instant {
+    type Output = Self;
+
+    fn add(self, duration: Duration) -> Self {
+        Self(self.0.saturating_add(Self::since_origin(duration).0))
+    }
+}
+
+impl Sub<Duration> for Instant {
+    type Output = Self;
+
+    fn sub(self, duration: Duration) -> Self {
+        Self(self.0.saturating_sub(Self::since_origin(duration).0))
+    }
+}
+
+/// Reads the machine's clock that counts suspension.
+///
+/// A [`Runtime`](crate::runtime::Runtime) on real time returns this time.
+///
+/// - Linux and Android: `CLOCK_BOOTTIME`.
+/// - Other Unix systems: `CLOCK_MONOTONIC`. It counts suspension on Apple systems, but not on some BSDs.
+/// - Other systems: [`std::time::Instant`]. It counts suspension on Windows.
+///
+/// A hypervisor that pauses a virtual machine (live migration, restoring a snapshot) may stop all clocks of the
+/// machine. After such a pause [`Lease::is_held`](crate::Lease::is_held) may return `true` although the keys on the
+/// nodes have expired. If that can happen, let the resource check [fencing tokens](crate::LockRequest::fenced).
+#[cfg(unix)]
+pub fn suspend_aware_now() -> Instant {
+    use rustix::time::{ClockId, clock_gettime};
+
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    let clock = ClockId::Boottime;
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    let clock = ClockId::Monotonic;
+    let time = clock_gettime(clock);
+    // Neither clock is ever negative. Zero would be the unsafe direction: leases would look valid for longer.
+    let (seconds, nanos) = (u64::try_from(time.tv_sec), u32::try_from(time.tv_nsec));
+    Instant::since_origin(Duration::new(seconds.unwrap_or(0), nanos.unwrap_or(0)))
+}
+
+/// Reads the machine's clock that counts suspension.
+///
+/// A [`Runtime`](crate::runtime::Runtime) on real time returns this time.
+///
+/// - Linux and Android: `CLOCK_BOOTTIME`.
+/// - Other Unix systems: `CLOCK_MONOTONIC`. It counts suspension on Apple systems, but not on some BSDs.
+/// - Other systems: [`std::time::Instant`]. It counts suspension on Windows.
+///
+/// A hypervisor that pauses a virtual machine (live migration, restoring a snapshot) may stop all clocks of the
+/// machine. After such a pause [`Lease::is_held`](crate::Lease::is_held) may return `true` although the keys on the
+/// nodes have expired. If that can happen, let the resource check [fencing tokens](crate::LockRequest::fenced).
+#[cfg(not(unix))]
+pub fn suspend_aware_now() -> Instant {
+    use std::sync::OnceLock;
+
+    static ORIGIN: OnceLock<std::time::Instant> = OnceLock::new();
+    #[allow(clippy::disallowed_methods)] // the one place that reads this clock
+    let now = std::time::Instant::now();
+    Instant::since_origin(now.saturating_duration_since(*ORIGIN.get_or_init(|| now)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arithmetic_saturates() {
+        let late = Instant::since_origin(Duration::MAX);
+        assert_eq!(late, late + Duration::from_secs(1));
+        assert_eq!(Instant::ORIGIN, Instant::ORIGIN - Duration::from_secs(1));
+        assert_eq!(Duration::ZERO, Instant::ORIGIN.saturating_duration_since(late));
+    }
+
+    #[test]
+    fn the_suspend_aware_clock_never_goes_back() {
+        let mut last = suspend_aware_now();
+        for _ in 0..1000 {
+            let now = suspend_aware_now();
+            assert!(now >= last);
+            last = now;
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Reports about single nodes, for errors, leases, health checks and inspections.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::node::{Denial, LockEntry, NodeError};
+use crate::types::fencing_token::FencingToken;
+use crate::types::token::Token;
+
+/// A report about one node: its index, label, outcome and latency.
+#[derive(Clone, Debug)]
+pub struct NodeReport {
+    pub(crate) index: usize,
+    pub(crate) label: String,
+    pub(crate) outcome: Outcome,
+    pub(crate) latency: Duration,
+    pub(crate) same_server_as: Option<(usize, String)>,
+}
+
+/// The outcome of a request to one node.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// The node granted the request.
+    Granted,
+    /// The node denied the request.
+    Denied(Denial),
+    /// The node granted a fenced lock, and its counter now has this value.
+    GrantedFenced(FencingToken),
+    /// The node holds the lock, but a newer claim has raised its counter to this value.
+    ///
+    /// The node no longer counts for this lock.
+    Superseded(FencingToken),
+    /// The node deleted at least one resource of the lock. Releases only.
+    Released,
+    /// The node had no resource of the lock. Releases only.
+    NotHeld,
+    /// The node has nothing under the resource. Inspections only.
+    Free,
+    /// The node has this entry under the resource. Inspections only.
+    Held(LockEntry),
+    /// The request failed without a vote, for this reason.
+    Failed(NodeError),
+    /// The node did not reply within the node timeout.
+    TimedOut,
+    /// The node did not reply before the round was decided.
+    Pending,
+}
+
+/// The outcome of a release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ReleaseOutcome {
+    /// This client held the lock until now.
+    ///
+    /// The validity had not passed, and the first replies of the nodes do not contradict this. This includes the margin
+    /// before its end, in which [`Lease::state`](crate::Lease::state) already reports a loss.
+    Released,
+    /// The validity had passed before the release.
+    ///
+    /// Another client may have acquired the lock since then.
+    ///
+    /// Also returned if an extension found the keys gone on a quorum of nodes in the margin before the end of the
+    /// validity (TTL / 50, 1 ms to 500 ms). The lease counts as expired by then.
+    AlreadyExpired,
+    /// The lock was lost before its validity had passed.
+    ///
+    /// So many nodes no longer had it that a quorum is impossible: it was deleted, or nodes have lost data. Another
+    /// client may have acquired it meanwhile. This is not always detected, because a release waits for replies of a
+    /// quorum and no longer.
+    AlreadyLost,
+}
+
+impl NodeReport {
+    /// Returns the node's position in the configuration, from 0.
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// Returns the node's label, such as `10.0.0.1:6379`.
+    pub fn label(&self) -> &str {
+        &self.label
+    }
+
+    /// Returns the outcome of the request.
+    pub fn outcome(&self) -> &Outcome {
+        &self.outcome
+    }
+
+    /// Returns the time from the first request of the round to the outcome.
+    ///
+    /// For a pending node, the time ends at the report.
+    pub fn latency(&self) -> Duration {
+        self.latency
+    }
+
+    /// Returns why the node has no vote of its own; `None` if it has one or may still reply.
+    pub(crate) fn cause(&self) -> Option<String> {
+        match (&self.outcome, self.same_server_as()) {
+            (Outcome::Failed(error), _) => Some(error.to_string()),
+            (Outcome::TimedOut, _) => Some(format!("timed out after {:.1?}", self.latency)),
+            (_, Some((_, label))) => Some(format!("the same server as {label}")),
+            _ => None,
+        }
+    }
+
+    /// Returns the first node that is the same server, as index and label.
+    ///
+    /// The two nodes have one vote together.
+    pub fn same_server_as(&self) -> Option<(usize, &str)> {
+        self.same_server_as.as_ref().map(|(index, label)| (*index, label.as_str()))
+    }
+}
+
+/// Formats as `node 2 (10.0.0.3:6379): timed out after 50ms`.
+impl fmt::Display for NodeReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { index, label, outcome, latency, same_server_as } = self;
+        write!(f, "node {index} ({label}): ")?;
+        match outcome {
+            Outcome::Granted => write!(f, "granted after {latency:.1?}")?,
+            Outcome::Denied(Denial { holder: Some(holder), .. }) => {
+                write!(f, "denied after {latency:.1?}: held by {holder}")?;
+            }
+            Outcome::Denied(_) => write!(f, "denied after {latency:.1?}")?,
+            Outcome::GrantedFenced(counter) => {
+                write!(f, "granted after {latency:.1?}: fencing counter {counter}")?;
+            }
+            Outcome::Superseded(counter) => {
+                write!(f, "superseded after {latency:.1?}: fencing counter {counter}")?;
+            }
+            Outcome::Released => write!(f, "released after {latency:.1?}")?,
+            Outcome::NotHeld => write!(f, "did not have the lock (after {latency:.1?})")?,
+            Outcome::Free => write!(f, "free (after {latency:.1?})")?,
+            Outcome::Held(LockEntry { token, remaining: Some(left) }) => {
+                write!(f, "held by {token}, expires in {left:.1?} (after {latency:.1?})")?;
+            }
+            Outcome::Held(LockEntry { token, remaining: None }) => {
+                write!(f, "held by {token}, no expiry (after {latency:.1?})")?;
+            }
+            Outcome::Failed(error) => write!(f, "{error} (after {latency:.1?})")?,
+            Outcome::TimedOut => write!(f, "timed out after {latency:.1?}")?,
+            Outcome::Pending => write!(f, "no reply yet after {latency:.1?}")?,
+        }
+        match same_server_as {
+            Some((index, label)) => write!(f, " [the same server as node {index} ({label})]"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Returns the holder: the token that most denials named.
+pub(crate) fn holder<'a>(outcomes: impl Iterator<Item = &'a Outcome> + Clone) -> Option<&'a Token> {
+    let named = outcomes.filter_map(|outcome| match outcome {
+        Outcome::Denied(denial) => denial.holder.as_ref(),
+        _ => None,
+    });
+    let votes = |token: &Token| named.clone().filter(|other| *other == token).count();
+    named.clone().max_by_key(|token| votes(token))
+}
+
+/// The reports about all nodes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct NodeReports(pub(crate) Vec<NodeReport>);
+
+impl std::ops::Deref for NodeReports {
+    type Target = [NodeReport];
+
+    fn deref(&self) -> &[NodeReport] {
+        &self.0
+    }
+}
+
+impl fmt::Display for NodeReports {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (position, report) in self.0.iter().enumerate() {
+            let separator = if position == 0 { "" } else { "; " };
+            write!(f, "{separator}{report}")?;
+        }
+        Ok(())
+    }
+}

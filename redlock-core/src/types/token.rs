@@ -1,0 +1,214 @@
+//! Tokens: the random values of the keys of locks.
+//!
+//! A client that knows a token can release the lock, so a token is never printed. `Debug` and `Display` show a
+//! [`Fingerprint`], which identifies the token in logs and errors and has no other use. The owner label, which may
+//! precede the random part, is meant to be shown.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::runtime::Runtime;
+use crate::types::owner::{Owner, SEPARATOR};
+
+/// The value of the keys of a lock, different for every attempt. A secret.
+///
+/// Tokens of this crate are 160 random bits in hexadecimal, as many as in the [article] that introduced Redlock. The
+/// label of the [owner](crate::Builder::owner) and a `#` precede them if there is a label. Clones share the token.
+///
+/// [article]: https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Token(Arc<[u8]>);
+
+/// The number of hexadecimal digits of the random part.
+///
+/// They have 160 bits, as many as the [article] that introduced Redlock reads from the operating system.
+///
+/// [article]: https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/
+const RANDOM: usize = 40;
+
+impl Token {
+    /// Creates a random token: owner label and `#` if any, and 160 bits in hexadecimal.
+    pub(crate) fn random(runtime: &dyn Runtime, owner: Option<&Owner>) -> Self {
+        let label = owner.map_or("", Owner::as_str).as_bytes();
+        let mut text = [SEPARATOR; Owner::MAX_LEN + 1 + RANDOM];
+        text[..label.len()].copy_from_slice(label);
+        let start = if label.is_empty() { 0 } else { label.len() + 1 };
+        let end = start + RANDOM;
+        let mut random = [0; RANDOM / 2];
+        runtime.fill_random(&mut random);
+        for (byte, pair) in random.iter().zip(text[start..end].chunks_exact_mut(2)) {
+            pair[0] = HEX[usize::from(byte >> 4)];
+            pair[1] = HEX[usize::from(byte & 15)];
+        }
+        Self(text[..end].into())
+    }
+
+    /// Creates a token from any bytes, for example a token of another program.
+    pub fn from_bytes(bytes: impl AsRef<[u8]>) -> Self {
+        Self(bytes.as_ref().into())
+    }
+
+    /// Returns the token itself, for requests. Do not log it.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Returns the owner label, such as `host-1:4242`, if the token has one.
+    ///
+    /// The token must have the format of this crate: a label, `#`, and 40 hexadecimal digits. See
+    /// [`Builder::owner`](crate::Builder::owner).
+    ///
+    /// Any client can write such a token, so the label is a claim and not a proof. A token of any other format may be
+    /// secret as a whole, so none of it is returned.
+    pub fn owner(&self) -> Option<&str> {
+        let (label, random) = self.0.split_at_checked(self.0.len().checked_sub(RANDOM + 1)?)?;
+        let is_digit = |byte: &u8| HEX.contains(byte);
+        if random[0] != SEPARATOR || !random[1..].iter().all(is_digit) {
+            return None;
+        }
+        std::str::from_utf8(label).ok().filter(|label| Owner::is_valid(label))
+    }
+
+    /// Returns the fingerprint, which may be shown.
+    pub fn fingerprint(&self) -> Fingerprint {
+        Fingerprint { owner: self.owner().map(Owner::of_valid), hash: self.hash() }
+    }
+
+    fn hash(&self) -> u32 {
+        // FNV-1a: a few lines that give a token the same fingerprint in every process and version.
+        let hash = self.0.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        // Combines the two halves: 32 bits are enough for people to compare.
+        u32::try_from((hash ^ (hash >> 32)) & 0xffff_ffff).expect("32 bits are left")
+    }
+}
+
+const HEX: &[u8; 16] = b"0123456789abcdef";
+
+/// Formats as `Token(#9c01a7f2)` or `Token(host-1:4242#9c01a7f2)`.
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Token({self})")
+    }
+}
+
+/// Formats as `#9c01a7f2` or `host-1:4242#9c01a7f2`: owner label and fingerprint.
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}#{:08x}", self.owner().unwrap_or_default(), self.hash())
+    }
+}
+
+/// A 32-bit hash of a token, such as `9c01a7f2`, and the owner label if any.
+///
+/// It distinguishes tokens for humans. A random token, such as those of this crate, cannot be derived from it. A token
+/// of another program that is easy to guess can. Two tokens may have the same fingerprint, by chance or on purpose.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Fingerprint {
+    owner: Option<Owner>,
+    hash: u32,
+}
+
+impl Fingerprint {
+    /// Returns the owner label. See [`Token::owner`].
+    pub fn owner(&self) -> Option<&str> {
+        self.owner.as_ref().map(Owner::as_str)
+    }
+}
+
+/// Formats as `9c01a7f2` or `host-1:4242#9c01a7f2`.
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.owner() {
+            Some(owner) => write!(f, "{owner}#{:08x}", self.hash),
+            None => write!(f, "{:08x}", self.hash),
+        }
+    }
+}
+
+impl fmt::Debug for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Fingerprint({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn debug_output_omits_the_token_bytes() {
+        let token = Token::from_bytes("hunter2-hunter2");
+        for shown in [format!("{token}"), format!("{token:?}"), format!("{token:#?}")] {
+            assert!(!shown.contains("hunter"), "{shown}");
+            assert!(shown.contains(&token.fingerprint().to_string()), "{shown}");
+        }
+    }
+
+    /// A runtime that supplies only random bytes.
+    #[derive(Debug)]
+    struct Fixed(u8);
+
+    impl Runtime for Fixed {
+        fn now(&self) -> crate::runtime::Instant {
+            unreachable!("an unexpected clock reading")
+        }
+
+        fn sleep(&self, _: std::time::Duration) -> crate::runtime::BoxFuture<()> {
+            unreachable!("an unexpected sleep")
+        }
+
+        fn spawn(&self, _: crate::runtime::BoxFuture<()>) {
+            unreachable!("an unexpected task")
+        }
+
+        fn fill_random(&self, bytes: &mut [u8]) {
+            bytes.fill(self.0);
+        }
+    }
+
+    #[test]
+    fn a_label_precedes_the_random_part_and_is_displayed() {
+        let bare = Token::random(&Fixed(0xa5), None);
+        assert_eq!("a5".repeat(20).as_bytes(), bare.as_bytes());
+        assert_eq!(None, bare.owner());
+        for label in ["h", "host-1:4242", &"x".repeat(64)] {
+            let token = Token::random(&Fixed(0xa5), Some(&Owner::new(label).unwrap()));
+            assert_eq!(format!("{label}#{}", "a5".repeat(20)).as_bytes(), token.as_bytes());
+            assert_eq!(Some(label), token.owner());
+            assert_eq!(Some(label), token.fingerprint().owner());
+            assert_eq!(token.to_string(), token.fingerprint().to_string());
+            assert_eq!(format!("Token({token})"), format!("{token:?}"));
+            for shown in [token.to_string(), format!("{:?} {token:?}", token.fingerprint())] {
+                assert!(shown.contains(&format!("{label}#")) && !shown.contains("a5a5"), "{shown}");
+            }
+        }
+    }
+
+    #[test]
+    fn tokens_of_another_format_have_no_label() {
+        let random = "0123456789abcdef0123456789abcdef01234567";
+        assert_eq!(Some("a"), Token::from_bytes(format!("a#{random}")).owner());
+        for foreign in [
+            String::new(),
+            random.to_owned(),
+            format!("#{random}"),
+            format!("a-{random}"),
+            format!("a#b#{random}"),
+            format!("a b#{random}"),
+            format!("a#{}", random.to_uppercase()),
+            format!("a#{random}0"),
+            format!("{}#{random}", "x".repeat(65)),
+        ] {
+            assert_eq!(None, Token::from_bytes(&foreign).owner(), "{foreign}");
+        }
+        assert_eq!(None, Token::from_bytes([b"\xff#", random.as_bytes()].concat()).owner());
+    }
+
+    #[test]
+    fn fingerprints_are_stable_and_distinguish_tokens() {
+        assert_eq!(Token::from_bytes("a").fingerprint(), Token::from_bytes("a").fingerprint());
+        assert_ne!(Token::from_bytes("a").fingerprint(), Token::from_bytes("b").fingerprint());
+    }
+}

@@ -1,0 +1,87 @@
+//! The time to live of the keys of a lock.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::types::error::Error;
+
+/// A valid time to live: whole milliseconds from [`Ttl::MIN`] to [`Ttl::MAX`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ttl(u64);
+
+impl Ttl {
+    /// The minimum: 10 ms.
+    ///
+    /// A shorter TTL would be too close to the drift allowance (2 ms and more) and a round trip.
+    pub const MIN: Self = Self(10);
+
+    /// The maximum: 24 days.
+    ///
+    /// It fits into a signed 32-bit number of milliseconds, the narrowest type of any server or timer in use.
+    pub const MAX: Self = Self(24 * 24 * 60 * 60 * 1000);
+
+    /// Creates a TTL from a duration.
+    ///
+    /// Fractions of a millisecond are cut off, because servers count in milliseconds.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) if the duration is below [`Ttl::MIN`] or above [`Ttl::MAX`].
+    pub fn new(ttl: Duration) -> Result<Self, Error> {
+        if ttl < Self::MIN.as_duration() {
+            return Err(Error::invalid(format!("a TTL of {ttl:?} is too short; the minimum is 10 ms")));
+        }
+        match u64::try_from(ttl.as_millis()) {
+            Ok(millis) if ttl <= Self::MAX.as_duration() => Ok(Self(millis)),
+            _ => Err(Error::invalid(format!("a TTL of {ttl:?} is too long; the maximum is 24 days"))),
+        }
+    }
+
+    /// Returns the TTL as a duration.
+    pub fn as_duration(self) -> Duration {
+        Duration::from_millis(self.0)
+    }
+
+    /// Returns the TTL in milliseconds, as it is sent.
+    pub fn as_millis(self) -> u64 {
+        self.0
+    }
+}
+
+impl TryFrom<Duration> for Ttl {
+    type Error = Error;
+
+    fn try_from(ttl: Duration) -> Result<Self, Error> {
+        Self::new(ttl)
+    }
+}
+
+impl fmt::Debug for Ttl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_duration().fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limits_are_inclusive_and_named_in_the_error() {
+        for good in [Ttl::MIN.as_duration(), Duration::from_secs(10), Ttl::MAX.as_duration()] {
+            assert_eq!(good, Ttl::new(good).unwrap().as_duration());
+        }
+        let rejection = |ttl| Ttl::new(ttl).unwrap_err().to_string();
+        assert_eq!("a TTL of 0ns is too short; the minimum is 10 ms", rejection(Duration::ZERO));
+        assert!(rejection(Duration::from_micros(9_999)).contains("9.999ms is too short"));
+        assert!(
+            rejection(Ttl::MAX.as_duration() + Duration::from_nanos(1)).contains("the maximum is 24 days")
+        );
+        assert!(rejection(Duration::MAX).contains("the maximum is 24 days"));
+    }
+
+    #[test]
+    fn fractions_of_a_millisecond_are_truncated() {
+        assert_eq!(10, Ttl::new(Duration::from_micros(10_999)).unwrap().as_millis());
+    }
+}

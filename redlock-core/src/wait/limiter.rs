@@ -1,0 +1,160 @@
+//! The limit of rounds in flight.
+//!
+//! Attempts, renewals and watches wait here until they may begin. [`concurrency`](crate::decide::concurrency) decides
+//! which of them may.
+
+#[cfg(all(test, loom))]
+mod loom_tests;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use crate::decide::concurrency::{Class, Concurrency, Waiting};
+use crate::inner::Inner;
+use crate::runtime::LONGEST_SLEEP;
+use crate::sync::{Mutex, locked};
+
+/// The approximate number of waiting attempts that are polled in each second.
+const POLLED_AT_ONCE: usize = 64;
+
+/// The rounds in flight of one [`Redlock`](crate::Redlock).
+pub(crate) struct Limiter {
+    rounds: Mutex<Concurrency<Waker>>,
+}
+
+/// The right to have a round in flight. When it is dropped, the next waiting round may begin.
+pub(crate) struct Permit {
+    shared: Arc<Inner>,
+    class: Class,
+}
+
+impl Limiter {
+    pub(crate) fn new(max: usize) -> Self {
+        Self { rounds: Mutex::new(Concurrency::new(max)) }
+    }
+
+    /// Holds attempts back while cleanup is behind.
+    pub(crate) fn cleanup_is_behind(&self, is_behind: impl FnOnce() -> bool) {
+        self.change(|rounds| rounds.cleanup_is_behind(is_behind()));
+    }
+
+    /// Returns whether no further attempt may wait.
+    pub(crate) fn is_full(&self) -> bool {
+        locked(&self.rounds).is_full()
+    }
+
+    /// Sets whether the last renewal that ended has failed.
+    pub(crate) fn renewals_fail(&self, fail: bool) {
+        self.change(|rounds| rounds.renewals_fail(fail));
+    }
+
+    /// Returns the interval at which to poll a waiting attempt.
+    ///
+    /// It grows with the number of waiting attempts, so that all of them together cost little.
+    pub(crate) fn poll_interval(&self) -> Duration {
+        let (attempts, _) = locked(&self.rounds).waiting();
+        LONGEST_SLEEP
+            .saturating_mul(u32::try_from(attempts / POLLED_AT_ONCE).unwrap_or(u32::MAX).saturating_add(1))
+    }
+
+    /// Returns the numbers of waiting attempts and renewals, and the reason.
+    pub(crate) fn waiting(&self) -> (usize, usize, &'static str) {
+        let rounds = locked(&self.rounds);
+        let (attempts, renewals) = rounds.waiting();
+        (attempts, renewals, rounds.obstacle())
+    }
+
+    /// Changes the rounds, then wakes those that may begin because of it.
+    ///
+    /// The wakers are called after the mutex is unlocked.
+    fn change<T>(&self, change: impl FnOnce(&mut Concurrency<Waker>) -> T) -> T {
+        let mut rounds = locked(&self.rounds);
+        let changed = change(&mut rounds);
+        if rounds.is_waited_for() {
+            let mut begun = Vec::new();
+            while let Some(waker) = rounds.begin_next() {
+                begun.push(waker);
+            }
+            drop(rounds);
+            begun.into_iter().for_each(Waker::wake);
+        }
+        changed
+    }
+}
+
+impl Permit {
+    /// Returns the permit if the round may begin at once.
+    pub(crate) fn try_new(shared: &Arc<Inner>, class: Class) -> Option<Self> {
+        let may_begin = locked(&shared.limiter.rounds).try_begin(class);
+        may_begin.then(|| Self { shared: Arc::clone(shared), class })
+    }
+
+    /// Waits until the round may begin.
+    ///
+    /// The future may be dropped at any time. Poll it in every [interval](Limiter::poll_interval), since another round
+    /// may be [overdue](Concurrency::begin_overdue).
+    pub(crate) fn wait(shared: &Arc<Inner>, class: Class) -> PermitWait<'_> {
+        PermitWait { shared, class, waiting: None }
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.shared.limiter.change(|rounds| rounds.end(self.class));
+    }
+}
+
+/// A future that waits for a [`Permit`].
+pub(crate) struct PermitWait<'a> {
+    shared: &'a Arc<Inner>,
+    class: Class,
+    waiting: Option<Waiting>,
+}
+
+impl Future for PermitWait<'_> {
+    type Output = Permit;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Permit> {
+        let Self { shared, class, waiting } = &mut *self;
+        let waker = cx.waker().clone();
+        let mut rounds = locked(&shared.limiter.rounds);
+        let replaced = match *waiting {
+            Some(entered) => match rounds.waker(entered) {
+                Some(waiting) => Some(std::mem::replace(waiting, waker)),
+                None => {
+                    drop(rounds);
+                    *waiting = None;
+                    return Poll::Ready(Permit { shared: Arc::clone(shared), class: *class });
+                }
+            },
+            None if rounds.try_begin(*class) => {
+                drop(rounds);
+                return Poll::Ready(Permit { shared: Arc::clone(shared), class: *class });
+            }
+            None => {
+                *waiting = Some(rounds.wait(*class, waker));
+                None
+            }
+        };
+        let limit = 2 * shared.settings.node_timeout;
+        let overdue = rounds.begin_overdue(*class, shared.now(), limit);
+        // A waker may run foreign code when it is called or dropped, so not under the mutex.
+        drop(rounds);
+        drop(replaced);
+        if let Some(overdue) = overdue {
+            overdue.wake();
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for PermitWait<'_> {
+    fn drop(&mut self) {
+        if let Some(waiting) = self.waiting.take() {
+            drop(self.shared.limiter.change(|rounds| rounds.leave(waiting)));
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! The queues of a process: the turns of its tasks for a resource.
+//!
+//! Tasks that want the same resource queue here, and one of them at a time sends requests to the nodes. A mutex between
+//! threads is cheaper than a lock service ([article], "Making the algorithm more reliable"). That task then waits in
+//! [`watcher`](crate::wait::watcher) until another client releases the lock.
+//!
+//! The request owns its place, then the lease that results from it. Dropping the place leaves the queue, wherever that
+//! happens. Several resources are entered in sorted order, so that no two requests wait for each other.
+//!
+//! [article]: https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/
+
+#[cfg(all(test, loom))]
+mod loom_tests;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
+
+use crate::decide::fifo::{Answer, Queue, Wakers};
+use crate::inner::Inner;
+use crate::runtime::Alarm;
+use crate::sync::{Mutex, locked};
+use crate::types::instant::Instant;
+use crate::types::resource::{Resource, Resources};
+
+/// The delay that lets other processes try first, where that is due.
+///
+/// It is long enough to receive a notification that the lock is free, and to acquire the lock.
+pub(crate) const FAIRNESS_YIELD: Duration = Duration::from_millis(3);
+
+/// The queues of one [`Redlock`](crate::Redlock). An unused resource has none.
+#[derive(Default)]
+pub(crate) struct LocalQueues {
+    queues: Mutex<HashMap<Resource, Queue<Waker>>>,
+    last_number: AtomicU64,
+}
+
+/// A place in the queues of the resources of one request.
+pub(crate) struct Waiter {
+    shared: Arc<Inner>,
+    resources: Resources,
+    number: u64,
+    /// The number of queues that were entered.
+    ///
+    /// The place has the turn in all of them except the last, and in that one too once the place is complete.
+    asked: usize,
+}
+
+impl Waiter {
+    /// Creates a place that has entered no queue yet.
+    pub(crate) fn new(shared: Arc<Inner>, resources: Resources) -> Self {
+        let number = shared.queues.last_number.fetch_add(1, Ordering::Relaxed);
+        Self { shared, resources, number, asked: 0 }
+    }
+
+    /// Waits for the turn on all resources.
+    pub(crate) async fn turn(&mut self) {
+        let mut alarm = Alarm::default();
+        while self.asked < self.resources.len() {
+            self.asked += 1;
+            poll_fn(|cx| self.poll_turn(cx, &mut alarm)).await;
+        }
+    }
+
+    /// Takes the turn on all resources, if no other task has it or waits for it.
+    ///
+    /// It fails if another task of this process uses any of the resources.
+    pub(crate) fn try_turn(&mut self, now: Instant) -> bool {
+        let mut queues = locked(&self.shared.queues.queues);
+        let busy = |resource| queues.get(resource).is_some_and(|queue: &Queue<_>| !queue.is_idle(now));
+        if self.resources.iter().any(busy) {
+            return false;
+        }
+        for resource in &*self.resources {
+            queues.entry(resource.clone()).or_default().ask(self.number, now, || Waker::noop().clone());
+        }
+        self.asked = self.resources.len();
+        true
+    }
+
+    /// Returns whether other processes should be allowed to try first.
+    pub(crate) fn should_yield(&self) -> bool {
+        let queues = locked(&self.shared.queues.queues);
+        self.resources.iter().any(|resource| queues.get(resource).is_some_and(Queue::should_yield))
+    }
+
+    /// Limits the turn to the validity of a lock that was acquired or extended.
+    pub(crate) fn hold_until(&self, until: Instant) -> Woken {
+        self.with_queues(|queue| queue.hold_until(self.number, until))
+    }
+
+    fn poll_turn(&self, cx: &mut Context<'_>, alarm: &mut Alarm) -> Poll<()> {
+        loop {
+            let (now, resource) = (self.shared.now(), &self.resources[self.asked - 1]);
+            let (answer, before) = {
+                let mut queues = locked(&self.shared.queues.queues);
+                queues.entry(resource.clone()).or_default().ask(self.number, now, || cx.waker().clone())
+            };
+            drop(before);
+            match answer {
+                Answer::Turn => return Poll::Ready(()),
+                Answer::Wait => return Poll::Pending,
+                Answer::WaitUntil(until) => ready!(alarm.poll_at(&*self.shared.runtime, until, cx)),
+            }
+        }
+    }
+
+    /// Applies `act` to every queue that was entered.
+    fn with_queues(&self, act: impl Fn(&mut Queue<Waker>) -> Wakers<Waker>) -> Woken {
+        let mut woken = Woken::default();
+        for resource in &self.resources[..self.asked] {
+            let mut queues = locked(&self.shared.queues.queues);
+            let Some(queue) = queues.get_mut(resource) else { continue };
+            let Wakers { to_wake, to_drop } = act(queue);
+            if queue.is_unused() {
+                queues.remove(resource);
+            }
+            drop(queues);
+            woken.0.extend(to_wake);
+            drop(to_drop);
+        }
+        woken
+    }
+}
+
+/// The tasks to wake after a change of queues.
+///
+/// They are woken when this value is dropped, so drop it without holding a mutex. An executor may poll or drop any task
+/// inside a waker.
+#[derive(Default)]
+#[must_use]
+pub(crate) struct Woken(Vec<Waker>);
+
+impl Drop for Woken {
+    fn drop(&mut self) {
+        self.0.drain(..).for_each(Waker::wake);
+    }
+}
+
+/// Leaves every queue, with or without the turn.
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        drop(self.with_queues(|queue| queue.leave(self.number)));
+    }
+}
+
+impl fmt::Debug for Waiter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Waiter(#{} for {})", self.number, self.resources)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+    use std::sync::mpsc;
+    use std::task::Wake;
+    use std::thread;
+
+    use super::*;
+    use crate::decide::validity::DriftFactor;
+    use crate::inner::Settings;
+    use crate::runtime::{BoxFuture, Runtime};
+    use crate::types::resource::IntoResources;
+
+    /// A runtime whose time never passes.
+    #[derive(Debug)]
+    struct Still;
+
+    impl Runtime for Still {
+        fn now(&self) -> Instant {
+            Instant::ORIGIN
+        }
+
+        fn sleep(&self, _: Duration) -> BoxFuture<()> {
+            Box::pin(pending())
+        }
+
+        fn spawn(&self, _: BoxFuture<()>) {}
+    }
+
+    fn waiters(count: usize) -> Vec<Waiter> {
+        let settings = Settings {
+            node_timeout: Duration::ZERO,
+            retry_delay: Duration::ZERO,
+            max_concurrent_attempts: 1,
+            local_queue: true,
+            drift: DriftFactor::new(0.01).unwrap(),
+            owner: None,
+        };
+        let shared = Arc::new(Inner::new(Vec::new(), Arc::new(Still), settings));
+        let waiter = || Waiter::new(Arc::clone(&shared), "a".into_resources().unwrap());
+        std::iter::repeat_with(waiter).take(count).collect()
+    }
+
+    /// Polls the turn of `waiter` with this waker.
+    fn poll_turn(waiter: &mut Waiter, waker: &Waker) -> Poll<()> {
+        waiter.asked = 1;
+        waiter.poll_turn(&mut Context::from_waker(waker), &mut Alarm::default())
+    }
+
+    /// A waker that drops a waiter when it is woken or dropped, as an executor may.
+    struct Drops(Mutex<Option<Waiter>>);
+
+    impl Drops {
+        fn waker(mut waiter: Waiter) -> Waker {
+            let _ = poll_turn(&mut waiter, Waker::noop());
+            Waker::from(Arc::new(Self(Mutex::new(Some(waiter)))))
+        }
+    }
+
+    impl Wake for Drops {
+        fn wake(self: Arc<Self>) {
+            let waiter = locked(&self.0).take();
+            drop(waiter);
+        }
+    }
+
+    /// Runs a test that hangs if a mutex is held while a waker runs.
+    fn without_deadlock(test: impl FnOnce() + Send + 'static) {
+        let (done, end) = mpsc::channel();
+        thread::spawn(move || {
+            test();
+            done.send(()).unwrap();
+        });
+        end.recv_timeout(Duration::from_secs(20)).expect("a deadlock or a panic");
+    }
+
+    #[test]
+    fn a_replaced_waker_can_drop_a_waiter() {
+        without_deadlock(|| {
+            let mut waiters = waiters(3);
+            assert!(waiters[0].try_turn(Instant::ORIGIN));
+            let waker = Drops::waker(waiters.pop().unwrap());
+            assert!(poll_turn(&mut waiters[1], &waker).is_pending());
+            drop(waker);
+            assert!(poll_turn(&mut waiters[1], Waker::noop()).is_pending());
+        });
+    }
+
+    #[test]
+    fn the_waker_of_a_leaving_waiter_can_drop_another_waiter() {
+        without_deadlock(|| {
+            let mut waiters = waiters(3);
+            assert!(waiters[0].try_turn(Instant::ORIGIN));
+            let waker = Drops::waker(waiters.pop().unwrap());
+            assert!(poll_turn(&mut waiters[1], &waker).is_pending());
+            drop(waker);
+            drop(waiters.pop());
+        });
+    }
+
+    #[test]
+    fn a_woken_waker_can_drop_its_own_waiter_and_others() {
+        without_deadlock(|| {
+            let mut waiters = waiters(3);
+            assert!(waiters[0].try_turn(Instant::ORIGIN));
+            let waker = Drops::waker(waiters.pop().unwrap());
+            assert!(poll_turn(&mut waiters[1], &waker).is_pending());
+            let turn = waiters.remove(0);
+            // This notifies the next waiter, which drops the third one.
+            let woken = turn.hold_until(Instant::since_origin(Duration::from_secs(1)));
+            drop(woken);
+            drop(turn);
+            assert!(poll_turn(&mut waiters[0], &waker).is_ready());
+        });
+    }
+}

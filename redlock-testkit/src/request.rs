@@ -1,0 +1,190 @@
+//! The operations of a node as values: requests, and their answers.
+
+use redlock_core::node::{
+    Claim, ConfirmVote, Denial, FencedVote, LockEntry, LockNode, NodeError, Ttl, Vote, Watch,
+};
+use redlock_core::{FencingToken, Resource};
+
+/// A request to a [`LockNode`], as a value.
+///
+/// A wrapper around a node can store, delay, reorder and drop requests before it [applies](Request::apply) them.
+///
+/// ```
+/// use redlock_core::IntoResources;
+/// use redlock_core::node::{Claim, Token, Ttl, Vote};
+/// use redlock_testkit::{MemoryNode, Operation, Request, block_on};
+///
+/// let claim = Claim::new("invoice:42".into_resources()?, Token::from_bytes("alice"));
+/// let request = Request::Acquire(claim, Ttl::MAX);
+/// assert_eq!(Operation::Acquire, request.operation());
+///
+/// let node = MemoryNode::new("fake-1");
+/// assert_eq!(Vote::Granted, block_on(request.apply(&node))?.expect());
+/// assert_eq!(Some(Token::from_bytes("alice")), node.holder("invoice:42"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Request {
+    /// [`LockNode::acquire`].
+    Acquire(Claim, Ttl),
+    /// [`LockNode::extend`].
+    Extend(Claim, Ttl),
+    /// [`LockNode::keep_for`].
+    Keep(Claim, Ttl),
+    /// [`LockNode::acquire_fenced`].
+    AcquireFenced(Claim, Ttl),
+    /// [`LockNode::confirm`].
+    Confirm(Claim, Ttl, FencingToken),
+    /// [`LockNode::refill_fenced`].
+    RefillFenced(Claim, Ttl, FencingToken),
+    /// [`LockNode::release`].
+    Release(Claim),
+    /// [`LockNode::inspect`].
+    Inspect(Resource),
+    /// [`LockNode::watch`].
+    Watch(Resource),
+}
+
+/// The kind of a request to a [`LockNode`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Operation {
+    /// [`LockNode::acquire`], fenced or not, and [`LockNode::refill_fenced`].
+    Acquire,
+    /// [`LockNode::extend`].
+    Extend,
+    /// [`LockNode::release`].
+    Release,
+    /// [`LockNode::inspect`].
+    Inspect,
+    /// [`LockNode::watch`].
+    Watch,
+    /// [`LockNode::confirm`].
+    Confirm,
+}
+
+/// The answer of a node to a [`Request`]. There is one variant for each type of answer.
+#[derive(Debug)]
+pub enum Answer {
+    /// The answer to an acquisition or extension.
+    Vote(Vote),
+    /// The answer to a fenced acquisition.
+    Fenced(FencedVote),
+    /// The answer to a confirmation or a fenced refill.
+    Confirmed(ConfirmVote),
+    /// The answer to a release: `true` if a resource was deleted.
+    Released(bool),
+    /// The answer to an inspection: the lock of the resource, if there is one.
+    Inspected(Option<LockEntry>),
+    /// The answer to a watch.
+    Watching(Watch),
+}
+
+impl Request {
+    /// Returns the kind of the request.
+    pub fn operation(&self) -> Operation {
+        match self {
+            Self::Acquire(..) | Self::AcquireFenced(..) | Self::RefillFenced(..) => Operation::Acquire,
+            Self::Confirm(..) => Operation::Confirm,
+            Self::Extend(..) | Self::Keep(..) => Operation::Extend,
+            Self::Release(_) => Operation::Release,
+            Self::Inspect(_) => Operation::Inspect,
+            Self::Watch(_) => Operation::Watch,
+        }
+    }
+
+    /// Returns the claim of the request; `None` for an inspection and for a watch.
+    pub fn claim(&self) -> Option<&Claim> {
+        match self {
+            Self::Acquire(claim, _)
+            | Self::Extend(claim, _)
+            | Self::Keep(claim, _)
+            | Self::AcquireFenced(claim, _)
+            | Self::Confirm(claim, ..)
+            | Self::RefillFenced(claim, ..)
+            | Self::Release(claim) => Some(claim),
+            Self::Inspect(_) | Self::Watch(_) => None,
+        }
+    }
+
+    /// Sends the request to a node.
+    ///
+    /// # Errors
+    ///
+    /// Those of the operation.
+    ///
+    /// # Cancel safety
+    ///
+    /// Same as the operation of the node.
+    pub async fn apply(&self, node: &dyn LockNode) -> Result<Answer, NodeError> {
+        Ok(match self {
+            Self::Acquire(claim, ttl) => node.acquire(claim, *ttl).await?.into(),
+            Self::Extend(claim, ttl) => node.extend(claim, *ttl).await?.into(),
+            Self::Keep(claim, ttl) => node.keep_for(claim, *ttl).await?.into(),
+            Self::AcquireFenced(claim, ttl) => node.acquire_fenced(claim, *ttl).await?.into(),
+            Self::Confirm(claim, ttl, fence) => node.confirm(claim, *ttl, *fence).await?.into(),
+            Self::RefillFenced(claim, ttl, fence) => node.refill_fenced(claim, *ttl, *fence).await?.into(),
+            Self::Release(claim) => node.release(claim).await?.into(),
+            Self::Inspect(resource) => node.inspect(resource).await?.into(),
+            Self::Watch(resource) => node.watch(resource).await?.into(),
+        })
+    }
+
+    /// Returns the answer of a node that denies the request; `None` for inspections and watches.
+    ///
+    /// A release deletes nothing then.
+    pub(crate) fn denied(&self) -> Option<Answer> {
+        let denial = Denial::default();
+        match self {
+            Self::Acquire(..) | Self::Extend(..) | Self::Keep(..) => Some(Vote::Denied(denial).into()),
+            Self::AcquireFenced(..) => Some(FencedVote::Denied(denial).into()),
+            Self::Confirm(..) | Self::RefillFenced(..) => Some(ConfirmVote::Denied(denial).into()),
+            Self::Release(_) => Some(false.into()),
+            Self::Inspect(_) | Self::Watch(_) => None,
+        }
+    }
+}
+
+impl Answer {
+    /// Returns the answer as the type that belongs to the request.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the request has answers of another type.
+    #[track_caller]
+    pub fn expect<T: TryFrom<Self, Error = Self>>(self) -> T {
+        self.try_into().unwrap_or_else(|other| panic!("an answer to another request: {other:?}"))
+    }
+}
+
+/// Implements the conversions between [`Answer`] and the types of its variants.
+macro_rules! conversions {
+    ($($variant:ident: $answer:ty,)*) => {$(
+        impl From<$answer> for Answer {
+            fn from(answer: $answer) -> Self {
+                Self::$variant(answer)
+            }
+        }
+
+        impl TryFrom<Answer> for $answer {
+            type Error = Answer;
+
+            fn try_from(answer: Answer) -> Result<Self, Answer> {
+                match answer {
+                    Answer::$variant(answer) => Ok(answer),
+                    other => Err(other),
+                }
+            }
+        }
+    )*};
+}
+
+conversions! {
+    Vote: Vote,
+    Fenced: FencedVote,
+    Confirmed: ConfirmVote,
+    Released: bool,
+    Inspected: Option<LockEntry>,
+    Watching: Watch,
+}

@@ -1,0 +1,149 @@
+//! The connection of a node in every interleaving of requests and supervisors.
+
+use std::future::pending;
+use std::sync::Arc;
+use std::task::Poll;
+
+use loom::future::block_on;
+use loom::thread;
+use redlock_core::node::ConnectionId;
+use redlock_core::runtime::Instant;
+
+use super::{Active, ConnState, State};
+use crate::connection::{Command, Connection, Failure, Reply};
+use crate::handshake::Server;
+use crate::push::Hub;
+use crate::socket::SocketHandle;
+
+/// A connection without a server.
+#[derive(Default)]
+struct Line(SocketHandle);
+
+impl Connection for Line {
+    type Packed = ();
+
+    fn pack(_: Command<'_>) {}
+
+    async fn call(&self, (): ()) -> Result<Reply, Failure> {
+        pending().await
+    }
+
+    async fn pipeline(&self, _: Vec<()>) -> Result<Vec<Reply>, Failure> {
+        pending().await
+    }
+
+    fn pushes(&self) -> bool {
+        false
+    }
+
+    fn socket(&self) -> Option<&SocketHandle> {
+        Some(&self.0)
+    }
+
+    async fn lost(&self) {}
+}
+
+type Slot = ConnState<Line>;
+
+/// Returns the epoch of a new supervisor.
+fn take_over(slot: &Slot) -> u64 {
+    slot.take_over(|_| Some(State::Connecting { due: Instant::ORIGIN })).expect("it is not conditional")
+}
+
+fn up(slot: &Slot, epoch: u64) -> Option<Arc<Active<Line>>> {
+    let server = Server { id: None, set_get: true, pushes: Err(String::new()) };
+    slot.up(epoch, Line::default(), Hub::default(), server)
+}
+
+/// Returns whether the client can send.
+fn sends(link: &Active<Line>) -> bool {
+    matches!(link.connection.0.write(|| Poll::Ready(Ok(()))), Poll::Ready(Ok(())))
+}
+
+#[test]
+fn nothing_is_sent_over_a_connection_that_is_not_in_use() {
+    loom::model(|| {
+        let slot = Arc::new(Slot::new());
+        let epoch = take_over(&slot);
+        let link = up(&slot, epoch).expect("it is the only supervisor");
+        let in_use = slot.connection();
+        let request = {
+            let slot = Arc::clone(&slot);
+            thread::spawn(move || slot.broken(1, "broken", Instant::ORIGIN))
+        };
+        if slot.connection() != in_use {
+            assert!(!sends(&link));
+        }
+        request.join().unwrap();
+    });
+}
+
+#[test]
+fn a_connection_that_is_seen_twice_was_in_use_in_between() {
+    loom::model(|| {
+        let slot = Arc::new(Slot::new());
+        let epoch = take_over(&slot);
+        let link = up(&slot, epoch).expect("it is the only supervisor");
+        let supervisor = {
+            let slot = Arc::clone(&slot);
+            thread::spawn(move || {
+                assert!(slot.down(epoch, "lost".to_owned(), Instant::ORIGIN));
+                assert!(up(&slot, epoch).is_some());
+            })
+        };
+        let before = slot.connection();
+        let sent = sends(&link);
+        if before == slot.connection() {
+            assert_eq!(before == Some(ConnectionId(link.generation)), sent);
+        }
+        supervisor.join().unwrap();
+    });
+}
+
+#[test]
+fn a_supervisor_that_is_replaced_notices_it_and_changes_nothing() {
+    loom::model(|| {
+        let slot = Arc::new(Slot::new());
+        let old = take_over(&slot);
+        let request = {
+            let slot = Arc::clone(&slot);
+            thread::spawn(move || {
+                let new = take_over(&slot);
+                up(&slot, new).expect("it is the last supervisor").generation
+            })
+        };
+        let link = up(&slot, old);
+        block_on(async {
+            while slot.is_current(old) {
+                // Listens before looking, so that no change is missed.
+                let changed = slot.listen();
+                if slot.is_current(old) {
+                    changed.await;
+                }
+            }
+        });
+        assert!(!slot.down(old, "late".to_owned(), Instant::ORIGIN));
+        slot.ended(old);
+        let generation = request.join().unwrap();
+        assert!(slot.is_up(generation));
+        assert!(link.is_none_or(|link| !sends(&link)));
+    });
+}
+
+#[test]
+fn the_supervisor_notices_a_doubt() {
+    loom::model(|| {
+        let slot = Slot::new();
+        let link = up(&slot, take_over(&slot)).expect("it is the only supervisor");
+        let request = {
+            let link = Arc::clone(&link);
+            thread::spawn(move || link.doubt(Instant::ORIGIN))
+        };
+        let doubted = link.listen_for_doubt();
+        if !link.is_doubted() {
+            block_on(doubted);
+        }
+        assert!(link.is_doubted());
+        request.join().unwrap();
+    });
+}
