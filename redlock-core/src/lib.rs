@@ -156,9 +156,9 @@ pub use crate::lease::guard::Guard;
 pub use crate::lease::handle::Lease;
 pub use crate::lease::keep_alive::KeepAlive;
 #[cfg(feature = "smol")]
-pub use crate::runtime::SmolRuntime;
+pub use crate::runtime::smol::SmolRuntime;
 #[cfg(feature = "tokio")]
-pub use crate::runtime::TokioRuntime;
+pub use crate::runtime::tokio::TokioRuntime;
 #[cfg(feature = "metrics")]
 pub use crate::telemetry::describe_metrics;
 pub use crate::types::detached::DetachedLease;

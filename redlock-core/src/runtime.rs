@@ -46,9 +46,9 @@
 //! ```
 
 #[cfg(feature = "smol")]
-mod smol;
+pub(crate) mod smol;
 #[cfg(feature = "tokio")]
-mod tokio;
+pub(crate) mod tokio;
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -59,11 +59,6 @@ use std::time::Duration;
 use event_listener::EventListener;
 
 pub use crate::types::instant::{Instant, suspend_aware_now};
-
-#[cfg(feature = "smol")]
-pub use self::smol::SmolRuntime;
-#[cfg(feature = "tokio")]
-pub use self::tokio::TokioRuntime;
 
 /// A boxed future that owns its data and may move between threads.
 pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;

@@ -74,7 +74,13 @@ impl Attempts {
     pub(crate) async fn until_acquired(&self, start: Instant, policy: &RetryPolicy) -> Result<Guard, Error> {
         let result = self.one_after_another(start, policy).await;
         self.completed(start, result.as_ref().err().map(Error::kind));
-        result.map_err(|error| error.after(self.handle.now().saturating_duration_since(start)))
+        result.map_err(|error| match error.kind() {
+            // Other errors do not depend on the wait.
+            ErrorKind::Contended | ErrorKind::NoQuorum | ErrorKind::TooSlow | ErrorKind::Overloaded => {
+                error.after(self.handle.now().saturating_duration_since(start))
+            }
+            _ => error,
+        })
     }
 
     fn completed(&self, start: Instant, failure: Option<ErrorKind>) {

@@ -305,6 +305,8 @@ impl LeaseRecord {
         let state = locked(&self.state);
         match state.status.ended() {
             Some(Loss::Revoked { .. }) => ReleaseOutcome::AlreadyLost,
+            // A detachment that was not completed: the lease was valid until its deadline.
+            Some(Loss::Detached) if now < state.status.deadline() => ReleaseOutcome::Released,
             // The expiry of a lease of another process is unknown here: the nodes decide.
             _ if !state.status.remaining(now).is_zero() || state.status.ttl().is_none() => {
                 ReleaseOutcome::Released

@@ -6,7 +6,7 @@ use crate::inner::Inner;
 use crate::lease::record::LeaseRecord;
 use crate::protocol::responses::Responses;
 use crate::types::error::{Error, ErrorKind};
-use crate::types::lease_state::Loss;
+use crate::types::lease_state::{LeaseState, Loss};
 
 /// The failure of one extension. It becomes a public error if the caller of an extension receives it.
 #[derive(Debug)]
@@ -66,10 +66,9 @@ impl ExtendError {
             Self::NotExtended(failure) => {
                 let (reason, responses) = *failure;
                 let error = responses.error(kind, message(reason, &responses, lease), lease.inner());
-                match reason {
-                    NotExtended::KeysLost => {
-                        let holder = error.holder();
-                        error.with_loss(Loss::Revoked { holder })
+                match (reason, lease.look().state) {
+                    (NotExtended::KeysLost | NotExtended::TooSlow, LeaseState::Lost(loss)) => {
+                        error.with_loss(loss)
                     }
                     _ => error,
                 }

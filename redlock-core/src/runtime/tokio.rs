@@ -80,7 +80,7 @@ impl TokioRuntime {
     ///
     /// static REDLOCK: LazyLock<Redlock> = LazyLock::new(|| {
     ///     // With an adapter: `builder_with(urls, &Options::new(Arc::new(TokioRuntime::dedicated())))`.
-    ///     let node = Arc::new(MemoryNode::new("memory"));
+    ///     let node = MemoryNode::new("memory");
     ///     Redlock::builder(TokioRuntime::dedicated()).node(node).build().expect("valid settings")
     /// });
     ///

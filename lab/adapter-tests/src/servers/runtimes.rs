@@ -67,9 +67,7 @@ fn in_parallel_runtimes(redlock: &Redlock) -> Vec<String> {
     };
     let threads: Vec<_> = (0..2).map(thread).collect();
     let errors = threads.into_iter().flat_map(|thread| thread.join().unwrap());
-    errors
-        .map(|error| format!("{error}: {:?}", std::error::Error::source(&error).map(ToString::to_string)))
-        .collect()
+    errors.map(|error| error.to_string()).collect()
 }
 
 fn dedicated<A: Adapter>(servers: &[RedisServer]) -> Redlock {
