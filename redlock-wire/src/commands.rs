@@ -1,5 +1,5 @@
 //! The wire format: the commands of each operation. The requests about a claim are assembled in
-//! [`asked`](crate::request).
+//! [`request`](crate::request).
 //!
 //! A key is the resource's bytes, behind the prefix if one is set. Its value is the token, a plain string with an
 //! expiry. Every operation is atomic on the server. It is one command, or one script, or a command that changed nothing

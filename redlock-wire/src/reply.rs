@@ -95,7 +95,7 @@ fn fencing_token(number: &[u8]) -> Option<FencingToken> {
     std::str::from_utf8(number).ok()?.parse().ok().and_then(FencingToken::new)
 }
 
-/// Interprets the reply of a script that was denied or has failed.
+/// Interprets the denials and errors of all scripts.
 ///
 /// - 0: a key is missing.
 /// - `{0, holder, remaining}`: another client holds a key.

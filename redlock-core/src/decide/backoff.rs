@@ -1,8 +1,8 @@
 //! The retry decision: another attempt after a failed round, and its time.
 //!
 //! The delay is random, so that clients that collided once do not collide again. It is at least 1 ms, so that no
-//! setting causes a hot loop. Contention is bounded by time and, on request, by a number of attempts. Unreachable nodes
-//! are bounded by rounds instead: a caller waits for the lock, not for nodes.
+//! setting causes a hot loop. Contention is bounded by time and, on request, by a number of attempts. Three
+//! rounds in a row without a usable quorum end a request as well: a caller waits for the lock, not for nodes.
 
 use std::time::Duration;
 
@@ -57,6 +57,8 @@ impl Backoff {
     }
 
     /// Returns the delay before the next attempt, after one that failed at `now`.
+    ///
+    /// A notification may start the attempt earlier. While nodes are watched, the wait is longer: see `wait/watcher`.
     ///
     /// `None` means that there is no next attempt. A delay never exceeds the remaining time of the request, and no
     /// attempt begins after that.

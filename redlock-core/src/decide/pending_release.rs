@@ -77,7 +77,7 @@ impl WriteState {
         self.in_flight > 0
     }
 
-    /// Returns what a release that is sent now must achieve on this node.
+    /// Returns the pending release of these writes.
     pub(crate) fn pending_release(self) -> PendingRelease {
         PendingRelease { writes: self, first_reply: None }
     }

@@ -1,4 +1,4 @@
-//! The decision when a contended lock justifies another attempt.
+//! The decision to attempt a contended lock again.
 //!
 //! An attempt is justified when a quorum of nodes is free *now*, because fewer nodes cannot grant the lock. Nodes on
 //! which the lock was never held count as free. A node is free if its last reply says so and no notification has

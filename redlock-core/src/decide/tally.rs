@@ -47,9 +47,9 @@ pub(crate) struct Tally {
 /// The kind of a round to all nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RoundKind {
-    /// The kind if this claim may have the resources.
+    /// A round that acquires a claim.
     Acquire,
-    /// The kind if this claim still has the resources.
+    /// A round that extends a held claim.
     Extend,
 }
 

@@ -66,7 +66,7 @@ impl LeaseRecord {
         self.notify();
     }
 
-    /// Records the outcome of a write whose reply arrived after `win`.
+    /// Records the outcome of a write whose reply arrived after a quorum had granted.
     ///
     /// Stores the response, too.
     pub(crate) fn settle_late(&self, index: usize, outcome: &Outcome, seen: Instant) {

@@ -12,7 +12,7 @@ type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T, NodeError>> + Send + '
 
 /// A request to one node. It completes with the reply or the error of the node.
 ///
-/// There is one variant for each type of reply. This is the only place in which replies become outcomes.
+/// There is one variant for each type of reply. Every reply of a node becomes an outcome here.
 pub(crate) enum Call<'a> {
     /// `acquire` or `extend`.
     Plain(Reply<'a, Vote>),

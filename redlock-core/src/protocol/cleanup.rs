@@ -1,4 +1,4 @@
-//! The cleanup of claims: releases that are repeated until the node confirms.
+//! The cleanup of claims: releases that are repeated until the key cannot appear any more.
 //!
 //! Each node has a cleanup queue and, while it is not empty, one task. A node that is down receives only the oldest
 //! entry as a probe, after a growing delay. Once it replies, the rest is sent in batches.
@@ -213,8 +213,8 @@ impl Inner {
         let mut queue = locked(&self.peers[index].cleanup.queue);
         if !queue.entries.is_empty() && !mem::replace(&mut queue.running, true) {
             drop(queue);
-            let chasing = CleanupTask { shared: Arc::clone(self), index, batch: Vec::new(), over: false };
-            self.runtime.spawn(Box::pin(chasing.run()));
+            let task = CleanupTask { shared: Arc::clone(self), index, batch: Vec::new(), over: false };
+            self.runtime.spawn(Box::pin(task.run()));
         }
     }
 }
