@@ -9,7 +9,7 @@
 //! Implement these methods. They must not panic.
 //!
 //! - `now` uses a clock that counts the time in which the machine was suspended, such as
-//!   [`suspend_aware_now`](crate::runtime::suspend_aware_now).
+//!   [`suspend_aware_now`].
 //! - `sleep` need not count that time: the core reads the clock again after one second at the latest. A `sleep` that
 //!   completes at once, or a `now` that jumps to the end of time, causes loops that never yield.
 //! - `spawn` accepts a future at any time. If nothing is left to run it, drop it.

@@ -33,7 +33,7 @@ use crate::wait::limiter::Permit;
 ///
 /// After a crash of the holder, other clients are excluded for the length of the TTL. So choose a short TTL with
 /// keep-alive: a few seconds. Each lock costs each node three commands per TTL. Enough time is left for several more
-/// attempts if nodes do not reply. [`Lease::state`] shows the progress.
+/// attempts if nodes do not reply. [`Lease::state`](crate::Lease::state) shows the progress.
 ///
 /// ```
 /// use std::time::Duration;
