@@ -1,7 +1,7 @@
 //! The command line.
 //!
 //! The comments are the help texts, which are no Markdown.
-
+#![allow(rustdoc::broken_intra_doc_links)] // doc comments are the help text: brackets mark optional parts
 #![allow(clippy::doc_markdown)]
 
 use std::ffi::OsString;

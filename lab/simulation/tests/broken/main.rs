@@ -42,6 +42,9 @@ enum Flaw {
     ExtendsOneOnly,
     ExtendCreates,
     ExtendComparesNothing,
+    KeepComparesNothing,
+    KeepNeverLengthens,
+    KeepNeverShortens,
     ExtendsWhatItCan,
     ExtendsOneByOne,
     // release
@@ -223,6 +226,9 @@ const CAUGHT: &[(Flaw, &str, &str)] = &[
     (ClientsAreAlone, "two_clients_exclude_each_other", "clients of one server see the same locks"),
     (ClientsDisagree, "two_clients_know_one_server", "the same identity"),
     (NoLabel, "the_label_is_readable_and_stable", "a human-readable label"),
+    (KeepNeverShortens, "keep_for_shortens", "still held"),
+    (KeepNeverLengthens, "keep_for_lengthens", "sets the time to live"),
+    (KeepComparesNothing, "keep_for_requires_every_resource", "denied unless every"),
 ];
 
 #[test]

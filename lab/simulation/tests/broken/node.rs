@@ -221,12 +221,31 @@ impl LockNode for Node {
         }))
     }
 
+    async fn keep_for(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
+        let (keys, ours) = (self.keys(claim), self.token(claim));
+        let mut held = self.living();
+        let is_held = |key: &Vec<u8>| held.get(key).is_some_and(|(token, _)| *token == ours);
+        if self.flaw != KeepComparesNothing && !keys.iter().all(is_held) {
+            return Ok(no());
+        }
+        let until = suspend_aware_now() + ttl.as_duration();
+        for key in keys {
+            let Some((_, deadline)) = held.get_mut(&key) else { continue };
+            *deadline = match self.flaw {
+                KeepNeverShortens => until.max(*deadline),
+                KeepNeverLengthens => until.min(*deadline),
+                _ => until,
+            };
+        }
+        Ok(Vote::Granted)
+    }
+
     fn capabilities(&self) -> Capabilities {
         let none = Capabilities::default();
         match self.flaw {
-            InspectIsASecret => none.with_watch(),
-            WatchIsASecret => none.with_inspect(),
-            _ => none.with_inspect().with_watch(),
+            InspectIsASecret => none.with_watch().with_keep(),
+            WatchIsASecret => none.with_inspect().with_keep(),
+            _ => none.with_inspect().with_watch().with_keep(),
         }
     }
 
