@@ -70,7 +70,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("first client, with {}: {}", token(&earlier), if written { "written" } else { "rejected" });
     assert!(!written);
 
-    // So the second client reads the balance that it builds upon.
+    // Thus the second client reads the balance that it builds upon.
     let seen = account.balance()?;
     let written = account.set_balance(token(&later), seen + 5)?;
     println!("second client, with {}: {}", token(&later), if written { "written" } else { "rejected" });

@@ -1,6 +1,6 @@
 //! Lines on stderr that can neither block nor fail.
 //!
-//! A supervisor that waits for a full pipe would miss its times. So a thread writes, and lines that it cannot take are
+//! A supervisor that waits for a full pipe would miss its times. Thus a thread writes, and lines that it cannot take are
 //! counted and dropped.
 
 use std::cell::RefCell;

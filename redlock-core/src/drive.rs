@@ -59,7 +59,7 @@ where
     let slot = Arc::new(Mutex::new(Slot { result: None, canceled: false }));
     let outstanding = (work(Responder(Arc::clone(&slot))), shared.ticket());
     let work: BoxFuture<()> = Box::pin(async move {
-        // The work is dropped before the ticket, even without a poll. So it counts until nothing is left of it.
+        // The work is dropped before the ticket, even without a poll. Thus it counts until nothing is left of it.
         let (work, _ticket) = outstanding;
         work.await;
     });

@@ -82,7 +82,7 @@
 //! # Algorithm
 //!
 //! An attempt sends requests to all nodes at once, with a new token. It is won as soon as a quorum has granted and
-//! validity is left. It is lost as soon as a quorum is impossible. So a slow, hung or dead minority costs no time.
+//! validity is left. It is lost as soon as a quorum is impossible. Thus a slow, hung or dead minority costs no time.
 //!
 //! A lost attempt is cleaned up on all nodes in the background. It is retried when nodes signal that the lock may be
 //! free, or after a random delay. If the outcome of a write is unknown, releases are repeated until it can no longer

@@ -38,7 +38,7 @@ impl Still {
 
     /// Waits until all tasks have ended.
     ///
-    /// Loom does not know the reference counts of `std`. So the last owner of a value is the one that has joined all
+    /// Loom does not know the reference counts of `std`. Thus the last owner of a value is the one that has joined all
     /// other threads.
     pub(crate) fn join(&self) {
         for thread in self.threads.iter().flat_map(|threads| mem::take(&mut *locked(threads))) {

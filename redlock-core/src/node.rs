@@ -268,7 +268,7 @@ pub trait LockNode: Send + Sync + 'static {
     /// Returns the ordered connection that a request sent now would use, if any.
     ///
     /// The server carries out the requests of one connection in the order in which they were sent. An identifier
-    /// belongs to one connection and is never reused. So two equal readings mean that the connection was the same all
+    /// belongs to one connection and is never reused. Thus two equal readings mean that the connection was the same all
     /// the time.
     ///
     /// The core uses it to recognize that a release followed a write whose reply was lost. Without it, the core sends a

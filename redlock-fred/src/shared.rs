@@ -2,7 +2,7 @@
 //!
 //! Such a client differs from one of the node:
 //!
-//! - fred replays commands after a reconnect. So each command has a single attempt, and none is queued in a client that
+//! - fred replays commands after a reconnect. Thus each command has a single attempt, and none is queued in a client that
 //!   is not connected.
 //! - The client may use another socket at the next command, so it [keeps no
 //!   order](redlock_wire::Connection::keeps_order).

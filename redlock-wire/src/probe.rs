@@ -1,7 +1,7 @@
 //! Probes a server before its connection is given up.
 //!
 //! Requests that were given up prove little: they may have waited in this process, and their replies may lie in the
-//! socket. So the supervisor, which runs where the connection is driven, sends a `PING` behind them. It gives the
+//! socket. Thus the supervisor, which runs where the connection is driven, sends a `PING` behind them. It gives the
 //! connection up only if nothing at all arrives for a while in which the process ran.
 //!
 //! The supervisor also probes an idle connection. It thus detects an unreachable server, and one that floods, within

@@ -1,7 +1,7 @@
 //! The state of a node's connection, and the rules for changing it.
 //!
 //! The state and the right to change it are under one mutex. A supervisor may change the state only if its epoch is the
-//! current one. So a replaced supervisor, whose runtime is not driven any more, can change nothing when it is polled
+//! current one. Thus a replaced supervisor, whose runtime is not driven any more, can change nothing when it is polled
 //! again. A generation identifies one connection and is never reused.
 
 #[cfg(all(test, loom))]

@@ -6,7 +6,7 @@
 //! - A server is not silent just because the client has returned no reply. The socket shows more: whether the client
 //!   has sent a request, and has looked for replies since and found none.
 //! - A client may send long after its node has given the connection up. Such a write could leave a key behind, if its
-//!   cleanup ended before. So a node closes the socket before it opens the next connection.
+//!   cleanup ended before. Thus a node closes the socket before it opens the next connection.
 //!
 //! For both, an adapter performs each read and write of a socket through its [`SocketHandle`].
 

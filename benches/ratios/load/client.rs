@@ -7,7 +7,7 @@ use rslock::LockManager;
 
 use crate::contender::redlock_client::RedlockClient;
 
-/// A TTL longer than any measurement that releases locks. So a leftover key cannot disappear by expiring.
+/// A TTL longer than any measurement that releases locks. Thus a leftover key cannot disappear by expiring.
 pub(super) const TTL: Duration = Duration::from_secs(600);
 
 /// The library and its client.

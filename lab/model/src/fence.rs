@@ -55,7 +55,7 @@
 //! A state is much smaller than the situations that it represents. No interleaving is lost.
 //!
 //! - *Requests* are not part of the state. A request that was sent may be carried out at any time, never, or any number
-//!   of times, even long after its attempt has ended. So delays, losses and repetitions are unbounded.
+//!   of times, even long after its attempt has ended. Thus delays, losses and repetitions are unbounded.
 //! - *Release, expiry and loss* of a key are one step, the removal of the key. A release deletes at most a key that
 //!   could have been removed anyway.
 //! - *Failed and dropped attempts* are not part of the state if no quorum has replied. Others see only a key that

@@ -18,7 +18,7 @@
 //! # A model beside the real core
 //!
 //! The real core keeps its state in futures, which cannot be compared. Driven directly, each state would be visited
-//! once for each of the millions of paths that lead to it. So the protocol is written a second time, as values.
+//! once for each of the millions of paths that lead to it. Thus the protocol is written a second time, as values.
 //!
 //! The test `tests/replay` verifies that the two agree. It carries out random walks of the model with the real core, in
 //! a scope larger than can be explored. After every step, the keys on the nodes, the open calls and the results of the
@@ -37,7 +37,7 @@
 //! or never does.
 //!
 //! Every real run within the assumptions on clocks and networks has one of these orders, for all TTLs, delays and
-//! drifts. So a property that holds in all orders holds in it. The reverse is not true and not needed: keys of ended
+//! drifts. Thus a property that holds in all orders holds in it. The reverse is not true and not needed: keys of ended
 //! leases may expire sooner here than any clock would allow.
 //!
 //! # Omissions without loss
@@ -51,7 +51,7 @@
 //! - Requests that a node rejects or that were never sent. They are equal to lost ones, except for the pending cleanup.
 //!
 //! Out of scope are more clients, nodes and resources, and concurrent extensions of one lease. Mutual exclusion does
-//! not hold if nodes lose keys, so these stay out as well. So do the queue of waiters within a process, and several
+//! not hold if nodes lose keys, so these stay out as well. Thus do the queue of waiters within a process, and several
 //! cleanups that wait for each other on one node.
 //!
 //! # Fencing

@@ -1,6 +1,6 @@
 //! `redlock lock`, `extend` and `unlock`: a lock whose handle travels.
 //!
-//! The handle is a secret: a client that has it can release the lock. So it is never an argument.
+//! The handle is a secret: a client that has it can release the lock. Thus it is never an argument.
 
 use std::env;
 use std::fs;

@@ -168,7 +168,7 @@ impl Attempts {
             // With a limit on attempts, each attempt follows a full delay.
             let patient = policy.attempts.is_none();
             let watcher = watcher.get_or_insert_with(|| Box::new(LockWatcher::new(handle, &self.resources)));
-            // Boxed, because most requests do without it. So the future of a request stays small.
+            // Boxed, because most requests do without it. Thus the future of a request stays small.
             let wait = Box::pin(watcher.wait(delay, patient, policy.until));
             match while_open(handle, wait).await {
                 Some(WakeReason::Free) => {

@@ -198,7 +198,7 @@ impl Builder {
     /// The default is none. A label has 1 to 64 printable ASCII characters, except spaces, quotes (`"`, `'` and the
     /// backtick), backslashes and `#`.
     ///
-    /// The label precedes the random part of every token (`host-1:4242#5f0c..`). So errors,
+    /// The label precedes the random part of every token (`host-1:4242#5f0c..`). Thus errors,
     /// [`inspect`](Redlock::inspect) and `redis-cli` show the holder of a lock. The label is not a secret, and it does
     /// not identify a client to the nodes: two processes may use the same label.
     pub fn owner(mut self, label: impl Into<String>) -> Self {

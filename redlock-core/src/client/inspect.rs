@@ -1,7 +1,7 @@
 //! Inspection: the holder of a resource, without acquiring it.
 //!
 //! One round of requests to all nodes, which [`reply`](crate::decide::holder) decides as soon as possible. The content
-//! of a reply is as old as the reply. So the time since the requests were sent is subtracted from the holder's
+//! of a reply is as old as the reply. Thus the time since the requests were sent is subtracted from the holder's
 //! remaining time.
 
 use std::fmt;

@@ -230,7 +230,7 @@ impl Redlock {
     /// Checks which nodes can vote now.
     ///
     /// Each node must grant and release a lock of 10 ms on a random name that begins with `redlock-health-`. A node is
-    /// healthy only if it replied to both requests. So a healthy node accepts writes, not merely connections, and it
+    /// healthy only if it replied to both requests. Thus a healthy node accepts writes, not merely connections, and it
     /// permits releases. The check takes at most twice the node timeout, unless this process is delayed.
     ///
     #[cfg_attr(feature = "tokio", doc = "```")]

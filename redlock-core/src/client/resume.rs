@@ -1,7 +1,7 @@
 //! Resuming a lease that another process detached, or that another program holds.
 //!
 //! Only its token is known, so it is valid only after an extension round. The writes of its former holder are not
-//! known, and some of them may not have arrived yet. So a release is repeated as after a write whose outcome is
+//! known, and some of them may not have arrived yet. Thus a release is repeated as after a write whose outcome is
 //! unknown.
 
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub(crate) async fn resume(handle: &Arc<Handle>, detached: &DetachedLease) -> Re
     let span = telemetry::extension(lease.claim());
     let work =
         drive(handle, |responder| extend::run(Arc::clone(&lease), extension, responder).instrument(span));
-    // Checked once the work counts as outstanding. So either `close` sees this work, or this sees that it is closed.
+    // Checked once the work counts as outstanding. Thus either `close` sees this work, or this sees that it is closed.
     if handle.is_closed() {
         return Err(Error::closed());
     }

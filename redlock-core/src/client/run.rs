@@ -4,7 +4,7 @@
 //! its polls. The clock is read again when the work has finished, because the lock may be lost during that poll. The
 //! output is then part of the error.
 //!
-//! The guard is dropped last. So the work has been dropped by the time the lock is released, even if it panicked.
+//! The guard is dropped last. Thus the work has been dropped by the time the lock is released, even if it panicked.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;

@@ -4,7 +4,7 @@
 //!
 //! Attempts begin in the order of their arrival, and a limited number of them is in flight at once, until they are
 //! decided. Renewals of held locks have a limit of their own, and begin in the order in which their leases expire. They
-//! go first: while one of them waits, no attempt begins. So an overloaded process denies new locks and keeps those that
+//! go first: while one of them waits, no attempt begins. Thus an overloaded process denies new locks and keeps those that
 //! it holds. No attempt begins while cleanup is behind either, since each attempt may need more of it.
 //!
 //! A request that waits for a contended lock queries its nodes, at first and again after notifications. These queries

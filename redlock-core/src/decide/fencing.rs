@@ -16,7 +16,7 @@
 //!
 //! Two claims may be in progress at once. The node that counts for both counted for the older one before it granted the
 //! newer one. If it had granted the newer one first, its counter would exceed the token of the older one, provided that
-//! this token is smaller. Then it would not count. So two tokens are never equal.
+//! this token is smaller. Then it would not count. Thus two tokens are never equal.
 //!
 //! For the same reason, no extension succeeds that begins after a newer token has been returned. An extension that is
 //! in progress then may succeed, by nodes that counted for it before. A node that has lost the claim gets it back only
@@ -26,14 +26,14 @@
 //! Outliers can be left out, because the argument needs only two quorums. In one of them, no counter is greater than
 //! `m`; the other one counts. Any quorum of counters shares a node with the quorum that counted for the older claim,
 //! whichever counters are left out. The node of an outlier may still count later, by the same rule as any other: it has
-//! the claim, and its counter becomes `m`. So leaving counters out costs an attempt some votes, but never changes the
+//! the claim, and its counter becomes `m`. Thus leaving counters out costs an attempt some votes, but never changes the
 //! order of tokens.
 //!
 //! Two groups of counters that do not overlap cannot both be a quorum. Of two that overlap, the one with the smaller
 //! numbers is used. Either would be correct, and this one gives the greatest counter the least influence.
 //!
 //! The bound limits the influence of a single node. Nodes reject numbers that are further ahead of their own clocks
-//! than the retention time. So the other nodes could never confirm a token from one wrong reply. Without the wrong
+//! than the retention time. Thus the other nodes could never confirm a token from one wrong reply. Without the wrong
 //! reply, there is another token, or the attempt waits for more replies.
 //!
 //! All this holds as long as no counter is lost, and depends on no clock. If nothing fails, the counters of all nodes

@@ -1,6 +1,6 @@
 //! The state of a lease.
 //!
-//! The state is never stored. Each call derives it from the deadline, the outcomes of extensions, and the clock. So it
+//! The state is never stored. Each call derives it from the deadline, the outcomes of extensions, and the clock. Thus it
 //! is correct even after a pause in which nothing could run. Two rules make it reliable:
 //!
 //! - A loss is final. The deadline moves only while the lease is not lost, so a reported loss stays correct.

@@ -1,11 +1,11 @@
 //! The end of the cleanup of a write whose outcome is unknown.
 //!
 //! A write that can create a key (an acquire, a refill) and has no reply may be carried out at any later time. A
-//! stopped server carries it out when it resumes, with the full TTL. So a release is repeated until the key cannot
+//! stopped server carries it out when it resumes, with the full TTL. Thus a release is repeated until the key cannot
 //! appear any more. This is certain in three cases:
 //!
 //! - A release deleted the key, and there was only ever one write.
-//! - The node replied to a release that was sent after the write on the same connection. So the write came first.
+//! - The node replied to a release that was sent after the write on the same connection. Thus the write came first.
 //! - Without such a connection, the node replied to two releases at least a node timeout apart. Before the second one,
 //!   it carried out everything that it had received before the first one.
 //!
@@ -13,7 +13,7 @@
 //! have sent anything yet. It may wait for a place in a queue, or its task may have used up its turn. A call that has
 //! ended sends nothing any more. After a release, no call of a write is polled once its node timeout is over. Requests
 //! that its client has queued are not sent after the connection has changed
-//! ([`LockNode::connection`](crate::node::LockNode::connection)). So the second of two releases that far apart follows the
+//! ([`LockNode::connection`](crate::node::LockNode::connection)). Thus the second of two releases that far apart follows the
 //! write.
 //!
 //! Time alone never ends the cleanup.
@@ -116,7 +116,7 @@ pub(crate) struct EndedRelease {
     pub(crate) deleted: Option<bool>,
     /// The connection of the node, read after the reply.
     ///
-    /// Connections never come back. So if it is that of the write, the release used it too.
+    /// Connections never come back. Thus if it is that of the write, the release used it too.
     pub(crate) connection: Option<ConnectionId>,
     pub(crate) sent: Instant,
     pub(crate) at: Instant,

@@ -89,7 +89,7 @@ pub(crate) fn readiness(views: impl IntoIterator<Item = NodeView>, quorum: usize
 /// The rule when a notification causes an attempt without a query before it.
 ///
 /// Usually the node is queried first, because the change may be an extension by the holder. But a waiter that queries
-/// first is always later than a holder that releases and acquires at once. It would wait forever. So a waiter makes an
+/// first is always later than a holder that releases and acquires at once. It would wait forever. Thus a waiter makes an
 /// attempt at every fourth change, with the same chance as all other clients.
 #[derive(Debug, Default)]
 pub(crate) struct ProbeBudget {

@@ -1,12 +1,12 @@
 //! The times of renewals.
 //!
-//! A lease is usually renewed when two thirds of its TTL are left, as in etcd and Consul. So a renewal may be late, and
+//! A lease is usually renewed when two thirds of its TTL are left, as in etcd and Consul. Thus a renewal may be late, and
 //! fail several times, before the validity ends. A lock costs each node three commands per TTL. Each renewal is a
 //! little earlier at random, so that locks that were acquired together are not renewed together forever. The first
 //! renewal is up to a sixth of the TTL earlier, which spreads the locks of a burst from the beginning.
 //!
 //! A failed renewal is repeated after a part of the remaining validity, so attempts come closer together towards the
-//! end. They are at least a thirtieth of the TTL apart. So a lock that cannot be kept costs about a dozen attempts.
+//! end. They are at least a thirtieth of the TTL apart. Thus a lock that cannot be kept costs about a dozen attempts.
 
 use std::time::Duration;
 

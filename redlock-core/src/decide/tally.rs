@@ -3,7 +3,7 @@
 //! A round is decided as soon as no missing reply can change the decision. *Won*: a quorum granted. *Lost*: the voters
 //! that granted and those that still may are fewer than a quorum.
 //!
-//! The cause of a lost round must not depend on the order in which votes arrive. So it is a statement about the end of
+//! The cause of a lost round must not depend on the order in which votes arrive. Thus it is a statement about the end of
 //! the round, when every voter has replied or failed. It is made as soon as the pending votes cannot change it.
 //!
 //! The cause depends on the kind of round. For a claim, failures are the cause only if they alone exclude a quorum;

@@ -1,7 +1,7 @@
 //! The end of a time limit on replies.
 //!
 //! A limit measures the node, not this process. This process may not run for a while (a busy machine, a blocked
-//! runtime). Then its timers are due and the replies are unread at the same moment. So a limit consists of parts, each
+//! runtime). Then its timers are due and the replies are unread at the same moment. Thus a limit consists of parts, each
 //! with a timer, and a part whose timer was late does not count. Once the process runs again, the node has as much time
 //! as it had before. The number of parts that do not count is bounded.
 

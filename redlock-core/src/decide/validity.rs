@@ -1,7 +1,7 @@
 //! The validity of a lease.
 //!
 //! A lease whose round began at `start` is valid until `start + ttl - drift`. The first key cannot have been set before
-//! `start`. So by a perfect clock, no key expires before `start + ttl`. The drift allowance covers imperfect clocks
+//! `start`. Thus by a perfect clock, no key expires before `start + ttl`. The drift allowance covers imperfect clocks
 //! ([article], "Safety arguments"). It is the sum of a share of the TTL for clocks of different speeds, and of 2 ms for
 //! expiry in whole milliseconds. All values are integers and rounded against the holder.
 //!

@@ -133,8 +133,11 @@ impl Guard {
     /// a job that is to run once a period: see [Patterns]. On this side the lock counts as
     /// [lost](Loss::Detached).
     ///
-    /// `rest` is the least time, for clocks that differ in speed by up to 1 %, or by 500 ms in all for a long time.
-    /// Returns once a quorum has confirmed; the remaining requests continue in the background.
+    /// `rest` is 10 ms to 24 days. The keys live at least this long on servers whose clocks are faster by up to 1 %, and
+    /// by at most 500 ms in all. Returns once a quorum has confirmed; the remaining requests continue in the background.
+    ///
+    /// Writes of the lock that are still in flight are awaited first, for at most two node timeouts. If the outcome of
+    /// one stays unknown, it may still lengthen a key to its TTL.
     ///
     #[cfg_attr(feature = "tokio", doc = "```")]
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
@@ -153,7 +156,7 @@ impl Guard {
     ///
     /// # Errors
     ///
-    /// In all cases except the first two, the keys are left to their TTL.
+    /// If nothing was sent to the nodes yet, the lock is released. Otherwise, the keys are left to their TTL.
     ///
     /// - [`InvalidInput`](crate::ErrorKind::InvalidInput) if `rest` is out of the bounds of a TTL.
     /// - [`Unsupported`](crate::ErrorKind::Unsupported) if a node does not support it.
@@ -162,7 +165,8 @@ impl Guard {
     ///
     /// # Cancel safety
     ///
-    /// If this future is dropped, the lock is released or kept.
+    /// If this future is dropped while it waits for writes in flight, the lock is released in the background. If it is
+    /// dropped later, the requests continue in the background.
     ///
     /// [Patterns]: https://github.com/redlock-rs/redlock/blob/main/docs/patterns.md
     pub async fn keep_for(self, rest: Duration) -> Result<(), Error> {

@@ -172,7 +172,7 @@ impl Lease {
     /// could run for a while, because the machine was suspended or the runtime was starved, the future is ready at its
     /// next poll. Its timer polls it within one second.
     ///
-    /// A release by the owner also ends the wait, with [`Loss::Released`]. So the wait always ends.
+    /// A release by the owner also ends the wait, with [`Loss::Released`]. Thus the wait always ends.
     ///
     /// The wait reads the clock every fiftieth of the TTL. The cost is linear in the number of waits. 20,000 of them
     /// with a TTL of 10 s take about a tenth of a CPU core.

@@ -2,7 +2,7 @@
 //!
 //! [`renewal`](crate::decide::renewal) decides when to renew. Renewals come one after the other, and each ends when the
 //! lease does, so none is sent after a release. The task does not report losses: a task that waits for a loss reads the
-//! clock itself. So if the renewal task panics, or ends with its runtime, only the renewals are missing. It holds the
+//! clock itself. Thus if the renewal task panics, or ends with its runtime, only the renewals are missing. It holds the
 //! lease, and ends with it.
 
 use std::future::{Future, poll_fn};
@@ -31,7 +31,7 @@ use crate::wait::limiter::Permit;
 /// The lock is renewed whenever two thirds of its TTL are left, for as long as it is held. The first renewal comes up
 /// to a sixth of the TTL earlier. Another one follows soon after a node has reconnected.
 ///
-/// After a crash of the holder, other clients are excluded for the length of the TTL. So choose a short TTL with
+/// After a crash of the holder, other clients are excluded for the length of the TTL. Thus choose a short TTL with
 /// keep-alive: a few seconds. Each lock costs each node three commands per TTL. Enough time is left for several more
 /// attempts if nodes do not reply. [`Lease::state`](crate::Lease::state) shows the progress.
 ///

@@ -1,6 +1,6 @@
 //! Waiting for a change of a lease.
 //!
-//! Each wait has its own timer. So an expiry is reported even if another task hangs, panics or is gone. The clock is
+//! Each wait has its own timer. Thus an expiry is reported even if another task hangs, panics or is gone. The clock is
 //! read at each poll: after a pause in which no timer ran, the first poll returns the correct state.
 
 use std::future::Future;

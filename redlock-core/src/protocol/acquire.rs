@@ -104,7 +104,7 @@ struct Lost<'a> {
 impl Lost<'_> {
     /// Releases the claim on all nodes, and reports the reason once it is certain.
     ///
-    /// Each node gets its release as soon as the call of its write has ended. So nothing is sent after the cleanup.
+    /// Each node gets its release as soon as the call of its write has ended. Thus nothing is sent after the cleanup.
     async fn clean_up(mut self) {
         let (lease, inner) = (self.lease, self.lease.inner());
         let now = inner.now();

@@ -180,7 +180,7 @@ impl<'a> Stragglers<'a> {
     /// Handles the next late reply.
     ///
     /// The lease may be released meanwhile. Cleanup assumes that the second of two releases a node timeout apart
-    /// follows every earlier write. So after a release, nothing may be sent after the limit.
+    /// follows every earlier write. Thus after a release, nothing may be sent after the limit.
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<()>> {
         if self.lease.is_released() {
             self.claims.without_poll_past_deadline();

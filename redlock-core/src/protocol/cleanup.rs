@@ -62,7 +62,7 @@ const LONGEST_DELAY: Duration = Duration::from_millis(500);
 
 /// The time that cleanup continues after the last handle and lease are gone.
 ///
-/// So a program that forgets its lock leaves no task behind forever. `close` waits without a limit.
+/// Thus a program that forgets its lock leaves no task behind forever. `close` waits without a limit.
 const GRACE: Duration = Duration::from_secs(60);
 
 /// The repeated release of one claim on one node.

@@ -15,7 +15,7 @@ use crate::types::instant::{Instant, suspend_aware_now};
 
 /// A [`Runtime`] on tokio: by default, the tokio runtime of the caller.
 ///
-/// It can be created anywhere, even outside a runtime. It remembers the last tokio runtime in which it was used. So a
+/// It can be created anywhere, even outside a runtime. It remembers the last tokio runtime in which it was used. Thus a
 /// guard that is dropped on a thread without a runtime is still released. A task that is spawned after that runtime has
 /// shut down is dropped silently. Pending cleanup continues when the lock is next used in another runtime; otherwise
 /// the keys expire with their TTL.
@@ -37,7 +37,7 @@ use crate::types::instant::{Instant, suspend_aware_now};
 /// serves all timers.
 ///
 /// If tokio's clock is paused for a test, [`now`](Runtime::now) follows the later of the paused clock and the real one.
-/// So a loop that sleeps and reads the clock makes progress. Outside the paused runtime it shows the real clock.
+/// Thus a loop that sleeps and reads the clock makes progress. Outside the paused runtime it shows the real clock.
 #[derive(Debug, Default)]
 pub struct TokioRuntime {
     /// The runtime of background tasks, if it does not depend on the caller.
@@ -67,7 +67,7 @@ impl TokioRuntime {
     /// The thread ends with the process. All runtimes that are created this way share it, and it starts with the first
     /// of them. They work from any number of tokio runtimes, and from threads without one.
     ///
-    /// Locks are renewed even while the caller's runtime is blocked. So limit
+    /// Locks are renewed even while the caller's runtime is blocked. Thus limit
     /// [`KeepAlive::max_hold`](crate::KeepAlive::max_hold) if a caller may hang. Each request wakes another thread,
     /// which adds latency.
     ///

@@ -1,7 +1,7 @@
 //! A detached lease: the data with which a lock is resumed elsewhere.
 //!
 //! It has no deadline. A deadline is a time on the clock of one machine and has no meaning on another. The time of the
-//! transfer is unknown as well. So the receiver sends requests to the nodes before it relies on the lock.
+//! transfer is unknown as well. Thus the receiver sends requests to the nodes before it relies on the lock.
 //!
 //! It is a secret, because a client that has the token can release the lock. `Debug` shows the token's fingerprint, and
 //! no error of this crate shows more.

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// A number that is greater than that of every earlier grant of the same resource.
 ///
-/// See [`LockRequest::fenced`]. The maximum is 2<sup>53</sup> - 1. So a token is exact as a JSON number, in Lua and in
+/// See [`LockRequest::fenced`]. The maximum is 2<sup>53</sup> - 1. Thus a token is exact as a JSON number, in Lua and in
 /// JavaScript, and it fits the signed integers of databases: use `i64::from`. With the feature `serde` it is serialized
 /// as an integer.
 ///
@@ -69,7 +69,7 @@ impl FencingToken {
     /// Returns whether a node may store this number.
     ///
     /// For backends. `node_time` is the node's own time since 1970, and counters are kept for `retention` from now on.
-    /// A number is plausible if the node's clock will have passed it when the counter is forgotten. So the number may
+    /// A number is plausible if the node's clock will have passed it when the counter is forgotten. Thus the number may
     /// be ahead by up to `retention`, less the part of a step of 2<sup>22</sup> us that [`next`](FencingToken::next)
     /// rounds down.
     ///

@@ -1,6 +1,6 @@
 //! The clock of leases.
 //!
-//! A lease must not look valid after the machine was suspended, because the servers' clocks continued. So time is read
+//! A lease must not look valid after the machine was suspended, because the servers' clocks continued. Thus time is read
 //! from a clock that counts suspension:
 //!
 //! - Linux and Android: `CLOCK_BOOTTIME`.

@@ -1,8 +1,8 @@
 //! Waiting until another client, in any process, releases a lock.
 //!
-//! Every node is watched, and reports the current state when the watch begins. So no change between the denied attempt
+//! Every node is watched, and reports the current state when the watch begins. Thus no change between the denied attempt
 //! and the wait is missed. The reply contains earlier changes, and notifications report later ones. A notification is
-//! only a hint, because an extension by the holder causes one too. So the node is queried again, and counts as free
+//! only a hint, because an extension by the holder causes one too. Thus the node is queried again, and counts as free
 //! only if its reply says so. [`readiness`](crate::decide::readiness) decides whether all nodes together justify an
 //! attempt.
 //!

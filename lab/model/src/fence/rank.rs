@@ -1,7 +1,7 @@
 //! Unbounded counters, of which only the order is kept.
 //!
 //! The rule only compares counters, tokens and floors. If counters may grow by any amount, the values of a state are
-//! therefore numbered by rank, in steps of two. So there is always room for one value between two others.
+//! therefore numbered by rank, in steps of two. Thus there is always room for one value between two others.
 //!
 //! Integers allow the same. A run is finite, so its values can be spread out far enough. A counter grows by more than
 //! one through failed attempts, each of which sets its key and loses it.

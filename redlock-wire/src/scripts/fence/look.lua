@@ -37,7 +37,7 @@ for position = 1, count do
         if number > counter then counter, greatest = number, position end
     end
 end
--- After a counter has expired, the next one starts from the clock, which must be greater by then. So numbers from this
+-- After a counter has expired, the next one starts from the clock, which must be greater by then. Thus numbers from this
 -- limit on are errors, whether they are stored or about to be written. The limit only grows.
 local limit = coarse(now + ARGV[3] * 1000)
 local function too_far_ahead(number)
