@@ -3,8 +3,8 @@
 use crate::Adapter;
 use crate::servers::{
     admission, bad_input, cancelled, contention, costs, crowd, extension, fencing, forgotten, grants,
-    healthy, interop, keepalive, limits, majority_down, minority_down, prefixes, processes, reconnect,
-    runtimes, stale, waiting, work,
+    healthy, interop, keepalive, limits, losses, majority_down, minority_down, prefixes, processes,
+    reconnect, runtimes, stale, waiting, work,
 };
 use crate::{connect, connection, counters, hostile, node, tls, watch};
 
@@ -225,6 +225,10 @@ macro_rules! __cases {
                 attempts_are_counted
                 ttls_near_the_minimum_work
                 the_documented_rights_are_enough
+            }
+            losses {
+                leases_never_overlap_while_servers_lose_data
+                leases_overlap_without_restart_admission
             }
             majority_down {
                 three_hung_are_no_quorum

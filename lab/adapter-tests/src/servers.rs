@@ -14,6 +14,7 @@ pub(crate) mod healthy;
 pub(crate) mod interop;
 pub(crate) mod keepalive;
 pub(crate) mod limits;
+pub(crate) mod losses;
 pub(crate) mod majority_down;
 pub(crate) mod minority_down;
 pub(crate) mod prefixes;
