@@ -108,6 +108,7 @@
 //! |---|---|
 //! | `tokio` (default) | `builder`, on tokio |
 //! | `smol` | `Options::smol`, for `builder_with` |
+//! | `blocking` | the module `blocking`, for synchronous programs |
 //! | `metrics` | counters and histograms through the `metrics` facade |
 //! | `serde` | `DetachedLease` implements `Serialize` and `Deserialize` |
 //! | `tls-rustls` | `rediss://` over rustls |
@@ -119,6 +120,8 @@
 
 #[cfg(any(feature = "tokio", feature = "smol"))]
 mod address;
+#[cfg(feature = "blocking")]
+pub mod blocking;
 #[cfg(any(feature = "tokio", feature = "smol"))]
 mod builder;
 #[cfg(any(feature = "tokio", feature = "smol"))]
