@@ -217,10 +217,10 @@ pub(crate) fn release_failed(claim: &Claim, error: &Error) {
 /// Logs that the lock of a job could not be kept for the rest of its period.
 pub(crate) fn keep_failed(claim: &Claim, error: &Error) {
     let resources = claim.all_resources();
-    tracing::warn!(target: TARGET, %resources, lease = %claim.token().fingerprint(), %error, "lock not kept for the rest of the period");
+    tracing::warn!(target: TARGET, %resources, lease = %claim.token().fingerprint(), %error, "lock not kept after work completed");
 }
 
-/// Logs that the timer of a renewal fired `late`.
+/// Logs that the timer of a renewal fired `late`: nothing drove the runtime, or the process was paused.
 pub(crate) fn renewal_late(claim: &Claim, late: Duration) {
     let resources = claim.all_resources();
     tracing::warn!(
@@ -228,7 +228,7 @@ pub(crate) fn renewal_late(claim: &Claim, late: Duration) {
         %resources,
         lease = %claim.token().fingerprint(),
         ?late,
-        "renewal timer late: the runtime was not driven, or the process was paused"
+        "renewal timer late"
     );
 }
 

@@ -40,6 +40,14 @@ struct Search<'a> {
     order: Vec<Candidate>,
 }
 
+/// The turn of a task of this process.
+struct Turn {
+    /// `None` if the local queue is off.
+    _place: Option<Waiter>,
+    /// `true` if other tasks were ahead.
+    has_waited: bool,
+}
+
 /// A slot that may be free.
 struct Candidate {
     index: usize,
@@ -69,12 +77,18 @@ impl<'a> Search<'a> {
     async fn run(&self, start: Instant) -> Result<SlotGuard, Error> {
         let handle = &self.attempts.handle;
         // Held until the end: then the next task searches.
-        let _turn = self.turn(start).await?;
+        let turn = self.turn(start).await?;
         let mut watchers: Vec<_> = Vec::new();
         let mut backoff = Backoff::new(self.policy);
         let mut collisions = 0;
-        let waits = self.policy.until.is_none_or(|until| until > start);
-        let mut pass = if waits { self.until_held().await? } else { self.all().await? };
+        let mut pass = if turn.has_waited {
+            // Most probably all slots are held. An attempt would disturb those of other clients.
+            Pass::Held(None)
+        } else if self.policy.until.is_none_or(|until| until > start) {
+            self.until_held().await?
+        } else {
+            self.all().await?
+        };
         loop {
             let (cause, failure) = match pass {
                 Pass::Acquired(guard) => return Ok(guard),
@@ -107,8 +121,15 @@ impl<'a> Search<'a> {
                     let now = handle.now();
                     let since = now.saturating_duration_since(began);
                     let delay = collision_delay(collisions, since, self.attempts.random());
+                    let is_free = watchers[position].is_still_free().await;
+                    let delay = if is_free { delay + spread(self.attempts.random()) } else { delay };
                     pause(handle, self.policy.bounded(delay, now)).await;
-                    self.pass(position..position + 1).await?
+                    if is_free && !watchers[position].is_still_free().await {
+                        // Another client was faster.
+                        Pass::Held(None)
+                    } else {
+                        self.pass(position..position + 1).await?
+                    }
                 }
                 None => {
                     collisions = 0;
@@ -119,20 +140,21 @@ impl<'a> Search<'a> {
     }
 
     /// Waits for the turn among the tasks of this process. There is none if the local queue is off.
-    async fn turn(&self, start: Instant) -> Result<Option<Waiter>, Error> {
+    async fn turn(&self, start: Instant) -> Result<Turn, Error> {
         let handle = &self.attempts.handle;
         if !handle.settings.local_queue {
-            return Ok(None);
+            return Ok(Turn { _place: None, has_waited: false });
         }
-        let mut turn = Waiter::new(Arc::clone(handle), self.slots.queue()?);
-        if !turn.try_turn(start) {
-            match in_time(handle, self.policy.until, LONGEST_SLEEP, turn.turn()).await {
+        let mut place = Waiter::new(Arc::clone(handle), self.slots.queue()?);
+        let has_waited = !place.try_turn(start);
+        if has_waited {
+            match in_time(handle, self.policy.until, LONGEST_SLEEP, place.turn()).await {
                 None => return Err(Error::closed()),
                 Some(None) => return Err(self.all_held()),
                 Some(Some(())) => {}
             }
         }
-        Ok(Some(turn))
+        Ok(Turn { _place: Some(place), has_waited })
     }
 
     /// Attempts slots until another client holds one.
@@ -183,6 +205,16 @@ impl<'a> Search<'a> {
 fn start(random: u64, count: usize) -> usize {
     let position = (u128::from(random) * count as u128) >> u64::BITS;
     usize::try_from(position).unwrap_or(0)
+}
+
+/// The interval over which the attempts of clients are spread that are notified of a free slot at the same moment.
+///
+/// It is a few round trips, so that the first one wins before the others begin.
+const SPREAD: Duration = Duration::from_millis(2);
+
+/// Spreads `random` evenly over the interval.
+fn spread(random: u64) -> Duration {
+    Duration::from_nanos(u64::try_from((u128::from(random) * SPREAD.as_nanos()) >> u64::BITS).unwrap_or(0))
 }
 
 /// Waits until one of the slots is free, and returns its position; `None` if the wait is over.
