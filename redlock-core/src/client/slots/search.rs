@@ -122,7 +122,8 @@ impl<'a> Search<'a> {
                     let since = now.saturating_duration_since(began);
                     let delay = collision_delay(collisions, since, self.attempts.random());
                     let is_free = watchers[position].is_still_free().await;
-                    let delay = if is_free { delay + spread(self.attempts.random()) } else { delay };
+                    let spread = if is_free { spread(self.attempts.random()) } else { Duration::ZERO };
+                    let delay = delay + spread;
                     pause(handle, self.policy.bounded(delay, now)).await;
                     if is_free && !watchers[position].is_still_free().await {
                         // Another client was faster.
@@ -209,12 +210,13 @@ fn start(random: u64, count: usize) -> usize {
 
 /// The interval over which the attempts of clients are spread that are notified of a free slot at the same moment.
 ///
-/// It is a few round trips, so that the first one wins before the others begin.
-const SPREAD: Duration = Duration::from_millis(2);
+/// It is several round trips, so that the first one mostly wins before the others begin. It is the same for all clients,
+/// however long they have waited: a client that has just acquired a slot would win again otherwise.
+const SPREAD: Duration = Duration::from_millis(4);
 
 /// Spreads `random` evenly over the interval.
 fn spread(random: u64) -> Duration {
-    Duration::from_nanos(u64::try_from((u128::from(random) * SPREAD.as_nanos()) >> u64::BITS).unwrap_or(0))
+    Duration::from_nanos(u64::try_from((SPREAD.as_nanos() * u128::from(random)) >> u64::BITS).unwrap_or(0))
 }
 
 /// Waits until one of the slots is free, and returns its position; `None` if the wait is over.
@@ -250,5 +252,11 @@ mod tests {
         starts.for_each(|start| counts[start] += 1);
         assert!(counts.iter().all(|count| (99..=101).contains(count)), "{counts:?}");
         assert_eq!((0, 7, 0), (start(0, 8), start(u64::MAX, 8), start(u64::MAX, 1)));
+    }
+
+    #[test]
+    fn attempts_are_spread_over_the_interval() {
+        let micros = [0, u64::MAX / 2, u64::MAX].map(|random| spread(random).as_micros());
+        assert_eq!([0, 1_999, 3_999], micros);
     }
 }
