@@ -108,6 +108,7 @@
 //! | Feature | Effect |
 //! |---|---|
 //! | `tokio` (default) | [`builder`], on tokio |
+//! | `blocking` | the module `blocking`, for synchronous programs |
 //! | `metrics` | counters and histograms through the `metrics` facade |
 //! | `serde` | `DetachedLease` implements `Serialize` and `Deserialize` |
 //! | `tls-rustls` | `rediss://` over rustls |
@@ -118,6 +119,8 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod address;
+#[cfg(feature = "blocking")]
+pub mod blocking;
 mod builder;
 mod command;
 mod connection;

@@ -109,6 +109,7 @@
 //! |---|---|
 //! | `tokio` (default) | `builder`, on tokio |
 //! | `smol` | `Options::smol`, for `builder_with` |
+//! | `blocking` | the module `blocking`, for synchronous programs |
 //! | `metrics` | counters and histograms through the `metrics` facade |
 //! | `serde` | `DetachedLease` implements `Serialize` and `Deserialize` |
 //! | `tls-rustls` | `rediss://` over rustls |
@@ -120,6 +121,8 @@
 
 #[cfg(any(feature = "tokio", feature = "smol"))]
 mod address;
+#[cfg(feature = "blocking")]
+pub mod blocking;
 #[cfg(any(feature = "tokio", feature = "smol"))]
 mod builder;
 #[cfg(any(feature = "tokio", feature = "smol"))]
