@@ -12,6 +12,7 @@ mod groups;
 mod lane;
 mod load;
 mod machine;
+mod network;
 mod report;
 mod round;
 mod waiting;

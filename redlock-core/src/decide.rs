@@ -2,6 +2,7 @@
 
 pub(crate) mod backoff;
 pub(crate) mod concurrency;
+pub(crate) mod fairness;
 pub(crate) mod fencing;
 pub(crate) mod fifo;
 pub(crate) mod holder;
