@@ -4,6 +4,7 @@ pub(crate) mod admission;
 pub(crate) mod backoff;
 pub(crate) mod candidacy;
 pub(crate) mod concurrency;
+pub(crate) mod fairness;
 pub(crate) mod fencing;
 pub(crate) mod fifo;
 pub(crate) mod holder;
