@@ -40,6 +40,7 @@ use crate::wait::watcher::{LockWatcher, WakeReason};
 pub(crate) const DEFAULT_WAIT: Duration = Duration::from_secs(10);
 
 /// The parameters of every attempt of a request.
+#[derive(Clone)]
 pub(crate) struct Attempts {
     pub(crate) handle: Arc<Handle>,
     pub(crate) resources: Resources,
@@ -48,6 +49,14 @@ pub(crate) struct Attempts {
     /// The label of the request; it replaces the label of the builder.
     pub(crate) owner: Option<Owner>,
     pub(crate) keep_alive: Option<KeepAlive>,
+}
+
+/// The outcome of one attempt that was not an error of the client.
+pub(super) enum Single {
+    Acquired(Guard),
+    /// Another task of this process holds the lock or waits for it. Nothing was sent.
+    Busy,
+    NotGranted(Box<NotGranted>),
 }
 
 impl Attempts {
@@ -74,6 +83,11 @@ impl Attempts {
     /// Makes attempts until one succeeds or the retry policy ends. `start` is the start of the request, read just now.
     pub(crate) async fn until_acquired(&self, start: Instant, policy: &RetryPolicy) -> Result<Guard, Error> {
         let result = self.one_after_another(start, policy).await;
+        self.ended(start, result)
+    }
+
+    /// Records the end of a request that may have waited, and adds the time to its error.
+    pub(super) fn ended<T>(&self, start: Instant, result: Result<T, Error>) -> Result<T, Error> {
         self.completed(start, result.as_ref().err().map(Error::kind));
         result.map_err(|error| match error.kind() {
             // Other errors do not depend on the wait.
@@ -90,6 +104,16 @@ impl Attempts {
     }
 
     async fn only_one(&self, start: Instant) -> Result<Option<Guard>, Error> {
+        match self.single(start).await? {
+            Single::Acquired(guard) => Ok(Some(guard)),
+            Single::Busy => Ok(None),
+            Single::NotGranted(failure) if failure.kind() == ErrorKind::Contended => Ok(None),
+            Single::NotGranted(failure) => Err(self.error(*failure)),
+        }
+    }
+
+    /// Makes one attempt, unless another task of this process uses the resources. `start` was read just now.
+    pub(super) async fn single(&self, start: Instant) -> Result<Single, Error> {
         if self.handle.limiter.is_full() {
             return Err(self.overloaded());
         }
@@ -98,7 +122,7 @@ impl Attempts {
             return Err(Error::closed());
         }
         if place.as_mut().is_some_and(|place| !place.try_turn(start)) {
-            return Ok(None);
+            return Ok(Single::Busy);
         }
         self.handle.resume_cleanup();
         let (permit, since) = match Permit::try_new(&self.handle, Class::Attempt) {
@@ -106,10 +130,9 @@ impl Attempts {
             None => (self.permit(Some(start + DEFAULT_WAIT)).await?, self.handle.now()),
         };
         match self.make(self.token(), since, permit).await {
-            Ok(guard) => Ok(Some(self.acquired(guard, place).await)),
+            Ok(guard) => Ok(Single::Acquired(self.acquired(guard, place).await)),
             Err(AttemptError::Closed) => Err(Error::closed()),
-            Err(AttemptError::NotGranted(failure)) if failure.kind() == ErrorKind::Contended => Ok(None),
-            Err(AttemptError::NotGranted(failure)) => Err(self.error(*failure)),
+            Err(AttemptError::NotGranted(failure)) => Ok(Single::NotGranted(failure)),
         }
     }
 
@@ -272,7 +295,7 @@ impl Attempts {
     }
 
     /// Creates the public error of a failed attempt.
-    fn error(&self, failure: NotGranted) -> Error {
+    pub(super) fn error(&self, failure: NotGranted) -> Error {
         failure.into_error(&self.resources, &self.handle)
     }
 
@@ -307,7 +330,7 @@ impl Attempts {
         guard
     }
 
-    fn random(&self) -> u64 {
+    pub(super) fn random(&self) -> u64 {
         random(&*self.handle.runtime)
     }
 }
@@ -325,7 +348,7 @@ async fn let_others_run() {
 }
 
 /// Waits for `delay`, or until the client is closed.
-async fn pause(handle: &Handle, delay: Duration) {
+pub(super) async fn pause(handle: &Handle, delay: Duration) {
     while_open(handle, sleep_until(&*handle.runtime, handle.now() + delay)).await;
 }
 
@@ -333,7 +356,7 @@ async fn pause(handle: &Handle, delay: Duration) {
 ///
 /// Returns `Some(None)` at that time, and `None` when the client is closed. It polls `wait` at least once in each
 /// `poll_interval`.
-async fn in_time<T>(
+pub(super) async fn in_time<T>(
     handle: &Handle,
     until: Option<Instant>,
     poll_interval: Duration,
@@ -357,7 +380,7 @@ async fn in_time<T>(
 }
 
 /// Returns the output of `wait`; `None` if the client is closed first. The next attempt then reports the closing.
-async fn while_open<T>(handle: &Handle, wait: impl Future<Output = T>) -> Option<T> {
+pub(super) async fn while_open<T>(handle: &Handle, wait: impl Future<Output = T>) -> Option<T> {
     let mut closing = handle.listen_for_closing();
     if handle.is_closed() {
         return None;

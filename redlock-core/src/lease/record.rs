@@ -290,9 +290,12 @@ impl LeaseRecord {
 
     /// Returns the data that another process needs to resume the lease.
     pub(crate) fn detached(&self) -> DetachedLease {
-        let (_, ttl) = self.term();
-        let ttl = ttl.expect("a guard's lease was granted with a TTL");
-        DetachedLease { claim: self.claim.clone(), ttl, fencing_token: self.fencing_token() }
+        DetachedLease { claim: self.claim.clone(), ttl: self.ttl(), fencing_token: self.fencing_token() }
+    }
+
+    /// Returns the TTL of the last grant to a guard's lease.
+    pub(crate) fn ttl(&self) -> Ttl {
+        self.term().1.expect("a guard's lease was granted with a TTL")
     }
 
     /// Ends the present keep-alive, and returns the number of the next one.
