@@ -9,3 +9,4 @@ pub(crate) mod request;
 pub(crate) mod resume;
 pub(crate) mod run;
 pub(crate) mod run_error;
+pub(crate) mod vouch;

@@ -1,5 +1,6 @@
 //! The decisions, as pure functions of values: no I/O, no clock, no randomness.
 
+pub(crate) mod admission;
 pub(crate) mod backoff;
 pub(crate) mod concurrency;
 pub(crate) mod fencing;
