@@ -11,6 +11,34 @@ impl Server {
         self.begin_fault(FaultKind::Flush);
         self.lose_locks();
         self.lose_counters();
+        self.state().losses += 1;
+    }
+
+    /// Copies all data, as a snapshot does, or a replica that is behind from now on. It replaces the copy before.
+    ///
+    /// Without a copy, the server uses that of an empty server.
+    pub fn copy(&self) {
+        self.state().machine.copy();
+    }
+
+    /// Becomes a replica, and takes over the [older copy](Server::copy) of its data.
+    ///
+    /// It rejects writes until it is [promoted](Server::promote).
+    pub fn demote(&self) {
+        self.read_only(true);
+        let lost = {
+            let mut state = self.state();
+            state.losses += 1;
+            state.machine.roll_back()
+        };
+        self.record_loss(&lost);
+        self.record_rollback();
+    }
+
+    /// Becomes the master again, as the same process.
+    pub fn promote(&self) {
+        self.state().machine.promote();
+        self.read_only(false);
     }
 
     /// Loses all locks at once, and keeps the counters of fencing tokens.
