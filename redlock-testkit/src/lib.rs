@@ -72,6 +72,7 @@
 //! | A node hangs, and carries all requests out when it resumes | [`Fault::hang`], [`resume`](Faulty::resume) |
 //! | A node crashes, and restarts with or without its data | [`crash`](Faulty::crash), [`MemoryNode::clear`], [`restart`](Faulty::restart) |
 //! | Requests or replies are lost, late, or denied | the other [`Fault`]s, [`on`](Fault::on) one operation, [`once`](Fault::once) or [`times`](Fault::times) |
+//! | A node loses its data, and does not count for a time | [`MemoryNode::set_longest_ttl`], [`flush`](MemoryNode::flush), [`restore`](MemoryNode::restore) |
 //! | Another client holds the lock | [`MemoryNode::set_holder`] |
 //! | A machine is paused or suspended, or crashes | [`pause`](sim::Process::pause), [`suspend`](sim::Process::suspend), [`kill`](sim::Process::kill) |
 //! | Clocks differ | [`sim::Clock`] |
@@ -297,7 +298,7 @@ pub mod sim;
 mod threads;
 
 pub use crate::faulty::{FakeNode, Fault, Faulty, fake_nodes};
-pub use crate::memory::MemoryNode;
+pub use crate::memory::{MemoryNode, Snapshot};
 pub use crate::request::{Answer, Operation, Request};
 #[cfg(all(feature = "server", unix))]
 pub use crate::server::{Console, RedisServer, RedisServerBuilder, Reply};

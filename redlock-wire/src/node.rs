@@ -337,7 +337,9 @@ impl<C: Connector> LockNode for Node<C> {
     }
 
     async fn vouch(&self) -> Result<(), NodeError> {
-        let Some(keeper) = &self.0.keeper else { return Err(NodeError::unsupported("vouch without longest_ttl")) };
+        let Some(keeper) = &self.0.keeper else {
+            return Err(NodeError::unsupported("vouch without longest_ttl"));
+        };
         let link = self.link().await?;
         let flight = self.begin(&link)?;
         let found = keeper.vouch(&link, &*self.0.options.runtime).await;

@@ -80,7 +80,13 @@ impl Options {
         let keys =
             Keys { prefix: [].into(), fence_prefix: fence::PREFIX.into(), fence_retention: fence::RETENTION };
         let connect_timeout = ConnectTimeout::of(CONNECT_TIMEOUT);
-        Self { runtime, connect_timeout, reconnect_delay: backoff::LONGEST, keys: Arc::new(keys), longest: None }
+        Self {
+            runtime,
+            connect_timeout,
+            reconnect_delay: backoff::LONGEST,
+            keys: Arc::new(keys),
+            longest: None,
+        }
     }
 
     /// Creates options for tokio: the tokio runtime in which a node is first used.

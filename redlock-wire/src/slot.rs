@@ -101,7 +101,9 @@ impl<K: Connection> Active<K> {
                 let look = Look { longest, vouch: false, tracked: false };
                 let (reply, found) = Box::pin(self.both(request, look.short::<K>())).await?;
                 match look::read(&[found]) {
-                    Some(Finding::Stamp(stamp)) => self.hub.gate().compare(&Reply::Bytes(stamp.text.to_vec())),
+                    Some(Finding::Stamp(stamp)) => {
+                        self.hub.gate().compare(&Reply::Bytes(stamp.text.to_vec()))
+                    }
                     // Denied: the connection is admitted without a stamp.
                     None => {}
                     Some(_) => self.hub.gate().lose(QuarantineReason::NotChecked),

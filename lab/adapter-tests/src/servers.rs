@@ -1,5 +1,6 @@
 //! Locks over five real servers that hang, die and restart.
 
+pub(crate) mod admission;
 pub(crate) mod bad_input;
 pub(crate) mod cancelled;
 pub(crate) mod contention;

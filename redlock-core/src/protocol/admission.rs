@@ -34,7 +34,9 @@ impl<'a> Check<'a> {
             self.before = match &mut self.before {
                 Before::Read(_) => return Poll::Ready(()),
                 Before::Unread => match self.peer.admission() {
-                    Admission::Quarantined(quarantine) if quarantine.reason == QuarantineReason::NotChecked => {
+                    Admission::Quarantined(quarantine)
+                        if quarantine.reason == QuarantineReason::NotChecked =>
+                    {
                         Before::Connecting(self.peer.node.connected())
                     }
                     admission => Before::Read(admission),

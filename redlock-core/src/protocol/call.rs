@@ -36,10 +36,7 @@ enum Request<'a> {
 
 impl<'a> Call<'a> {
     /// Sends `acquire`, `extend` or `keep_for`.
-    pub(crate) fn plain(
-        peer: &'a Peer,
-        request: impl FnOnce(&'a dyn LockNode) -> Reply<'a, Vote>,
-    ) -> Self {
+    pub(crate) fn plain(peer: &'a Peer, request: impl FnOnce(&'a dyn LockNode) -> Reply<'a, Vote>) -> Self {
         Self::checked(peer, Request::Plain(request(&*peer.node)))
     }
 

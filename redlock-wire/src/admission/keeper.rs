@@ -55,7 +55,12 @@ impl Keeper {
             Finding::Stamp(stamp) => {
                 if let Some(stamped) = self.longest.see(stamp.longest) {
                     let ours = self.longest.stated();
-                    tracing::warn!(node = self.label, ?ours, ?stamped, "longest_ttl differs between programs");
+                    tracing::warn!(
+                        node = self.label,
+                        ?ours,
+                        ?stamped,
+                        "longest_ttl differs between programs"
+                    );
                 }
                 Some(Arc::clone(&stamp.text))
             }

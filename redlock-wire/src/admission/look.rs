@@ -192,7 +192,8 @@ mod tests {
     #[test]
     fn less_is_read_from_info() {
         let of = |server: &str, replication: &str| without_stamp(&[bytes(server), bytes(replication)]);
-        let (server, zeros) = ("# Server\r\nuptime_in_seconds:7\r\n", "role:master\r\nmaster_replid2:000\r\n");
+        let (server, zeros) =
+            ("# Server\r\nuptime_in_seconds:7\r\n", "role:master\r\nmaster_replid2:000\r\n");
         let uptime = Duration::from_secs(7);
         assert_eq!(Finding::Uptime { uptime, promoted: false }, of(server, zeros));
         let past = "role:master\r\nmaster_replid2:0a0\r\n";

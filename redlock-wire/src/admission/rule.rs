@@ -162,7 +162,12 @@ mod tests {
     const NEW: QuarantineReason = QuarantineReason::NotChecked;
 
     /// Returns the reason and the seconds left, at the time of the look.
-    fn left(finding: &Finding, memory: &mut Memory, link: Link, now: u64) -> Option<(QuarantineReason, Option<u64>)> {
+    fn left(
+        finding: &Finding,
+        memory: &mut Memory,
+        link: Link,
+        now: u64,
+    ) -> Option<(QuarantineReason, Option<u64>)> {
         let quarantine = Standing::of(finding, memory, link, at(now)).quarantine(WAIT, at(now))?;
         Some((quarantine.reason, quarantine.remaining.map(|left| left.as_secs())))
     }
@@ -214,12 +219,14 @@ mod tests {
     #[test]
     fn without_rights_the_uptime_or_the_connection_counts() {
         let memory = &mut Memory::default();
-        let uptime =
-            |uptime, promoted| Finding::Uptime { uptime: Duration::from_secs(uptime), promoted };
+        let uptime = |uptime, promoted| Finding::Uptime { uptime: Duration::from_secs(uptime), promoted };
         let out = |left| Some((QuarantineReason::NoPermission, Some(left)));
         assert_eq!(None, left(&uptime(10, false), memory, link(100, NEW), 100));
         assert_eq!(out(1), left(&uptime(9, false), memory, link(100, NEW), 100));
-        assert_eq!(Some((QuarantineReason::Promoted, None)), left(&uptime(99, true), memory, link(0, NEW), 100));
+        assert_eq!(
+            Some((QuarantineReason::Promoted, None)),
+            left(&uptime(99, true), memory, link(0, NEW), 100)
+        );
         let flushed = link(95, QuarantineReason::DataLost);
         assert_eq!(out(5), left(&uptime(99, false), memory, flushed, 100), "a flush that was reported");
         assert_eq!(out(10), left(&Finding::Nothing, memory, link(100, NEW), 100));
