@@ -53,6 +53,8 @@ struct State {
     crashed: Instant,
     /// The number of losses while it was running. Connected clients are notified of each, in order with replies.
     losses: u64,
+    /// True while it is a replica.
+    demoted: bool,
 }
 
 /// A message that waits while the server is stopped.
@@ -119,6 +121,7 @@ impl Server {
             persistence: Persistence::All,
             crashed: Instant::ORIGIN,
             losses: 0,
+            demoted: false,
         };
         Self(Arc::new(Shared { number, world, recorder, state: Mutex::new(state), died: Event::new() }))
     }
@@ -191,7 +194,9 @@ impl Server {
         let (mut carried, mut looked) = (Vec::new(), Vec::new());
         for message in received {
             match message {
-                Received::Request(delivery, reply) => carried.push((self.carry_out(&mut state, &delivery), reply)),
+                Received::Request(delivery, reply) => {
+                    carried.push((self.carry_out(&mut state, &delivery), reply))
+                }
                 Received::Look(reply) => looked.push((state.look(), reply)),
             }
         }
@@ -201,7 +206,7 @@ impl Server {
             drop(reply.send(answer));
         }
         for (look, reply) in looked {
-            drop(reply.send(look));
+            reply.send(look).ok();
         }
     }
 

@@ -1,6 +1,8 @@
 //! The admission rule.
 
-use redlock_model::admission::{Admission, CATALOG, HARMLESS, Loss, Property, SMALL, Scope, Start, Transport};
+use redlock_model::admission::{
+    Admission, CATALOG, HARMLESS, Loss, Property, SMALL, Scope, Start, Transport,
+};
 
 use crate::table::{self, Case};
 

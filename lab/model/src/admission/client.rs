@@ -39,7 +39,7 @@ impl Admission {
     }
 
     pub(crate) fn acquire(self, state: &mut State, client: usize, number: usize) {
-        self.write(state, client, number);
+        write(state, client, number);
         state.nodes[number].links[client].acquire = Request::None;
         if state.clients[client].phase == Phase::Acquiring {
             self.vote(state, client, number);
@@ -55,22 +55,16 @@ impl Admission {
             _ => Extend::Refill,
         };
         if is_owner {
-            self.write(state, client, number);
+            write(state, client, number);
             if phase == Phase::Extending {
                 self.vote(state, client, number);
             }
         }
     }
 
-    pub(crate) fn refill(self, state: &mut State, client: usize, number: usize) {
-        self.write(state, client, number);
+    pub(crate) fn refill(state: &mut State, client: usize, number: usize) {
+        write(state, client, number);
         state.nodes[number].links[client].extend = Extend::None;
-    }
-
-    fn write(self, state: &mut State, client: usize, number: usize) {
-        let _ = self;
-        let key = Key::new(client, state.clients[client].ttl);
-        state.nodes[number].data.key = Some(key);
     }
 
     fn vote(self, state: &mut State, client: usize, number: usize) {
@@ -149,4 +143,10 @@ impl Admission {
             }
         }
     }
+}
+
+/// Sets the key of a client with its full TTL.
+fn write(state: &mut State, client: usize, number: usize) {
+    let key = Key::new(client, state.clients[client].ttl);
+    state.nodes[number].data.key = Some(key);
 }

@@ -52,21 +52,21 @@ impl Loss {
         matches!(self, Self::RestartOlder | Self::Failback)
     }
 
+    /// Returns true if the loss is possible on a node.
+    pub(crate) fn is_possible(self, node: &Node) -> bool {
+        match self {
+            Self::RestartOlder | Self::Failback => node.copy.is_some(),
+            Self::ClockForward => node.data.is_free() && node.data.stamp.origin == Origin::Present,
+            Self::RestartEmpty | Self::RestartWhole | Self::Flush => true,
+        }
+    }
+
     fn is_restart(self) -> bool {
         Self::RESTARTS.contains(&self)
     }
 }
 
 impl Admission {
-    /// Returns true if a loss is possible on a node.
-    pub(crate) fn may_lose(self, node: &Node, loss: Loss) -> bool {
-        match loss {
-            Loss::RestartOlder | Loss::Failback => node.copy.is_some(),
-            Loss::ClockForward => node.data.is_free() && node.data.stamp.origin == Origin::Present,
-            Loss::RestartEmpty | Loss::RestartWhole | Loss::Flush => true,
-        }
-    }
-
     pub(crate) fn lose(self, state: &mut State, number: usize, loss: Loss) {
         state.losses += 1;
         let admitted = [0, 1].map(|client| self.is_admitted(state, client, number));
@@ -118,7 +118,9 @@ impl Admission {
         let notified = loss.is_restart() || self.scope.transport == Transport::Pushes;
         match self.variant {
             Variant::UptimeAlone if !loss.is_restart() => None,
-            Variant::FlushIsNotNotified | Variant::JudgedByTheNewLink if loss == Loss::Flush && was_admitted => {
+            Variant::FlushIsNotNotified | Variant::JudgedByTheNewLink
+                if loss == Loss::Flush && was_admitted =>
+            {
                 Some(Check::Unaware)
             }
             _ => notified.then_some(Check::Unchecked),

@@ -180,7 +180,7 @@ impl Model for Admission {
             if copies && on.copy != Some(self.copied(on.data)) {
                 steps.push(Step::Copy { node });
             }
-            let possible = self.scope.kinds.iter().filter(|loss| self.may_lose(on, **loss));
+            let possible = self.scope.kinds.iter().filter(|loss| loss.is_possible(on));
             steps.extend(possible.map(|loss| Step::Lose { node, loss: *loss }));
         }
     }
@@ -197,7 +197,7 @@ impl Model for Admission {
             Step::Hear { client, node } => next.nodes[node].links[client].check = Check::Unchecked,
             Step::Acquire { client, node } => self.acquire(&mut next, client, node),
             Step::Prolong { client, node } => self.prolong(&mut next, client, node),
-            Step::Refill { client, node } => self.refill(&mut next, client, node),
+            Step::Refill { client, node } => Self::refill(&mut next, client, node),
             Step::Copy { node } => next.nodes[node].copy = Some(self.copied(next.nodes[node].data)),
             Step::Lose { node, loss } => self.lose(&mut next, node, loss),
         }

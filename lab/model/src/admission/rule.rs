@@ -23,7 +23,8 @@ impl Admission {
     /// Returns true if the vote of a node counts when its reply is received, which is right after it was carried out.
     pub(crate) fn counts(self, state: &mut State, client: usize, node: usize) -> bool {
         let extends = state.clients[client].phase == Phase::Extending;
-        if extends && matches!(self.variant, Variant::ExtensionsCountAll | Variant::ExtensionsCountUnwritten) {
+        if extends && matches!(self.variant, Variant::ExtensionsCountAll | Variant::ExtensionsCountUnwritten)
+        {
             return true;
         }
         let counts = self.is_admitted(state, client, node);

@@ -223,7 +223,8 @@ impl State {
     /// Packs a state of `count` nodes.
     pub(crate) fn pack(&self, count: usize) -> Packed {
         let mut words = [0; 1 + MOST_NODES];
-        let clients = self.clients.iter().fold(u64::from(self.losses), |bits, client| bits << 18 | client.bits());
+        let clients =
+            self.clients.iter().fold(u64::from(self.losses), |bits, client| bits << 18 | client.bits());
         words[0] = clients;
         for (word, node) in words[1..].iter_mut().zip(&self.nodes[..count]) {
             *word = node.bits();

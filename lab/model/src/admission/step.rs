@@ -46,7 +46,9 @@ impl fmt::Display for Step {
             Self::Hear { client, node } => write!(f, "{} is notified of the flush of n{node}", name(client)),
             Self::Acquire { client, node } => write!(f, "n{node} sets the key of {}", name(client)),
             Self::Prolong { client, node } => write!(f, "n{node} receives the extension of {}", name(client)),
-            Self::Refill { client, node } => write!(f, "n{node} is refilled with the key of {}", name(client)),
+            Self::Refill { client, node } => {
+                write!(f, "n{node} is refilled with the key of {}", name(client))
+            }
             Self::Copy { node } => write!(f, "the data of n{node} is copied"),
             Self::Lose { node, loss } => write!(f, "n{node} {loss}"),
         }

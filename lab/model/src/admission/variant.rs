@@ -72,7 +72,11 @@ pub const CATALOG: &[Broken] = {
     &[
         broken(NoRule, "every vote counts", SMALL),
         broken(NoWait, "a node counts as soon as the client has looked", SMALL),
-        broken(WaitTooShort, "the wait is one tick shorter than the longest TTL", Scope { ttl: [3, 3], ..SMALL }),
+        broken(
+            WaitTooShort,
+            "the wait is one tick shorter than the longest TTL",
+            Scope { ttl: [3, 3], ..SMALL },
+        ),
         broken(StampWithoutIdentity, "a stamp is valid for any server that has it", SMALL),
         broken(RunIdAlone, "a stamp contains the run ID, but not the promotion", SMALL),
         broken(StaleTimeIsKept, "a stamp of an earlier server is renewed, and its time is kept", SMALL),
@@ -124,7 +128,11 @@ pub const CATALOG: &[Broken] = {
             },
         ),
         broken(OwnBoundCounts, "bounds differ, and each client waits for its own", BOUNDS),
-        broken(SeenBoundsCount, "bounds differ, and each client waits for the longest that it has seen", BOUNDS),
+        broken(
+            SeenBoundsCount,
+            "bounds differ, and each client waits for the longest that it has seen",
+            BOUNDS,
+        ),
         broken(
             BoundOnAllNodes,
             "bounds differ, the longer is used once it is on all nodes, and decisions do not look again",

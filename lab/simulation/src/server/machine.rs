@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use redlock_core::{FencingToken, Resource};
 use redlock_core::node::{ConfirmVote, FencedVote, LockNode, NodeError, Token, Ttl, Vote};
 use redlock_core::runtime::{Instant, Runtime};
+use redlock_core::{FencingToken, Resource};
 use redlock_testkit::sim::{Clock, Process};
 use redlock_testkit::{Answer, MemoryNode, Operation, Request, block_on};
 
@@ -78,7 +78,11 @@ impl Machine {
 
     /// Looks at the stamp, which is renewed unless it is one of this server as it is.
     pub(super) fn look(&mut self) -> Look {
-        if self.read_only { Look::Replica } else { Stamp::look(&mut self.stamp, self.identity, self.clock.now()) }
+        if self.read_only {
+            Look::Replica
+        } else {
+            Stamp::look(&mut self.stamp, self.identity, self.clock.now())
+        }
     }
 
     /// Copies all data.
@@ -87,20 +91,25 @@ impl Machine {
         let locks = self.node.locks().into_iter();
         let locks = locks.filter_map(|(resource, lock)| Some((resource, lock.token, now + lock.remaining?)));
         let counters = self.known.iter();
-        let counters = counters.map(|resource| (resource.clone(), self.node.fencing_counter(resource.clone())));
+        let counters =
+            counters.map(|resource| (resource.clone(), self.node.fencing_counter(resource.clone())));
         self.copy = Copy { locks: locks.collect(), counters: counters.collect(), stamp: self.stamp };
     }
 
-    /// Replaces all data by the older copy. Returns the lost tokens.
+    /// Replaces all data by the older copy. Returns the tokens whose keys are gone or expire earlier.
     pub(super) fn roll_back(&mut self) -> Vec<Token> {
         let now = self.clock.now();
+        let before = self.expiring();
+        let shortened = |token: &Token, expires: Instant| {
+            before.iter().any(|(other, until)| other == token && *until > expires)
+        };
         let mut lost = self.lose_all_but(&Persistence::Nothing);
         self.node.clear_counters();
         for (resource, token, expires) in &self.copy.locks {
             // A remaining time that is too short for a TTL is over before it matters.
             if let Ok(ttl) = Ttl::new(expires.saturating_duration_since(now)) {
                 self.node.set_holder(resource.clone(), token.clone(), ttl);
-                lost.retain(|other| other != token);
+                lost.retain(|other| other != token || shortened(other, *expires));
             }
         }
         for (resource, counter) in &self.copy.counters {

@@ -31,7 +31,7 @@ pub(crate) enum Look {
 }
 
 impl Identity {
-    pub(super) fn start(&mut self) {
+    pub(crate) fn start(&mut self) {
         self.starts += 1;
     }
 
@@ -68,7 +68,8 @@ mod tests {
 
     #[test]
     fn a_look_renews_the_stamp_of_another_identity() {
-        let (first, mut restarted, mut promoted) = (Identity::default(), Identity::default(), Identity::default());
+        let (first, mut restarted, mut promoted) =
+            (Identity::default(), Identity::default(), Identity::default());
         restarted.start();
         promoted.promote();
         for other in [restarted, promoted] {
