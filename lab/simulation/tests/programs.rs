@@ -120,10 +120,13 @@ impl World {
     fn without(&mut self, count: usize, lasts: Duration) {
         let first = self.chance.usize(..SERVERS);
         let away: Vec<_> = (0..count).map(|turn| self.servers[(first + turn) % SERVERS].clone()).collect();
-        let crashes = self.chance.bool();
-        away.iter().for_each(|server| if crashes { server.crash(Persistence::All) } else { server.hang() });
+        let (end, begin): (fn(&Server), fn(&Server)) = match self.chance.bool() {
+            true => (|server| server.crash(Persistence::All), Server::restart),
+            false => (Server::hang, Server::resume),
+        };
+        away.iter().for_each(end);
         self.simulation.run_for(lasts);
-        away.iter().for_each(|server| if crashes { server.restart() } else { server.resume() });
+        away.iter().for_each(begin);
     }
 
     /// Returns the record, ordered by time.
