@@ -120,13 +120,22 @@ impl World {
     fn without(&mut self, count: usize, lasts: Duration) {
         let first = self.chance.usize(..SERVERS);
         let away: Vec<_> = (0..count).map(|turn| self.servers[(first + turn) % SERVERS].clone()).collect();
-        let (end, begin): (fn(&Server), fn(&Server)) = match self.chance.bool() {
-            true => (|server| server.crash(Persistence::All), Server::restart),
-            false => (Server::hang, Server::resume),
-        };
-        away.iter().for_each(end);
+        let crashes = self.chance.bool();
+        for server in &away {
+            if crashes {
+                server.crash(Persistence::All);
+            } else {
+                server.hang();
+            }
+        }
         self.simulation.run_for(lasts);
-        away.iter().for_each(begin);
+        for server in &away {
+            if crashes {
+                server.restart();
+            } else {
+                server.resume();
+            }
+        }
     }
 
     /// Returns the record, ordered by time.
