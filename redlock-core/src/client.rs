@@ -12,3 +12,4 @@ pub(crate) mod resume;
 pub(crate) mod run;
 pub(crate) mod run_error;
 pub(crate) mod slots;
+pub(crate) mod vouch;

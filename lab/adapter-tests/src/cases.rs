@@ -2,9 +2,9 @@
 
 use crate::Adapter;
 use crate::servers::{
-    bad_input, cancelled, contention, costs, crowd, extension, fencing, forgotten, grants, healthy, interop,
-    keepalive, limits, majority_down, minority_down, prefixes, processes, programs, reconnect, runtimes,
-    stale, waiting, work,
+    admission, bad_input, cancelled, contention, costs, crowd, extension, fencing, forgotten, grants,
+    healthy, interop, keepalive, limits, losses, majority_down, minority_down, prefixes, processes, programs,
+    reconnect, runtimes, stale, waiting, work,
 };
 use crate::{connect, connection, counters, hostile, node, tls, watch};
 
@@ -110,6 +110,19 @@ macro_rules! __cases {
                 a_user_who_may_not_track_locks_all_the_same
                 a_server_without_resp3_locks_all_the_same
             }
+            admission {
+                new_servers_count_after_the_wait_or_when_vouched_for
+                a_majority_that_restarts_empty_grants_no_second_lock
+                a_majority_that_restarts_from_a_snapshot_grants_no_second_lock
+                a_majority_that_is_flushed_grants_no_second_lock
+                a_flush_is_noticed_without_pushes
+                a_majority_that_fails_over_and_back_grants_no_second_lock
+                one_server_after_the_other_may_restart
+                without_rights_to_the_stamp_the_uptime_counts
+                a_stamp_of_a_later_version_is_left_alone
+                ttls_above_the_longest_send_nothing
+                without_longest_ttl_nothing_is_checked
+            }
             bad_input {
                 bad_input_names_the_value_and_the_limit_and_sends_nothing
                 a_bad_ttl_of_an_extension_sends_nothing
@@ -212,6 +225,10 @@ macro_rules! __cases {
                 attempts_are_counted
                 ttls_near_the_minimum_work
                 the_documented_rights_are_enough
+            }
+            losses {
+                leases_never_overlap_while_servers_lose_data
+                leases_overlap_without_restart_admission
             }
             majority_down {
                 three_hung_are_no_quorum

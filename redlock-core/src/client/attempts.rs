@@ -29,6 +29,7 @@ use crate::types::token::Token;
 use crate::types::ttl::Ttl;
 use crate::wait::limiter::Permit;
 use crate::wait::local_queue::{FAIRNESS_YIELD, Waiter};
+use crate::wait::pause::is_used;
 use crate::wait::watcher::{LockWatcher, WakeReason};
 
 /// The default waiting time for a lock that another client holds.
@@ -143,10 +144,12 @@ impl Attempts {
         let mut place = self.place();
         // The clock was read just now, unless the request has waited since.
         let mut just_now = Some(start);
+        // The leases of this process whose releases precede the next attempt and are not confirmed yet.
+        let mut unconfirmed = Vec::new();
         if let Some(place) = &mut place {
             // Usually no other task wants the lock, so there is nothing to wait for.
             if !place.try_turn(start) {
-                Box::pin(self.in_turn(place, policy)).await?;
+                unconfirmed = Box::pin(self.in_turn(place, policy)).await?;
                 just_now = None;
             }
         }
@@ -180,6 +183,19 @@ impl Attempts {
                 Reason::NoQuorum | Reason::TooSlow => RetryCause::Unusable,
                 Reason::WrongType => return Err(self.error(*failure)),
             };
+            if let (RetryCause::Contended, Some(place)) = (retry_cause, &place) {
+                let holder = failure.responses.holder();
+                match unconfirmed.iter().position(|token| Some(token) == holder) {
+                    // The attempt has overtaken the release. It is repeated once behind it.
+                    Some(position) => {
+                        let token = unconfirmed.swap_remove(position);
+                        if Box::pin(self.confirmed(place, &token, policy)).await {
+                            continue;
+                        }
+                    }
+                    None => place.saw_rival(),
+                }
+            }
             let Some(delay) = backoff.after(retry_cause, handle.now(), self.random()) else {
                 return Err(self.error(*failure));
             };
@@ -217,7 +233,9 @@ impl Attempts {
     }
 
     /// Waits for the turn among the tasks of this process, within the retry policy.
-    async fn in_turn(&self, place: &mut Waiter, policy: &RetryPolicy) -> Result<(), Error> {
+    ///
+    /// Returns the tokens of the leases that handed it over, and whose releases are not confirmed yet.
+    async fn in_turn(&self, place: &mut Waiter, policy: &RetryPolicy) -> Result<Vec<Token>, Error> {
         let handle = &self.handle;
         match in_time(handle, policy.until, LONGEST_SLEEP, place.turn()).await {
             None => Err(Error::closed()),
@@ -228,12 +246,22 @@ impl Attempts {
                 Err(Error::new(ErrorKind::Contended, message))
             }
             Some(Some(())) => {
-                if place.should_yield() {
-                    pause(handle, policy.bounded(FAIRNESS_YIELD, handle.now())).await;
+                if place.should_pause() {
+                    let pause = pause(handle, policy.bounded(FAIRNESS_YIELD, handle.now()));
+                    if is_used(handle, &self.resources, pause).await {
+                        place.saw_rival();
+                    }
                 }
-                Ok(())
+                Ok(place.unconfirmed())
             }
         }
+    }
+
+    /// Waits until the release of a lease of this process is confirmed. Returns `false` if it was not in time.
+    async fn confirmed(&self, place: &Waiter, token: &Token, policy: &RetryPolicy) -> bool {
+        let limit = self.handle.now() + self.handle.settings.node_timeout;
+        let until = policy.until.map_or(limit, |until| until.min(limit));
+        in_time(&self.handle, Some(until), LONGEST_SLEEP, place.confirmed(token)).await.flatten().is_some()
     }
 
     /// Waits until another attempt may be in flight.

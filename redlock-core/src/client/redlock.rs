@@ -13,6 +13,7 @@ use crate::client::request::{LockRequest, TryLockRequest};
 use crate::client::resume;
 use crate::client::run_error::RunError;
 use crate::client::slots::{SlotGuard, SlotRequest, Slots};
+use crate::client::vouch;
 use crate::inner::Handle;
 use crate::lease::guard::Guard;
 use crate::lease::handle::Lease;
@@ -392,6 +393,43 @@ impl Redlock {
     /// discarded.
     pub async fn inspect(&self, resource: impl IntoResource) -> Result<Inspection, Error> {
         inspect::inspect(&self.0, resource.into_resource()?).await
+    }
+
+    /// Ends the quarantine of a node: the caller asserts that its server has lost no lock.
+    ///
+    /// `index` is the position of the node in the configuration, from 0. All clients of the server count its votes
+    /// again within a second. It is for two cases:
+    ///
+    /// - The servers are used for the first time, and no client has ever locked anything there.
+    /// - All servers were down at once, and have written every change to disk before they replied.
+    ///
+    /// In any other case, two clients may hold the same lock afterwards.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// for node in redlock.health().await.nodes() {
+    ///     if node.quarantine().is_some() {
+    ///         redlock.vouch(node.index()).await?;
+    ///     }
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// - [`InvalidInput`](crate::ErrorKind::InvalidInput) if there is no such node.
+    /// - [`Unsupported`](crate::ErrorKind::Unsupported) if the node does not check for lost locks.
+    /// - [`NoQuorum`](crate::ErrorKind::NoQuorum) if the node did not reply, or replied with an error.
+    ///
+    /// # Cancel safety
+    ///
+    /// If this future is dropped, the request continues in the background.
+    pub async fn vouch(&self, index: usize) -> Result<(), Error> {
+        vouch::vouch(&self.0, index).await
     }
 
     /// Rejects new locks from now on, and waits for outstanding work.

@@ -122,7 +122,7 @@ impl Attempt {
 
     fn check(self) -> Result<Attempts, Error> {
         let Self { handle, resources, ttl, owner, keep_alive, fenced } = self;
-        let (resources, ttl, owner) = (resources?, Ttl::new(ttl)?, owner.transpose()?);
+        let (resources, ttl, owner) = (resources?, handle.check_ttl(Ttl::new(ttl)?)?, owner.transpose()?);
         handle.check_names(&resources)?;
         if fenced {
             handle.check_fencing()?;

@@ -323,7 +323,7 @@ impl Lease {
     /// If this future is dropped after its first poll, the extension continues in the background. It may or may not
     /// take effect.
     pub async fn extend(&self, ttl: Duration) -> Result<(), Error> {
-        let ttl = Ttl::new(ttl)?;
+        let ttl = self.0.inner().check_ttl(Ttl::new(ttl)?)?;
         let extension =
             Extension { ttl, limit: self.0.inner().settings.timeout_within(ttl), not_beyond: None };
         extend(&self.0, extension).await.map_err(|failure| failure.into_error(&self.0))

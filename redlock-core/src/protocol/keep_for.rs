@@ -65,8 +65,8 @@ fn life(rest: Duration) -> Duration {
 async fn run(lease: Arc<LeaseRecord>, ttl: Ttl, responder: Responder<Result<(), Error>>) {
     let inner = lease.inner();
     let limit = inner.settings.node_timeout.min(ttl.as_duration());
-    let mut round = Round::new(inner, RoundKind::Extend, Operation::Keep, limit, |_, node| {
-        Call::Plain(node.keep_for(lease.claim(), ttl))
+    let mut round = Round::new(inner, RoundKind::Extend, Operation::Keep, limit, |_, peer| {
+        Call::plain(peer, |node| node.keep_for(lease.claim(), ttl))
     });
     let mut responder = Some(responder);
     loop {

@@ -3,6 +3,8 @@
 use std::fmt::{self, Write};
 use std::time::Duration;
 
+use crate::decide::admission::until_quorum;
+use crate::decide::tally::quorum;
 use crate::node::Denial;
 use crate::types::lease_state::Loss;
 use crate::types::report::{self, NodeReport, NodeReports, Outcome};
@@ -262,6 +264,31 @@ impl Error {
     /// The value is the longest of all nodes, at the time of that node's reply. The holder may still extend the lock.
     pub fn remaining(&self) -> Option<Duration> {
         self.denials().filter_map(|denial| denial.remaining).max()
+    }
+
+    /// Returns the time until a quorum of nodes can count again, if quarantine prevents the lock.
+    ///
+    /// `None` if enough nodes count, or if the time is unknown. Nodes that did not reply are ignored. See
+    /// [`LockNode::admission`](crate::node::LockNode::admission).
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// if let Err(error) = redlock.lock("report", ttl).await {
+    ///     if let Some(time) = error.quarantine() {
+    ///         println!("no lock for {time:?}: too many servers have restarted");
+    ///     }
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn quarantine(&self) -> Option<Duration> {
+        let nodes = self.node_reports();
+        until_quorum(nodes.iter().map(NodeReport::countable), quorum(nodes.len()))
     }
 
     fn denials(&self) -> impl Iterator<Item = &Denial> {
