@@ -2,11 +2,14 @@
 
 pub(crate) mod admission;
 pub(crate) mod backoff;
+pub(crate) mod candidacy;
 pub(crate) mod concurrency;
+pub(crate) mod fairness;
 pub(crate) mod fencing;
 pub(crate) mod fifo;
 pub(crate) mod holder;
 pub(crate) mod lease_status;
+pub(crate) mod once_per;
 pub(crate) mod pending_release;
 pub(crate) mod readiness;
 pub(crate) mod renewal;

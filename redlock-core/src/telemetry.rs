@@ -217,6 +217,24 @@ pub(crate) fn release_failed(claim: &Claim, error: &Error) {
     tracing::warn!(target: TARGET, %resources, lease = %claim.token().fingerprint(), %error, "release failed after work completed");
 }
 
+/// Logs that the lock of a job could not be kept for the rest of its period.
+pub(crate) fn keep_failed(claim: &Claim, error: &Error) {
+    let resources = claim.all_resources();
+    tracing::warn!(target: TARGET, %resources, lease = %claim.token().fingerprint(), %error, "lock not kept after work completed");
+}
+
+/// Logs that the timer of a renewal fired `late`: nothing drove the runtime, or the process was paused.
+pub(crate) fn renewal_late(claim: &Claim, late: Duration) {
+    let resources = claim.all_resources();
+    tracing::warn!(
+        target: TARGET,
+        %resources,
+        lease = %claim.token().fingerprint(),
+        ?late,
+        "renewal timer late"
+    );
+}
+
 /// Records the time for which a lock was held, when it ends.
 pub(crate) fn held(duration: Duration) {
     let _ = duration;

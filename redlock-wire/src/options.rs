@@ -95,6 +95,20 @@ impl Options {
         Self::new(Arc::new(redlock_core::TokioRuntime::new()))
     }
 
+    /// Creates options for the thread of the library: see [`TokioRuntime::dedicated`].
+    ///
+    /// Use it for synchronous programs, and for programs with several tokio runtimes.
+    ///
+    /// # Panics
+    ///
+    /// If the operating system cannot start the thread.
+    ///
+    /// [`TokioRuntime::dedicated`]: redlock_core::TokioRuntime::dedicated
+    #[cfg(feature = "tokio")]
+    pub fn dedicated() -> Self {
+        Self::new(Arc::new(redlock_core::TokioRuntime::dedicated()))
+    }
+
     /// Creates options for the global executor of smol.
     #[cfg(feature = "smol")]
     pub fn smol() -> Self {

@@ -102,7 +102,7 @@ impl<K: Connection> Active<K> {
                 let (reply, found) = Box::pin(self.both(request, look.short::<K>())).await?;
                 match look::read(&[found]) {
                     Some(Finding::Stamp(stamp)) => {
-                        self.hub.gate().compare(&Reply::Bytes(stamp.text.to_vec()))
+                        self.hub.gate().compare(&Reply::Bytes(stamp.text.to_vec()));
                     }
                     // Denied: the connection is admitted without a stamp.
                     None => {}

@@ -3,8 +3,8 @@
 use crate::Adapter;
 use crate::servers::{
     admission, bad_input, cancelled, contention, costs, crowd, extension, fencing, forgotten, grants,
-    healthy, interop, keepalive, limits, majority_down, minority_down, prefixes, processes, reconnect,
-    runtimes, stale, waiting, work,
+    healthy, interop, keepalive, limits, losses, majority_down, minority_down, prefixes, processes, programs,
+    reconnect, runtimes, stale, waiting, work,
 };
 use crate::{connect, connection, counters, hostile, node, tls, watch};
 
@@ -226,6 +226,10 @@ macro_rules! __cases {
                 ttls_near_the_minimum_work
                 the_documented_rights_are_enough
             }
+            losses {
+                leases_never_overlap_while_servers_lose_data
+                leases_overlap_without_restart_admission
+            }
             majority_down {
                 three_hung_are_no_quorum
                 three_killed_are_no_quorum
@@ -255,6 +259,15 @@ macro_rules! __cases {
                 a_lease_goes_from_process_to_process
                 a_fencing_token_goes_with_its_lease_from_process_to_process
                 a_stale_lease_is_neither_resumed_nor_released_in_another_process
+            }
+            programs {
+                each_slot_has_one_holder_at_a_time_and_every_task_gets_one
+                a_waiter_gets_the_slot_that_a_program_in_another_language_gives_up
+                a_leader_that_closes_is_followed_at_once
+                leadership_ends_in_an_outage_and_returns_after_it
+                a_job_runs_once_a_period_on_one_of_two_machines
+                a_synchronous_program_keeps_its_lock_while_it_computes
+                a_runtime_that_is_not_driven_is_warned_of
             }
             reconnect {
                 a_program_that_starts_while_a_minority_is_down_works

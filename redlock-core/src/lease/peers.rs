@@ -118,6 +118,13 @@ impl LeaseRecord {
             .collect()
     }
 
+    /// Returns the connection in use, by node; `None` if the outcome of a write on the node is not known.
+    pub(crate) fn settled_connections(&self) -> SmallVec<[Option<ConnectionId>; 5]> {
+        let state = locked(&self.state);
+        let peers = self.inner().peers.iter().zip(&state.peers);
+        peers.map(|(peer, own)| own.writes.is_settled().then(|| peer.node.connection()).flatten()).collect()
+    }
+
     /// Records the fencing token, once a quorum has granted.
     pub(crate) fn set_fencing_token(&self, token: FencingToken) {
         locked(&self.state).fencing_token = Some(token);

@@ -46,6 +46,8 @@ struct Inner {
     kind: ErrorKind,
     message: String,
     loss: Option<Loss>,
+    /// `true` if `run` lost the lock: another call acquires another lock.
+    lost_by_run: bool,
     nodes: NodeReports,
 }
 
@@ -116,7 +118,7 @@ impl Error {
     }
 
     pub(crate) fn new(kind: ErrorKind, message: String) -> Self {
-        Self(Box::new(Inner { kind, message, loss: None, nodes: NodeReports::default() }))
+        Self(Box::new(Inner { kind, message, loss: None, lost_by_run: false, nodes: NodeReports::default() }))
     }
 
     /// Adds the reports of all nodes.
@@ -128,6 +130,12 @@ impl Error {
     /// Adds the reason for which the lock is no longer held.
     pub(crate) fn with_loss(mut self, loss: Loss) -> Self {
         self.0.loss = Some(loss);
+        self
+    }
+
+    /// Marks the error as one of `run`, which can be called again.
+    pub(crate) fn lost_by_run(mut self) -> Self {
+        self.0.lost_by_run = true;
         self
     }
 
@@ -144,6 +152,10 @@ impl Error {
 
     /// Returns whether the same call may succeed later without manual changes.
     ///
+    /// It is true for [`Lost`](ErrorKind::Lost) from [`run`](crate::Redlock::run), which acquires another lock. If the
+    /// work is not idempotent, check its effects before you repeat it. It is false for an extension of a lease that is
+    /// lost, because a loss is final.
+    ///
     #[cfg_attr(feature = "tokio", doc = "```")]
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
     /// # use std::time::Duration;
@@ -159,9 +171,11 @@ impl Error {
     /// ```
     pub fn is_retryable(&self) -> bool {
         match self.0.kind {
-            ErrorKind::Contended | ErrorKind::Overloaded | ErrorKind::NoQuorum | ErrorKind::TooSlow => true,
-            ErrorKind::Lost
-            | ErrorKind::Superseded
+            ErrorKind::Contended | ErrorKind::Overloaded | ErrorKind::NoQuorum => true,
+            // The lease of an extension is lost. A lock request or a resumption may be faster the next time.
+            ErrorKind::TooSlow => self.0.loss.is_none(),
+            ErrorKind::Lost => self.0.lost_by_run,
+            ErrorKind::Superseded
             | ErrorKind::WrongType
             | ErrorKind::InvalidInput
             | ErrorKind::Unsupported

@@ -134,10 +134,13 @@ impl Gate {
     pub(crate) fn compare(&self, stamp: &Reply) {
         let state = self.state();
         let Some(known) = &state.stamp else { return };
-        if !matches!(stamp, Reply::Bytes(text) if **text == **known) {
-            drop(state);
-            self.lose(QuarantineReason::DataLost);
-        }
+        let reason = match stamp {
+            Reply::Bytes(text) if **text == **known => return,
+            Reply::Error(_) => QuarantineReason::NotChecked,
+            _ => QuarantineReason::DataLost,
+        };
+        drop(state);
+        self.lose(reason);
     }
 
     /// Listens for the next reason to look. Listen first, then look.
@@ -151,7 +154,7 @@ impl Gate {
         state.begun += 1;
         state.has_news = false;
         let intact_since = *state.intact_since.get_or_insert(now);
-        let link = Link { intact_since, reason: state.standing.reason() };
+        let link = Link { intact_since, was_lost: state.losses > 0, reason: state.standing.reason() };
         Ticket { number: state.begun, losses: state.losses, link }
     }
 

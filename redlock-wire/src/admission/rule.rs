@@ -6,6 +6,9 @@ use std::time::Duration;
 use redlock_core::node::{Quarantine, QuarantineReason};
 use redlock_core::runtime::Instant;
 
+/// The difference of two times that belong to one event.
+const SAME_TIME: Duration = Duration::from_secs(1);
+
 /// The result of a look at a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Finding {
@@ -79,6 +82,8 @@ impl Memory {
 pub(crate) struct Link {
     /// The time from which on nothing was lost, as far as the connection shows: its begin, or the last reported loss.
     pub(crate) intact_since: Instant,
+    /// True if the connection has reported a loss.
+    pub(crate) was_lost: bool,
     /// The reason of the present quarantine.
     pub(crate) reason: QuarantineReason,
 }
@@ -100,10 +105,13 @@ impl Standing {
             Finding::Stamp(stamp) => {
                 memory.see(stamp, at);
                 let own = memory.changed_at.map(|changed| at.saturating_duration_since(changed));
-                let reason = match (stamp.renewed.unwrap_or(link.reason), own) {
-                    (reason @ (QuarantineReason::DataLost | QuarantineReason::Promoted), _) => reason,
-                    (QuarantineReason::Restarted, _) | (_, Some(_)) => QuarantineReason::Restarted,
-                    (_, None) => QuarantineReason::Recent,
+                // A stamp that is younger than the change of server has another reason.
+                let is_other_server = own.is_some_and(|own| own <= stamp.age + SAME_TIME);
+                let reason = match stamp.renewed.unwrap_or(link.reason) {
+                    QuarantineReason::Promoted => QuarantineReason::Promoted,
+                    _ if is_other_server => QuarantineReason::Restarted,
+                    reason @ (QuarantineReason::DataLost | QuarantineReason::Restarted) => reason,
+                    _ => QuarantineReason::Recent,
                 };
                 Self::Intact { age: own.map_or(stamp.age, |own| own.min(stamp.age)), at, reason }
             }
@@ -112,8 +120,7 @@ impl Standing {
             Finding::Uptime { promoted: true, .. } => Self::Out(QuarantineReason::Promoted),
             Finding::Uptime { uptime, promoted: false } => {
                 // A loss that the connection has reported does not change the uptime.
-                let flushed = link.reason == QuarantineReason::DataLost;
-                let age = if flushed { here.min(*uptime) } else { *uptime };
+                let age = if link.was_lost { here.min(*uptime) } else { *uptime };
                 Self::Intact { age, at, reason: QuarantineReason::NoPermission }
             }
             Finding::Nothing => Self::Intact { age: here, at, reason: QuarantineReason::NoPermission },
@@ -156,7 +163,7 @@ mod tests {
     }
 
     fn link(intact_since: u64, reason: QuarantineReason) -> Link {
-        Link { intact_since: at(intact_since), reason }
+        Link { intact_since: at(intact_since), was_lost: false, reason }
     }
 
     const NEW: QuarantineReason = QuarantineReason::NotChecked;
@@ -227,7 +234,7 @@ mod tests {
             Some((QuarantineReason::Promoted, None)),
             left(&uptime(99, true), memory, link(0, NEW), 100)
         );
-        let flushed = link(95, QuarantineReason::DataLost);
+        let flushed = Link { was_lost: true, ..link(95, QuarantineReason::NoPermission) };
         assert_eq!(out(5), left(&uptime(99, false), memory, flushed, 100), "a flush that was reported");
         assert_eq!(out(10), left(&Finding::Nothing, memory, link(100, NEW), 100));
         assert_eq!(None, left(&Finding::Nothing, memory, link(90, NEW), 100));

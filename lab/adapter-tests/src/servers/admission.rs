@@ -125,7 +125,9 @@ pub(crate) async fn a_majority_that_restarts_from_a_snapshot_grants_no_second_lo
     let servers = three();
     drop(vouched::<A>(&servers).await);
     // The snapshot contains the stamp, and no lock.
-    servers.iter().for_each(|server| assert_eq!("OK", server.command(&["SAVE"])));
+    for server in &servers {
+        server.command(&["SAVE"]);
+    }
     a_majority_that_loses::<A>(&servers, RedisServer::restart, QuarantineReason::Restarted).await;
 }
 
@@ -198,7 +200,11 @@ pub(crate) async fn one_server_after_the_other_may_restart<A: Adapter>() {
 #[tokio::main(flavor = "current_thread")]
 pub(crate) async fn without_rights_to_the_stamp_the_uptime_counts<A: Adapter>() {
     let user = ["--user", "few", "on", ">secret", "~a", "~redlock-health-*", "&*", "+@all"];
-    let server = user.into_iter().fold(RedisServer::builder(), |server, word| server.arg(word)).start();
+    let mut server = RedisServer::builder();
+    for word in user {
+        server = server.arg(word);
+    }
+    let server = server.start();
     let redlock = guarded::<A>([server.url().replace("//", "//few:secret@")]);
     let health = redlock.health().await;
     assert_eq!([Some(QuarantineReason::NoPermission)], reasons(&health)[..]);
