@@ -395,7 +395,8 @@ impl Experiment {
                 for node in &nodes {
                     node.connected().await;
                 }
-                me.sleep(Quarantine::duration(LONGEST_TTL)).await;
+                // The clock of the server may be slow.
+                me.sleep(Quarantine::duration(LONGEST_TTL).mul_f64(1.1)).await;
             }
             for resource in 0..resources {
                 recorder.record(EventKind::Requested {
