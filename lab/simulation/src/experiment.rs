@@ -57,7 +57,16 @@ pub struct Experiment {
     fenced: Option<bool>,
     timeless: bool,
     reads_first: bool,
-    unchecked: bool,
+    admission: Admission,
+}
+
+/// The use of the servers that may have lost locks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Admission {
+    /// Their votes do not count until the lost locks have expired.
+    On,
+    /// Their votes count.
+    Off,
 }
 
 /// The longest TTL. It is short, so that many locks expire in a run of half a minute.
@@ -97,7 +106,7 @@ impl Experiment {
             fenced: None,
             timeless: false,
             reads_first: false,
-            unchecked: false,
+            admission: Admission::On,
         }
     }
 
@@ -217,7 +226,7 @@ impl Experiment {
     /// This has an effect only with [`Faults::Losses`], and locks may overlap.
     #[must_use]
     pub fn without_admission(mut self) -> Self {
-        self.unchecked = true;
+        self.admission = Admission::Off;
         self
     }
 
@@ -310,7 +319,7 @@ impl Experiment {
     }
 
     fn has_admission(&self) -> bool {
-        self.faults == Faults::Losses && !self.unchecked
+        self.faults == Faults::Losses && self.admission == Admission::On
     }
 
     fn scope(&self) -> Scope {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::Experiment;
+use super::{Admission, Experiment};
 use crate::history::History;
 use crate::invariant::{Rules, Violation};
 use crate::plan::{Faults, Plan};
@@ -46,7 +46,7 @@ impl Report {
             true => " --locks mixed",
             false => " --locks plain",
         };
-        let admission = if self.experiment.unchecked { " --admission off" } else { "" };
+        let admission = if self.experiment.admission == Admission::Off { " --admission off" } else { "" };
         format!(
             "scripts/simulate --nodes {servers} --clients {clients}{faults}{locks}{admission} --seed {seed}"
         )
