@@ -61,6 +61,7 @@
 pub mod experiment;
 pub mod history;
 pub mod invariant;
+pub mod knowledge;
 pub mod network;
 pub mod plan;
 pub mod server;
