@@ -5,7 +5,8 @@ import * as picture from "./picture.js";
 
 const [handles, palette] = ["handles", "palette"].map(byId);
 
-// Steps of the arrow keys in milliseconds, without and with Shift.
+// Steps of the arrow keys in milliseconds, without and with Shift. Plus and minus have the first one, since some
+// keyboards need Shift for them.
 const STEPS = [100, 1000];
 
 // The duration of a new incident, and the step of a clock.
@@ -123,8 +124,8 @@ function pressed(event, incident, index) {
     ArrowRight: () => moved(index, incident, incident.at + step),
     ArrowUp: () => shift(index, incident, -1),
     ArrowDown: () => shift(index, incident, 1),
-    "+": () => change(index, { ms: incident.ms + step }),
-    "-": () => change(index, { ms: Math.max(incident.ms - step, incident.kind === "step" ? -60000 : step) }),
+    "+": () => change(index, { ms: incident.ms + STEPS[0] }),
+    "-": () => change(index, { ms: Math.max(incident.ms - STEPS[0], incident.kind === "step" ? -60000 : STEPS[0]) }),
     Delete: () => remove(index),
   };
   if (!actions[key]) return;

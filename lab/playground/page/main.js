@@ -51,8 +51,12 @@ function show(loaded, start) {
   if (view.setup) editor.show(view.setup);
   showHandles();
   for (const link of stories.querySelectorAll("a")) {
-    if (link.dataset.story === view.story) link.setAttribute("aria-current", "page");
-    else link.removeAttribute("aria-current");
+    if (link.dataset.story !== view.story) link.removeAttribute("aria-current");
+    else {
+      link.setAttribute("aria-current", "page");
+      // On a phone the list scrolls sideways.
+      stories.scrollLeft = link.offsetLeft - stories.offsetLeft;
+    }
   }
 }
 

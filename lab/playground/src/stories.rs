@@ -27,6 +27,7 @@ pub fn stories() -> Vec<Story> {
         hung_node(),
         dead_minority(),
         lost_majority(),
+        dead_holder(),
         paused_holder(),
         fenced_holder(),
         empty_restart(),
@@ -136,6 +137,19 @@ fn lost_majority() -> Story {
     )
 }
 
+fn dead_holder() -> Story {
+    let clients = vec![Client::at(500).works(3_000), Client::at(1_000).works(1_500).waits(6_000)];
+    story(
+        "dead-holder",
+        "A holder dies",
+        [
+            "The first client is killed while it holds the lock, and cannot release it.",
+            "Its keys expire after the TTL of 3 s, and the second client acquires the lock then.",
+        ],
+        Setup { lasts: 6_000, ..setup(clients) }.on_client(1_600, Kind::Kill, 0, 6_000),
+    )
+}
+
 /// The first client is paused for longer than its TTL, while the second one waits.
 fn long_pause(client: fn(Client) -> Client) -> Setup {
     let first = Client::at(500).works(4_600).careless();
@@ -234,7 +248,7 @@ fn split_vote() -> Story {
             nodes: 3,
             most_delay: 20,
             seed: 139,
-            lasts: 6_000,
+            lasts: 4_000,
             ..setup(vec![client(), client(), client()])
         },
     )

@@ -2,15 +2,17 @@
 #![allow(clippy::unwrap_used)] // a panic is how a test reports
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::time::Duration;
 
 use redlock_core::ErrorKind;
 use redlock_core::runtime::Instant;
 use redlock_playground::stories::{Story, named, stories};
 use redlock_simulation::experiment::Report;
-use redlock_simulation::history::{Event, EventKind, Request};
+use redlock_simulation::history::{Event, EventKind, Place, Request};
 use redlock_simulation::invariant::Invariant;
 use redlock_simulation::knowledge::{Fact, knowledge};
+use redlock_simulation::timeline::Timeline;
 use redlock_testkit::Operation;
 
 fn run(story: &Story) -> Report {
@@ -101,6 +103,32 @@ fn a_resource_rejects_the_write_of_the_resumed_client() {
 }
 
 #[test]
+fn a_dead_holder_blocks_others_for_its_ttl() {
+    let events = events("dead-holder");
+    let granted = [0, 1].map(|client| first(&events, is_granted(client)));
+    let waited = granted[1].saturating_duration_since(granted[0]);
+    assert!(waited > millis(2_900) && waited < millis(3_100), "{waited:?}");
+}
+
+/// The guide has pictures of some stories. `REDLOCK_WRITE_DOCS=1` writes them.
+#[test]
+fn the_pictures_in_the_guide_are_up_to_date() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    for (id, file) in
+        [("paused-holder", "long-pause"), ("fenced-holder", "fenced-pause"), ("hand-over", "hand-over")]
+    {
+        let story = named(id).unwrap();
+        let report = run(&story);
+        let drawn = Timeline::new(&report.history, &report.violations).title(story.title).svg();
+        let file = docs.join(file).with_extension("svg");
+        if std::env::var_os("REDLOCK_WRITE_DOCS").is_some() {
+            std::fs::write(&file, &drawn).unwrap();
+        }
+        assert!(std::fs::read_to_string(&file).unwrap() == drawn, "{} is out of date", file.display());
+    }
+}
+
+#[test]
 fn late_keys_are_deleted_before_their_ttl() {
     let story = named("late-write").unwrap();
     let events = events("late-write");
@@ -137,9 +165,7 @@ fn a_loss_is_reported_before_the_lease_ends() {
     let report = run(&named("failed-renewal").unwrap());
     let reported = first(&report.history.0, |kind| matches!(kind, EventKind::LossReported { client: 0, .. }));
     let deadline = knowledge(&report.history).into_iter().rev().find_map(|period| match period.fact {
-        Fact::Lease { deadline, .. } if period.place == redlock_simulation::history::Place::Client(0) => {
-            Some(deadline)
-        }
+        Fact::Lease { deadline, .. } if period.place == Place::Client(0) => Some(deadline),
         _ => None,
     });
     assert!(reported < deadline.unwrap());

@@ -140,7 +140,8 @@ async fn an_own_experiment_survives_a_reload_by_its_address() {
 
     // A pause is dragged from its button onto the lane of the first client.
     page.browser.evaluate("document.querySelector('#stage').scrollIntoView({ block: 'start' })").await;
-    let lane = "[...document.querySelectorAll('#drawing text')].find((text) => text.textContent === 'c0')";
+    let lane =
+        "[...document.querySelectorAll('#drawing text')].find((text) => text.textContent.trim() === 'c0')";
     let place = format!("const box = {lane}.getBoundingClientRect(); return [box.right + 300, box.top + 4]");
     let target: [f64; 2] = serde_json::from_value(page.browser.evaluate(&place).await).unwrap();
     let button = "#palette button:nth-child(5)";

@@ -74,7 +74,7 @@ pub(super) fn legend(scene: &Scene<'_>, layout: &Layout, top: f64) -> (Group, f6
         entries.push((dot(3.5, paint::client(0)), "write that the resource accepts".into()));
     }
     if writes().any(|write| !write.is_accepted) {
-        entries.push((Group::new().add(cross(10.0, 6.0)), "write that it rejects".into()));
+        entries.push((cross(10.0, 6.0), "write that it rejects".into()));
     }
     let (mut x, mut y) = (LEFT, top + LINE);
     let mut legend = Group::new();

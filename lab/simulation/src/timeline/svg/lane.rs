@@ -58,10 +58,14 @@ impl<'a> Rows<'a> {
         let bottom = top + self.height();
         let border = Line::new().set("stroke", paint::GRID).set("x1", 0).set("x2", layout.right());
         let baseline = top + PADDING + if self.resources.is_empty() { 10.0 } else { 14.0 };
-        let name = label(place.to_string(), LEFT - 12.0, baseline, name_colour(place));
+        let name = label(place.to_string(), LEFT - 12.0, baseline, paint::INK);
         let mut group = Group::new()
             .add(border.set("y1", bottom).set("y2", bottom))
             .add(name.set("text-anchor", "end").set("font-weight", "bold"));
+        if let Place::Client(client) = place {
+            let color = Rectangle::new().set("fill", paint::client(client)).set("width", 8).set("height", 8);
+            group = group.add(color.set("x", 16).set("y", baseline - 8.0).set("rx", 2));
+        }
         let stopped = self.lane.faults.iter().filter(|(fault, _)| paint::stops(*fault));
         for (_, span) in stopped {
             let (x, width) = layout.stretch(*span);
@@ -85,7 +89,10 @@ impl<'a> Rows<'a> {
             let dot = Circle::new().set("r", if act.by_right { 2.0 } else { 4.0 }).set("fill", colour);
             group = group.add(dot.set("cx", layout.x(act.at)).set("cy", row(act.resource) + BARS - 4.0));
         }
-        for write in &self.lane.writes {
+        // A rejection stays visible among other writes.
+        let (rejected, accepted): (Vec<_>, Vec<_>) =
+            self.lane.writes.iter().partition(|write| !write.is_accepted);
+        for write in accepted.into_iter().chain(rejected) {
             group = group.add(draw_write(write, layout, top + PADDING + BARS / 2.0));
         }
         for at in &self.lane.losses {
@@ -138,10 +145,17 @@ fn draw_write(write: &Write, layout: &Layout, y: f64) -> Group {
     mark.add(title(format!("{verb} {what} {fence} of c{client}")))
 }
 
-/// Draws the cross of a rejection.
-pub(super) fn cross(x: f64, y: f64) -> Path {
-    let path = format!("M{:.1} {:.1}l8 8m0 -8l-8 8", x - 4.0, y - 4.0);
-    Path::new().set("d", path).set("stroke", paint::ALARM).set("stroke-width", 2.5).set("fill", "none")
+/// Draws the cross of a rejection, with a border of paper around it.
+pub(super) fn cross(x: f64, y: f64) -> Group {
+    let path = format!("M{:.1} {:.1}l10 10m0 -10l-10 10", x - 5.0, y - 5.0);
+    let line = |colour: &str, width: f64| {
+        Path::new()
+            .set("d", path.clone())
+            .set("fill", "none")
+            .set("stroke", colour)
+            .set("stroke-width", width)
+    };
+    Group::new().add(line(paint::PAPER, 6.0)).add(line(paint::ALARM, 2.5))
 }
 
 fn draw_loss(at: Instant, layout: &Layout, top: f64) -> Group {
@@ -178,11 +192,6 @@ fn draw_bar(place: Place, bar: &Bar, layout: &Layout, top: f64, violated: &BTree
         Some(text) => group.add(label(text, x + 5.0, top + 14.0, colour)),
         None => group,
     }
-}
-
-/// Returns the color of a name. For clients it is the legend of their color.
-fn name_colour(place: Place) -> &'static str {
-    if let Place::Client(client) = place { paint::client(client) } else { paint::INK }
 }
 
 fn when(span: Span) -> String {
