@@ -41,7 +41,8 @@ function show(loaded, start) {
   byId("title").textContent = view.title;
   byId("text").textContent = view.sentences.join(" ");
   picture.show(view.picture, `Timeline: ${view.title}. ${result()}`);
-  player.load(view, start);
+  // Without a play, the cursor is where something is to be seen.
+  player.load(view, start ?? view.violations[0]?.at);
   byId("result").textContent = result();
   byId("violations").replaceChildren(...view.violations.map(violation));
   byId("history").href = `/api/history?${view.address}`;
@@ -61,10 +62,9 @@ function show(loaded, start) {
 }
 
 function result() {
-  const omitted = view.omitted ? ` The page leaves out the last ${view.omitted} events.` : "";
   const { length } = view.violations;
-  if (!length) return `No invariant is violated. ${view.grants}.${omitted}`;
-  return `${length === 1 ? "1 violation" : `${length} violations`}. ${view.grants}.${omitted}`;
+  if (!length) return `No invariant is violated. ${view.grants}.`;
+  return `${length === 1 ? "1 violation" : `${length} violations`}. ${view.grants}.`;
 }
 
 function violation(shown) {

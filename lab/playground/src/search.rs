@@ -9,7 +9,7 @@ use redlock_simulation::timeline::Timeline;
 use serde::{Deserialize, Serialize};
 
 use crate::setup::within;
-use crate::subject::{Random, Subject};
+use crate::subject::{self, Random, Subject};
 use crate::view::{Picture, Shown};
 
 /// A request to search.
@@ -80,7 +80,7 @@ impl Search {
         let begun = Instant::now();
         for tried in 0..self.seeds {
             let Ok(random) = self.random(self.first.saturating_add(tried)) else { return };
-            let run = random.experiment().run();
+            let Ok(run) = subject::run(&random.experiment()) else { return };
             if let Some(violation) = run.violations.iter().find(|violation| self.is_wanted(violation)) {
                 report(Progress::Found(Box::new(self.found(random, tried + 1, &run, violation))));
                 return;

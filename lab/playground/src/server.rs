@@ -102,15 +102,16 @@ async fn run(State(bounds): State<Bounds>, body: Bytes) -> Result<Response, Reje
         _ => return Err(bad("a run needs either an address or a setup".into())),
     };
     let permit = turn(&bounds.runs).await;
-    let view = compute(permit, move || serde_json::to_vec(&View::of(&subject, request.width))).await?;
-    let json = view.map_err(|error| failed(&error.to_string()))?;
+    let view =
+        compute(permit, move || View::of(&subject, request.width).map(|view| serde_json::to_vec(&view)));
+    let json = view.await?.map_err(bad)?.map_err(|error| failed(&error.to_string()))?;
     Ok(([(header::CONTENT_TYPE, "application/json")], json).into_response())
 }
 
 async fn history(State(bounds): State<Bounds>, RawQuery(query): RawQuery) -> Result<String, Rejection> {
     let subject = Subject::parse(&query.unwrap_or_default()).map_err(bad)?;
     let permit = turn(&bounds.runs).await;
-    compute(permit, move || subject.experiment().run().history.to_string()).await
+    compute(permit, move || subject.run().map(|report| report.history.to_string())).await?.map_err(bad)
 }
 
 async fn search(State(bounds): State<Bounds>, body: Bytes) -> Result<Response, Rejection> {

@@ -22,8 +22,9 @@
 
 use std::fmt::Write;
 use std::str::FromStr;
+use std::time::{Duration, Instant};
 
-use redlock_simulation::experiment::Experiment;
+use redlock_simulation::experiment::{Experiment, Report};
 use redlock_simulation::plan::Faults;
 use serde::Serialize;
 use url::form_urlencoded;
@@ -66,6 +67,12 @@ pub struct Settings {
     seed: u64,
 }
 
+/// The maximum number of events of a run. Stories have a few hundred, and random runs a few thousand.
+const MOST_EVENTS: usize = 40_000;
+
+/// The longest time of a run, without the checks of its events.
+const LONGEST_RUN: Duration = Duration::from_secs(10);
+
 /// The longest address that is read.
 const LONGEST: usize = 8_192;
 
@@ -100,6 +107,15 @@ impl Subject {
             Self::Own(setup) => query(setup),
             Self::Random(random) => random.address(),
         }
+    }
+
+    /// Runs the experiment.
+    ///
+    /// # Errors
+    ///
+    /// A sentence about the bound that the run exceeds.
+    pub fn run(&self) -> Result<Report, String> {
+        run(&self.experiment())
     }
 
     /// Returns the experiment.
@@ -170,6 +186,23 @@ impl Random {
         let Self { nodes, clients, seed, .. } = *self;
         Settings { faults: self.faults.to_string(), nodes, clients, seed }
     }
+}
+
+/// Runs an experiment within the bounds.
+///
+/// # Errors
+///
+/// A sentence about the bound that the run exceeds.
+pub(crate) fn run(experiment: &Experiment) -> Result<Report, String> {
+    let begun = Instant::now();
+    let report = experiment.run_while(|events| events <= MOST_EVENTS && begun.elapsed() <= LONGEST_RUN);
+    report.ok_or_else(|| {
+        format!(
+            "the run has more than {MOST_EVENTS} events or takes longer than {} s: choose fewer nodes or clients, \
+             longer rests, or a shorter duration",
+            LONGEST_RUN.as_secs()
+        )
+    })
 }
 
 fn own(fields: &[(String, String)]) -> Result<Setup, String> {

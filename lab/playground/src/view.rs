@@ -13,9 +13,6 @@ use serde::Serialize;
 use crate::setup::Setup;
 use crate::subject::{Settings, Subject};
 
-/// The maximum number of events and of facts on a page. A run has more only if it is far larger than any story.
-pub const MOST_EVENTS: usize = 20_000;
-
 /// A run on the page.
 #[derive(Clone, Debug, Serialize)]
 pub struct View {
@@ -35,8 +32,6 @@ pub struct View {
     pub picture: Picture,
     /// The events within the picture.
     pub events: Vec<Event>,
-    /// The number of events that are left out.
-    pub omitted: usize,
     /// The knowledge of each place.
     pub facts: Vec<Known>,
     /// The violations.
@@ -102,13 +97,16 @@ pub struct Shown {
 
 impl View {
     /// Runs a subject, and draws a picture of this width.
-    pub fn of(subject: &Subject, width: f64) -> Self {
-        let report = subject.experiment().run();
+    ///
+    /// # Errors
+    ///
+    /// A sentence about the bound that the run exceeds.
+    pub fn of(subject: &Subject, width: f64) -> Result<Self, String> {
+        let report = subject.run()?;
         let drawing =
             Timeline::new(&report.history, &report.violations).width(width).without_texts().drawing();
         let until = drawing.until;
-        let all = || report.history.0.iter().filter(|event| event.at <= until);
-        let events = all().take(MOST_EVENTS).map(|event| Event {
+        let events = report.history.0.iter().filter(|event| event.at <= until).map(|event| Event {
             at: seconds(event.at),
             text: event.kind.to_string(),
             is_message: is_message(&event.kind),
@@ -116,7 +114,7 @@ impl View {
         let facts = knowledge(&report.history).into_iter().filter(|period| period.from <= until);
         let (title, sentences) = texts(subject);
         let grants = report.history.grants() - judged(&report, until);
-        Self {
+        Ok(Self {
             address: subject.address(),
             story: if let Subject::Story(story) = subject { Some(story.id) } else { None },
             title,
@@ -128,8 +126,7 @@ impl View {
             },
             random: if let Subject::Random(random) = subject { Some(random.settings()) } else { None },
             events: events.collect(),
-            omitted: all().count().saturating_sub(MOST_EVENTS),
-            facts: facts.take(MOST_EVENTS).map(Known::of).collect(),
+            facts: facts.map(Known::of).collect(),
             violations: report.violations.iter().map(|violation| Shown::of(violation, &report)).collect(),
             grants: if grants == 1 {
                 "1 lock was granted".into()
@@ -138,7 +135,7 @@ impl View {
             },
             replay: matches!(subject, Subject::Random(_)).then(|| report.replay()),
             picture: Picture::of(drawing),
-        }
+        })
     }
 }
 

@@ -133,6 +133,15 @@ async fn bad_input_is_rejected_with_a_sentence() {
 }
 
 #[tokio::test]
+async fn a_run_with_too_many_events_is_stopped() {
+    let clients = "&client=0:0:w10000:r50".repeat(6);
+    let address = format!("nodes=9&ttl=100&lasts=30000{clients}");
+    let (status, text) = post("/api/run", &json!({ "address": address, "width": 800.0 })).await;
+    assert_eq!(StatusCode::BAD_REQUEST, status, "{text}");
+    assert!(text.contains("the run has more than 40000 events"), "{text}");
+}
+
+#[tokio::test]
 async fn a_long_body_is_rejected() {
     let (status, _) = post("/api/run", &json!({ "address": "x".repeat(100_000), "width": 800.0 })).await;
     assert_eq!(StatusCode::PAYLOAD_TOO_LARGE, status);

@@ -82,6 +82,9 @@ const LATE_BY: Duration = Duration::from_secs(3);
 /// It covers two rounds of every TTL, delayed messages, and the remaining waits of clients.
 const SETTLED_AFTER: Duration = Duration::from_secs(40);
 
+/// The simulated time between two checks of a run.
+const SLICE: Duration = Duration::from_millis(50);
+
 /// The maximum drift of a clock: half of the drift factor of 1 %, so that two clocks differ by at most the factor.
 const DRIFT_PPM: i32 = 4_900;
 
@@ -270,6 +273,17 @@ impl Experiment {
     /// Panics if the clock drift factor is not at least 0 and less than 1, or if the plan names a missing server or
     /// client. It also panics if code under test is in a hot loop; the message then contains the seed.
     pub fn run(&self) -> Report {
+        self.run_while(|_| true).expect("nothing stops it")
+    }
+
+    /// Runs the experiment while `proceeds` returns `true`. Returns `None` if it has stopped the run.
+    ///
+    /// It is called with the number of events so far, every 50 ms of simulated time.
+    ///
+    /// # Panics
+    ///
+    /// Same as [`run`](Experiment::run).
+    pub fn run_while(&self, mut proceeds: impl FnMut(usize) -> bool) -> Option<Report> {
         let simulation = Simulation::new(self.seed);
         let mut chance = fastrand::Rng::with_seed(self.seed);
         let plan = self.plan.clone().unwrap_or_else(|| Plan::draw(&mut chance, &self.scope()));
@@ -293,7 +307,8 @@ impl Experiment {
 
         clients.iter().for_each(Client::start);
         let injection = injector.carry_out(&simulation, &plan);
-        simulation.run_for(self.lasts);
+        let mut pass = |time| pass(&simulation, time, || proceeds(network.recorder().len()));
+        pass(self.lasts)?;
         injection.kill();
         injector.calm();
         if self.waiting {
@@ -303,10 +318,10 @@ impl Experiment {
         let patience = SETTLED_AFTER / 2;
         let deadline = simulation.now() + patience;
         while simulation.now() < deadline && !clients.iter().all(Client::has_ended) {
-            simulation.run_for(Duration::from_millis(50));
+            pass(SLICE)?;
         }
         servers.iter().for_each(Server::record_locks);
-        simulation.run_for(SETTLED_AFTER);
+        pass(SETTLED_AFTER)?;
         clients.iter().for_each(Client::record_tasks);
         self.judge(&simulation, &network);
 
@@ -314,7 +329,7 @@ impl Experiment {
         let mut violations = check(&history, &self.rules());
         violations.extend(self.check_waiting(&history));
         let lasted = simulation.now().elapsed_since_origin();
-        Report { experiment: self.clone(), plan, lasted, history, violations }
+        Some(Report { experiment: self.clone(), plan, lasted, history, violations })
     }
 
     /// Draws the notifications of servers, in every other run. The generator is separate.
@@ -468,4 +483,14 @@ impl Experiment {
             recorder.record(EventKind::Closed { client });
         });
     }
+}
+
+/// Lets time pass while `proceeds` returns `true`. Returns `None` if it does not.
+fn pass(simulation: &Simulation, time: Duration, mut proceeds: impl FnMut() -> bool) -> Option<()> {
+    let end = simulation.now() + time;
+    while simulation.now() < end {
+        simulation.run_for(SLICE.min(end.saturating_duration_since(simulation.now())));
+        proceeds().then_some(())?;
+    }
+    Some(())
 }

@@ -61,6 +61,8 @@ impl Browser {
             "--disable-gpu",
             "--disable-dev-shm-usage",
             "--hide-scrollbars",
+            // The browser ends with its driver, even if a test fails.
+            "--remote-debugging-pipe",
             format!("--window-size={width},{height}")
         ]);
         let chrome = json!({ "args": arguments });

@@ -14,8 +14,11 @@ pub(super) const HEIGHT: f64 = 18.0;
 /// The minimum space between two lines; less makes a picture restless.
 const SPACE: f64 = 69.0;
 
+/// The number of lines for which a narrow picture has room.
+const FEWEST_LINES: f64 = 5.0;
+
 pub(super) fn draw(layout: &Layout, top: f64, bottom: f64) -> Group {
-    let step = step(layout.window, (layout.right() - LEFT) / SPACE);
+    let step = step(layout.window, ((layout.right() - LEFT) / SPACE).max(FEWEST_LINES));
     let from = layout.window.from.elapsed_since_origin().as_nanos();
     let until = layout.window.until.elapsed_since_origin().as_nanos();
     let mut axis = Group::new();
