@@ -6,7 +6,7 @@
 //! | `GET /api/catalog` | the stories, and the choices and bounds of forms |
 //! | `POST /api/run` | a [`View`]; the body has an address or a setup |
 //! | `GET /api/history?ADDRESS` | the history as text, the same bytes as of `scripts/simulate` |
-//! | `POST /api/search` | the [`Progress`](crate::search::Progress), one line each |
+//! | `POST /api/search` | the [`Progress`], one line each |
 //!
 //! The server accepts requests for a loopback name only, so that no web site can reach it by a name of its own. Two
 //! runs and one search are computed at a time.
