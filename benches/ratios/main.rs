@@ -12,6 +12,7 @@ mod groups;
 mod lane;
 mod load;
 mod machine;
+mod network;
 mod report;
 mod round;
 mod waiting;
@@ -20,7 +21,7 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use crate::groups::{core, faults, fenced, healthy, keepalive, memory, resources};
+use crate::groups::{core, faults, fenced, healthy, keepalive, memory, network as distances, resources};
 use crate::lane::Flavor;
 use crate::report::{Fact, Row};
 use crate::round::Effort;
@@ -59,12 +60,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     if has("waiting") || has("load") {
         return Ok(());
     }
-    let groups: [(&str, Group); 7] = [
+    let groups: [(&str, Group); 8] = [
         ("core", core::run),
         ("memory", |_| memory::run()),
         ("healthy", |effort| healthy::run(effort, Flavor::CurrentThread)),
         ("threads", |effort| healthy::run(effort, Flavor::MultiThread)),
         ("fenced", fenced::run),
+        ("network", distances::run),
         ("faults", faults::run),
         ("resources", resources::run),
     ];

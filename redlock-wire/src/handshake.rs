@@ -30,7 +30,13 @@ pub(crate) struct Server {
 }
 
 /// Runs the handshake. The error is the reason why the server is not ready, without the secret.
-pub(crate) async fn handshake<C: Connection>(connection: &C, secret: &Secret<'_>) -> Result<Server, String> {
+///
+/// The commands of `look` are sent behind it. Their replies are returned.
+pub(crate) async fn handshake<C: Connection>(
+    connection: &C,
+    look: Vec<C::Packed>,
+    secret: &Secret<'_>,
+) -> Result<(Server, Vec<Reply>), String> {
     let load = |text| [b"LOAD".as_slice(), str::as_bytes(text)];
     let [acquire, extend, release, inspect] = commands::scripts().map(load);
     // `CACHING` applies to the command that follows. A script over n keys would be tracked n times with all n keys, so
@@ -47,11 +53,12 @@ pub(crate) async fn handshake<C: Connection>(connection: &C, secret: &Secret<'_>
         Command::Other { name: "EVALSHA", args: &[commands::RELEASE.sha.as_bytes(), b"0"] },
     ];
     let tracking = if connection.pushes() { &tracking[..] } else { &[] };
-    let questions = tracking.iter().chain(&known).map(|command| C::pack(*command)).collect();
-    let replies =
+    let questions = tracking.iter().chain(&known).map(|command| C::pack(*command)).chain(look).collect();
+    let mut replies =
         connection.pipeline(questions).await.map_err(|failure| secret.published(&failure.message))?;
+    let found = replies.split_off((tracking.len() + known.len()).min(replies.len()));
     let (tracking, known) = replies.split_at(tracking.len().min(replies.len()));
-    understand(tracking, known, secret)
+    Ok((understand(tracking, known, secret)?, found))
 }
 
 fn understand(tracking: &[Reply], known: &[Reply], secret: &Secret<'_>) -> Result<Server, String> {

@@ -10,6 +10,7 @@ use tracing::Instrument;
 
 use crate::decide::tally::{Cause, Decision, RoundKind};
 use crate::drive::{Responder, drive};
+use crate::inner::Inner;
 use crate::lease::guard::Guard;
 use crate::lease::record::LeaseRecord;
 use crate::protocol::call::Call;
@@ -31,11 +32,7 @@ pub(crate) async fn keep_for(guard: Guard, rest: Duration) -> Result<(), Error> 
     let ttl = Ttl::new(life(rest))?;
     let lease = Arc::clone(&guard.lease().0);
     let (inner, resources) = (lease.inner(), lease.claim().all_resources());
-    if let Some(peer) = inner.peers.iter().find(|peer| !peer.node.capabilities().keep) {
-        let message =
-            format!("cannot keep the lock on {resources}: node {} does not support it", peer.node.label());
-        return Err(Error::new(ErrorKind::Unsupported, message));
-    }
+    check_support(inner)?;
     if !guard.is_held() {
         return Err(Error::new(
             ErrorKind::Lost,
@@ -48,6 +45,17 @@ pub(crate) async fn keep_for(guard: Guard, rest: Duration) -> Result<(), Error> 
     drive(inner, |responder| run(Arc::clone(&lease), ttl, responder).instrument(span)).await
 }
 
+/// Checks that every node can keep locks.
+pub(crate) fn check_support(inner: &Inner) -> Result<(), Error> {
+    match inner.peers.iter().find(|peer| !peer.node.capabilities().keep) {
+        None => Ok(()),
+        Some(peer) => {
+            let message = format!("cannot keep locks: node {} does not support it", peer.node.label());
+            Err(Error::new(ErrorKind::Unsupported, message))
+        }
+    }
+}
+
 /// Returns the life of the keys for a lock that is kept for `rest`.
 fn life(rest: Duration) -> Duration {
     rest.saturating_add((rest / DRIFT).min(LONGEST_DRIFT) + GRANULE)
@@ -57,8 +65,8 @@ fn life(rest: Duration) -> Duration {
 async fn run(lease: Arc<LeaseRecord>, ttl: Ttl, responder: Responder<Result<(), Error>>) {
     let inner = lease.inner();
     let limit = inner.settings.node_timeout.min(ttl.as_duration());
-    let mut round = Round::new(inner, RoundKind::Extend, Operation::Keep, limit, |_, node| {
-        Call::Plain(node.keep_for(lease.claim(), ttl))
+    let mut round = Round::new(inner, RoundKind::Extend, Operation::Keep, limit, |_, peer| {
+        Call::plain(peer, |node| node.keep_for(lease.claim(), ttl))
     });
     let mut responder = Some(responder);
     loop {
