@@ -60,16 +60,16 @@ function clientFields(setup, client, index) {
   });
   const set = (name) => (value) => change({ [name]: value });
   const time = (name, label, range) => numeric(id(name), label, client[name], range, set(name));
-  const optional = (name, label, preset, range) => [
+  const optional = (name, label, unit, preset, range) => [
     field(id(`has-${name}`), label, checkbox(client[name] !== null), (is) => change({ [name]: is ? preset : null })),
-    ...(client[name] === null ? [] : [time(name, "ms", range)]),
+    ...(client[name] === null ? [] : [time(name, unit, range)]),
   ];
   const flag = (name, label) => field(id(name), label, checkbox(client[name]), set(name));
   return element("fieldset", {}, element("legend", {}, `c${index}`),
     time("starts", "Requests the lock at (ms)", [0, setup.lasts]),
     time("works", "Works under it for (ms)", [0, setup.lasts]),
-    ...optional("waits", "Waits for it, up to", 5000, bounds.waits),
-    ...optional("rests", "Requests it again after", 1000, bounds.rests),
+    ...optional("waits", "Waits for it", "up to (ms)", 5000, bounds.waits),
+    ...optional("rests", "Requests it again", "after (ms)", 1000, bounds.rests),
     flag("renews", "Renews it"),
     flag("fenced", "Uses a fencing token"),
     flag("checks", "Checks its lease before each action"),

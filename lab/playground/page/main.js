@@ -42,7 +42,7 @@ function show(loaded, start) {
   byId("text").textContent = view.sentences.join(" ");
   picture.show(view.picture, `Timeline: ${view.title}. ${result()}`);
   // Without a play, the cursor is where something is to be seen.
-  player.load(view, start ?? view.violations[0]?.at);
+  player.load(view, start ?? view.violations.at(-1)?.at);
   byId("result").textContent = result();
   byId("violations").replaceChildren(...view.violations.map(violation));
   byId("history").href = `/api/history?${view.address}`;
@@ -70,7 +70,7 @@ function result() {
 function violation(shown) {
   const seek = () => player.seek(shown.at);
   return element("li", {},
-    element("strong", {}, shown.sentence), ` ${search.describe(shown)} `,
+    "Violated: ", element("strong", {}, shown.sentence), ` ${search.describe(shown)} `,
     element("button", { type: "button", click: seek }, "Show"));
 }
 

@@ -64,7 +64,7 @@ function showFound({ seed, tried, address, violation, prefix, picture }) {
   const drawing = element("div", { class: "drawing", role: "img", "aria-label": `Timeline of the violation: ${violation.text}` });
   drawing.innerHTML = picture.svg;
   found.replaceChildren(
-    element("p", {}, element("strong", {}, violation.sentence), ` ${describe(violation)}`),
+    element("p", {}, "Violated: ", element("strong", {}, violation.sentence), ` ${describe(violation)}`),
     drawing,
     element("p", {}, element("a", { href: `/?${address}` }, `Open the whole run of seed ${seed}`)),
     element("details", {}, element("summary", {}, "Shortest prefix of the history that shows it"), element("pre", {}, prefix)));
