@@ -1,7 +1,8 @@
 //! The check of every request, and the headers of every reply.
 //!
 //! A web site could make its own name resolve to 127.0.0.1, and so read the replies of this server. Its requests would
-//! have that name in the header `Host`, and are rejected.
+//! have that name in the header `Host`, and are rejected. So are requests of its pages to 127.0.0.1, which name their site
+//! in the header `Origin`.
 
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -34,7 +35,9 @@ pub(super) async fn guard(request: Request, next: Next) -> Response {
 fn is_local(headers: &HeaderMap) -> bool {
     let Some(host) = headers.get(header::HOST).and_then(|host| host.to_str().ok()) else { return false };
     let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
-    name == "127.0.0.1" || name.eq_ignore_ascii_case("localhost")
+    let is_loopback = name == "127.0.0.1" || name.eq_ignore_ascii_case("localhost");
+    let origin = headers.get(header::ORIGIN);
+    is_loopback && origin.is_none_or(|origin| *origin == format!("http://{host}"))
 }
 
 #[cfg(test)]
@@ -58,5 +61,17 @@ mod tests {
         ];
         assert_eq!(Vec::<&str>::new(), foreign.into_iter().filter(|host| local(host)).collect::<Vec<_>>());
         assert!(!is_local(&HeaderMap::new()));
+    }
+
+    #[test]
+    fn a_request_of_another_site_is_not_local() {
+        let local = |origin: &'static str| {
+            let headers = [(header::HOST, "localhost:7331"), (header::ORIGIN, origin)];
+            is_local(
+                &headers.map(|(name, value)| (name, HeaderValue::from_static(value))).into_iter().collect(),
+            )
+        };
+        assert!(local("http://localhost:7331"));
+        assert!(!local("http://example.org") && !local("http://localhost:8000") && !local("null"));
     }
 }
