@@ -233,6 +233,7 @@ fn vote_text(answer: Option<Answer>) -> &'static str {
         None => "no reply yet",
         Some(Answer::Granted | Answer::Counted(_)) => "granted",
         Some(Answer::Denied | Answer::Superseded(_)) => "denied",
+        Some(Answer::Uncounted) => "does not count",
         Some(Answer::Failed) => "failed",
     }
 }

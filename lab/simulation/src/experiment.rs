@@ -21,6 +21,7 @@ mod waiting;
 
 use std::time::Duration;
 
+use redlock_core::node::Quarantine;
 use redlock_core::runtime::Runtime;
 use redlock_core::{ErrorKind, Redlock};
 use redlock_testkit::sim::{Clock, Simulation};
@@ -66,6 +67,7 @@ pub struct Experiment {
     notifies: Option<bool>,
     /// The maximum drift of a clock, if it is not the one of bounded faults.
     drift_ppm: Option<i32>,
+    unchecked: bool,
 }
 
 /// The longest TTL. It is short, so that many locks expire in a run of half a minute.
@@ -115,6 +117,7 @@ impl Experiment {
             delays: None,
             notifies: None,
             drift_ppm: None,
+            unchecked: false,
         }
     }
 
@@ -266,6 +269,15 @@ impl Experiment {
         self
     }
 
+    /// Makes clients count servers that may have lost locks. The default is off.
+    ///
+    /// This has an effect only with [`Faults::Losses`], and locks may overlap.
+    #[must_use]
+    pub fn without_admission(mut self) -> Self {
+        self.unchecked = true;
+        self
+    }
+
     /// Runs the experiment. The same experiment gives the same report, to the byte.
     ///
     /// # Panics
@@ -292,6 +304,9 @@ impl Experiment {
         let network = Network::new(&simulation, transport);
         if let Some(notifications) = self.notifications() {
             network.set_notifications(notifications);
+        }
+        if self.has_admission() {
+            network.set_longest_ttl(LONGEST_TTL);
         }
         let servers = self.start_servers(&network, &mut chance);
         let traffic = self.traffic(&mut chance);
@@ -359,7 +374,16 @@ impl Experiment {
     }
 
     fn rules(&self) -> Rules {
-        Rules { servers: self.servers, node_timeout: NODE_TIMEOUT, settled_after: SETTLED_AFTER }
+        Rules {
+            servers: self.servers,
+            node_timeout: NODE_TIMEOUT,
+            settled_after: SETTLED_AFTER,
+            admission: self.has_admission(),
+        }
+    }
+
+    fn has_admission(&self) -> bool {
+        self.faults == Faults::Losses && !self.unchecked
     }
 
     fn scope(&self) -> Scope {
@@ -453,11 +477,19 @@ impl Experiment {
     /// Requests each resource once while no other client does.
     fn judge(&self, simulation: &Simulation, network: &Network) {
         let (process, client) = (simulation.process("judge"), self.clients);
-        let redlock =
-            Redlock::builder(process.clone()).nodes(network.nodes(client)).node_timeout(NODE_TIMEOUT);
+        let nodes = network.nodes(client);
+        let redlock = Redlock::builder(process.clone()).nodes(nodes.clone()).node_timeout(NODE_TIMEOUT);
         let redlock = redlock.build().expect("servers have labels of their own");
         let (recorder, resources, me) = (network.recorder().clone(), self.resources, process.clone());
+        let admission = self.has_admission();
         simulation.block_on(&process, async move {
+            // The wait of a server begins with the first look, which may be this one.
+            if admission {
+                for node in &nodes {
+                    node.connected().await;
+                }
+                me.sleep(Quarantine::duration(LONGEST_TTL)).await;
+            }
             for resource in 0..resources {
                 recorder.record(EventKind::Requested {
                     client,

@@ -42,6 +42,8 @@ struct Variant {
     says: String,
     /// The invariant that must be violated. Others may be violated too, and sooner.
     invariant: String,
+    /// The kind of run in which it shows, unless it follows from the invariant.
+    runs: Option<String>,
     change: Vec<Change>,
 }
 
@@ -76,15 +78,16 @@ fn main() -> Fallible<ExitCode> {
     synchronize(Path::new(ROOT), &copy)?;
 
     let sound = build(&copy, &place)?;
-    let mut searches = vec![(keep(&sound, &binaries.join("sound"))?, None)];
+    let mut searches = vec![(keep(&sound, &binaries.join("sound"))?, [None, None])];
     for variant in &variant {
         let applied = apply(variant, &copy);
         let built = applied.and_then(|()| build(&copy, &place));
         restore(variant, &copy)?;
         let binary = built.map_err(|error| format!("{}: {error}", variant.name))?;
-        searches.push((keep(&binary, &binaries.join(&variant.name))?, Some(variant.invariant.as_str())));
+        let arguments = [Some(variant.invariant.as_str()), variant.runs.as_deref()];
+        searches.push((keep(&binary, &binaries.join(&variant.name))?, arguments));
     }
-    let found = on_all_cores(&searches, |(binary, invariant)| search(binary, *invariant));
+    let found = on_all_cores(&searches, |(binary, arguments)| search(binary, *arguments));
 
     let is_sound = found[0].is_none();
     let rows: Vec<_> = variant.iter().zip(&found[1..]).map(row).collect();
@@ -176,8 +179,8 @@ fn keep(binary: &Path, to: &Path) -> Fallible<PathBuf> {
 }
 
 /// Returns the number of seeds that it took to find a violation of the invariant, or of any without one.
-fn search(binary: &Path, invariant: Option<&str>) -> Option<u64> {
-    let output = Command::new(binary).args(invariant).stderr(Stdio::inherit()).output();
+fn search(binary: &Path, arguments: [Option<&str>; 2]) -> Option<u64> {
+    let output = Command::new(binary).args(arguments.into_iter().flatten()).stderr(Stdio::inherit()).output();
     String::from_utf8(output.expect("the program was built").stdout).ok()?.trim().parse().ok()
 }
 

@@ -22,7 +22,7 @@ const CONFIRMED_TURNS: u32 = 4 * TURNS;
 const EXPECTED: Duration = Duration::from_secs(10);
 
 /// The minimum time between two pauses while no other client is expected.
-const RARE: Duration = Duration::from_millis(400);
+const RARE: Duration = Duration::from_millis(200);
 
 /// The count of the turns of one resource.
 #[derive(Debug, Default)]
@@ -116,7 +116,7 @@ mod tests {
     fn without_other_clients_pauses_are_rare() {
         let mut fairness = Fairness::default();
         // The first one comes as early as with other clients.
-        assert_eq!(vec![16, 416, 816], pauses(&mut fairness, 1_000, 0, 1));
+        assert_eq!(vec![16, 224, 432], pauses(&mut fairness, 600, 0, 1));
         assert_eq!(vec![8, 24, 40], pauses(&mut fairness, 40, 2_000, 100), "slow turns");
     }
 
@@ -127,7 +127,7 @@ mod tests {
         let pauses = pauses(&mut fairness, 10_400, 0, 1);
         let (expected, later): (Vec<_>, Vec<_>) = pauses.into_iter().partition(|turn| *turn < 10_000);
         assert_eq!(9_999 / 16, expected.len());
-        assert_eq!(vec![9_984 + 400], later);
+        assert_eq!(vec![9_984 + 208, 9_984 + 2 * 208], later);
     }
 
     #[test]

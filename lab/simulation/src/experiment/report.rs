@@ -49,7 +49,10 @@ impl Report {
             true => " --locks mixed",
             false => " --locks plain",
         };
-        format!("scripts/simulate --nodes {servers} --clients {clients}{faults}{locks} --seed {seed}")
+        let admission = if self.experiment.unchecked { " --admission off" } else { "" };
+        format!(
+            "scripts/simulate --nodes {servers} --clients {clients}{faults}{locks}{admission} --seed {seed}"
+        )
     }
 
     /// Returns the address that shows this run in the playground, with the same settings as

@@ -77,7 +77,11 @@ pub(super) fn fault(fault: FaultKind) -> &'static str {
     match fault {
         FaultKind::Crash | FaultKind::Kill => DOWN,
         FaultKind::Hang | FaultKind::Pause | FaultKind::Suspension => STILL,
-        FaultKind::Flush | FaultKind::Eviction | FaultKind::Amnesia(_) | FaultKind::Step(_) => ALARM,
+        FaultKind::Flush
+        | FaultKind::Eviction
+        | FaultKind::Rollback
+        | FaultKind::Amnesia(_)
+        | FaultKind::Step(_) => ALARM,
         _ => DISTURBED,
     }
 }
