@@ -43,8 +43,7 @@ impl Report {
     pub fn replay(&self) -> String {
         let Experiment { seed, servers, clients, faults, .. } = self.experiment;
         let faults = if faults == Faults::Bounded { String::new() } else { format!(" --faults {faults}") };
-        let unusual = self.unusual();
-        let options: String = unusual.into_iter().map(|(name, value)| format!(" --{name} {value}")).collect();
+        let options = self.unusual(" --", " ");
         format!("scripts/simulate --nodes {servers} --clients {clients}{faults}{options} --seed {seed}")
     }
 
@@ -52,24 +51,22 @@ impl Report {
     /// [`replay`](Report::replay).
     pub fn page(&self) -> String {
         let Experiment { seed, servers, clients, faults, .. } = self.experiment;
-        let fields: String =
-            self.unusual().into_iter().map(|(name, value)| format!("&{name}={value}")).collect();
+        let fields = self.unusual("&", "=");
         let run = format!("faults={faults}&nodes={servers}&clients={clients}{fields}&seed={seed}");
         format!("http://127.0.0.1:{PLAYGROUND_PORT}/?{run}")
     }
 
-    /// Returns the settings that differ from the usual ones for the faults, by their names on a command line.
-    fn unusual(&self) -> Vec<(&'static str, &'static str)> {
+    /// Returns the settings that differ from the usual ones for the faults, each after `before` and with `between` before
+    /// its value.
+    fn unusual(&self, before: &str, between: &str) -> String {
         let Experiment { faults, .. } = self.experiment;
+        let setting = |name, is: bool, is_usual, values: [&str; 2]| {
+            let value = values[usize::from(is)];
+            if is == is_usual { String::new() } else { format!("{before}{name}{between}{value}") }
+        };
         let (fenced, admission) = (self.experiment.takes_fenced(), self.experiment.has_admission());
-        let mut unusual = Vec::new();
-        if fenced != faults.is_about_fencing() {
-            unusual.push(("locks", if fenced { "mixed" } else { "plain" }));
-        }
-        if admission != faults.has_admission() {
-            unusual.push(("admission", if admission { "on" } else { "off" }));
-        }
-        unusual
+        let locks = setting("locks", fenced, faults.is_about_fencing(), ["plain", "mixed"]);
+        locks + &setting("admission", admission, faults.has_admission(), ["off", "on"])
     }
 
     /// Returns the rules of the checks.
