@@ -65,4 +65,7 @@ fn a_run_cannot_wait_for_the_slots_of_its_own_ancestors() {
     let found = nested("1");
     assert!(found.status.code() == Some(64) && text(&found.stderr).contains("nested"), "{found:?}");
     assert_eq!(Some(0), nested("2").status.code());
+    let _other = cluster.run("other", &["--slots", "2"], &until("held", "never"));
+    cluster.lines("held");
+    assert_eq!(Some(75), nested("2 -n").status.code(), "the other run may end");
 }
