@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::{Admission, Experiment};
+use super::Experiment;
 use crate::history::History;
 use crate::invariant::{Rules, Violation};
 use crate::plan::{Faults, Plan};
@@ -39,33 +39,37 @@ impl Report {
 
     /// Returns the command that repeats this run and shows it.
     ///
-    /// Of the settings in code, it includes only servers, clients, faults and fencing.
+    /// Of the settings in code, it includes only servers, clients, faults, fencing and restart admission.
     pub fn replay(&self) -> String {
         let Experiment { seed, servers, clients, faults, .. } = self.experiment;
         let faults = if faults == Faults::Bounded { String::new() } else { format!(" --faults {faults}") };
-        let usual = self.experiment.faults.is_about_fencing();
-        let locks = match self.experiment.takes_fenced() {
-            fenced if fenced == usual => "",
-            true => " --locks mixed",
-            false => " --locks plain",
-        };
-        let admission = if self.experiment.admission == Admission::Off { " --admission off" } else { "" };
-        format!(
-            "scripts/simulate --nodes {servers} --clients {clients}{faults}{locks}{admission} --seed {seed}"
-        )
+        let unusual = self.unusual();
+        let options: String = unusual.into_iter().map(|(name, value)| format!(" --{name} {value}")).collect();
+        format!("scripts/simulate --nodes {servers} --clients {clients}{faults}{options} --seed {seed}")
     }
 
     /// Returns the address that shows this run in the playground, with the same settings as
     /// [`replay`](Report::replay).
     pub fn page(&self) -> String {
         let Experiment { seed, servers, clients, faults, .. } = self.experiment;
-        let locks = match self.experiment.takes_fenced() {
-            fenced if fenced == faults.is_about_fencing() => "",
-            true => "&locks=mixed",
-            false => "&locks=plain",
-        };
-        let run = format!("faults={faults}&nodes={servers}&clients={clients}{locks}&seed={seed}");
+        let fields: String =
+            self.unusual().into_iter().map(|(name, value)| format!("&{name}={value}")).collect();
+        let run = format!("faults={faults}&nodes={servers}&clients={clients}{fields}&seed={seed}");
         format!("http://127.0.0.1:{PLAYGROUND_PORT}/?{run}")
+    }
+
+    /// Returns the settings that differ from the usual ones for the faults, by their names on a command line.
+    fn unusual(&self) -> Vec<(&'static str, &'static str)> {
+        let Experiment { faults, .. } = self.experiment;
+        let (fenced, admission) = (self.experiment.takes_fenced(), self.experiment.has_admission());
+        let mut unusual = Vec::new();
+        if fenced != faults.is_about_fencing() {
+            unusual.push(("locks", if fenced { "mixed" } else { "plain" }));
+        }
+        if admission != faults.has_admission() {
+            unusual.push(("admission", if admission { "on" } else { "off" }));
+        }
+        unusual
     }
 
     /// Returns the rules of the checks.
