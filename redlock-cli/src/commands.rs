@@ -11,6 +11,8 @@ pub(crate) mod hold;
 #[path = "commands/hold_elsewhere.rs"]
 pub(crate) mod hold;
 pub(crate) mod inspect;
+mod quarantine;
+pub(crate) mod vouch;
 pub(crate) mod wait;
 
 use std::ffi::OsString;

@@ -166,7 +166,11 @@ pub async fn preflight<C: Connector>(
 ) -> Preflight {
     let facts = join_all(servers.iter().map(|connector| ask(connector, options, settings))).await;
     let reachable = facts.iter().filter(|facts| facts.state.is_ok()).count();
-    Preflight { nodes: facts.len(), reachable, findings: judge::judge(&facts, settings) }
+    Preflight {
+        nodes: facts.len(),
+        reachable,
+        findings: judge::judge(&facts, settings, options.longest.is_some()),
+    }
 }
 
 async fn ask<C: Connector>(connector: &C, options: &Options, settings: PreflightSettings) -> Facts {
