@@ -135,10 +135,10 @@ pub(crate) struct Run {
     /// Gets a fencing token for the command, in REDLOCK_FENCING_TOKEN
     #[arg(long)]
     pub(crate) fenced: bool,
-    /// What to do with processes that the command leaves behind
+    /// Treatment of processes that the command leaves behind
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = LeftoverArg::Kill)]
     pub(crate) leftover: LeftoverArg,
-    /// Whether the command gets a process group of its own; auto: unless there is a terminal
+    /// Process group of the command: its own or not; auto: its own unless there is a terminal
     #[arg(long, value_name = "WHICH", value_enum, default_value_t = Group::Auto)]
     pub(crate) group: Group,
     /// Writes the outcome to a file, as JSON
@@ -171,7 +171,7 @@ pub(crate) struct Waiting {
     /// Waits this long if another client holds the lock [default: without a limit]
     #[arg(short, long, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) wait: Option<Duration>,
-    /// What to do while too few servers reply
+    /// Behavior while too few servers reply
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = Unavailable::Fail)]
     pub(crate) unavailable: Unavailable,
 }

@@ -1,6 +1,6 @@
 //! The command `redlock`: a lock for anything that can be started.
 
-// What `run` alone uses is idle where there is no `run`.
+// Code that only `run` uses is unused on systems without `run`.
 #![cfg_attr(not(unix), allow(dead_code))]
 
 mod args;

@@ -21,7 +21,7 @@ fn ttl() -> Ttl {
     Ttl::new(Duration::from_secs(60)).unwrap()
 }
 
-/// What the future comes to, or a panic.
+/// Returns the output of the future, or panics after a time.
 async fn soon<T>(future: impl Future<Output = T>) -> T {
     or(future, async {
         Timer::after(PATIENCE).await;

@@ -22,7 +22,7 @@ use self::facts::{Facts, gather};
 /// The time limit of all questions to one server, apart from the observation of its clock.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// What the servers are checked for.
+/// The expectations that the servers are checked against.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct PreflightSettings {

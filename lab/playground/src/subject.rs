@@ -53,9 +53,9 @@ pub struct Random {
     pub nodes: usize,
     /// The number of clients.
     pub clients: usize,
-    /// Whether clients use fencing tokens; `None` if this depends on the faults.
+    /// The use of fencing tokens by clients; `None` if this depends on the faults.
     pub fenced: Option<bool>,
-    /// Whether clients check for lost locks; `None` if this depends on the faults.
+    /// The use of restart admission by clients; `None` if this depends on the faults.
     pub admission: Option<bool>,
     /// The seed.
     pub seed: u64,

@@ -63,7 +63,7 @@ pub struct Experiment {
     scripts: Option<Vec<Script>>,
     /// The shortest and the longest delay of a message, if they are not drawn.
     delays: Option<(Duration, Duration)>,
-    /// Whether servers send notifications, if this is not drawn.
+    /// The use of notifications by servers, if this is not drawn.
     notifies: Option<bool>,
     /// The maximum drift of a clock, if it is not the one of bounded faults.
     drift_ppm: Option<i32>,

@@ -11,7 +11,7 @@ use crate::settings::SECRET_VARIABLES;
 /// outlived their supervisor.
 pub(crate) const HOLDERS: &str = "REDLOCK_HOLDERS";
 
-/// What the command is told about its lock.
+/// The facts about the lock that the command receives.
 pub(crate) struct Environment<'a> {
     pub(crate) resources: &'a [Vec<u8>],
     pub(crate) held: &'a Held,

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::settings::Servers;
 
-/// What the keeper is to lock, and where. Secrets travel here, never in arguments.
+/// The lock that the keeper acquires, and its servers. Secrets travel here, never in arguments.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Task {
     /// The process of the supervisor.
