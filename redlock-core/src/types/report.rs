@@ -74,8 +74,7 @@ pub enum ReleaseOutcome {
     /// The lock was lost before its validity had passed.
     ///
     /// Too few nodes still had it for a quorum: it was deleted, or nodes have lost data. Another client may have
-    /// acquired it meanwhile. This is not always detected, because a release waits for replies of a
-    /// quorum and no longer.
+    /// acquired it meanwhile. This is not always detected, because a release waits for replies of a quorum and no longer.
     AlreadyLost,
 }
 
