@@ -2,8 +2,6 @@
 //!
 //! The history as text has the format of `scripts/simulate` instead.
 
-use std::time::Duration;
-
 use redlock_core::runtime::Instant;
 use redlock_core::{ErrorKind, ReleaseOutcome};
 use redlock_simulation::history::{Answer, Event, EventKind, FaultKind, Place, Request};
@@ -31,6 +29,9 @@ pub(super) fn event(Event { at, kind }: &Event) -> String {
             format!("c{client} has not extended {token}: {}", reason(*why))
         }
         EventKind::KeepsAlive { client, token } => format!("c{client} renews {token} from now on"),
+        EventKind::Noticed { client, token, until } if until <= at => {
+            format!("c{client} notices that {token} has expired")
+        }
         EventKind::Noticed { client, token, until } => {
             format!("c{client} has renewed {token}, {}", valid(*at, *until))
         }
@@ -47,9 +48,15 @@ pub(super) fn event(Event { at, kind }: &Event) -> String {
             let client = request.client;
             format!("{} returns to c{client}: {}", message(request), reply(request.operation, *answer))
         }
+        EventKind::Moved { server, token, until } if until <= at => {
+            format!("{token} expires on n{server} at once")
+        }
+        EventKind::Moved { server, token, until } => {
+            format!("{token} expires on n{server} in {:.3} s", left(*at, *until))
+        }
         EventKind::FaultBegins(place, fault) => begin(*place, *fault),
         EventKind::FaultEnds(place, fault) => end(*place, *fault),
-        EventKind::Calm => "all faults end".into(),
+        EventKind::Calm => "the experiment ends".into(),
         other => other.to_string(),
     }
 }
@@ -156,12 +163,17 @@ fn released(outcome: Result<ReleaseOutcome, ErrorKind>) -> String {
 }
 
 fn valid(at: Instant, until: Instant) -> String {
-    let left: Duration = until.saturating_duration_since(at);
-    format!("valid for {:.3} s", left.as_secs_f64())
+    format!("valid for {:.3} s", left(at, until))
+}
+
+fn left(at: Instant, until: Instant) -> f64 {
+    until.saturating_duration_since(at).as_secs_f64()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use redlock_simulation::history::TokenNumber;
 
     use super::*;
@@ -193,6 +205,15 @@ mod tests {
         );
         assert_eq!("the clock of n2 is set by +10000 ms", begin(node, FaultKind::Step(10_000)));
         assert_eq!("c0-n2: nothing gets through", begin(Place::Between(0, 2), FaultKind::Partition));
+    }
+
+    #[test]
+    fn a_clock_step_moves_the_expiry_of_keys() {
+        let moved = |millis| {
+            let until = Instant::since_origin(Duration::from_millis(millis));
+            text(EventKind::Moved { server: 2, token: TokenNumber(7), until })
+        };
+        assert_eq!(["#7 expires on n2 at once", "#7 expires on n2 in 1.500 s"], [500, 2_000].map(moved));
     }
 
     #[test]

@@ -108,7 +108,7 @@ const MOMENTS: [Moment; 22] = [
     ("hung-node", "2", &[("n0", "hangs"), ("c0", "holds r0"), ("n1", "key of c0")]),
     ("dead-minority", "1.5", &[("n0", "is down"), ("n1", "is down"), ("c0", "holds r0")]),
     ("dead-minority", "3", &[("n0", "is down"), ("n1", "is down"), ("c1", "holds r0")]),
-    ("lost-majority", "1", &[("n0", "is down"), ("n2", "is down"), ("c0", "requests the lock")]),
+    ("lost-majority", "1", &[("n0", "is down"), ("n2", "is down"), ("c0", "holds no lock")]),
     ("lost-majority", "6", &[("n0", "key of c0"), ("c0", "holds r0")]),
     ("dead-holder", "2", &[("c0", "is dead"), ("n0", "key of c0"), ("c1", "requests the lock")]),
     ("dead-holder", "4.2", &[("c0", "is dead"), ("n0", "key of c1"), ("c1", "holds r0")]),
@@ -125,7 +125,7 @@ const MOMENTS: [Moment; 22] = [
     ),
     (
         "empty-restart-guarded",
-        "3",
+        "2.62",
         &[("c0", "holds r0"), ("c1", "n2 does not count"), ("c1", "requests the lock")],
     ),
     ("empty-restart-guarded", "4.6", &[("c0", "holds no lock"), ("c1", "holds r0")]),
@@ -151,10 +151,12 @@ async fn violations(page: &Page) -> Vec<String> {
 async fn each_story_plays_and_shows_what_its_text_says() {
     let page = Page::open("").await;
     for Story { id, title, sentences, violated, .. } in stories() {
-        page.browser.evaluate("document.querySelector('#speed').value = '4'").await;
+        // It plays slowly until this is seen, however slow the test is.
+        page.choose("#speed", "0.02").await;
         page.browser.click(&format!("[data-story={id}]")).await;
         page.wait_for_address(&format!("story={id}")).await;
         page.browser.wait_for("document.querySelector('#play').textContent === 'Pause'").await;
+        page.choose("#speed", "4").await;
         page.browser.wait_for("document.querySelector('#play').textContent === 'Play'").await;
         let time = "document.querySelector('#time')";
         assert_eq!("true", page.browser.text(&format!("{time}.value === {time}.max")).await, "{id}");
@@ -171,18 +173,19 @@ async fn each_story_plays_and_shows_what_its_text_says() {
 #[tokio::test(flavor = "multi_thread")]
 async fn at_the_cursor_each_story_shows_what_its_text_says() {
     let page = Page::open("").await;
+    let mut missing = Vec::new();
     for Story { id, .. } in stories() {
         page.go(&format!("?story={id}")).await;
         let mut moments = MOMENTS.into_iter().filter(|(story, ..)| *story == id).peekable();
         assert!(moments.peek().is_some(), "{id} has no moment");
         for (_, time, expected) in moments {
             let known = page.seek(time).await;
-            for (place, text) in expected {
-                let is_known = known.get(*place).is_some_and(|known| known.contains(text));
-                assert!(is_known, "{id} at {time} s, {place} {text}: {known:#?}");
-            }
+            let is_missing =
+                |(place, text): &&(&str, &str)| known.get(*place).is_none_or(|known| !known.contains(text));
+            missing.extend(expected.iter().filter(is_missing).map(|one| (id, time, *one, known.clone())));
         }
     }
+    assert!(missing.is_empty(), "{missing:#?}");
     page.browser.close().await;
 }
 
@@ -287,17 +290,17 @@ async fn a_search_finds_a_known_seed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_search_with_lost_data_finds_two_holders_only_without_restart_admission() {
     let page = Page::open("").await;
-    let (seed, done) =
-        (known_seed("data-loss"), "document.querySelector('#search-start').textContent === 'Search'");
-    page.browser.fill("#search-seeds", &(seed + 1).to_string()).await;
+    let done = "document.querySelector('#search-start').textContent === 'Search'";
+    page.browser.fill("#search-seeds", "20").await;
     for (faults, expected) in [
-        ("losses", format!("{} seeds were tried, without a violation.", seed + 1)),
-        ("data-loss", format!("Seed {seed} violates an invariant, after {} seeds.", seed + 1)),
+        ("losses", "20 seeds were tried, without a violation.".into()),
+        ("data-loss", format!("Seed {} violates an invariant", known_seed("data-loss"))),
     ] {
         page.choose("#search-faults", faults).await;
         page.browser.click("#search-start").await;
         page.browser.wait_for(done).await;
-        assert_eq!(expected, page.text("#search-status").await, "{faults}");
+        let status = page.text("#search-status").await;
+        assert!(status.starts_with(&expected), "{faults}: {status}");
     }
     assert!(page.text("#found").await.contains("The assumption that was broken: servers keep their data."));
     page.browser.close().await;
