@@ -1,7 +1,6 @@
 //! The page in a real browser: stories, own experiments, the search, and the keyboard alone.
 //!
-//! `scripts/test-playground` runs these tests. With `PLAYGROUND_SCREENSHOTS=DIRECTORY`, one of them also writes pictures
-//! of every story.
+//! `scripts/test-playground` runs these tests. With `--screenshots DIRECTORY`, it also writes pictures of every story.
 #![allow(clippy::unwrap_used)] // a panic is how a test reports
 
 #[path = "../http/mod.rs"]
@@ -413,10 +412,11 @@ async fn reduced_motion_and_dark_paper_are_respected() {
     page.browser.close().await;
 }
 
-/// Writes pictures of all stories at two widths, of the editor and of dark paper, if a directory is named.
+/// Writes pictures of all stories at two widths, of the editor, the terms, a search, and of dark paper.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "scripts/test-playground --screenshots DIRECTORY runs it"]
 async fn screenshots() {
-    let Some(directory) = std::env::var_os("PLAYGROUND_SCREENSHOTS").map(PathBuf::from) else { return };
+    let directory = PathBuf::from(std::env::var_os("PLAYGROUND_SCREENSHOTS").unwrap());
     std::fs::create_dir_all(&directory).unwrap();
     let page = Page::open("").await;
     let write = async |name: String| {
