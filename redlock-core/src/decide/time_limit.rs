@@ -5,8 +5,8 @@
 //! with a timer, and a part whose timer was late does not count. Once the process runs again, the node has as much time
 //! as it had before.
 //!
-//! A part in which the node replied to another request does not count either: the node works, and the request waits in
-//! a queue, probably in this process. The number of parts that do not count is bounded.
+//! A part in which the node replied to many other requests does not count either: the node works, and the request waits
+//! in a long queue, probably in this process. The number of parts that do not count is bounded.
 
 use std::time::Duration;
 
@@ -15,7 +15,10 @@ use crate::types::instant::Instant;
 /// The number of parts of a limit. More parts recognize shorter pauses and need more timers.
 const PARTS: u32 = 8;
 
-/// The maximum number of parts that do not count. With replies to other requests, a limit lasts three times as long.
+/// The number of replies to other requests in one part that show a long queue.
+const QUEUE: u32 = 16;
+
+/// The maximum number of parts that do not count. Behind a long queue, a limit lasts up to three times as long.
 ///
 /// After so many late parts, the runtime has run as often and has read no reply.
 const MAX_UNCOUNTED: u32 = 2 * PARTS;
@@ -53,16 +56,16 @@ impl TimeLimit {
 
     /// Returns whether the limit has passed at `now`.
     ///
-    /// `replied` returns whether the node has replied to another request since the last call. It is called once a part.
-    pub(crate) fn has_passed(&mut self, now: Instant, replied: impl FnOnce() -> bool) -> bool {
+    /// `replies` returns how often the node has replied to other requests since the last call. It is called once a part.
+    pub(crate) fn has_passed(&mut self, now: Instant, replies: impl FnOnce() -> u32) -> bool {
         if now < self.next {
             return false;
         }
         let late = now.saturating_duration_since(self.next);
         let was_paused = late > self.part.max(TOLERANCE);
         // Always called: a reply counts for the part in which it came.
-        let replied = replied();
-        if (was_paused || replied) && self.uncounted < MAX_UNCOUNTED {
+        let is_queued = replies() >= QUEUE;
+        if (was_paused || is_queued) && self.uncounted < MAX_UNCOUNTED {
             self.uncounted += 1;
             self.end = self.end + self.part + late;
         }
@@ -89,7 +92,7 @@ mod tests {
         let mut delays = delays.into_iter();
         loop {
             let now = time_limit.next() + delays.next().unwrap_or_default();
-            if time_limit.has_passed(now, || false) {
+            if time_limit.has_passed(now, || 0) {
                 return now;
             }
         }
@@ -104,7 +107,7 @@ mod tests {
         assert_eq!(at(1160), passes(LIMIT, []));
         // Timers may be late by one part at most.
         assert_eq!(at(1160), passes(LIMIT, millis(&[0, 20, 0, 20])));
-        assert!(!TimeLimit::new(at(1000), LIMIT).has_passed(at(1159), || true));
+        assert!(!TimeLimit::new(at(1000), LIMIT).has_passed(at(1159), || QUEUE));
         assert_eq!(at(1000), passes(Duration::ZERO, []));
     }
 
@@ -123,20 +126,20 @@ mod tests {
     }
 
     #[test]
-    fn replies_to_other_requests_extend_the_limit_up_to_three_times() {
-        let end = |replies: u32| {
+    fn many_replies_to_other_requests_extend_the_limit_up_to_three_times() {
+        let end = |queued: u32, replies: u32| {
             let (mut limit, mut parts) = (TimeLimit::new(at(1000), LIMIT), 0);
             loop {
                 let now = limit.next();
                 parts += 1;
-                if limit.has_passed(now, || parts <= replies) {
+                if limit.has_passed(now, || if parts <= queued { replies } else { 0 }) {
                     return now;
                 }
             }
         };
-        assert_eq!(at(1160), end(0));
-        assert_eq!(at(1160 + 3 * 20), end(3));
-        assert_eq!(at(1160 + 16 * 20), end(u32::MAX));
+        assert_eq!(at(1160), end(8, QUEUE - 1), "few replies");
+        assert_eq!(at(1160 + 3 * 20), end(3, QUEUE));
+        assert_eq!(at(1160 + 16 * 20), end(u32::MAX, QUEUE));
     }
 
     proptest! {

@@ -19,7 +19,7 @@ type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T, NodeError>> + Send + '
 pub(crate) struct Call<'a> {
     /// The replies of the node to all requests of this client.
     replies: &'a ReplyCount,
-    /// Their number when [`node_replied`](Self::node_replied) was called last.
+    /// Their number when [`other_replies`](Self::other_replies) was called last.
     seen: u32,
     /// `None` if the reply counts in any case.
     check: Option<Check<'a>>,
@@ -84,10 +84,10 @@ impl<'a> Call<'a> {
         Self { replies, seen: replies.get(), check, request }
     }
 
-    /// Returns whether the node has replied to any request of this client since the last call of this method.
-    pub(crate) fn node_replied(&mut self) -> bool {
+    /// Returns how often the node has replied to other requests of this client since the last call of this method.
+    pub(crate) fn other_replies(&mut self) -> u32 {
         let before = mem::replace(&mut self.seen, self.replies.get());
-        before != self.seen
+        self.seen.wrapping_sub(before)
     }
 }
 
