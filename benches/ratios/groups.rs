@@ -6,6 +6,7 @@ pub(crate) mod fenced;
 pub(crate) mod healthy;
 pub(crate) mod keepalive;
 pub(crate) mod memory;
+pub(crate) mod native;
 pub(crate) mod resources;
 
 use redlock_testkit::RedisServer;

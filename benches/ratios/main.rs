@@ -20,7 +20,7 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use crate::groups::{core, faults, fenced, healthy, keepalive, memory, resources};
+use crate::groups::{core, faults, fenced, healthy, keepalive, memory, native, resources};
 use crate::lane::Flavor;
 use crate::report::{Fact, Row};
 use crate::round::Effort;
@@ -59,12 +59,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     if has("waiting") || has("load") {
         return Ok(());
     }
-    let groups: [(&str, Group); 7] = [
+    let groups: [(&str, Group); 8] = [
         ("core", core::run),
         ("memory", |_| memory::run()),
         ("healthy", |effort| healthy::run(effort, Flavor::CurrentThread)),
         ("threads", |effort| healthy::run(effort, Flavor::MultiThread)),
         ("fenced", fenced::run),
+        ("native", native::run),
         ("faults", faults::run),
         ("resources", resources::run),
     ];

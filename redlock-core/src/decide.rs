@@ -6,6 +6,7 @@ pub(crate) mod fencing;
 pub(crate) mod fifo;
 pub(crate) mod holder;
 pub(crate) mod lease_status;
+pub(crate) mod overwriting;
 pub(crate) mod pending_release;
 pub(crate) mod readiness;
 pub(crate) mod renewal;

@@ -17,6 +17,7 @@
 //! - [`watch`](LockNode::watch) notifies waiters when a resource may be free.
 //! - [`connection`](LockNode::connection) lets the core finish its cleanup sooner.
 //! - [`server`](LockNode::server) lets the core detect two names of one server.
+//! - [`renew`](LockNode::renew) extends without a comparison of TTLs.
 //! - [`keep_for`](LockNode::keep_for) sets the remaining time of a lock that its owner gives up.
 //! - [`capabilities`](LockNode::capabilities) returns the supported operations.
 //!
@@ -179,6 +180,17 @@ pub trait LockNode: Send + Sync + 'static {
     /// Granted if every resource still holds the token. Otherwise denied, and nothing is changed. Never shortens a TTL,
     /// and never creates a resource.
     async fn extend(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError>;
+
+    /// Same as [`extend`](LockNode::extend), for a TTL that no key exceeds.
+    ///
+    /// The caller promises that no request about this claim has had a longer TTL so far, and that all of them are its
+    /// own. Thus an implementation may set the TTL without comparing it. If the request stays without a reply, the
+    /// caller accepts that it sets this TTL later.
+    ///
+    /// The default calls [`extend`](LockNode::extend).
+    async fn renew(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
+        self.extend(claim, ttl).await
+    }
 
     /// Deletes each resource that still holds the token.
     ///

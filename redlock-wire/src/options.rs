@@ -18,6 +18,7 @@ pub struct Options {
     pub(crate) runtime: Arc<dyn Runtime>,
     pub(crate) connect_timeout: ConnectTimeout,
     pub(crate) reconnect_delay: Duration,
+    pub(crate) native_commands: bool,
     pub(crate) keys: Arc<Keys>,
 }
 
@@ -77,7 +78,13 @@ impl Options {
         let keys =
             Keys { prefix: [].into(), fence_prefix: fence::PREFIX.into(), fence_retention: fence::RETENTION };
         let connect_timeout = ConnectTimeout::of(CONNECT_TIMEOUT);
-        Self { runtime, connect_timeout, reconnect_delay: backoff::LONGEST, keys: Arc::new(keys) }
+        Self {
+            runtime,
+            connect_timeout,
+            reconnect_delay: backoff::LONGEST,
+            native_commands: true,
+            keys: Arc::new(keys),
+        }
     }
 
     /// Creates options for tokio: the tokio runtime in which a node is first used.
@@ -132,6 +139,19 @@ impl Options {
         self
     }
 
+    /// Sets whether commands of newer servers replace scripts. The default is `true`.
+    ///
+    /// These commands compare a value on the server: `DELIFEQ` of Valkey 9.0, `DELEX` of Redis 8.4, and `SET .. IFEQ`
+    /// of Valkey 8.1 and Redis 8.4. They release and renew a lock on one resource, in about a third of the server time.
+    /// A server whose ACL forbids them receives scripts anyway.
+    ///
+    /// If `false`, all servers receive scripts, as older ones do. A server that forbids scripts still receives these
+    /// commands.
+    pub fn native_commands(mut self, native: bool) -> Self {
+        self.native_commands = native;
+        self
+    }
+
     /// Sets the prefix of the keys of fencing counters. The default is `redlock:fence:`.
     ///
     /// The counter of `invoice:42` is then `redlock:fence:{invoice:42}`. All programs that acquire fenced locks must
@@ -171,6 +191,7 @@ impl fmt::Debug for Options {
             .field("key_prefix", &self.keys.prefix.escape_ascii().to_string())
             .field("connect_timeout", &self.connect_timeout.get())
             .field("reconnect_delay", &self.reconnect_delay)
+            .field("native_commands", &self.native_commands)
             .field("fence_prefix", &self.keys.fence_prefix.escape_ascii().to_string())
             .field("fence_retention", &self.keys.fence_retention)
             .finish()

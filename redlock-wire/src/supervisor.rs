@@ -83,7 +83,7 @@ impl<C: Connector> Supervisor<C> {
             let hub = Hub::default();
             let connection = self.connector.connect(&hub).await;
             let connection = connection.map_err(|failure| secret.published(&failure.message))?;
-            let server = handshake(&connection, &secret).await?;
+            let server = handshake(&connection, &self.options, &secret).await?;
             Ok((connection, hub, server))
         };
         let timeout = self.options.connect_timeout.get();

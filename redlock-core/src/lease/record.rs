@@ -56,6 +56,10 @@ pub(super) struct State {
     loss_logged: bool,
     /// The record of each node: inline for up to five nodes, as most configurations have.
     pub(super) peers: SmallVec<[LeasePeer; 5]>,
+    /// The longest TTL that was sent to any node. `None` before the first grant, and for the lease of another process.
+    pub(super) longest: Option<Ttl>,
+    /// True if an extension waits for the end of others.
+    pub(super) extension_waits: bool,
     /// The token of a fenced lease, once a quorum has granted it.
     pub(super) fencing_token: Option<FencingToken>,
     /// The responses to the acquisition, including late replies.
@@ -112,6 +116,8 @@ impl LeaseRecord {
             epoch: 0,
             loss_logged: false,
             peers,
+            longest: None,
+            extension_waits: false,
             fencing_token: None,
             responses: None,
         };
@@ -184,6 +190,7 @@ impl LeaseRecord {
     pub(crate) fn win(&self, deadline: Instant, ttl: Ttl, now: Instant, responses: Responses) {
         let mut state = locked(&self.state);
         state.status.grant(deadline, ttl, now);
+        state.longest = Some(ttl);
         state.responses = Some(responses);
     }
 

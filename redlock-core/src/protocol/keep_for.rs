@@ -12,7 +12,6 @@ use crate::decide::tally::{Cause, Decision, RoundKind};
 use crate::drive::{Responder, drive};
 use crate::lease::guard::Guard;
 use crate::lease::record::LeaseRecord;
-use crate::protocol::call::Call;
 use crate::protocol::round::Round;
 use crate::telemetry::{self, Operation};
 use crate::types::error::{Error, ErrorKind};
@@ -57,9 +56,8 @@ fn life(rest: Duration) -> Duration {
 async fn run(lease: Arc<LeaseRecord>, ttl: Ttl, responder: Responder<Result<(), Error>>) {
     let inner = lease.inner();
     let limit = inner.settings.node_timeout.min(ttl.as_duration());
-    let mut round = Round::new(inner, RoundKind::Extend, Operation::Keep, limit, |_, node| {
-        Call::Plain(node.keep_for(lease.claim(), ttl))
-    });
+    let mut round =
+        Round::new(inner, RoundKind::Extend, Operation::Keep, limit, |index, _| lease.keep_on(index, ttl));
     let mut responder = Some(responder);
     loop {
         if let Some(result) = responder.as_ref().and_then(|_| result(&lease, &round)) {
