@@ -149,6 +149,11 @@ pub(crate) async fn what_is_no_counter_is_an_error_that_names_the_resource<A: Ad
         let error = rejected(node.acquire_fenced(&both, minute()).await);
         assert!(error.contains("the fencing counter of \"b\" is not a number"), "{error}");
         rejected(node.refill_fenced(&both, minute(), token(7)).await);
+        let error = rejected(node.acquire_fenced(&claim("b", "mine"), minute()).await);
+        assert!(error.contains("the fencing counter of \"b\" is not a number"), "{error}");
+        if let ["SET", _, text] = command[..] {
+            assert_eq!(text, server.command(&["GET", B]), "nothing is counted");
+        }
         assert_eq!([B], server.keys()[..], "nothing is set");
         for key in ["a", "b"] {
             server.command(&["SET", key, "mine", "PX", "30000"]);
@@ -185,7 +190,10 @@ pub(crate) async fn a_counter_far_ahead_of_the_clock_is_an_error<A: Adapter>() {
             let text = format!("the fencing counter of \"a\", {far}, is ");
             assert!(error.starts_with(&text) && error.contains("s ahead of the server's clock"), "{error}");
         }
+        let error = rejected(node.acquire_fenced(&mine, minute()).await);
+        assert!(error.contains("s ahead of the server's clock"), "{error}");
         assert_eq!([A], server.keys()[..], "nothing is set");
+        assert_eq!(far, server.command(&["GET", A]), "nothing is counted");
         server.command(&["SET", "a", "mine", "PX", "30000"]);
         rejected(node.confirm(&mine, minute(), soon).await);
         rejected(node.confirm(&mine, minute(), FencingToken::MAX).await);
@@ -287,6 +295,9 @@ pub(crate) async fn a_user_with_few_rights_can_take_fenced_locks<A: Adapter>() {
     assert_eq!(GRANTED, of(node.release(&mine).await));
 
     server.command(&["ACL", "SETUSER", "few", "+time"]);
+    let one = claim("a", "mine");
+    counted(&node, &one).await; // without INCRBY, which only saves time
+    assert_eq!(GRANTED, of(node.release(&one).await));
     let first = counted(&node, &mine).await;
     assert_eq!(GRANTED, of(node.confirm(&mine, minute(), token(first)).await));
     assert_eq!(GRANTED, of(node.release(&mine).await));

@@ -154,8 +154,8 @@ pub(crate) async fn servers_that_forbid_scripts_keep_locks_alive<A: Adapter>() {
     }
     let guard = locked.unwrap();
     granted_by_all(&guard).await;
-    let deadline = guard.valid_until();
-    eventually("it is renewed", ttl, async || guard.valid_until() > deadline).await;
+    let deadline = guard.deadline();
+    eventually("it is renewed", ttl, async || guard.deadline() > deadline).await;
     assert_eq!(redlock_core::LeaseState::Held, guard.state());
     guard.extend(2 * ttl).await.unwrap();
     guard.release().await.unwrap();
