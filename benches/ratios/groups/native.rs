@@ -59,12 +59,7 @@ pub(crate) fn run(effort: Effort) -> Vec<Row> {
             |rate| format!("{rate:.0}/s"),
             Goal::AtLeast(1.20),
         ));
-        rows.push(row(
-            "CPU of the servers a cycle",
-            |figure| figure.server_cpu,
-            micros,
-            Goal::AtMost(0.65),
-        ));
+        rows.push(row("CPU of the servers a cycle", |figure| figure.server_cpu, micros, Goal::AtMost(0.65)));
     }
     rows
 }

@@ -538,9 +538,8 @@ pub(crate) async fn nothing_secret_is_printed<A: Adapter>() {
     assert!(!shown.contains("hunter2"), "{shown}");
 
     let renamed = ["EVALSHA"].into_iter().chain(delete_of(&server));
-    let renamed = renamed.fold(RedisServer::builder(), |builder, name| {
-        builder.arg("--rename-command").arg(name).arg("")
-    });
+    let renamed = renamed
+        .fold(RedisServer::builder(), |builder, name| builder.arg("--rename-command").arg(name).arg(""));
     let renamed = renamed.start();
     let node = node_of::<A>(&renamed);
     let error = node.release(&claim("a", "hunter2-token")).await.unwrap_err();
