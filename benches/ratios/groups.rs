@@ -7,6 +7,7 @@ pub(crate) mod healthy;
 pub(crate) mod keepalive;
 pub(crate) mod memory;
 pub(crate) mod native;
+pub(crate) mod network;
 pub(crate) mod resources;
 
 use redlock_testkit::RedisServer;

@@ -12,6 +12,7 @@ mod groups;
 mod lane;
 mod load;
 mod machine;
+mod network;
 mod report;
 mod round;
 mod waiting;
@@ -20,7 +21,9 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use crate::groups::{core, faults, fenced, healthy, keepalive, memory, native, resources};
+use crate::groups::{
+    core, faults, fenced, healthy, keepalive, memory, native, network as distances, resources,
+};
 use crate::lane::Flavor;
 use crate::report::{Fact, Row};
 use crate::round::Effort;
@@ -59,13 +62,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     if has("waiting") || has("load") {
         return Ok(());
     }
-    let groups: [(&str, Group); 8] = [
+    let groups: [(&str, Group); 9] = [
         ("core", core::run),
         ("memory", |_| memory::run()),
         ("healthy", |effort| healthy::run(effort, Flavor::CurrentThread)),
         ("threads", |effort| healthy::run(effort, Flavor::MultiThread)),
         ("fenced", fenced::run),
         ("native", native::run),
+        ("network", distances::run),
         ("faults", faults::run),
         ("resources", resources::run),
     ];

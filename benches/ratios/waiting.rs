@@ -5,6 +5,7 @@
 
 mod crowd;
 mod foreign;
+mod hand_over;
 mod keys;
 mod party;
 mod queue;
@@ -18,8 +19,9 @@ use crate::round::Effort;
 type Group = fn(Effort) -> Vec<Fact>;
 
 /// All groups by name.
-pub(crate) const GROUPS: [(&str, Group); 5] = [
+pub(crate) const GROUPS: [(&str, Group); 6] = [
     ("turns", turns::run),
+    ("handover", hand_over::run),
     ("foreign", foreign::run),
     ("crowd", crowd::run),
     ("queue", queue::run),

@@ -1,11 +1,15 @@
 //! The decisions, as pure functions of values: no I/O, no clock, no randomness.
 
+pub(crate) mod admission;
 pub(crate) mod backoff;
+pub(crate) mod candidacy;
 pub(crate) mod concurrency;
+pub(crate) mod fairness;
 pub(crate) mod fencing;
 pub(crate) mod fifo;
 pub(crate) mod holder;
 pub(crate) mod lease_status;
+pub(crate) mod once_per;
 pub(crate) mod overwriting;
 pub(crate) mod pending_release;
 pub(crate) mod readiness;

@@ -17,10 +17,11 @@ use event_listener::{Event, EventListener};
 use crate::decide::fencing::Bound;
 use crate::decide::tally::quorum;
 use crate::decide::validity::DriftFactor;
-use crate::node::LockNode;
+use crate::node::{Admission, LockNode};
 use crate::protocol::cleanup::CleanupQueue;
 use crate::runtime::Runtime;
 use crate::sync::{Mutex, locked};
+use crate::telemetry::admission::AdmissionLog;
 use crate::telemetry::throttle::Throttle;
 use crate::types::error::{Error, ErrorKind};
 use crate::types::instant::Instant;
@@ -40,6 +41,8 @@ pub(crate) struct Inner {
     pub(crate) overload: Throttle,
     /// The maximum difference of node counters that vote on a fenced claim.
     pub(crate) counter_bound: Bound,
+    /// The longest TTL that all nodes permit, if any is limited.
+    longest_ttl: Option<Duration>,
     work: Mutex<Work>,
     /// Notified when outstanding work may have ended.
     idle: Event,
@@ -66,6 +69,16 @@ struct Work {
 pub(crate) struct Peer {
     pub(crate) node: Arc<dyn LockNode>,
     pub(crate) cleanup: CleanupQueue,
+    admissions: AdmissionLog,
+}
+
+impl Peer {
+    /// Reads whether the votes of the node count, and reports a change.
+    pub(crate) fn admission(&self) -> Admission {
+        let admission = self.node.admission();
+        self.admissions.note(self.node.label(), admission);
+        admission
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -92,7 +105,9 @@ impl Settings {
 impl Inner {
     pub(crate) fn new(nodes: Vec<Arc<dyn LockNode>>, runtime: Arc<dyn Runtime>, settings: Settings) -> Self {
         let retention = nodes.iter().map(|node| node.capabilities().fence_retention).min();
-        let peer = |node| Peer { node, cleanup: CleanupQueue::default() };
+        let longest_ttl = nodes.iter().filter_map(|node| node.longest_ttl()).min();
+        let peer =
+            |node| Peer { node, cleanup: CleanupQueue::default(), admissions: AdmissionLog::default() };
         let limiter = Limiter::new(settings.max_concurrent_attempts);
         Self {
             peers: nodes.into_iter().map(peer).collect(),
@@ -102,6 +117,7 @@ impl Inner {
             limiter,
             overload: Throttle::default(),
             counter_bound: Bound::of(retention.unwrap_or_default()),
+            longest_ttl,
             work: Mutex::default(),
             idle: Event::new(),
             closing: Event::new(),
@@ -123,6 +139,16 @@ impl Inner {
                 );
                 Err(Error::new(ErrorKind::Unsupported, message))
             }
+        }
+    }
+
+    /// Checks the TTL of a request against the limits of the nodes.
+    pub(crate) fn check_ttl(&self, ttl: Ttl) -> Result<Ttl, Error> {
+        match self.longest_ttl {
+            Some(longest) if ttl.as_duration() > longest => {
+                Err(Error::invalid(format!("the TTL of {ttl:?} is longer than longest_ttl, {longest:?}")))
+            }
+            _ => Ok(ttl),
         }
     }
 

@@ -109,6 +109,7 @@
 //!
 //! # Features
 //!
+//! - `blocking` adds the module `blocking`, for synchronous programs. It enables `tokio`.
 //! - `tokio` and `smol` add a ready-made [`Runtime`](runtime::Runtime) each.
 //! - `serde` makes a [`DetachedLease`] serializable.
 //! - `metrics` adds counters and histograms through the `metrics` facade.
@@ -131,6 +132,8 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+#[cfg(feature = "blocking")]
+pub mod blocking;
 mod client;
 mod decide;
 mod drive;
@@ -149,9 +152,12 @@ mod wait;
 pub use crate::client::builder::Builder;
 pub use crate::client::health::{Health, NodeHealth};
 pub use crate::client::inspect::{Inspection, LockStatus};
+pub use crate::client::lead::{Candidate, Leadership, LeadershipState};
+pub use crate::client::once_per::OncePer;
 pub use crate::client::redlock::Redlock;
 pub use crate::client::request::{LockRequest, TryLockRequest};
 pub use crate::client::run_error::RunError;
+pub use crate::client::slots::{SlotGuard, SlotLease, SlotRequest, SlotToken, Slots};
 pub use crate::lease::guard::Guard;
 pub use crate::lease::handle::Lease;
 pub use crate::lease::keep_alive::KeepAlive;

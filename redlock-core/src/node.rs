@@ -20,6 +20,21 @@
 //! - [`renew`](LockNode::renew) extends without a comparison of TTLs.
 //! - [`keep_for`](LockNode::keep_for) sets the remaining time of a lock that its owner gives up.
 //! - [`capabilities`](LockNode::capabilities) returns the supported operations.
+//! - [`admission`](LockNode::admission) protects locks against a server that has lost its data.
+//!
+//! # Restart admission
+//!
+//! A server that comes back without its keys grants locks that other clients still hold. A backend that can detect this
+//! excludes such a server until the lost locks have expired. Otherwise operators must do so. It implements:
+//!
+//! - [`longest_ttl`](LockNode::longest_ttl), the bound of all TTLs. The core rejects longer ones.
+//! - [`admission`](LockNode::admission), which returns whether votes count. A node is [quarantined](Quarantine) for the
+//!   [time](Quarantine::duration) that follows from this bound, from the last loss that is possible.
+//! - [`connected`](LockNode::connected), if the node connects on first use.
+//! - [`vouch`](LockNode::vouch), with which an operator ends a quarantine.
+//!
+//! Every request is sent to a node in quarantine, and carried out there. The core only does not count its votes. Thus
+//! all clients of a server need a backend that takes part, with the same bound.
 //!
 //! # Fencing
 //!
@@ -120,6 +135,7 @@
 //! }
 //! ```
 
+mod admission;
 mod capabilities;
 mod entry;
 mod error;
@@ -131,6 +147,7 @@ use std::time::Duration;
 
 pub use async_trait::async_trait;
 
+pub use self::admission::{Admission, AdmissionId, Quarantine, QuarantineReason};
 pub use self::capabilities::Capabilities;
 pub use self::entry::LockEntry;
 pub use self::error::{NodeError, NodeErrorKind};
@@ -299,6 +316,48 @@ pub trait LockNode: Send + Sync + 'static {
     /// number.
     fn server(&self) -> Option<ServerId> {
         None
+    }
+
+    /// Returns the longest TTL that clients may request, if locks are protected against [lost data](Admission).
+    ///
+    /// The core rejects longer TTLs with [`InvalidInput`](crate::ErrorKind::InvalidInput), before it sends anything. Of
+    /// several nodes, the shortest one applies. It must not change while the node is in use. The time of
+    /// [`keep_for`](LockNode::keep_for) is not limited, so a key that is kept longer than this is not protected.
+    ///
+    /// The default is `None`: there is no limit.
+    fn longest_ttl(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Returns whether a vote counts on a request that is sent now, or whose reply is read now.
+    ///
+    /// The core calls this twice for every vote, so it should return a stored value. The vote counts if both values are
+    /// equal, and not [`Quarantined`](Admission::Quarantined). Thus the identifier of an admission must have changed by
+    /// the time when the reply to a request is returned, in each of these cases:
+    ///
+    /// - The request was sent over another connection.
+    /// - The server had lost locks before it carried out the request.
+    ///
+    /// The default is [`Unchecked`](Admission::Unchecked): the votes always count.
+    fn admission(&self) -> Admission {
+        Admission::Unchecked
+    }
+
+    /// Waits until the connection attempt has ended that a request would wait for.
+    ///
+    /// The core calls this before it sends a request to a node that is not
+    /// [checked](QuarantineReason::NotChecked), within the time limit of the request. The default returns at once.
+    ///
+    /// # Cancel safety
+    ///
+    /// If this future is dropped, nothing changes.
+    async fn connected(&self) {}
+
+    /// Ends the quarantine of the server, for all clients: the caller asserts that no lock was lost.
+    ///
+    /// See [`Redlock::vouch`](crate::Redlock::vouch).
+    async fn vouch(&self) -> Result<(), NodeError> {
+        Err(NodeError::unsupported("vouch for its data"))
     }
 
     /// Returns the optional operations that the backend supports.

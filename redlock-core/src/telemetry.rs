@@ -6,6 +6,7 @@
 //! Without a subscriber, nothing here allocates or reads a clock. The feature `metrics` is an exception: it passes
 //! numbers to the facade, with or without a recorder.
 
+pub(crate) mod admission;
 pub(crate) mod throttle;
 
 use std::time::Duration;
@@ -33,6 +34,8 @@ pub(crate) mod name {
     pub(crate) const LOSSES: &str = "redlock_losses_total";
     pub(crate) const RELEASES: &str = "redlock_releases_total";
     pub(crate) const NODE_LATENCY: &str = "redlock_node_latency_seconds";
+    pub(crate) const NODE_ADMITTED: &str = "redlock_node_admitted";
+    pub(crate) const QUARANTINES: &str = "redlock_quarantines_total";
 }
 
 /// The request that a round makes.
@@ -214,6 +217,24 @@ pub(crate) fn release_failed(claim: &Claim, error: &Error) {
     tracing::warn!(target: TARGET, %resources, lease = %claim.token().fingerprint(), %error, "release failed after work completed");
 }
 
+/// Logs that the lock of a job could not be kept for the rest of its period.
+pub(crate) fn keep_failed(claim: &Claim, error: &Error) {
+    let resources = claim.all_resources();
+    tracing::warn!(target: TARGET, %resources, lease = %claim.token().fingerprint(), %error, "lock not kept after work completed");
+}
+
+/// Logs that the timer of a renewal fired `late`: nothing drove the runtime, or the process was paused.
+pub(crate) fn renewal_late(claim: &Claim, late: Duration) {
+    let resources = claim.all_resources();
+    tracing::warn!(
+        target: TARGET,
+        %resources,
+        lease = %claim.token().fingerprint(),
+        ?late,
+        "renewal timer late"
+    );
+}
+
 /// Records the time for which a lock was held, when it ends.
 pub(crate) fn held(duration: Duration) {
     let _ = duration;
@@ -226,7 +247,7 @@ pub(crate) fn held(duration: Duration) {
 /// Call it once, after the recorder of the [`metrics`] facade is installed. Metrics are also recorded without it.
 #[cfg(feature = "metrics")]
 pub fn describe_metrics() {
-    use metrics::{Unit, describe_counter, describe_histogram};
+    use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
 
     describe_counter!(name::ATTEMPTS, "Lock attempts, by outcome.");
     describe_histogram!(name::WAIT, Unit::Seconds, "Duration of lock requests, by outcome.");
@@ -235,6 +256,8 @@ pub fn describe_metrics() {
     describe_counter!(name::LOSSES, "Lost leases, by reason.");
     describe_counter!(name::RELEASES, "Releases, by outcome.");
     describe_histogram!(name::NODE_LATENCY, Unit::Seconds, "Response time of nodes, by outcome.");
+    describe_gauge!(name::NODE_ADMITTED, "1 if the votes of a node count, 0 during a quarantine.");
+    describe_counter!(name::QUARANTINES, "Quarantines of nodes that may have lost locks, by reason.");
 }
 
 fn vote(outcome: &Outcome) -> &'static str {
@@ -246,6 +269,7 @@ fn vote(outcome: &Outcome) -> &'static str {
         Outcome::Superseded(_) => "superseded",
         Outcome::Free => "free",
         Outcome::Held(_) => "held",
+        Outcome::Quarantined { .. } => "quarantined",
         Outcome::Failed(_) => "failed",
         Outcome::TimedOut => "timed_out",
         Outcome::Pending => "pending",

@@ -2,4 +2,5 @@
 
 pub(crate) mod limiter;
 pub(crate) mod local_queue;
+pub(crate) mod pause;
 pub(crate) mod watcher;

@@ -250,3 +250,40 @@ fn try_lock_in_a_loop_lets_other_tasks_run() {
         panic!("no other task had a turn");
     });
 }
+
+/// Returns the numbers of the turns that begin with a pause.
+///
+/// With `rival`, another client holds the lock for an instant in the first pause.
+fn pauses(rival: bool) -> Vec<usize> {
+    with_five(async move |world| {
+        world.nodes.iter().for_each(|node| drop(node.clone().ordered().watching()));
+        let (other, there) = (world.other_client(), world.clone());
+        world.spawn(async move {
+            // The holds begin at whole milliseconds.
+            there.sleep(MS / 2).await;
+            while rival && other.try_lock("a", TTL).await.unwrap().is_none() {
+                there.sleep(MS).await;
+            }
+        });
+        let holds = Arc::new(Mutex::new(Vec::new()));
+        for _ in 0..50 {
+            let (there, holds) = (world.clone(), Arc::clone(&holds));
+            world.spawn(async move {
+                let guard = there.redlock.lock("a", TTL).await.unwrap();
+                holds.lock().unwrap().push(there.redlock.now());
+                there.sleep(MS).await;
+                guard.release().await.unwrap();
+            });
+        }
+        world.sleep(TTL).await;
+        let holds = holds.lock().unwrap();
+        let late = |turn: &usize| holds[*turn].saturating_duration_since(holds[turn - 1]) > 2 * MS;
+        (1..holds.len()).filter(late).collect()
+    })
+}
+
+#[test]
+fn pauses_are_rare_unless_another_client_uses_them() {
+    assert_eq!(vec![16], pauses(false));
+    assert_eq!(vec![16, 32, 48], pauses(true), "the other client held the lock within the pause only");
+}

@@ -1,10 +1,11 @@
-//! Redlock over independent Redis or Valkey servers, through the [fred] client.
+//! Redlock over independent Redis or Valkey servers, through the [fred](https://docs.rs/fred) client.
 //!
 //! ```no_run
 //! use std::time::Duration;
 //!
 //! # async fn example() -> Result<(), redlock_fred::Error> {
-//! let redlock = redlock_fred::builder(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])?.build()?;
+//! let servers = ["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"];
+//! let redlock = redlock_fred::builder(servers)?.build()?;
 //! let guard = redlock.lock("invoice:42", Duration::from_secs(10)).await?;
 //! // ... work that no other client does at the same time ...
 //! guard.release().await?;
@@ -107,6 +108,7 @@
 //! | Feature | Effect |
 //! |---|---|
 //! | `tokio` (default) | [`builder`], on tokio |
+//! | `blocking` | the module `blocking`, for synchronous programs |
 //! | `metrics` | counters and histograms through the `metrics` facade |
 //! | `serde` | `DetachedLease` implements `Serialize` and `Deserialize` |
 //! | `tls-rustls` | `rediss://` over rustls |
@@ -117,6 +119,8 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod address;
+#[cfg(feature = "blocking")]
+pub mod blocking;
 mod builder;
 mod command;
 mod connection;

@@ -175,6 +175,11 @@ impl redlock_wire::Connection for Connection {
         self.pushes
     }
 
+    /// The client's task hands over a push before it reads any further reply.
+    fn reports_flushes(&self) -> bool {
+        self.pushes
+    }
+
     fn socket(&self) -> Option<&SocketHandle> {
         Some(&self.socket)
     }

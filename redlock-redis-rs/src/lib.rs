@@ -1,11 +1,12 @@
-//! Redlock over independent Redis or Valkey servers, through the [redis] client.
+//! Redlock over independent Redis or Valkey servers, through the [redis](https://docs.rs/redis) client.
 //!
 //! ```no_run
 //! # #[cfg(feature = "tokio")]
 //! # async fn example() -> Result<(), redlock_redis_rs::Error> {
 //! use std::time::Duration;
 //!
-//! let redlock = redlock_redis_rs::builder(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])?.build()?;
+//! let servers = ["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"];
+//! let redlock = redlock_redis_rs::builder(servers)?.build()?;
 //! let guard = redlock.lock("invoice:42", Duration::from_secs(10)).await?;
 //! // ... work that no other client does at the same time ...
 //! guard.release().await?;
@@ -108,6 +109,7 @@
 //! |---|---|
 //! | `tokio` (default) | `builder`, on tokio |
 //! | `smol` | `Options::smol`, for `builder_with` |
+//! | `blocking` | the module `blocking`, for synchronous programs |
 //! | `metrics` | counters and histograms through the `metrics` facade |
 //! | `serde` | `DetachedLease` implements `Serialize` and `Deserialize` |
 //! | `tls-rustls` | `rediss://` over rustls |
@@ -119,6 +121,8 @@
 
 #[cfg(any(feature = "tokio", feature = "smol"))]
 mod address;
+#[cfg(feature = "blocking")]
+pub mod blocking;
 #[cfg(any(feature = "tokio", feature = "smol"))]
 mod builder;
 #[cfg(any(feature = "tokio", feature = "smol"))]

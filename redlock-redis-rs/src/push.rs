@@ -11,8 +11,8 @@ pub(crate) fn tell(hub: &Hub, push: &PushInfo) {
         return;
     }
     let [Value::Array(keys)] = push.data.as_slice() else {
-        // Nil: the database was flushed. Any other form is unknown and may mean any key.
-        hub.all_changed();
+        // Nil: the database was flushed. Any other form is unknown and may mean the same.
+        hub.flushed();
         return;
     };
     for key in keys {

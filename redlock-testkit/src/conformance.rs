@@ -59,6 +59,7 @@
 //! ```
 
 mod acquire;
+mod admission;
 mod calls;
 mod expiry;
 mod extend;
@@ -107,6 +108,14 @@ pub trait Backend {
         async { None }
     }
 
+    /// Returns a function that deletes all data of the server, for a backend with
+    /// [restart admission](LockNode::admission).
+    ///
+    /// The default is `None`: such cases pass without a check.
+    fn loss(&self) -> Option<Box<dyn Fn()>> {
+        None
+    }
+
     /// Runs a case to completion.
     ///
     /// The default runs it on the thread of the test, which suits nodes that need no runtime.
@@ -140,7 +149,8 @@ pub fn run(backend: &impl Backend, case: &str) {
     };
     backend.block_on(async {
         let (node, twin) = (backend.node().await, backend.node().await);
-        let stage = Stage { node, twin, runtime: backend.runtime(), no_lock: backend.no_lock().await };
+        let (runtime, no_lock, lose) = (backend.runtime(), backend.no_lock().await, backend.loss());
+        let stage = Stage { node, twin, runtime, no_lock, lose };
         (case.play)(&stage).await;
     });
 }
@@ -244,6 +254,9 @@ macro_rules! __conformance_cases {
             many::many_claims_at_once_get_replies
             many::two_clients_exclude_each_other
             many::two_clients_know_one_server
+            admission::an_admission_lasts_while_nothing_is_lost
+            admission::a_loss_ends_the_admission_before_the_next_reply
+            admission::two_clients_learn_of_a_loss
             calls::a_dropped_acquire_is_atomic
             calls::a_dropped_release_is_atomic
             calls::a_dropped_extend_is_atomic

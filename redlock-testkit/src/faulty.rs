@@ -18,8 +18,8 @@ use std::time::Duration;
 use event_listener::Event;
 use futures_channel::oneshot;
 use redlock_core::node::{
-    Capabilities, Claim, ConfirmVote, ConnectionId, FencedVote, LockEntry, LockNode, NodeError, ServerId,
-    Ttl, Vote, Watch, async_trait,
+    Admission as NodeAdmission, Capabilities, Claim, ConfirmVote, ConnectionId, FencedVote, LockEntry,
+    LockNode, NodeError, Quarantine, QuarantineReason, ServerId, Ttl, Vote, Watch, async_trait,
 };
 use redlock_core::runtime::Runtime;
 use redlock_core::{Error, FencingToken, Resource};
@@ -337,6 +337,28 @@ impl<N: LockNode> LockNode for Faulty<N> {
     fn connection(&self) -> Option<ConnectionId> {
         let inner = self.0.node.connection()?;
         self.state().connection(inner)
+    }
+
+    fn longest_ttl(&self) -> Option<Duration> {
+        self.0.node.longest_ttl()
+    }
+
+    /// Returns that of the inner node, and a quarantine while the node is down.
+    fn admission(&self) -> NodeAdmission {
+        match self.0.node.admission() {
+            NodeAdmission::Admitted(_) if self.state().down => {
+                NodeAdmission::Quarantined(Quarantine::new(QuarantineReason::NotChecked))
+            }
+            admission => admission,
+        }
+    }
+
+    async fn connected(&self) {
+        self.0.node.connected().await;
+    }
+
+    async fn vouch(&self) -> Result<(), NodeError> {
+        if self.state().down { Err(connection_lost()) } else { self.0.node.vouch().await }
     }
 
     fn server(&self) -> Option<ServerId> {

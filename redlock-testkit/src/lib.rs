@@ -26,14 +26,19 @@
 //! use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
 //!
 //! let nodes = ["one", "two", "three"].map(MemoryNode::new);
-//! let redlock = Redlock::builder(ThreadRuntime).nodes(nodes.iter().cloned().map(Into::into)).build()?;
+//! let redlock = Redlock::builder(ThreadRuntime)
+//!     .nodes(nodes.iter().cloned().map(Into::into))
+//!     .build()?;
 //! let ttl = Duration::from_secs(10);
 //!
 //! let guard = block_on(redlock.lock("invoice:42", ttl))?;
-//! assert!(nodes.iter().filter(|node| node.holder("invoice:42").is_some()).count() >= 2, "a quorum");
+//! let held = nodes.iter().filter(|node| node.holder("invoice:42").is_some());
+//! assert!(held.count() >= 2, "a quorum");
 //! block_on(guard.release())?;
 //!
-//! nodes.iter().for_each(|node| node.set_holder("invoice:42", Token::from_bytes("somebody else"), Ttl::MAX));
+//! for node in &nodes {
+//!     node.set_holder("invoice:42", Token::from_bytes("another"), Ttl::MAX);
+//! }
 //! assert!(block_on(redlock.try_lock("invoice:42", ttl))?.is_none());
 //! # Ok::<(), redlock_core::Error>(())
 //! ```
@@ -52,13 +57,16 @@
 //! use redlock_testkit::{Fault, Operation, ThreadRuntime, block_on, fake_nodes};
 //!
 //! let nodes = fake_nodes(3, Arc::new(ThreadRuntime));
-//! let redlock = Redlock::builder(ThreadRuntime).nodes(nodes.iter().cloned().map(Into::into)).build()?;
+//! let redlock = Redlock::builder(ThreadRuntime)
+//!     .nodes(nodes.iter().cloned().map(Into::into))
+//!     .build()?;
 //! let ttl = Duration::from_secs(10);
 //!
 //! nodes[0].crash(); // a minority: the lock works without it
 //! let guard = block_on(redlock.lock("invoice:42", ttl))?;
 //!
-//! nodes[1].inject(Fault::disconnect().on(Operation::Extend).once()); // and a majority, once
+//! // And a majority, once.
+//! nodes[1].inject(Fault::disconnect().on(Operation::Extend).once());
 //! assert_eq!(ErrorKind::NoQuorum, block_on(guard.extend(ttl)).unwrap_err().kind());
 //! assert!(guard.is_held(), "a failed extension takes nothing away");
 //! block_on(guard.extend(ttl))?;
@@ -72,6 +80,7 @@
 //! | A node hangs, and carries all requests out when it resumes | [`Fault::hang`], [`resume`](Faulty::resume) |
 //! | A node crashes, and restarts with or without its data | [`crash`](Faulty::crash), [`MemoryNode::clear`], [`restart`](Faulty::restart) |
 //! | Requests or replies are lost, late, or denied | the other [`Fault`]s, [`on`](Fault::on) one operation, [`once`](Fault::once) or [`times`](Fault::times) |
+//! | A node loses its data, and does not count for a time | [`MemoryNode::set_longest_ttl`], [`flush`](MemoryNode::flush), [`restore`](MemoryNode::restore) |
 //! | Another client holds the lock | [`MemoryNode::set_holder`] |
 //! | A machine is paused or suspended, or crashes | [`pause`](sim::Process::pause), [`suspend`](sim::Process::suspend), [`kill`](sim::Process::kill) |
 //! | Clocks differ | [`sim::Clock`] |
@@ -90,7 +99,9 @@
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
 //! # async fn main() -> Result<(), redlock_core::Error> {
 //! let nodes = fake_nodes(3, Arc::new(TokioRuntime::new()));
-//! let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes.iter().cloned().map(Into::into)).build()?;
+//! let redlock = Redlock::builder(TokioRuntime::new())
+//!     .nodes(nodes.iter().cloned().map(Into::into))
+//!     .build()?;
 //! for node in &nodes {
 //!     node.inject(Fault::hold_reply().on(Operation::Acquire));
 //! }
@@ -106,7 +117,8 @@
 //! assert!(waiting.await.is_err());
 //!
 //! redlock.close().await;
-//! assert!(nodes.iter().all(|node| node.inner().is_empty()), "the granted keys are cleaned up");
+//! let are_empty = nodes.iter().all(|node| node.inner().is_empty());
+//! assert!(are_empty, "the granted keys are cleaned up");
 //! # Ok(())
 //! # }
 //! ```
@@ -134,16 +146,19 @@
 //! let simulation = Simulation::new(42);
 //! let service = simulation.process("service");
 //! let nodes = fake_nodes(3, service.runtime());
-//! let redlock = Redlock::builder(service.clone()).nodes(nodes.iter().cloned().map(Into::into)).build()?;
+//! let redlock = Redlock::builder(service.clone())
+//!     .nodes(nodes.iter().cloned().map(Into::into))
+//!     .build()?;
 //!
 //! simulation.block_on(&service.clone(), async move {
-//!     let guard = redlock.lock("nightly", Duration::from_secs(30)).keep_alive(KeepAlive::new()).await?;
+//!     let request = redlock.lock("nightly", Duration::from_secs(30));
+//!     let guard = request.keep_alive(KeepAlive::new()).await?;
 //!     service.sleep(Duration::from_secs(8 * 3600)).await;
 //!     assert!(guard.is_held(), "it was kept alive all night");
 //!
 //!     nodes[..2].iter().for_each(|node| node.inject(Fault::hang()));
 //!     let _why = guard.lost().await;
-//!     assert!(!guard.remaining().is_zero(), "the loss is reported before the lock expires");
+//!     assert!(!guard.remaining().is_zero(), "reported before the lock expires");
 //!     Ok::<(), redlock_core::Error>(())
 //! })?;
 //! # Ok::<(), redlock_core::Error>(())
@@ -297,7 +312,7 @@ pub mod sim;
 mod threads;
 
 pub use crate::faulty::{FakeNode, Fault, Faulty, fake_nodes};
-pub use crate::memory::MemoryNode;
+pub use crate::memory::{MemoryNode, Snapshot};
 pub use crate::request::{Answer, Operation, Request};
 #[cfg(all(feature = "server", unix))]
 pub use crate::server::{Console, RedisServer, RedisServerBuilder, Reply};

@@ -3,6 +3,7 @@
 //! Every operation takes effect at once, when its future is first polled. Nothing is ever half done, and requests are
 //! carried out in the order in which they were sent. [`Faulty`](crate::Faulty) adds the faults of networks.
 
+mod admission;
 mod counters;
 mod store;
 
@@ -12,13 +13,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use redlock_core::node::{
-    Capabilities, Claim, ConfirmVote, ConnectionId, FencedVote, LockEntry, LockNode, NodeError, ServerId,
-    Token, Ttl, Vote, Watch, async_trait,
+    Admission, Capabilities, Claim, ConfirmVote, ConnectionId, FencedVote, LockEntry, LockNode, NodeError,
+    QuarantineReason, ServerId, Token, Ttl, Vote, Watch, async_trait,
 };
 use redlock_core::runtime::{Instant, Runtime, suspend_aware_now};
 use redlock_core::{FencingToken, IntoResource, Resource};
 
-use self::store::Store;
+use self::admission::Guarded;
+use self::store::{Content, Store};
 
 /// A [`LockNode`] in memory, with access to its content.
 ///
@@ -45,7 +47,12 @@ struct Shared {
     clock: Option<Arc<dyn Runtime>>,
     server: ServerId,
     store: Mutex<Store>,
+    /// The restart admission; `None` if the node takes no part in it.
+    guarded: Mutex<Option<Guarded>>,
 }
+
+/// The data of a [`MemoryNode`] at one moment, as in a snapshot on disk.
+pub struct Snapshot(Content);
 
 impl MemoryNode {
     /// Creates an empty node whose keys expire by the clock of the machine.
@@ -140,6 +147,70 @@ impl MemoryNode {
     /// Deletes all keys and counters, like a server that restarts without persistence.
     pub fn clear(&self) {
         self.store().clear();
+        self.lose(QuarantineReason::Restarted);
+    }
+
+    /// Deletes all keys and counters, like a server that is flushed.
+    pub fn flush(&self) {
+        self.store().clear();
+        self.lose(QuarantineReason::DataLost);
+    }
+
+    /// Returns a copy of all keys and counters.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot(self.store().content())
+    }
+
+    /// Replaces all keys and counters, like a server that restarts with an older snapshot.
+    ///
+    /// ```
+    /// use redlock_testkit::MemoryNode;
+    /// use redlock_core::node::{Token, Ttl};
+    ///
+    /// let node = MemoryNode::new("fake-1");
+    /// let snapshot = node.snapshot();
+    /// node.set_holder("invoice:42", Token::from_bytes("alice"), Ttl::MAX);
+    /// node.restore(&snapshot);
+    /// assert_eq!(None, node.holder("invoice:42"));
+    /// ```
+    pub fn restore(&self, snapshot: &Snapshot) {
+        self.store().restore(&snapshot.0);
+        self.lose(QuarantineReason::Restarted);
+    }
+
+    /// Sets the longest TTL. From now on, the votes of a node that has lost data do not count for a time.
+    ///
+    /// The losses are [`clear`](MemoryNode::clear), [`flush`](MemoryNode::flush) and
+    /// [`restore`](MemoryNode::restore). The node counts until the first of them. See
+    /// [`LockNode::longest_ttl`].
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use redlock_core::Redlock;
+    /// use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    ///
+    /// let ttl = Duration::from_secs(10);
+    /// let node = MemoryNode::new("fake-1");
+    /// node.set_longest_ttl(ttl);
+    /// let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
+    /// node.flush();
+    /// assert!(block_on(redlock.try_lock("invoice:42", ttl).into_future()).is_err());
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
+    pub fn set_longest_ttl(&self, longest: Duration) {
+        *self.guarded() = Some(Guarded::new(longest));
+    }
+
+    fn lose(&self, reason: QuarantineReason) {
+        let now = self.now();
+        if let Some(guarded) = &mut *self.guarded() {
+            guarded.lose(reason, now);
+        }
+    }
+
+    fn guarded(&self) -> MutexGuard<'_, Option<Guarded>> {
+        self.0.guarded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sets the token of a resource, as another client might.
@@ -166,7 +237,7 @@ impl MemoryNode {
     fn with_clock(label: String, clock: Option<Arc<dyn Runtime>>) -> Self {
         static MADE: AtomicU64 = AtomicU64::new(0);
         let server = ServerId::new(format!("memory-{}", MADE.fetch_add(1, Ordering::Relaxed)));
-        Self(Arc::new(Shared { label, clock, server, store: Mutex::default() }))
+        Self(Arc::new(Shared { label, clock, server, store: Mutex::default(), guarded: Mutex::default() }))
     }
 
     fn now(&self) -> Instant {
@@ -244,6 +315,30 @@ impl LockNode for MemoryNode {
 
     fn server(&self) -> Option<ServerId> {
         Some(self.0.server)
+    }
+
+    fn longest_ttl(&self) -> Option<Duration> {
+        self.guarded().as_ref().map(|guarded| guarded.longest_ttl)
+    }
+
+    fn admission(&self) -> Admission {
+        let now = self.now();
+        self.guarded().as_ref().map_or(Admission::Unchecked, |guarded| guarded.admission(now))
+    }
+
+    async fn vouch(&self) -> Result<(), NodeError> {
+        match &mut *self.guarded() {
+            Some(guarded) => guarded.vouch(),
+            None => return Err(NodeError::unsupported("vouch without a longest TTL")),
+        }
+        Ok(())
+    }
+}
+
+/// Shows nothing of the content.
+impl fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Snapshot").finish_non_exhaustive()
     }
 }
 

@@ -17,13 +17,16 @@
 //! let simulation = Simulation::new(42);
 //! let service = simulation.process("service");
 //! let nodes = fake_nodes(5, service.runtime());
-//! let redlock = Redlock::builder(service.clone()).nodes(nodes.into_iter().map(Into::into)).build()?;
+//! let redlock = Redlock::builder(service.clone())
+//!     .nodes(nodes.into_iter().map(Into::into))
+//!     .build()?;
 //!
 //! simulation.block_on(&service, async move {
 //!     let ttl = Duration::from_secs(10);
 //!     let guard = redlock.lock("invoice:42", ttl).await?;
 //!     // Waits its whole 5 s, in no time at all.
-//!     assert!(redlock.lock("invoice:42", ttl).max_wait(Duration::from_secs(5)).await.is_err());
+//!     let request = redlock.lock("invoice:42", ttl);
+//!     assert!(request.max_wait(Duration::from_secs(5)).await.is_err());
 //!     assert!(guard.remaining() < Duration::from_secs(5));
 //!     Ok::<(), redlock_core::Error>(())
 //! })?;

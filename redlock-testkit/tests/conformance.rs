@@ -27,6 +27,11 @@ impl<N: LockNode + Clone> Backend for InMemory<N> {
         Resource::new("no lock").ok()
     }
 
+    fn loss(&self) -> Option<Box<dyn Fn()>> {
+        let memory = self.memory.clone();
+        Some(Box::new(move || memory.flush()))
+    }
+
     fn block_on(&self, case: impl Future<Output = ()>) {
         match &self.tokio {
             Some(tokio) => tokio.block_on(case),
@@ -70,8 +75,18 @@ fn behind_faults_in_order() -> InMemory<FakeNode> {
     InMemory { node: unordered.node.ordered(), ..unordered }
 }
 
+fn with_restart_admission() -> InMemory<FakeNode> {
+    let node = behind_faults_in_order();
+    node.memory.set_longest_ttl(std::time::Duration::from_secs(10));
+    node
+}
+
 mod memory {
     redlock_testkit::conformance!(super::on_machine_time());
+}
+
+mod memory_with_restart_admission {
+    redlock_testkit::conformance!(super::with_restart_admission());
 }
 
 mod paused {

@@ -62,6 +62,9 @@ impl Address {
     /// - [`InvalidInput`](redlock_core::ErrorKind::InvalidInput): the URL has none of these forms. The message shows at
     ///   most the scheme and the host, never a password.
     pub fn parse(url: &str) -> Result<Self, Error> {
+        if let Some(mistake) = mistake(url) {
+            return Err(invalid(url.trim(), None, mistake));
+        }
         let parsed = Url::parse(url).map_err(|reason| invalid(url, None, &reason.to_string()))?;
         let address = match parsed.scheme() {
             "redis" | "valkey" => Self::tcp(&parsed, false),
@@ -102,6 +105,9 @@ impl Address {
         };
         if host.is_empty() {
             return Err("no host".into());
+        }
+        if url.port() == Some(0) {
+            return Err("no server listens on port 0; the range is 1 to 65535".into());
         }
         if url.query().is_some() || url.fragment().is_some() {
             return Err("parameters after ? or # are allowed only in unix://".into());
@@ -176,6 +182,20 @@ impl Endpoint {
         }
         Ok(label)
     }
+}
+
+/// Returns a frequent mistake, for which the parser has no clear message.
+fn mistake(url: &str) -> Option<&'static str> {
+    if url.trim() != url {
+        return Some("blank before or after the URL");
+    }
+    let (_, rest) = url.split_once("://")?;
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (login_and_host, path) = rest.split_at(end);
+    let host = login_and_host.rsplit('@').next().unwrap_or_default();
+    // An `@` behind the host means that an unencoded `/` has split a password, which may contain a comma.
+    let is_list = host.contains(',') && (path.contains("://") || !path.contains('@'));
+    is_list.then_some("several addresses, separated by commas; pass one URL for each node")
 }
 
 fn decoded(what: &str, text: &str) -> Result<String, String> {
@@ -297,6 +317,16 @@ mod tests {
         assert!(message("unix:///").contains("absolute path"));
         assert!(message("unix:///a?password=x").contains("db, user and pass"));
         assert!(message("redis://:%ff@a").contains("password is not UTF-8"));
+        assert!(message("redis://a:0").contains("redis://a: no server listens on port 0"));
+        for blank in [" redis://a", "redis://a\n"] {
+            assert!(message(blank).contains("redis://...: blank before or after the URL"), "{blank:?}");
+        }
+        for list in
+            ["redis://a,redis://b", "redis://:p@a:1,redis://:p@b:2/3", "redis://a:1,b:2", "redis://a, b"]
+        {
+            assert!(message(list).contains("one URL for each node"), "{list}: {}", message(list));
+        }
+        assert_eq!(Some("p,w"), parsed("redis://:p,w@a").password());
     }
 
     #[test]
@@ -323,6 +353,9 @@ mod tests {
             "redis://me:hunter2@a/x",
             "redis://me:hunter2@a:99999",
             "redis://me:hunter2/@a",
+            "redis://me:hunter2,/@a",
+            " redis://me:hunter2@a",
+            "redis://me:hunter2@a,redis://me:hunter2@b",
             "redis://me:12/hunter2@a",
             "redis://hunter2/7@a",
             "redis://me:hunter2?@a",

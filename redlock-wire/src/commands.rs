@@ -24,6 +24,7 @@ use crate::options::Options;
 use crate::push::Hub;
 use crate::reply::{self, unanswered};
 use crate::script::{Script, ScriptArgs, is_unknown, key, script};
+use crate::slot::Active;
 
 pub(crate) static ACQUIRE: Script = script!("scripts/acquire.lua");
 pub(crate) static EXTEND: Script = script!("scripts/extend.lua");
@@ -44,15 +45,15 @@ pub(crate) fn scripts() -> [&'static str; 4] {
 /// This is a script: between two commands the key may expire and be acquired by another client. The time of the new
 /// holder would then be reported for the old one.
 pub(crate) async fn inspect<C: Connection>(
-    connection: &C,
+    link: &Active<C>,
     options: &Options,
     resource: &Resource,
 ) -> Result<Option<LockEntry>, NodeError> {
     let over = || ScriptArgs { keys: smallvec![key(&options.keys.prefix, resource)], args: SmallVec::new() };
-    let mut reply = connection.call(over().call::<C>("EVALSHA", &INSPECT.sha)).await;
+    let mut reply = link.vote(over().call::<C>("EVALSHA", &INSPECT.sha)).await;
     if is_unknown(&reply) {
         let whole = over().call::<C>("EVAL", INSPECT.text);
-        reply = Box::pin(connection.call(whole)).await;
+        reply = Box::pin(link.vote(whole)).await;
     }
     reply::holding(reply.map_err(|failure| unanswered(&failure))?, resource)
 }

@@ -106,6 +106,15 @@ pub trait Connection: Send + Sync + 'static {
         false
     }
 
+    /// Returns whether the hub learns of a [flush](Hub::flushed) before the reply to any later request is returned.
+    ///
+    /// The server sends the push of a flush before such a reply. A client that hands pushes to another task, or drops
+    /// this one, returns `false`. Each request is then followed by a read, in the same pipeline. The default is
+    /// `false`.
+    fn reports_flushes(&self) -> bool {
+        false
+    }
+
     /// Returns whether the connection is a single socket for its whole life.
     ///
     /// If so, later requests arrive later. The default is `true`. A client that reconnects by itself returns `false`; a

@@ -6,11 +6,11 @@
 //! tag, both are again in one slot. No two keys share a counter: the character behind the prefix distinguishes the two
 //! cases.
 //!
-//! Acquiring and counting happen in one script, and therefore in one step. The scripts share the
-//! check of all keys (`look.lua`). Those for acquire and confirm have a short part for a single resource before it,
-//! which takes two thirds of the server time. A number that is further ahead of the server's clock than the retention is an error, before
-//! anything is written. Unlike the scripts of plain locks, these are loaded on first use, not when a connection is
-//! made.
+//! Acquiring and counting happen in one script, and therefore in one step. The scripts share the check of all keys
+//! (`look.lua`). Those for acquire and confirm have a short part for a single resource before it, which takes less
+//! server time. Both parts check everything before the first write: the keys, the right to write them, and that no
+//! number is further ahead of the server's clock than the retention. Unlike the scripts of plain locks, these are loaded
+//! on first use, not when a connection is made.
 
 use std::borrow::Cow;
 use std::time::Duration;

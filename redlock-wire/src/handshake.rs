@@ -37,11 +37,14 @@ pub(crate) struct Server {
 }
 
 /// Runs the handshake. The error is the reason why the server is not ready, without the secret.
+///
+/// The commands of `look` are sent behind it. Their replies are returned.
 pub(crate) async fn handshake<C: Connection>(
     connection: &C,
     options: &Options,
+    look: Vec<C::Packed>,
     secret: &Secret<'_>,
-) -> Result<Server, String> {
+) -> Result<(Server, Vec<Reply>), String> {
     let load = |text| [b"LOAD".as_slice(), str::as_bytes(text)];
     let [acquire, extend, release, inspect] = commands::scripts().map(load);
     // `CACHING` applies to the command that follows. A script over n keys would be tracked n times with all n keys, so
@@ -58,9 +61,10 @@ pub(crate) async fn handshake<C: Connection>(
         Command::Other { name: "EVALSHA", args: &[commands::RELEASE.sha.as_bytes(), b"0"] },
     ];
     let tracking = if connection.pushes() { &tracking[..] } else { &[] };
-    let questions = tracking.iter().chain(&known).map(|command| C::pack(*command)).collect();
-    let replies =
+    let questions = tracking.iter().chain(&known).map(|command| C::pack(*command)).chain(look).collect();
+    let mut replies =
         connection.pipeline(questions).await.map_err(|failure| secret.published(&failure.message))?;
+    let found = replies.split_off((tracking.len() + known.len()).min(replies.len()));
     let (tracking, known) = replies.split_at(tracking.len().min(replies.len()));
     let mut server = understand(tracking, known, secret)?;
     if !options.native_commands {
@@ -72,7 +76,7 @@ pub(crate) async fn handshake<C: Connection>(
             return Err(format!("locks cannot be released: {reason}"));
         }
     }
-    Ok(server)
+    Ok((server, found))
 }
 
 fn understand(tracking: &[Reply], known: &[Reply], secret: &Secret<'_>) -> Result<Server, String> {

@@ -14,6 +14,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod address;
+mod admission;
 mod attended;
 mod backoff;
 mod builder;

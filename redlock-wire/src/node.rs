@@ -14,12 +14,15 @@ use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use redlock_core::node::{
-    Capabilities, Claim, ConfirmVote, ConnectionId, FencedVote, LockEntry, LockNode, NodeError,
+    Admission, Capabilities, Claim, ConfirmVote, ConnectionId, FencedVote, LockEntry, LockNode, NodeError,
     NodeErrorKind, ServerId, Ttl, Vote, Watch, async_trait,
 };
 use redlock_core::runtime::Instant;
 use redlock_core::{Error, FencingToken, Resource};
 
+use crate::admission::keeper::Keeper;
+use crate::admission::rule::Finding;
+use crate::admission::{STAMP, is_stamp};
 use crate::commands;
 use crate::connection::{Connector, Reply};
 use crate::fence;
@@ -64,6 +67,8 @@ pub(crate) struct Inner<C: Connector> {
     /// Ensures that missing support for notifications is logged once.
     pub(crate) no_pushes: Once,
     pub(crate) journal: Journal,
+    /// The restart admission, if there is any.
+    pub(crate) keeper: Option<Arc<Keeper>>,
 }
 
 impl<C: Connector> Node<C> {
@@ -71,12 +76,14 @@ impl<C: Connector> Node<C> {
     #[must_use]
     pub fn new(connector: C, options: &Options) -> Self {
         let (connector, options) = (Arc::new(connector), options.of_a_node());
+        let keeper = options.longest.clone().map(|longest| Arc::new(Keeper::new(connector.label(), longest)));
         Self(Arc::new(Inner {
             connector,
             options,
             slot: ConnState::new(),
             no_pushes: Once::new(),
             journal: Journal::default(),
+            keeper,
         }))
     }
 
@@ -121,12 +128,12 @@ impl<C: Connector> Node<C> {
         let link = self.link().await?;
         let flight = self.begin(&link)?;
         let dialect = link.dialect(request);
-        let reply = link.call(request.pack::<C::Connection>(dialect)).await;
+        let reply = link.request(request.pack::<C::Connection>(dialect), request.is_vote()).await;
         let (reply, is_follow_up) = match request.again::<C::Connection>(&reply, dialect) {
             None => (reply, false),
             Some(then) => {
                 link.learn(&reply, dialect);
-                (Box::pin(link.call(then)).await, true)
+                (Box::pin(link.request(then, request.is_vote())).await, true)
             }
         };
         let reply = request.without_secrets(reply);
@@ -309,7 +316,7 @@ impl<C: Connector> LockNode for Node<C> {
     async fn inspect(&self, resource: &Resource) -> Result<Option<LockEntry>, NodeError> {
         let (link, options) = (self.link().await?, &self.0.options);
         let flight = self.begin(&link)?;
-        flight.finish(commands::inspect(&link.connection, options, resource).await)
+        flight.finish(commands::inspect(&link, options, resource).await)
     }
 
     async fn watch(&self, resource: &Resource) -> Result<Watch, NodeError> {
@@ -319,6 +326,41 @@ impl<C: Connector> LockNode for Node<C> {
         }
         let flight = self.begin(&link)?;
         flight.finish(commands::watch(&link.connection, &link.hub, options, resource).await)
+    }
+
+    fn longest_ttl(&self) -> Option<Duration> {
+        self.0.options.longest.as_ref().map(|longest| longest.stated())
+    }
+
+    fn admission(&self) -> Admission {
+        match &self.0.keeper {
+            Some(keeper) => self.0.slot.admission(|| keeper.wait(), || self.0.options.runtime.now()),
+            None => Admission::Unchecked,
+        }
+    }
+
+    async fn connected(&self) {
+        // A request reports the reason, if there is no connection.
+        drop(self.link().await);
+    }
+
+    async fn vouch(&self) -> Result<(), NodeError> {
+        let Some(keeper) = &self.0.keeper else {
+            return Err(NodeError::unsupported("vouch without longest_ttl"));
+        };
+        let link = self.link().await?;
+        let flight = self.begin(&link)?;
+        let found = keeper.vouch(&link, &*self.0.options.runtime).await;
+        let found = flight.finish(found.map_err(|failure| reply::unanswered(&failure)))?;
+        match found {
+            Finding::Stamp(_) => Ok(()),
+            Finding::Replica => Err(NodeError::rejected("the server is a replica")),
+            Finding::LaterVersion => Err(NodeError::rejected("a later version has checked the server")),
+            Finding::Failed(error) => Err(NodeError::rejected(error)),
+            Finding::Uptime { .. } | Finding::Nothing => {
+                Err(NodeError::rejected("no permission for the key redlock:admission, EVAL or INFO"))
+            }
+        }
     }
 
     fn connection(&self) -> Option<ConnectionId> {
@@ -331,6 +373,13 @@ impl<C: Connector> LockNode for Node<C> {
 
     fn check(&self, resource: &Resource) -> Result<(), Error> {
         let Keys { prefix, fence_prefix, .. } = &*self.0.options.keys;
+        if is_stamp(prefix, resource.as_bytes()) {
+            let (prefix, stamp) = (prefix.escape_ascii(), STAMP.escape_ascii());
+            return Err(Error::invalid(format!(
+                "invalid resource name {resource:?}: its key \"{prefix}{resource}\" is reserved for the restart check \
+                 (\"{stamp}\")"
+            )));
+        }
         if fence::is_counter(fence_prefix, prefix, resource.as_bytes()) {
             let (prefix, counters) = (prefix.escape_ascii(), fence_prefix.escape_ascii());
             return Err(Error::invalid(format!(

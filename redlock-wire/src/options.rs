@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use redlock_core::runtime::Runtime;
 
+use crate::admission::Longest;
 use crate::{backoff, fence};
 
 /// The runtime of a node, and its options.
@@ -20,6 +21,8 @@ pub struct Options {
     pub(crate) reconnect_delay: Duration,
     pub(crate) native_commands: bool,
     pub(crate) keys: Arc<Keys>,
+    /// The longest TTL, if there is restart admission.
+    pub(crate) longest: Option<Arc<Longest>>,
 }
 
 /// The settings that determine keys. Shared, so that comparing the same one is a comparison of addresses.
@@ -84,6 +87,7 @@ impl Options {
             reconnect_delay: backoff::LONGEST,
             native_commands: true,
             keys: Arc::new(keys),
+            longest: None,
         }
     }
 
@@ -91,6 +95,20 @@ impl Options {
     #[cfg(feature = "tokio")]
     pub fn tokio() -> Self {
         Self::new(Arc::new(redlock_core::TokioRuntime::new()))
+    }
+
+    /// Creates options for the thread of the library: see [`TokioRuntime::dedicated`].
+    ///
+    /// Use it for synchronous programs, and for programs with several tokio runtimes.
+    ///
+    /// # Panics
+    ///
+    /// If the operating system cannot start the thread.
+    ///
+    /// [`TokioRuntime::dedicated`]: redlock_core::TokioRuntime::dedicated
+    #[cfg(feature = "tokio")]
+    pub fn dedicated() -> Self {
+        Self::new(Arc::new(redlock_core::TokioRuntime::dedicated()))
     }
 
     /// Creates options for the global executor of smol.
@@ -152,6 +170,29 @@ impl Options {
         self
     }
 
+    /// Sets the longest TTL of any lock, and excludes servers that may have lost locks.
+    ///
+    /// A server that comes back without its keys grants locks that other clients still hold. It may have been restarted
+    /// empty or from a snapshot, flushed, or promoted from a replica. With this setting, its votes do not count until
+    /// the lost locks have expired: for this TTL, 1 % and 2 ms, and at least 6 s. A quorum of the other servers still
+    /// grants locks. [`Redlock::health`](redlock_core::Redlock::health) reports the quarantine and the time left.
+    ///
+    /// Longer TTLs of locks, extensions and resumed leases are rejected. `keep_for` is not limited, and its keys are not
+    /// protected.
+    ///
+    /// All programs that use the servers must set the same value. The value is limited to 10 ms to 24 days. It is in
+    /// the key `redlock:admission` of each server, to which the user of the program needs access. No resource can have
+    /// this name. Each connection reads the key once a second. Over RESP2 and over connections of the application, each
+    /// request is followed by a read of it.
+    ///
+    /// On first use, no server counts for this time: see [`Redlock::vouch`](redlock_core::Redlock::vouch).
+    ///
+    /// The default is no limit: nothing is checked, and operators must keep such a server away from the clients.
+    pub fn longest_ttl(mut self, longest: Duration) -> Self {
+        self.longest = Some(Longest::new(longest));
+        self
+    }
+
     /// Sets the prefix of the keys of fencing counters. The default is `redlock:fence:`.
     ///
     /// The counter of `invoice:42` is then `redlock:fence:{invoice:42}`. All programs that acquire fenced locks must
@@ -194,6 +235,7 @@ impl fmt::Debug for Options {
             .field("native_commands", &self.native_commands)
             .field("fence_prefix", &self.keys.fence_prefix.escape_ascii().to_string())
             .field("fence_retention", &self.keys.fence_retention)
+            .field("longest_ttl", &self.longest.as_ref().map(|longest| longest.stated()))
             .finish()
     }
 }

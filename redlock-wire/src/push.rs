@@ -19,7 +19,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use event_listener::{Event, EventListener};
+use redlock_core::node::QuarantineReason;
 
+use crate::admission::STAMP;
+use crate::admission::gate::Gate;
 use crate::sync::{Mutex, MutexGuard, locked};
 
 /// The number of keys for which capacity is kept when they are gone. The memory of a larger burst is freed.
@@ -29,7 +32,13 @@ const SPARE: usize = 64;
 ///
 /// Clones share the same hub. No method blocks, so each may be called from the task that drives the connection.
 #[derive(Clone, Default)]
-pub struct Hub(Arc<Mutex<Keys>>);
+pub struct Hub(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    keys: Mutex<Keys>,
+    gate: Gate,
+}
 
 #[derive(Default)]
 struct Keys {
@@ -47,6 +56,9 @@ struct Watchers {
 impl Hub {
     /// Reports that a key has changed.
     pub fn changed(&self, key: &[u8]) {
+        if key == STAMP {
+            self.gate().touch();
+        }
         let watchers = self.keys().watched.remove(key);
         if let Some(watchers) = watchers {
             watchers.changed.notify(usize::MAX);
@@ -59,6 +71,21 @@ impl Hub {
         for watchers in watched.into_values() {
             watchers.changed.notify(usize::MAX);
         }
+    }
+
+    /// Reports that all keys were deleted.
+    ///
+    /// Votes do not count until the server was checked again. If the connection
+    /// [reports flushes](crate::Connection::reports_flushes), this must be called before the caller of any later request receives its
+    /// reply.
+    pub fn flushed(&self) {
+        self.gate().lose(QuarantineReason::DataLost);
+        self.all_changed();
+    }
+
+    /// Returns the admission of the connection.
+    pub(crate) fn gate(&self) -> &Gate {
+        &self.0.gate
     }
 
     /// Completes all watches, present and future: no push will arrive any more.
@@ -105,7 +132,7 @@ impl Hub {
 
     /// No code panics halfway through a change, so a poisoned lock is safe to use.
     fn keys(&self) -> MutexGuard<'_, Keys> {
-        locked(&self.0)
+        locked(&self.0.keys)
     }
 }
 

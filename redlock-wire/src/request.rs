@@ -107,6 +107,11 @@ impl<'a> Request<'a> {
         }
     }
 
+    /// Returns whether the reply counts only from a server that has lost nothing.
+    pub(crate) fn is_vote(&self) -> bool {
+        !matches!(self.op, Op::Release)
+    }
+
     /// Returns the follow-up request, if the first reply is not sufficient.
     pub(crate) fn again<C: Connection>(
         &self,

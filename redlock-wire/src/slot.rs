@@ -13,9 +13,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use event_listener::{Event, EventListener};
-use redlock_core::node::{ConnectionId, ServerId};
+use redlock_core::node::{Admission, ConnectionId, Quarantine, QuarantineReason, ServerId};
 use redlock_core::runtime::Instant;
 
+use crate::admission::Behind;
+use crate::admission::look::{self, GET, Look};
+use crate::admission::rule::Finding;
 use crate::connection::{Connection, Failure, Reply};
 use crate::handshake::Server;
 use crate::native;
@@ -53,6 +56,8 @@ pub(crate) struct Active<K: Connection> {
     pub(crate) hub: Hub,
     pub(crate) server: Server,
     pub(crate) outbox: Outbox<K::Packed>,
+    /// The check that follows each vote.
+    pub(crate) behind: Behind,
     keeps_order: bool,
     /// `true` once the server has rejected a native command. A flag of its own: it publishes no other data.
     only_scripts: AtomicBool,
@@ -91,6 +96,53 @@ impl<K: Connection> Active<K> {
     pub(crate) fn learn(&self, reply: &Result<Reply, Failure>, dialect: Dialect) {
         if dialect.native.is_some() && reply.as_ref().is_ok_and(native::is_unavailable) {
             self.only_scripts.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Sends a request. If its reply is a vote, the check follows that a [vote](Self::vote) needs.
+    pub(crate) async fn request(&self, request: K::Packed, is_vote: bool) -> Result<Reply, Failure> {
+        if is_vote { self.vote(request).await } else { self.call(request).await }
+    }
+
+    /// Sends a request whose reply is a vote, with the check that must follow it.
+    ///
+    /// Without an admission the vote does not count in any case, so no check follows.
+    pub(crate) async fn vote(&self, request: K::Packed) -> Result<Reply, Failure> {
+        let reply = match self.behind {
+            Behind::Nothing => self.call(request).await?,
+            _ if !self.hub.gate().is_admitted() => self.call(request).await?,
+            Behind::Stamp => {
+                let (reply, stamp) = Box::pin(self.both(request, K::pack(GET))).await?;
+                self.hub.gate().compare(&stamp);
+                reply
+            }
+            Behind::Look(longest) => {
+                let look = Look { longest, vouch: false, tracked: false };
+                let (reply, found) = Box::pin(self.both(request, look.short::<K>())).await?;
+                match look::read(&[found]) {
+                    Some(Finding::Stamp(stamp)) => {
+                        self.hub.gate().compare(&Reply::Bytes(stamp.text.to_vec()));
+                    }
+                    // Denied: the connection is admitted without a stamp.
+                    None => {}
+                    Some(_) => self.hub.gate().lose(QuarantineReason::NotChecked),
+                }
+                reply
+            }
+        };
+        if matches!(&reply, Reply::Error(message) if message.starts_with("READONLY")) {
+            self.hub.gate().lose(QuarantineReason::Replica);
+        }
+        Ok(reply)
+    }
+
+    /// Sends two requests in one pipeline.
+    async fn both(&self, request: K::Packed, behind: K::Packed) -> Result<(Reply, Reply), Failure> {
+        let replies = self.connection.pipeline(vec![request, behind]).await?;
+        let both: Result<[Reply; 2], _> = replies.try_into();
+        match both {
+            Ok([reply, behind]) => Ok((reply, behind)),
+            Err(_) => Err(Failure::maybe_sent("unexpected number of replies")),
         }
     }
 
@@ -203,6 +255,20 @@ impl<K: Connection> ConnState<K> {
         }
     }
 
+    /// Returns whether votes over the connection in use count.
+    ///
+    /// `wait` and `now` are needed only for the time left of a quarantine.
+    pub(crate) fn admission(
+        &self,
+        wait: impl FnOnce() -> Duration,
+        now: impl FnOnce() -> Instant,
+    ) -> Admission {
+        match &locked(&self.current).state {
+            State::Up(link) => link.hub.gate().admission(wait, now),
+            _ => Admission::Quarantined(Quarantine::new(QuarantineReason::NotChecked)),
+        }
+    }
+
     /// Returns the last server that was reached.
     pub(crate) fn server(&self) -> Option<ServerId> {
         locked(&self.current).server
@@ -241,7 +307,14 @@ impl<K: Connection> ConnState<K> {
     }
 
     /// Publishes the connection of a supervisor. Returns `None` if that supervisor was replaced.
-    pub(crate) fn up(&self, epoch: u64, connection: K, hub: Hub, server: Server) -> Option<Arc<Active<K>>> {
+    pub(crate) fn up(
+        &self,
+        epoch: u64,
+        connection: K,
+        hub: Hub,
+        server: Server,
+        behind: Behind,
+    ) -> Option<Arc<Active<K>>> {
         let keeps_order = connection.keeps_order();
         let mut current = locked(&self.current);
         if current.epoch != epoch {
@@ -255,6 +328,7 @@ impl<K: Connection> ConnState<K> {
             hub,
             server,
             outbox: Outbox::default(),
+            behind,
             keeps_order,
             only_scripts: AtomicBool::new(false),
             health: Mutex::default(),

@@ -5,11 +5,18 @@
 //! reference to the node, so it ends, and its connection closes, when the node is dropped. When its runtime ends, its
 //! drop records that, and the next request starts another supervisor.
 
+use std::convert::Infallible;
+use std::future::pending;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use redlock_core::runtime::Instant;
 
+use crate::admission::Behind;
+use crate::admission::gate::Ticket;
+use crate::admission::keeper::Keeper;
+use crate::admission::look::{self, Look};
+use crate::admission::rule::Finding;
 use crate::attended::elapse;
 use crate::backoff::{Backoff, jittered};
 use crate::connection::{Connection, Connector};
@@ -32,13 +39,25 @@ struct Supervisor<C: Connector> {
     node: Weak<Inner<C>>,
     connector: Arc<C>,
     options: Options,
+    /// The restart admission, if there is any.
+    keeper: Option<Arc<Keeper>>,
     epoch: u64,
+}
+
+/// A connection that is ready for use.
+struct Opened<K> {
+    connection: K,
+    hub: Hub,
+    server: Server,
+    /// The first look, if there is restart admission.
+    found: Option<(Ticket, Finding)>,
 }
 
 /// Starts the supervisor of an epoch on the runtime of the caller.
 pub(crate) fn supervise<C: Connector>(node: &Arc<Inner<C>>, epoch: u64) {
     let (connector, options) = (Arc::clone(&node.connector), node.options.clone());
-    let supervisor = Supervisor { node: Arc::downgrade(node), connector, options, epoch };
+    let keeper = node.keeper.clone();
+    let supervisor = Supervisor { node: Arc::downgrade(node), connector, options, keeper, epoch };
     node.options.runtime.spawn(Box::pin(supervisor.run()));
 }
 
@@ -77,14 +96,24 @@ impl<C: Connector> Supervisor<C> {
     }
 
     /// Makes one connection attempt. The error is the reason of the failure.
-    async fn connect(&self) -> Result<(C::Connection, Hub, Server), String> {
+    async fn connect(&self) -> Result<Opened<C::Connection>, String> {
         let secret = Secret::of(self.connector.password());
         let ready = async {
             let hub = Hub::default();
             let connection = self.connector.connect(&hub).await;
             let connection = connection.map_err(|failure| secret.published(&failure.message))?;
-            let server = handshake(&connection, &self.options, &secret).await?;
-            Ok((connection, hub, server))
+            let ticket = hub.gate().begin(self.options.runtime.now());
+            let look = self.keeper.as_ref().map(|keeper| keeper.look(connection.pushes()));
+            let commands = look.map(Look::commands::<C::Connection>).unwrap_or_default();
+            let (server, replies) = handshake(&connection, &self.options, commands, &secret).await?;
+            let found = match look {
+                None => None,
+                Some(_) => {
+                    let found = look::found(&connection, &replies).await;
+                    Some((ticket, found.map_err(|failure| secret.published(&failure.message))?))
+                }
+            };
+            Ok(Opened { connection, hub, server, found })
         };
         let timeout = self.options.connect_timeout.get();
         match first(ready, elapse(&*self.options.runtime, timeout)).await {
@@ -94,10 +123,21 @@ impl<C: Connector> Supervisor<C> {
     }
 
     /// Publishes a connection. Returns `None` if this supervisor was replaced or the node dropped.
-    fn up(&self, opened: (C::Connection, Hub, Server)) -> Option<Arc<Active<C::Connection>>> {
+    fn up(&self, opened: Opened<C::Connection>) -> Option<Arc<Active<C::Connection>>> {
         let node = self.node.upgrade()?;
-        let (connection, hub, server) = opened;
-        let link = node.slot.up(self.epoch, connection, hub, server)?;
+        let Opened { connection, hub, server, found } = opened;
+        let mut behind = Behind::Nothing;
+        if let (Some(keeper), Some((ticket, finding))) = (&self.keeper, found) {
+            keeper.apply(hub.gate(), ticket, &finding, self.options.runtime.now());
+            behind = if !connection.keeps_order() {
+                Behind::Look(keeper.look(false).longest)
+            } else if server.pushes.is_ok() && connection.reports_flushes() {
+                Behind::Nothing
+            } else {
+                Behind::Stamp
+            };
+        }
+        let link = node.slot.up(self.epoch, connection, hub, server, behind)?;
         node.journal.up(node.connector.label());
         if let Err(reason) = &link.server.pushes {
             node.no_pushes.call_once(|| {
@@ -132,9 +172,18 @@ impl<C: Connector> Supervisor<C> {
         let over = first(link.connection.lost(), displaced);
         let silence = || self.options.connect_timeout.node_timeout().max(MIN_SILENCE);
         let over = first(over, unresponsive(link, &*self.options.runtime, silence));
+        let over = first(over, self.keep(link));
         match first(over, link.outbox.drive(&link.connection)).await {
-            First::Left(First::Right(reason)) => reason,
+            First::Left(First::Left(First::Right(reason))) => reason,
             _ => LOST,
+        }
+    }
+
+    /// Keeps the admission of the connection up to date.
+    async fn keep(&self, link: &Active<C::Connection>) -> Infallible {
+        match &self.keeper {
+            Some(keeper) => keeper.keep(link, &*self.options.runtime).await,
+            None => pending().await,
         }
     }
 

@@ -41,11 +41,12 @@ impl Way {
     }
 }
 
-/// The start and end of a hold.
+/// The start and end of a hold, and the number of the task in its process.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Hold {
     pub(crate) since: u64,
     pub(crate) until: u64,
+    pub(crate) task: usize,
 }
 
 /// A handle to the process, which is killed on drop.
@@ -90,9 +91,11 @@ impl Party {
         let mut holds = Vec::new();
         for line in self.lines.by_ref() {
             let line = line.expect("the output is text");
-            let (since, until) = line.split_once(' ').expect("two moments");
-            let moment = |text: &str| text.parse().expect("the line is a time");
-            holds.push(Hold { since: moment(since), until: moment(until) });
+            let mut words = line.split(' ');
+            let mut moment = || words.next().and_then(|word| word.parse().ok()).expect("the line is a hold");
+            let (since, until, task) = (moment(), moment(), moment());
+            let task = usize::try_from(task).expect("some tasks");
+            holds.push(Hold { since, until, task });
         }
         holds
     }
@@ -137,11 +140,12 @@ async fn takes_part<C: Contender>(contender: C, tasks: usize, hold: Duration) ->
             None => one_hold(&contender, hold).await?,
             Some((_, millis)) => {
                 let until = Instant::now() + Duration::from_millis(millis.parse()?);
-                let holds = (0..tasks).map(|_| tokio::spawn(many_holds(contender.clone(), hold, until)));
+                let holds =
+                    (0..tasks).map(|task| tokio::spawn(many_holds(contender.clone(), task, hold, until)));
                 let mut text = String::new();
                 for holds in join_all(holds).await {
-                    for Hold { since, until } in holds? {
-                        writeln!(text, "{since} {until}")?;
+                    for Hold { since, until, task } in holds? {
+                        writeln!(text, "{since} {until} {task}")?;
                     }
                 }
                 stdout().write_all(text.as_bytes())?;
@@ -164,13 +168,13 @@ async fn one_hold<C: Contender>(contender: &C, lasts: Duration) -> Result<(), Bo
     Ok(())
 }
 
-async fn many_holds<C: Contender>(contender: C, lasts: Duration, end: Instant) -> Vec<Hold> {
+async fn many_holds<C: Contender>(contender: C, task: usize, lasts: Duration, end: Instant) -> Vec<Hold> {
     let mut holds = Vec::new();
     while Instant::now() < end {
         let held = contender.acquire(KEY).await;
         let since = now();
         keep(lasts).await;
-        holds.push(Hold { since, until: now() });
+        holds.push(Hold { since, until: now(), task });
         contender.release(held).await;
     }
     holds

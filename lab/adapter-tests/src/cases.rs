@@ -2,9 +2,9 @@
 
 use crate::Adapter;
 use crate::servers::{
-    bad_input, cancelled, contention, costs, crowd, extension, fencing, forgotten, grants, healthy, interop,
-    keepalive, limits, majority_down, minority_down, prefixes, processes, reconnect, runtimes, stale,
-    waiting, work,
+    admission, bad_input, cancelled, contention, costs, crowd, extension, fencing, forgotten, grants,
+    healthy, interop, keepalive, limits, losses, majority_down, minority_down, prefixes, processes, programs,
+    reconnect, runtimes, stale, waiting, work,
 };
 use crate::{connect, connection, counters, hostile, native, node, tls, watch};
 
@@ -125,6 +125,19 @@ macro_rules! __cases {
                 a_user_who_may_not_track_locks_all_the_same
                 a_server_without_resp3_locks_all_the_same
             }
+            admission {
+                new_servers_count_after_the_wait_or_when_vouched_for
+                a_majority_that_restarts_empty_grants_no_second_lock
+                a_majority_that_restarts_from_a_snapshot_grants_no_second_lock
+                a_majority_that_is_flushed_grants_no_second_lock
+                a_flush_is_noticed_without_pushes
+                a_majority_that_fails_over_and_back_grants_no_second_lock
+                one_server_after_the_other_may_restart
+                without_rights_to_the_stamp_the_uptime_counts
+                a_stamp_of_a_later_version_is_left_alone
+                ttls_above_the_longest_send_nothing
+                without_longest_ttl_nothing_is_checked
+            }
             bad_input {
                 bad_input_names_the_value_and_the_limit_and_sends_nothing
                 a_bad_ttl_of_an_extension_sends_nothing
@@ -229,6 +242,10 @@ macro_rules! __cases {
                 the_documented_rights_are_enough
                 servers_that_forbid_scripts_keep_locks_alive
             }
+            losses {
+                leases_never_overlap_while_servers_lose_data
+                leases_overlap_without_restart_admission
+            }
             majority_down {
                 three_hung_are_no_quorum
                 three_killed_are_no_quorum
@@ -258,6 +275,15 @@ macro_rules! __cases {
                 a_lease_goes_from_process_to_process
                 a_fencing_token_goes_with_its_lease_from_process_to_process
                 a_stale_lease_is_neither_resumed_nor_released_in_another_process
+            }
+            programs {
+                each_slot_has_one_holder_at_a_time_and_every_task_gets_one
+                a_waiter_gets_the_slot_that_a_program_in_another_language_gives_up
+                a_leader_that_closes_is_followed_at_once
+                leadership_ends_in_an_outage_and_returns_after_it
+                a_job_runs_once_a_period_on_one_of_two_machines
+                a_synchronous_program_keeps_its_lock_while_it_computes
+                a_runtime_that_is_not_driven_is_warned_of
             }
             reconnect {
                 a_program_that_starts_while_a_minority_is_down_works

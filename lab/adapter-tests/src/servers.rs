@@ -1,5 +1,6 @@
 //! Locks over five real servers that hang, die and restart.
 
+pub(crate) mod admission;
 pub(crate) mod bad_input;
 pub(crate) mod cancelled;
 pub(crate) mod contention;
@@ -13,10 +14,12 @@ pub(crate) mod healthy;
 pub(crate) mod interop;
 pub(crate) mod keepalive;
 pub(crate) mod limits;
+pub(crate) mod losses;
 pub(crate) mod majority_down;
 pub(crate) mod minority_down;
 pub(crate) mod prefixes;
 pub(crate) mod processes;
+pub(crate) mod programs;
 pub(crate) mod reconnect;
 pub(crate) mod runtimes;
 pub(crate) mod stale;

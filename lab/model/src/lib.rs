@@ -50,15 +50,19 @@
 //!   has fewer possible futures.
 //! - Requests that a node rejects or that were never sent. They are equal to lost ones, except for the pending cleanup.
 //!
-//! Out of scope are more clients, nodes and resources, and concurrent extensions of one lease. Mutual exclusion does
-//! not hold if nodes lose keys, so these stay out as well. Thus do the queue of waiters within a process, and several
-//! cleanups that wait for each other on one node.
+//! Out of scope are more clients, nodes and resources, and concurrent extensions of one lease. The same holds for the
+//! queue of waiters within a process, several cleanups that wait for each other on one node, and nodes that lose keys.
 //!
 //! # Fencing
 //!
 //! Fencing tokens have a separate model, [`fence`], over the same explorer. Their guarantees do not depend on clocks,
 //! so a state contains less, and more can be explored.
+//!
+//! # Losses of data
+//!
+//! Mutual exclusion requires more if nodes lose keys. The rule for this case has a separate model, [`admission`].
 
+pub mod admission;
 mod call;
 mod cleanup;
 mod client;

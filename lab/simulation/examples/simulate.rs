@@ -13,7 +13,7 @@ use redlock_simulation::plan::Faults;
 use redlock_simulation::timeline::{self, Timeline};
 
 const USAGE: &str = "scripts/simulate [--seeds N] [--nodes N] [--clients N] [--faults KIND] [--locks plain|mixed] \
-                     [--seed N [--svg FILE]]";
+                     [--admission on|off] [--seed N [--svg FILE]]";
 
 /// The number of defects that are shown.
 const SHOWN: usize = 3;
@@ -40,6 +40,7 @@ struct Options {
     clients: usize,
     faults: Faults,
     fenced: Option<bool>,
+    admission: bool,
 }
 
 impl Options {
@@ -52,6 +53,7 @@ impl Options {
             clients: 3,
             faults: Faults::Bounded,
             fenced: None,
+            admission: true,
         };
         while let Some(name) = arguments.next() {
             let value = arguments.next().ok_or(format!("{name} needs a value"))?;
@@ -69,6 +71,13 @@ impl Options {
                         "plain" => Some(false),
                         "mixed" => Some(true),
                         _ => return Err(format!("unknown locks: {value}")),
+                    };
+                }
+                "--admission" => {
+                    options.admission = match value.as_str() {
+                        "on" => true,
+                        "off" => false,
+                        _ => return Err(format!("unknown admission: {value}")),
                     };
                 }
                 _ => return Err(format!("unknown option: {name}")),
@@ -89,6 +98,7 @@ impl Options {
             let experiment = |seed| {
                 let experiment =
                     Experiment::new(seed).servers(*nodes).clients(self.clients).faults(self.faults);
+                let experiment = if self.admission { experiment } else { experiment.without_admission() };
                 self.fenced.map_or(experiment.clone(), |fenced| experiment.fenced(fenced))
             };
             defects += match self.seed {

@@ -20,6 +20,7 @@ mod waiting;
 
 use std::time::Duration;
 
+use redlock_core::node::Quarantine;
 use redlock_core::runtime::Runtime;
 use redlock_core::{ErrorKind, Redlock};
 use redlock_testkit::sim::{Clock, Simulation};
@@ -56,6 +57,7 @@ pub struct Experiment {
     fenced: Option<bool>,
     timeless: bool,
     reads_first: bool,
+    unchecked: bool,
 }
 
 /// The longest TTL. It is short, so that many locks expire in a run of half a minute.
@@ -95,6 +97,7 @@ impl Experiment {
             fenced: None,
             timeless: false,
             reads_first: false,
+            unchecked: false,
         }
     }
 
@@ -209,6 +212,15 @@ impl Experiment {
         self
     }
 
+    /// Makes clients count servers that may have lost locks. The default is off.
+    ///
+    /// This has an effect only with [`Faults::Losses`], and locks may overlap.
+    #[must_use]
+    pub fn without_admission(mut self) -> Self {
+        self.unchecked = true;
+        self
+    }
+
     /// Runs the experiment. The same experiment gives the same report, to the byte.
     ///
     /// # Panics
@@ -223,6 +235,9 @@ impl Experiment {
         let network = Network::new(&simulation, transport);
         if let Some(notifications) = self.notifications() {
             network.set_notifications(notifications);
+        }
+        if self.has_admission() {
+            network.set_longest_ttl(LONGEST_TTL);
         }
         let servers = self.start_servers(&network, &mut chance);
         let traffic = self.traffic(&mut chance);
@@ -286,7 +301,16 @@ impl Experiment {
     }
 
     fn rules(&self) -> Rules {
-        Rules { servers: self.servers, node_timeout: NODE_TIMEOUT, settled_after: SETTLED_AFTER }
+        Rules {
+            servers: self.servers,
+            node_timeout: NODE_TIMEOUT,
+            settled_after: SETTLED_AFTER,
+            admission: self.has_admission(),
+        }
+    }
+
+    fn has_admission(&self) -> bool {
+        self.faults == Faults::Losses && !self.unchecked
     }
 
     fn scope(&self) -> Scope {
@@ -360,11 +384,19 @@ impl Experiment {
     /// Requests each resource once while no other client does.
     fn judge(&self, simulation: &Simulation, network: &Network) {
         let (process, client) = (simulation.process("judge"), self.clients);
-        let redlock =
-            Redlock::builder(process.clone()).nodes(network.nodes(client)).node_timeout(NODE_TIMEOUT);
+        let nodes = network.nodes(client);
+        let redlock = Redlock::builder(process.clone()).nodes(nodes.clone()).node_timeout(NODE_TIMEOUT);
         let redlock = redlock.build().expect("servers have labels of their own");
         let (recorder, resources, me) = (network.recorder().clone(), self.resources, process.clone());
+        let admission = self.has_admission();
         simulation.block_on(&process, async move {
+            // The wait of a server begins with the first look, which may be this one.
+            if admission {
+                for node in &nodes {
+                    node.connected().await;
+                }
+                me.sleep(Quarantine::duration(LONGEST_TTL)).await;
+            }
             for resource in 0..resources {
                 recorder.record(EventKind::Requested {
                     client,

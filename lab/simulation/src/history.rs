@@ -49,6 +49,8 @@ pub enum Answer {
     Superseded(FencingToken),
     /// An error that changed nothing, or an error of the transport.
     Failed,
+    /// A vote of a node in quarantine, which does not count.
+    Uncounted,
 }
 
 /// A request of a client to a server.
@@ -93,6 +95,8 @@ pub enum FaultKind {
     /// The counters of fencing tokens are lost. The value is how long the server was down before; zero if it still
     /// runs.
     Amnesia(Duration),
+    /// All data was replaced by an older copy.
+    Rollback,
     /// The server rejects requests that need memory.
     OutOfMemory,
     /// The server rejects every write.

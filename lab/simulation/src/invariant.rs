@@ -114,6 +114,9 @@ pub struct Rules {
     pub node_timeout: Duration,
     /// The time after [`Calm`](EventKind::Calm) at which every lock request must succeed.
     pub settled_after: Duration,
+    /// `true` if clients check whether servers may have lost locks. Then lost data explains neither two holders nor a
+    /// wrong fencing token.
+    pub admission: bool,
 }
 
 /// A violation of an invariant.
@@ -144,8 +147,29 @@ pub fn check(history: &History, rules: &Rules) -> Vec<Violation> {
     violations.extend(minority::check(history, rules));
     violations.extend(honesty::check(history, rules));
     violations.extend(outcomes::check(history, rules));
+    if rules.admission {
+        violations
+            .iter_mut()
+            .filter(|violation| violation.is_prevented())
+            .for_each(|violation| violation.broken = None);
+    }
     violations.sort_by_key(|violation| (violation.event, violation.invariant));
     violations
+}
+
+impl Violation {
+    /// Returns whether admission prevents it.
+    fn is_prevented(&self) -> bool {
+        let invariants = [
+            Invariant::Exclusion,
+            Invariant::Unique,
+            Invariant::Order,
+            Invariant::Supersession,
+            Invariant::Resource,
+        ];
+        let lost = matches!(self.broken, Some(Assumption::DataIsKept | Assumption::CountersAreKept));
+        invariants.contains(&self.invariant) && lost
+    }
 }
 
 impl Rules {

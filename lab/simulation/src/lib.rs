@@ -54,6 +54,24 @@
 //! | [`Violating(CountersAreKept)`](plan::Faults::Violating) | lose counters, and are back at once | are violated; the report names the broken assumption |
 //! | the second with [`counters_without_time`](experiment::Experiment::counters_without_time) | count from 1 again | are violated |
 //!
+//! # Losses of data
+//!
+//! With [`Faults::Losses`](plan::Faults::Losses) (`scripts/simulate --faults losses`), servers restart without data, with
+//! a part of it or with an older copy, and at once. They are flushed, and fail over and back. The clients check whether
+//! servers may have lost locks. Thus a loss of data is within the bounds: neither locks nor tokens may go wrong.
+//! [`without_admission`](experiment::Experiment::without_admission) (`--admission off`) runs the same without the check,
+//! and locks overlap.
+//!
+//! ```
+//! use redlock_simulation::experiment::Experiment;
+//! use redlock_simulation::plan::Faults;
+//!
+//! let report = Experiment::new(7).servers(3).faults(Faults::Losses).run();
+//! assert!(report.defects().next().is_none(), "{report}");
+//! ```
+//!
+//! # Resources
+//!
 //! I5 also requires that a holder writes its token before its first read. With
 //! [`without_initial_token_write`](experiment::Experiment::without_initial_token_write), updates are lost although the
 //! tokens are in perfect order.

@@ -8,10 +8,16 @@
 //!   its connection.
 //! - [`Datagrams`](Transport::Datagrams): messages overtake each other and arrive twice. A node reports no connection.
 //!
+//! Clients may check whether a server has lost locks ([`Network::set_longest_ttl`]). They look at the stamp of the server
+//! over every connection. On streams they are notified of losses before later replies. With datagrams, a look follows
+//! each request.
+//!
 //! A message that meets a partition is lost. A client cannot clean up after a message that is delayed by more than a
 //! node timeout, or that arrives twice. The history records this for each request that is carried out.
 
+mod gate;
 mod link;
+mod looks;
 mod notifications;
 mod remote;
 mod traffic;
@@ -70,6 +76,8 @@ struct State {
     replies: Traffic,
     /// The notifications of changes; `None` if servers send none.
     notifications: Option<Notifications>,
+    /// The longest TTL, if clients check whether servers may have lost locks.
+    longest_ttl: Option<Duration>,
     /// The number of the last request.
     calls: u64,
     /// The connections that are cut: client, server and direction.
@@ -93,8 +101,8 @@ impl Network {
         // A separate generator: an additional message does not change the random numbers of clients.
         let chance = fastrand::Rng::with_seed(simulation.seed() ^ 0x006e_6574_776f_726b);
         let (requests, replies) = (Traffic::default(), Traffic::default());
-        let (servers, cut, notifications) = (Vec::new(), BTreeSet::new(), None);
-        let state = State { chance, servers, requests, replies, notifications, calls: 0, cut };
+        let (servers, cut, notifications, longest_ttl) = (Vec::new(), BTreeSet::new(), None, None);
+        let state = State { chance, servers, requests, replies, notifications, longest_ttl, calls: 0, cut };
         Self(Arc::new(Shared { transport, world, recorder, state: Mutex::new(state) }))
     }
 
@@ -135,6 +143,13 @@ impl Network {
     /// By default they send no notifications.
     pub fn set_notifications(&self, notifications: Notifications) {
         self.state().notifications = Some(notifications);
+    }
+
+    /// Makes clients check whether servers may have lost locks ([`LockNode::admission`]), with this longest TTL.
+    ///
+    /// It applies to nodes that are created from now on. By default they do not check.
+    pub fn set_longest_ttl(&self, longest_ttl: Duration) {
+        self.state().longest_ttl = Some(longest_ttl);
     }
 
     /// Cuts the connection from a client to a server in one direction.

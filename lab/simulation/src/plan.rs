@@ -49,6 +49,18 @@ pub enum Incident {
         /// The server.
         server: usize,
     },
+    /// The data of a server is copied.
+    Copy {
+        /// The server.
+        server: usize,
+    },
+    /// A server becomes a replica with an older copy of its data, and later the master again.
+    Failback {
+        /// The server.
+        server: usize,
+        /// The duration as a replica.
+        lasts: Duration,
+    },
     /// A server loses its locks at once, and keeps its counters.
     Evict {
         /// The server.
@@ -136,7 +148,11 @@ pub enum Faults {
     /// All faults under which the assumptions of a lock hold: no violation may occur.
     #[default]
     Bounded,
-    /// The same with fencing tokens, lost locks, and clocks that are wrong and are set. Locks may overlap. Their
+    /// The same with fencing tokens, and servers that lose their data at any time: they restart empty, in part or with
+    /// an older copy, are flushed, or fail over and back. No violation may occur, since clients check whether servers
+    /// may have lost locks.
+    Losses,
+    /// The same as `Bounded` with fencing tokens, lost locks, and clocks that are wrong and are set. Locks may overlap. Their
     /// fencing tokens, and the resources that check them, must stay correct.
     Fencing,
     /// The same, except that clocks differ only slightly. Servers also lose the counters of fencing tokens, and stay
@@ -170,8 +186,13 @@ impl Incident {
     /// Returns the duration; `None` for a momentary incident.
     pub fn lasts(&self) -> Option<Duration> {
         match *self {
-            Self::Flush { .. } | Self::Evict { .. } | Self::Forget { .. } | Self::Step { .. } => None,
+            Self::Flush { .. }
+            | Self::Copy { .. }
+            | Self::Evict { .. }
+            | Self::Forget { .. }
+            | Self::Step { .. } => None,
             Self::Crash { lasts, .. }
+            | Self::Failback { lasts, .. }
             | Self::Hang { lasts, .. }
             | Self::OutOfMemory { lasts, .. }
             | Self::ReadOnly { lasts, .. }
@@ -187,9 +208,10 @@ impl Incident {
 
 impl Faults {
     /// All settings, with their names on a command line.
-    pub const ALL: [(&'static str, Self); 9] = [
+    pub const ALL: [(&'static str, Self); 10] = [
         ("none", Self::None),
         ("bounded", Self::Bounded),
+        ("losses", Self::Losses),
         ("fencing", Self::Fencing),
         ("late-restarts", Self::LateRestarts),
         ("counter-loss", Self::Violating(Assumption::CountersAreKept)),
@@ -208,7 +230,10 @@ impl Faults {
     ///
     /// If so, clients acquire locks with and without them.
     pub fn is_about_fencing(self) -> bool {
-        matches!(self, Self::Fencing | Self::LateRestarts | Self::Violating(Assumption::CountersAreKept))
+        matches!(
+            self,
+            Self::Losses | Self::Fencing | Self::LateRestarts | Self::Violating(Assumption::CountersAreKept)
+        )
     }
 
     /// Returns whether the setting breaks an assumption on purpose.
@@ -238,6 +263,10 @@ impl fmt::Display for Incident {
             }
             Self::Hang { server, lasts } => write!(f, "n{server} hangs for {lasts:?}"),
             Self::Flush { server } => write!(f, "n{server} is flushed"),
+            Self::Copy { server } => write!(f, "the data of n{server} is copied"),
+            Self::Failback { server, lasts } => {
+                write!(f, "n{server} is a replica with the older copy for {lasts:?}")
+            }
             Self::Evict { server } => write!(f, "n{server} loses its locks"),
             Self::Forget { server } => write!(f, "n{server} loses its counters"),
             Self::OutOfMemory { server, lasts } => write!(f, "n{server} is out of memory for {lasts:?}"),

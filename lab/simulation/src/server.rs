@@ -5,6 +5,7 @@
 
 mod loss;
 mod machine;
+mod stamp;
 mod wall_clock;
 
 use std::fmt;
@@ -23,6 +24,7 @@ use redlock_testkit::{Answer, Request};
 
 use self::machine::Machine;
 pub use self::machine::Persistence;
+pub(crate) use self::stamp::{Identity, Look};
 use crate::history::{self, EventKind, FaultKind, Place, Recorder};
 
 /// A simulated lock server. Clones are handles to the same server.
@@ -49,17 +51,44 @@ struct State {
     persistence: Persistence,
     /// The time of the last crash.
     crashed: Instant,
+    /// The number of losses while it was running. Connected clients are notified of each, in order with replies.
+    losses: u64,
+    /// True while it is a replica.
+    demoted: bool,
 }
 
-type Received = (Delivery, oneshot::Sender<Outcome>);
+/// A message that waits while the server is stopped.
+enum Received {
+    Request(Delivery, oneshot::Sender<Carried>),
+    Look(oneshot::Sender<Looked>),
+}
 
 /// The result of a request.
 pub(crate) type Outcome = Result<Answer, NodeError>;
+
+/// A request that was carried out.
+pub(crate) struct Carried {
+    pub(crate) outcome: Outcome,
+    /// The number of losses of the running server before the request was carried out.
+    pub(crate) losses: u64,
+    /// The look that followed the request, if one was sent behind it.
+    pub(crate) look: Option<Look>,
+}
+
+/// A look that was carried out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Looked {
+    pub(crate) look: Look,
+    /// The number of losses of the running server before it.
+    pub(crate) losses: u64,
+}
 
 /// An arriving request.
 #[derive(Clone)]
 pub(crate) struct Delivery {
     pub(crate) request: Request,
+    /// True if a look follows in the same pipeline.
+    pub(crate) looks: bool,
     pub(crate) shown: history::Request,
     pub(crate) travelled: Duration,
     /// Set when a copy was carried out.
@@ -76,9 +105,9 @@ struct Executed {
 pub(crate) enum Arrival {
     /// The server is down.
     Gone,
-    Carried(Outcome),
+    Carried(Carried),
     /// The server is stopped: the reply comes when it resumes, or never.
-    Waits(oneshot::Receiver<Outcome>),
+    Waits(oneshot::Receiver<Carried>),
 }
 
 impl Server {
@@ -91,6 +120,8 @@ impl Server {
             received: None,
             persistence: Persistence::All,
             crashed: Instant::ORIGIN,
+            losses: 0,
+            demoted: false,
         };
         Self(Arc::new(Shared { number, world, recorder, state: Mutex::new(state), died: Event::new() }))
     }
@@ -133,12 +164,16 @@ impl Server {
         let away = self.0.world.now().saturating_duration_since(state.crashed);
         state.up = true;
         state.incarnation += 1;
+        state.machine.start();
         drop(state);
         self.end_fault(FaultKind::Crash);
         if forgot {
             self.begin_fault(FaultKind::Amnesia(away));
         }
         self.record_loss(&lost);
+        if persistence == Persistence::Older {
+            self.record_rollback();
+        }
     }
 
     /// Stops the server, as SIGSTOP does.
@@ -156,12 +191,22 @@ impl Server {
         let mut state = self.state();
         let Some(received) = state.received.take() else { return };
         self.end_fault(FaultKind::Hang);
-        let carry_out = |(delivery, reply)| (self.carry_out(&state.machine, &delivery), reply);
-        let carried: Vec<(_, oneshot::Sender<_>)> = received.into_iter().map(carry_out).collect();
+        let (mut carried, mut looked) = (Vec::new(), Vec::new());
+        for message in received {
+            match message {
+                Received::Request(delivery, reply) => {
+                    carried.push((self.carry_out(&mut state, &delivery), reply))
+                }
+                Received::Look(reply) => looked.push((state.look(), reply)),
+            }
+        }
         drop(state);
+        // The network waits for every reply, even if the client does not.
         for (answer, reply) in carried {
-            // The network waits for every reply, even if the client does not.
             drop(reply.send(answer));
+        }
+        for (look, reply) in looked {
+            reply.send(look).ok();
         }
     }
 
@@ -262,23 +307,48 @@ impl Server {
         match &mut state.received {
             Some(received) => {
                 let (reply, answer) = oneshot::channel();
-                received.push((delivery.clone(), reply));
+                received.push(Received::Request(delivery.clone(), reply));
                 Arrival::Waits(answer)
             }
-            None => Arrival::Carried(self.carry_out(&state.machine, delivery)),
+            None => Arrival::Carried(self.carry_out(&mut state, delivery)),
         }
+    }
+
+    /// Looks at the stamp, once the server runs. Returns `None` if it is down, or crashes before.
+    pub(crate) async fn look(&self) -> Option<Looked> {
+        let answer = {
+            let mut state = self.state();
+            if !state.up {
+                return None;
+            }
+            let Some(received) = &mut state.received else { return Some(state.look()) };
+            let (reply, answer) = oneshot::channel();
+            received.push(Received::Look(reply));
+            answer
+        };
+        answer.await.ok()
     }
 
     /// Carries a request out, and records it in the same step.
     ///
     /// The history thus has the order in which requests were carried out.
-    fn carry_out(&self, machine: &Machine, delivery: &Delivery) -> Outcome {
-        let Executed { outcome, until } = machine.carry_out(&delivery.request);
+    fn carry_out(&self, state: &mut State, delivery: &Delivery) -> Carried {
+        let Executed { outcome, until } = state.machine.carry_out(&delivery.request);
         let again = delivery.spent.swap(true, Ordering::Relaxed);
         let (request, travelled) = (delivery.shown, delivery.travelled);
         let answer = history::Answer::of(&outcome);
         self.0.recorder.record(EventKind::CarriedOut { request, answer, until, travelled, again });
-        outcome
+        Carried { outcome, losses: state.losses, look: delivery.looks.then(|| state.machine.look()) }
+    }
+
+    /// Records that the data was replaced by an older copy, and the locks that it contains.
+    fn record_rollback(&self) {
+        self.begin_fault(FaultKind::Rollback);
+        let locks = self.state().machine.locks();
+        for (token, until) in locks {
+            let token = self.0.recorder.number(&token);
+            self.0.recorder.record(EventKind::Moved { server: self.0.number, token, until });
+        }
     }
 
     fn record_loss(&self, lost: &[Token]) {
@@ -306,6 +376,12 @@ impl Server {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn look(&mut self) -> Looked {
+        Looked { look: self.machine.look(), losses: self.losses }
     }
 }
 

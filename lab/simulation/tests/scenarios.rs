@@ -60,8 +60,12 @@ impl World {
     }
 
     fn all_violations(&self) -> Vec<Violation> {
-        let rules =
-            Rules { servers: self.servers.len(), node_timeout: NODE_TIMEOUT, settled_after: 100 * TTL };
+        let rules = Rules {
+            servers: self.servers.len(),
+            node_timeout: NODE_TIMEOUT,
+            settled_after: 100 * TTL,
+            admission: false,
+        };
         check(&self.network.recorder().history(), &rules)
     }
 

@@ -3,6 +3,8 @@
 //! `variants [--write] [NAME ..]`. Each variant of `variants.toml` is applied to a copy of the workspace, which is built
 //! there. The table that is printed is that of `docs/internals/variants.md`; `--write` writes it there. Names select
 //! variants, and nothing is compared or written then.
+//!
+//! The tests only check that each variant applies, and that the document lists it. They build nothing.
 #![allow(clippy::print_stdout, clippy::print_stderr)] // a command reports to people
 
 use std::error::Error;
@@ -40,6 +42,8 @@ struct Variant {
     says: String,
     /// The invariant that must be violated. Others may be violated too, and sooner.
     invariant: String,
+    /// The kind of run in which it shows, unless it follows from the invariant.
+    runs: Option<String>,
     change: Vec<Change>,
 }
 
@@ -51,10 +55,22 @@ struct Change {
     replace: String,
 }
 
+impl Change {
+    /// Returns `text`, which is that of the file, with the replacement.
+    fn apply(&self, text: &str) -> Fallible<String> {
+        let Self { file, find, replace } = self;
+        let count = text.matches(find.as_str()).count();
+        if count != 1 {
+            return Err(format!("found {count} times in {}, instead of once:\n{find}", file.display()).into());
+        }
+        Ok(text.replacen(find, replace, 1))
+    }
+}
+
 fn main() -> Fallible<ExitCode> {
     let arguments: Vec<_> = std::env::args().skip(1).collect();
     let names: Vec<_> = arguments.iter().filter(|argument| *argument != "--write").collect();
-    let Catalog { mut variant } = toml::from_str(include_str!("../variants.toml"))?;
+    let mut variant = catalog()?;
     variant.retain(|variant| names.is_empty() || names.contains(&&variant.name));
     let place = Path::new(ROOT).join("target/variants");
     let (copy, binaries) = (place.join("workspace"), place.join("binaries"));
@@ -62,15 +78,16 @@ fn main() -> Fallible<ExitCode> {
     synchronize(Path::new(ROOT), &copy)?;
 
     let sound = build(&copy, &place)?;
-    let mut searches = vec![(keep(&sound, &binaries.join("sound"))?, None)];
+    let mut searches = vec![(keep(&sound, &binaries.join("sound"))?, [None, None])];
     for variant in &variant {
         let applied = apply(variant, &copy);
         let built = applied.and_then(|()| build(&copy, &place));
         restore(variant, &copy)?;
         let binary = built.map_err(|error| format!("{}: {error}", variant.name))?;
-        searches.push((keep(&binary, &binaries.join(&variant.name))?, Some(variant.invariant.as_str())));
+        let arguments = [Some(variant.invariant.as_str()), variant.runs.as_deref()];
+        searches.push((keep(&binary, &binaries.join(&variant.name))?, arguments));
     }
-    let found = on_all_cores(&searches, |(binary, invariant)| search(binary, *invariant));
+    let found = on_all_cores(&searches, |(binary, arguments)| search(binary, *arguments));
 
     let is_sound = found[0].is_none();
     let rows: Vec<_> = variant.iter().zip(&found[1..]).map(row).collect();
@@ -87,6 +104,11 @@ fn main() -> Fallible<ExitCode> {
         eprintln!("docs/internals/variants.md has another table: run scripts/variants --write");
     }
     Ok(if is_sound && escaped == 0 && is_documented { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn catalog() -> Fallible<Vec<Variant>> {
+    let Catalog { variant } = toml::from_str(include_str!("../variants.toml"))?;
+    Ok(variant)
 }
 
 /// Copies what has changed, so that builds of the copy are incremental from run to run.
@@ -110,13 +132,9 @@ fn synchronize(from: &Path, to: &Path) -> Fallible<()> {
 }
 
 fn apply(variant: &Variant, copy: &Path) -> Fallible<()> {
-    for Change { file, find, replace } in &variant.change {
-        let text = fs::read_to_string(copy.join(file))?;
-        let count = text.matches(find.as_str()).count();
-        if count != 1 {
-            return Err(format!("found {count} times in {}, instead of once:\n{find}", file.display()).into());
-        }
-        fs::write(copy.join(file), text.replacen(find, replace, 1))?;
+    for change in &variant.change {
+        let path = copy.join(&change.file);
+        fs::write(&path, change.apply(&fs::read_to_string(&path)?)?)?;
     }
     Ok(())
 }
@@ -161,8 +179,8 @@ fn keep(binary: &Path, to: &Path) -> Fallible<PathBuf> {
 }
 
 /// Returns the number of seeds that it took to find a violation of the invariant, or of any without one.
-fn search(binary: &Path, invariant: Option<&str>) -> Option<u64> {
-    let output = Command::new(binary).args(invariant).stderr(Stdio::inherit()).output();
+fn search(binary: &Path, arguments: [Option<&str>; 2]) -> Option<u64> {
+    let output = Command::new(binary).args(arguments.into_iter().flatten()).stderr(Stdio::inherit()).output();
     String::from_utf8(output.expect("the program was built").stdout).ok()?.trim().parse().ok()
 }
 
@@ -203,4 +221,29 @@ fn on_all_cores<T: Sync, U: Send>(work: &[T], each: impl Fn(&T) -> U + Sync) -> 
     let mut done = done.into_inner().expect("pushing does not panic");
     done.sort_by_key(|(index, _)| *index);
     done.into_iter().map(|(_, result)| result).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_variant_applies_to_the_code() {
+        for Variant { name, change, .. } in catalog().unwrap() {
+            assert!(!change.is_empty(), "{name} changes nothing");
+            // Several changes of one file apply one after the other.
+            let mut texts = std::collections::HashMap::new();
+            for change in change {
+                let path = Path::new(ROOT).join(&change.file);
+                let text = texts.entry(path.clone()).or_insert_with(|| fs::read_to_string(path).unwrap());
+                *text = change.apply(text).unwrap_or_else(|error| panic!("{name}: {error}"));
+            }
+        }
+    }
+
+    #[test]
+    fn the_document_lists_every_variant() {
+        let rows: Vec<_> = catalog().unwrap().iter().map(|variant| row((variant, &None)).0).collect();
+        assert_eq!(rows, documented().unwrap(), "run scripts/variants --write");
+    }
 }

@@ -1,6 +1,7 @@
 //! Runs one seed after another until an invariant is violated although all assumptions hold.
 //!
-//! `search INVARIANT` prints the number of seeds that it took, or nothing. `search` looks for a violation of any invariant
+//! `search INVARIANT [losses]` prints the number of seeds that it took, or nothing; `losses` selects runs in which servers
+//! lose data. `search` looks for a violation of any invariant
 //! in all kinds of runs.
 #![allow(clippy::print_stdout, clippy::print_stderr)] // a command reports to people
 
@@ -23,9 +24,13 @@ const LASTS: Duration = Duration::from_secs(6);
 /// The duration of a run about fencing tokens, in which a newer claim must come between.
 const FENCED_LASTS: Duration = Duration::from_secs(12);
 
+/// The duration of a run in which servers lose data.
+const LOSSES_LAST: Duration = Duration::from_secs(20);
+
 fn main() {
+    let losses = std::env::args().nth(2).is_some_and(|kind| kind == "losses");
     let seeds = match std::env::args().nth(1) {
-        Some(name) => seeds_until_violated(&name),
+        Some(name) => seeds_until_violated(&name, if losses { Kind::Losses } else { Kind::of(&name) }),
         None => first_defect(),
     };
     if let Some(seeds) = seeds {
@@ -33,14 +38,13 @@ fn main() {
     }
 }
 
-fn seeds_until_violated(name: &str) -> Option<usize> {
+fn seeds_until_violated(name: &str, kind: Kind) -> Option<usize> {
     let mut others = BTreeSet::new();
     let violated = |report: Report| {
         let violated: Vec<_> = report.defects().map(|defect| defect.invariant).collect();
         others.extend(violated.iter().map(ToString::to_string));
         violated.iter().any(|invariant| invariant.to_string() == name)
     };
-    let kind = Kind::of(name);
     let seeds = (0..kind.seeds()).map(|seed| kind.run(seed)).position(violated);
     if seeds.is_none() {
         eprintln!("not violated: {name}, but {others:?}");
@@ -50,7 +54,7 @@ fn seeds_until_violated(name: &str) -> Option<usize> {
 
 /// Shows the first violation of the core as it is, if there is one within the seeds.
 fn first_defect() -> Option<usize> {
-    let kinds = [Kind::Plain, Kind::Fenced, Kind::Waiting].into_iter();
+    let kinds = [Kind::Plain, Kind::Fenced, Kind::Losses, Kind::Waiting].into_iter();
     let mut reports = kinds.flat_map(|kind| (0..kind.seeds()).map(move |seed| kind.run(seed)));
     let position = reports.position(|report| {
         let is_violated = report.defects().next().is_some();
@@ -67,6 +71,7 @@ fn first_defect() -> Option<usize> {
 enum Kind {
     Plain,
     Fenced,
+    Losses,
     Waiting,
 }
 
@@ -83,7 +88,7 @@ impl Kind {
 
     fn seeds(self) -> u64 {
         match self {
-            Self::Plain | Self::Fenced => SEEDS,
+            Self::Plain | Self::Fenced | Self::Losses => SEEDS,
             Self::Waiting => WAITING_SEEDS,
         }
     }
@@ -93,6 +98,12 @@ impl Kind {
         match self {
             // Three, four and five servers in turn.
             Self::Plain => experiment.servers([3, 4, 5][(seed % 3) as usize]).run(),
+            // A quarantine takes six seconds, so a loss and its consequences need a longer run.
+            Self::Losses => experiment
+                .servers([3, 5][(seed % 2) as usize])
+                .lasts(LOSSES_LAST)
+                .faults(Faults::Losses)
+                .run(),
             // Three and five servers, four seeds each: there are four kinds of servers.
             Self::Waiting => experiment.servers(if seed % 8 < 4 { 3 } else { 5 }).waiting().run(),
             Self::Fenced => {

@@ -29,6 +29,7 @@ use crate::types::token::Token;
 use crate::types::ttl::Ttl;
 use crate::wait::limiter::Permit;
 use crate::wait::local_queue::{FAIRNESS_YIELD, Waiter};
+use crate::wait::pause::is_used;
 use crate::wait::watcher::{LockWatcher, WakeReason};
 
 /// The default waiting time for a lock that another client holds.
@@ -39,6 +40,7 @@ use crate::wait::watcher::{LockWatcher, WakeReason};
 pub(crate) const DEFAULT_WAIT: Duration = Duration::from_secs(10);
 
 /// The parameters of every attempt of a request.
+#[derive(Clone)]
 pub(crate) struct Attempts {
     pub(crate) handle: Arc<Handle>,
     pub(crate) resources: Resources,
@@ -47,6 +49,14 @@ pub(crate) struct Attempts {
     /// The label of the request; it replaces the label of the builder.
     pub(crate) owner: Option<Owner>,
     pub(crate) keep_alive: Option<KeepAlive>,
+}
+
+/// The outcome of one attempt that was not an error of the client.
+pub(super) enum Single {
+    Acquired(Guard),
+    /// Another task of this process holds the lock or waits for it. Nothing was sent.
+    Busy,
+    NotGranted(Box<NotGranted>),
 }
 
 impl Attempts {
@@ -73,6 +83,11 @@ impl Attempts {
     /// Makes attempts until one succeeds or the retry policy ends. `start` is the start of the request, read just now.
     pub(crate) async fn until_acquired(&self, start: Instant, policy: &RetryPolicy) -> Result<Guard, Error> {
         let result = self.one_after_another(start, policy).await;
+        self.ended(start, result)
+    }
+
+    /// Records the end of a request that may have waited, and adds the time to its error.
+    pub(super) fn ended<T>(&self, start: Instant, result: Result<T, Error>) -> Result<T, Error> {
         self.completed(start, result.as_ref().err().map(Error::kind));
         result.map_err(|error| match error.kind() {
             // Other errors do not depend on the wait.
@@ -89,6 +104,16 @@ impl Attempts {
     }
 
     async fn only_one(&self, start: Instant) -> Result<Option<Guard>, Error> {
+        match self.single(start).await? {
+            Single::Acquired(guard) => Ok(Some(guard)),
+            Single::Busy => Ok(None),
+            Single::NotGranted(failure) if failure.kind() == ErrorKind::Contended => Ok(None),
+            Single::NotGranted(failure) => Err(self.error(*failure)),
+        }
+    }
+
+    /// Makes one attempt, unless another task of this process uses the resources. `start` was read just now.
+    pub(super) async fn single(&self, start: Instant) -> Result<Single, Error> {
         if self.handle.limiter.is_full() {
             return Err(self.overloaded());
         }
@@ -97,7 +122,7 @@ impl Attempts {
             return Err(Error::closed());
         }
         if place.as_mut().is_some_and(|place| !place.try_turn(start)) {
-            return Ok(None);
+            return Ok(Single::Busy);
         }
         self.handle.resume_cleanup();
         let (permit, since) = match Permit::try_new(&self.handle, Class::Attempt) {
@@ -105,10 +130,9 @@ impl Attempts {
             None => (self.permit(Some(start + DEFAULT_WAIT)).await?, self.handle.now()),
         };
         match self.make(self.token(), since, permit).await {
-            Ok(guard) => Ok(Some(self.acquired(guard, place).await)),
+            Ok(guard) => Ok(Single::Acquired(self.acquired(guard, place).await)),
             Err(AttemptError::Closed) => Err(Error::closed()),
-            Err(AttemptError::NotGranted(failure)) if failure.kind() == ErrorKind::Contended => Ok(None),
-            Err(AttemptError::NotGranted(failure)) => Err(self.error(*failure)),
+            Err(AttemptError::NotGranted(failure)) => Ok(Single::NotGranted(failure)),
         }
     }
 
@@ -120,10 +144,12 @@ impl Attempts {
         let mut place = self.place();
         // The clock was read just now, unless the request has waited since.
         let mut just_now = Some(start);
+        // The leases of this process whose releases precede the next attempt and are not confirmed yet.
+        let mut unconfirmed = Vec::new();
         if let Some(place) = &mut place {
             // Usually no other task wants the lock, so there is nothing to wait for.
             if !place.try_turn(start) {
-                Box::pin(self.in_turn(place, policy)).await?;
+                unconfirmed = Box::pin(self.in_turn(place, policy)).await?;
                 just_now = None;
             }
         }
@@ -157,6 +183,19 @@ impl Attempts {
                 Reason::NoQuorum | Reason::TooSlow => RetryCause::Unusable,
                 Reason::WrongType => return Err(self.error(*failure)),
             };
+            if let (RetryCause::Contended, Some(place)) = (retry_cause, &place) {
+                let holder = failure.responses.holder();
+                match unconfirmed.iter().position(|token| Some(token) == holder) {
+                    // The attempt has overtaken the release. It is repeated once behind it.
+                    Some(position) => {
+                        let token = unconfirmed.swap_remove(position);
+                        if Box::pin(self.confirmed(place, &token, policy)).await {
+                            continue;
+                        }
+                    }
+                    None => place.saw_rival(),
+                }
+            }
             let Some(delay) = backoff.after(retry_cause, handle.now(), self.random()) else {
                 return Err(self.error(*failure));
             };
@@ -194,7 +233,9 @@ impl Attempts {
     }
 
     /// Waits for the turn among the tasks of this process, within the retry policy.
-    async fn in_turn(&self, place: &mut Waiter, policy: &RetryPolicy) -> Result<(), Error> {
+    ///
+    /// Returns the tokens of the leases that handed it over, and whose releases are not confirmed yet.
+    async fn in_turn(&self, place: &mut Waiter, policy: &RetryPolicy) -> Result<Vec<Token>, Error> {
         let handle = &self.handle;
         match in_time(handle, policy.until, LONGEST_SLEEP, place.turn()).await {
             None => Err(Error::closed()),
@@ -205,12 +246,22 @@ impl Attempts {
                 Err(Error::new(ErrorKind::Contended, message))
             }
             Some(Some(())) => {
-                if place.should_yield() {
-                    pause(handle, policy.bounded(FAIRNESS_YIELD, handle.now())).await;
+                if place.should_pause() {
+                    let pause = pause(handle, policy.bounded(FAIRNESS_YIELD, handle.now()));
+                    if is_used(handle, &self.resources, pause).await {
+                        place.saw_rival();
+                    }
                 }
-                Ok(())
+                Ok(place.unconfirmed())
             }
         }
+    }
+
+    /// Waits until the release of a lease of this process is confirmed. Returns `false` if it was not in time.
+    async fn confirmed(&self, place: &Waiter, token: &Token, policy: &RetryPolicy) -> bool {
+        let limit = self.handle.now() + self.handle.settings.node_timeout;
+        let until = policy.until.map_or(limit, |until| until.min(limit));
+        in_time(&self.handle, Some(until), LONGEST_SLEEP, place.confirmed(token)).await.flatten().is_some()
     }
 
     /// Waits until another attempt may be in flight.
@@ -244,7 +295,7 @@ impl Attempts {
     }
 
     /// Creates the public error of a failed attempt.
-    fn error(&self, failure: NotGranted) -> Error {
+    pub(super) fn error(&self, failure: NotGranted) -> Error {
         failure.into_error(&self.resources, &self.handle)
     }
 
@@ -279,7 +330,7 @@ impl Attempts {
         guard
     }
 
-    fn random(&self) -> u64 {
+    pub(super) fn random(&self) -> u64 {
         random(&*self.handle.runtime)
     }
 }
@@ -297,7 +348,7 @@ async fn let_others_run() {
 }
 
 /// Waits for `delay`, or until the client is closed.
-async fn pause(handle: &Handle, delay: Duration) {
+pub(super) async fn pause(handle: &Handle, delay: Duration) {
     while_open(handle, sleep_until(&*handle.runtime, handle.now() + delay)).await;
 }
 
@@ -305,7 +356,7 @@ async fn pause(handle: &Handle, delay: Duration) {
 ///
 /// Returns `Some(None)` at that time, and `None` when the client is closed. It polls `wait` at least once in each
 /// `poll_interval`.
-async fn in_time<T>(
+pub(super) async fn in_time<T>(
     handle: &Handle,
     until: Option<Instant>,
     poll_interval: Duration,
@@ -329,7 +380,7 @@ async fn in_time<T>(
 }
 
 /// Returns the output of `wait`; `None` if the client is closed first. The next attempt then reports the closing.
-async fn while_open<T>(handle: &Handle, wait: impl Future<Output = T>) -> Option<T> {
+pub(super) async fn while_open<T>(handle: &Handle, wait: impl Future<Output = T>) -> Option<T> {
     let mut closing = handle.listen_for_closing();
     if handle.is_closed() {
         return None;

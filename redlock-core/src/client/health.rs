@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::decide::tally::RoundKind;
 use crate::drive::{Responder, drive};
 use crate::inner::Inner;
+use crate::node::Quarantine;
 use crate::protocol::call::Call;
 use crate::protocol::round::Round;
 use crate::telemetry::Operation;
@@ -68,9 +69,17 @@ impl NodeHealth {
 
     /// Returns whether the node could vote.
     ///
-    /// A healthy node replied to the request for a lock, and to its release.
+    /// A healthy node replied to the request for a lock, and to its release. It is not in
+    /// [quarantine](NodeHealth::quarantine).
     pub fn is_healthy(&self) -> bool {
         matches!(self.0.outcome(), Outcome::Denied(_) | Outcome::Granted)
+    }
+
+    /// Returns why the votes of the node do not count, and the time left, if it may have lost locks.
+    ///
+    /// Such a node is not [healthy](NodeHealth::is_healthy).
+    pub fn quarantine(&self) -> Option<&Quarantine> {
+        self.0.quarantine()
     }
 
     /// Returns how long the reply took, or how long the check waited for it.
@@ -113,12 +122,12 @@ async fn probe(shared: Arc<Inner>, responder: Responder<Health>) {
     let resources = Resource::new(name).and_then(|name| Resources::new([name])).expect("one short name");
     let claim = Claim::new(resources, token);
     let limit = shared.settings.node_timeout;
-    let mut granting = Round::new(&shared, RoundKind::Acquire, Operation::Health, limit, |_, node| {
-        Call::Plain(node.acquire(&claim, Ttl::MIN))
+    let mut granting = Round::new(&shared, RoundKind::Acquire, Operation::Health, limit, |_, peer| {
+        Call::plain(peer, |node| node.acquire(&claim, Ttl::MIN))
     });
     while granting.next().await.is_some() {}
-    let mut releasing = Round::new(&shared, RoundKind::Extend, Operation::Health, limit, |_, node| {
-        Call::Release(node.release(&claim))
+    let mut releasing = Round::new(&shared, RoundKind::Extend, Operation::Health, limit, |_, peer| {
+        Call::release(peer.node.release(&claim))
     });
     while releasing.next().await.is_some() {}
     let (mut responses, released) = (granting.responses, releasing.responses);

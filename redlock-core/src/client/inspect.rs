@@ -138,7 +138,7 @@ pub(crate) async fn inspect(shared: &Arc<Inner>, resource: Resource) -> Result<I
 
 async fn run_round(shared: Arc<Inner>, resource: Resource, responder: Responder<Result<Inspection, Error>>) {
     let start = shared.now();
-    let calls = shared.peers.iter().map(|peer| Call::Inspect(peer.node.inspect(&resource)));
+    let calls = shared.peers.iter().map(|peer| Call::inspect(peer, |node| node.inspect(&resource)));
     let mut calls = Calls::new(&*shared.runtime, start, shared.settings.node_timeout, calls);
     let mut responses = Responses::new(start, shared.peers.len());
     let mut responder = Some(responder);

@@ -8,9 +8,12 @@ use std::time::Duration;
 use crate::client::builder::Builder;
 use crate::client::health::{self, Health};
 use crate::client::inspect::{self, Inspection};
+use crate::client::lead::{Candidate, Leadership};
 use crate::client::request::{LockRequest, TryLockRequest};
 use crate::client::resume;
 use crate::client::run_error::RunError;
+use crate::client::slots::{SlotGuard, SlotRequest, Slots};
+use crate::client::vouch;
 use crate::inner::Handle;
 use crate::lease::guard::Guard;
 use crate::lease::handle::Lease;
@@ -149,6 +152,107 @@ impl Redlock {
         W: Future,
     {
         self.lock(resources, ttl).run(work)
+    }
+
+    /// Runs `work` under the lock, with errors of the type that `work` has.
+    ///
+    /// Short for [`lock`](Redlock::lock) and [`LockRequest::try_run`]. A single `?` handles the errors of the lock and of
+    /// the work.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// type MyError = Box<dyn std::error::Error>;
+    ///
+    /// let work = async |_lease| Ok::<_, MyError>("42".parse::<u64>()?);
+    /// let rows = redlock.try_run("report", ttl, work).await?;
+    /// assert_eq!(42, rows);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The error of the work, or those of [`LockRequest::run`].
+    ///
+    /// # Cancel safety
+    ///
+    /// If this future is dropped, or the work panics, the work is dropped and the lock is released in the background.
+    pub fn try_run<R, T, E, F, W>(
+        &self,
+        resources: R,
+        ttl: Duration,
+        work: F,
+    ) -> impl Future<Output = Result<T, E>> + use<R, T, E, F, W>
+    where
+        R: IntoResources,
+        E: From<Error>,
+        F: FnOnce(Lease) -> W,
+        W: Future<Output = Result<T, E>>,
+    {
+        self.lock(resources, ttl).try_run(work)
+    }
+
+    /// Makes this client a candidate for leadership: one client at a time runs some work.
+    ///
+    /// Returns a [`Candidate`]: set options, then call [`run`](Candidate::run). It waits without a limit, runs the work
+    /// while it is the leader, and becomes a candidate again after a loss. `ttl` is the same as for
+    /// [`lock`](Redlock::lock); a few seconds are suitable.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// # async fn next_job() -> Option<u32> { None }
+    /// use std::ops::ControlFlow;
+    /// use std::time::Duration;
+    ///
+    /// let candidate = redlock.lead("scheduler", Duration::from_secs(5));
+    /// candidate
+    ///     .run(async |_lease| {
+    ///         while let Some(job) = next_job().await {
+    ///             println!("job {job}");
+    ///         }
+    ///         ControlFlow::Break(())
+    ///     })
+    ///     .await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn lead(&self, resources: impl IntoResources, ttl: Duration) -> Candidate {
+        Candidate::new(self.0.clone(), resources.into_resources(), ttl)
+    }
+
+    /// Returns `count` slots under one name, each of which one client holds at a time.
+    ///
+    /// `count` is 1 to [`Slots::MAX_COUNT`], and all clients must use the same one. Nothing is sent before a slot is
+    /// [acquired](Slots::acquire).
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// // At most eight clients, on any machines, render at the same time.
+    /// let slots = redlock.slots("thumbnails", 8)?;
+    /// let guard = slots.acquire(Duration::from_secs(10)).await?;
+    /// println!("slot {} of {}", guard.index(), slots.count());
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) if the count is out of range, or the name is invalid or longer
+    /// than 1,015 bytes.
+    pub fn slots(&self, name: impl IntoResource, count: usize) -> Result<Slots, Error> {
+        Slots::new(self.0.clone(), name, count)
     }
 
     /// Resumes a lock that was [detached](Guard::detach) or that another program holds.
@@ -291,6 +395,43 @@ impl Redlock {
         inspect::inspect(&self.0, resource.into_resource()?).await
     }
 
+    /// Ends the quarantine of a node: the caller asserts that its server has lost no lock.
+    ///
+    /// `index` is the position of the node in the configuration, from 0. All clients of the server count its votes
+    /// again within a second. It is for two cases:
+    ///
+    /// - The servers are used for the first time, and no client has ever locked anything there.
+    /// - All servers were down at once, and have written every change to disk before they replied.
+    ///
+    /// In any other case, two clients may hold the same lock afterwards.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// for node in redlock.health().await.nodes() {
+    ///     if node.quarantine().is_some() {
+    ///         redlock.vouch(node.index()).await?;
+    ///     }
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// - [`InvalidInput`](crate::ErrorKind::InvalidInput) if there is no such node.
+    /// - [`Unsupported`](crate::ErrorKind::Unsupported) if the node does not check for lost locks.
+    /// - [`NoQuorum`](crate::ErrorKind::NoQuorum) if the node did not reply, or replied with an error.
+    ///
+    /// # Cancel safety
+    ///
+    /// If this future is dropped, the request continues in the background.
+    pub async fn vouch(&self, index: usize) -> Result<(), Error> {
+        vouch::vouch(&self.0, index).await
+    }
+
     /// Rejects new locks from now on, and waits for outstanding work.
     ///
     /// This applies to all clones. Outstanding work is the rounds in flight, and the pending cleanup on all nodes.
@@ -372,6 +513,11 @@ const _: () = {
     shared::<Lease>();
     shared::<Error>();
     shared::<Inspection>();
+    shared::<Leadership>();
+    shared::<SlotGuard>();
+    shared::<Slots>();
     sent::<LockRequest>();
     sent::<TryLockRequest>();
+    sent::<Candidate>();
+    sent::<SlotRequest>();
 };

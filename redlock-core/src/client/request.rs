@@ -1,11 +1,15 @@
 //! Lock requests: options first, then `.await`.
 
 use std::fmt;
-use std::future::{Future, IntoFuture};
+use std::future::Future;
+use std::mem;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use crate::client::attempts::{Attempts, DEFAULT_WAIT};
+use crate::client::once_per::OncePer;
 use crate::client::run;
 use crate::client::run_error::RunError;
 use crate::decide::backoff::RetryPolicy;
@@ -21,6 +25,9 @@ use crate::types::resource::Resources;
 use crate::types::ttl::Ttl;
 
 /// A lock request: set options, then `.await` it to acquire the lock.
+///
+/// It is a future, so it can be passed to `tokio::spawn`, `block_on` and `join!` as it is. Options that are set after
+/// its first poll have no effect.
 ///
 /// The request waits while another client holds the lock, for up to 10 s by default. The tasks that share a
 /// [`Redlock`](crate::Redlock) wait in a queue of their own, and the time in it counts. Unreachable nodes end the
@@ -49,6 +56,8 @@ pub struct LockRequest {
     wait: Wait,
     attempts: Option<u32>,
     retry_delay: Duration,
+    /// The request in progress, from its first poll on.
+    running: Option<BoxFuture<Result<Guard, Error>>>,
 }
 
 /// A request for a single attempt: `.await` it to get a guard or `None`.
@@ -82,6 +91,8 @@ pub struct LockRequest {
 #[must_use = "a request does nothing until it is awaited"]
 pub struct TryLockRequest {
     attempt: Attempt,
+    /// The request in progress, from its first poll on.
+    running: Option<BoxFuture<Result<Option<Guard>, Error>>>,
 }
 
 /// The settings of every attempt of a request, as the caller gave them.
@@ -100,9 +111,18 @@ impl Attempt {
         Self { handle, resources, ttl, owner: None, keep_alive: None, fenced: false }
     }
 
+    /// Moves the settings out of a request that is polled for the first time.
+    fn take(&mut self) -> Self {
+        let resources = match &mut self.resources {
+            Ok(resources) => Ok(resources.clone()),
+            invalid => mem::replace(invalid, Err(Error::closed())),
+        };
+        Self { handle: Arc::clone(&self.handle), resources, owner: self.owner.take(), ..*self }
+    }
+
     fn check(self) -> Result<Attempts, Error> {
         let Self { handle, resources, ttl, owner, keep_alive, fenced } = self;
-        let (resources, ttl, owner) = (resources?, Ttl::new(ttl)?, owner.transpose()?);
+        let (resources, ttl, owner) = (resources?, handle.check_ttl(Ttl::new(ttl)?)?, owner.transpose()?);
         handle.check_names(&resources)?;
         if fenced {
             handle.check_fencing()?;
@@ -128,7 +148,10 @@ impl fmt::Debug for LockRequest {
 impl fmt::Debug for TryLockRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Attempt { resources, ttl, .. } = &self.attempt;
-        f.debug_struct("TryLockRequest").field("resources", resources).field("ttl", ttl).finish()
+        f.debug_struct("TryLockRequest")
+            .field("resources", resources)
+            .field("ttl", ttl)
+            .finish_non_exhaustive()
     }
 }
 
@@ -136,7 +159,7 @@ impl LockRequest {
     pub(crate) fn new(handle: Arc<Handle>, resources: Result<Resources, Error>, ttl: Duration) -> Self {
         let retry_delay = handle.settings.retry_delay;
         let attempt = Attempt::new(handle, resources, ttl);
-        Self { attempt, wait: Wait::For(DEFAULT_WAIT), attempts: None, retry_delay }
+        Self { attempt, wait: Wait::For(DEFAULT_WAIT), attempts: None, retry_delay, running: None }
     }
 
     /// Sets how long to wait while another client holds the lock.
@@ -384,18 +407,60 @@ impl LockRequest {
     /// # Cancel safety
     ///
     /// If this future is dropped, or the work panics, the work is dropped and the lock is released in the background.
-    pub async fn run<F, W>(mut self, work: F) -> Result<W::Output, RunError<W::Output>>
+    pub async fn run<F, W>(self, work: F) -> Result<W::Output, RunError<W::Output>>
     where
         F: FnOnce(Lease) -> W,
         W: Future,
     {
-        self.attempt.keep_alive.get_or_insert_default();
-        let guard = self.acquire().await.map_err(RunError::not_run)?;
+        let guard = self.kept_alive().acquire().await.map_err(RunError::not_run)?;
         run::run(guard, work).await
     }
 
-    async fn acquire(self) -> Result<Guard, Error> {
-        let Self { attempt, wait, attempts, retry_delay } = self;
+    /// Runs `work` under the lock, with errors of the type that `work` has.
+    ///
+    /// Same as [`run`](LockRequest::run) for work that returns a `Result`. The errors of the lock become errors of the
+    /// work, so a single `?` handles both. The output of work that finished without the lock is dropped.
+    ///
+    /// The compiler infers the type of the error if the result is returned as it is. Otherwise name the type in the
+    /// work, as in `Ok::<_, MyError>(rows)`.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build().unwrap();
+    /// # assert_eq!(42, report(&redlock).await.unwrap());
+    /// # }
+    /// # async fn rebuild() -> Result<u64, std::io::Error> { Ok(42) }
+    /// type Error = Box<dyn std::error::Error + Send + Sync>;
+    ///
+    /// async fn report(redlock: &Redlock) -> Result<u64, Error> {
+    ///     let request = redlock.lock("report", Duration::from_secs(5));
+    ///     request.try_run(async |_lease| Ok(rebuild().await?)).await
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The error of the work, or those of [`run`](LockRequest::run).
+    ///
+    /// # Cancel safety
+    ///
+    /// Same as [`run`](LockRequest::run).
+    pub async fn try_run<T, E, F, W>(self, work: F) -> Result<T, E>
+    where
+        E: From<Error>,
+        F: FnOnce(Lease) -> W,
+        W: Future<Output = Result<T, E>>,
+    {
+        self.run(work).await.unwrap_or_else(|error| Err(error.into_error().into()))
+    }
+
+    /// Checks the settings, and returns the attempts with their start and their limits.
+    pub(super) fn check(self) -> Result<(Attempts, Instant, RetryPolicy), Error> {
+        let Self { attempt, wait, attempts, retry_delay, running: _ } = self;
         let attempt = attempt.check()?;
         let asked = attempt.handle.now();
         let until = match wait {
@@ -403,13 +468,33 @@ impl LockRequest {
             Wait::Until(deadline) => Some(deadline),
             Wait::ForEver => None,
         };
-        attempt.until_acquired(asked, &RetryPolicy { until, attempts, delay: retry_delay }).await
+        Ok((attempt, asked, RetryPolicy { until, attempts, delay: retry_delay }))
+    }
+
+    /// Switches keep-alive on, unless it has settings.
+    pub(crate) fn kept_alive(mut self) -> Self {
+        self.attempt.keep_alive.get_or_insert_default();
+        self
+    }
+
+    /// Moves the settings out of a request that is polled for the first time.
+    pub(super) fn take(&mut self) -> Self {
+        Self { attempt: self.attempt.take(), running: None, ..*self }
+    }
+
+    /// Begins the request, unless it was polled before.
+    async fn acquire(self) -> Result<Guard, Error> {
+        if let Some(running) = self.running {
+            return running.await;
+        }
+        let (attempts, start, policy) = self.check()?;
+        attempts.until_acquired(start, &policy).await
     }
 }
 
 impl TryLockRequest {
     pub(crate) fn new(handle: Arc<Handle>, resources: Result<Resources, Error>, ttl: Duration) -> Self {
-        Self { attempt: Attempt::new(handle, resources, ttl) }
+        Self { attempt: Attempt::new(handle, resources, ttl), running: None }
     }
 
     /// Renews the lock automatically once it is held.
@@ -432,25 +517,110 @@ impl TryLockRequest {
         self
     }
 
-    async fn acquire(self) -> Result<Option<Guard>, Error> {
-        self.attempt.check()?.once().await
+    /// Runs `work` under the lock if it is free; returns `None` if it is not.
+    ///
+    /// Same as [`LockRequest::run`] after a single attempt: the lock is kept alive while the work runs, and the work is
+    /// dropped if the lock is lost.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// match redlock.try_lock("report", ttl).run(async |_lease| 42).await? {
+    ///     Some(rows) => println!("{rows} rows"),
+    ///     None => println!("another client builds the report"),
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// - The errors of [`TryLockRequest`] if the attempt failed. `work` was not called.
+    /// - [`Lost`](crate::ErrorKind::Lost) in the cases of [`LockRequest::run`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Same as [`LockRequest::run`].
+    pub async fn run<F, W>(self, work: F) -> Result<Option<W::Output>, RunError<W::Output>>
+    where
+        F: FnOnce(Lease) -> W,
+        W: Future,
+    {
+        match self.kept_alive().acquire().await.map_err(RunError::not_run)? {
+            Some(guard) => run::run(guard, work).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Makes the request one for a job that runs once a period, on any of several machines.
+    ///
+    /// Call [`OncePer::run`] on the result. See [`OncePer`] for the rule.
+    ///
+    /// `period` is 12 ms to 26 days. It counts from the start of the attempt that acquired the lock.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// let hour = Duration::from_secs(3600);
+    /// let request = redlock.try_lock("reminders", Duration::from_secs(30)).once_per(hour);
+    /// let ran = request.run(async |_lease| Ok::<_, std::io::Error>("sent")).await?;
+    /// assert_eq!("sent", ran.expect("no other machine was earlier").unwrap());
+    /// # Ok(()) }
+    /// ```
+    pub fn once_per(self, period: Duration) -> OncePer {
+        OncePer::new(self, period)
+    }
+
+    /// Begins the request, unless it was polled before.
+    pub(super) async fn acquire(self) -> Result<Option<Guard>, Error> {
+        match self.running {
+            Some(running) => running.await,
+            None => self.attempt.check()?.once().await,
+        }
+    }
+
+    /// Switches keep-alive on, unless it has settings.
+    pub(crate) fn kept_alive(mut self) -> Self {
+        self.attempt.keep_alive.get_or_insert_default();
+        self
+    }
+
+    /// Returns the state of the client.
+    pub(super) fn handle(&self) -> &Arc<Handle> {
+        &self.attempt.handle
     }
 }
 
-impl IntoFuture for LockRequest {
+impl Future for LockRequest {
     type Output = Result<Guard, Error>;
-    type IntoFuture = BoxFuture<Self::Output>;
 
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.acquire())
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        if let Some(running) = &mut this.running {
+            return running.as_mut().poll(cx);
+        }
+        let request = this.take();
+        this.running.insert(Box::pin(request.acquire())).as_mut().poll(cx)
     }
 }
 
-impl IntoFuture for TryLockRequest {
+impl Future for TryLockRequest {
     type Output = Result<Option<Guard>, Error>;
-    type IntoFuture = BoxFuture<Self::Output>;
 
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.acquire())
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        if let Some(running) = &mut this.running {
+            return running.as_mut().poll(cx);
+        }
+        let request = Self { attempt: this.attempt.take(), running: None };
+        this.running.insert(Box::pin(request.acquire())).as_mut().poll(cx)
     }
 }

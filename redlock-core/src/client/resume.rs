@@ -22,6 +22,7 @@ use crate::types::report::ReleaseOutcome;
 
 pub(crate) async fn resume(handle: &Arc<Handle>, detached: &DetachedLease) -> Result<Guard, Error> {
     handle.check_names(detached.resources())?;
+    handle.check_ttl(detached.ttl)?;
     if detached.fencing_token.is_some() {
         handle.check_fencing()?;
     }

@@ -19,7 +19,7 @@ use crate::types::lease_state::{LeaseState, Loss};
 use crate::types::report::ReleaseOutcome;
 
 /// The end of the work.
-enum End<T> {
+pub(crate) enum End<T> {
     /// The work finished while the lock was held.
     Finished(T),
     /// The work finished, and the lock was no longer held.
@@ -34,14 +34,21 @@ where
     W: Future,
 {
     let lease = guard.lease();
-    match while_held(&lease, work(lease.clone())).await {
-        End::Finished(output) => released(guard, &lease, output).await,
-        End::FinishedWithoutLock(output, loss) => Err(finished_without_lock(&lease, loss, output)),
-        End::Canceled(loss) => Err(RunError::lost(error(&lease, loss, "the work was canceled"), None)),
+    let end = while_held(&lease, work(lease.clone())).await;
+    ended(guard, &lease, end).await
+}
+
+/// Returns the result of work that has ended, and releases the lock.
+pub(crate) async fn ended<T>(guard: Guard, lease: &Lease, end: End<T>) -> Result<T, RunError<T>> {
+    match end {
+        End::Finished(output) => released(guard, lease, output).await,
+        End::FinishedWithoutLock(output, loss) => Err(finished_without_lock(lease, loss, output)),
+        End::Canceled(loss) => Err(RunError::lost(error(lease, loss, "the work was canceled"), None)),
     }
 }
 
-async fn while_held<W: Future>(lease: &Lease, work: W) -> End<W::Output> {
+/// Polls the work while the lock is held.
+pub(super) async fn while_held<W: Future>(lease: &Lease, work: W) -> End<W::Output> {
     let (mut work, mut end) = (pin!(work), pin!(lease.lost()));
     poll_fn(|cx| match end.as_mut().poll(cx) {
         Poll::Ready(loss) => Poll::Ready(End::Canceled(loss)),
@@ -54,7 +61,7 @@ async fn while_held<W: Future>(lease: &Lease, work: W) -> End<W::Output> {
 ///
 /// [`Lease::state`] alone is not sufficient: work that finishes within the margin before the deadline has finished in
 /// time.
-fn finished<T>(lease: &Lease, output: T) -> End<T> {
+pub(crate) fn finished<T>(lease: &Lease, output: T) -> End<T> {
     if !lease.is_held() {
         if let LeaseState::Lost(loss) = lease.state() {
             return End::FinishedWithoutLock(output, loss);
@@ -85,7 +92,14 @@ fn finished_without_lock<T>(lease: &Lease, loss: Loss, output: T) -> RunError<T>
     RunError::lost(error(lease, loss, "the work finished without it"), Some(output))
 }
 
+/// Creates the error of a lock that its holder found lost.
+#[cfg(feature = "blocking")]
+pub(crate) fn lost(lease: &Lease, loss: Loss) -> Error {
+    error(lease, loss, "stop the work")
+}
+
 fn error(lease: &Lease, loss: Loss, what: &str) -> Error {
     let resources = lease.0.claim().all_resources();
-    Error::new(ErrorKind::Lost, format!("lost the lock on {resources} ({loss}); {what}")).with_loss(loss)
+    let message = format!("lost the lock on {resources} ({loss}); {what}");
+    Error::new(ErrorKind::Lost, message).with_loss(loss).lost_by_run()
 }

@@ -61,6 +61,13 @@ impl<T> RunError<T> {
         self.error.kind()
     }
 
+    /// Returns whether another call may succeed without manual changes. Same as [`Error::is_retryable`].
+    ///
+    /// It is true after a loss. If the work is not idempotent, check its effects before you repeat it.
+    pub fn is_retryable(&self) -> bool {
+        self.error.is_retryable()
+    }
+
     /// Returns why the lock was lost; `None` if it was not acquired.
     pub fn loss(&self) -> Option<&Loss> {
         self.error.loss()

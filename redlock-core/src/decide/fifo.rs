@@ -3,18 +3,24 @@
 //! First come, first served: each task gets a number, and numbers take the turn in their order. A turn ends when its
 //! task leaves it, or when the validity of its lock has passed. In the second case, the next number takes the turn
 //! over. Only the next number checks this time; all others wait to become the next one.
+//!
+//! A turn may also be handed over while the nodes have not confirmed the release of its lock. The next number can find
+//! out then which release that is, and wait for its confirmation.
 
 use std::collections::BTreeMap;
 
+use crate::decide::fairness::Fairness;
 use crate::types::instant::Instant;
+use crate::types::token::Token;
 
 /// The turns of one resource. A `W` wakes a waiting task.
 #[derive(Debug)]
 pub(crate) struct Queue<W> {
     turn: Option<Turn>,
     waiting: BTreeMap<u64, W>,
-    /// The number of times in a row that the turn passed to a waiting number.
-    handed_on: u32,
+    fairness: Fairness,
+    /// The last turn that was handed over, until its release is confirmed.
+    handed_over: Option<HandedOver<W>>,
 }
 
 #[derive(Debug)]
@@ -22,6 +28,16 @@ struct Turn {
     number: u64,
     /// The time at which the turn ends on its own, once it has acquired the lock.
     until: Option<Instant>,
+}
+
+/// A turn that passed on before its release was confirmed.
+#[derive(Debug)]
+struct HandedOver<W> {
+    number: u64,
+    /// The token of the released lease.
+    token: Token,
+    /// The waker of the number that waits for the confirmation.
+    waker: Option<W>,
 }
 
 /// The result for a number that wants the turn.
@@ -41,9 +57,9 @@ pub(crate) enum Answer {
 #[derive(Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) struct Wakers<W> {
-    /// The waker of the next number, if that must check again.
+    /// The waker of the number that must check again, if there is one.
     pub(crate) to_wake: Option<W>,
-    /// The waker of the number that left, if it waited.
+    /// A waker that is no longer needed.
     pub(crate) to_drop: Option<W>,
 }
 
@@ -55,7 +71,7 @@ impl<W> Default for Wakers<W> {
 
 impl<W> Default for Queue<W> {
     fn default() -> Self {
-        Self { turn: None, waiting: BTreeMap::new(), handed_on: 0 }
+        Self { turn: None, waiting: BTreeMap::new(), fairness: Fairness::default(), handed_over: None }
     }
 }
 
@@ -100,29 +116,78 @@ impl<W: Clone> Queue<W> {
         Wakers { to_wake: if news { self.next() } else { None }, to_drop: None }
     }
 
-    /// Leaves the turn, or stops waiting for it.
-    pub(crate) fn leave(&mut self, number: u64) -> Wakers<W> {
+    /// Leaves the turn, or stops waiting for it. A turn that was handed over is confirmed by this.
+    ///
+    /// `now` is called only if the turn passes to a waiting number.
+    pub(crate) fn leave(&mut self, number: u64, now: impl FnOnce() -> Instant) -> Wakers<W> {
+        if let Some(confirmed) = self.handed_over.take_if(|handed_over| handed_over.number == number) {
+            return Wakers { to_wake: confirmed.waker, to_drop: None };
+        }
         let was_next = self.waiting.first_key_value().is_some_and(|(next, _)| *next == number);
-        let had_turn = self.turn.as_ref().is_some_and(|turn| turn.number == number);
+        let had_turn = self.has_turn(number);
         let to_drop = self.waiting.remove(&number);
         if had_turn {
             self.turn = None;
-            self.handed_on = if self.waiting.is_empty() { 0 } else { self.handed_on.wrapping_add(1) };
+            if self.waiting.is_empty() {
+                self.fairness.rest();
+            } else {
+                self.fairness.pass(now());
+            }
         }
         Wakers { to_wake: if was_next || had_turn { self.next() } else { None }, to_drop }
     }
 
-    /// Returns whether the holder of the turn should let other processes try first.
+    /// Returns whether the number has the turn and another number waits for it.
+    pub(crate) fn is_awaited(&self, number: u64) -> bool {
+        self.has_turn(number) && !self.waiting.is_empty()
+    }
+
+    /// Hands the turn over to the next number, although the release of `token` is not confirmed yet.
     ///
-    /// This happens every sixteenth time in a row that the turn passes within this process. Otherwise, a process with
-    /// many tasks would keep a contended lock forever.
-    pub(crate) fn should_yield(&self) -> bool {
-        self.handed_on > 0 && self.handed_on % 16 == 0
+    /// The number then [leaves](Queue::leave) when the release is confirmed. The turn stays if no number waits for it,
+    /// or if other processes are to have a chance first.
+    pub(crate) fn hand_over(&mut self, number: u64, token: &Token, now: Instant) -> Wakers<W> {
+        if !self.is_awaited(number) || !self.fairness.may_pass_early(now) {
+            return Wakers::default();
+        }
+        self.turn = None;
+        self.fairness.pass(now);
+        let before = self.handed_over.replace(HandedOver { number, token: token.clone(), waker: None });
+        Wakers { to_wake: self.next(), to_drop: before.and_then(|before| before.waker) }
+    }
+
+    /// Returns the token of the lease whose release is not confirmed, if the turn was handed over.
+    pub(crate) fn unconfirmed(&self) -> Option<&Token> {
+        self.handed_over.as_ref().map(|handed_over| &handed_over.token)
+    }
+
+    /// Returns whether the release of `token` is confirmed. Otherwise, the waker is called then.
+    ///
+    /// Also returns a previous waker, for the caller to drop.
+    pub(crate) fn is_confirmed(&mut self, token: &Token, waker: impl FnOnce() -> W) -> (bool, Option<W>) {
+        match self.handed_over.as_mut().filter(|handed_over| handed_over.token == *token) {
+            Some(handed_over) => (false, handed_over.waker.replace(waker())),
+            None => (true, None),
+        }
+    }
+
+    /// Records that another client had the lock.
+    pub(crate) fn saw_rival(&mut self, now: Instant) {
+        self.fairness.saw_rival(now);
+    }
+
+    /// Returns whether the holder of the turn should let other processes try first.
+    pub(crate) fn should_pause(&self) -> bool {
+        self.fairness.should_pause()
     }
 
     /// Returns whether the queue can be removed.
     pub(crate) fn is_unused(&self) -> bool {
-        self.turn.is_none() && self.waiting.is_empty()
+        self.turn.is_none() && self.waiting.is_empty() && self.handed_over.is_none()
+    }
+
+    fn has_turn(&self, number: u64) -> bool {
+        self.turn.as_ref().is_some_and(|turn| turn.number == number)
     }
 
     fn is_free(&self, now: Instant) -> bool {
@@ -161,7 +226,17 @@ mod tests {
 
     /// Returns the number that is woken.
     fn leave(queue: &mut Queue<u64>, number: u64) -> Option<u64> {
-        queue.leave(number).to_wake
+        queue.leave(number, || at(0)).to_wake
+    }
+
+    /// Returns the number that is woken.
+    fn hand_over(queue: &mut Queue<u64>, number: u64) -> Option<u64> {
+        queue.hand_over(number, &token(number), at(0)).to_wake
+    }
+
+    /// Returns a token that belongs to `number`.
+    fn token(number: u64) -> Token {
+        Token::from_bytes(number.to_be_bytes())
     }
 
     #[test]
@@ -209,19 +284,74 @@ mod tests {
     }
 
     #[test]
-    fn every_sixteenth_turn_in_a_row_yields_to_other_processes() {
+    fn a_turn_is_handed_over_only_to_a_waiting_number() {
+        let mut queue = Queue::default();
+        ask(&mut queue, 1, 0);
+        assert_eq!((false, None), (queue.is_awaited(1), hand_over(&mut queue, 1)));
+        assert_eq!(Answer::Wait, ask(&mut queue, 2, 0), "the first one still has the turn");
+        assert_eq!((false, None), (queue.is_awaited(2), hand_over(&mut queue, 2)), "it has no turn");
+        assert_eq!((true, Some(2)), (queue.is_awaited(1), hand_over(&mut queue, 1)));
+        assert_eq!(Answer::Turn, ask(&mut queue, 2, 0));
+        assert_eq!(Some(&token(1)), queue.unconfirmed());
+        assert_eq!(None, leave(&mut queue, 2));
+        assert!(!queue.is_unused(), "the release is not confirmed");
+        assert_eq!(None, leave(&mut queue, 1));
+        assert!(queue.is_unused());
+    }
+
+    #[test]
+    fn the_confirmation_wakes_the_number_that_waits_for_it() {
+        let mut queue = Queue::default();
+        [1, 2, 3].iter().for_each(|number| _ = ask(&mut queue, *number, 0));
+        hand_over(&mut queue, 1);
+        ask(&mut queue, 2, 0);
+        assert_eq!((true, None), queue.is_confirmed(&token(7), || 2), "of another lease");
+        assert_eq!((false, None), queue.is_confirmed(&token(1), || 2));
+        assert_eq!((false, Some(2)), queue.is_confirmed(&token(1), || 9), "the waker is replaced");
+        assert_eq!(Some(9), leave(&mut queue, 1), "the turn stays");
+        assert_eq!((true, None), queue.is_confirmed(&token(1), || 2));
+        assert_eq!(Answer::Wait, ask(&mut queue, 3, 0));
+        assert_eq!(Some(3), leave(&mut queue, 2));
+    }
+
+    #[test]
+    fn the_last_turn_that_was_handed_over_counts() {
+        let mut queue = Queue::default();
+        [1, 2, 3].iter().for_each(|number| _ = ask(&mut queue, *number, 0));
+        hand_over(&mut queue, 1);
+        ask(&mut queue, 2, 0);
+        let _ = queue.is_confirmed(&token(1), || 2);
+        let Wakers { to_wake, to_drop } = queue.hand_over(2, &token(2), at(0));
+        assert_eq!((Some(3), Some(2)), (to_wake, to_drop));
+        assert_eq!(Some(&token(2)), queue.unconfirmed());
+        assert_eq!(None, leave(&mut queue, 1), "confirmed by the grant of the next one");
+        assert_eq!(Some(&token(2)), queue.unconfirmed());
+    }
+
+    #[test]
+    fn the_sixteenth_turn_in_a_row_is_not_handed_over_and_pauses() {
         let mut queue = Queue::default();
         ask(&mut queue, 0, 0);
-        let yields = (1..=64).filter(|number| {
-            ask(&mut queue, *number, 0);
+        for number in 1..16 {
+            ask(&mut queue, number, 0);
+            assert_eq!(Some(number), hand_over(&mut queue, number - 1));
+            assert_eq!(Answer::Turn, ask(&mut queue, number, 0));
             leave(&mut queue, number - 1);
-            ask(&mut queue, *number, 0);
-            queue.should_yield()
-        });
-        assert_eq!(vec![16, 32, 48, 64], yields.collect::<Vec<_>>());
-        leave(&mut queue, 64);
-        ask(&mut queue, 65, 0);
-        assert!(!queue.should_yield(), "no waiter was queued");
+            assert!(!queue.should_pause());
+        }
+        ask(&mut queue, 16, 0);
+        assert_eq!(None, hand_over(&mut queue, 15));
+        assert_eq!(Some(16), leave(&mut queue, 15));
+        assert!(queue.should_pause());
+    }
+
+    #[test]
+    fn a_turn_is_not_handed_over_while_another_client_is_near() {
+        let mut queue = Queue::default();
+        [1, 2].iter().for_each(|number| _ = ask(&mut queue, *number, 0));
+        queue.saw_rival(at(0));
+        assert_eq!(None, hand_over(&mut queue, 1));
+        assert_eq!(Some(2), leave(&mut queue, 1));
     }
 
     #[test]
@@ -231,8 +361,8 @@ mod tests {
         assert_eq!((Answer::Wait, None), queue.ask(2, at(0), || "first"));
         assert_eq!((Answer::Wait, Some("first")), queue.ask(2, at(0), || "second"));
         assert_eq!((Answer::Wait, None), queue.ask(3, at(0), || "other"));
-        assert_eq!(Wakers { to_wake: None, to_drop: Some("other") }, queue.leave(3));
-        assert_eq!(Wakers { to_wake: Some("second"), to_drop: None }, queue.leave(1));
+        assert_eq!(Wakers { to_wake: None, to_drop: Some("other") }, queue.leave(3, || at(0)));
+        assert_eq!(Wakers { to_wake: Some("second"), to_drop: None }, queue.leave(1, || at(0)));
         assert_eq!((Answer::Turn, Some("second")), queue.ask(2, at(0), || "unused"));
     }
 
@@ -240,6 +370,7 @@ mod tests {
     enum Step {
         Ask(u64),
         Hold(u64, u64),
+        HandOver(u64),
         Leave(u64),
         Time(u64),
     }
@@ -252,6 +383,7 @@ mod tests {
         fn every_number_gets_its_turn_in_order(steps in prop::collection::vec(prop_oneof![
             (0_u64..12).prop_map(Step::Ask),
             (0_u64..12, 1_u64..50).prop_map(|(number, time)| Step::Hold(number, time)),
+            (0_u64..12).prop_map(Step::HandOver),
             (0_u64..12).prop_map(Step::Leave),
             (0_u64..30).prop_map(Step::Time),
         ], 1..120)) {
@@ -273,6 +405,10 @@ mod tests {
                     Step::Hold(number, time) if holder == Some(number) => {
                         until = Some(now + time);
                         woken = hold_until(&mut queue, number, now + time);
+                    }
+                    Step::HandOver(number) if holder == Some(number) && until.is_none_or(|until| until > now) => {
+                        woken = hand_over(&mut queue, number);
+                        if woken.is_some() { holder = None; until = None; }
                     }
                     Step::Leave(number) if seen.contains(&number) => {
                         if holder == Some(number) { holder = None; until = None; }

@@ -77,6 +77,11 @@ impl WriteState {
         self.in_flight > 0
     }
 
+    /// Returns whether the outcome of every write is known.
+    pub(crate) fn is_settled(self) -> bool {
+        self.unsettled() == 0
+    }
+
     /// Returns the pending release of these writes.
     pub(crate) fn pending_release(self) -> PendingRelease {
         PendingRelease { writes: self, first_reply: None }
@@ -271,8 +276,9 @@ mod tests {
         writes.begin(A);
         writes.settle(true);
         assert!(writes.is_in_flight() && writes.written);
+        assert!(!writes.is_settled());
         writes.lose();
-        assert!(!writes.is_in_flight());
+        assert!(!writes.is_in_flight() && !writes.is_settled());
     }
 
     #[test]

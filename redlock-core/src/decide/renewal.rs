@@ -49,6 +49,13 @@ pub(crate) fn look_interval(ttl: Ttl) -> Duration {
     (ttl.as_duration() / 30).clamp(MIN_LOOK_INTERVAL, MAX_LOOK_INTERVAL)
 }
 
+/// Returns whether a timer of the renewal fired so late that another such delay may lose the lock.
+///
+/// Half of the TTL is far more than a busy runtime causes. Nothing drove the runtime, or the process was paused.
+pub(crate) fn is_late(late: Duration, ttl: Ttl) -> bool {
+    late >= ttl.as_duration() / 2
+}
+
 /// Returns the next attempt after a failure; `None` when no time is left. The lease is lost at `ends` otherwise.
 pub(crate) fn again(now: Instant, ends: Instant, ttl: Ttl, random: u64) -> Option<Instant> {
     let left = ends.saturating_duration_since(now);

@@ -27,6 +27,8 @@ pub(crate) fn quorum(nodes: usize) -> usize {
 pub(crate) enum VoteState {
     /// The voter did not reply and no longer can: an error, a timeout.
     Failed,
+    /// The voter replied, and its vote does not count.
+    Quarantined,
     Denied,
     /// The voter has the claim, and does not count for it.
     Superseded,
@@ -41,6 +43,7 @@ pub(crate) struct Tally {
     denied: usize,
     superseded: usize,
     failed: usize,
+    quarantined: usize,
     pending: usize,
 }
 
@@ -79,6 +82,7 @@ impl Tally {
         for vote in voters {
             match vote {
                 VoteState::Failed => tally.failed += 1,
+                VoteState::Quarantined => tally.quarantined += 1,
                 VoteState::Denied => tally.denied += 1,
                 VoteState::Superseded => tally.superseded += 1,
                 VoteState::Pending => tally.pending += 1,
@@ -89,7 +93,9 @@ impl Tally {
     }
 
     pub(crate) fn decide(self, kind: RoundKind, quorum: usize) -> Decision {
-        let Self { granted, denied, superseded, failed, pending } = self;
+        let Self { granted, denied, superseded, failed, quarantined, pending } = self;
+        // A vote that does not count is as good as none.
+        let failed = failed + quarantined;
         if granted >= quorum {
             return Decision::Won;
         }
@@ -145,9 +151,14 @@ pub(crate) struct Others(Tally);
 
 impl fmt::Display for Others {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Tally { denied, superseded, failed, pending, .. } = self.0;
-        let counts =
-            [(denied, "denied"), (superseded, "superseded"), (failed, "failed"), (pending, "pending")];
+        let Tally { denied, superseded, failed, quarantined, pending, granted: _ } = self.0;
+        let counts = [
+            (denied, "denied"),
+            (superseded, "superseded"),
+            (failed, "failed"),
+            (quarantined, "quarantined"),
+            (pending, "pending"),
+        ];
         let mut separator = "";
         for (count, what) in counts.into_iter().filter(|(count, _)| *count > 0) {
             write!(f, "{separator}{count} {what}")?;
@@ -169,6 +180,7 @@ mod tests {
             Just(VoteState::Denied),
             Just(VoteState::Superseded),
             Just(VoteState::Failed),
+            Just(VoteState::Quarantined),
         ]
     }
 
@@ -202,8 +214,9 @@ mod tests {
         let (nodes, needed) = (arrivals.len(), arrivals.len() / 2 + 1);
         let excludes = |votes: usize| nodes - votes < needed;
         let (denied, superseded) = (count(VoteState::Denied), count(VoteState::Superseded));
+        let missing = count(VoteState::Failed) + count(VoteState::Quarantined);
         let cause = match kind {
-            RoundKind::Acquire if excludes(count(VoteState::Failed)) => Cause::NoQuorum,
+            RoundKind::Acquire if excludes(missing) => Cause::NoQuorum,
             RoundKind::Acquire => Cause::Denied,
             RoundKind::Extend if excludes(denied) => Cause::Denied,
             RoundKind::Extend if excludes(denied + superseded) => Cause::Superseded,
@@ -268,9 +281,10 @@ mod tests {
 
     #[test]
     fn messages_list_only_counts_above_zero() {
-        use VoteState::{Denied, Failed, Granted, Pending, Superseded};
-        let all = [Granted, Denied, Denied, Superseded, Failed, Pending, Pending, Pending];
-        assert_eq!("2 denied, 1 superseded, 1 failed, 3 pending", Tally::of(all).others().to_string());
+        use VoteState::{Denied, Failed, Granted, Pending, Quarantined, Superseded};
+        let all = [Granted, Denied, Denied, Superseded, Failed, Quarantined, Pending, Pending, Pending];
+        let text = "2 denied, 1 superseded, 1 failed, 1 quarantined, 3 pending";
+        assert_eq!(text, Tally::of(all).others().to_string());
         assert_eq!("1 failed", Tally::of([Granted, Failed]).others().to_string());
         assert_eq!("", Tally::of([Granted]).others().to_string());
     }

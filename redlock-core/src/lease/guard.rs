@@ -19,7 +19,8 @@ use crate::types::report::ReleaseOutcome;
 
 /// A guard that releases its lock on [`release`](Guard::release) or on drop.
 ///
-/// It derefs to its [`Lease`].
+/// It derefs to its [`Lease`]. To get a view for another task, call [`lease`](Guard::lease), or write
+/// `Lease::clone(&guard)`. A guard itself cannot be cloned.
 ///
 /// # Drop behavior
 ///
@@ -30,7 +31,7 @@ use crate::types::report::ReleaseOutcome;
 /// Call [`release`](Guard::release) to get the outcome. Call [`close`](crate::Redlock::close) to wait for releases that
 /// drops have started.
 #[derive(Debug)]
-#[must_use = "the lock is released as soon as the guard is dropped"]
+#[must_use = "the lock is released as soon as the guard is dropped; bind it as `let _guard`, since `let _` drops it at once"]
 pub struct Guard {
     lease: Lease,
     released: bool,

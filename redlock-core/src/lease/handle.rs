@@ -323,10 +323,41 @@ impl Lease {
     /// If this future is dropped after its first poll, the extension continues in the background. It may or may not
     /// take effect.
     pub async fn extend(&self, ttl: Duration) -> Result<(), Error> {
-        let ttl = Ttl::new(ttl)?;
+        let ttl = self.0.inner().check_ttl(Ttl::new(ttl)?)?;
         let extension =
             Extension { ttl, limit: self.0.inner().settings.timeout_within(ttl), not_beyond: None };
         extend(&self.0, extension).await.map_err(|failure| failure.into_error(&self.0))
+    }
+}
+
+impl Lease {
+    /// Makes the lock valid for its TTL from now, less clock drift.
+    ///
+    /// Same as [`extend`](Lease::extend) with the TTL of the last grant.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// let guard = redlock.lock("report", Duration::from_secs(5)).await?;
+    /// for _page in 0..100 {
+    ///     guard.renew().await?;
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Same as [`extend`](Lease::extend).
+    ///
+    /// # Cancel safety
+    ///
+    /// Same as [`extend`](Lease::extend).
+    pub async fn renew(&self) -> Result<(), Error> {
+        self.extend(self.0.ttl().as_duration()).await
     }
 }
 

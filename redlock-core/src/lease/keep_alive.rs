@@ -191,6 +191,10 @@ impl RenewalTask {
             }
             let look = if brought_forward { due } else { due.min(now + renewal::look_interval(ttl)) };
             sleep_until_or(&*self.lease.inner().runtime, look, changed).await;
+            let late = self.now().saturating_duration_since(look);
+            if renewal::is_late(late, ttl) {
+                telemetry::renewal_late(self.lease.claim(), late);
+            }
         }
     }
 

@@ -50,6 +50,7 @@ impl LeasePeer {
         match outcome {
             Outcome::Granted | Outcome::GrantedFenced(_) => self.writes.settle(true),
             Outcome::Denied(_) | Outcome::Superseded(_) => self.writes.settle(false),
+            Outcome::Quarantined { granted, .. } => self.writes.settle(*granted),
             Outcome::Failed(error) if error.kind() != NodeErrorKind::Unknown => self.writes.settle(false),
             Outcome::Failed(_) | Outcome::TimedOut => self.writes.lose(),
             Outcome::Released | Outcome::NotHeld | Outcome::Free | Outcome::Held(_) | Outcome::Pending => {}
@@ -120,6 +121,13 @@ impl LeaseRecord {
             .collect()
     }
 
+    /// Returns the connection in use, by node; `None` if the outcome of a write on the node is not known.
+    pub(crate) fn settled_connections(&self) -> SmallVec<[Option<ConnectionId>; 5]> {
+        let state = locked(&self.state);
+        let peers = self.inner().peers.iter().zip(&state.peers);
+        peers.map(|(peer, own)| own.writes.is_settled().then(|| peer.node.connection()).flatten()).collect()
+    }
+
     /// Records the fencing token, once a quorum has granted.
     pub(crate) fn set_fencing_token(&self, token: FencingToken) {
         locked(&self.state).fencing_token = Some(token);
@@ -146,11 +154,11 @@ impl LeaseRecord {
 
     /// Returns the request that acquires the lock on one node.
     pub(crate) fn acquire_on(&self, index: usize, ttl: Ttl) -> Call<'_> {
-        let node = &self.inner().peers[index].node;
+        let peer = &self.inner().peers[index];
         if self.is_fenced() {
-            Call::Fenced(node.acquire_fenced(self.claim(), ttl))
+            Call::fenced(peer, |node| node.acquire_fenced(self.claim(), ttl))
         } else {
-            Call::Plain(node.acquire(self.claim(), ttl))
+            Call::plain(peer, |node| node.acquire(self.claim(), ttl))
         }
     }
 
@@ -159,11 +167,12 @@ impl LeaseRecord {
     /// If the lock is fenced, the node also counts for it. The end of the request is to be
     /// [noted](LeaseRecord::end_extension).
     pub(crate) fn extend_on(&self, index: usize, ttl: Ttl) -> Call<'_> {
-        let node = &self.inner().peers[index].node;
+        let peer = &self.inner().peers[index];
         if let Some(fence) = self.fencing_token() {
-            return Call::Confirm(node.confirm(self.claim(), ttl, fence));
+            return Call::confirm(peer, |node| node.confirm(self.claim(), ttl, fence));
         }
-        Call::Plain(match self.begin_extension(index, ttl) {
+        let form = self.begin_extension(index, ttl);
+        Call::plain(peer, |node| match form {
             Form::Overwrite => node.renew(self.claim(), ttl),
             Form::Compare => node.extend(self.claim(), ttl),
             Form::Withheld => Box::pin(async { Err(NodeError::unavailable(WITHHELD)) }),
@@ -172,14 +181,15 @@ impl LeaseRecord {
 
     /// Returns the request that sets the time to live on one node.
     pub(crate) fn keep_on(&self, index: usize, ttl: Ttl) -> Call<'_> {
-        let node = &self.inner().peers[index].node;
-        let state = locked(&self.state);
-        let may_shorten = state.peers[index].overwrites.may_shorten(ttl, node.connection());
-        drop(state);
-        Call::Plain(if may_shorten {
-            Box::pin(async { Err(NodeError::unavailable(WITHHELD)) })
-        } else {
-            node.keep_for(self.claim(), ttl)
+        let peer = &self.inner().peers[index];
+        let connection = peer.node.connection();
+        let may_shorten = locked(&self.state).peers[index].overwrites.may_shorten(ttl, connection);
+        Call::plain(peer, |node| {
+            if may_shorten {
+                Box::pin(async { Err(NodeError::unavailable(WITHHELD)) })
+            } else {
+                node.keep_for(self.claim(), ttl)
+            }
         })
     }
 
@@ -227,16 +237,16 @@ impl LeaseRecord {
 
     /// Returns the request that restores the lock on one node.
     pub(crate) fn refill_on(&self, index: usize, ttl: Ttl) -> Call<'_> {
-        let node = &self.inner().peers[index].node;
+        let peer = &self.inner().peers[index];
         match self.fencing_token() {
-            Some(fence) => Call::Confirm(node.refill_fenced(self.claim(), ttl, fence)),
-            None => Call::Plain(node.acquire(self.claim(), ttl)),
+            Some(fence) => Call::confirm(peer, |node| node.refill_fenced(self.claim(), ttl, fence)),
+            None => Call::plain(peer, |node| node.acquire(self.claim(), ttl)),
         }
     }
 
     /// Returns the request that releases the lock on one node.
     pub(crate) fn release_on(&self, index: usize) -> Call<'_> {
-        Call::Release(self.inner().peers[index].node.release(self.claim()))
+        Call::release(self.inner().peers[index].node.release(self.claim()))
     }
 }
 

@@ -212,7 +212,19 @@ impl LeaseRecord {
         drop(before);
     }
 
-    /// Gives the next task of this process its turn.
+    /// Returns whether another task of this process waits for this lease to end.
+    pub(crate) fn is_awaited(&self) -> bool {
+        locked(&self.place).as_ref().is_some_and(Waiter::is_awaited)
+    }
+
+    /// Gives the next task of this process its turn before the release is confirmed.
+    pub(crate) fn hand_over(&self) {
+        let woken = locked(&self.place).as_ref().map(|place| place.hand_over(self.claim.token()));
+        // Dropped after `place` is unlocked, because a task that is woken may lock it.
+        drop(woken);
+    }
+
+    /// Gives the next task of this process its turn, unless it has it already. The release is confirmed, or cannot be.
     pub(crate) fn leave_queue(&self) {
         let place = locked(&self.place).take();
         drop(place);
@@ -261,7 +273,7 @@ impl LeaseRecord {
         if was_granted {
             telemetry::held(until.saturating_duration_since(self.since()));
         }
-        // After a release, the next task has its turn when the nodes have confirmed.
+        // After a release, the next task has its turn when the releases are sent, or confirmed.
         if !released {
             self.leave_queue();
         }
@@ -285,9 +297,12 @@ impl LeaseRecord {
 
     /// Returns the data that another process needs to resume the lease.
     pub(crate) fn detached(&self) -> DetachedLease {
-        let (_, ttl) = self.term();
-        let ttl = ttl.expect("a guard's lease was granted with a TTL");
-        DetachedLease { claim: self.claim.clone(), ttl, fencing_token: self.fencing_token() }
+        DetachedLease { claim: self.claim.clone(), ttl: self.ttl(), fencing_token: self.fencing_token() }
+    }
+
+    /// Returns the TTL of the last grant to a guard's lease.
+    pub(crate) fn ttl(&self) -> Ttl {
+        self.term().1.expect("a guard's lease was granted with a TTL")
     }
 
     /// Ends the present keep-alive, and returns the number of the next one.

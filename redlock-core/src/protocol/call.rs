@@ -1,20 +1,29 @@
 //! One request to one node, as a future of its outcome.
+//!
+//! This is the only place where a vote is checked for [admission](crate::decide::admission). Releases always count.
 
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
-use crate::node::{ConfirmVote, FencedVote, LockEntry, NodeError, Vote};
+use crate::inner::Peer;
+use crate::node::{ConfirmVote, FencedVote, LockEntry, LockNode, NodeError, Vote};
+use crate::protocol::admission::Check;
 use crate::types::report::Outcome;
 
 /// The future that a method of [`LockNode`](crate::node::LockNode) returns.
 type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T, NodeError>> + Send + 'a>>;
 
 /// A request to one node. It completes with the reply or the error of the node.
-///
+pub(crate) struct Call<'a> {
+    /// `None` if the reply counts in any case.
+    check: Option<Check<'a>>,
+    request: Request<'a>,
+}
+
 /// There is one variant for each type of reply. Every reply of a node becomes an outcome here.
-pub(crate) enum Call<'a> {
-    /// `acquire` or `extend`.
+enum Request<'a> {
+    /// `acquire`, `extend` or `keep_for`.
     Plain(Reply<'a, Vote>),
     /// `acquire_fenced`.
     Fenced(Reply<'a, FencedVote>),
@@ -22,13 +31,65 @@ pub(crate) enum Call<'a> {
     Confirm(Reply<'a, ConfirmVote>),
     Release(Reply<'a, bool>),
     Inspect(Reply<'a, Option<LockEntry>>),
+    Vouch(Reply<'a, ()>),
+}
+
+impl<'a> Call<'a> {
+    /// Sends `acquire`, `extend` or `keep_for`.
+    pub(crate) fn plain(peer: &'a Peer, request: impl FnOnce(&'a dyn LockNode) -> Reply<'a, Vote>) -> Self {
+        Self::checked(peer, Request::Plain(request(&*peer.node)))
+    }
+
+    /// Sends `acquire_fenced`.
+    pub(crate) fn fenced(
+        peer: &'a Peer,
+        request: impl FnOnce(&'a dyn LockNode) -> Reply<'a, FencedVote>,
+    ) -> Self {
+        Self::checked(peer, Request::Fenced(request(&*peer.node)))
+    }
+
+    /// Sends `confirm` or `refill_fenced`.
+    pub(crate) fn confirm(
+        peer: &'a Peer,
+        request: impl FnOnce(&'a dyn LockNode) -> Reply<'a, ConfirmVote>,
+    ) -> Self {
+        Self::checked(peer, Request::Confirm(request(&*peer.node)))
+    }
+
+    pub(crate) fn inspect(
+        peer: &'a Peer,
+        request: impl FnOnce(&'a dyn LockNode) -> Reply<'a, Option<LockEntry>>,
+    ) -> Self {
+        Self::checked(peer, Request::Inspect(request(&*peer.node)))
+    }
+
+    pub(crate) fn release(reply: Reply<'a, bool>) -> Self {
+        Self { check: None, request: Request::Release(reply) }
+    }
+
+    pub(crate) fn vouch(reply: Reply<'a, ()>) -> Self {
+        Self { check: None, request: Request::Vouch(reply) }
+    }
+
+    fn checked(peer: &'a Peer, request: Request<'a>) -> Self {
+        Self { check: Some(Check::new(peer)), request }
+    }
 }
 
 impl Future for Call<'_> {
     type Output = Outcome;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome> {
-        match self.get_mut() {
+        let Self { check, request } = self.get_mut();
+        let Some(check) = check else { return request.poll(cx) };
+        ready!(check.poll_before(cx));
+        request.poll(cx).map(|outcome| check.judge(outcome))
+    }
+}
+
+impl Request<'_> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
+        match self {
             Self::Plain(reply) => outcome(reply, cx, |vote| match vote {
                 Vote::Granted => Outcome::Granted,
                 Vote::Denied(denial) => Outcome::Denied(denial),
@@ -46,6 +107,7 @@ impl Future for Call<'_> {
                 outcome(reply, cx, |deleted| if deleted { Outcome::Released } else { Outcome::NotHeld })
             }
             Self::Inspect(reply) => outcome(reply, cx, |entry| entry.map_or(Outcome::Free, Outcome::Held)),
+            Self::Vouch(reply) => outcome(reply, cx, |()| Outcome::Granted),
         }
     }
 }

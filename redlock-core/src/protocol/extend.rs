@@ -84,8 +84,13 @@ pub(crate) async fn run(lease: Arc<LeaseRecord>, extension: Extension, responder
         responder.send(Err(ExtendError::Released));
     }
     if extended {
-        let denied = |index: &usize| matches!(responses.outcome(*index), Outcome::Denied(_));
-        let lost: Vec<_> = (0..inner.peers.len()).filter(denied).collect();
+        // A node in quarantine is refilled too, so that it counts again as soon as it is admitted.
+        let without = |index: &usize| match responses.outcome(*index) {
+            Outcome::Denied(_) => true,
+            Outcome::Quarantined { granted, .. } => !granted,
+            _ => false,
+        };
+        let lost: Vec<_> = (0..inner.peers.len()).filter(without).collect();
         refill(&lease, lost).await;
     }
 }

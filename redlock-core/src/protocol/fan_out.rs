@@ -213,7 +213,7 @@ mod tests {
         let runtime = Asleep::default();
         let mut calls = Calls::none(&runtime, 1);
         for millis in [50, 100] {
-            calls.start(0, Duration::from_millis(50), Call::Release(Box::pin(pending())));
+            calls.start(0, Duration::from_millis(50), Call::release(Box::pin(pending())));
             assert!(matches!(calls.next().now_or_never(), Some(Some((0, Outcome::TimedOut)))));
             assert_eq!(Instant::since_origin(Duration::from_millis(millis)), calls.completed_at());
         }
@@ -245,7 +245,7 @@ mod tests {
             0..=1 => Poll::Pending,
             _ => Poll::Ready(Ok(true)),
         });
-        let calls = [Call::Release(Box::pin(reply))];
+        let calls = [Call::release(Box::pin(reply))];
         let mut calls = Calls::new(&runtime, Instant::ORIGIN, Duration::from_millis(200), calls.into_iter());
         assert!(matches!(calls.next().now_or_never(), Some(Some((0, Outcome::Released)))));
     }

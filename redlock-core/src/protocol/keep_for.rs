@@ -10,6 +10,7 @@ use tracing::Instrument;
 
 use crate::decide::tally::{Cause, Decision, RoundKind};
 use crate::drive::{Responder, drive};
+use crate::inner::Inner;
 use crate::lease::guard::Guard;
 use crate::lease::record::LeaseRecord;
 use crate::protocol::round::Round;
@@ -30,11 +31,7 @@ pub(crate) async fn keep_for(guard: Guard, rest: Duration) -> Result<(), Error> 
     let ttl = Ttl::new(life(rest))?;
     let lease = Arc::clone(&guard.lease().0);
     let (inner, resources) = (lease.inner(), lease.claim().all_resources());
-    if let Some(peer) = inner.peers.iter().find(|peer| !peer.node.capabilities().keep) {
-        let message =
-            format!("cannot keep the lock on {resources}: node {} does not support it", peer.node.label());
-        return Err(Error::new(ErrorKind::Unsupported, message));
-    }
+    check_support(inner)?;
     if !guard.is_held() {
         return Err(Error::new(
             ErrorKind::Lost,
@@ -45,6 +42,17 @@ pub(crate) async fn keep_for(guard: Guard, rest: Duration) -> Result<(), Error> 
     drop(guard.detach().await);
     let span = telemetry::extension(lease.claim());
     drive(inner, |responder| run(Arc::clone(&lease), ttl, responder).instrument(span)).await
+}
+
+/// Checks that every node can keep locks.
+pub(crate) fn check_support(inner: &Inner) -> Result<(), Error> {
+    match inner.peers.iter().find(|peer| !peer.node.capabilities().keep) {
+        None => Ok(()),
+        Some(peer) => {
+            let message = format!("cannot keep locks: node {} does not support it", peer.node.label());
+            Err(Error::new(ErrorKind::Unsupported, message))
+        }
+    }
 }
 
 /// Returns the life of the keys for a lock that is kept for `rest`.

@@ -1,12 +1,19 @@
 //! Release: compare-and-delete on every node.
+//!
+//! Once the releases are sent, the next task of this process may send its attempt behind them: see [`HandOver`].
 
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::Context;
 
+use smallvec::SmallVec;
 use tracing::Instrument;
 
 use crate::decide::tally::{Cause, Decision, RoundKind};
 use crate::drive::{Detachable, Responder, drive};
+use crate::inner::Peer;
 use crate::lease::record::LeaseRecord;
+use crate::node::ConnectionId;
 use crate::protocol::responses::Responses;
 use crate::protocol::rollback::Rollback;
 use crate::telemetry::{self, Operation};
@@ -39,10 +46,19 @@ async fn run(
 ) {
     let (lease, inner) = (rollback.lease(), rollback.lease().inner());
     let mut responder = Some(responder);
+    let mut hand_over = HandOver::prepare(lease);
     let mut releases = rollback.send_to_all();
     let mut responses = Responses::new(releases.completed_at(), inner.peers.len());
-    while let Some((index, outcome)) = releases.next().await {
-        responses.record(index, outcome, Operation::Release, releases.completed_at(), inner);
+    let mut next = |cx: &mut Context<'_>| {
+        let ended = releases.poll_next(cx);
+        // The first poll has sent the releases.
+        if let Some(hand_over) = hand_over.take() {
+            hand_over.complete();
+        }
+        ended.map(|ended| ended.map(|ended| (ended, releases.completed_at())))
+    };
+    while let Some(((index, outcome), seen)) = poll_fn(&mut next).await {
+        responses.record(index, outcome, Operation::Release, seen, inner);
         let Some(result) = responder.as_ref().and_then(|_| result(lease, &responses, before)) else {
             continue;
         };
@@ -50,6 +66,37 @@ async fn run(
         telemetry::released(lease.claim(), result.as_ref().copied());
         if let Some(responder) = responder.take() {
             responder.send(result);
+        }
+    }
+}
+
+/// The passing of the turn to the next task of this process, before the nodes confirm the release.
+///
+/// A node carries out the requests of one connection in the order in which they were sent. Thus an attempt that is sent
+/// behind the release finds the key deleted. This requires that the outcome of every write on the node is known, and
+/// that the connection did not change while the release was sent. The turn passes if a quorum of nodes fulfills this:
+/// the attempt needs no more, and no task waits for a minority. The nodes decide about the attempt as always.
+struct HandOver<'a> {
+    lease: &'a LeaseRecord,
+    /// The connections before the releases are sent, of the nodes without a write of unknown outcome.
+    before: SmallVec<[Option<ConnectionId>; 5]>,
+}
+
+impl<'a> HandOver<'a> {
+    /// Prepares it before the releases are sent; `None` if no task waits.
+    fn prepare(lease: &'a LeaseRecord) -> Option<Self> {
+        lease.is_awaited().then(|| Self { lease, before: lease.settled_connections() })
+    }
+
+    /// Passes the turn after the releases were sent.
+    fn complete(self) {
+        let inner = self.lease.inner();
+        let nodes = inner.peers.iter().zip(&self.before);
+        let is_behind = |(peer, before): &(&Peer, &Option<ConnectionId>)| {
+            before.is_some() && peer.node.connection() == **before
+        };
+        if nodes.filter(is_behind).count() >= inner.quorum() {
+            self.lease.hand_over();
         }
     }
 }

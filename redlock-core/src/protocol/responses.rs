@@ -291,6 +291,7 @@ impl Response {
             // An inspection reply grants nothing.
             Outcome::Denied(_) | Outcome::NotHeld | Outcome::Free | Outcome::Held(_) => VoteState::Denied,
             Outcome::Failed(_) | Outcome::TimedOut => VoteState::Failed,
+            Outcome::Quarantined { .. } => VoteState::Quarantined,
             Outcome::Pending => VoteState::Pending,
         }
     }

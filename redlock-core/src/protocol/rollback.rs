@@ -3,7 +3,6 @@
 //! Failed attempts and released guards send their releases here. A release whose effect is not certain enters the
 //! [cleanup queue](crate::protocol::cleanup) of its node.
 
-use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
@@ -83,10 +82,6 @@ impl Releases<'_> {
     }
 
     /// Returns the next release to end, as the node and its outcome; `None` when all have ended.
-    pub(crate) async fn next(&mut self) -> Option<(usize, Outcome)> {
-        poll_fn(|cx| self.poll_next(cx)).await
-    }
-
     pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<(usize, Outcome)>> {
         let ended = ready!(self.calls.poll_next(cx));
         if let Some((index, outcome)) = &ended {

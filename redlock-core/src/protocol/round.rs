@@ -5,8 +5,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use crate::decide::tally::{Decision, RoundKind};
-use crate::inner::Inner;
-use crate::node::LockNode;
+use crate::inner::{Inner, Peer};
 use crate::protocol::call::Call;
 use crate::protocol::fan_out::Calls;
 use crate::protocol::responses::Responses;
@@ -29,7 +28,7 @@ impl<'a> Round<'a> {
         kind: RoundKind,
         operation: Operation,
         limit: Duration,
-        request: impl Fn(usize, &'a dyn LockNode) -> Call<'a>,
+        request: impl Fn(usize, &'a Peer) -> Call<'a>,
     ) -> Self {
         Self::since(inner.now(), inner, kind, operation, limit, request)
     }
@@ -41,9 +40,9 @@ impl<'a> Round<'a> {
         kind: RoundKind,
         operation: Operation,
         limit: Duration,
-        request: impl Fn(usize, &'a dyn LockNode) -> Call<'a>,
+        request: impl Fn(usize, &'a Peer) -> Call<'a>,
     ) -> Self {
-        let calls = inner.peers.iter().enumerate().map(|(index, peer)| request(index, &*peer.node));
+        let calls = inner.peers.iter().enumerate().map(|(index, peer)| request(index, peer));
         let calls = Calls::new(&*inner.runtime, start, limit, calls);
         Self { inner, kind, operation, calls, responses: Responses::new(start, inner.peers.len()) }
     }

@@ -104,6 +104,12 @@ impl TokioRuntime {
         Self::on(dedicated::handle())
     }
 
+    /// Returns the runtime of [`dedicated`](TokioRuntime::dedicated).
+    #[cfg(feature = "blocking")]
+    pub(crate) fn dedicated_handle() -> Handle {
+        dedicated::handle()
+    }
+
     /// Returns the runtime to spawn in; `None` if this was never used in one.
     fn home(&self) -> Option<Handle> {
         if self.fixed.is_some() {

@@ -33,6 +33,7 @@ const LONGEST_TOKEN: usize = 1024;
 #[cfg_attr(feature = "serde", doc = "")]
 #[cfg_attr(feature = "serde", doc = include_str!("detached/format.md"))]
 #[derive(Clone, PartialEq, Eq)]
+#[must_use = "the lock stays until its TTL ends; resume or release it"]
 pub struct DetachedLease {
     pub(crate) claim: Claim,
     pub(crate) ttl: Ttl,
@@ -74,7 +75,6 @@ impl DetachedLease {
     /// Adds the fencing token of a fenced lock.
     ///
     /// If a fenced lock is resumed without it, it is extended like a plain lock, even if newer claims have counted.
-    #[must_use]
     pub fn with_fencing_token(mut self, fencing_token: FencingToken) -> Self {
         self.fencing_token = Some(fencing_token);
         self

@@ -3,6 +3,8 @@
 use std::fmt::{self, Write};
 use std::time::Duration;
 
+use crate::decide::admission::until_quorum;
+use crate::decide::tally::quorum;
 use crate::node::Denial;
 use crate::types::lease_state::Loss;
 use crate::types::report::{self, NodeReport, NodeReports, Outcome};
@@ -44,6 +46,8 @@ struct Inner {
     kind: ErrorKind,
     message: String,
     loss: Option<Loss>,
+    /// `true` if `run` lost the lock: another call acquires another lock.
+    lost_by_run: bool,
     nodes: NodeReports,
 }
 
@@ -114,7 +118,7 @@ impl Error {
     }
 
     pub(crate) fn new(kind: ErrorKind, message: String) -> Self {
-        Self(Box::new(Inner { kind, message, loss: None, nodes: NodeReports::default() }))
+        Self(Box::new(Inner { kind, message, loss: None, lost_by_run: false, nodes: NodeReports::default() }))
     }
 
     /// Adds the reports of all nodes.
@@ -126,6 +130,12 @@ impl Error {
     /// Adds the reason for which the lock is no longer held.
     pub(crate) fn with_loss(mut self, loss: Loss) -> Self {
         self.0.loss = Some(loss);
+        self
+    }
+
+    /// Marks the error as one of `run`, which can be called again.
+    pub(crate) fn lost_by_run(mut self) -> Self {
+        self.0.lost_by_run = true;
         self
     }
 
@@ -142,6 +152,10 @@ impl Error {
 
     /// Returns whether the same call may succeed later without manual changes.
     ///
+    /// It is true for [`Lost`](ErrorKind::Lost) from [`run`](crate::Redlock::run), which acquires another lock. If the
+    /// work is not idempotent, check its effects before you repeat it. It is false for an extension of a lease that is
+    /// lost, because a loss is final.
+    ///
     #[cfg_attr(feature = "tokio", doc = "```")]
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
     /// # use std::time::Duration;
@@ -157,9 +171,11 @@ impl Error {
     /// ```
     pub fn is_retryable(&self) -> bool {
         match self.0.kind {
-            ErrorKind::Contended | ErrorKind::Overloaded | ErrorKind::NoQuorum | ErrorKind::TooSlow => true,
-            ErrorKind::Lost
-            | ErrorKind::Superseded
+            ErrorKind::Contended | ErrorKind::Overloaded | ErrorKind::NoQuorum => true,
+            // The lease of an extension is lost. A lock request or a resumption may be faster the next time.
+            ErrorKind::TooSlow => self.0.loss.is_none(),
+            ErrorKind::Lost => self.0.lost_by_run,
+            ErrorKind::Superseded
             | ErrorKind::WrongType
             | ErrorKind::InvalidInput
             | ErrorKind::Unsupported
@@ -248,6 +264,31 @@ impl Error {
     /// The value is the longest of all nodes, at the time of that node's reply. The holder may still extend the lock.
     pub fn remaining(&self) -> Option<Duration> {
         self.denials().filter_map(|denial| denial.remaining).max()
+    }
+
+    /// Returns the time until a quorum of nodes can count again, if quarantine prevents the lock.
+    ///
+    /// `None` if enough nodes count, or if the time is unknown. Nodes that did not reply are ignored. See
+    /// [`LockNode::admission`](crate::node::LockNode::admission).
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// if let Err(error) = redlock.lock("report", ttl).await {
+    ///     if let Some(time) = error.quarantine() {
+    ///         println!("no lock for {time:?}: too many servers have restarted");
+    ///     }
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn quarantine(&self) -> Option<Duration> {
+        let nodes = self.node_reports();
+        until_quorum(nodes.iter().map(NodeReport::countable), quorum(nodes.len()))
     }
 
     fn denials(&self) -> impl Iterator<Item = &Denial> {

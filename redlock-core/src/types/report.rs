@@ -3,7 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::node::{Denial, LockEntry, NodeError};
+use crate::decide::admission::Countable;
+use crate::node::{Denial, LockEntry, NodeError, Quarantine};
 use crate::types::fencing_token::FencingToken;
 use crate::types::token::Token;
 
@@ -39,6 +40,13 @@ pub enum Outcome {
     Free,
     /// The node has this entry under the resource. Inspections only.
     Held(LockEntry),
+    /// The node replied, but its vote does not count because it may have lost locks.
+    Quarantined {
+        /// `true` if the node carried out the request.
+        granted: bool,
+        /// The reason, and the time until votes count again.
+        quarantine: Quarantine,
+    },
     /// The request failed without a vote, for this reason.
     Failed(NodeError),
     /// The node did not reply within the node timeout.
@@ -98,9 +106,28 @@ impl NodeReport {
     pub(crate) fn cause(&self) -> Option<String> {
         match (&self.outcome, self.same_server_as()) {
             (Outcome::Failed(error), _) => Some(error.to_string()),
+            (Outcome::Quarantined { quarantine, .. }, _) => Some(quarantine.to_string()),
             (Outcome::TimedOut, _) => Some(format!("timed out after {:.1?}", self.latency)),
             (_, Some((_, label))) => Some(format!("the same server as {label}")),
             _ => None,
+        }
+    }
+
+    /// Returns why the vote of the node does not count, if it may have lost locks.
+    pub fn quarantine(&self) -> Option<&Quarantine> {
+        match &self.outcome {
+            Outcome::Quarantined { quarantine, .. } => Some(quarantine),
+            _ => None,
+        }
+    }
+
+    /// Returns when the next vote of the node can count.
+    pub(crate) fn countable(&self) -> Countable {
+        match &self.outcome {
+            Outcome::Quarantined { quarantine, .. } => Countable::Later(quarantine.remaining),
+            Outcome::Failed(_) | Outcome::TimedOut | Outcome::Pending => Countable::Unknown,
+            _ if self.same_server_as.is_some() => Countable::Unknown,
+            _ => Countable::Now,
         }
     }
 
@@ -137,6 +164,12 @@ impl fmt::Display for NodeReport {
             }
             Outcome::Held(LockEntry { token, remaining: None }) => {
                 write!(f, "held by {token}, no expiry (after {latency:.1?})")?;
+            }
+            Outcome::Quarantined { granted: true, quarantine } => {
+                write!(f, "granted after {latency:.1?}, not counted: {quarantine}")?;
+            }
+            Outcome::Quarantined { granted: false, quarantine } => {
+                write!(f, "not counted: {quarantine} (after {latency:.1?})")?;
             }
             Outcome::Failed(error) => write!(f, "{error} (after {latency:.1?})")?,
             Outcome::TimedOut => write!(f, "timed out after {latency:.1?}")?,

@@ -143,9 +143,14 @@ impl fmt::Debug for Resources {
 /// assert_eq!(1, b"\x00\xff".into_resources()?.len());
 /// assert_eq!(2, ["from", "to"].into_resources()?.len());
 /// assert_eq!(2, (&["from", "to"][..]).into_resources()?.len());
+/// assert_eq!(2, (&vec!["from", "to"]).into_resources()?.len());
 /// assert_eq!(2, vec![Resource::new("from")?, Resource::new("to")?].into_resources()?.len());
 /// # Ok::<(), redlock_core::Error>(())
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not name resources",
+    label = "expected text, bytes, a `Resource`, or an array, a slice or a vector of these"
+)]
 pub trait IntoResources {
     /// Validates the names.
     ///
@@ -156,6 +161,10 @@ pub trait IntoResources {
 }
 
 /// One resource: text, bytes, or a [`Resource`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not name a resource",
+    label = "expected text, bytes or a `Resource`"
+)]
 pub trait IntoResource {
     /// Validates the name.
     ///
@@ -232,6 +241,12 @@ impl<T: IntoResource, const N: usize> IntoResources for [T; N] {
 impl<T: IntoResource> IntoResources for Vec<T> {
     fn into_resources(self) -> Result<Resources, Error> {
         several(self)
+    }
+}
+
+impl<T: IntoResource + Clone> IntoResources for &Vec<T> {
+    fn into_resources(self) -> Result<Resources, Error> {
+        several(self.iter().cloned())
     }
 }
 

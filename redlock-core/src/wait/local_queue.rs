@@ -5,7 +5,7 @@
 //! [`watcher`](crate::wait::watcher) until another client releases the lock.
 //!
 //! The request owns its place, then the lease that results from it. Dropping the place leaves the queue, wherever that
-//! happens. Several resources are entered in sorted order, so that no two requests wait for each other.
+//! happens. A lease may hand its turn over before that, when its releases are sent. Several resources are entered in sorted order, so that no two requests wait for each other.
 //!
 //! [article]: https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/
 
@@ -26,6 +26,7 @@ use crate::runtime::Alarm;
 use crate::sync::{Mutex, locked};
 use crate::types::instant::Instant;
 use crate::types::resource::{Resource, Resources};
+use crate::types::token::Token;
 
 /// The delay that lets other processes try first, where that is due.
 ///
@@ -83,9 +84,50 @@ impl Waiter {
     }
 
     /// Returns whether other processes should be allowed to try first.
-    pub(crate) fn should_yield(&self) -> bool {
+    pub(crate) fn should_pause(&self) -> bool {
+        self.any_queue(Queue::should_pause)
+    }
+
+    /// Records that another client had the lock.
+    pub(crate) fn saw_rival(&self) {
+        let now = self.shared.now();
+        drop(self.with_queues(|queue| {
+            queue.saw_rival(now);
+            Wakers::default()
+        }));
+    }
+
+    /// Returns whether another task waits for this turn.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.any_queue(|queue| queue.is_awaited(self.number))
+    }
+
+    /// Hands the turn over to the tasks that wait for it. The release of the lease with this token is not confirmed yet.
+    pub(crate) fn hand_over(&self, token: &Token) -> Woken {
+        let now = self.shared.now();
+        self.with_queues(|queue| queue.hand_over(self.number, token, now))
+    }
+
+    /// Returns the tokens of the leases that handed over the turn, and whose releases are not confirmed yet.
+    pub(crate) fn unconfirmed(&self) -> Vec<Token> {
         let queues = locked(&self.shared.queues.queues);
-        self.resources.iter().any(|resource| queues.get(resource).is_some_and(Queue::should_yield))
+        let queues = self.resources.iter().filter_map(|resource| queues.get(resource));
+        queues.filter_map(Queue::unconfirmed).cloned().collect()
+    }
+
+    /// Waits until the release of the lease with this token is confirmed, or cannot be.
+    pub(crate) async fn confirmed(&self, token: &Token) {
+        for resource in &*self.resources {
+            poll_fn(|cx| {
+                let (is_confirmed, before) = match locked(&self.shared.queues.queues).get_mut(resource) {
+                    Some(queue) => queue.is_confirmed(token, || cx.waker().clone()),
+                    None => (true, None),
+                };
+                drop(before);
+                if is_confirmed { Poll::Ready(()) } else { Poll::Pending }
+            })
+            .await;
+        }
     }
 
     /// Limits the turn to the validity of a lock that was acquired or extended.
@@ -107,6 +149,11 @@ impl Waiter {
                 Answer::WaitUntil(until) => ready!(alarm.poll_at(&*self.shared.runtime, until, cx)),
             }
         }
+    }
+
+    fn any_queue(&self, predicate: impl Fn(&Queue<Waker>) -> bool) -> bool {
+        let queues = locked(&self.shared.queues.queues);
+        self.resources.iter().any(|resource| queues.get(resource).is_some_and(&predicate))
     }
 
     /// Applies `act` to every queue that was entered.
@@ -144,7 +191,7 @@ impl Drop for Woken {
 /// Leaves every queue, with or without the turn.
 impl Drop for Waiter {
     fn drop(&mut self) {
-        drop(self.with_queues(|queue| queue.leave(self.number)));
+        drop(self.with_queues(|queue| queue.leave(self.number, || self.shared.now())));
     }
 }
 

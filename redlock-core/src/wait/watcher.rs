@@ -125,6 +125,23 @@ impl<'a> LockWatcher<'a> {
         wake
     }
 
+    /// Returns whether a quorum of nodes is free according to their last replies, and none of these has sent a
+    /// notification since then. It makes no query.
+    pub(crate) async fn is_still_free(&mut self) -> bool {
+        poll_fn(|cx| {
+            let (now, limit) = (self.shared.now(), self.shared.settings.node_timeout);
+            for post in self.posts.iter_mut().flatten() {
+                let _ = post.poll(cx, now, limit, false);
+            }
+            let views = self
+                .posts
+                .iter()
+                .map(|posts| posts.iter().map(|post| post.view(now)).fold(NodeView::Free, NodeView::and));
+            Poll::Ready(readiness(views, self.shared.quorum(), now) == Readiness::Free)
+        })
+        .await
+    }
+
     fn poll(
         &mut self,
         cx: &mut Context<'_>,

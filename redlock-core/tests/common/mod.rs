@@ -2,8 +2,10 @@
 #![allow(dead_code)] // each test binary uses a part of it
 #![allow(clippy::unwrap_used)] // a panic fails the test
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use redlock_core::node::{Claim, LockNode, Token};
@@ -118,6 +120,11 @@ pub(crate) fn outcomes(error: &Error) -> Vec<&'static str> {
         other => panic!("{other:?}"),
     };
     error.node_reports().iter().map(|node| word(node.outcome())).collect()
+}
+
+/// Polls a future once, and returns whether it is pending.
+pub(crate) async fn is_pending<F: Future>(future: &mut Pin<Box<F>>) -> bool {
+    poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_pending())).await
 }
 
 /// Waits for both futures at once.

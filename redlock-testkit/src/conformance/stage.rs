@@ -21,6 +21,8 @@ pub(super) struct Stage {
     pub(super) runtime: Arc<dyn Runtime>,
     /// A key that holds a non-lock value.
     pub(super) no_lock: Option<Resource>,
+    /// Deletes all data of the server.
+    pub(super) lose: Option<Box<dyn Fn()>>,
 }
 
 /// A resource whose key was set between two moments.

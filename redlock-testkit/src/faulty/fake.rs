@@ -36,7 +36,9 @@ impl FakeNode {
 /// let nodes = fake_nodes(5, Arc::new(ThreadRuntime));
 /// nodes[0].inject(Fault::hang());
 /// nodes[1].crash();
-/// let redlock = Redlock::builder(ThreadRuntime).nodes(nodes.iter().cloned().map(Into::into)).build()?;
+/// let redlock = Redlock::builder(ThreadRuntime)
+///     .nodes(nodes.iter().cloned().map(Into::into))
+///     .build()?;
 ///
 /// let guard = block_on(redlock.lock("invoice:42", Duration::from_secs(10)))?;
 /// assert!(nodes[2..].iter().all(|node| node.inner().holder("invoice:42").is_some()));

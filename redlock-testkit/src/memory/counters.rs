@@ -13,7 +13,7 @@ use redlock_core::{FencingToken, Resource};
 /// The retention of a counter after its last lock, and its maximum clock lead.
 const RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Counters {
     numbers: HashMap<Resource, (FencingToken, Instant)>,
     sweep_at: usize,

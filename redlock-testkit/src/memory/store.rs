@@ -25,12 +25,21 @@ pub(crate) struct Store {
     forget_watches_at: usize,
 }
 
+/// The keys and counters at one moment.
+#[derive(Clone)]
+pub(crate) struct Content {
+    entries: HashMap<Resource, Entry>,
+    counters: Counters,
+}
+
+#[derive(Clone)]
 struct Entry {
     value: Value,
     /// The expiry; `None` for a key that never expires.
     expires: Option<Instant>,
 }
 
+#[derive(Clone)]
 enum Value {
     Lock(Token),
     Other,
@@ -243,6 +252,15 @@ impl Store {
         for (_, event) in self.watches.drain() {
             event.notify(usize::MAX);
         }
+    }
+
+    pub(crate) fn content(&self) -> Content {
+        Content { entries: self.entries.clone(), counters: self.counters.clone() }
+    }
+
+    pub(crate) fn restore(&mut self, content: &Content) {
+        self.clear();
+        Content { entries: self.entries, counters: self.counters } = content.clone();
     }
 
     /// Returns the live locks, sorted by resource: the order of a map would differ from run to run.

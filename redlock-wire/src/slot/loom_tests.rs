@@ -10,8 +10,9 @@ use redlock_core::node::ConnectionId;
 use redlock_core::runtime::Instant;
 
 use super::{Active, ConnState, State};
+use crate::admission::Behind;
 use crate::connection::{Command, Connection, Failure, Reply};
-use crate::handshake::Server;
+use crate::handshake::described;
 use crate::push::Hub;
 use crate::socket::SocketHandle;
 
@@ -51,8 +52,8 @@ fn take_over(slot: &Slot) -> u64 {
 }
 
 fn up(slot: &Slot, epoch: u64) -> Option<Arc<Active<Line>>> {
-    let server = Server { id: None, set_get: true, pushes: Err(String::new()) };
-    slot.up(epoch, Line::default(), Hub::default(), server)
+    let server = described("", Err(String::new()));
+    slot.up(epoch, Line::default(), Hub::default(), server, Behind::Nothing)
 }
 
 /// Returns whether the client can send.

@@ -111,8 +111,11 @@ pub(crate) async fn the_documented_rights_are_enough<A: Adapter>() {
         server.command(&words.chain(delete.as_deref()).collect::<Vec<_>>());
     }
     let urls = servers.iter().map(|server| server.url().replace("//", "//locks:secret@"));
-    let options = Options::tokio().key_prefix("lock:");
+    let options = Options::tokio().key_prefix("lock:").longest_ttl(TTL);
     let redlock = A::builder_with(urls, &options).unwrap().build().unwrap();
+    for index in 0..servers.len() {
+        redlock.vouch(index).await.unwrap();
+    }
     all_up(&redlock).await;
     let guard = redlock.lock("a", TTL).await.unwrap();
     granted_by_all(&guard).await;

@@ -67,6 +67,7 @@ impl FaultInjector {
             server.restart();
             server.resume();
             server.out_of_memory(false);
+            server.promote();
             server.read_only(false);
             (0..*resources).for_each(|resource| server.remove_non_lock_value(name(resource)));
         }
@@ -91,6 +92,8 @@ impl FaultInjector {
             }
             Incident::Hang { server, .. } => servers[*server].hang(),
             Incident::Flush { server } => servers[*server].flush(),
+            Incident::Copy { server } => servers[*server].copy(),
+            Incident::Failback { server, .. } => return servers[*server].demote(),
             Incident::Evict { server } => servers[*server].evict(),
             Incident::Forget { server } => servers[*server].forget(),
             Incident::OutOfMemory { server, .. } => servers[*server].out_of_memory(true),
@@ -124,6 +127,7 @@ impl FaultInjector {
             Incident::Hang { server, .. } => servers[*server].resume(),
             Incident::OutOfMemory { server, .. } => servers[*server].out_of_memory(false),
             Incident::ReadOnly { server, .. } => servers[*server].read_only(false),
+            Incident::Failback { server, .. } => servers[*server].promote(),
             Incident::WrongType { server, resource, .. } => {
                 servers[*server].remove_non_lock_value(name(*resource));
             }
@@ -135,6 +139,7 @@ impl FaultInjector {
             Incident::Pause { client, .. } | Incident::Suspend { client, .. } => clients[*client].resume(),
             Incident::Kill { client, .. } => clients[*client].restart(),
             Incident::Flush { .. }
+            | Incident::Copy { .. }
             | Incident::Evict { .. }
             | Incident::Forget { .. }
             | Incident::Step { .. } => {}

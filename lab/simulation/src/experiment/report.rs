@@ -46,7 +46,10 @@ impl Report {
             true => " --locks mixed",
             false => " --locks plain",
         };
-        format!("scripts/simulate --nodes {servers} --clients {clients}{faults}{locks} --seed {seed}")
+        let admission = if self.experiment.unchecked { " --admission off" } else { "" };
+        format!(
+            "scripts/simulate --nodes {servers} --clients {clients}{faults}{locks}{admission} --seed {seed}"
+        )
     }
 
     /// Returns the rules of the checks.

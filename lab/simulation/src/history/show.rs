@@ -120,6 +120,7 @@ impl fmt::Display for Answer {
             Self::Denied => f.write_str("denied"),
             Self::Superseded(counter) => write!(f, "superseded by {counter}"),
             Self::Failed => f.write_str("error"),
+            Self::Uncounted => f.write_str("does not count"),
         }
     }
 }
@@ -144,12 +145,13 @@ impl fmt::Display for Place {
 
 impl FaultKind {
     /// The names of all faults.
-    pub const NAMES: [&'static str; 19] = [
+    pub const NAMES: [&'static str; 20] = [
         "crash",
         "hang",
         "flush",
         "lost locks",
         "lost counters",
+        "older copy",
         "out of memory",
         "read-only",
         "clock step",
@@ -168,7 +170,7 @@ impl FaultKind {
 
     /// Returns whether the fault is over as soon as it has begun.
     pub(crate) fn is_momentary(self) -> bool {
-        matches!(self, Self::Flush | Self::Eviction | Self::Amnesia(_) | Self::Step(_))
+        matches!(self, Self::Flush | Self::Eviction | Self::Amnesia(_) | Self::Rollback | Self::Step(_))
     }
 
     /// Returns the name of the fault.
@@ -179,6 +181,7 @@ impl FaultKind {
             Self::Flush => "flush",
             Self::Eviction => "lost locks",
             Self::Amnesia(_) => "lost counters",
+            Self::Rollback => "older copy",
             Self::OutOfMemory => "out of memory",
             Self::ReadOnly => "read-only",
             Self::Step(_) => "clock step",

@@ -172,7 +172,12 @@ mod tests {
     use super::*;
 
     fn violations(story: Story) -> Vec<(Invariant, Option<Assumption>)> {
-        let rules = Rules { servers: 3, node_timeout: Duration::ZERO, settled_after: Duration::ZERO };
+        let rules = Rules {
+            servers: 3,
+            node_timeout: Duration::ZERO,
+            settled_after: Duration::ZERO,
+            admission: false,
+        };
         let found = check(&story.history(), &rules);
         found.into_iter().map(|violation| (violation.invariant, violation.broken)).collect()
     }

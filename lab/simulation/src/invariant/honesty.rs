@@ -94,7 +94,7 @@ mod tests {
 
     fn violations(story: Story) -> usize {
         let node_timeout = Duration::from_millis(200);
-        let rules = Rules { servers: 3, node_timeout, settled_after: Duration::ZERO };
+        let rules = Rules { servers: 3, node_timeout, settled_after: Duration::ZERO, admission: false };
         check(&story.history(), &rules).len()
     }
 

@@ -15,6 +15,7 @@ use crate::history::{EventKind, FaultKind, History, Place, Request, TokenNumber}
 pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
     let mut owners: BTreeMap<TokenNumber, usize> = BTreeMap::new();
     let mut held_up: BTreeSet<(usize, TokenNumber)> = BTreeSet::new();
+    let (mut older, mut restored) = (BTreeSet::new(), BTreeSet::new());
     let mut open: BTreeSet<usize> = BTreeSet::new();
     let mut latest: BTreeMap<usize, TokenNumber> = BTreeMap::new();
     let mut violations = Vec::new();
@@ -38,6 +39,12 @@ pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
                 again,
                 ..
             } if again || travelled > rules.node_timeout => drop(held_up.insert((server, token))),
+            EventKind::FaultBegins(Place::Server(server), FaultKind::Rollback) => drop(older.insert(server)),
+            // An older copy may contain a lock that was released.
+            EventKind::Moved { server, token, .. } if older.contains(&server) => {
+                restored.insert((server, token));
+            }
+            EventKind::Left { server, token } if restored.contains(&(server, token)) => {}
             EventKind::Left { server, token } => {
                 let Some(owner) = owners.get(&token) else { continue };
                 let soon = Some(Assumption::RequestsArriveSoon);
@@ -83,7 +90,7 @@ mod tests {
 
     fn broken(story: Story) -> Vec<Option<Assumption>> {
         let node_timeout = Duration::from_millis(200);
-        let rules = Rules { servers: 3, node_timeout, settled_after: Duration::ZERO };
+        let rules = Rules { servers: 3, node_timeout, settled_after: Duration::ZERO, admission: false };
         check(&story.history(), &rules).into_iter().map(|violation| violation.broken).collect()
     }
 

@@ -56,8 +56,12 @@ mod tests {
     use super::*;
 
     fn violations(story: Story) -> usize {
-        let rules =
-            Rules { servers: 3, node_timeout: Duration::ZERO, settled_after: Duration::from_millis(10) };
+        let rules = Rules {
+            servers: 3,
+            node_timeout: Duration::ZERO,
+            settled_after: Duration::from_millis(10),
+            admission: false,
+        };
         check(&story.history(), &rules).len()
     }
 

@@ -207,7 +207,11 @@ mod tests {
 
     fn violations(story: Story) -> usize {
         let node_timeout = Duration::from_millis(200);
-        check(&story.history(), &Rules { servers: 3, node_timeout, settled_after: Duration::ZERO }).len()
+        check(
+            &story.history(),
+            &Rules { servers: 3, node_timeout, settled_after: Duration::ZERO, admission: false },
+        )
+        .len()
     }
 
     #[test]

@@ -88,7 +88,12 @@ mod tests {
     use super::*;
 
     fn violations(story: Story) -> usize {
-        let rules = Rules { servers: 3, node_timeout: Duration::ZERO, settled_after: Duration::ZERO };
+        let rules = Rules {
+            servers: 3,
+            node_timeout: Duration::ZERO,
+            settled_after: Duration::ZERO,
+            admission: false,
+        };
         check(&story.history(), &rules).len()
     }
 

@@ -161,7 +161,12 @@ mod tests {
     }
 
     fn broken(story: Story) -> Vec<Option<Assumption>> {
-        let rules = Rules { servers: 3, node_timeout: Duration::ZERO, settled_after: Duration::ZERO };
+        let rules = Rules {
+            servers: 3,
+            node_timeout: Duration::ZERO,
+            settled_after: Duration::ZERO,
+            admission: false,
+        };
         check(&story.history(), &rules).into_iter().map(|violation| violation.broken).collect()
     }
 

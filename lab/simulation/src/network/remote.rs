@@ -14,18 +14,19 @@ use std::time::Duration;
 use event_listener::Event;
 use futures_channel::oneshot;
 use redlock_core::node::{
-    Availability, Capabilities, Claim, ConfirmVote, ConnectionId, FencedVote, LockEntry, LockNode, NodeError,
-    NodeErrorKind, ServerId, Token, Ttl, Vote, Watch, async_trait,
+    Admission, Availability, Capabilities, Claim, ConfirmVote, ConnectionId, FencedVote, LockEntry, LockNode,
+    NodeError, NodeErrorKind, ServerId, Token, Ttl, Vote, Watch, async_trait,
 };
 use redlock_core::runtime::{Instant, Runtime};
 use redlock_core::{FencingToken, Resource};
-use redlock_testkit::{Answer, Request};
+use redlock_testkit::{Answer, Operation, Request};
 
+use super::gate::Gate;
 use super::link::Link;
 use super::notifications::Subscription;
 use super::{Direction, Network, Transport};
 use crate::history::{self, EventKind, FaultKind, Place};
-use crate::server::{Arrival, Delivery, Outcome, Server};
+use crate::server::{Arrival, Carried, Delivery, Outcome, Server};
 
 /// The longest time until a client notices that its connection is broken.
 const NOTICED_WITHIN: Duration = Duration::from_millis(500);
@@ -38,6 +39,13 @@ pub(super) struct Shared {
     pub(super) server: Server,
     label: String,
     link: Mutex<Link>,
+    /// `None` if the client does not check whether the server may have lost locks.
+    gate: Option<Mutex<Gate>>,
+    longest_ttl: Option<Duration>,
+    /// True while a look is in progress.
+    pub(super) looking: AtomicBool,
+    /// Notified when a look has ended.
+    pub(super) looked: Event,
     /// Notified when the client notices that its connection is broken.
     pub(super) broken: Event,
 }
@@ -51,6 +59,8 @@ struct Message {
     generation: u64,
     incarnation: u64,
     twice: bool,
+    /// The admission when the request was sent.
+    admission: Admission,
     reply: Arc<Reply>,
 }
 
@@ -66,12 +76,17 @@ struct Reply {
 impl Remote {
     pub(super) fn new(network: Network, client: usize, server: Server) -> Self {
         let label = format!("n{}", server.number());
+        let longest_ttl = network.state().longest_ttl;
         Self(Arc::new(Shared {
             network,
             client,
             server,
             label,
             link: Mutex::default(),
+            gate: longest_ttl.map(|longest| Mutex::new(Gate::new(longest))),
+            longest_ttl,
+            looking: AtomicBool::new(false),
+            looked: Event::new(),
             broken: Event::new(),
         }))
     }
@@ -103,19 +118,8 @@ impl Remote {
 impl Shared {
     /// Sends a request. Returns the number of its connection and the receiver of the reply.
     fn send(self: &Arc<Self>, request: Request) -> Result<(u64, oneshot::Receiver<Outcome>), NodeError> {
-        let Some(incarnation) = self.server.incarnation() else {
-            return Err(NodeError::unavailable("connection refused"));
-        };
-        let cut = self.is_cut(Direction::Requests) || self.is_cut(Direction::Replies);
-        let mut link = self.link();
-        if link.is_down() {
-            if cut {
-                return Err(NodeError::unavailable("no route to the server"));
-            }
-            link.reconnected();
-        }
-        let (generation, swallowed) = (link.generation(), link.is_broken());
-        drop(link);
+        let (generation, incarnation) = self.connect()?;
+        let (admission, swallowed) = (self.admission(), self.link().is_broken());
         let recorder = self.network.recorder();
         let shown = history::Request {
             client: self.client,
@@ -140,7 +144,7 @@ impl Shared {
         let twice = fate.copies.len() > 1;
         let sent = self.network.0.world.now();
         let reply = Arc::new(reply);
-        let message = Message { request, shown, sent, generation, incarnation, twice, reply };
+        let message = Message { request, shown, sent, generation, incarnation, twice, admission, reply };
         if fate.late {
             self.begin_fault(FaultKind::Straggler);
         }
@@ -163,6 +167,22 @@ impl Shared {
         Ok((generation, answer))
     }
 
+    /// Returns the number of the connection and the incarnation of the server.
+    pub(super) fn connect(&self) -> Result<(u64, u64), NodeError> {
+        let Some(incarnation) = self.server.incarnation() else {
+            return Err(NodeError::unavailable("connection refused"));
+        };
+        let cut = self.is_cut(Direction::Requests) || self.is_cut(Direction::Replies);
+        let mut link = self.link();
+        if link.is_down() {
+            if cut {
+                return Err(NodeError::unavailable("no route to the server"));
+            }
+            link.reconnected();
+        }
+        Ok((link.generation(), incarnation))
+    }
+
     async fn deliver(self: Arc<Self>, message: Message, delay: Duration) {
         let world = &self.network.0.world;
         world.sleep(delay).await;
@@ -180,7 +200,8 @@ impl Shared {
         let travelled = world.now().saturating_duration_since(message.sent);
         let Message { request, shown, reply, .. } = &message;
         let (request, spent) = (request.clone(), Arc::clone(&reply.spent));
-        let delivery = Delivery { request, shown: *shown, travelled, spent };
+        let looks = !streams && self.gate.is_some();
+        let delivery = Delivery { request, looks, shown: *shown, travelled, spent };
         let answer = match self.server.receive(&delivery) {
             Arrival::Gone => return self.lose(message.generation),
             Arrival::Carried(answer) => answer,
@@ -189,11 +210,12 @@ impl Shared {
                 Err(oneshot::Canceled) => return self.lose(message.generation),
             },
         };
-        let answer = match answer {
+        let Carried { outcome, losses, look } = answer;
+        let outcome = match outcome {
             Ok(Answer::Watching(watch)) => Ok(Answer::Watching(self.relay(watch, &message))),
-            answer => answer,
+            outcome => outcome,
         };
-        self.answer(message, answer).await;
+        self.answer(message, Carried { outcome, losses, look }).await;
     }
 
     /// Relays the notification of a watch to the client. Returns the watch of the client.
@@ -211,7 +233,7 @@ impl Shared {
         Watch::new(watch.availability, Arc::clone(self).notified(generation, notified))
     }
 
-    async fn answer(self: Arc<Self>, message: Message, answer: Outcome) {
+    async fn answer(self: Arc<Self>, message: Message, Carried { outcome, losses, look }: Carried) {
         let fate = {
             let mut state = self.network.state();
             let traffic = state.replies;
@@ -229,9 +251,20 @@ impl Shared {
         if streams && !self.link().carries(message.generation) {
             return;
         }
+        if let Some(mut gate) = self.gate() {
+            let now = self.network.0.world.now();
+            // The notification of a loss was sent before this reply, so it arrives before it.
+            gate.hear(if streams { losses } else { 0 });
+            if let Some(look) = look {
+                gate.look_behind(look, now);
+            }
+            if matches!(&outcome, Err(error) if error.to_string().contains("READONLY")) {
+                gate.rejected();
+            }
+        }
         let nothing =
             |error: &NodeError| matches!(error.kind(), NodeErrorKind::Rejected | NodeErrorKind::WrongType);
-        let answer = match answer {
+        let answer = match outcome {
             // This copy has changed nothing; the effect of the other one is unknown.
             Err(error) if message.twice && nothing(&error) => {
                 Err(NodeError::unknown("sent twice, and rejected once"))
@@ -240,7 +273,12 @@ impl Shared {
         };
         let sender = message.reply.sender.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(sender) = sender else { return };
-        let received = history::Answer::of(&answer);
+        let counts = message.request.operation() == Operation::Release || self.counts(message.admission);
+        let received = match history::Answer::of(&answer) {
+            history::Answer::Failed => history::Answer::Failed,
+            received if counts => received,
+            _ => history::Answer::Uncounted,
+        };
         if sender.send(answer).is_ok() {
             self.network.recorder().record(EventKind::Received { request: message.shown, answer: received });
         }
@@ -280,6 +318,32 @@ impl Shared {
     fn begin_fault(&self, fault: FaultKind) {
         let place = Place::Between(self.client, self.server.number());
         self.network.recorder().record(EventKind::FaultBegins(place, fault));
+    }
+
+    /// Returns whether a vote counts whose request was sent in this admission, and whose reply is read now.
+    fn counts(&self, before: Admission) -> bool {
+        let now = self.admission();
+        before == now && !matches!(now, Admission::Quarantined(_))
+    }
+
+    pub(super) fn admission(&self) -> Admission {
+        let connection = self.connection();
+        let now = self.network.0.world.now();
+        self.gate().map_or(Admission::Unchecked, |mut gate| gate.read(connection, now))
+    }
+
+    pub(super) fn connection(&self) -> Option<ConnectionId> {
+        if self.network.0.transport == Transport::Datagrams {
+            return None;
+        }
+        let incarnation = self.server.incarnation()?;
+        let link = self.link();
+        // Neither count ever decreases, so no pair repeats.
+        (!link.is_down()).then(|| ConnectionId(link.generation() << 32 | incarnation))
+    }
+
+    pub(super) fn gate(&self) -> Option<MutexGuard<'_, Gate>> {
+        Some(self.gate.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     pub(super) fn link(&self) -> MutexGuard<'_, Link> {
@@ -358,13 +422,22 @@ impl LockNode for Remote {
     }
 
     fn connection(&self) -> Option<ConnectionId> {
-        if self.0.network.0.transport == Transport::Datagrams {
-            return None;
+        self.0.connection()
+    }
+
+    fn longest_ttl(&self) -> Option<Duration> {
+        self.0.longest_ttl
+    }
+
+    fn admission(&self) -> Admission {
+        self.0.admission()
+    }
+
+    async fn connected(&self) {
+        if self.0.longest_ttl.is_some() {
+            let looked = self.0.begin_look();
+            looked.await;
         }
-        let incarnation = self.0.server.incarnation()?;
-        let link = self.0.link();
-        // Neither count ever decreases, so no pair repeats.
-        (!link.is_down()).then(|| ConnectionId(link.generation() << 32 | incarnation))
     }
 
     fn server(&self) -> Option<ServerId> {

@@ -1,7 +1,7 @@
 //! The random selection of plans: one incident after the other, with a weight for each kind.
 //!
 //! With bounded faults, a server that restarts without its data was down for longer than any TTL: the lost keys would
-//! have expired.
+//! have expired. The clients of [`Faults::Losses`] do not need this.
 
 use std::time::Duration;
 
@@ -32,7 +32,10 @@ enum Kind {
     Crash,
     CrashWithoutData,
     Hang,
+    CrashSoon,
     Flush,
+    Copy,
+    Failback,
     Evict,
     Forget,
     OutOfMemory,
@@ -93,6 +96,9 @@ impl Scope {
         match self.faults {
             Faults::Violating(Assumption::DataIsKept) => kinds.extend([(20, Kind::Flush)]),
             Faults::Violating(Assumption::ClocksAreNotSet) => kinds.extend([(20, Kind::Step)]),
+            Faults::Losses => {
+                kinds.extend([(6, Kind::CrashSoon), (4, Kind::Flush), (6, Kind::Copy), (3, Kind::Failback)]);
+            }
             Faults::Fencing => kinds.extend([(12, Kind::Evict), (6, Kind::Step)]),
             Faults::LateRestarts => kinds.extend([(12, Kind::Evict), (12, Kind::CrashWithoutData)]),
             Faults::Violating(Assumption::CountersAreKept) => {
@@ -133,8 +139,22 @@ impl Scope {
                     }
                 }
             }
+            Kind::CrashSoon => {
+                let kept = [
+                    Persistence::All,
+                    Persistence::Part,
+                    Persistence::Older,
+                    Persistence::Older,
+                    Persistence::Nothing,
+                    Persistence::Nothing,
+                ];
+                let lasts = up_to(1_000);
+                Incident::Crash { server, persistence: kept[chance.usize(..kept.len())].clone(), lasts }
+            }
             Kind::Hang => Incident::Hang { server, lasts: up_to(6_000) },
             Kind::Flush => Incident::Flush { server },
+            Kind::Copy => Incident::Copy { server },
+            Kind::Failback => Incident::Failback { server, lasts: up_to(2_000) },
             Kind::Evict => Incident::Evict { server },
             Kind::Forget => Incident::Forget { server },
             Kind::OutOfMemory => Incident::OutOfMemory { server, lasts: up_to(3_000) },
@@ -210,6 +230,25 @@ mod tests {
             matches!(incident, Incident::Crash { persistence: Persistence::Nothing, .. })
         };
         assert!(plans(Faults::LateRestarts).flat_map(|plan| plan.0).any(out));
+    }
+
+    #[test]
+    fn losses_have_every_kind_of_loss() {
+        let incidents: Vec<_> =
+            plans(Faults::Losses).flat_map(|plan| plan.0).map(|(_, incident)| incident).collect();
+        let any = |is: fn(&Incident) -> bool| incidents.iter().any(is);
+        assert!(any(|incident| matches!(incident, Incident::Flush { .. })));
+        assert!(any(|incident| matches!(incident, Incident::Copy { .. })));
+        assert!(any(|incident| matches!(incident, Incident::Failback { .. })));
+        for kept in [Persistence::All, Persistence::Part, Persistence::Older, Persistence::Nothing] {
+            let soon = |incident: &Incident| match incident {
+                Incident::Crash { persistence, lasts, .. } => {
+                    *persistence == kept && *lasts <= Duration::from_secs(1)
+                }
+                _ => false,
+            };
+            assert!(incidents.iter().any(soon), "{kept:?}");
+        }
     }
 
     #[test]

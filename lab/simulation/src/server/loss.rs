@@ -1,5 +1,6 @@
 //! The losses of a running server: locks, the counters of fencing tokens, or both.
 
+use std::mem;
 use std::time::Duration;
 
 use super::machine::Persistence;
@@ -11,6 +12,47 @@ impl Server {
         self.begin_fault(FaultKind::Flush);
         self.lose_locks();
         self.lose_counters();
+        self.state().losses += 1;
+    }
+
+    /// Copies all data, as a snapshot does, or a replica that is behind from now on. It replaces the copy before.
+    ///
+    /// Without a copy, the server uses that of an empty server.
+    pub fn copy(&self) {
+        self.state().machine.copy();
+    }
+
+    /// Becomes a replica, and takes over the [older copy](Server::copy) of its data.
+    ///
+    /// It rejects writes until it is [promoted](Server::promote). Returns whether it has become one: a server that is
+    /// down or rejects writes already does not.
+    pub fn demote(&self) -> bool {
+        let lost = {
+            let mut state = self.state();
+            if !state.up || state.machine.read_only {
+                return false;
+            }
+            state.losses += 1;
+            state.demoted = true;
+            state.machine.roll_back()
+        };
+        self.read_only(true);
+        self.record_loss(&lost);
+        self.record_rollback();
+        true
+    }
+
+    /// Becomes the master again, as the same process.
+    ///
+    /// If it is no replica, this has no effect.
+    pub fn promote(&self) {
+        let mut state = self.state();
+        if !mem::take(&mut state.demoted) {
+            return;
+        }
+        state.machine.promote();
+        drop(state);
+        self.read_only(false);
     }
 
     /// Loses all locks at once, and keeps the counters of fencing tokens.

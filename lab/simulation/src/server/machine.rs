@@ -1,14 +1,16 @@
 //! The data and the behavior of a server: a store of keys, a wall clock, and reasons for error replies.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use redlock_core::Resource;
-use redlock_core::node::{ConfirmVote, FencedVote, LockNode, NodeError, Token, Vote};
+use redlock_core::node::{ConfirmVote, FencedVote, LockNode, NodeError, Token, Ttl, Vote};
 use redlock_core::runtime::{Instant, Runtime};
+use redlock_core::{FencingToken, Resource};
 use redlock_testkit::sim::{Clock, Process};
 use redlock_testkit::{Answer, MemoryNode, Operation, Request, block_on};
 
 use super::Executed;
+use super::stamp::{Identity, Look, Stamp};
 use super::wall_clock::WallClock;
 
 pub(super) struct Machine {
@@ -17,6 +19,20 @@ pub(super) struct Machine {
     clock: WallClock,
     pub(super) out_of_memory: bool,
     pub(super) read_only: bool,
+    identity: Identity,
+    stamp: Option<Stamp>,
+    /// An older copy of all data: a snapshot, or a replica that is behind.
+    copy: Copy,
+    /// The resources that were ever locked.
+    known: BTreeSet<Resource>,
+}
+
+/// A copy of the data of a server. The default is that of an empty server.
+#[derive(Default)]
+struct Copy {
+    locks: Vec<(Resource, Token, Instant)>,
+    counters: Vec<(Resource, Option<FencingToken>)>,
+    stamp: Option<Stamp>,
 }
 
 /// The data that a server still has after a crash.
@@ -34,6 +50,8 @@ pub enum Persistence {
     Part,
     /// No lock, but the counters of fencing tokens.
     Counters,
+    /// The [older copy](super::Server::copy) of all data: the server loads a snapshot.
+    Older,
     /// No data: the server has no persistence.
     Nothing,
 }
@@ -43,10 +61,66 @@ impl Machine {
     pub(super) fn new(clock: Clock, world: Process) -> Self {
         let clock = WallClock::new(clock, world);
         let node = MemoryNode::with_runtime("store", Arc::new(clock.clone()));
-        Self { node, clock, out_of_memory: false, read_only: false }
+        let identity = Identity::default();
+        let (stamp, copy, known) = (Some(Stamp::vouched(identity)), Copy::default(), BTreeSet::new());
+        Self { node, clock, out_of_memory: false, read_only: false, identity, stamp, copy, known }
     }
 
-    pub(super) fn carry_out(&self, request: &Request) -> Executed {
+    /// Starts with a new identity.
+    pub(super) fn start(&mut self) {
+        self.identity.start();
+    }
+
+    /// Becomes the master again after it was a replica. It keeps its process, and does not keep its identity.
+    pub(super) fn promote(&mut self) {
+        self.identity.promote();
+    }
+
+    /// Looks at the stamp, which is renewed unless it is one of this server as it is.
+    pub(super) fn look(&mut self) -> Look {
+        if self.read_only {
+            Look::Replica
+        } else {
+            Stamp::look(&mut self.stamp, self.identity, self.clock.now())
+        }
+    }
+
+    /// Copies all data.
+    pub(super) fn copy(&mut self) {
+        let now = self.clock.now();
+        let locks = self.node.locks().into_iter();
+        let locks = locks.filter_map(|(resource, lock)| Some((resource, lock.token, now + lock.remaining?)));
+        let counters = self.known.iter();
+        let counters =
+            counters.map(|resource| (resource.clone(), self.node.fencing_counter(resource.clone())));
+        self.copy = Copy { locks: locks.collect(), counters: counters.collect(), stamp: self.stamp };
+    }
+
+    /// Replaces all data by the older copy. Returns the tokens whose keys are gone or expire earlier.
+    pub(super) fn roll_back(&mut self) -> Vec<Token> {
+        let now = self.clock.now();
+        let before = self.expiring();
+        let shortened = |token: &Token, expires: Instant| {
+            before.iter().any(|(other, until)| other == token && *until > expires)
+        };
+        let mut lost = self.lose_all_but(&Persistence::Nothing);
+        self.node.clear_counters();
+        for (resource, token, expires) in &self.copy.locks {
+            // A remaining time that is too short for a TTL is over before it matters.
+            if let Ok(ttl) = Ttl::new(expires.saturating_duration_since(now)) {
+                self.node.set_holder(resource.clone(), token.clone(), ttl);
+                lost.retain(|other| other != token || shortened(other, *expires));
+            }
+        }
+        for (resource, counter) in &self.copy.counters {
+            self.node.set_counter(resource.clone(), *counter);
+        }
+        self.stamp = self.copy.stamp;
+        lost
+    }
+
+    pub(super) fn carry_out(&mut self, request: &Request) -> Executed {
+        self.known.extend(request.claim().into_iter().flat_map(|claim| claim.resources()).cloned());
         let outcome = match self.rejection(request.operation()) {
             Some(error) => Err(error),
             None => block_on(request.apply(&self.node)),
@@ -93,13 +167,17 @@ impl Machine {
         exists
     }
 
-    /// Loses locks. Returns the lost tokens.
-    pub(super) fn lose_all_but(&self, persistence: &Persistence) -> Vec<Token> {
+    /// Loses locks, and the stamp unless all is kept. Returns the lost tokens.
+    pub(super) fn lose_all_but(&mut self, persistence: &Persistence) -> Vec<Token> {
         let is_lost = |position: usize| match persistence {
             Persistence::All => false,
             Persistence::Part => position % 2 == 0,
-            Persistence::Counters | Persistence::Nothing => true,
+            Persistence::Counters | Persistence::Older | Persistence::Nothing => true,
         };
+        if *persistence == Persistence::Older {
+            return self.roll_back();
+        }
+        self.stamp = self.stamp.filter(|_| *persistence == Persistence::All);
         let locks = self.node.locks().into_iter().enumerate();
         let lost = locks.filter(|(position, _)| is_lost(*position)).map(|(_, lock)| lock);
         lost.map(|(resource, lock)| {
@@ -178,7 +256,7 @@ mod tests {
         }
 
         /// Acquires a resource with the shortest TTL of 10 ms. Returns the true time of its expiry.
-        fn acquire(&self, resource: &str) -> Option<Instant> {
+        fn acquire(&mut self, resource: &str) -> Option<Instant> {
             let claim = Claim::new(resource.into_resources().unwrap(), Token::from_bytes(resource));
             self.machine.carry_out(&Request::Acquire(claim, Ttl::MIN)).until
         }
@@ -186,7 +264,7 @@ mod tests {
 
     #[test]
     fn a_key_expires_less_than_a_millisecond_early() {
-        let world = World::new(Clock::default());
+        let mut world = World::new(Clock::default());
         world.wait_until(at(900));
         assert_eq!(Some(at(10_000)), world.acquire("a"));
         world.wait_until(at(9_999));
@@ -198,7 +276,7 @@ mod tests {
     #[test]
     fn a_clock_step_forward_shortens_keys_and_a_step_back_lengthens_them() {
         for (millis, until) in [(4, 6_000), (-4, 14_000)] {
-            let world = World::new(Clock::default());
+            let mut world = World::new(Clock::default());
             world.acquire("a");
             let moved = world.machine.step_clock(millis);
             assert_eq!(vec![(Token::from_bytes("a"), at(until))], moved);
@@ -208,7 +286,7 @@ mod tests {
 
     #[test]
     fn a_clock_step_beyond_the_ttl_expires_keys_at_once() {
-        let world = World::new(Clock::default());
+        let mut world = World::new(Clock::default());
         world.acquire("a");
         world.wait_until(at(2_000));
         assert_eq!(vec![(Token::from_bytes("a"), at(2_000))], world.machine.step_clock(60_000));
@@ -217,14 +295,14 @@ mod tests {
 
     #[test]
     fn a_fast_clock_expires_keys_early() {
-        let world = World::new(Clock { drift_ppm: 250_000, ..Clock::default() });
+        let mut world = World::new(Clock { drift_ppm: 250_000, ..Clock::default() });
         assert_eq!(Some(at(8_000)), world.acquire("a"));
     }
 
     #[test]
     fn an_expired_key_is_not_lost() {
         let lost = |persistence, micros| {
-            let world = World::new(Clock::default());
+            let mut world = World::new(Clock::default());
             for name in ["a", "b", "c"] {
                 world.acquire(name);
             }

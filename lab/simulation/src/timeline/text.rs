@@ -85,7 +85,11 @@ fn mark(fault: FaultKind) -> char {
         FaultKind::OutOfMemory => 'm',
         FaultKind::ReadOnly => 'r',
         FaultKind::WrongType => 't',
-        FaultKind::Flush | FaultKind::Eviction | FaultKind::Amnesia(_) | FaultKind::Step(_) => '!',
+        FaultKind::Flush
+        | FaultKind::Eviction
+        | FaultKind::Rollback
+        | FaultKind::Amnesia(_)
+        | FaultKind::Step(_) => '!',
         FaultKind::Partition => '/',
         FaultKind::Storm => '~',
         FaultKind::Pause => 'z',

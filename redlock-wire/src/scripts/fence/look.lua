@@ -45,6 +45,12 @@ local function too_far_ahead(number)
     if counter >= limit then number = counter else greatest = 0 end
     return {-3, greatest, string.format('%.0f', number), math.floor((number - now) / 1000000)}
 end
+-- A user may have the right to read a key, but not to write it (from Redis 7.0 on). No key is written then.
+for _, key in ipairs(redis.acl_check_cmd and KEYS or {}) do
+    if not redis.acl_check_cmd('SET', key, '') then
+        return redis.error_reply('NOPERM fenced locks need the permission to write their keys')
+    end
+end
 local function fill()
     for _, key in ipairs(absent) do redis.call('SET', key, ARGV[1], 'PX', ARGV[2]) end
 end

@@ -55,9 +55,13 @@ impl Program {
         while !self.client.is_closing() {
             self.idle(400).await;
             let resources = self.wanted();
-            if let Some((guard, token)) = self.acquire(resources.clone()).await {
+            // Sometimes the next request is queued behind a release that is not even sent.
+            while let Some((guard, token)) = self.acquire(resources.clone()).await {
                 self.hold(&guard, token, &resources).await;
                 self.release(guard, token).await;
+                if self.client.is_closing() || self.chance.u32(..3) > 0 {
+                    break;
+                }
             }
         }
         self.redlock.close().await;

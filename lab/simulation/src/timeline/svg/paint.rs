@@ -54,7 +54,11 @@ pub(super) fn fault(fault: FaultKind) -> &'static str {
     match fault {
         FaultKind::Crash | FaultKind::Kill => "#3e4c59",
         FaultKind::Hang | FaultKind::Pause | FaultKind::Suspension => "#7b8794",
-        FaultKind::Flush | FaultKind::Eviction | FaultKind::Amnesia(_) | FaultKind::Step(_) => ALARM,
+        FaultKind::Flush
+        | FaultKind::Eviction
+        | FaultKind::Rollback
+        | FaultKind::Amnesia(_)
+        | FaultKind::Step(_) => ALARM,
         _ => "#b7791f",
     }
 }

@@ -1,0 +1,266 @@
+//! Servers that lose their data: their votes do not count until the lost locks have expired.
+
+use redlock_core::Health;
+use redlock_core::node::QuarantineReason;
+
+use super::*;
+
+/// The quarantine that follows from it is 6 s, the shortest one.
+const LONGEST: Duration = Duration::from_secs(2);
+
+/// The limit for the end of a quarantine. It is generous: the tests are about the end, not about punctuality.
+const OVER: Duration = Duration::from_secs(20);
+
+fn three() -> Vec<RedisServer> {
+    RedisServer::start_many(3)
+}
+
+fn guarded<A: Adapter>(urls: impl IntoIterator<Item = String>) -> Redlock {
+    let options = Options::tokio().longest_ttl(LONGEST);
+    A::builder_with(urls, &options).unwrap().node_timeout(NODE_TIMEOUT).build().unwrap()
+}
+
+/// Returns a client of servers that count at once.
+async fn vouched<A: Adapter>(servers: &[RedisServer]) -> Redlock {
+    let redlock = guarded::<A>(servers.iter().map(RedisServer::url));
+    vouch(&redlock, servers.len()).await;
+    redlock
+}
+
+async fn vouch(redlock: &Redlock, nodes: usize) {
+    for index in 0..nodes {
+        redlock.vouch(index).await.unwrap();
+    }
+    all_up(redlock).await;
+}
+
+/// Returns the reasons for which nodes do not count.
+fn reasons(health: &Health) -> Vec<Option<QuarantineReason>> {
+    health.nodes().iter().map(|node| node.quarantine().map(|quarantine| quarantine.reason)).collect()
+}
+
+/// Asserts that a quorum of the servers does not count, so that there is no second holder.
+async fn no_second_holder(other: &Redlock, lost: &str) {
+    match other.try_lock("a", LONGEST).await {
+        Err(error) if error.kind() == ErrorKind::NoQuorum => {}
+        other => panic!("after {lost}: {other:?}"),
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn new_servers_count_after_the_wait_or_when_vouched_for<A: Adapter>() {
+    let servers = three();
+    let redlock = guarded::<A>(servers.iter().map(RedisServer::url));
+    let error = redlock.lock("a", LONGEST).max_wait(Duration::ZERO).await.unwrap_err();
+    assert_eq!(ErrorKind::NoQuorum, error.kind());
+    assert!(error.to_string().contains("may have lost locks (server without its data"), "{error}");
+    assert!(error.quarantine().is_some_and(|time| time <= Duration::from_secs(6)), "{error:?}");
+    redlock.vouch(0).await.unwrap();
+    redlock.vouch(1).await.unwrap();
+    let guard = redlock.lock("a", LONGEST).await.unwrap();
+    assert_eq!(ErrorKind::InvalidInput, redlock.vouch(3).await.unwrap_err().kind());
+
+    // Another program learns of it, and the third server counts after its wait.
+    let other = guarded::<A>(servers.iter().map(RedisServer::url));
+    let health = other.health().await;
+    assert_eq!([None, None], reasons(&health)[..2], "{health:?}");
+    assert!(reasons(&health)[2].is_some() && health.is_available());
+    guard.release().await.unwrap();
+    for client in [&other, &redlock] {
+        let all = async || client.health().await.healthy_nodes() == 3;
+        eventually("all servers count", OVER, all).await;
+    }
+    for server in &servers {
+        assert!(server.command(&["GET", "redlock:admission"]).starts_with("1 "));
+        assert_eq!("-1", server.command(&["PTTL", "redlock:admission"]));
+    }
+}
+
+/// The same losses, with and without restart admission: only one of the two has a second holder.
+async fn a_majority_that_loses<A: Adapter>(
+    servers: &[RedisServer],
+    lose: impl Fn(&RedisServer),
+    reason: QuarantineReason,
+) {
+    let (holder, other) = (vouched::<A>(servers).await, vouched::<A>(servers).await);
+    let guard = holder.lock("a", LONGEST).await.unwrap();
+    granted_by_all(&guard).await;
+    servers[..2].iter().for_each(&lose);
+    let connected = async || {
+        let health = other.health().await;
+        health.nodes().iter().all(|node| node.is_healthy() || node.quarantine().is_some())
+    };
+    no_second_holder(&other, "the loss").await;
+    eventually("all are connected", OVER, connected).await;
+    no_second_holder(&other, "the loss").await;
+    let error = other.try_lock("a", LONGEST).await.unwrap_err();
+    assert!(error.quarantine().is_some_and(|time| time <= Duration::from_secs(6)), "{error}");
+    assert_eq!([Some(reason), Some(reason), None], reasons(&other.health().await)[..]);
+    let unguarded = redlock::<A>(servers);
+    assert!(
+        unguarded.try_lock("a", LONGEST).await.unwrap().is_some(),
+        "without restart admission, there is a second holder"
+    );
+    unguarded.close().await;
+
+    // The holder cannot extend its lock, but it does not lose it before its time either.
+    let error = guard.extend(LONGEST).await.unwrap_err();
+    assert_eq!(ErrorKind::NoQuorum, error.kind(), "{error}");
+    drop(guard);
+    let all = async || other.health().await.healthy_nodes() == 3;
+    eventually("all servers count again", OVER, all).await;
+    other.lock("a", LONGEST).await.unwrap().release().await.unwrap();
+    holder.close().await;
+    other.close().await;
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn a_majority_that_restarts_empty_grants_no_second_lock<A: Adapter>() {
+    let servers = three();
+    a_majority_that_loses::<A>(&servers, RedisServer::restart_empty, QuarantineReason::Restarted).await;
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn a_majority_that_restarts_from_a_snapshot_grants_no_second_lock<A: Adapter>() {
+    let servers = three();
+    drop(vouched::<A>(&servers).await);
+    // The snapshot contains the stamp, and no lock.
+    for server in &servers {
+        server.command(&["SAVE"]);
+    }
+    a_majority_that_loses::<A>(&servers, RedisServer::restart, QuarantineReason::Restarted).await;
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn a_majority_that_is_flushed_grants_no_second_lock<A: Adapter>() {
+    let servers = three();
+    let flush = |server: &RedisServer| drop(server.command(&["FLUSHALL"]));
+    a_majority_that_loses::<A>(&servers, flush, QuarantineReason::DataLost).await;
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn a_flush_is_noticed_without_pushes<A: Adapter>() {
+    let servers = three();
+    let (holder, vouching) = (vouched::<A>(&servers).await, vouched::<A>(&servers).await);
+    for server in &servers {
+        server.command(&["ACL", "SETUSER", "old", "on", ">secret", "~*", "&*", "+@all", "-hello"]);
+    }
+    let other = guarded::<A>(servers.iter().map(|server| server.url().replace("//", "//old:secret@")));
+    all_up(&other).await;
+    for round in 0..10 {
+        let guard = holder.lock("a", LONGEST).await.unwrap();
+        granted_by_all(&guard).await;
+        servers[..2].iter().for_each(|server| drop(server.command(&["FLUSHALL"])));
+        no_second_holder(&other, &format!("flush {round}")).await;
+        drop(guard);
+        vouch(&vouching, 3).await;
+        for client in [&holder, &other] {
+            let all = async || client.health().await.healthy_nodes() == 3;
+            eventually("all servers count again", OVER, all).await;
+        }
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn a_majority_that_fails_over_and_back_grants_no_second_lock<A: Adapter>() {
+    let servers = three();
+    let copies = RedisServer::start_many(2);
+    let fail_back = |(server, copy): (&RedisServer, &RedisServer)| {
+        let replicate = |port: &str| server.command(&["REPLICAOF", "127.0.0.1", port]);
+        replicate(&copy.port().to_string());
+        while !server.command(&["INFO", "replication"]).contains("master_link_status:up") {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        server.command(&["REPLICAOF", "NO", "ONE"]);
+    };
+    let (holder, other) = (vouched::<A>(&servers).await, vouched::<A>(&servers).await);
+    let guard = holder.lock("a", LONGEST).await.unwrap();
+    granted_by_all(&guard).await;
+    for pair in servers.iter().zip(&copies) {
+        fail_back(pair);
+    }
+    no_second_holder(&other, "the failback").await;
+    drop(guard);
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn one_server_after_the_other_may_restart<A: Adapter>() {
+    let servers = three();
+    let redlock = vouched::<A>(&servers).await;
+    for server in &servers {
+        server.restart_empty();
+        let guard = redlock.lock("a", LONGEST).await.unwrap();
+        guard.extend(LONGEST).await.unwrap();
+        guard.release().await.unwrap();
+        let all = async || redlock.health().await.healthy_nodes() == 3;
+        eventually("the server counts again", OVER, all).await;
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn without_rights_to_the_stamp_the_uptime_counts<A: Adapter>() {
+    let user = ["--user", "few", "on", ">secret", "~a", "~redlock-health-*", "&*", "+@all"];
+    let mut server = RedisServer::builder();
+    for word in user {
+        server = server.arg(word);
+    }
+    let server = server.start();
+    let redlock = guarded::<A>([server.url().replace("//", "//few:secret@")]);
+    let health = redlock.health().await;
+    assert_eq!([Some(QuarantineReason::NoPermission)], reasons(&health)[..]);
+    let up = async || redlock.health().await.is_available();
+    eventually("the server counts", OVER, up).await;
+    redlock.lock("a", LONGEST).await.unwrap().release().await.unwrap();
+    assert!(redlock.vouch(0).await.unwrap_err().to_string().contains("no permission"));
+    server.restart_empty();
+    let back =
+        async || !matches!(reasons(&redlock.health().await)[..], [None | Some(QuarantineReason::NotChecked)]);
+    eventually("the server is back", OVER, back).await;
+    assert_eq!([Some(QuarantineReason::NoPermission)], reasons(&redlock.health().await)[..]);
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn a_stamp_of_a_later_version_is_left_alone<A: Adapter>() {
+    let server = RedisServer::start();
+    server.command(&["SET", "redlock:admission", "2 later"]);
+    let redlock = guarded::<A>([server.url()]);
+    assert_eq!([Some(QuarantineReason::LaterVersion)], reasons(&redlock.health().await)[..]);
+    assert!(redlock.vouch(0).await.is_err());
+    assert_eq!("2 later", server.command(&["GET", "redlock:admission"]));
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn ttls_above_the_longest_send_nothing<A: Adapter>() {
+    let servers = three();
+    let redlock = vouched::<A>(&servers).await;
+    let (long, sets) = (2 * LONGEST, || servers[0].commandstats("set"));
+    let guard = redlock.lock("a", LONGEST).await.unwrap();
+    let before = sets();
+    let error = redlock.lock("b", long).await.unwrap_err();
+    assert_eq!("the TTL of 4s is longer than longest_ttl, 2s", error.to_string());
+    assert_eq!(ErrorKind::InvalidInput, error.kind());
+    assert_eq!(ErrorKind::InvalidInput, redlock.try_lock("b", long).await.unwrap_err().kind());
+    assert_eq!(ErrorKind::InvalidInput, guard.extend(long).await.unwrap_err().kind());
+    let foreign = redlock_core::DetachedLease::new("b", "token", long).unwrap();
+    assert_eq!(ErrorKind::InvalidInput, redlock.resume(&foreign).await.unwrap_err().kind());
+    for name in ["redlock:admission", "redlock:admission:x"] {
+        let error = redlock.lock(name, LONGEST).await.unwrap_err();
+        assert!(error.to_string().contains("reserved for the restart check"), "{error}");
+    }
+    assert_eq!(before, sets());
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn without_longest_ttl_nothing_is_checked<A: Adapter>() {
+    let servers = three();
+    let redlock = warm::<A>(&servers).await;
+    redlock.lock("a", TTL).await.unwrap().release().await.unwrap();
+    // The script of a release reads the key.
+    let reads = || servers.iter().map(|server| server.commandstats("get")).collect::<Vec<_>>();
+    let before = reads();
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    assert_eq!(before, reads());
+    assert!(servers.iter().all(|server| server.commandstats("eval") == 0));
+    assert_eq!(ErrorKind::Unsupported, redlock.vouch(0).await.unwrap_err().kind());
+    nothing_left(&redlock, &servers).await;
+}

@@ -1,0 +1,155 @@
+//! Clients contend for a lock while servers lose their data, and a witness counts leases that overlap.
+//!
+//! `scripts/losses` runs this for minutes, and prints the figures.
+#![allow(clippy::print_stdout)] // the figures
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use redlock_core::Lease;
+
+use super::*;
+
+/// The quarantine that follows from it is 6 s.
+const HELD: Duration = Duration::from_secs(5);
+
+/// The time between two losses. By then, the servers count again.
+const BETWEEN: Duration = Duration::from_secs(8);
+
+/// The witness of one lock: the leases that were granted last, and what it has counted.
+#[derive(Default)]
+struct Witness {
+    leases: Mutex<Vec<Lease>>,
+    grants: AtomicU64,
+    overlaps: AtomicU64,
+    losses: AtomicU64,
+    over: AtomicBool,
+}
+
+impl Witness {
+    /// Records a lease that was granted or extended just now, and counts the others that are valid.
+    fn sees(&self, lease: &Lease) {
+        let mut leases = self.leases.lock().unwrap();
+        leases.retain(Lease::is_held);
+        let others = leases.iter().filter(|other| other.fingerprint() != lease.fingerprint());
+        let overlaps = others.filter(|other| other.is_held() && lease.is_held()).count();
+        self.overlaps.fetch_add(overlaps as u64, Ordering::Relaxed);
+        self.grants.fetch_add(1, Ordering::Relaxed);
+        leases.push(lease.clone());
+    }
+
+    fn is_over(&self) -> bool {
+        self.over.load(Ordering::Relaxed)
+    }
+}
+
+/// Acquires the lock again and again. It holds it for long, and leaves some locks to their TTL.
+async fn contend(redlock: Redlock, witness: Arc<Witness>) {
+    while !witness.is_over() {
+        let Ok(Some(guard)) = redlock.try_lock("a", HELD).await else {
+            tokio::time::sleep(Duration::from_millis(fastrand::u64(5..50))).await;
+            continue;
+        };
+        witness.sees(&guard.lease());
+        tokio::time::sleep(HELD / 10 * fastrand::u32(1..9)).await;
+        if fastrand::bool() && guard.extend(HELD).await.is_ok() {
+            witness.sees(&guard.lease());
+            tokio::time::sleep(HELD / 2).await;
+        }
+        if fastrand::bool() {
+            drop(guard.release().await);
+        } else {
+            drop(guard.detach().await);
+        }
+    }
+}
+
+/// Makes two of three servers lose their data.
+fn lose(servers: &[RedisServer], copies: &[RedisServer]) {
+    let first = fastrand::usize(0..3);
+    for (server, copy) in [first, (first + 1) % 3].into_iter().map(|index| &servers[index]).zip(copies) {
+        match fastrand::u8(0..5) {
+            0 => server.restart_empty(),
+            1 => server.restart(), // from the last snapshot
+            2 => drop(server.command(&["FLUSHALL"])),
+            3 => {
+                server.command(&["REPLICAOF", "127.0.0.1", &copy.port().to_string()]);
+                while !server.command(&["INFO", "replication"]).contains("master_link_status:up") {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                server.command(&["REPLICAOF", "NO", "ONE"]);
+            }
+            _ => {
+                server.pause();
+                std::thread::sleep(Duration::from_millis(300));
+                server.resume();
+                server.restart_empty();
+            }
+        }
+    }
+    // The next snapshot to restart from is older than the locks by then.
+    for server in servers {
+        server.reply(&[b"SAVE"]);
+    }
+}
+
+/// Returns the number of overlaps. The environment sets the seconds, and the number of clusters that run at once.
+fn overlaps<A: Adapter>(options: &Options) -> u64 {
+    let number = |name: &str, default| std::env::var(name).map_or(default, |text| text.parse().unwrap());
+    let time = Duration::from_secs(number("REDLOCK_LOSSES_SECONDS", 20));
+    let clusters = number("REDLOCK_LOSSES_CLUSTERS", 1);
+    let all: Vec<_> = std::thread::scope(|scope| {
+        let runs: Vec<_> = (0..clusters).map(|_| scope.spawn(|| cluster::<A>(options, time))).collect();
+        runs.into_iter().map(|run| run.join().unwrap()).collect()
+    });
+    let sum = |part: fn(&Witness) -> &AtomicU64| -> u64 {
+        all.iter().map(|witness| part(witness).load(Ordering::Relaxed)).sum()
+    };
+    let (grants, overlaps, losses) = (sum(|w| &w.grants), sum(|w| &w.overlaps), sum(|w| &w.losses));
+    let seconds = time.as_secs();
+    println!("{clusters} clusters, {seconds} s: {losses} losses, {grants} grants, {overlaps} overlaps");
+    overlaps
+}
+
+fn cluster<A: Adapter>(options: &Options, time: Duration) -> Arc<Witness> {
+    let start = || RedisServer::builder().arg("--repl-diskless-sync-delay").arg("0").start();
+    let servers: Vec<_> = (0..3).map(|_| start()).collect();
+    let copies: Vec<_> = (0..2).map(|_| start()).collect();
+    let witness = Arc::new(Witness::default());
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let clients: Vec<_> = (0..4)
+        .map(|_| A::builder_with(servers.iter().map(RedisServer::url), options).unwrap().build().unwrap())
+        .collect();
+    runtime.block_on(async {
+        if clients[0].health().await.nodes().iter().any(|node| node.quarantine().is_some()) {
+            for index in 0..3 {
+                clients[0].vouch(index).await.unwrap();
+            }
+        }
+    });
+    let contending = clients.iter().map(|redlock| contend(redlock.clone(), Arc::clone(&witness)));
+    let tasks: Vec<_> = contending.map(|task| runtime.spawn(task)).collect();
+    let end = Instant::now() + time;
+    std::thread::sleep(Duration::from_secs(2));
+    while Instant::now() < end {
+        lose(&servers, &copies);
+        witness.losses.fetch_add(2, Ordering::Relaxed);
+        std::thread::sleep(BETWEEN.mul_f64(0.8 + 0.4 * fastrand::f64()).min(end - Instant::now().min(end)));
+    }
+    witness.over.store(true, Ordering::Relaxed);
+    runtime.block_on(async {
+        for task in tasks {
+            task.await.unwrap();
+        }
+    });
+    witness
+}
+
+pub(crate) fn leases_never_overlap_while_servers_lose_data<A: Adapter>() {
+    assert_eq!(0, overlaps::<A>(&Options::tokio().longest_ttl(HELD)));
+}
+
+/// The witness sees overlaps where there are any.
+pub(crate) fn leases_overlap_without_restart_admission<A: Adapter>() {
+    assert!(overlaps::<A>(&Options::tokio()) > 0);
+}

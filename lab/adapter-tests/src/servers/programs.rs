@@ -1,0 +1,177 @@
+//! Slots, leadership, jobs once a period, and locks of synchronous programs.
+
+use std::future::pending;
+use std::ops::ControlFlow;
+use std::thread;
+
+use redlock_core::blocking;
+use redlock_core::{Candidate, KeepAlive, Leadership, LeadershipState, Loss, ReleaseOutcome};
+
+use super::*;
+use crate::Adapter;
+use crate::wait::soon;
+use crate::warnings::Warnings;
+
+/// Two clients with eight tasks each on three slots. Every holder notes itself in the place of its slot.
+#[tokio::main(flavor = "multi_thread", worker_threads = 4)]
+pub(crate) async fn each_slot_has_one_holder_at_a_time_and_every_task_gets_one<A: Adapter>() {
+    let servers = five();
+    let clients = [warm::<A>(&servers).await, warm::<A>(&servers).await];
+    let places: Arc<[tokio::sync::Mutex<()>; 3]> = Arc::default();
+    let task = |redlock: Redlock| {
+        let places = Arc::clone(&places);
+        tokio::spawn(async move {
+            let slots = redlock.slots("s", 3).unwrap();
+            for _ in 0..10 {
+                let guard = slots.acquire(TTL).wait_unbounded().await.unwrap();
+                let place = places[guard.index()].try_lock().expect("no other task has this slot");
+                tokio::task::yield_now().await;
+                drop(place);
+                assert_eq!(ReleaseOutcome::Released, guard.release().await.unwrap());
+            }
+        })
+    };
+    let tasks: Vec<_> = (0..16).map(|number| task(clients[number % 2].clone())).collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    for redlock in &clients {
+        nothing_left(redlock, &servers).await;
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn a_waiter_gets_the_slot_that_a_program_in_another_language_gives_up<A: Adapter>() {
+    let servers = five();
+    let redlock = warm::<A>(&servers).await;
+    let slots = redlock.slots("s", 2).unwrap();
+    for server in &servers {
+        assert_eq!("OK", server.command(&["SET", "s:slot:0", "by-hand", "NX", "PX", "60000"]));
+        assert_eq!("OK", server.command(&["SET", "s:slot:1", "by-hand", "NX", "PX", "60000"]));
+    }
+    assert!(slots.acquire(TTL).try_now().await.unwrap().is_none());
+    let waiting = tokio::spawn(slots.acquire(TTL).wait_unbounded());
+    tokio::task::yield_now().await;
+    servers.iter().for_each(|server| drop(server.command(&["DEL", "s:slot:1"])));
+    let guard = soon(waiting).await.unwrap().unwrap();
+    assert_eq!(1, guard.index());
+    assert!(!slots.inspect().await.unwrap()[0].is_free());
+    guard.release().await.unwrap();
+    servers.iter().for_each(|server| drop(server.command(&["DEL", "s:slot:0"])));
+    nothing_left(&redlock, &servers).await;
+}
+
+/// Starts a candidate whose work never ends.
+fn candidate(redlock: &Redlock, ttl: Duration) -> (Leadership, tokio::task::JoinHandle<ErrorKind>) {
+    let candidate: Candidate = redlock.lead("leader", ttl);
+    let leadership = candidate.leadership();
+    let run = async { candidate.run(|_| pending::<ControlFlow<()>>()).await.unwrap_err().kind() };
+    (leadership, tokio::spawn(run))
+}
+
+async fn leads(leadership: &Leadership) {
+    eventually("it leads", Duration::from_secs(30), async || leadership.is_leading()).await;
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn a_leader_that_closes_is_followed_at_once<A: Adapter>() {
+    let servers = five();
+    let (one, other) = (warm::<A>(&servers).await, warm::<A>(&servers).await);
+    let (first, run) = candidate(&one, 6 * TTL);
+    leads(&first).await;
+    let (second, other_run) = candidate(&other, 6 * TTL);
+    assert_eq!(0, soon(one.close()).await);
+    assert_eq!((LeadershipState::Ended, ErrorKind::Closed), (first.state(), soon(run).await.unwrap()));
+    // Long before the TTL of the first one ends.
+    soon(async { leads(&second).await }).await;
+    other_run.abort();
+    assert!(other_run.await.unwrap_err().is_cancelled());
+    nothing_left(&other, &servers).await;
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn leadership_ends_in_an_outage_and_returns_after_it<A: Adapter>() {
+    let servers = five();
+    let redlock = warm::<A>(&servers).await;
+    let (leadership, run) = candidate(&redlock, Duration::from_secs(1));
+    leads(&leadership).await;
+    let lease = leadership.lease().unwrap();
+    servers[..3].iter().for_each(RedisServer::pause);
+    assert_eq!(LeadershipState::NotLeading, leadership.changed().await);
+    assert_eq!(Loss::Unreachable, lease.lost().await);
+    servers[..3].iter().for_each(RedisServer::resume);
+    leads(&leadership).await;
+    assert!(!lease.is_held() && leadership.lease().unwrap().is_held());
+    run.abort();
+    drop(run.await);
+    nothing_left(&redlock, &servers).await;
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn a_job_runs_once_a_period_on_one_of_two_machines<A: Adapter>() {
+    let servers = five();
+    let (one, other) = (warm::<A>(&servers).await, warm::<A>(&servers).await);
+    let request = |redlock: &Redlock| redlock.try_lock("job", TTL).once_per(360 * TTL);
+    let failed = request(&one).run(async |_| Err::<(), _>("disk full")).await.unwrap();
+    assert_eq!(Some(Err("disk full")), failed);
+    assert_eq!(Some(Ok(42)), request(&other).run(async |_| Ok::<_, ()>(42)).await.unwrap());
+    let not_called = async |_| -> Result<(), ()> { unreachable!("the job has run") };
+    assert_eq!(None, request(&one).run(not_called).await.unwrap());
+    let left = servers.iter().map(|server| server.command(&["PTTL", "job"]).parse::<u64>().unwrap());
+    // Nine tenths of an hour, and half a second for clocks, less the duration of this test.
+    let expected = 3_000_000..=3_240_502;
+    assert!(left.clone().all(|left| expected.contains(&left)), "{:?}", left.collect::<Vec<_>>());
+}
+
+/// The program has no runtime at all.
+pub(crate) fn a_synchronous_program_keeps_its_lock_while_it_computes<A: Adapter>() {
+    let servers = five();
+    let builder = || A::builder_with(servers.iter().map(RedisServer::url), &Options::dedicated()).unwrap();
+    let redlock = blocking::Redlock::new(builder().node_timeout(NODE_TIMEOUT)).unwrap();
+    let other = blocking::Redlock::new(builder().node_timeout(NODE_TIMEOUT)).unwrap();
+    let ttl = Duration::from_secs(2);
+    let request = redlock.lock("a", ttl).keep_alive(KeepAlive::new());
+    let guard = request.max_wait(TTL).acquire().unwrap();
+    thread::sleep(3 * ttl);
+    guard.check().unwrap();
+    assert!(other.try_lock("a", TTL).acquire().unwrap().is_none());
+    // The drop waits for the release.
+    drop(guard);
+    let guard = other.try_lock("a", ttl).acquire().unwrap().expect("it is released");
+    assert_eq!(ReleaseOutcome::Released, guard.release().unwrap());
+
+    let lost = redlock.run("a", ttl, |lease| {
+        lease.check()?;
+        servers[..3].iter().for_each(|server| drop(server.command(&["DEL", "a"])));
+        assert!(matches!(lease.lost(), Loss::Revoked { .. }));
+        lease.check()
+    });
+    let error = lost.unwrap_err();
+    assert_eq!(ErrorKind::Lost, error.kind());
+    assert_eq!(ErrorKind::Lost, error.into_output().unwrap().unwrap_err().kind());
+    assert!(redlock.health().is_available());
+    assert_eq!((Some(0), Some(0)), (redlock.close(3 * TTL), other.close(3 * TTL)));
+    assert_eq!(Vec::<String>::new(), keys(&servers));
+}
+
+/// A single-threaded runtime renews nothing between two calls of `block_on`.
+pub(crate) fn a_runtime_that_is_not_driven_is_warned_of<A: Adapter>() {
+    let servers = five();
+    let runtime = one_thread();
+    let ttl = Duration::from_secs(1);
+    let warnings = Warnings::default();
+    let _subscriber = tracing::subscriber::set_default(warnings.clone());
+    let (redlock, guard) = runtime.block_on(async {
+        let redlock = warm::<A>(&servers).await;
+        let guard = redlock.lock("a", ttl).keep_alive(KeepAlive::new()).await.unwrap();
+        (redlock, guard)
+    });
+    thread::sleep(2 * ttl);
+    runtime.block_on(async {
+        let warned = async || warnings.about("renewal timer late") == 1;
+        eventually("it is warned of", Duration::from_secs(10), warned).await;
+        assert!(!guard.is_held());
+        drop(guard);
+        nothing_left(&redlock, &servers).await;
+    });
+}

@@ -1,0 +1,152 @@
+//! The rounds of clients: their beginning, the votes, the decision, and the end of leases.
+
+use crate::admission::protocol::Admission;
+use crate::admission::scope::Transport;
+use crate::admission::state::{Check, Client, Extend, Key, Link, Phase, Request, State, Vote};
+use crate::admission::variant::Variant;
+use crate::scope::CLIENTS;
+
+impl Admission {
+    pub(crate) fn begin(self, state: &mut State, client: usize) {
+        let ttl = self.ttl(state, client);
+        let Client { attempts, seen, .. } = state.clients[client];
+        let (phase, attempts) = (Phase::Acquiring, attempts + 1);
+        state.clients[client] = Client { phase, attempts, ttl, round: ttl, seen, ..Client::default() };
+        for node in self.nodes(state) {
+            node.links[client].acquire = Request::Pending;
+        }
+    }
+
+    pub(crate) fn extend(self, state: &mut State, client: usize) {
+        let is = &mut state.clients[client];
+        (is.phase, is.round, is.extensions) = (Phase::Extending, is.ttl, is.extensions + 1);
+        for node in self.nodes(state) {
+            node.links[client].extend = Extend::Pending;
+        }
+    }
+
+    /// Ends the current attempt. Its keys are not part of the state any more.
+    pub(crate) fn end(self, state: &mut State, client: usize) {
+        let Client { attempts, seen, .. } = state.clients[client];
+        state.clients[client] = Client { attempts, seen, ..Client::default() };
+        for node in self.nodes(state) {
+            for data in [Some(&mut node.data), node.copy.as_mut()].into_iter().flatten() {
+                data.key = data.key.filter(|key| !key.is_of(client));
+            }
+            let Link { check, own_wait, knew, .. } = node.links[client];
+            node.links[client] = Link { check, own_wait, knew, ..Link::default() };
+        }
+    }
+
+    pub(crate) fn acquire(self, state: &mut State, client: usize, number: usize) {
+        write(state, client, number);
+        state.nodes[number].links[client].acquire = Request::None;
+        if state.clients[client].phase == Phase::Acquiring {
+            self.vote(state, client, number);
+        }
+    }
+
+    pub(crate) fn prolong(self, state: &mut State, client: usize, number: usize) {
+        let (phase, node) = (state.clients[client].phase, &mut state.nodes[number]);
+        let is_owner = node.data.has_key_of(client);
+        node.links[client].extend = match phase {
+            _ if is_owner => Extend::None,
+            Phase::Extending => Extend::Denied,
+            _ => Extend::Refill,
+        };
+        if is_owner {
+            write(state, client, number);
+            if phase == Phase::Extending {
+                self.vote(state, client, number);
+            }
+        }
+    }
+
+    pub(crate) fn refill(state: &mut State, client: usize, number: usize) {
+        write(state, client, number);
+        state.nodes[number].links[client].extend = Extend::None;
+    }
+
+    fn vote(self, state: &mut State, client: usize, number: usize) {
+        let counts = self.counts(state, client, number);
+        let link = &mut state.nodes[number].links[client];
+        let keeps = self.scope.transport == Transport::Pushes && link.check == Check::Checked;
+        link.vote = match counts {
+            true => Vote::Counted,
+            false if keeps => Vote::Kept,
+            false => Vote::None,
+        };
+    }
+
+    /// Decides the open rounds.
+    pub(crate) fn decide(self, state: &mut State) {
+        for client in 0..CLIENTS {
+            if !matches!(state.clients[client].phase, Phase::Acquiring | Phase::Extending) {
+                continue;
+            }
+            let (mut admitted, mut counted) = (0, 0);
+            for number in 0..self.scope.nodes {
+                let is_admitted = self.is_admitted(state, client, number);
+                let vote = &mut state.nodes[number].links[client].vote;
+                if *vote == Vote::Kept && is_admitted {
+                    *vote = Vote::Counted;
+                }
+                admitted += usize::from(is_admitted);
+                counted += usize::from(*vote == Vote::Counted && (is_admitted || !self.scope.rechecks));
+            }
+            let quorum = match self.variant {
+                Variant::QuorumOfAdmittedNodes => admitted / 2 + 1,
+                _ => self.scope.quorum(),
+            };
+            if counted >= quorum {
+                self.win(state, client);
+            }
+        }
+    }
+
+    fn win(self, state: &mut State, client: usize) {
+        let is = &mut state.clients[client];
+        (is.phase, is.lease, is.round) = (Phase::Held, is.round, 0);
+        for node in self.nodes(state) {
+            let link = &mut node.links[client];
+            link.vote = Vote::None;
+            link.extend = if link.extend == Extend::Denied { Extend::Refill } else { link.extend };
+        }
+    }
+
+    /// Lets a tick pass: keys expire, leases and rounds end, and waits go on.
+    pub(crate) fn tick(self, state: &mut State) {
+        for node in self.nodes(state) {
+            for data in [Some(&mut node.data), node.copy.as_mut()].into_iter().flatten() {
+                data.key = data.key.filter(|key| key.left > 1).map(|key| Key { left: key.left - 1, ..key });
+                data.stamp.age = self.older(data.stamp);
+            }
+            for link in &mut node.links {
+                link.own_wait = link.own_wait.saturating_sub(1);
+            }
+        }
+        for client in 0..CLIENTS {
+            let is = &mut state.clients[client];
+            let (round_open, phase) = (is.round > 1, is.phase);
+            is.round = is.round.saturating_sub(1);
+            is.lease = is.lease.saturating_sub(1);
+            let ends = match phase {
+                Phase::Idle => false,
+                Phase::Acquiring => !round_open,
+                Phase::Held | Phase::Extending => is.lease == 0,
+            };
+            if ends {
+                self.end(state, client);
+            } else if phase == Phase::Extending && !round_open {
+                is.phase = Phase::Held;
+                self.nodes(state).for_each(|node| node.links[client].vote = Vote::None);
+            }
+        }
+    }
+}
+
+/// Sets the key of a client with its full TTL.
+fn write(state: &mut State, client: usize, number: usize) {
+    let key = Key::new(client, state.clients[client].ttl);
+    state.nodes[number].data.key = Some(key);
+}

@@ -1,0 +1,116 @@
+//! The scope of an exploration of the admission rule.
+
+use std::fmt;
+
+use crate::admission::loss::Loss;
+use crate::scope::CLIENTS;
+
+/// The maximum number of nodes.
+pub(crate) const MOST_NODES: usize = 5;
+
+/// The longest TTL in ticks.
+pub(crate) const MOST_TICKS: u8 = 4;
+
+/// The bounds of an exploration. Within them, every interleaving is visited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scope {
+    /// The number of nodes, from three to five.
+    pub nodes: usize,
+    /// The longest TTL of each client, in ticks, up to four.
+    pub ttl: [u8; CLIENTS],
+    /// The maximum number of attempts of each client, up to three.
+    pub attempts: [u8; CLIENTS],
+    /// The maximum number of extensions of each lease of each client, up to three.
+    pub extensions: [u8; CLIENTS],
+    /// The maximum number of losses of data, up to three.
+    pub losses: u8,
+    /// The kinds of these losses.
+    pub kinds: &'static [Loss],
+    /// The state of the world at the beginning.
+    pub start: Start,
+    /// The transport of the clients.
+    pub transport: Transport,
+    /// A client that notices a restart or a flush also waits by its own clock.
+    pub remembers: bool,
+    /// A decision counts only nodes that are still admitted.
+    pub rechecks: bool,
+}
+
+/// The state of the world at the beginning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// Every node was admitted long ago, and both clients know that.
+    Admitted,
+    /// Every node was admitted long ago, and both clients have just started.
+    NewClients,
+    /// No node has a stamp, and both clients have just started.
+    NewNodes,
+}
+
+/// How a client learns of a flush.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// The node notifies it before later replies.
+    Pushes,
+    /// A look follows each request in the same pipeline.
+    Looks,
+}
+
+/// Three nodes and two clients with one attempt each, a TTL of two ticks, and one loss of any kind.
+pub const SMALL: Scope = Scope {
+    nodes: 3,
+    ttl: [2, 2],
+    attempts: [1, 1],
+    extensions: [0, 0],
+    losses: 1,
+    kinds: Loss::ALL,
+    start: Start::Admitted,
+    transport: Transport::Pushes,
+    remembers: false,
+    rechecks: false,
+};
+
+impl Scope {
+    /// Returns true if the clients differ in nothing but their names.
+    pub(crate) fn is_symmetric(self) -> bool {
+        let equal = |counts: [u8; CLIENTS]| counts[0] == counts[1];
+        equal(self.ttl) && equal(self.attempts) && equal(self.extensions)
+    }
+
+    /// Returns true if the clients have stated different bounds.
+    pub(crate) fn bounds_differ(self) -> bool {
+        self.ttl[0] != self.ttl[1]
+    }
+
+    /// Returns the longest TTL of any client, beyond which no wait needs to be counted.
+    pub(crate) fn longest_ttl(self) -> u8 {
+        self.ttl[0].max(self.ttl[1])
+    }
+
+    pub(crate) fn quorum(self) -> usize {
+        self.nodes / 2 + 1
+    }
+}
+
+/// Formats the scope like `3 nodes, TTL 2, attempts 1+1, extensions 0+0, losses 1`.
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sum = |counts: [u8; CLIENTS]| format!("{}+{}", counts[0], counts[1]);
+        let ttl = if self.bounds_differ() { sum(self.ttl) } else { self.ttl[0].to_string() };
+        let (attempts, extensions) = (sum(self.attempts), sum(self.extensions));
+        write!(f, "{} nodes, TTL {ttl}, attempts {attempts}, extensions {extensions}", self.nodes)?;
+        write!(f, ", losses {}", self.losses)?;
+        if self.kinds != Loss::ALL {
+            let names: Vec<_> = self.kinds.iter().map(|kind| kind.name()).collect();
+            write!(f, " ({})", names.join(", "))?;
+        }
+        f.write_str(match self.start {
+            Start::Admitted => "",
+            Start::NewClients => ", new clients",
+            Start::NewNodes => ", new nodes",
+        })?;
+        f.write_str(if self.transport == Transport::Looks { ", no notifications" } else { "" })?;
+        f.write_str(if self.remembers { ", clients remember" } else { "" })?;
+        f.write_str(if self.rechecks { ", decisions look again" } else { "" })
+    }
+}

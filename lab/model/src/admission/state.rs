@@ -1,0 +1,255 @@
+//! A state of the world under the admission rule: nodes with their data, clients, and the links between them.
+//!
+//! Time is counted in ticks. Everything that has a duration is kept as the number of ticks that are left or have passed,
+//! so equal states at different times are one state.
+
+use crate::admission::scope::MOST_NODES;
+use crate::scope::CLIENTS;
+
+/// A complete state of the world.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct State {
+    pub(crate) nodes: [Node; MOST_NODES],
+    pub(crate) clients: [Client; CLIENTS],
+    pub(crate) losses: u8,
+}
+
+/// A node, and its links.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Node {
+    pub(crate) data: Data,
+    /// An older copy of the data: a snapshot, or a replica that is behind.
+    pub(crate) copy: Option<Data>,
+    pub(crate) links: [Link; CLIENTS],
+}
+
+/// The data that a node may lose.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Data {
+    pub(crate) key: Option<Key>,
+    pub(crate) stamp: Stamp,
+}
+
+/// The key of the resource. It contains the token of the current attempt of its client: keys of ended attempts are not
+/// part of the model, since they only prevent grants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Key {
+    pub(crate) client: u8,
+    /// The remaining ticks.
+    pub(crate) left: u8,
+}
+
+/// The stamp of a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    pub(crate) origin: Origin,
+    /// The ticks since the wait began.
+    pub(crate) age: u8,
+    /// The longest TTL of the clients that have looked; zero if the bounds of all clients are equal.
+    pub(crate) longest: u8,
+}
+
+/// The server that a stamp describes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// There is no stamp.
+    #[default]
+    Missing,
+    /// The server before a restart or a promotion.
+    Earlier,
+    /// The server as it is.
+    Present,
+}
+
+/// The connection of a client to a node, and its requests there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Link {
+    pub(crate) check: Check,
+    pub(crate) acquire: Request,
+    pub(crate) extend: Extend,
+    pub(crate) vote: Vote,
+    /// The remaining ticks of the wait by the clock of the client.
+    pub(crate) own_wait: u8,
+    /// True if the client has looked at this node before.
+    pub(crate) knew: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Check {
+    /// The client has not looked since the connection was made, or since a flush.
+    #[default]
+    Unchecked,
+    /// The client has looked.
+    Checked,
+    /// The data was lost after the look, and the client was not notified. Only broken variants have this.
+    Unaware,
+}
+
+/// The acquire of the current attempt.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Request {
+    /// There is none, or it was carried out.
+    #[default]
+    None,
+    /// It may be sent, or is in flight.
+    Pending,
+    /// It is in flight. This is distinguished only where nothing is written to nodes that are not admitted.
+    Sent,
+}
+
+/// The extension or the refill of the current lease.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Extend {
+    #[default]
+    None,
+    /// The extension is in flight.
+    Pending,
+    /// The node did not have the key.
+    Denied,
+    /// The extension was won, and a refill is in flight.
+    Refill,
+}
+
+/// The vote of a node in the open round.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Vote {
+    #[default]
+    None,
+    /// Granted during the wait. It counts when the wait is over, if the link still stands.
+    Kept,
+    /// It counts.
+    Counted,
+}
+
+/// A client and its current attempt.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Client {
+    pub(crate) phase: Phase,
+    /// The number of attempts so far.
+    pub(crate) attempts: u8,
+    /// The number of extensions of the current lease so far.
+    pub(crate) extensions: u8,
+    /// The TTL of the current attempt.
+    pub(crate) ttl: u8,
+    /// The ticks until the validity of the open round ends.
+    pub(crate) round: u8,
+    /// The ticks until the lease ends.
+    pub(crate) lease: u8,
+    /// The longest TTL in the stamps that this client has seen; zero if all bounds are equal.
+    pub(crate) seen: u8,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// There is no attempt.
+    #[default]
+    Idle,
+    /// The attempt is open.
+    Acquiring,
+    /// The client has a lease.
+    Held,
+    /// The client has a lease, and extends it.
+    Extending,
+}
+
+impl Key {
+    pub(crate) fn new(client: usize, left: u8) -> Self {
+        Self { client: u8::try_from(client).unwrap_or(u8::MAX), left }
+    }
+
+    pub(crate) fn is_of(self, client: usize) -> bool {
+        usize::from(self.client) == client
+    }
+}
+
+impl Data {
+    pub(crate) fn is_free(self) -> bool {
+        self.key.is_none()
+    }
+
+    pub(crate) fn has_key_of(self, client: usize) -> bool {
+        self.key.is_some_and(|key| key.is_of(client))
+    }
+
+    /// Packs data into 13 bits.
+    fn bits(self) -> u64 {
+        let key = self.key.map_or(0, |key| (u64::from(key.client) + 1) << 3 | u64::from(key.left));
+        let Stamp { origin, age, longest } = self.stamp;
+        ((key << 2 | origin as u64) << 3 | u64::from(age)) << 3 | u64::from(longest)
+    }
+}
+
+impl Link {
+    /// Packs a link into 12 bits.
+    fn bits(self) -> u64 {
+        let bits = (self.check as u64) << 2 | self.acquire as u64;
+        let bits = (bits << 2 | self.extend as u64) << 2 | self.vote as u64;
+        (bits << 3 | u64::from(self.own_wait)) << 1 | u64::from(self.knew)
+    }
+}
+
+impl Node {
+    /// Packs a node into 51 bits.
+    fn bits(self) -> u64 {
+        let copy = self.copy.map_or(0, |copy| 1 << 13 | copy.bits());
+        let bits = self.data.bits() << 14 | copy;
+        self.links.iter().fold(bits, |bits, link| bits << 12 | link.bits())
+    }
+}
+
+impl Client {
+    /// Packs a client into 18 bits.
+    fn bits(self) -> u64 {
+        let bits = (self.phase as u64) << 2 | u64::from(self.attempts);
+        let bits = (bits << 2 | u64::from(self.extensions)) << 3 | u64::from(self.ttl);
+        ((bits << 3 | u64::from(self.round)) << 3 | u64::from(self.lease)) << 3 | u64::from(self.seen)
+    }
+}
+
+/// A packed state without the names of the nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Packed {
+    words: [u64; 1 + MOST_NODES],
+    count: usize,
+}
+
+impl AsRef<[u64]> for Packed {
+    fn as_ref(&self) -> &[u64] {
+        &self.words[..self.count]
+    }
+}
+
+impl State {
+    /// Packs a state of `count` nodes.
+    pub(crate) fn pack(&self, count: usize) -> Packed {
+        let mut words = [0; 1 + MOST_NODES];
+        let clients =
+            self.clients.iter().fold(u64::from(self.losses), |bits, client| bits << 18 | client.bits());
+        words[0] = clients;
+        for (word, node) in words[1..].iter_mut().zip(&self.nodes[..count]) {
+            *word = node.bits();
+        }
+        words[1..=count].sort_unstable();
+        Packed { words, count: 1 + count }
+    }
+
+    /// Returns the same state with the names of the clients exchanged.
+    pub(crate) fn exchanged(&self) -> Self {
+        let mut other = *self;
+        other.clients.swap(0, 1);
+        for node in &mut other.nodes {
+            node.links.swap(0, 1);
+            for data in [Some(&mut node.data), node.copy.as_mut()].into_iter().flatten() {
+                if let Some(key) = &mut data.key {
+                    key.client = 1 - key.client;
+                }
+            }
+        }
+        other
+    }
+
+    /// Returns true if a client may rely on its lease.
+    pub fn is_valid(&self, client: usize) -> bool {
+        self.clients[client].lease > 0
+    }
+}

@@ -1,0 +1,60 @@
+//! The possible steps.
+
+use std::fmt;
+
+use crate::admission::loss::Loss;
+
+/// An event. A reply is received when its request is carried out, and the resulting decision is made at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the fields are the client and the node
+pub enum Step {
+    /// A tick passes on all clocks.
+    Tick,
+    /// A client begins an attempt and sends acquires to all nodes.
+    Begin { client: usize },
+    /// A client ends its attempt or its lease.
+    End { client: usize },
+    /// A client begins to extend its lease on all nodes.
+    Extend { client: usize },
+    /// A client looks at the stamp of a node.
+    Look { client: usize, node: usize },
+    /// A client sends its acquire to a node. Only variants have this as a step of its own.
+    Send { client: usize, node: usize },
+    /// A client receives the notification of a flush. Only variants have this as a step of its own.
+    Hear { client: usize, node: usize },
+    /// A node carries out an acquire and sets the key.
+    Acquire { client: usize, node: usize },
+    /// A node carries out an extension.
+    Prolong { client: usize, node: usize },
+    /// A node carries out a refill and sets the key.
+    Refill { client: usize, node: usize },
+    /// The data of a node is copied.
+    Copy { node: usize },
+    /// A node loses data.
+    Lose { node: usize, loss: Loss },
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Tick => f.write_str("a tick passes"),
+            Self::Begin { client } => write!(f, "{} begins an attempt", name(client)),
+            Self::End { client } => write!(f, "{} ends its attempt", name(client)),
+            Self::Extend { client } => write!(f, "{} extends", name(client)),
+            Self::Look { client, node } => write!(f, "{} looks at n{node}", name(client)),
+            Self::Send { client, node } => write!(f, "{} sends its acquire to n{node}", name(client)),
+            Self::Hear { client, node } => write!(f, "{} is notified of the flush of n{node}", name(client)),
+            Self::Acquire { client, node } => write!(f, "n{node} sets the key of {}", name(client)),
+            Self::Prolong { client, node } => write!(f, "n{node} receives the extension of {}", name(client)),
+            Self::Refill { client, node } => {
+                write!(f, "n{node} is refilled with the key of {}", name(client))
+            }
+            Self::Copy { node } => write!(f, "the data of n{node} is copied"),
+            Self::Lose { node, loss } => write!(f, "n{node} {loss}"),
+        }
+    }
+}
+
+pub(crate) fn name(client: usize) -> char {
+    if client == 0 { 'A' } else { 'B' }
+}

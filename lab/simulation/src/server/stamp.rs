@@ -1,0 +1,91 @@
+//! The stamp of a simulated server, by which clients recognize that it may have lost locks.
+//!
+//! As with real servers, the stamp is data: it is lost with all other data, and comes back with an older copy. The
+//! identity of the server is not.
+
+use std::time::Duration;
+
+use redlock_core::runtime::Instant;
+
+/// The identity of a server, from its last start and its last promotion on. It is never reused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Identity {
+    starts: u64,
+    promotions: u64,
+}
+
+/// The time since which the server of an identity has lost nothing, by its clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stamp {
+    identity: Identity,
+    since: Instant,
+}
+
+/// The result of a look at the stamp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// The server has lost nothing for this time.
+    Intact(Identity, Duration),
+    /// The server is a replica.
+    Replica,
+}
+
+impl Identity {
+    pub(crate) fn start(&mut self) {
+        self.starts += 1;
+    }
+
+    pub(super) fn promote(&mut self) {
+        self.promotions += 1;
+    }
+}
+
+impl Stamp {
+    /// Returns the stamp of a server that has never lost anything.
+    pub(super) fn vouched(identity: Identity) -> Self {
+        Self { identity, since: Instant::ORIGIN }
+    }
+
+    /// Looks at a stamp at a time. The stamp of another identity, or a missing one, is renewed.
+    pub(super) fn look(stamp: &mut Option<Self>, identity: Identity, now: Instant) -> Look {
+        let fits = |stamp: &Self| stamp.identity == identity && stamp.since <= now;
+        let present = stamp.filter(fits).unwrap_or(Self { identity, since: now });
+        *stamp = Some(present);
+        Look::Intact(identity, now.saturating_duration_since(present.since))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn age(stamp: &mut Option<Stamp>, identity: Identity, seconds: u64) -> u64 {
+        match Stamp::look(stamp, identity, Instant::since_origin(Duration::from_secs(seconds))) {
+            Look::Intact(_, age) => age.as_secs(),
+            Look::Replica => unreachable!("a stamp knows nothing of replication"),
+        }
+    }
+
+    #[test]
+    fn a_look_renews_the_stamp_of_another_identity() {
+        let (first, mut restarted, mut promoted) =
+            (Identity::default(), Identity::default(), Identity::default());
+        restarted.start();
+        promoted.promote();
+        for other in [restarted, promoted] {
+            let mut stamp = Some(Stamp::vouched(first));
+            assert_eq!(9, age(&mut stamp, first, 9));
+            assert_eq!(0, age(&mut stamp, other, 10));
+            assert_eq!(5, age(&mut stamp, other, 15));
+            assert_eq!(0, age(&mut stamp, first, 16), "an identity does not come back");
+        }
+    }
+
+    #[test]
+    fn a_look_sets_a_missing_stamp_and_one_of_the_future() {
+        let (mut stamp, identity) = (None, Identity::default());
+        assert_eq!(0, age(&mut stamp, identity, 9));
+        assert_eq!(1, age(&mut stamp, identity, 10));
+        assert_eq!(0, age(&mut stamp, identity, 8), "the clock was set back");
+    }
+}

@@ -1,0 +1,113 @@
+//! Servers that lose their data in every way, and clients that check for it.
+#![allow(clippy::unwrap_used)] // a panic is how a test reports
+
+use std::time::Duration;
+
+use redlock_core::IntoResource;
+use redlock_core::node::{Admission, LockNode, Quarantine, QuarantineReason};
+use redlock_core::runtime::Runtime;
+use redlock_simulation::experiment::{Experiment, Totals};
+use redlock_simulation::invariant::{Assumption, Invariant};
+use redlock_simulation::network::{Network, Transport};
+use redlock_simulation::plan::Faults;
+use redlock_simulation::server::{Persistence, Server};
+use redlock_testkit::sim::{Process, Simulation};
+
+const LONGEST_TTL: Duration = Duration::from_secs(10);
+
+fn experiment(seed: u64) -> Experiment {
+    let servers = if seed.is_multiple_of(2) { 3 } else { 5 };
+    Experiment::new(seed).servers(servers).faults(Faults::Losses)
+}
+
+#[test]
+fn losses_violate_nothing() {
+    let mut totals = Totals::default();
+    for seed in 0..60 {
+        let report = experiment(seed).run();
+        assert!(report.defects().next().is_none(), "{report}");
+        totals.add(&report);
+    }
+    assert!(totals.grants > 300 && totals.fenced_grants > 100, "{totals}");
+    for fault in ["crash", "flush", "older copy", "lost counters"] {
+        assert!(totals.faults[fault] > 20, "{fault}: {totals}");
+    }
+}
+
+#[test]
+fn without_the_check_locks_overlap() {
+    let mut totals = Totals::default();
+    (0..40).for_each(|seed| totals.add(&experiment(seed).without_admission().run()));
+    assert!(totals.violations_of(Invariant::Exclusion, Assumption::DataIsKept) > 0, "{totals}");
+}
+
+struct World {
+    simulation: Simulation,
+    server: Server,
+    client: Process,
+    node: std::sync::Arc<dyn LockNode>,
+}
+
+fn world(transport: Transport) -> World {
+    let simulation = Simulation::new(1);
+    let network = Network::new(&simulation, transport);
+    let server = network.servers(1).remove(0);
+    network.set_longest_ttl(LONGEST_TTL);
+    let client = simulation.process("client");
+    let node = network.nodes(0).remove(0);
+    World { simulation, server, client, node }
+}
+
+impl World {
+    /// Looks at the server until a look is possible, and returns the result.
+    fn look(&self) -> Admission {
+        let (node, client) = (self.node.clone(), self.client.clone());
+        self.simulation.block_on(&self.client, async move {
+            while node.admission() == Admission::Quarantined(Quarantine::new(QuarantineReason::NotChecked)) {
+                node.connected().await;
+                client.sleep(Duration::from_millis(100)).await;
+            }
+            node.admission()
+        })
+    }
+
+    fn is_admitted(&self) -> bool {
+        matches!(self.look(), Admission::Admitted(_))
+    }
+}
+
+#[test]
+fn a_server_counts_again_after_the_quarantine() {
+    fn restart(server: &Server, persistence: Persistence) {
+        server.crash(persistence);
+        server.restart();
+    }
+    type Loss = (&'static str, fn(&Server));
+    let losses: [Loss; 4] = [
+        ("empty", |server| restart(server, Persistence::Nothing)),
+        ("older", |server| restart(server, Persistence::Older)),
+        ("whole", |server| restart(server, Persistence::All)),
+        ("failback", |server| {
+            server.demote();
+            server.promote();
+        }),
+    ];
+    for (name, lose) in losses {
+        for copied in [false, true] {
+            let world = world(Transport::Streams);
+            assert!(world.is_admitted(), "a server that has lost nothing");
+            if copied {
+                world.server.copy();
+            }
+            lose(&world.server);
+            // A flush and a failback are noticed with the next reply.
+            let (node, client) = (world.node.clone(), world.client.clone());
+            world.simulation.block_on(&client, async move {
+                drop(node.inspect(&"a".into_resource().unwrap()).await);
+            });
+            assert!(!world.is_admitted(), "{name}");
+            world.simulation.run_for(Quarantine::duration(LONGEST_TTL));
+            assert!(world.is_admitted(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! Locks for synchronous programs: no `async`, and no runtime to set up.
+//!
+//! The module has the same types as the root of the crate, and each method blocks its thread instead of returning a
+//! future. Connections, renewals and cleanup run on a thread named `redlock`, which starts with the first
+//! [`Redlock`](crate::blocking::Redlock) and lives as long as the process. Thus a lock is kept alive while the program
+//! computes.
+//!
+//! An adapter crate has a `blocking::builder`, which takes addresses. With custom nodes:
+//!
+//! ```
+//! use std::time::Duration;
+//! use redlock_core::{KeepAlive, TokioRuntime, blocking};
+//! use redlock_testkit::MemoryNode;
+//!
+//! // Nodes and tasks run on the same thread.
+//! let builder = redlock_core::Redlock::builder(TokioRuntime::dedicated()).node(MemoryNode::new("a"));
+//! let redlock = blocking::Redlock::new(builder)?;
+//!
+//! let request = redlock.lock("report", Duration::from_secs(5));
+//! let guard = request.max_wait(Duration::from_secs(1)).keep_alive(KeepAlive::new()).acquire()?;
+//! for _page in 0..100 {
+//!     // A loss becomes an error.
+//!     guard.check()?;
+//! }
+//! guard.release()?;
+//! # Ok::<(), redlock_core::Error>(())
+//! ```
+//!
+//! # Losses
+//!
+//! A synchronous program cannot be stopped in the middle. Call [`Lease::check`] before each effect, or compare
+//! [`remaining`](crate::Lease::remaining) with the time that the effect takes. [`LockRequest::run`] checks the lock again
+//! when the work has finished.
+//!
+//! # Async code
+//!
+//! Every method that blocks panics inside an async runtime, because it would block a thread that runs other tasks. Use
+//! [`crate::Redlock`] there, or call the method in `tokio::task::spawn_blocking`. Only tokio runtimes are detected.
+
+mod guard;
+mod request;
+
+use std::panic::catch_unwind;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+
+pub use self::guard::{Guard, Lease};
+pub use self::request::{LockRequest, TryLockRequest};
+use crate::client::builder::Builder;
+use crate::client::health::Health;
+use crate::client::inspect::Inspection;
+use crate::client::run_error::RunError;
+use crate::runtime::tokio::TokioRuntime;
+use crate::types::error::Error;
+use crate::types::resource::{IntoResource, IntoResources};
+
+/// A distributed lock over N independent nodes, for synchronous programs.
+///
+/// Cloning is cheap, and clones share everything. See the [module](self) for an example.
+///
+/// # Drop behavior
+///
+/// Same as [`crate::Redlock`]: connections close after the last handle, guard or lease is dropped. A program that ends
+/// stops the thread of the locks. Call [`close`](Redlock::close) before that, if cleanup may be pending.
+#[derive(Clone, Debug)]
+pub struct Redlock {
+    redlock: crate::Redlock,
+    thread: Thread,
+}
+
+impl Redlock {
+    /// Builds a `Redlock` whose methods block.
+    ///
+    /// The builder and its nodes must run on [`TokioRuntime::dedicated`], or on another runtime that some thread drives
+    /// all the time. Otherwise nothing is renewed while the program computes.
+    ///
+    /// # Errors
+    ///
+    /// Same as [`Builder::build`].
+    pub fn new(builder: Builder) -> Result<Self, Error> {
+        Ok(Self { redlock: builder.build()?, thread: Thread::dedicated() })
+    }
+
+    /// Returns the async handle, for all that has no blocking form, such as [`slots`](crate::Redlock::slots).
+    ///
+    /// Its futures run in any runtime, and in `block_on`.
+    pub fn as_async(&self) -> &crate::Redlock {
+        &self.redlock
+    }
+
+    /// Locks a resource, or several: all or none.
+    ///
+    /// Returns a [`LockRequest`]: set options, then call [`acquire`](LockRequest::acquire) or
+    /// [`run`](LockRequest::run). Same as [`crate::Redlock::lock`].
+    pub fn lock(&self, resources: impl IntoResources, ttl: Duration) -> LockRequest {
+        LockRequest::new(self.redlock.lock(resources, ttl), self.thread.clone())
+    }
+
+    /// Makes a single attempt to lock a resource, or several: all or none.
+    ///
+    /// Returns a [`TryLockRequest`]: set options, then call [`acquire`](TryLockRequest::acquire). Same as
+    /// [`crate::Redlock::try_lock`].
+    pub fn try_lock(&self, resources: impl IntoResources, ttl: Duration) -> TryLockRequest {
+        TryLockRequest::new(self.redlock.try_lock(resources, ttl), self.thread.clone())
+    }
+
+    /// Runs `work` under the lock and returns its output.
+    ///
+    /// Short for [`lock`](Redlock::lock) and [`LockRequest::run`].
+    ///
+    /// # Errors
+    ///
+    /// Same as [`LockRequest::run`].
+    ///
+    /// # Panics
+    ///
+    /// Inside an async runtime, or if `work` panics. The lock is released first.
+    pub fn run<T>(
+        &self,
+        resources: impl IntoResources,
+        ttl: Duration,
+        work: impl FnOnce(&Lease) -> T,
+    ) -> Result<T, RunError<T>> {
+        self.lock(resources, ttl).run(work)
+    }
+
+    /// Returns the holder of a resource, according to a quorum of nodes. Same as [`crate::Redlock::inspect`].
+    ///
+    /// # Errors
+    ///
+    /// Same as [`crate::Redlock::inspect`].
+    ///
+    /// # Panics
+    ///
+    /// Inside an async runtime.
+    pub fn inspect(&self, resource: impl IntoResource) -> Result<Inspection, Error> {
+        self.thread.block_on(self.redlock.inspect(resource))
+    }
+
+    /// Checks which nodes can vote now. Same as [`crate::Redlock::health`].
+    ///
+    /// # Panics
+    ///
+    /// Inside an async runtime.
+    pub fn health(&self) -> Health {
+        self.thread.block_on(self.redlock.health())
+    }
+
+    /// Rejects new locks from now on, and waits for pending cleanup for up to `limit`.
+    ///
+    /// Returns how many cleanups were given up, as [`crate::Redlock::close`] does; `None` if the limit was reached. What
+    /// is left then continues on the thread of the locks, until the process ends.
+    ///
+    /// # Panics
+    ///
+    /// Inside an async runtime.
+    pub fn close(&self, limit: Duration) -> Option<u64> {
+        self.thread.block_on(async { tokio::time::timeout(limit, self.redlock.close()).await.ok() })
+    }
+}
+
+/// The thread on which connections and renewals run.
+#[derive(Clone, Debug)]
+struct Thread(Arc<Handle>);
+
+impl Thread {
+    fn dedicated() -> Self {
+        Self(Arc::new(TokioRuntime::dedicated_handle()))
+    }
+
+    /// Blocks the calling thread until `future` completes.
+    ///
+    /// # Panics
+    ///
+    /// Panics inside an async runtime.
+    fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
+        // `spawn_blocking` has a current runtime as well, and may block. Only tokio knows the difference.
+        let may_block = Handle::try_current().is_err() || catch_unwind(|| self.0.block_on(async {})).is_ok();
+        assert!(
+            may_block,
+            "redlock: a blocking method was called inside an async runtime; use the async `Redlock` there, or \
+             `tokio::task::spawn_blocking`"
+        );
+        self.0.block_on(future)
+    }
+}

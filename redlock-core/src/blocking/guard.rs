@@ -1,0 +1,198 @@
+//! The guard and the lease of synchronous programs.
+
+use std::ops::Deref;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+
+use super::Thread;
+use crate::lease::keep_alive::KeepAlive;
+use crate::types::detached::DetachedLease;
+use crate::types::error::Error;
+use crate::types::lease_state::{LeaseState, Loss};
+use crate::types::report::ReleaseOutcome;
+
+/// A guard that releases its lock on [`release`](Guard::release) or on drop.
+///
+/// It derefs to its [`Lease`].
+///
+/// # Drop behavior
+///
+/// Drop waits until a quorum of nodes has confirmed the release, for at most the node timeout. Thus a program may end
+/// after it. Inside an async runtime it does not wait: the release runs in the background. It never panics.
+#[derive(Debug)]
+#[must_use = "the lock is released as soon as the guard is dropped; bind it as `let _guard`, since `let _` drops it at once"]
+pub struct Guard {
+    /// `None` once the guard is given up.
+    guard: Option<crate::Guard>,
+    lease: Lease,
+}
+
+/// A view of a held lock.
+///
+/// It derefs to the async [`Lease`](crate::Lease), for all methods that do not wait: [`is_held`](crate::Lease::is_held),
+/// [`remaining`](crate::Lease::remaining), [`state`](crate::Lease::state) and others. The methods here block instead of
+/// returning a future.
+#[derive(Clone, Debug)]
+pub struct Lease {
+    lease: crate::Lease,
+    thread: Thread,
+}
+
+impl Guard {
+    pub(super) fn new(guard: crate::Guard, thread: Thread) -> Self {
+        let lease = Lease { lease: guard.lease(), thread };
+        Self { guard: Some(guard), lease }
+    }
+
+    pub(super) fn into_parts(mut self) -> (crate::Guard, Thread) {
+        (self.take(), self.lease.thread.clone())
+    }
+
+    fn take(&mut self) -> crate::Guard {
+        self.guard.take().expect("a guard is given up once, and by value")
+    }
+
+    /// Releases the lock on all nodes. Same as [`crate::Guard::release`].
+    ///
+    /// # Errors
+    ///
+    /// [`NoQuorum`](crate::ErrorKind::NoQuorum) if too few nodes replied. The release is then repeated in the
+    /// background.
+    ///
+    /// # Panics
+    ///
+    /// Inside an async runtime.
+    pub fn release(self) -> Result<ReleaseOutcome, Error> {
+        let (guard, thread) = self.into_parts();
+        thread.block_on(guard.release())
+    }
+
+    /// Renews the lock automatically from now on. Same as [`crate::Guard::keep_alive`].
+    pub fn keep_alive(&self, settings: KeepAlive) {
+        if let Some(guard) = &self.guard {
+            guard.keep_alive(settings);
+        }
+    }
+
+    /// Keeps the lock for `rest` from now on, and gives up the guard. Same as [`crate::Guard::keep_for`].
+    ///
+    /// # Errors
+    ///
+    /// Same as [`crate::Guard::keep_for`].
+    ///
+    /// # Panics
+    ///
+    /// Inside an async runtime.
+    pub fn keep_for(self, rest: Duration) -> Result<(), Error> {
+        let (guard, thread) = self.into_parts();
+        thread.block_on(guard.keep_for(rest))
+    }
+
+    /// Detaches the lock, so that another process can resume it. Same as [`crate::Guard::detach`].
+    ///
+    /// # Panics
+    ///
+    /// Inside an async runtime.
+    pub fn detach(self) -> DetachedLease {
+        let (guard, thread) = self.into_parts();
+        thread.block_on(guard.detach())
+    }
+
+    /// Keeps the lock until its validity ends, without a release. Same as [`crate::Guard::forget`].
+    pub fn forget(mut self) -> Lease {
+        self.take().forget();
+        self.lease.clone()
+    }
+}
+
+impl Lease {
+    /// Returns an error once the lock is no longer held, or will not be in a moment.
+    ///
+    /// It sends no request: the [state](crate::Lease::state) follows the clock. Call it before each effect.
+    ///
+    /// # Errors
+    ///
+    /// [`Lost`](crate::ErrorKind::Lost), with the reason.
+    pub fn check(&self) -> Result<(), Error> {
+        match self.lease.state() {
+            LeaseState::Lost(loss) => Err(crate::client::run::lost(&self.lease, loss)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes the lock valid for `ttl` from now, less clock drift. Same as [`crate::Lease::extend`].
+    ///
+    /// # Errors
+    ///
+    /// Same as [`crate::Lease::extend`].
+    ///
+    /// # Panics
+    ///
+    /// Inside an async runtime.
+    pub fn extend(&self, ttl: Duration) -> Result<(), Error> {
+        self.thread.block_on(self.lease.extend(ttl))
+    }
+
+    /// Makes the lock valid for its TTL from now, less clock drift. Same as [`crate::Lease::renew`].
+    ///
+    /// # Errors
+    ///
+    /// Same as [`crate::Lease::extend`].
+    ///
+    /// # Panics
+    ///
+    /// Inside an async runtime.
+    pub fn renew(&self) -> Result<(), Error> {
+        self.thread.block_on(self.lease.renew())
+    }
+
+    /// Waits until the lock is lost, and returns the reason. Same as [`crate::Lease::lost`].
+    ///
+    /// # Panics
+    ///
+    /// Inside an async runtime.
+    pub fn lost(&self) -> Loss {
+        self.thread.block_on(self.lease.lost())
+    }
+
+    /// Waits until the state differs from the present one. Same as [`crate::Lease::changed`].
+    ///
+    /// # Panics
+    ///
+    /// Inside an async runtime.
+    pub fn changed(&self) -> LeaseState {
+        self.thread.block_on(self.lease.changed())
+    }
+}
+
+impl Deref for Guard {
+    type Target = Lease;
+
+    fn deref(&self) -> &Lease {
+        &self.lease
+    }
+}
+
+impl Deref for Lease {
+    type Target = crate::Lease;
+
+    fn deref(&self) -> &crate::Lease {
+        &self.lease
+    }
+}
+
+/// Waits for the release; see [`Guard`].
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let Some(guard) = self.guard.take() else { return };
+        if Handle::try_current().is_ok() {
+            // Released in the background.
+            return drop(guard);
+        }
+        let thread = &self.lease.thread;
+        // A panic that leaves this function during another one would end the process.
+        drop(catch_unwind(AssertUnwindSafe(|| thread.block_on(guard.release()))));
+    }
+}

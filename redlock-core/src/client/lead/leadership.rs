@@ -1,0 +1,153 @@
+//! The published state of a candidate.
+
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::Poll;
+
+use event_listener::Event;
+
+use crate::lease::handle::Lease;
+use crate::sync::{Mutex, locked};
+use crate::types::lease_state::LeaseState;
+
+/// A view of a candidate's leadership, for other tasks. Clones are views of the same candidate.
+///
+/// The state follows the clock: once the lock is [lost](crate::Lease::state), the state is
+/// [`NotLeading`](LeadershipState::NotLeading), even if the work of the leader has not been dropped yet.
+///
+/// This is the leadership of one candidate. [`Redlock::inspect`](crate::Redlock::inspect) returns the leader on any
+/// machine.
+#[derive(Clone, Default)]
+pub struct Leadership(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    stage: Mutex<Stage>,
+    changed: Event,
+}
+
+#[derive(Clone, Default)]
+enum Stage {
+    #[default]
+    Waiting,
+    /// The work runs under this lock.
+    Leading(Lease),
+    Ended,
+}
+
+/// The state of a candidate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LeadershipState {
+    /// The candidate waits, or its lock is lost.
+    NotLeading,
+    /// The candidate is the leader at this moment.
+    Leading,
+    /// The candidate has ended: its work is complete, it failed, or it was dropped. This state is final.
+    Ended,
+}
+
+impl Leadership {
+    /// Returns the state at this moment, according to the clock.
+    pub fn state(&self) -> LeadershipState {
+        match self.stage() {
+            Stage::Leading(lease) if !matches!(lease.state(), LeaseState::Lost(_)) => {
+                LeadershipState::Leading
+            }
+            Stage::Leading(_) | Stage::Waiting => LeadershipState::NotLeading,
+            Stage::Ended => LeadershipState::Ended,
+        }
+    }
+
+    /// Returns whether the candidate is the leader at this moment.
+    ///
+    /// The result ages: check [`lease`](Leadership::lease) before an effect that must not happen twice.
+    pub fn is_leading(&self) -> bool {
+        self.state() == LeadershipState::Leading
+    }
+
+    /// Returns the lock of the present term, or `None`.
+    pub fn lease(&self) -> Option<Lease> {
+        match self.stage() {
+            Stage::Leading(lease) => Some(lease),
+            Stage::Waiting | Stage::Ended => None,
+        }
+    }
+
+    /// Waits until the state differs from the present one, and returns the new state.
+    ///
+    /// The present state is that at the time of the call. After [`Ended`](LeadershipState::Ended), this returns at once.
+    /// Terms that begin and end before the next poll may be missed.
+    ///
+    /// # Cancel safety
+    ///
+    /// If this future is dropped, nothing is lost. It owns its data, and you can create another one at any time.
+    pub fn changed(&self) -> impl Future<Output = LeadershipState> + Send + 'static + use<> {
+        let (this, before) = (self.clone(), self.state());
+        async move {
+            loop {
+                let mut changed = this.0.changed.listen();
+                let state = this.state();
+                if state != before || state == LeadershipState::Ended {
+                    return state;
+                }
+                let lost =
+                    this.lease().filter(|_| state == LeadershipState::Leading).map(|lease| lease.lost());
+                let mut lost = pin!(async {
+                    match lost {
+                        Some(lost) => drop(lost.await),
+                        None => std::future::pending().await,
+                    }
+                });
+                poll_fn(|cx| match Pin::new(&mut changed).poll(cx) {
+                    Poll::Ready(()) => Poll::Ready(()),
+                    Poll::Pending => lost.as_mut().poll(cx),
+                })
+                .await;
+            }
+        }
+    }
+
+    /// Publishes a term, which ends when the returned value is dropped.
+    pub(super) fn lead(&self, lease: Lease) -> Reset {
+        self.set(Stage::Leading(lease));
+        Reset { leadership: self.clone(), to: Stage::Waiting }
+    }
+
+    /// Publishes the end of the candidate when the returned value is dropped.
+    pub(super) fn end_on_drop(&self) -> Reset {
+        Reset { leadership: self.clone(), to: Stage::Ended }
+    }
+
+    fn stage(&self) -> Stage {
+        locked(&self.0.stage).clone()
+    }
+
+    fn set(&self, stage: Stage) {
+        let before = std::mem::replace(&mut *locked(&self.0.stage), stage);
+        // A lease may be dropped only after the mutex is released.
+        drop(before);
+        self.0.changed.notify(usize::MAX);
+    }
+}
+
+/// Publishes a state when it is dropped.
+#[must_use]
+pub(super) struct Reset {
+    leadership: Leadership,
+    to: Stage,
+}
+
+impl Drop for Reset {
+    fn drop(&mut self) {
+        self.leadership.set(std::mem::take(&mut self.to));
+    }
+}
+
+impl fmt::Debug for Leadership {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Leadership").field(&self.state()).finish()
+    }
+}

@@ -1,0 +1,222 @@
+//! A held slot. Its fencing token compares with those of the same slot only.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::future::Future;
+use std::ops::Deref;
+use std::time::Duration;
+
+use crate::lease::guard::Guard;
+use crate::lease::handle::Lease;
+use crate::lease::keep_alive::KeepAlive;
+use crate::types::error::Error;
+use crate::types::fencing_token::FencingToken;
+use crate::types::instant::Instant;
+use crate::types::lease_state::{LeaseState, Loss};
+use crate::types::report::{NodeReport, ReleaseOutcome};
+use crate::types::resource::Resource;
+use crate::types::token::Fingerprint;
+
+/// A guard that releases its slot on [`release`](SlotGuard::release) or on drop.
+///
+/// It derefs to its [`SlotLease`]. Drop hands the release to the runtime and returns, as that of a
+/// [`Guard`](crate::Guard) does.
+#[derive(Debug)]
+#[must_use = "the slot is released as soon as the guard is dropped; bind it as `let _guard`, since `let _` drops it at once"]
+pub struct SlotGuard {
+    guard: Guard,
+    lease: SlotLease,
+}
+
+impl SlotGuard {
+    pub(super) fn new(guard: Guard, index: usize, resource: Resource) -> Self {
+        let lease = SlotLease { lease: guard.lease(), index, resource };
+        Self { guard, lease }
+    }
+
+    pub(super) fn into_parts(self) -> (Guard, SlotLease) {
+        (self.guard, self.lease)
+    }
+
+    /// Releases the slot on all nodes.
+    ///
+    /// # Errors
+    ///
+    /// Same as [`Guard::release`](crate::Guard::release).
+    ///
+    /// # Cancel safety
+    ///
+    /// If this future is dropped, the release continues in the background.
+    pub async fn release(self) -> Result<ReleaseOutcome, Error> {
+        self.guard.release().await
+    }
+
+    /// Renews the slot automatically from now on. Same as [`Guard::keep_alive`](crate::Guard::keep_alive).
+    pub fn keep_alive(&self, settings: KeepAlive) {
+        self.guard.keep_alive(settings);
+    }
+
+    /// Returns a view of the slot that outlives the guard, for other tasks.
+    pub fn lease(&self) -> SlotLease {
+        self.lease.clone()
+    }
+}
+
+impl Deref for SlotGuard {
+    type Target = SlotLease;
+
+    fn deref(&self) -> &SlotLease {
+        &self.lease
+    }
+}
+
+/// A view of a held slot: its index, its validity and its state.
+///
+/// Same as a [`Lease`], except for the fencing token: [`token_of_slot`](SlotLease::token_of_slot) returns one that
+/// compares with those of the same slot only.
+#[derive(Clone, Debug)]
+pub struct SlotLease {
+    lease: Lease,
+    index: usize,
+    resource: Resource,
+}
+
+impl SlotLease {
+    /// Returns the index of the slot, from 0.
+    ///
+    /// No other client holds the same index at the same time. Use it, for example, to choose one of K ports or
+    /// directories.
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// Returns the name of the lock of this slot, such as `thumbnails:slot:3`.
+    pub fn resource(&self) -> &Resource {
+        &self.resource
+    }
+
+    /// Returns the fencing token of a [fenced](crate::SlotRequest::fenced) slot, or `None`.
+    ///
+    /// Tokens increase within one slot. Those of different slots have no order, so a resource must keep the greatest
+    /// token of each slot: K numbers instead of one. With a single number it would reject legitimate holders.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let slots = redlock.slots("thumbnails", 2)?;
+    /// let (one, other) = (slots.acquire(ttl).fenced().await?, slots.acquire(ttl).fenced().await?);
+    /// let token = one.token_of_slot().expect("a fenced slot has a token");
+    /// assert_eq!(one.resource(), token.resource());
+    /// println!("{}: {}", token.resource(), token.number());
+    ///
+    /// // Tokens of two slots are neither smaller, nor equal, nor greater.
+    /// assert_eq!(None, one.token_of_slot().partial_cmp(&other.token_of_slot()));
+    /// # Ok(()) }
+    /// ```
+    pub fn token_of_slot(&self) -> Option<SlotToken> {
+        let number = self.lease.fencing_token()?;
+        Some(SlotToken { resource: self.resource.clone(), number })
+    }
+
+    /// Returns how much longer the slot is valid. Same as [`Lease::remaining`].
+    pub fn remaining(&self) -> Duration {
+        self.lease.remaining()
+    }
+
+    /// Returns the time at which the validity ends, unless the slot is extended. Same as [`Lease::deadline`].
+    pub fn deadline(&self) -> Option<Instant> {
+        self.lease.deadline()
+    }
+
+    /// Returns whether the slot is valid at this moment. Same as [`Lease::is_held`].
+    pub fn is_held(&self) -> bool {
+        self.lease.is_held()
+    }
+
+    /// Returns the state of the slot, according to the clock. Same as [`Lease::state`].
+    pub fn state(&self) -> LeaseState {
+        self.lease.state()
+    }
+
+    /// Waits until the state differs from the present one. Same as [`Lease::changed`].
+    ///
+    /// # Cancel safety
+    ///
+    /// If this future is dropped, nothing is lost.
+    pub fn changed(&self) -> impl Future<Output = LeaseState> + Send + 'static + use<> {
+        self.lease.changed()
+    }
+
+    /// Waits until the slot is lost, and returns the reason. Same as [`Lease::lost`].
+    ///
+    /// # Cancel safety
+    ///
+    /// If this future is dropped, nothing is lost.
+    pub fn lost(&self) -> impl Future<Output = Loss> + Send + 'static + use<> {
+        self.lease.lost()
+    }
+
+    /// Makes the slot valid for `ttl` from now, less clock drift. Same as [`Lease::extend`].
+    ///
+    /// # Errors
+    ///
+    /// Same as [`Lease::extend`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Same as [`Lease::extend`].
+    pub async fn extend(&self, ttl: Duration) -> Result<(), Error> {
+        self.lease.extend(ttl).await
+    }
+
+    /// Returns the fingerprint of the token, for logs and errors. Same as [`Lease::fingerprint`].
+    pub fn fingerprint(&self) -> Fingerprint {
+        self.lease.fingerprint()
+    }
+
+    /// Returns the reports of all nodes about the acquisition. Same as [`Lease::node_reports`].
+    pub fn node_reports(&self) -> Vec<NodeReport> {
+        self.lease.node_reports()
+    }
+}
+
+/// The fencing token of one slot.
+///
+/// Tokens of the same slot are ordered. Tokens of different slots are neither smaller, nor equal, nor greater: every
+/// comparison of them is false.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct SlotToken {
+    resource: Resource,
+    number: FencingToken,
+}
+
+impl SlotToken {
+    /// Returns the slot to which the token belongs.
+    pub fn resource(&self) -> &Resource {
+        &self.resource
+    }
+
+    /// Returns the number, which increases with every fenced lock on this slot.
+    ///
+    /// Compare it only with numbers of the same [`resource`](SlotToken::resource).
+    pub fn number(&self) -> FencingToken {
+        self.number
+    }
+}
+
+impl PartialOrd for SlotToken {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        (self.resource == other.resource).then(|| self.number.cmp(&other.number))
+    }
+}
+
+impl fmt::Debug for SlotToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SlotToken({} of {:?})", self.number, self.resource)
+    }
+}

@@ -1,0 +1,174 @@
+//! Requests for a slot: options first, then `.await`.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use super::guard::{SlotGuard, SlotLease};
+use super::{Slots, search};
+use crate::client::request::LockRequest;
+use crate::client::run;
+use crate::client::run_error::RunError;
+use crate::lease::keep_alive::KeepAlive;
+use crate::runtime::BoxFuture;
+use crate::types::error::{Error, ErrorKind};
+use crate::types::instant::Instant;
+
+/// A request for any free slot: set options, then `.await` it.
+///
+/// The request waits while all slots are held, for up to 10 s by default. See [`Slots`] for the order of waiters.
+///
+/// # Errors
+///
+/// Same as [`LockRequest`](crate::LockRequest). [`Contended`](ErrorKind::Contended) means that no slot became free in
+/// time.
+///
+/// # Cancel safety
+///
+/// If this future is dropped, the library cleans up all that it sent, on all nodes and in the background. Nothing is
+/// sent before the first poll.
+#[must_use = "a request does nothing until it is awaited"]
+pub struct SlotRequest {
+    slots: Slots,
+    /// The options. It names all slots, and is never sent.
+    request: LockRequest,
+    /// The request in progress, from its first poll on.
+    running: Option<BoxFuture<Result<SlotGuard, Error>>>,
+}
+
+impl SlotRequest {
+    pub(super) fn new(slots: Slots, request: LockRequest) -> Self {
+        Self { slots, request, running: None }
+    }
+
+    fn with(self, set: impl FnOnce(LockRequest) -> LockRequest) -> Self {
+        Self { request: set(self.request), ..self }
+    }
+
+    /// Sets how long to wait while all slots are held.
+    ///
+    /// The default is 10 s, measured from the first poll. With `Duration::ZERO`, each slot is attempted once.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{ErrorKind, Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let slots = redlock.slots("thumbnails", 1)?;
+    /// let guard = slots.acquire(ttl).await?;
+    /// let late = slots.acquire(ttl).max_wait(Duration::from_millis(5)).await;
+    /// assert_eq!(ErrorKind::Contended, late.unwrap_err().kind());
+    /// # Ok(()) }
+    /// ```
+    pub fn max_wait(self, wait: Duration) -> Self {
+        self.with(|request| request.max_wait(wait))
+    }
+
+    /// Sets a deadline for the wait. Same as [`LockRequest::wait_until`](crate::LockRequest::wait_until).
+    pub fn wait_until(self, deadline: Instant) -> Self {
+        self.with(|request| request.wait_until(deadline))
+    }
+
+    /// Waits as long as all slots are held. Same as [`LockRequest::wait_unbounded`](crate::LockRequest::wait_unbounded).
+    pub fn wait_unbounded(self) -> Self {
+        self.with(LockRequest::wait_unbounded)
+    }
+
+    /// Renews the slot automatically once it is held.
+    ///
+    /// Same as [`Guard::keep_alive`](crate::Guard::keep_alive). The default is off, except for
+    /// [`run`](SlotRequest::run).
+    pub fn keep_alive(self, settings: KeepAlive) -> Self {
+        self.with(|request| request.keep_alive(settings))
+    }
+
+    /// Adds a fencing token to the slot: see [`SlotLease::token_of_slot`].
+    pub fn fenced(self) -> Self {
+        self.with(LockRequest::fenced)
+    }
+
+    /// Sets the owner label of this request. Same as [`LockRequest::owner`](crate::LockRequest::owner).
+    pub fn owner(self, label: impl AsRef<str>) -> Self {
+        self.with(|request| request.owner(label))
+    }
+
+    /// Attempts each slot once; returns `None` if all of them are held.
+    ///
+    /// # Errors
+    ///
+    /// Same as [`SlotRequest`], except [`Contended`](ErrorKind::Contended), which is `Ok(None)`.
+    ///
+    /// # Cancel safety
+    ///
+    /// Same as [`SlotRequest`].
+    pub async fn try_now(self) -> Result<Option<SlotGuard>, Error> {
+        match self.max_wait(Duration::ZERO).await {
+            Err(error) if error.kind() == ErrorKind::Contended => Ok(None),
+            result => result.map(Some),
+        }
+    }
+
+    /// Runs `work` while a slot is held, and returns its output.
+    ///
+    /// Same as [`LockRequest::run`](crate::LockRequest::run): the slot is kept alive, and the work is dropped if the
+    /// slot is lost.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// let request = redlock.slots("thumbnails", 8)?.acquire(Duration::from_secs(5));
+    /// let index = request.run(async |slot| slot.index()).await?;
+    /// assert!(index < 8);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Same as [`LockRequest::run`](crate::LockRequest::run).
+    ///
+    /// # Cancel safety
+    ///
+    /// If this future is dropped, or the work panics, the work is dropped and the slot is released in the background.
+    pub async fn run<F, W>(self, work: F) -> Result<W::Output, RunError<W::Output>>
+    where
+        F: FnOnce(SlotLease) -> W,
+        W: Future,
+    {
+        let slot = self.kept_alive().await.map_err(RunError::not_run)?;
+        let (guard, lease) = slot.into_parts();
+        run::run(guard, |_| work(lease)).await
+    }
+
+    /// Switches keep-alive on, unless it has settings.
+    fn kept_alive(self) -> Self {
+        self.with(LockRequest::kept_alive)
+    }
+}
+
+impl Future for SlotRequest {
+    type Output = Result<SlotGuard, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        if let Some(running) = &mut this.running {
+            return running.as_mut().poll(cx);
+        }
+        let (slots, request) = (this.slots.clone(), this.request.take());
+        this.running.insert(Box::pin(search::acquire(slots, request))).as_mut().poll(cx)
+    }
+}
+
+impl fmt::Debug for SlotRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SlotRequest").field("slots", &self.slots).finish_non_exhaustive()
+    }
+}

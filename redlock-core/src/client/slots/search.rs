@@ -1,0 +1,262 @@
+//! The search for a free slot.
+//!
+//! One task of a process searches at a time; the others queue behind it. It attempts slots in the order of their indices,
+//! beginning at a random one, until it meets one that another client holds. Then it watches all slots, and attempts the
+//! first one that a quorum of nodes reports as free. If notifications are missing or lost, it attempts all slots after a
+//! delay.
+
+use std::future::{Future, poll_fn};
+use std::ops::Range;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use super::Slots;
+use super::guard::SlotGuard;
+use crate::client::attempts::{Attempts, Single, in_time, pause, while_open};
+use crate::client::request::LockRequest;
+use crate::decide::backoff::{Backoff, RetryCause, RetryPolicy, collision_delay};
+use crate::protocol::attempt_error::{NotGranted, Reason};
+use crate::runtime::LONGEST_SLEEP;
+use crate::types::error::{Error, ErrorKind};
+use crate::types::instant::Instant;
+use crate::types::resource::Resources;
+use crate::wait::local_queue::Waiter;
+use crate::wait::watcher::{LockWatcher, WakeReason};
+
+/// Acquires a slot, within the limits of the request.
+pub(super) async fn acquire(slots: Slots, request: LockRequest) -> Result<SlotGuard, Error> {
+    let (attempts, start, policy) = request.check()?;
+    let result = Search::new(&slots, &attempts, policy)?.run(start).await;
+    attempts.ended(start, result)
+}
+
+/// The search of one request.
+struct Search<'a> {
+    slots: &'a Slots,
+    attempts: &'a Attempts,
+    policy: RetryPolicy,
+    /// The slots in the order of the search.
+    order: Vec<Candidate>,
+}
+
+/// The turn of a task of this process.
+struct Turn {
+    /// `None` if the local queue is off.
+    _place: Option<Waiter>,
+    /// `true` if other tasks were ahead.
+    has_waited: bool,
+}
+
+/// A slot that may be free.
+struct Candidate {
+    index: usize,
+    attempts: Attempts,
+}
+
+/// The end of a pass over slots.
+enum Pass {
+    Acquired(SlotGuard),
+    /// Another client or task has each slot of the pass. There is a failure if a node was asked.
+    Held(Option<Box<NotGranted>>),
+    /// The nodes failed.
+    Unusable(Box<NotGranted>),
+}
+
+impl<'a> Search<'a> {
+    fn new(slots: &'a Slots, attempts: &'a Attempts, policy: RetryPolicy) -> Result<Self, Error> {
+        let (count, first) = (slots.count(), start(attempts.random(), slots.count()));
+        let candidate = |index: usize| {
+            let resources = Resources::new([slots.locks[index].clone()])?;
+            Ok(Candidate { index, attempts: Attempts { resources, ..attempts.clone() } })
+        };
+        let order = (first..first + count).map(|index| candidate(index % count));
+        Ok(Self { slots, attempts, policy, order: order.collect::<Result<_, Error>>()? })
+    }
+
+    async fn run(&self, start: Instant) -> Result<SlotGuard, Error> {
+        let handle = &self.attempts.handle;
+        // Held until the end: then the next task searches.
+        let turn = self.turn(start).await?;
+        let mut watchers: Vec<_> = Vec::new();
+        let mut backoff = Backoff::new(self.policy);
+        let mut collisions = 0;
+        let mut pass = if turn.has_waited {
+            // Most probably all slots are held. An attempt would disturb those of other clients.
+            Pass::Held(None)
+        } else if self.policy.until.is_none_or(|until| until > start) {
+            self.until_held().await?
+        } else {
+            self.all().await?
+        };
+        loop {
+            let (cause, failure) = match pass {
+                Pass::Acquired(guard) => return Ok(guard),
+                Pass::Held(failure) => (RetryCause::Contended, failure),
+                Pass::Unusable(failure) => (RetryCause::Unusable, Some(failure)),
+            };
+            let Some(delay) = backoff.after(cause, handle.now(), self.attempts.random()) else {
+                return Err(match failure.filter(|_| cause == RetryCause::Unusable) {
+                    Some(failure) => self.attempts.error(*failure),
+                    None => self.all_held(),
+                });
+            };
+            if cause == RetryCause::Unusable {
+                pause(handle, delay).await;
+                pass = self.until_held().await?;
+                continue;
+            }
+            if watchers.is_empty() {
+                let locks = self.order.iter().map(|candidate| &candidate.attempts.resources);
+                watchers.extend(locks.map(|lock| LockWatcher::new(handle, lock)));
+            }
+            let began = handle.now();
+            let free = while_open(handle, any_free(&mut watchers, delay, self.policy.until)).await.flatten();
+            pass = match free {
+                Some(position) => {
+                    backoff.came_early();
+                    // Split votes: the clients that share them are notified of the next chance at the same moment.
+                    let was_split = failure.is_some_and(|failure| failure.is_split(handle.quorum()));
+                    collisions = if was_split { collisions + 1 } else { 0 };
+                    let now = handle.now();
+                    let since = now.saturating_duration_since(began);
+                    let delay = collision_delay(collisions, since, self.attempts.random());
+                    let is_free = watchers[position].is_still_free().await;
+                    let spread = if is_free { spread(self.attempts.random()) } else { Duration::ZERO };
+                    let delay = delay + spread;
+                    pause(handle, self.policy.bounded(delay, now)).await;
+                    if is_free && !watchers[position].is_still_free().await {
+                        // Another client was faster.
+                        Pass::Held(None)
+                    } else {
+                        self.pass(position..position + 1).await?
+                    }
+                }
+                None => {
+                    collisions = 0;
+                    self.all().await?
+                }
+            };
+        }
+    }
+
+    /// Waits for the turn among the tasks of this process. There is none if the local queue is off.
+    async fn turn(&self, start: Instant) -> Result<Turn, Error> {
+        let handle = &self.attempts.handle;
+        if !handle.settings.local_queue {
+            return Ok(Turn { _place: None, has_waited: false });
+        }
+        let mut place = Waiter::new(Arc::clone(handle), self.slots.queue()?);
+        let has_waited = !place.try_turn(start);
+        if has_waited {
+            match in_time(handle, self.policy.until, LONGEST_SLEEP, place.turn()).await {
+                None => return Err(Error::closed()),
+                Some(None) => return Err(self.all_held()),
+                Some(Some(())) => {}
+            }
+        }
+        Ok(Turn { _place: Some(place), has_waited })
+    }
+
+    /// Attempts slots until another client holds one.
+    async fn until_held(&self) -> Result<Pass, Error> {
+        for position in 0..self.order.len() {
+            match self.pass(position..position + 1).await? {
+                Pass::Held(None) => {}
+                pass => return Ok(pass),
+            }
+        }
+        Ok(Pass::Held(None))
+    }
+
+    /// Attempts all slots.
+    async fn all(&self) -> Result<Pass, Error> {
+        self.pass(0..self.order.len()).await
+    }
+
+    /// Attempts the slots at these positions, one after the other.
+    async fn pass(&self, positions: Range<usize>) -> Result<Pass, Error> {
+        let mut held = None;
+        for Candidate { index, attempts } in &self.order[positions] {
+            match attempts.single(attempts.handle.now()).await? {
+                Single::Acquired(guard) => {
+                    let resource = self.slots.locks[*index].clone();
+                    return Ok(Pass::Acquired(SlotGuard::new(guard, *index, resource)));
+                }
+                Single::Busy => {}
+                Single::NotGranted(failure) => match failure.reason {
+                    Reason::Contended | Reason::ContendedBeforeConfirmation => held = Some(failure),
+                    Reason::NoQuorum | Reason::TooSlow => return Ok(Pass::Unusable(failure)),
+                    Reason::WrongType => return Err(attempts.error(*failure)),
+                },
+            }
+        }
+        Ok(Pass::Held(held))
+    }
+
+    fn all_held(&self) -> Error {
+        let (count, name) = (self.slots.count(), &self.slots.name);
+        let message =
+            format!("all {count} slots of {name:?} are held, or other tasks in this process are first");
+        Error::new(ErrorKind::Contended, message)
+    }
+}
+
+/// Returns the index at which a search begins, spread evenly over all slots.
+fn start(random: u64, count: usize) -> usize {
+    let position = (u128::from(random) * count as u128) >> u64::BITS;
+    usize::try_from(position).unwrap_or(0)
+}
+
+/// The interval over which the attempts of clients are spread that are notified of a free slot at the same moment.
+///
+/// It is several round trips, so that the first one mostly wins before the others begin. It is the same for all clients,
+/// however long they have waited: a client that has just acquired a slot would win again otherwise.
+const SPREAD: Duration = Duration::from_millis(4);
+
+/// Spreads `random` evenly over the interval.
+fn spread(random: u64) -> Duration {
+    Duration::from_nanos(u64::try_from((SPREAD.as_nanos() * u128::from(random)) >> u64::BITS).unwrap_or(0))
+}
+
+/// Waits until one of the slots is free, and returns its position; `None` if the wait is over.
+async fn any_free(
+    watchers: &mut [LockWatcher<'_>],
+    delay: Duration,
+    until: Option<Instant>,
+) -> Option<usize> {
+    let mut waits: Vec<_> =
+        watchers.iter_mut().map(|watcher| Box::pin(watcher.wait(delay, true, until))).collect();
+    poll_fn(|cx| {
+        let mut is_over = false;
+        for (position, wait) in waits.iter_mut().enumerate() {
+            match wait.as_mut().poll(cx) {
+                Poll::Ready(WakeReason::Free) => return Poll::Ready(Some(position)),
+                Poll::Ready(WakeReason::Time) => is_over = true,
+                Poll::Pending => {}
+            }
+        }
+        if is_over { Poll::Ready(None) } else { Poll::Pending }
+    })
+    .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn searches_begin_at_every_slot_equally_often() {
+        let starts = (0..800_u64).map(|turn| start(turn * (u64::MAX / 800), 8));
+        let mut counts = [0; 8];
+        starts.for_each(|start| counts[start] += 1);
+        assert!(counts.iter().all(|count| (99..=101).contains(count)), "{counts:?}");
+        assert_eq!((0, 7, 0), (start(0, 8), start(u64::MAX, 8), start(u64::MAX, 1)));
+    }
+
+    #[test]
+    fn attempts_are_spread_over_the_interval() {
+        let micros = [0, u64::MAX / 2, u64::MAX].map(|random| spread(random).as_micros());
+        assert_eq!([0, 1_999, 3_999], micros);
+    }
+}

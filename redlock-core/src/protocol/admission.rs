@@ -1,0 +1,65 @@
+//! The admission of a node, read around one request.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use crate::decide::admission::uncounted;
+use crate::inner::Peer;
+use crate::node::{Admission, QuarantineReason};
+use crate::types::report::Outcome;
+
+/// The check whether the vote on one request counts.
+pub(crate) struct Check<'a> {
+    peer: &'a Peer,
+    before: Before<'a>,
+}
+
+/// The admission when the request is sent.
+enum Before<'a> {
+    Unread,
+    /// The node is being connected.
+    Connecting(Pin<Box<dyn Future<Output = ()> + Send + 'a>>),
+    Read(Admission),
+}
+
+impl<'a> Check<'a> {
+    pub(crate) fn new(peer: &'a Peer) -> Self {
+        Self { peer, before: Before::Unread }
+    }
+
+    /// Completes when the admission is read. The request must not be sent before.
+    pub(crate) fn poll_before(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            self.before = match &mut self.before {
+                Before::Read(_) => return Poll::Ready(()),
+                Before::Unread => match self.peer.admission() {
+                    Admission::Quarantined(quarantine)
+                        if quarantine.reason == QuarantineReason::NotChecked =>
+                    {
+                        Before::Connecting(self.peer.node.connected())
+                    }
+                    admission => Before::Read(admission),
+                },
+                Before::Connecting(connected) => {
+                    ready!(connected.as_mut().poll(cx));
+                    Before::Read(self.peer.admission())
+                }
+            }
+        }
+    }
+
+    /// Returns the outcome of the request, according to the admission when the reply is read.
+    pub(crate) fn judge(&self, outcome: Outcome) -> Outcome {
+        let granted = match outcome {
+            Outcome::Granted | Outcome::GrantedFenced(_) => true,
+            Outcome::Denied(_) | Outcome::Superseded(_) | Outcome::Free | Outcome::Held(_) => false,
+            _ => return outcome,
+        };
+        let Before::Read(before) = self.before else { return outcome };
+        match uncounted(before, self.peer.admission()) {
+            Some(quarantine) => Outcome::Quarantined { granted, quarantine },
+            None => outcome,
+        }
+    }
+}

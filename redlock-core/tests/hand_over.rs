@@ -1,0 +1,280 @@
+//! A task that sends its attempt behind the release of another task of its process.
+#![allow(clippy::unwrap_used)] // a panic fails the test
+
+mod common;
+
+use std::future::Future;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use common::{MS, NODE_TIMEOUT, TTL};
+use redlock_core::node::{Claim, ConnectionId, Denial, LockNode, NodeError, Ttl, Vote, async_trait};
+use redlock_core::runtime::{Instant, Runtime};
+use redlock_core::{Builder, Redlock};
+use redlock_testkit::MemoryNode;
+use redlock_testkit::sim::{Process, Simulation};
+
+/// The time of a message in one direction.
+const WAY: Duration = Duration::from_millis(10);
+
+/// A round trip.
+const TRIP: Duration = Duration::from_millis(20);
+
+/// A node whose messages take some time, on an ordered connection.
+struct Distant {
+    store: MemoryNode,
+    process: Process,
+    quirks: Quirks,
+    connection: AtomicU64,
+    acquires: AtomicU64,
+    /// The time at which the last request arrives.
+    last_arrival: Mutex<Instant>,
+}
+
+/// The deviations of a node from an ideal one.
+#[derive(Clone, Copy, Default)]
+struct Quirks {
+    /// True if the node does not state its connection.
+    unordered: bool,
+    /// True if the connection changes when a release is sent.
+    reconnects: bool,
+    /// The additional time until a release is carried out, as if its script had to be sent again.
+    release_lag: Duration,
+    /// The additional time until the reply to an acquire arrives.
+    reply_lag: Duration,
+}
+
+impl Distant {
+    /// Waits until a request arrives that is sent now, behind all earlier ones.
+    async fn arrival(&self) {
+        let arrival = {
+            let mut last = self.last_arrival.lock().unwrap();
+            *last = (*last + Duration::from_nanos(1)).max(self.process.now() + WAY);
+            *last
+        };
+        self.process.sleep(arrival.saturating_duration_since(self.process.now())).await;
+    }
+}
+
+#[async_trait]
+impl LockNode for Distant {
+    fn label(&self) -> &str {
+        self.store.label()
+    }
+
+    async fn acquire(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
+        self.acquires.fetch_add(1, Ordering::Relaxed);
+        self.arrival().await;
+        let vote = self.store.acquire(claim, ttl).await;
+        self.process.sleep(WAY + self.quirks.reply_lag).await;
+        vote
+    }
+
+    async fn extend(&self, _claim: &Claim, _ttl: Ttl) -> Result<Vote, NodeError> {
+        Ok(Vote::Denied(Denial::default()))
+    }
+
+    async fn release(&self, claim: &Claim) -> Result<bool, NodeError> {
+        if self.quirks.reconnects {
+            self.connection.fetch_add(1, Ordering::Relaxed);
+        }
+        self.arrival().await;
+        self.process.sleep(self.quirks.release_lag).await;
+        let deleted = self.store.release(claim).await;
+        self.process.sleep(WAY).await;
+        deleted
+    }
+
+    fn connection(&self) -> Option<ConnectionId> {
+        (!self.quirks.unordered).then(|| ConnectionId(self.connection.load(Ordering::Relaxed)))
+    }
+}
+
+/// One process and its nodes, in virtual time.
+#[derive(Clone)]
+struct World {
+    process: Process,
+    nodes: Vec<Arc<Distant>>,
+    redlock: Redlock,
+    /// The times of the holds in milliseconds, in their order.
+    holds: Arc<Mutex<Vec<(u32, u128)>>>,
+}
+
+fn with<F>(nodes: &[Quirks], test: impl FnOnce(World) -> F)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let simulation = Simulation::new(1).max_polls(1_000_000);
+    let process = simulation.process("client");
+    let node = |(number, quirks): (usize, &Quirks)| {
+        let store = MemoryNode::with_runtime(format!("distant-{number}"), process.runtime());
+        Arc::new(Distant {
+            store,
+            process: process.clone(),
+            quirks: *quirks,
+            connection: AtomicU64::new(0),
+            acquires: AtomicU64::new(0),
+            last_arrival: Mutex::new(Instant::ORIGIN),
+        })
+    };
+    let nodes: Vec<_> = nodes.iter().enumerate().map(node).collect();
+    let redlock = client(&process, &nodes);
+    let world = World { process: process.clone(), nodes, redlock, holds: Arc::default() };
+    simulation.block_on(&process, test(world));
+}
+
+fn client(process: &Process, nodes: &[Arc<Distant>]) -> Redlock {
+    let nodes = nodes.iter().map(|node| Arc::clone(node) as Arc<dyn LockNode>);
+    Builder::new(process.runtime()).nodes(nodes).node_timeout(NODE_TIMEOUT).build().unwrap()
+}
+
+impl World {
+    /// Starts a task that acquires the lock and releases it at once.
+    async fn contender(&self, name: u32) {
+        self.contender_of(&self.redlock, name, Duration::ZERO).await;
+    }
+
+    /// Starts a task, and waits until its request is queued.
+    async fn contender_of(&self, redlock: &Redlock, name: u32, lasts: Duration) {
+        let (there, redlock) = (self.clone(), redlock.clone());
+        self.process.spawn(Box::pin(async move {
+            let guard = redlock.lock("a", TTL).max_wait(100 * TTL).retry_delay(MS).await.unwrap();
+            there.holds.lock().unwrap().push((name, there.millis()));
+            there.process.sleep(lasts).await;
+            guard.release().await.unwrap();
+        }));
+        self.sleep(Duration::from_nanos(1)).await;
+    }
+
+    async fn contenders(&self, count: u32) {
+        for name in 0..count {
+            self.contender(name).await;
+        }
+    }
+
+    fn millis(&self) -> u128 {
+        self.process.now().elapsed_since_origin().as_millis()
+    }
+
+    async fn sleep(&self, duration: Duration) {
+        self.process.sleep(duration).await;
+    }
+
+    /// Returns the milliseconds from each hold to the next one.
+    fn gaps(&self) -> Vec<u128> {
+        let holds = self.holds.lock().unwrap();
+        holds.windows(2).map(|pair| pair[1].1 - pair[0].1).collect()
+    }
+
+    fn names(&self) -> Vec<u32> {
+        self.holds.lock().unwrap().iter().map(|(name, _)| *name).collect()
+    }
+
+    /// Returns the number of acquires that each node has received.
+    fn acquires(&self) -> Vec<u64> {
+        self.nodes.iter().map(|node| node.acquires.load(Ordering::Relaxed)).collect()
+    }
+}
+
+/// Runs this many contenders of one process. Returns the gaps between their holds, and the acquires of each node.
+fn hand_overs(nodes: &[Quirks], tasks: u32) -> (Vec<u128>, Vec<u64>) {
+    let result = Arc::new(Mutex::new((Vec::new(), Vec::new())));
+    let results = Arc::clone(&result);
+    with(nodes, async move |world| {
+        world.contenders(tasks).await;
+        world.sleep(TTL).await;
+        assert_eq!((0..tasks).collect::<Vec<_>>(), world.names(), "first come, first served");
+        assert_eq!(0, world.redlock.close().await);
+        assert!(world.nodes.iter().all(|node| node.store.is_empty()), "keys are left");
+        *results.lock().unwrap() = (world.gaps(), world.acquires());
+    });
+    Arc::try_unwrap(result).unwrap().into_inner().unwrap()
+}
+
+const IDEAL: Quirks =
+    Quirks { unordered: false, reconnects: false, release_lag: Duration::ZERO, reply_lag: Duration::ZERO };
+
+const ONE_TRIP: u128 = TRIP.as_millis();
+const TWO_TRIPS: u128 = 2 * TRIP.as_millis();
+
+#[test]
+fn a_hand_over_takes_one_round_trip() {
+    for nodes in [1, 3, 5] {
+        assert_eq!((vec![ONE_TRIP; 9], vec![10; nodes]), hand_overs(&vec![IDEAL; nodes], 10));
+    }
+}
+
+#[test]
+fn without_ordered_connections_the_next_task_waits_for_the_confirmation() {
+    let unordered = Quirks { unordered: true, ..IDEAL };
+    assert_eq!(vec![TWO_TRIPS; 9], hand_overs(&[unordered; 5], 10).0);
+    let most = [unordered, unordered, unordered, IDEAL, IDEAL];
+    assert_eq!(vec![TWO_TRIPS; 9], hand_overs(&most, 10).0, "only a minority is ordered");
+    let few = [unordered, unordered, IDEAL, IDEAL, IDEAL];
+    assert_eq!(vec![ONE_TRIP; 9], hand_overs(&few, 10).0, "a quorum is ordered");
+}
+
+#[test]
+fn a_connection_that_changes_during_the_release_does_not_count() {
+    let reconnects = Quirks { reconnects: true, ..IDEAL };
+    let most = [reconnects, reconnects, reconnects, IDEAL, IDEAL];
+    assert_eq!(vec![TWO_TRIPS; 9], hand_overs(&most, 10).0);
+}
+
+#[test]
+fn a_node_with_an_unanswered_write_does_not_count() {
+    let slow = Quirks { reply_lag: 5 * TRIP, ..IDEAL };
+    let reconnects = Quirks { reconnects: true, ..IDEAL };
+    assert_eq!(vec![TWO_TRIPS; 3], hand_overs(&[slow, reconnects, IDEAL], 4).0);
+    assert_eq!(vec![ONE_TRIP; 3], hand_overs(&[slow, IDEAL, IDEAL], 4).0, "a quorum counts");
+}
+
+#[test]
+fn an_attempt_that_overtook_the_release_is_repeated_behind_its_confirmation() {
+    let late = Quirks { release_lag: 3 * MS, ..IDEAL };
+    let (gaps, acquires) = hand_overs(&[late; 5], 2);
+    assert_eq!(vec![TWO_TRIPS + 3], gaps, "no delay follows the confirmation");
+    assert_eq!(vec![3; 5], acquires);
+    // A minority that is late costs nothing.
+    let (gaps, acquires) = hand_overs(&[late, late, IDEAL, IDEAL, IDEAL], 2);
+    assert_eq!((vec![ONE_TRIP], vec![2; 5]), (gaps, acquires));
+}
+
+#[test]
+fn a_task_that_gives_up_behind_a_release_leaves_the_turn_to_the_next_one() {
+    let late = Quirks { release_lag: 50 * MS, ..IDEAL };
+    with(&[late; 3], async |world| {
+        let guard = world.redlock.lock("a", TTL).await.unwrap();
+        let (there, hasty) = (world.clone(), 25 * MS);
+        world.process.spawn(Box::pin(async move {
+            assert!(there.redlock.lock("a", TTL).max_wait(hasty).await.is_err());
+        }));
+        world.sleep(Duration::from_nanos(1)).await;
+        world.contender(1).await;
+        guard.release().await.unwrap();
+        world.sleep(TTL).await;
+        assert_eq!(vec![1], world.names());
+    });
+}
+
+#[test]
+fn the_sixteenth_turn_follows_the_confirmation_and_a_pause() {
+    let (gaps, _) = hand_overs(&[IDEAL; 3], 20);
+    let mut expected = vec![ONE_TRIP; 19];
+    expected[15] = TWO_TRIPS + 3;
+    assert_eq!(expected, gaps);
+}
+
+#[test]
+fn while_another_client_contends_the_turn_passes_at_the_confirmation() {
+    with(&[IDEAL; 3], async |world| {
+        let other = client(&world.process, &world.nodes);
+        world.contender_of(&other, 100, 100 * MS).await;
+        // The first task is denied by the other client, and the rest follows it.
+        world.contenders(10).await;
+        world.sleep(TTL).await;
+        assert_eq!([100, 0, 1, 2], world.names()[..4]);
+        assert_eq!(vec![TWO_TRIPS; 9], world.gaps()[1..]);
+    });
+}

@@ -1,0 +1,189 @@
+//! Leadership: one candidate at a time runs its work, as long as a quorum of nodes replies.
+#![allow(clippy::unwrap_used)] // a panic fails the test
+
+mod common;
+
+use std::future::pending;
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex};
+
+use common::*;
+use redlock_core::{Candidate, ErrorKind, Leadership, LeadershipState, LockStatus, Redlock};
+use redlock_testkit::{FakeNode, Fault};
+
+type Log = Arc<Mutex<Vec<String>>>;
+
+/// Spawns a candidate whose work never ends, and logs its terms.
+fn spawn(world: &World, name: &str, candidate: Candidate, log: &Log) -> Leadership {
+    let (leadership, name, log) = (candidate.leadership(), name.to_owned(), Arc::clone(log));
+    world.spawn(async move {
+        let work = |_| {
+            log.lock().unwrap().push(format!("{name} leads"));
+            pending::<ControlFlow<()>>()
+        };
+        let error = candidate.run(work).await.unwrap_err();
+        log.lock().unwrap().push(format!("{name}: {:?}", error.kind()));
+    });
+    leadership
+}
+
+fn read(log: &Log) -> Vec<String> {
+    log.lock().unwrap().clone()
+}
+
+#[test]
+fn one_candidate_leads_and_the_other_follows_at_its_end() {
+    with_five(async |world| {
+        let (log, other) = (Log::default(), world.other_client());
+        let first = spawn(&world, "first", world.redlock.lead("a", TTL), &log);
+        world.settle().await;
+        let second = spawn(&world, "second", other.lead("a", TTL), &log);
+        world.sleep(10 * TTL).await;
+        assert_eq!(vec!["first leads"], read(&log));
+        assert_eq!((true, false), (first.is_leading(), second.is_leading()));
+        assert!(first.lease().unwrap().is_held() && second.lease().is_none());
+
+        let changed = (first.changed(), second.changed());
+        let ((), took) = world
+            .time(async {
+                assert_eq!(0, world.redlock.close().await);
+                assert!(world.other_client().inspect("a").await.unwrap().is_free(), "it has resigned");
+            })
+            .await;
+        assert!(took < MS, "{took:?}");
+        assert_eq!(LeadershipState::Ended, changed.0.await);
+        assert_eq!(LeadershipState::Leading, changed.1.await);
+        assert_eq!(LeadershipState::Ended, first.state());
+        assert_eq!(vec!["first leads", "first: Closed", "second leads"], read(&log));
+    });
+}
+
+#[test]
+fn a_candidate_that_is_dropped_resigns_at_once() {
+    with_five(async |world| {
+        let candidate = world.redlock.lead("a", TTL);
+        let leadership = candidate.leadership();
+        let mut leader = Box::pin(candidate.run(|_| pending::<ControlFlow<()>>()));
+        assert!(is_pending(&mut leader).await);
+        world.settle().await;
+        assert!(is_pending(&mut leader).await);
+        assert!(leadership.is_leading());
+        drop(leader);
+        assert_eq!(LeadershipState::Ended, leadership.state());
+        world.nothing_left().await;
+    });
+}
+
+#[test]
+fn a_candidate_that_never_ran_has_ended() {
+    with_five(async |world| {
+        let candidate = world.redlock.lead("a", TTL);
+        let leadership = candidate.leadership();
+        assert_eq!(LeadershipState::NotLeading, leadership.state());
+        let changed = leadership.changed();
+        drop(candidate);
+        assert_eq!(LeadershipState::Ended, changed.await);
+    });
+}
+
+#[test]
+fn an_outage_stops_the_work_and_leadership_returns_within_a_second() {
+    with_five(async |world| {
+        let log = Log::default();
+        let leadership = spawn(&world, "it", world.redlock.lead("a", TTL), &log);
+        for outage in [TTL / 2, 2 * TTL, 20 * TTL] {
+            if !leadership.is_leading() {
+                assert_eq!(LeadershipState::Leading, leadership.changed().await);
+            }
+            let terms = read(&log).len();
+            world.nodes[..3].iter().for_each(|node| node.inject(Fault::unavailable()));
+            world.sleep(outage).await;
+            assert_eq!(outage < TTL, leadership.is_leading(), "after {outage:?}");
+            world.nodes.iter().for_each(FakeNode::clear_faults);
+            world.sleep(1000 * MS).await;
+            assert!(leadership.is_leading(), "an outage of {outage:?} is over");
+            assert_eq!(terms + usize::from(outage > TTL), read(&log).len(), "{:?}", read(&log));
+        }
+    });
+}
+
+#[test]
+fn complete_work_ends_the_candidate_and_work_that_resigns_lets_others_lead() {
+    with_five(async |world| {
+        let mut terms = 0;
+        let (other, there) = (world.other_client(), world.clone());
+        let led = Arc::new(Mutex::new(0));
+        let follower = {
+            let led = Arc::clone(&led);
+            async move {
+                let work = |_| {
+                    *led.lock().unwrap() += 1;
+                    let there = there.clone();
+                    async move {
+                        there.sleep(300 * MS).await;
+                        ControlFlow::<()>::Continue(())
+                    }
+                };
+                drop(other.lead("a", TTL).run(work).await);
+            }
+        };
+        world.spawn(follower);
+        let work = |_| {
+            terms += 1;
+            let last = terms == 5;
+            async move { if last { ControlFlow::Break("done") } else { ControlFlow::Continue(()) } }
+        };
+        assert_eq!("done", world.redlock.lead("a", TTL).run(work).await.unwrap());
+        assert!(*led.lock().unwrap() >= 4, "the follower led between its terms");
+    });
+}
+
+/// The leader is paused for longer than its TTL: the state follows the clock, not the task.
+#[test]
+fn a_leader_whose_lock_has_expired_is_not_leading() {
+    with_five(async |world| {
+        let log = Log::default();
+        let leadership = spawn(&world, "it", world.redlock.lead("a", TTL), &log);
+        world.sleep(TTL).await;
+        let lease = leadership.lease().unwrap();
+        world.nodes.iter().for_each(|node| node.inject(Fault::hang()));
+        // Looked at by another task in the step in which the validity ends.
+        world.sleep(lease.remaining()).await;
+        assert!(!lease.is_held() && !leadership.is_leading());
+    });
+}
+
+#[test]
+fn what_no_retry_can_mend_ends_the_candidate() {
+    with_five(async |world| {
+        let run =
+            async |candidate: Candidate| kind(candidate.run(|_| async { ControlFlow::Break(()) }).await);
+        assert_eq!(ErrorKind::InvalidInput, run(world.redlock.lead("", TTL)).await);
+        assert_eq!(ErrorKind::InvalidInput, run(world.redlock.lead("a", MS)).await);
+        assert_eq!(ErrorKind::InvalidInput, run(world.redlock.lead("a", TTL).owner("a b")).await);
+        world.redlock.close().await;
+        assert_eq!(ErrorKind::Closed, run(world.redlock.lead("a", TTL)).await);
+    });
+}
+
+#[test]
+fn the_owner_and_the_token_of_each_term_are_published() {
+    with_five(async |world| {
+        let mut tokens = Vec::new();
+        let observer: Redlock = world.other_client();
+        let candidate = world.redlock.lead("a", TTL).owner("host-1").fenced();
+        let work = |lease: redlock_core::Lease| {
+            tokens.push(lease.fencing_token().unwrap());
+            let (terms, observer) = (tokens.len(), observer.clone());
+            async move {
+                let inspection = observer.inspect("a").await.unwrap();
+                let LockStatus::Held { by, .. } = inspection.status() else { panic!("{inspection}") };
+                assert_eq!(Some("host-1"), by.owner());
+                if terms == 3 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            }
+        };
+        candidate.run(work).await.unwrap();
+        assert!(tokens.is_sorted_by(|one, other| one < other), "{tokens:?}");
+        world.nothing_left().await;
+    });
+}

@@ -1,0 +1,170 @@
+//! Jobs that run once a period, and requests that run work.
+#![allow(clippy::unchecked_time_subtraction)] // only constants are subtracted
+#![allow(clippy::unwrap_used)] // a panic fails the test
+
+mod common;
+
+use std::time::Duration;
+
+use common::*;
+use redlock_core::{ErrorKind, LeaseState, Loss};
+use redlock_testkit::{Fault, Operation};
+
+const PERIOD: Duration = Duration::from_secs(3600);
+
+/// Runs the job of one machine. Returns whether it ran.
+async fn run(
+    redlock: &redlock_core::Redlock,
+    world: &World,
+    spends: Duration,
+    outcome: Result<(), ()>,
+) -> bool {
+    let request = redlock.try_lock("job", TTL).once_per(PERIOD);
+    let there = world.clone();
+    let ran = request.run(async move |_| {
+        there.sleep(spends).await;
+        outcome
+    });
+    ran.await.unwrap().is_some()
+}
+
+#[test]
+fn a_job_that_succeeded_runs_again_after_nine_tenths_of_the_period() {
+    with_five(async |world| {
+        let other = world.other_client();
+        let spends = 10 * TTL;
+        assert!(run(&world.redlock, &world, spends, Ok(())).await);
+        // Until shortly before nine tenths, less what the job itself took. Servers add at most half a second.
+        for part in [Duration::ZERO, PERIOD / 2, PERIOD * 4 / 10 - spends - 1000 * MS] {
+            world.sleep(part).await;
+            assert!(!run(&other, &world, spends, Ok(())).await);
+            assert!(!run(&world.redlock, &world, spends, Ok(())).await);
+        }
+        world.sleep(2000 * MS).await;
+        assert!(run(&other, &world, spends, Ok(())).await);
+    });
+}
+
+#[test]
+fn a_job_that_failed_runs_again_at_once() {
+    with_five(async |world| {
+        let other = world.other_client();
+        assert!(run(&world.redlock, &world, TTL, Err(())).await);
+        assert!(run(&other, &world, TTL, Err(())).await);
+        world.nothing_left().await;
+    });
+}
+
+#[test]
+fn a_job_longer_than_its_period_releases_its_lock() {
+    with_five(async |world| {
+        assert!(run(&world.redlock, &world, PERIOD, Ok(())).await);
+        world.nothing_left().await;
+    });
+}
+
+#[test]
+fn a_job_is_not_called_if_its_lock_could_not_be_kept() {
+    with_five(async |world| {
+        let job = || async { Ok::<_, ()>(()) };
+        let attempts = || world.request_counts(Operation::Acquire);
+        let before = attempts();
+        for period in [Duration::ZERO, Duration::MAX] {
+            let result = world.redlock.try_lock("job", TTL).once_per(period).run(|_| job()).await;
+            assert_eq!(ErrorKind::InvalidInput, kind(result));
+        }
+        assert_eq!(before, attempts(), "nothing was sent");
+    });
+}
+
+#[test]
+fn an_outage_at_the_end_of_the_job_does_not_replace_its_output() {
+    with_five(async |world| {
+        let there = world.clone();
+        let job = async move |_| {
+            there.nodes[..3].iter().for_each(|node| node.inject(Fault::unavailable()));
+            Ok::<_, ()>(42)
+        };
+        let request = world.redlock.try_lock("job", TTL).once_per(PERIOD);
+        assert_eq!(Some(Ok(42)), request.run(job).await.unwrap());
+    });
+}
+
+#[test]
+fn a_request_for_one_attempt_runs_work_if_the_lock_is_free() {
+    with_five(async |world| {
+        let there = world.clone();
+        let work = async move |lease: redlock_core::Lease| {
+            there.sleep(3 * TTL).await;
+            lease.state()
+        };
+        assert_eq!(Some(LeaseState::Held), world.redlock.try_lock("a", TTL).run(work).await.unwrap());
+        let guard = world.other_client().lock("a", TTL).await.unwrap();
+        let not_called = async |_| unreachable!("the lock is held");
+        assert_eq!(None::<()>, world.redlock.try_lock("a", TTL).run(not_called).await.unwrap());
+        drop(guard);
+        let lost = world.redlock.run("b", TTL, async |_| {
+            world.nodes.iter().for_each(|node| node.inject(Fault::unavailable()));
+            std::future::pending::<()>().await;
+        });
+        let error = lost.await.unwrap_err();
+        assert_eq!(Some(&Loss::Unreachable), error.loss());
+        assert!(error.is_retryable(), "another run may succeed");
+        world.nothing_left().await;
+    });
+}
+
+#[test]
+fn one_question_mark_handles_the_errors_of_the_lock_and_of_the_work() {
+    #[derive(Debug, PartialEq)]
+    enum MyError {
+        Lock(ErrorKind),
+        Disk,
+    }
+    impl From<redlock_core::Error> for MyError {
+        fn from(error: redlock_core::Error) -> Self {
+            Self::Lock(error.kind())
+        }
+    }
+    with_five(async |world| {
+        let work = async |outcome: Result<u32, MyError>| {
+            world.redlock.try_run("a", TTL, async |_| Ok(outcome?)).await
+        };
+        assert_eq!(Ok(42), work(Ok(42)).await);
+        assert_eq!(Err(MyError::Disk), work(Err(MyError::Disk)).await);
+        let _guard = world.other_client().lock("a", TTL).await.unwrap();
+        let request = world.redlock.lock("a", TTL).max_wait(MS);
+        let result = request.try_run(async |_| Ok::<(), MyError>(())).await;
+        assert_eq!(Err(MyError::Lock(ErrorKind::Contended)), result);
+    });
+}
+
+#[test]
+fn a_renewal_extends_by_the_ttl_of_the_last_grant() {
+    with_five(async |world| {
+        let guard = world.lock().await;
+        world.sleep(TTL / 2).await;
+        guard.renew().await.unwrap();
+        assert!(guard.remaining() > TTL * 9 / 10);
+        guard.extend(3 * TTL).await.unwrap();
+        world.sleep(TTL).await;
+        guard.renew().await.unwrap();
+        assert!(guard.remaining() > 2 * TTL);
+    });
+}
+
+/// Requests are futures, so executors and `join` take them as they are.
+#[test]
+fn requests_are_futures() {
+    fn is_future<T: Future + Send + 'static>(future: T) -> T {
+        future
+    }
+    with_five(async |world| {
+        let names = vec!["a", "b"];
+        let one = is_future(world.redlock.lock(&names, TTL));
+        let other = is_future(world.redlock.try_lock("c", TTL));
+        let (one, other) = both(one, other).await;
+        drop((one.unwrap(), other.unwrap().expect("it is free")));
+        world.nothing_left().await;
+    });
+}

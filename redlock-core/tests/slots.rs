@@ -1,0 +1,210 @@
+//! Slots: a lock on one of K names.
+#![allow(clippy::unwrap_used)] // a panic fails the test
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+
+use common::*;
+use redlock_core::{ErrorKind, LeaseState, Loss, ReleaseOutcome};
+use redlock_testkit::sim::Simulation;
+use redlock_testkit::{FakeNode, Fault, Operation};
+
+#[test]
+fn all_slots_are_held_by_different_holders_and_no_other_one_gets_in() {
+    with_five(async |world| {
+        let (ours, theirs) =
+            (world.redlock.slots("s", 4).unwrap(), world.other_client().slots("s", 4).unwrap());
+        let mut guards = Vec::new();
+        for turn in 0..4 {
+            let slots = if turn % 2 == 0 { &ours } else { &theirs };
+            guards.push(slots.acquire(TTL).await.unwrap());
+        }
+        let indices: BTreeSet<_> = guards.iter().map(|guard| guard.index()).collect();
+        assert_eq!((0..4).collect::<BTreeSet<_>>(), indices);
+        for slots in [&ours, &theirs] {
+            assert!(slots.acquire(TTL).try_now().await.unwrap().is_none());
+            assert_eq!(ErrorKind::Contended, kind(slots.acquire(TTL).max_wait(500 * MS).await));
+        }
+        let freed = guards.pop().unwrap();
+        let index = freed.index();
+        assert_eq!(ReleaseOutcome::Released, freed.release().await.unwrap());
+        assert_eq!(index, theirs.acquire(TTL).await.unwrap().index());
+        drop(guards);
+        world.nothing_left().await;
+    });
+}
+
+#[test]
+fn any_client_takes_part_by_the_published_names() {
+    with_five(async |world| {
+        let slots = world.redlock.slots("s", 2).unwrap();
+        let plain = world.other_client();
+        let one = plain.lock("s:slot:0", TTL).await.unwrap();
+        let other = slots.acquire(TTL).await.unwrap();
+        assert_eq!((1, "s:slot:1"), (other.index(), &*other.resource().to_string()));
+        assert!(slots.acquire(TTL).try_now().await.unwrap().is_none());
+        assert!(plain.try_lock("s:slot:1", TTL).await.unwrap().is_none());
+        let inspections = slots.inspect().await.unwrap();
+        assert!(inspections[0].is_held_by(&one) && !inspections[1].is_free());
+        drop(one);
+        assert_eq!(0, slots.acquire(TTL).await.unwrap().index());
+        drop(other);
+        world.nothing_left().await;
+    });
+}
+
+/// Runs a test on five fake nodes that notify waiters.
+fn with_watching<F: Future<Output = ()> + Send + 'static>(test: impl FnOnce(World) -> F) {
+    let simulation = Simulation::new(1).max_polls(1_000_000);
+    let process = simulation.process("client");
+    let node = |number| FakeNode::new(format!("fake-{number}"), process.runtime()).watching();
+    let nodes: Vec<_> = (0..5).map(node).collect();
+    let redlock = builder(&process, &nodes).build().unwrap();
+    simulation.block_on(&process.clone(), test(World { process, nodes, redlock }));
+}
+
+/// The waiting task is notified, so it does not poll.
+#[test]
+fn a_waiter_is_notified_when_any_slot_becomes_free() {
+    for freed in 0..3 {
+        with_watching(async move |world| {
+            let slots = world.other_client().slots("s", 3).unwrap();
+            let mut guards = Vec::new();
+            for _ in 0..3 {
+                guards.push(slots.acquire(6 * TTL).await.unwrap());
+            }
+            guards.sort_by_key(|guard| guard.index());
+            let (there, log) = (world.clone(), Arc::new(Mutex::new(None)));
+            let found = Arc::clone(&log);
+            world.spawn(async move {
+                let guard = there.redlock.slots("s", 3).unwrap().acquire(TTL).await.unwrap();
+                *found.lock().unwrap() = Some(guard.index());
+                there.sleep(TTL).await;
+            });
+            world.sleep(3000 * MS).await;
+            let before = world.request_counts(Operation::Acquire);
+            guards.remove(freed).release().await.unwrap();
+            world.sleep(5 * MS).await;
+            assert_eq!(Some(freed), *log.lock().unwrap());
+            let after = world.request_counts(Operation::Acquire);
+            assert!(after.iter().zip(before).all(|(after, before)| after - before == 1), "a single attempt");
+        });
+    }
+}
+
+#[test]
+fn tasks_of_a_process_are_served_in_order_and_one_of_them_searches() {
+    with_five(async |world| {
+        let holders = world.other_client().slots("s", 2).unwrap();
+        let held = (holders.acquire(50 * TTL).await.unwrap(), holders.acquire(50 * TTL).await.unwrap());
+        let log = Arc::new(Mutex::new(Vec::new()));
+        for name in 0..200 {
+            let (there, log) = (world.clone(), Arc::clone(&log));
+            world.spawn(async move {
+                let slots = there.redlock.slots("s", 2).unwrap();
+                let guard = slots.acquire(TTL).wait_unbounded().await.unwrap();
+                log.lock().unwrap().push(name);
+                there.sleep(10 * MS).await;
+                drop(guard);
+            });
+            world.settle().await;
+        }
+        let before = world.request_counts(Operation::Acquire)[0];
+        world.sleep(TTL).await;
+        let attempts = world.request_counts(Operation::Acquire)[0] - before;
+        assert!(attempts <= 202, "both slots every 100 to 200 ms: {attempts} attempts");
+        drop(held);
+        world.sleep(100 * TTL).await;
+        assert_eq!((0..200).collect::<Vec<_>>(), *log.lock().unwrap());
+        world.nothing_left().await;
+    });
+}
+
+#[test]
+fn a_dropped_search_lets_the_next_task_search_and_leaves_nothing() {
+    with_five(async |world| {
+        let slots = world.redlock.slots("s", 1).unwrap();
+        let guard = slots.acquire(TTL).await.unwrap();
+        let (first, second) = (slots.acquire(TTL), slots.acquire(TTL));
+        let mut first = Box::pin(first);
+        assert!(is_pending(&mut first).await);
+        let mut second = Box::pin(second);
+        assert!(is_pending(&mut second).await);
+        world.settle().await;
+        drop(first);
+        guard.release().await.unwrap();
+        assert!(second.await.is_ok());
+        world.nothing_left().await;
+    });
+}
+
+#[test]
+fn too_few_nodes_end_the_search_as_they_end_a_lock_request() {
+    with_five(async |world| {
+        let slots = world.redlock.slots("s", 8).unwrap();
+        world.nodes[..3].iter().for_each(|node| node.inject(Fault::unavailable()));
+        assert_eq!(ErrorKind::NoQuorum, kind(slots.acquire(TTL).await));
+        assert_eq!(ErrorKind::NoQuorum, kind(slots.acquire(TTL).try_now().await.map(|_| ())));
+        world.nothing_left().await;
+    });
+}
+
+#[test]
+fn tokens_are_ordered_within_a_slot_only() {
+    with_five(async |world| {
+        let slots = world.redlock.slots("s", 2).unwrap();
+        let (one, other) =
+            (slots.acquire(TTL).fenced().await.unwrap(), slots.acquire(TTL).fenced().await.unwrap());
+        let before = one.token_of_slot().unwrap();
+        assert_eq!(
+            (one.resource(), other.resource()),
+            (before.resource(), other.token_of_slot().unwrap().resource())
+        );
+        assert_eq!(None, before.partial_cmp(&other.token_of_slot().unwrap()));
+        one.release().await.unwrap();
+        let again = slots.acquire(TTL).fenced().await.unwrap();
+        let after = again.token_of_slot().unwrap();
+        assert!(after > before && after.number() > before.number());
+        assert_eq!(None, slots.acquire(TTL).try_now().await.unwrap().map(|guard| guard.index()));
+        drop((again, other));
+        let plain = slots.acquire(TTL).await.unwrap();
+        assert_eq!(None, plain.token_of_slot());
+    });
+}
+
+#[test]
+fn work_in_a_slot_is_kept_alive_and_ends_with_the_slot() {
+    with_five(async |world| {
+        let slots = world.redlock.slots("s", 2).unwrap();
+        let there = world.clone();
+        let work = async move |slot: redlock_core::SlotLease| {
+            there.sleep(5 * TTL).await;
+            (slot.is_held(), slot.state())
+        };
+        assert_eq!((true, LeaseState::Held), slots.acquire(TTL).run(work).await.unwrap());
+        let there = world.clone();
+        let work = async move |_| {
+            there.nodes.iter().for_each(|node| node.inject(Fault::unavailable()));
+            std::future::pending::<()>().await;
+        };
+        let error = slots.acquire(TTL).run(work).await.unwrap_err();
+        assert_eq!(Some(&Loss::Unreachable), error.loss());
+        world.nothing_left().await;
+    });
+}
+
+#[test]
+fn counts_and_names_are_checked() {
+    with_five(async |world| {
+        for (name, count) in [("s", 0), ("s", 257), ("", 1), (&*"x".repeat(1020), 1)] {
+            assert_eq!(ErrorKind::InvalidInput, kind(world.redlock.slots(name, count)));
+        }
+        assert_eq!(256, world.redlock.slots("s", 256).unwrap().count());
+        let slots = world.redlock.slots("s", 1).unwrap();
+        assert_eq!(ErrorKind::InvalidInput, kind(slots.acquire(MS).await));
+        world.redlock.close().await;
+        assert_eq!(ErrorKind::Closed, kind(slots.acquire(TTL).await));
+    });
+}

@@ -1,0 +1,108 @@
+//! Locks of synchronous programs, in real time: threads without a runtime, and threads of one.
+#![cfg(feature = "blocking")]
+#![allow(clippy::unwrap_used)] // a panic fails the test
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::thread;
+use std::time::Duration;
+
+use redlock_core::blocking::{Lease, Redlock};
+use redlock_core::{ErrorKind, KeepAlive, Loss, ReleaseOutcome, TokioRuntime};
+use redlock_testkit::MemoryNode;
+
+const TTL: Duration = Duration::from_secs(60);
+
+fn nodes() -> [MemoryNode; 3] {
+    ["a", "b", "c"].map(MemoryNode::new)
+}
+
+fn over(nodes: &[MemoryNode]) -> Redlock {
+    let builder = redlock_core::Redlock::builder(TokioRuntime::dedicated());
+    Redlock::new(nodes.iter().cloned().fold(builder, redlock_core::Builder::node)).unwrap()
+}
+
+#[test]
+fn a_lock_is_acquired_denied_extended_and_released() {
+    let nodes = nodes();
+    let (one, other) = (over(&nodes), over(&nodes));
+    let guard = one.lock("a", TTL).acquire().unwrap();
+    assert!(guard.is_held() && guard.check().is_ok());
+    assert!(other.try_lock("a", TTL).acquire().unwrap().is_none());
+    let denied = other.lock("a", TTL).max_wait(Duration::from_millis(5)).acquire();
+    assert_eq!(ErrorKind::Contended, denied.unwrap_err().kind());
+    assert!(other.inspect("a").unwrap().is_held_by(&guard));
+    guard.extend(2 * TTL).unwrap();
+    assert!(guard.remaining() > TTL);
+    guard.renew().unwrap();
+    let lease = Lease::clone(&guard);
+    assert_eq!(ReleaseOutcome::Released, guard.release().unwrap());
+    assert_eq!((Loss::Released, ErrorKind::Lost), (lease.lost(), lease.check().unwrap_err().kind()));
+    assert!(one.health().is_available());
+    assert_eq!(Some(0), one.close(TTL));
+    assert_eq!(ErrorKind::Closed, one.lock("a", TTL).acquire().unwrap_err().kind());
+}
+
+#[test]
+fn the_lock_is_free_once_its_guard_is_dropped() {
+    let nodes = nodes();
+    let (one, other) = (over(&nodes), over(&nodes));
+    for _ in 0..100 {
+        let guard = one.lock("a", TTL).acquire().unwrap();
+        drop(guard);
+        assert!(other.try_lock("a", TTL).acquire().unwrap().is_some());
+    }
+}
+
+#[test]
+fn a_lock_is_kept_alive_while_the_program_computes() {
+    let nodes = nodes();
+    let ttl = Duration::from_secs(1);
+    let guard = over(&nodes).lock("a", ttl).keep_alive(KeepAlive::new()).acquire().unwrap();
+    #[allow(clippy::disallowed_methods)] // a thread without a runtime computes
+    thread::sleep(3 * ttl);
+    guard.check().unwrap();
+    assert_eq!(ReleaseOutcome::Released, guard.release().unwrap());
+}
+
+#[test]
+fn work_gets_its_lease_and_a_loss_is_an_error_with_the_output() {
+    let nodes = nodes();
+    let redlock = over(&nodes);
+    assert_eq!(42, redlock.run("a", TTL, |lease| lease.check().map(|()| 42)).unwrap().unwrap());
+
+    let work = |lease: &Lease| {
+        nodes.iter().for_each(MemoryNode::clear);
+        assert!(matches!(lease.lost(), Loss::Revoked { .. }));
+        lease.check()
+    };
+    let error = redlock.run("a", Duration::from_secs(1), work).unwrap_err();
+    assert_eq!(ErrorKind::Lost, error.kind());
+    assert_eq!(ErrorKind::Lost, error.into_output().unwrap().unwrap_err().kind());
+}
+
+#[test]
+fn a_panic_of_the_work_comes_through_and_the_lock_is_released() {
+    let nodes = nodes();
+    let redlock = over(&nodes);
+    let panic = catch_unwind(AssertUnwindSafe(|| redlock.run("a", TTL, |_| panic!("the panic as it was"))));
+    assert_eq!(Some(&"the panic as it was"), panic.unwrap_err().downcast_ref::<&str>());
+    assert!(nodes.iter().all(MemoryNode::is_empty));
+}
+
+#[test]
+fn inside_an_async_runtime_methods_panic_with_a_clear_message_and_drop_does_not() {
+    let nodes = nodes();
+    let redlock = over(&nodes);
+    let guard = redlock.lock("a", TTL).acquire().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let panic = runtime.block_on(async {
+        drop(guard);
+        catch_unwind(AssertUnwindSafe(|| redlock.health())).unwrap_err()
+    });
+    let message = panic.downcast_ref::<&str>().unwrap();
+    assert!(message.contains("inside an async runtime") && message.contains("spawn_blocking"), "{message}");
+    let there = redlock.clone();
+    let health = runtime.block_on(async { tokio::task::spawn_blocking(move || there.health()).await });
+    assert!(health.unwrap().is_available(), "a thread for blocking work may block");
+    drop(redlock.lock("a", TTL).acquire().unwrap());
+}

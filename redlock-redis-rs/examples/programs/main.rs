@@ -1,0 +1,40 @@
+//! Measures slots and leadership of several processes on five servers of its own.
+//!
+//! ```text
+//! cargo run --release -p redlock-redis-rs --example programs -- slots [ROUNDS]
+//! cargo run --release -p redlock-redis-rs --example programs -- lead [MINUTES]
+//! ```
+//!
+//! The processes write what they did, with timestamps of the one clock of this machine. The first process starts them,
+//! causes the faults, and judges the records at the end.
+#![allow(clippy::disallowed_methods, clippy::print_stdout, clippy::unwrap_used)] // a measurement
+
+mod lead;
+mod records;
+mod slots;
+
+use std::time::Duration;
+
+use redlock_redis_rs::Redlock;
+
+fn main() {
+    let arguments: Vec<_> = std::env::args().skip(1).collect();
+    let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
+    match &arguments[..] {
+        ["slots"] => slots::measure(1),
+        ["slots", rounds] => slots::measure(rounds.parse().unwrap()),
+        ["lead"] => lead::measure(Duration::from_secs(30 * 60)),
+        ["lead", minutes] => lead::measure(Duration::from_secs_f64(60.0 * minutes.parse::<f64>().unwrap())),
+        ["slots-process", urls, file, rounds] => run(slots::process(urls, file, rounds.parse().unwrap())),
+        ["lead-process", urls, file] => run(lead::process(urls, file)),
+        _ => panic!("usage: programs slots [ROUNDS] | lead [MINUTES]"),
+    }
+}
+
+fn run(work: impl Future<Output = ()>) {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work);
+}
+
+fn redlock(urls: &str) -> Redlock {
+    redlock_redis_rs::builder(urls.split(',')).unwrap().build().unwrap()
+}

@@ -1,0 +1,273 @@
+//! The admission of one connection, shared by requests, the keeper and the receiver of pushes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use event_listener::{Event, EventListener};
+use redlock_core::node::{Admission, AdmissionId, Quarantine, QuarantineReason};
+use redlock_core::runtime::Instant;
+
+use super::rule::{Link, Standing};
+use crate::connection::Reply;
+use crate::sync::{Mutex, MutexGuard, locked};
+
+/// The admission of one connection. It begins in quarantine.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    state: Mutex<State>,
+    /// Notified when there is a reason to look again.
+    news: Event,
+}
+
+#[derive(Debug)]
+struct State {
+    admitted: Option<AdmissionId>,
+    standing: Standing,
+    /// The stamp that the last look has found; `None` if it found none.
+    stamp: Option<Arc<[u8]>>,
+    /// The number of losses that were reported.
+    losses: u64,
+    /// The time of the first look after the last loss.
+    intact_since: Option<Instant>,
+    /// True if a loss, or a change of the stamp, was reported since the last look began.
+    has_news: bool,
+    /// The numbers of the last look that was begun, and of the last one that was applied.
+    begun: u64,
+    applied: u64,
+}
+
+/// One look. It must be begun before it is sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ticket {
+    number: u64,
+    losses: u64,
+    pub(crate) link: Link,
+}
+
+impl Default for Gate {
+    fn default() -> Self {
+        let standing = Standing::Out(QuarantineReason::NotChecked);
+        let state = State {
+            admitted: None,
+            standing,
+            stamp: None,
+            losses: 0,
+            intact_since: None,
+            has_news: false,
+            begun: 0,
+            applied: 0,
+        };
+        Self { state: Mutex::new(state), news: Event::new() }
+    }
+}
+
+/// Returns an identifier that no connection of this process has used.
+fn next_id() -> AdmissionId {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    AdmissionId(NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+impl Gate {
+    /// Returns the admission. `now` and `wait` are needed only for the time left of a quarantine.
+    pub(crate) fn admission(
+        &self,
+        wait: impl FnOnce() -> Duration,
+        now: impl FnOnce() -> Instant,
+    ) -> Admission {
+        let state = self.state();
+        if let Some(id) = state.admitted {
+            return Admission::Admitted(id);
+        }
+        let standing = state.standing;
+        drop(state);
+        let over = || Quarantine::new(standing.reason()).ending_in(Duration::ZERO);
+        Admission::Quarantined(standing.quarantine(wait(), now()).unwrap_or_else(over))
+    }
+
+    pub(crate) fn is_admitted(&self) -> bool {
+        self.state().admitted.is_some()
+    }
+
+    /// Returns whether the last look has found a stamp.
+    pub(crate) fn knows_stamp(&self) -> bool {
+        self.state().stamp.is_some()
+    }
+
+    /// Returns whether there is a reason to look again.
+    pub(crate) fn has_news(&self) -> bool {
+        self.state().has_news
+    }
+
+    /// Returns the quarantine, and ends an admission that a longer wait does not permit any more.
+    pub(crate) fn recheck(&self, wait: Duration, now: Instant) -> Option<Quarantine> {
+        let mut state = self.state();
+        let quarantine = state.standing.quarantine(wait, now);
+        if quarantine.is_some() {
+            state.admitted = None;
+        }
+        quarantine
+    }
+
+    /// Ends the admission: the server may have lost locks before the next reply.
+    pub(crate) fn lose(&self, reason: QuarantineReason) {
+        let mut state = self.state();
+        state.losses += 1;
+        state.intact_since = None;
+        state.has_news = true;
+        state.admitted = None;
+        state.standing = Standing::Out(reason);
+        state.stamp = None;
+        drop(state);
+        self.news.notify(usize::MAX);
+    }
+
+    /// Records that the stamp was written, or that its change is not reported any more. Nothing is lost by that.
+    pub(crate) fn touch(&self) {
+        self.state().has_news = true;
+        self.news.notify(usize::MAX);
+    }
+
+    /// Compares the stamp with the one of the last look. Another one ends the admission.
+    ///
+    /// Does nothing if the last look has found no stamp.
+    pub(crate) fn compare(&self, stamp: &Reply) {
+        let state = self.state();
+        let Some(known) = &state.stamp else { return };
+        let reason = match stamp {
+            Reply::Bytes(text) if **text == **known => return,
+            Reply::Error(_) => QuarantineReason::NotChecked,
+            _ => QuarantineReason::DataLost,
+        };
+        drop(state);
+        self.lose(reason);
+    }
+
+    /// Listens for the next reason to look. Listen first, then look.
+    pub(crate) fn listen(&self) -> EventListener {
+        self.news.listen()
+    }
+
+    /// Begins a look.
+    pub(crate) fn begin(&self, now: Instant) -> Ticket {
+        let mut state = self.state();
+        state.begun += 1;
+        state.has_news = false;
+        let intact_since = *state.intact_since.get_or_insert(now);
+        let link = Link { intact_since, was_lost: state.losses > 0, reason: state.standing.reason() };
+        Ticket { number: state.begun, losses: state.losses, link }
+    }
+
+    /// Applies the result of a look. It has no effect after a later look.
+    ///
+    /// A loss since the look began prevents the admission: it may have followed the look on the server. Returns whether
+    /// there was one.
+    pub(crate) fn apply(
+        &self,
+        ticket: Ticket,
+        standing: Standing,
+        stamp: Option<Arc<[u8]>>,
+        wait: Duration,
+        now: Instant,
+    ) -> bool {
+        let mut state = self.state();
+        if ticket.losses != state.losses {
+            return true;
+        }
+        if ticket.number > state.applied {
+            state.applied = ticket.number;
+            state.standing = standing;
+            state.stamp = stamp;
+            let admitted = standing.quarantine(wait, now).is_none();
+            state.admitted = if admitted { state.admitted.or_else(|| Some(next_id())) } else { None };
+        }
+        false
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        locked(&self.state)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WAIT: Duration = Duration::from_secs(10);
+    const NOW: Instant = Instant::ORIGIN;
+
+    fn intact(age: Duration) -> Standing {
+        Standing::Intact { age, at: NOW, reason: QuarantineReason::Recent }
+    }
+
+    fn apply(gate: &Gate, ticket: Ticket, age: Duration) -> bool {
+        gate.apply(ticket, intact(age), Some(b"one".as_slice().into()), WAIT, NOW)
+    }
+
+    fn id(gate: &Gate) -> Option<AdmissionId> {
+        match gate.admission(|| WAIT, || NOW) {
+            Admission::Admitted(id) => Some(id),
+            _ => None,
+        }
+    }
+
+    fn admitted() -> Gate {
+        let gate = Gate::default();
+        assert_eq!(None, id(&gate), "nothing counts before the first look");
+        assert!(!apply(&gate, gate.begin(NOW), WAIT));
+        assert!(gate.is_admitted());
+        gate
+    }
+
+    #[test]
+    fn every_admission_has_its_own_identifier() {
+        let (gate, other) = (admitted(), admitted());
+        let first = id(&gate);
+        assert_ne!(first, id(&other));
+        apply(&gate, gate.begin(NOW), 2 * WAIT);
+        assert_eq!(first, id(&gate), "nothing was lost");
+        gate.lose(QuarantineReason::DataLost);
+        assert_eq!(None, id(&gate));
+        apply(&gate, gate.begin(NOW), WAIT);
+        assert!(id(&gate).is_some() && id(&gate) != first);
+    }
+
+    #[test]
+    fn a_look_that_a_loss_may_have_followed_admits_nothing() {
+        let gate = admitted();
+        let before = gate.begin(NOW);
+        gate.lose(QuarantineReason::DataLost);
+        assert!(apply(&gate, before, WAIT), "another look is necessary");
+        assert_eq!(None, id(&gate));
+    }
+
+    #[test]
+    fn an_earlier_look_does_not_undo_a_later_one() {
+        let gate = Gate::default();
+        let (earlier, later) = (gate.begin(NOW), gate.begin(NOW));
+        apply(&gate, later, Duration::ZERO);
+        apply(&gate, earlier, WAIT);
+        assert_eq!(None, id(&gate));
+    }
+
+    #[test]
+    fn a_look_that_finds_a_loss_ends_the_admission() {
+        let gate = admitted();
+        apply(&gate, gate.begin(NOW), Duration::ZERO);
+        assert_eq!(None, id(&gate));
+        let Admission::Quarantined(quarantine) = gate.admission(|| WAIT, || NOW) else { panic!() };
+        assert_eq!(Some(WAIT), quarantine.remaining);
+    }
+
+    #[test]
+    fn another_stamp_ends_the_admission() {
+        let gate = admitted();
+        gate.compare(&Reply::Bytes(b"one".to_vec()));
+        assert!(gate.is_admitted());
+        for other in [Reply::Bytes(b"two".to_vec()), Reply::Nil, Reply::Error("NOPERM".into())] {
+            let gate = admitted();
+            gate.compare(&other);
+            assert!(!gate.is_admitted(), "{other:?}");
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! The task that keeps the admission of a connection up to date, and the knowledge of a node about its server.
+
+use std::convert::Infallible;
+use std::sync::{Arc, Once};
+use std::time::Duration;
+
+use redlock_core::runtime::{Instant, Runtime};
+
+use super::gate::{Gate, Ticket};
+use super::look::{GET, Look};
+use super::rule::{Finding, Memory, Standing};
+use super::{Behind, Longest};
+use crate::connection::Connection;
+use crate::first::first;
+use crate::slot::Active;
+use crate::sync::{Mutex, locked};
+
+/// The longest time between two looks. It bounds how long a loss goes unnoticed that neither a push nor a reply shows.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// The shortest time between two looks, so that a server that pushes without end causes no loop.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// The part of a node in the admission of its connections.
+#[derive(Debug)]
+pub(crate) struct Keeper {
+    label: String,
+    longest: Arc<Longest>,
+    memory: Mutex<Memory>,
+    /// Ensures that missing rights are logged once.
+    denied: Once,
+    /// The last failure that was logged.
+    failure: Mutex<Option<String>>,
+}
+
+impl Keeper {
+    pub(crate) fn new(label: &str, longest: Arc<Longest>) -> Self {
+        let (memory, failure) = (Mutex::default(), Mutex::default());
+        Self { label: label.to_owned(), longest, memory, denied: Once::new(), failure }
+    }
+
+    /// Returns how long a server stays in quarantine.
+    pub(crate) fn wait(&self) -> Duration {
+        self.longest.wait()
+    }
+
+    /// Returns the look of this program. `tracked`: whether the server is to report changes of the stamp.
+    pub(crate) fn look(&self, tracked: bool) -> Look {
+        Look { longest: self.longest.millis(), vouch: false, tracked }
+    }
+
+    /// Applies the result of a look. Returns whether to look again at once.
+    pub(crate) fn apply(&self, gate: &Gate, ticket: Ticket, finding: &Finding, now: Instant) -> bool {
+        let stamp = match finding {
+            Finding::Stamp(stamp) => {
+                if let Some(stamped) = self.longest.see(stamp.longest) {
+                    let ours = self.longest.stated();
+                    tracing::warn!(
+                        node = self.label,
+                        ?ours,
+                        ?stamped,
+                        "longest_ttl differs between programs"
+                    );
+                }
+                Some(Arc::clone(&stamp.text))
+            }
+            _ => None,
+        };
+        self.report(finding);
+        let standing = Standing::of(finding, &mut locked(&self.memory), ticket.link, now);
+        gate.apply(ticket, standing, stamp, self.wait(), now)
+    }
+
+    /// Logs why the stamp cannot be used.
+    fn report(&self, finding: &Finding) {
+        let failure = match finding {
+            Finding::Failed(failure) => Some(failure.clone()),
+            _ => None,
+        };
+        let is_new = {
+            let mut logged = locked(&self.failure);
+            let is_new = failure.is_some() && *logged != failure;
+            logged.clone_from(&failure);
+            is_new
+        };
+        if let (Some(error), true) = (failure, is_new) {
+            tracing::warn!(node = self.label, error, "restart check failed; retrying");
+        }
+        if matches!(finding, Finding::Uptime { .. } | Finding::Nothing) {
+            self.denied.call_once(|| {
+                tracing::warn!(
+                    node = self.label,
+                    "restart check not permitted (key redlock:admission, EVAL, INFO); lost data is detected only in part"
+                );
+            });
+        }
+    }
+
+    /// Looks whenever it is necessary, as long as the connection is in use.
+    pub(crate) async fn keep<K: Connection>(&self, link: &Active<K>, runtime: &dyn Runtime) -> Infallible {
+        let gate = link.hub.gate();
+        // The handshake has looked. If a loss was reported since then, there is news.
+        loop {
+            let news = gate.listen();
+            if !gate.has_news() {
+                let quarantine = gate.recheck(self.wait(), runtime.now());
+                let left = quarantine.and_then(|quarantine| quarantine.remaining);
+                first(runtime.sleep(left.map_or(INTERVAL, |left| left.min(INTERVAL))), news).await;
+            }
+            if !self.is_as_before(link).await {
+                while self.look_over(link, runtime).await {}
+                runtime.sleep(PAUSE).await;
+            }
+        }
+    }
+
+    /// Compares the stamp, if that is sufficient. Returns `true` if no look is necessary.
+    async fn is_as_before<K: Connection>(&self, link: &Active<K>) -> bool {
+        let gate = link.hub.gate();
+        if gate.has_news() || !gate.is_admitted() || !gate.knows_stamp() || link.behind != Behind::Nothing {
+            return false;
+        }
+        match link.call(K::pack(GET)).await {
+            Ok(stamp) => gate.compare(&stamp),
+            // The connection ends; another check follows with the next one.
+            Err(_) => return true,
+        }
+        gate.is_admitted()
+    }
+
+    /// Looks over a connection. Returns whether to look again at once.
+    async fn look_over<K: Connection>(&self, link: &Active<K>, runtime: &dyn Runtime) -> bool {
+        let gate = link.hub.gate();
+        let ticket = gate.begin(runtime.now());
+        let look = self.look(link.server.pushes.is_ok());
+        match look.over(&link.connection).await {
+            Ok(finding) => self.apply(gate, ticket, &finding, runtime.now()),
+            Err(_) => false,
+        }
+    }
+
+    /// Vouches for the data of the server. Returns the finding.
+    pub(crate) async fn vouch<K: Connection>(
+        &self,
+        link: &Active<K>,
+        runtime: &dyn Runtime,
+    ) -> Result<Finding, crate::connection::Failure> {
+        let gate = link.hub.gate();
+        let ticket = gate.begin(runtime.now());
+        let look = Look { vouch: true, ..self.look(link.server.pushes.is_ok()) };
+        let finding = look.over(&link.connection).await?;
+        self.apply(gate, ticket, &finding, runtime.now());
+        Ok(finding)
+    }
+}

@@ -1,0 +1,253 @@
+//! The decision whether a server counts, as pure functions of values.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redlock_core::node::{Quarantine, QuarantineReason};
+use redlock_core::runtime::Instant;
+
+/// The difference of two times that belong to one event.
+const SAME_TIME: Duration = Duration::from_secs(1);
+
+/// The result of a look at a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Finding {
+    Stamp(Stamp),
+    /// The server is a replica.
+    Replica,
+    /// A later version of this library has written the stamp.
+    LaterVersion,
+    /// The stamp is not permitted, but `INFO` is.
+    Uptime {
+        /// The time since the server was started.
+        uptime: Duration,
+        /// True if the server was a replica before.
+        promoted: bool,
+    },
+    /// Neither is permitted.
+    Nothing,
+    /// The look failed, with this error reply. The next one may succeed.
+    Failed(String),
+}
+
+/// The stamp of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    /// The reason, if the stamp was renewed just now.
+    pub(crate) renewed: Option<QuarantineReason>,
+    /// The time for which the server has lost nothing.
+    pub(crate) age: Duration,
+    /// The longest TTL that any program has stated.
+    pub(crate) longest: Duration,
+    pub(crate) text: Arc<[u8]>,
+}
+
+impl Stamp {
+    /// Returns the server's `run_id`.
+    fn run(&self) -> &[u8] {
+        self.text.split(|byte| *byte == b' ').nth(1).unwrap_or_default()
+    }
+
+    /// Returns whether an operator has vouched for the data.
+    fn is_vouched(&self) -> bool {
+        self.text.split(|byte| *byte == b' ').nth(3) == Some(b"0")
+    }
+}
+
+/// The knowledge of this process about the server of a node. It outlives connections.
+///
+/// A process that knew another server here waits by its own clock, too: that of the server may have been set forward.
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    run: Option<Box<[u8]>>,
+    /// The time when the present server was first seen in place of another one.
+    changed_at: Option<Instant>,
+}
+
+impl Memory {
+    /// Records the server that was seen at a time.
+    fn see(&mut self, stamp: &Stamp, at: Instant) {
+        if self.run.as_deref().is_some_and(|run| run != stamp.run()) {
+            self.changed_at = Some(at);
+        }
+        if stamp.is_vouched() {
+            self.changed_at = None;
+        }
+        self.run = Some(stamp.run().into());
+    }
+}
+
+/// The part of a connection in the decision.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Link {
+    /// The time from which on nothing was lost, as far as the connection shows: its begin, or the last reported loss.
+    pub(crate) intact_since: Instant,
+    /// True if the connection has reported a loss.
+    pub(crate) was_lost: bool,
+    /// The reason of the present quarantine.
+    pub(crate) reason: QuarantineReason,
+}
+
+/// The facts from which the admission follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// The server had lost nothing for `age` at a time.
+    Intact { age: Duration, at: Instant, reason: QuarantineReason },
+    /// The server does not count, for a time that is unknown.
+    Out(QuarantineReason),
+}
+
+impl Standing {
+    /// Decides from a finding that was read at a time.
+    pub(crate) fn of(finding: &Finding, memory: &mut Memory, link: Link, at: Instant) -> Self {
+        let here = at.saturating_duration_since(link.intact_since);
+        match finding {
+            Finding::Stamp(stamp) => {
+                memory.see(stamp, at);
+                let own = memory.changed_at.map(|changed| at.saturating_duration_since(changed));
+                // A stamp that is younger than the change of server has another reason.
+                let is_other_server = own.is_some_and(|own| own <= stamp.age + SAME_TIME);
+                let reason = match stamp.renewed.unwrap_or(link.reason) {
+                    QuarantineReason::Promoted => QuarantineReason::Promoted,
+                    _ if is_other_server => QuarantineReason::Restarted,
+                    reason @ (QuarantineReason::DataLost | QuarantineReason::Restarted) => reason,
+                    _ => QuarantineReason::Recent,
+                };
+                Self::Intact { age: own.map_or(stamp.age, |own| own.min(stamp.age)), at, reason }
+            }
+            Finding::Replica => Self::Out(QuarantineReason::Replica),
+            Finding::LaterVersion => Self::Out(QuarantineReason::LaterVersion),
+            Finding::Uptime { promoted: true, .. } => Self::Out(QuarantineReason::Promoted),
+            Finding::Uptime { uptime, promoted: false } => {
+                // A loss that the connection has reported does not change the uptime.
+                let age = if link.was_lost { here.min(*uptime) } else { *uptime };
+                Self::Intact { age, at, reason: QuarantineReason::NoPermission }
+            }
+            Finding::Nothing => Self::Intact { age: here, at, reason: QuarantineReason::NoPermission },
+            Finding::Failed(_) => Self::Out(QuarantineReason::NotChecked),
+        }
+    }
+
+    /// Returns the quarantine at a time, of servers that are out for `wait`. `None` means that the server counts.
+    pub(crate) fn quarantine(self, wait: Duration, now: Instant) -> Option<Quarantine> {
+        match self {
+            Self::Intact { age, at, reason } => {
+                let left = wait.saturating_sub(age.saturating_add(now.saturating_duration_since(at)));
+                (!left.is_zero()).then(|| Quarantine::new(reason).ending_in(left))
+            }
+            Self::Out(reason) => Some(Quarantine::new(reason)),
+        }
+    }
+
+    pub(crate) fn reason(self) -> QuarantineReason {
+        match self {
+            Self::Intact { reason, .. } | Self::Out(reason) => reason,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WAIT: Duration = Duration::from_secs(10);
+
+    fn at(seconds: u64) -> Instant {
+        Instant::ORIGIN + Duration::from_secs(seconds)
+    }
+
+    fn stamp(run: &str, age: u64) -> Finding {
+        let text = format!("1 {run} 0000 1700000000000 9000").into_bytes().into();
+        let longest = Duration::from_secs(9);
+        Finding::Stamp(Stamp { renewed: None, age: Duration::from_secs(age), longest, text })
+    }
+
+    fn link(intact_since: u64, reason: QuarantineReason) -> Link {
+        Link { intact_since: at(intact_since), was_lost: false, reason }
+    }
+
+    const NEW: QuarantineReason = QuarantineReason::NotChecked;
+
+    /// Returns the reason and the seconds left, at the time of the look.
+    fn left(
+        finding: &Finding,
+        memory: &mut Memory,
+        link: Link,
+        now: u64,
+    ) -> Option<(QuarantineReason, Option<u64>)> {
+        let quarantine = Standing::of(finding, memory, link, at(now)).quarantine(WAIT, at(now))?;
+        Some((quarantine.reason, quarantine.remaining.map(|left| left.as_secs())))
+    }
+
+    #[test]
+    fn a_server_counts_once_its_stamp_is_old_enough() {
+        let look = |age| left(&stamp("a", age), &mut Memory::default(), link(0, NEW), 100);
+        assert_eq!(Some((QuarantineReason::Recent, Some(10))), look(0));
+        assert_eq!(Some((QuarantineReason::Recent, Some(1))), look(9));
+        assert_eq!(None, look(10));
+        let standing = Standing::of(&stamp("a", 4), &mut Memory::default(), link(0, NEW), at(100));
+        assert!(standing.quarantine(WAIT, at(105)).is_some() && standing.quarantine(WAIT, at(106)).is_none());
+        assert!(standing.quarantine(2 * WAIT, at(106)).is_some(), "a longer bound was seen meanwhile");
+    }
+
+    #[test]
+    fn a_process_that_knew_another_server_waits_by_its_own_clock() {
+        let memory = &mut Memory::default();
+        assert_eq!(None, left(&stamp("a", 50), memory, link(0, NEW), 100));
+        let restarted = |left| Some((QuarantineReason::Restarted, Some(left)));
+        // The clock of the server was set forward.
+        assert_eq!(restarted(10), left(&stamp("b", 50), memory, link(100, NEW), 100));
+        assert_eq!(restarted(3), left(&stamp("b", 57), memory, link(100, NEW), 107));
+        assert_eq!(restarted(10), left(&stamp("c", 58), memory, link(108, NEW), 108), "each loss counts");
+        assert_eq!(None, left(&stamp("c", 68), memory, link(108, NEW), 118));
+    }
+
+    #[test]
+    fn an_operator_ends_every_wait() {
+        let memory = &mut Memory::default();
+        assert_eq!(None, left(&stamp("a", 50), memory, link(0, NEW), 100));
+        let text = "1 b 0000 0 9000".as_bytes().into();
+        let (age, longest) = (Duration::from_secs(1_700_000_000), Duration::from_secs(9));
+        let vouched = Finding::Stamp(Stamp { renewed: None, age, longest, text });
+        assert_eq!(None, left(&vouched, memory, link(100, NEW), 101));
+    }
+
+    #[test]
+    fn the_reason_lasts_until_the_end() {
+        let Finding::Stamp(mut flushed) = stamp("a", 0) else { panic!() };
+        flushed.renewed = Some(QuarantineReason::DataLost);
+        let memory = &mut Memory::default();
+        let first = left(&Finding::Stamp(flushed), memory, link(0, NEW), 100);
+        assert_eq!(Some((QuarantineReason::DataLost, Some(10))), first);
+        let later = left(&stamp("a", 1), memory, link(0, QuarantineReason::DataLost), 101);
+        assert_eq!(Some((QuarantineReason::DataLost, Some(9))), later);
+    }
+
+    #[test]
+    fn without_rights_the_uptime_or_the_connection_counts() {
+        let memory = &mut Memory::default();
+        let uptime = |uptime, promoted| Finding::Uptime { uptime: Duration::from_secs(uptime), promoted };
+        let out = |left| Some((QuarantineReason::NoPermission, Some(left)));
+        assert_eq!(None, left(&uptime(10, false), memory, link(100, NEW), 100));
+        assert_eq!(out(1), left(&uptime(9, false), memory, link(100, NEW), 100));
+        assert_eq!(
+            Some((QuarantineReason::Promoted, None)),
+            left(&uptime(99, true), memory, link(0, NEW), 100)
+        );
+        let flushed = Link { was_lost: true, ..link(95, QuarantineReason::NoPermission) };
+        assert_eq!(out(5), left(&uptime(99, false), memory, flushed, 100), "a flush that was reported");
+        assert_eq!(out(10), left(&Finding::Nothing, memory, link(100, NEW), 100));
+        assert_eq!(None, left(&Finding::Nothing, memory, link(90, NEW), 100));
+    }
+
+    #[test]
+    fn replicas_and_later_versions_are_out() {
+        for (finding, reason) in [
+            (Finding::Replica, QuarantineReason::Replica),
+            (Finding::LaterVersion, QuarantineReason::LaterVersion),
+            (Finding::Failed("LOADING".into()), QuarantineReason::NotChecked),
+        ] {
+            assert_eq!(Some((reason, None)), left(&finding, &mut Memory::default(), link(0, NEW), 100));
+        }
+    }
+}
