@@ -2,7 +2,7 @@
 //!
 //! The module has the same types as the root of the crate, and each method blocks its thread instead of returning a
 //! future. Connections, renewals and cleanup run on a thread named `redlock`, which starts with the first
-//! [`Redlock`](crate::blocking::Redlock) and lives as long as the process. Thus a lock is kept alive while the program
+//! [`Redlock`] and lives as long as the process. Thus a lock is kept alive while the program
 //! computes.
 //!
 //! An adapter crate has a `blocking::builder`, which takes addresses. With custom nodes:

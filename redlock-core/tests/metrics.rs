@@ -146,6 +146,9 @@ fn every_metric_has_a_description_and_is_documented() {
         world.nodes.iter().for_each(|node| node.inner().clear());
         guard.lost().await;
         drop(guard);
+        world.nodes[0].inner().set_longest_ttl(TTL);
+        world.nodes[0].inner().flush();
+        world.redlock.try_lock("a", TTL).await.unwrap();
         world.settle().await;
         let mut seen = BTreeSet::new();
         for (key, _, description, _) in recorder.snapshot().into_vec() {

@@ -27,7 +27,7 @@ use crate::builder::builder_with;
 ///
 /// Its nodes are the servers at `addresses`. It does no I/O: nodes connect on first use. Set options, then pass the
 /// builder to [`Redlock::new`]. For other options of the nodes, pass [`Options::dedicated`] to
-/// [`builder_with`](crate::builder_with).
+/// [`builder_with`].
 ///
 /// # Errors
 ///

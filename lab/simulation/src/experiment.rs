@@ -15,6 +15,7 @@
 mod client;
 mod fault_injector;
 mod report;
+mod script;
 mod totals;
 mod waiting;
 
@@ -27,7 +28,8 @@ use redlock_testkit::sim::{Clock, Simulation};
 
 use self::client::{Client, Protected};
 use self::fault_injector::FaultInjector;
-pub use self::report::Report;
+pub use self::report::{PLAYGROUND_PORT, Report};
+pub use self::script::Script;
 pub use self::totals::Totals;
 use crate::history::{EventKind, FaultKind, History, Place};
 use crate::invariant::{Assumption, Rules, Violation, check, check_waiting};
@@ -57,7 +59,24 @@ pub struct Experiment {
     fenced: Option<bool>,
     timeless: bool,
     reads_first: bool,
-    unchecked: bool,
+    /// The programs of the clients, if they are not random.
+    scripts: Option<Vec<Script>>,
+    /// The shortest and the longest delay of a message, if they are not drawn.
+    delays: Option<(Duration, Duration)>,
+    /// Whether servers send notifications, if this is not drawn.
+    notifies: Option<bool>,
+    /// The maximum drift of a clock, if it is not the one of bounded faults.
+    drift_ppm: Option<i32>,
+    admission: Admission,
+}
+
+/// The use of the servers that may have lost locks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Admission {
+    /// Their votes do not count until the lost locks have expired.
+    On,
+    /// Their votes count.
+    Off,
 }
 
 /// The longest TTL. It is short, so that many locks expire in a run of half a minute.
@@ -74,8 +93,14 @@ const LATE_BY: Duration = Duration::from_secs(3);
 /// It covers two rounds of every TTL, delayed messages, and the remaining waits of clients.
 const SETTLED_AFTER: Duration = Duration::from_secs(40);
 
+/// The simulated time between two checks of a run.
+const SLICE: Duration = Duration::from_millis(50);
+
 /// The maximum drift of a clock: half of the drift factor of 1 %, so that two clocks differ by at most the factor.
 const DRIFT_PPM: i32 = 4_900;
+
+/// The greatest drift of a clock that an experiment accepts: it is twice as fast, or stands still.
+const MOST_DRIFT_PPM: i32 = 900_000;
 
 impl Experiment {
     /// Creates an experiment with three clients, five servers and two resources.
@@ -97,7 +122,11 @@ impl Experiment {
             fenced: None,
             timeless: false,
             reads_first: false,
-            unchecked: false,
+            scripts: None,
+            delays: None,
+            notifies: None,
+            drift_ppm: None,
+            admission: Admission::On,
         }
     }
 
@@ -212,12 +241,49 @@ impl Experiment {
         self
     }
 
+    /// Sets the programs of the clients, one each, instead of random ones. All of them lock the first resource.
+    ///
+    /// The transport is then a stream. Locks have fencing tokens where the program says so.
+    #[must_use]
+    pub fn scripts(mut self, scripts: Vec<Script>) -> Self {
+        (self.clients, self.resources) = (scripts.len().max(1), 1);
+        self.fenced = Some(scripts.iter().any(|script| script.fenced));
+        self.scripts = Some(scripts);
+        self
+    }
+
+    /// Sets the shortest and the longest delay of a message. By default the longest one is drawn, from 0.2 to 20 ms.
+    ///
+    /// No message is then lost, repeated or late, except by the [plan](Experiment::plan).
+    #[must_use]
+    pub fn delays(mut self, least: Duration, most: Duration) -> Self {
+        self.delays = Some((least, most));
+        self
+    }
+
+    /// Sets whether servers notify waiters of changes. By default they do in every other run.
+    #[must_use]
+    pub fn notifies(mut self, notifies: bool) -> Self {
+        self.notifies = Some(notifies);
+        self
+    }
+
+    /// Sets the maximum drift of each clock in parts per million. The default is 4,900.
+    ///
+    /// If two clocks can thus differ by more than the [drift factor](Experiment::clock_drift_factor), locks may overlap.
+    /// The history then names the drift as a fault.
+    #[must_use]
+    pub fn clock_drift(mut self, ppm: u32) -> Self {
+        self.drift_ppm = Some(i32::try_from(ppm).unwrap_or(i32::MAX).min(MOST_DRIFT_PPM));
+        self
+    }
+
     /// Makes clients count servers that may have lost locks. The default is off.
     ///
     /// This has an effect only with [`Faults::Losses`], and locks may overlap.
     #[must_use]
     pub fn without_admission(mut self) -> Self {
-        self.unchecked = true;
+        self.admission = Admission::Off;
         self
     }
 
@@ -228,10 +294,22 @@ impl Experiment {
     /// Panics if the clock drift factor is not at least 0 and less than 1, or if the plan names a missing server or
     /// client. It also panics if code under test is in a hot loop; the message then contains the seed.
     pub fn run(&self) -> Report {
+        self.run_while(|_| true).expect("nothing stops it")
+    }
+
+    /// Runs the experiment while `proceeds` returns `true`. Returns `None` if it has stopped the run.
+    ///
+    /// It is called with the number of events so far, every 50 ms of simulated time.
+    ///
+    /// # Panics
+    ///
+    /// Same as [`run`](Experiment::run).
+    pub fn run_while(&self, mut proceeds: impl FnMut(usize) -> bool) -> Option<Report> {
         let simulation = Simulation::new(self.seed);
         let mut chance = fastrand::Rng::with_seed(self.seed);
         let plan = self.plan.clone().unwrap_or_else(|| Plan::draw(&mut chance, &self.scope()));
-        let transport = if chance.bool() { Transport::Streams } else { Transport::Datagrams };
+        let streams = chance.bool() || self.scripts.is_some();
+        let transport = if streams { Transport::Streams } else { Transport::Datagrams };
         let network = Network::new(&simulation, transport);
         if let Some(notifications) = self.notifications() {
             network.set_notifications(notifications);
@@ -253,7 +331,8 @@ impl Experiment {
 
         clients.iter().for_each(Client::start);
         let injection = injector.carry_out(&simulation, &plan);
-        simulation.run_for(self.lasts);
+        let mut pass = |time| pass(&simulation, time, || proceeds(network.recorder().len()));
+        pass(self.lasts)?;
         injection.kill();
         injector.calm();
         if self.waiting {
@@ -263,10 +342,10 @@ impl Experiment {
         let patience = SETTLED_AFTER / 2;
         let deadline = simulation.now() + patience;
         while simulation.now() < deadline && !clients.iter().all(Client::has_ended) {
-            simulation.run_for(Duration::from_millis(50));
+            pass(SLICE)?;
         }
         servers.iter().for_each(Server::record_locks);
-        simulation.run_for(SETTLED_AFTER);
+        pass(SETTLED_AFTER)?;
         clients.iter().for_each(Client::record_tasks);
         self.judge(&simulation, &network);
 
@@ -274,13 +353,16 @@ impl Experiment {
         let mut violations = check(&history, &self.rules());
         violations.extend(self.check_waiting(&history));
         let lasted = simulation.now().elapsed_since_origin();
-        Report { experiment: self.clone(), plan, lasted, history, violations }
+        Some(Report { experiment: self.clone(), plan, lasted, history, violations })
     }
 
     /// Draws the notifications of servers, in every other run. The generator is separate.
     fn notifications(&self) -> Option<Notifications> {
         if self.waiting {
             return Some(waiting::notifications(self.seed));
+        }
+        if let Some(notifies) = self.notifies {
+            return notifies.then(Notifications::default);
         }
         let mut chance = fastrand::Rng::with_seed(self.seed ^ 0x7469_6469_6e67_7321);
         let notifications = Notifications {
@@ -310,7 +392,7 @@ impl Experiment {
     }
 
     fn has_admission(&self) -> bool {
-        self.faults == Faults::Losses && !self.unchecked
+        self.faults == Faults::Losses && self.admission == Admission::On
     }
 
     fn scope(&self) -> Scope {
@@ -325,8 +407,8 @@ impl Experiment {
     fn start_servers(&self, network: &Network, chance: &mut fastrand::Rng) -> Vec<Server> {
         let mut start = |number| {
             let wild = self.faults.breaks(Assumption::ClocksRunEvenly);
-            let drift_ppm = if wild { chance.i32(-300_000..=300_000) } else { drift(chance) };
-            if wild {
+            let drift_ppm = if wild { chance.i32(-300_000..=300_000) } else { self.drift(chance) };
+            if wild || self.drifts_too_much() {
                 let place = Place::Server(number);
                 network.recorder().record(EventKind::FaultBegins(place, FaultKind::Drift(drift_ppm)));
             }
@@ -352,6 +434,9 @@ impl Experiment {
     fn traffic(&self, chance: &mut fastrand::Rng) -> Traffic {
         let most = Duration::from_micros(chance.u64(200..20_000));
         let calm = Traffic { most, ..Traffic::default() };
+        if let Some((least, most)) = self.delays {
+            return Traffic { least, most, ..calm };
+        }
         if self.faults == Faults::None {
             return calm;
         }
@@ -368,7 +453,7 @@ impl Experiment {
         protected: Option<Protected>,
     ) -> Client {
         let offset = Duration::from_millis(chance.u64(..100_000));
-        let clock = Clock { offset, drift_ppm: drift(chance) };
+        let clock = Clock { offset, drift_ppm: self.drift(chance) };
         let behavior = client::Behavior {
             resources: self.resources,
             longest_ttl: if self.waiting { waiting::longest_ttl(self.seed) } else { LONGEST_TTL },
@@ -377,8 +462,25 @@ impl Experiment {
             drift_factor: self.drift_factor,
             careless: self.faults.breaks(Assumption::HoldersLook),
             reads_first: self.reads_first,
+            script: self.scripts.as_ref().and_then(|scripts| scripts.get(number).copied()),
         };
         Client::new(simulation, network.clone(), number, clock, chance.u64(..), behavior, protected)
+    }
+
+    /// Returns the drift of a clock within the bounds; in half of the cases at their edge.
+    fn drift(&self, chance: &mut fastrand::Rng) -> i32 {
+        let most = self.drift_ppm.unwrap_or(DRIFT_PPM);
+        match chance.u32(..4) {
+            0 => most,
+            1 => -most,
+            2 => 0,
+            _ => chance.i32(-most..=most),
+        }
+    }
+
+    /// Returns whether two clocks can differ by more than the clients allow for, as it was requested.
+    fn drifts_too_much(&self) -> bool {
+        self.drift_ppm.is_some_and(|most| f64::from(2 * most) > self.drift_factor * 1e6)
     }
 
     /// Requests each resource once while no other client does.
@@ -395,7 +497,8 @@ impl Experiment {
                 for node in &nodes {
                     node.connected().await;
                 }
-                me.sleep(Quarantine::duration(LONGEST_TTL)).await;
+                // The clock of the server may be slow.
+                me.sleep(Quarantine::duration(LONGEST_TTL).mul_f64(1.1)).await;
             }
             for resource in 0..resources {
                 recorder.record(EventKind::Requested {
@@ -424,12 +527,12 @@ impl Experiment {
     }
 }
 
-/// Returns the drift of a clock within the bounds; in half of the cases at their edge.
-fn drift(chance: &mut fastrand::Rng) -> i32 {
-    match chance.u32(..4) {
-        0 => DRIFT_PPM,
-        1 => -DRIFT_PPM,
-        2 => 0,
-        _ => chance.i32(-DRIFT_PPM..=DRIFT_PPM),
+/// Lets time pass while `proceeds` returns `true`. Returns `None` if it does not.
+fn pass(simulation: &Simulation, time: Duration, mut proceeds: impl FnMut() -> bool) -> Option<()> {
+    let end = simulation.now() + time;
+    while simulation.now() < end {
+        simulation.run_for(SLICE.min(end.saturating_duration_since(simulation.now())));
+        proceeds().then_some(())?;
     }
+    Some(())
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use redlock_core::node::{Availability, ConfirmVote, FencedVote, Vote};
 use redlock_core::runtime::Instant;
-use redlock_core::{ErrorKind, FencingToken, ReleaseOutcome};
+use redlock_core::{ErrorKind, FencingToken, Loss, ReleaseOutcome};
 use redlock_testkit::{Answer as NodeAnswer, Operation};
 
 pub use self::recorder::Recorder;
@@ -79,6 +79,8 @@ pub enum Place {
     Between(usize, usize),
     /// All paths.
     Network,
+    /// A resource that checks fencing tokens. It has no faults.
+    Resource(usize),
 }
 
 /// A fault.
@@ -207,6 +209,15 @@ pub enum EventKind {
         token: TokenNumber,
         /// The deadline by the client's clock, in true time.
         until: Instant,
+    },
+    /// The holder learns that it has lost the lock, and stops.
+    LossReported {
+        /// The client.
+        client: usize,
+        /// The lock.
+        token: TokenNumber,
+        /// The reason.
+        loss: Loss,
     },
     /// The holder acts on the resource under its lock.
     Acted {
@@ -400,6 +411,7 @@ impl EventKind {
             | Self::NotExtended { token, .. }
             | Self::KeepsAlive { token, .. }
             | Self::Noticed { token, .. }
+            | Self::LossReported { token, .. }
             | Self::Acted { token, .. }
             | Self::Wrote { token, .. }
             | Self::Releasing { token, .. }

@@ -157,6 +157,30 @@ pub fn check(history: &History, rules: &Rules) -> Vec<Violation> {
     violations
 }
 
+impl Invariant {
+    /// Returns the invariant as a sentence.
+    pub fn sentence(self) -> &'static str {
+        match self {
+            Self::Exclusion => "A resource has at most one valid holder.",
+            Self::Unique => "No two claims of a resource have the same fencing token.",
+            Self::Order => "Fencing tokens increase in the order of grants.",
+            Self::Supersession => "No fenced lease is extended once a newer one was granted.",
+            Self::Resource => "A resource that checks fencing tokens never goes backward.",
+            Self::Validity => "The validity ends before the key expires, on every server that was counted.",
+            Self::Liveness => "Once faults have ended and TTLs have passed, a lock is granted.",
+            Self::Leftovers => "Completed operations leave no key and no task behind.",
+            Self::Minority => "No client waits for a minority.",
+            Self::Honesty => {
+                "A failure is never reported as contention, nor a held lease as lost or expired."
+            }
+            Self::Waking => "A waiter acquires a lock that becomes free.",
+            Self::Fairness => "Every waiter is served in the end.",
+            Self::Cost => "Waiting costs few requests.",
+            Self::Counting => "A request that arrives twice counts once.",
+        }
+    }
+}
+
 impl Violation {
     /// Returns whether admission prevents it.
     fn is_prevented(&self) -> bool {

@@ -24,6 +24,11 @@
 //!
 #![doc = include_str!("../../../docs/long-pause.svg")]
 //!
+//! # Experiments by hand
+//!
+//! Clients behave at random unless they have [scripts](experiment::Script). The playground runs such experiments on a
+//! page. It shows the [knowledge](knowledge::knowledge) of each server and client at any moment.
+//!
 //! # Fencing tokens
 //!
 //! [`Faults::Fencing`](plan::Faults::Fencing) (`scripts/simulate --faults fencing`) selects an experiment about fencing
@@ -79,6 +84,7 @@
 pub mod experiment;
 pub mod history;
 pub mod invariant;
+pub mod knowledge;
 pub mod network;
 pub mod plan;
 pub mod server;

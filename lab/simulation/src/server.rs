@@ -195,7 +195,7 @@ impl Server {
         for message in received {
             match message {
                 Received::Request(delivery, reply) => {
-                    carried.push((self.carry_out(&mut state, &delivery), reply))
+                    carried.push((self.carry_out(&mut state, &delivery), reply));
                 }
                 Received::Look(reply) => looked.push((state.look(), reply)),
             }

@@ -35,6 +35,29 @@ pub struct Timeline<'a> {
     until: Instant,
     title: String,
     about: Option<Involved>,
+    width: f64,
+    has_texts: bool,
+}
+
+/// A picture as an SVG document, and the places of its parts.
+#[derive(Clone, Debug)]
+pub struct Drawing {
+    /// The document.
+    pub svg: String,
+    /// The width, in the units of the document.
+    pub width: f64,
+    /// The height.
+    pub height: f64,
+    /// The position of the first moment.
+    pub left: f64,
+    /// The position of the last moment.
+    pub right: f64,
+    /// The first moment.
+    pub from: Instant,
+    /// The last moment.
+    pub until: Instant,
+    /// The lanes from top to bottom, each with its beginning and its end.
+    pub lanes: Vec<(Place, f64, f64)>,
 }
 
 /// Draws a history from its beginning until shortly after the last fault.
@@ -56,8 +79,7 @@ impl<'a> Timeline<'a> {
         let calm = history.0.iter().find(|event| event.kind == EventKind::Calm).map(|event| event.at);
         let last = end(history);
         let until = calm.map_or(last, |calm| (calm + Duration::from_secs(1)).min(last));
-        let (from, title) = (Instant::ORIGIN, String::new());
-        Self { history, violations: violations.iter().collect(), from, until, title, about: None }
+        Self::of(history, violations.iter().collect(), Instant::ORIGIN, until, None)
     }
 
     /// Shows a violation.
@@ -70,14 +92,40 @@ impl<'a> Timeline<'a> {
         let (from, until) = (at(involved.begin(&history.0)), at(violation.event));
         let margin = until.saturating_duration_since(from) / MARGIN;
         let from = from - margin.min(from.elapsed_since_origin());
-        let (until, title) = (until + margin, String::new());
-        Self { history, violations: vec![violation], from, until, title, about: Some(involved) }
+        Self::of(history, vec![violation], from, until + margin, Some(involved))
+    }
+
+    fn of(
+        history: &'a History,
+        violations: Vec<&'a Violation>,
+        from: Instant,
+        until: Instant,
+        about: Option<Involved>,
+    ) -> Self {
+        let (title, width, has_texts) = (String::new(), svg::WIDTH, true);
+        Self { history, violations, from, until, title, about, width, has_texts }
     }
 
     /// Sets the title, one line of text above the picture. The default is none.
     #[must_use]
     pub fn title(mut self, title: impl Into<String>) -> Self {
         self.title = title.into();
+        self
+    }
+
+    /// Sets the width of the SVG document in units. The default is 1,200, the minimum 240.
+    ///
+    /// Texts have the same size at every width, so a narrow picture suits a small screen.
+    #[must_use]
+    pub fn width(mut self, width: f64) -> Self {
+        self.width = width.max(240.0);
+        self
+    }
+
+    /// Leaves the title and the descriptions of violations out of the SVG document, for a page that shows them itself.
+    #[must_use]
+    pub fn without_texts(mut self) -> Self {
+        self.has_texts = false;
         self
     }
 
@@ -90,17 +138,23 @@ impl<'a> Timeline<'a> {
     /// A column is a period of time and shows one mark. Faults take precedence over holds, and actions of a client over
     /// both; of several marks of a kind, the last one is shown. A shorter event fills a column anyway, so two adjacent
     /// marks may have been apart. A resource or a client is shown by the last digit of its number. Keys on servers, and
-    /// requests and actions of clients, are shown only in the picture of [one violation](Timeline::about).
+    /// requests and actions of clients, are shown only in the picture of [one violation](Timeline::about). Writes to resources that check
+    /// fencing tokens are shown only in the [SVG document](Timeline::svg).
     pub fn text(&self, columns: usize) -> String {
         text::draw(&self.scene(), columns)
     }
 
     /// Returns the picture as an SVG document.
     ///
-    /// It is always 1,200 units wide, and as high as its lanes require. The minimum width of a bar is 2 units.
+    /// It is 1,200 units wide unless a [width](Timeline::width) is set, and as high as its lanes require. The minimum width of a bar is 2 units.
     /// Positions are rounded to a tenth of a unit. The same history gives the same document, to the byte.
     pub fn svg(&self) -> String {
-        svg::draw(&self.scene())
+        self.drawing().svg
+    }
+
+    /// Returns the picture as an SVG document, with the places of its lanes.
+    pub fn drawing(&self) -> Drawing {
+        svg::draw(&self.scene(), self.width, self.has_texts)
     }
 
     fn scene(&self) -> Scene<'_> {
@@ -117,6 +171,7 @@ impl<'a> Timeline<'a> {
             (Place::Client(client) | Place::Between(client, _), Some(involved)) => {
                 involved.clients.contains(&client)
             }
+            (Place::Resource(resource), Some(_)) => self.shows_resource(resource),
             (Place::Server(_) | Place::Network, _) | (_, None) => true,
         }
     }

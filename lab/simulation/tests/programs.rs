@@ -121,9 +121,21 @@ impl World {
         let first = self.chance.usize(..SERVERS);
         let away: Vec<_> = (0..count).map(|turn| self.servers[(first + turn) % SERVERS].clone()).collect();
         let crashes = self.chance.bool();
-        away.iter().for_each(|server| if crashes { server.crash(Persistence::All) } else { server.hang() });
+        for server in &away {
+            if crashes {
+                server.crash(Persistence::All);
+            } else {
+                server.hang();
+            }
+        }
         self.simulation.run_for(lasts);
-        away.iter().for_each(|server| if crashes { server.restart() } else { server.resume() });
+        for server in &away {
+            if crashes {
+                server.restart();
+            } else {
+                server.resume();
+            }
+        }
     }
 
     /// Returns the record, ordered by time.

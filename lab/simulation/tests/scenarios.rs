@@ -13,7 +13,6 @@ use redlock_simulation::history::{EventKind, FaultKind, Place, TokenNumber};
 use redlock_simulation::invariant::{Assumption, Invariant, Rules, Violation, check};
 use redlock_simulation::network::{Direction, Network, Traffic, Transport};
 use redlock_simulation::server::{Persistence, Server};
-use redlock_simulation::timeline;
 use redlock_testkit::sim::{Process, Simulation};
 
 const MS: Duration = Duration::from_millis(1);
@@ -164,20 +163,6 @@ fn a_long_pause_breaks_exclusion_unless_the_holder_checks_its_lease() {
     assert_eq!(Vec::<(Invariant, Option<Assumption>)>::new(), long_pause(true).violations());
     let broken = Some(Assumption::HoldersLook);
     assert_eq!(vec![(Invariant::Exclusion, broken)], long_pause(false).violations());
-}
-
-/// The guide has a picture of that pause. `REDLOCK_WRITE_DOCS=1` writes the picture.
-#[test]
-fn the_picture_in_the_guide_is_up_to_date() {
-    let world = long_pause(false);
-    let (history, violations) = (world.network.recorder().history(), world.all_violations());
-    let title = "A holder is paused for longer than its TTL, and does not look at its lease again";
-    let drawn = timeline::Timeline::new(&history, &violations).title(title).svg();
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/long-pause.svg");
-    if std::env::var_os("REDLOCK_WRITE_DOCS").is_some() {
-        std::fs::write(file, &drawn).unwrap();
-    }
-    assert!(std::fs::read_to_string(file).unwrap() == drawn, "{file} is out of date");
 }
 
 /// The first holder has grants of servers 0, 1 and 2 of five. Then the clock of server 2 is set.

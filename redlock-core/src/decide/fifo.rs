@@ -302,7 +302,9 @@ mod tests {
     #[test]
     fn the_confirmation_wakes_the_number_that_waits_for_it() {
         let mut queue = Queue::default();
-        [1, 2, 3].iter().for_each(|number| _ = ask(&mut queue, *number, 0));
+        for number in [1, 2, 3] {
+            let _ = ask(&mut queue, number, 0);
+        }
         hand_over(&mut queue, 1);
         ask(&mut queue, 2, 0);
         assert_eq!((true, None), queue.is_confirmed(&token(7), || 2), "of another lease");
@@ -317,7 +319,9 @@ mod tests {
     #[test]
     fn the_last_turn_that_was_handed_over_counts() {
         let mut queue = Queue::default();
-        [1, 2, 3].iter().for_each(|number| _ = ask(&mut queue, *number, 0));
+        for number in [1, 2, 3] {
+            let _ = ask(&mut queue, number, 0);
+        }
         hand_over(&mut queue, 1);
         ask(&mut queue, 2, 0);
         let _ = queue.is_confirmed(&token(1), || 2);
@@ -348,7 +352,9 @@ mod tests {
     #[test]
     fn a_turn_is_not_handed_over_while_another_client_is_near() {
         let mut queue = Queue::default();
-        [1, 2].iter().for_each(|number| _ = ask(&mut queue, *number, 0));
+        for number in [1, 2] {
+            let _ = ask(&mut queue, number, 0);
+        }
         queue.saw_rival(at(0));
         assert_eq!(None, hand_over(&mut queue, 1));
         assert_eq!(Some(2), leave(&mut queue, 1));

@@ -12,6 +12,13 @@ use crate::Adapter;
 use crate::wait::soon;
 use crate::warnings::Warnings;
 
+/// Deletes a key on servers, as any client may.
+fn delete(servers: &[RedisServer], key: &str) {
+    for server in servers {
+        server.command(&["DEL", key]);
+    }
+}
+
 /// Two clients with eight tasks each on three slots. Every holder notes itself in the place of its slot.
 #[tokio::main(flavor = "multi_thread", worker_threads = 4)]
 pub(crate) async fn each_slot_has_one_holder_at_a_time_and_every_task_gets_one<A: Adapter>() {
@@ -52,12 +59,12 @@ pub(crate) async fn a_waiter_gets_the_slot_that_a_program_in_another_language_gi
     assert!(slots.acquire(TTL).try_now().await.unwrap().is_none());
     let waiting = tokio::spawn(slots.acquire(TTL).wait_unbounded());
     tokio::task::yield_now().await;
-    servers.iter().for_each(|server| drop(server.command(&["DEL", "s:slot:1"])));
+    delete(&servers, "s:slot:1");
     let guard = soon(waiting).await.unwrap().unwrap();
     assert_eq!(1, guard.index());
     assert!(!slots.inspect().await.unwrap()[0].is_free());
     guard.release().await.unwrap();
-    servers.iter().for_each(|server| drop(server.command(&["DEL", "s:slot:0"])));
+    delete(&servers, "s:slot:0");
     nothing_left(&redlock, &servers).await;
 }
 
@@ -142,7 +149,7 @@ pub(crate) fn a_synchronous_program_keeps_its_lock_while_it_computes<A: Adapter>
 
     let lost = redlock.run("a", ttl, |lease| {
         lease.check()?;
-        servers[..3].iter().for_each(|server| drop(server.command(&["DEL", "a"])));
+        delete(&servers[..3], "a");
         assert!(matches!(lease.lost(), Loss::Revoked { .. }));
         lease.check()
     });

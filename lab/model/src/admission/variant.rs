@@ -138,13 +138,12 @@ pub const CATALOG: &[Broken] = {
             "bounds differ, the longer is used once it is on all nodes, and decisions do not look again",
             Scope { rechecks: false, ..BOUNDS },
         ),
-        broken(BoundOnAllNodes, "the same, decisions look again, and data is lost twice", twice(BOUNDS)),
     ]
 };
 
 /// Variants that hold in the given scope, each with the reason why the rule differs.
 pub const HARMLESS: &[Broken] = {
-    use Variant::{BoundOnAllNodes, ExtensionsCountUnwritten, Sound, UptimeAlone};
+    use Variant::{ExtensionsCountUnwritten, Sound, UptimeAlone};
     &[
         broken(
             UptimeAlone,
@@ -161,11 +160,6 @@ pub const HARMLESS: &[Broken] = {
             ExtensionsCountUnwritten,
             "the same, with two losses",
             twice(losing(Loss::RESTARTS, EXTENSION)),
-        ),
-        broken(
-            BoundOnAllNodes,
-            "bounds differ, and the longer is used once it is on all nodes: two losses break it",
-            BOUNDS,
         ),
         broken(
             Sound,

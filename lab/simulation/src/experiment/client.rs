@@ -2,6 +2,7 @@
 
 mod program;
 mod protected;
+mod scripted;
 mod waiter;
 mod writer;
 
@@ -15,6 +16,7 @@ use redlock_testkit::sim::{Clock, Process, Simulation};
 use self::program::Program;
 pub(super) use self::program::name;
 pub(super) use self::protected::Protected;
+use super::Script;
 use crate::history::{EventKind, FaultKind, Place};
 use crate::network::Network;
 
@@ -31,6 +33,8 @@ pub(super) struct Behavior {
     pub(super) careless: bool,
     /// If `true`, it reads the protected resource before it writes its token there.
     pub(super) reads_first: bool,
+    /// Its program, if it is not random.
+    pub(super) script: Option<Script>,
 }
 
 #[derive(Clone)]

@@ -3,11 +3,14 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::Experiment;
+use super::{Admission, Experiment};
 use crate::history::History;
 use crate::invariant::{Rules, Violation};
 use crate::plan::{Faults, Plan};
 use crate::timeline::Timeline;
+
+/// The port of the playground, which runs experiments on a page.
+pub const PLAYGROUND_PORT: u16 = 7331;
 
 /// The width of timelines.
 const COLUMNS: usize = 100;
@@ -46,10 +49,23 @@ impl Report {
             true => " --locks mixed",
             false => " --locks plain",
         };
-        let admission = if self.experiment.unchecked { " --admission off" } else { "" };
+        let admission = if self.experiment.admission == Admission::Off { " --admission off" } else { "" };
         format!(
             "scripts/simulate --nodes {servers} --clients {clients}{faults}{locks}{admission} --seed {seed}"
         )
+    }
+
+    /// Returns the address that shows this run in the playground, with the same settings as
+    /// [`replay`](Report::replay).
+    pub fn page(&self) -> String {
+        let Experiment { seed, servers, clients, faults, .. } = self.experiment;
+        let locks = match self.experiment.takes_fenced() {
+            fenced if fenced == faults.is_about_fencing() => "",
+            true => "&locks=mixed",
+            false => "&locks=plain",
+        };
+        let run = format!("faults={faults}&nodes={servers}&clients={clients}{locks}&seed={seed}");
+        format!("http://127.0.0.1:{PLAYGROUND_PORT}/?{run}")
     }
 
     /// Returns the rules of the checks.
@@ -71,6 +87,7 @@ impl fmt::Display for Report {
             let picture = Timeline::about(&self.history, violation).text(COLUMNS);
             writeln!(f, "seed {}: {violation}\n{}\n{picture}", self.experiment.seed, self.prefix(violation))?;
         }
-        writeln!(f, "again: {}", self.replay())
+        writeln!(f, "again: {}", self.replay())?;
+        writeln!(f, "page:  {} (cargo run -p redlock-playground)", self.page())
     }
 }

@@ -60,6 +60,11 @@ impl Recorder {
         *self.state().shown.get(fingerprint).expect("a lease's token was sent to a quorum")
     }
 
+    /// Returns the number of events so far.
+    pub(crate) fn len(&self) -> usize {
+        self.state().history.0.len()
+    }
+
     /// Returns the events so far.
     pub fn history(&self) -> History {
         self.state().history.clone()
@@ -72,6 +77,6 @@ impl Recorder {
 
 impl fmt::Debug for Recorder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Recorder").field("events", &self.state().history.0.len()).finish_non_exhaustive()
+        f.debug_struct("Recorder").field("events", &self.len()).finish_non_exhaustive()
     }
 }

@@ -67,6 +67,9 @@ impl fmt::Display for EventKind {
             Self::Noticed { client, token, until } => {
                 write!(f, "c{client} notices that it has {token} until {}", time(*until))
             }
+            Self::LossReported { client, token, loss } => {
+                write!(f, "c{client} learns that {token} is lost: {loss}")
+            }
             Self::Acted { client, token } => write!(f, "c{client} acts under {token}"),
             Self::Wrote { client, resource, token, fence, seen, accepted } => {
                 let verb = if *accepted { "accepts" } else { "rejects" };
@@ -139,6 +142,7 @@ impl fmt::Display for Place {
             Self::Client(client) => write!(f, "c{client}"),
             Self::Between(client, server) => write!(f, "c{client}-n{server}"),
             Self::Network => f.write_str("net"),
+            Self::Resource(resource) => write!(f, "r{resource}"),
         }
     }
 }
@@ -167,6 +171,12 @@ impl FaultKind {
         "straggler",
         "disconnect",
     ];
+
+    /// Returns whether the fault lasts for a period. The others are over at once, or concern a single message.
+    pub(crate) fn lasts(self) -> bool {
+        let is_message = matches!(self, Self::Loss | Self::Duplicate | Self::Straggler | Self::Disconnect);
+        !self.is_momentary() && !is_message
+    }
 
     /// Returns whether the fault is over as soon as it has begun.
     pub(crate) fn is_momentary(self) -> bool {

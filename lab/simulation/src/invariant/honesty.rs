@@ -19,7 +19,10 @@ use crate::history::{Answer, EventKind, History, Request, TokenNumber};
 #[derive(Default)]
 struct Attempt {
     token: Option<TokenNumber>,
-    heard: BTreeSet<usize>,
+    begun: Option<Instant>,
+    /// The servers that have replied, for each token that was first sent at that time. Another one is that of an attempt
+    /// that was given up while it waited for the same connection.
+    heard: BTreeMap<TokenNumber, BTreeSet<usize>>,
     /// The locks being released: the start, and the servers that have replied.
     releases: BTreeMap<TokenNumber, (Instant, BTreeSet<usize>)>,
 }
@@ -45,16 +48,20 @@ pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
                 let attempt = attempts.entry(client).or_default();
                 // A refill has the token of an older attempt; only the client's last request matters.
                 if attempt.token.is_none_or(|latest| latest < token) {
+                    if attempt.begun.replace(entry.at) != Some(entry.at) {
+                        attempt.heard.clear();
+                    }
                     attempt.token = Some(token);
-                    attempt.heard.clear();
+                    attempt.heard.entry(token).or_default();
                 }
             }
             EventKind::Received { request, answer }
-                if request.operation == Operation::Acquire && answer != Answer::Failed =>
+                if request.operation == Operation::Acquire
+                    && !matches!(answer, Answer::Failed | Answer::Uncounted) =>
             {
                 let attempt = attempts.entry(request.client).or_default();
-                if attempt.token == Some(request.token) {
-                    attempt.heard.insert(request.server);
+                if let Some(heard) = attempt.heard.get_mut(&request.token) {
+                    heard.insert(request.server);
                 }
             }
             EventKind::Releasing { client, token, .. } => {
@@ -71,8 +78,8 @@ pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
             }
             EventKind::NotGranted { client, why: Some(ErrorKind::Contended) } => {
                 let attempt = attempts.entry(client).or_default();
-                if attempt.heard.len() < rules.quorum() && !attempt.is_releasing(entry.at, rules) {
-                    let heard = attempt.heard.len();
+                let heard = attempt.heard.values().map(BTreeSet::len).max().unwrap_or(0);
+                if heard < rules.quorum() && !attempt.is_releasing(entry.at, rules) {
                     let description =
                         format!("c{client} gets \"contended\" after {heard} replies, fewer than a quorum");
                     let (invariant, tokens) = (Invariant::Honesty, attempt.token.into_iter().collect());

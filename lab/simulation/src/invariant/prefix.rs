@@ -75,7 +75,7 @@ impl Involved {
     fn is_relevant(&self, kind: &EventKind) -> bool {
         match kind {
             EventKind::FaultBegins(place, fault) | EventKind::FaultEnds(place, fault) => match place {
-                Place::Server(_) | Place::Network => true,
+                Place::Server(_) | Place::Network | Place::Resource(_) => true,
                 Place::Client(client) => self.clients.contains(client),
                 Place::Between(client, _) => *fault == FaultKind::Partition && self.clients.contains(client),
             },

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use redlock_core::node::{ConfirmVote, FencedVote, LockNode, NodeError, Token, Ttl, Vote};
+use redlock_core::node::{Claim, ConfirmVote, FencedVote, LockNode, NodeError, Token, Ttl, Vote};
 use redlock_core::runtime::{Instant, Runtime};
 use redlock_core::{FencingToken, Resource};
 use redlock_testkit::sim::{Clock, Process};
@@ -120,7 +120,7 @@ impl Machine {
     }
 
     pub(super) fn carry_out(&mut self, request: &Request) -> Executed {
-        self.known.extend(request.claim().into_iter().flat_map(|claim| claim.resources()).cloned());
+        self.known.extend(request.claim().into_iter().flat_map(Claim::resources).cloned());
         let outcome = match self.rejection(request.operation()) {
             Some(error) => Err(error),
             None => block_on(request.apply(&self.node)),

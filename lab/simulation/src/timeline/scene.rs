@@ -37,6 +37,17 @@ pub(super) struct Act {
     pub(super) by_right: bool,
 }
 
+/// A message with a fencing token that arrives at the resource.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Write {
+    pub(super) at: Instant,
+    pub(super) client: usize,
+    pub(super) fence: FencingToken,
+    /// `true` if it changes the resource, `false` if it only makes the token known.
+    pub(super) changes: bool,
+    pub(super) is_accepted: bool,
+}
+
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lane {
     pub(super) bars: Vec<Bar>,
@@ -45,6 +56,9 @@ pub(super) struct Lane {
     pub(super) acts: Vec<Act>,
     /// The periods in which a client requests a resource.
     pub(super) requests: Vec<(usize, Span)>,
+    /// The moments at which a client learns of a loss.
+    pub(super) losses: Vec<Instant>,
+    pub(super) writes: Vec<Write>,
 }
 
 pub(super) struct Scene<'a> {
@@ -145,6 +159,20 @@ impl<'a> Scene<'a> {
                     let act = |resource: &usize| Act { at: event.at, resource: *resource, by_right };
                     lane.acts.extend(resources.iter().filter(shown).map(act));
                 }
+                EventKind::LossReported { client, .. } if window.holds(event.at) => {
+                    let Some(lane) = self.lanes.get_mut(&Place::Client(*client)) else { continue };
+                    lane.losses.push(event.at);
+                }
+                EventKind::Wrote { client, resource, fence, seen, accepted, .. }
+                    if window.holds(event.at) =>
+                {
+                    let place = Place::Resource(*resource);
+                    if timeline.shows(place) {
+                        let (client, fence, changes) = (*client, *fence, seen.is_some());
+                        let write = Write { at: event.at, client, fence, changes, is_accepted: *accepted };
+                        self.lanes.entry(place).or_default().writes.push(write);
+                    }
+                }
                 EventKind::Requested { client, resources, .. } => {
                     requesting.insert(*client, (event.at, resources));
                 }
@@ -180,8 +208,7 @@ impl Span {
 /// Returns whether a fault is drawn. Faults of single messages are too frequent, and a drifting clock drifts all the
 /// time.
 fn is_drawn(fault: FaultKind) -> bool {
-    use FaultKind::{Disconnect, Drift, Duplicate, Loss, Straggler};
-    !matches!(fault, Drift(_) | Loss | Duplicate | Straggler | Disconnect)
+    fault.lasts() && !matches!(fault, FaultKind::Drift(_))
 }
 
 /// Returns the fencing token of each lease that has one.

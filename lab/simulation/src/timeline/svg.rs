@@ -13,19 +13,21 @@ mod paint;
 use std::collections::BTreeSet;
 
 use ::svg::Document;
-use ::svg::node::element::{Definitions, Group, Line, Path, Pattern, Rectangle};
+use ::svg::node::element::{Definitions, Group, Line, Path, Pattern, Rectangle, Style};
 
 use self::lane::Rows;
-use self::layout::{LEFT, Layout, RIGHT, WIDTH};
+pub(super) use self::layout::WIDTH;
+use self::layout::{LEFT, Layout};
 use self::paint::{label, title};
+use super::Drawing;
 use super::scene::Scene;
 use crate::history::{Place, TokenNumber};
 
 /// The space between the parts of the picture.
 const GAP: f64 = 10.0;
 
-pub(super) fn draw(scene: &Scene<'_>) -> String {
-    let layout = Layout { window: scene.window };
+pub(super) fn draw(scene: &Scene<'_>, width: f64, has_texts: bool) -> Drawing {
+    let layout = Layout { window: scene.window, width };
     let tokens: BTreeSet<TokenNumber> =
         scene.violations.iter().flat_map(|(_, one)| one.tokens.clone()).collect();
     let rows: Vec<(Place, Rows<'_>)> =
@@ -33,7 +35,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> String {
 
     let mut picture = Group::new();
     let mut y = GAP;
-    if !scene.title.is_empty() {
+    if has_texts && !scene.title.is_empty() {
         y += 16.0;
         picture = picture
             .add(label(scene.title, GAP, y, paint::INK).set("font-size", 14).set("font-weight", "bold"));
@@ -43,42 +45,61 @@ pub(super) fn draw(scene: &Scene<'_>) -> String {
     let height: f64 = rows.iter().map(|(_, rows)| rows.height()).sum();
     picture = picture.add(axis::draw(&layout, lanes_begin, lanes_begin + height));
     y = lanes_begin;
+    let mut lanes = Vec::new();
     for (place, rows) in &rows {
         picture = picture.add(rows.draw(*place, &layout, y, &tokens));
+        lanes.push((*place, y, y + rows.height()));
         y += rows.height();
     }
-    let lines = scene.violations.iter().map(|(at, one)| {
+    let marks = scene.violations.iter().map(|(at, one)| {
         let (x, line) = (layout.x(*at), Line::new().set("stroke", paint::ALARM).set("stroke-width", 1.5));
         let line = line.set("x1", x).set("x2", x).set("y1", lanes_begin).set("y2", y);
         Group::new().add(line).add(title(one.to_string()))
     });
-    picture = lines.fold(picture, Group::add).add(badges);
+    picture = marks.fold(picture, Group::add).add(badges);
     y += axis::HEIGHT + GAP;
-    let (texts, below) = footer::violations(scene, y);
-    let (legend, bottom) = footer::legend(scene, below + GAP);
-    picture = picture.add(texts).add(legend);
+    if has_texts {
+        let (texts, below) = footer::violations(scene, y);
+        picture = picture.add(texts);
+        y = below;
+    }
+    let (legend, bottom) = footer::legend(scene, &layout, y + GAP);
+    picture = picture.add(legend);
 
-    let white = Rectangle::new().set("width", "100%").set("height", "100%").set("fill", "#ffffff");
+    let height = bottom + GAP;
+    let paper = Rectangle::new().set("width", "100%").set("height", "100%").set("fill", paint::PAPER);
     let document = Document::new()
-        .set("viewBox", (0, 0, WIDTH, bottom + GAP))
-        .set("width", WIDTH)
-        .set("height", bottom + GAP)
+        .set("viewBox", (0, 0, width, height))
+        .set("width", width)
+        .set("height", height)
         .set("style", "max-width: 100%; height: auto")
         .set("font-family", "sans-serif")
         .set("font-size", layout::FONT);
-    document.add(definitions()).add(white).add(picture).to_string()
+    let document = document.add(Style::new(paint::dark())).add(definitions()).add(paper).add(picture);
+    Drawing {
+        svg: document.to_string(),
+        width,
+        height,
+        left: LEFT,
+        right: layout.right(),
+        from: scene.window.from,
+        until: scene.window.until,
+        lanes,
+    }
 }
 
 /// Returns the lanes in order.
 ///
-/// Clients come first, since the picture is about their holds. Lanes between clients and servers come between them.
+/// Clients come first, since the picture is about their holds, then the resources that they write to. Lanes between
+/// clients and servers come between them.
 fn in_order<'a>(scene: &'a Scene<'_>) -> impl Iterator<Item = Place> + 'a {
     let mut places: Vec<_> = scene.lanes.keys().copied().collect();
     places.sort_by_key(|place| match place {
         Place::Client(_) => 0,
-        Place::Network => 1,
-        Place::Between(..) => 2,
-        Place::Server(_) => 3,
+        Place::Resource(_) => 1,
+        Place::Network => 2,
+        Place::Between(..) => 3,
+        Place::Server(_) => 4,
     });
     places.into_iter()
 }
@@ -88,11 +109,6 @@ fn definitions() -> Definitions {
     let stroke = Path::new().set("d", "M0 6L6 0").set("stroke", paint::STOPPED).set("stroke-width", 1);
     let pattern = Pattern::new().set("id", "stopped").set("width", 6).set("height", 6);
     Definitions::new().add(pattern.set("patternUnits", "userSpaceOnUse").add(stroke))
-}
-
-/// Returns the width between the names of lanes and the right edge.
-fn plot_width() -> f64 {
-    WIDTH - LEFT - RIGHT
 }
 
 #[cfg(test)]

@@ -24,7 +24,8 @@ pub(super) fn draw(scene: &Scene<'_>, columns: usize) -> String {
     if !scene.title.is_empty() {
         line(&mut text, scene.title);
     }
-    for (place, lane) in &scene.lanes {
+    let lanes = scene.lanes.iter().filter(|(place, _)| !matches!(place, Place::Resource(_)));
+    for (place, lane) in lanes {
         let marks = marks(*place, lane, &ruler, scene.is_about);
         line(&mut text, &format!("{:>7} {marks}", place.to_string()));
     }

@@ -11,7 +11,7 @@ use redlock_core::{Error, Guard, KeepAlive, Redlock};
 use redlock_testkit::sim::Process;
 
 use super::Client;
-use super::writer::Writer;
+use super::writer::{Pace, Writer};
 use crate::history::{EventKind, TokenNumber};
 
 pub(super) struct Program {
@@ -52,6 +52,18 @@ impl Program {
         if self.client.0.behavior.waits {
             self.keep_waiting().await;
         }
+        if let Some(script) = self.client.0.behavior.script {
+            self.follow(&script).await;
+        } else {
+            self.wander().await;
+        }
+        self.redlock.close().await;
+        self.record(EventKind::Closed { client: self.client.0.number });
+        self.client.ended();
+    }
+
+    /// Requests locks at random.
+    async fn wander(&mut self) {
         while !self.client.is_closing() {
             self.idle(400).await;
             let resources = self.wanted();
@@ -64,9 +76,6 @@ impl Program {
                 }
             }
         }
-        self.redlock.close().await;
-        self.record(EventKind::Closed { client: self.client.0.number });
-        self.client.ended();
     }
 
     /// Selects mostly one resource; of several, sometimes two at once, in either order.
@@ -107,6 +116,16 @@ impl Program {
                 self.within(patience, request.into_future()).await.map(|answer| answer.map(Some))
             }
         };
+        self.granted(resources, answer)
+    }
+
+    /// Records the result of a request; `None` if the client gave it up.
+    pub(super) fn granted(
+        &self,
+        resources: Vec<usize>,
+        answer: Option<Result<Option<Guard>, Error>>,
+    ) -> Option<(Guard, TokenNumber)> {
+        let client = self.client.0.number;
         let guard = match answer {
             Some(Ok(Some(guard))) => guard,
             Some(Ok(None)) => {
@@ -141,18 +160,14 @@ impl Program {
         for _ in 0..self.chance.u32(..6) {
             self.idle(1_200).await;
             if guard.is_held() {
-                let until = self.until(guard);
-                if until > known + ROUNDING {
-                    self.record(EventKind::Noticed { client, token, until });
-                    known = until;
-                }
+                self.notice(guard, token, &mut known);
                 if self.client.0.behavior.careless {
                     self.idle(200).await;
                 }
                 self.record(EventKind::Acted { client, token });
                 if let Some(writer) = &mut writer {
                     let resource = resources[self.chance.usize(..resources.len())];
-                    writer.change(resource, &mut self.chance).await;
+                    writer.change(resource, &mut Pace::Random(&mut self.chance)).await;
                 }
             }
             if !kept && self.chance.bool() {
@@ -179,14 +194,28 @@ impl Program {
     }
 
     pub(super) async fn release(&mut self, guard: Guard, token: TokenNumber) {
-        let client = self.client.0.number;
         let waits = self.chance.bool();
+        self.end(guard, token, waits).await;
+    }
+
+    /// Releases a lock, and waits for the outcome or not.
+    pub(super) async fn end(&self, guard: Guard, token: TokenNumber, waits: bool) {
+        let client = self.client.0.number;
         self.record(EventKind::Releasing { client, token, waits });
         if waits {
             let outcome = guard.release().await.map_err(|error| error.kind());
             self.record(EventKind::Released { client, token, outcome });
         } else {
             drop(guard);
+        }
+    }
+
+    /// Records that the deadline of a lease has moved, if it has.
+    pub(super) fn notice(&self, guard: &Guard, token: TokenNumber, known: &mut Instant) {
+        let (client, until) = (self.client.0.number, self.until(guard));
+        if until > *known + ROUNDING {
+            self.record(EventKind::Noticed { client, token, until });
+            *known = until;
         }
     }
 
@@ -200,7 +229,7 @@ impl Program {
         self.process.sleep(duration).await;
     }
 
-    async fn within<T>(&self, time: Duration, work: impl Future<Output = T>) -> Option<T> {
+    pub(super) async fn within<T>(&self, time: Duration, work: impl Future<Output = T>) -> Option<T> {
         within(&self.process, time, work).await
     }
 

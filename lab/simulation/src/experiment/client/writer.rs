@@ -37,20 +37,22 @@ impl Writer {
     }
 
     /// Changes a resource once. A holder without a reply, or with a rejection, stops there.
-    pub(super) async fn change(&mut self, resource: usize, chance: &mut fastrand::Rng) {
+    ///
+    /// Returns whether the resource accepted it; `None` without a reply.
+    pub(super) async fn change(&mut self, resource: usize, pace: &mut Pace<'_>) -> Option<bool> {
         if !self.reads_first && !self.announced.contains(&resource) {
-            let answer = self.protected.write(self.holder, resource, None, ways(chance));
-            if self.answer(answer).await != Some(true) {
-                return;
+            let answer = self.protected.write(self.holder, resource, None, pace.ways());
+            let accepted = self.answer(answer).await;
+            if accepted != Some(true) {
+                return accepted;
             }
             self.announced.insert(resource);
         }
-        let answer = self.protected.read(resource, ways(chance));
-        let Some(seen) = self.answer(answer).await else { return };
-        let think = micros(chance, 0, 300_000);
-        self.process.sleep(think).await;
-        let answer = self.protected.write(self.holder, resource, Some(seen), ways(chance));
-        self.answer(answer).await;
+        let answer = self.protected.read(resource, pace.ways());
+        let seen = self.answer(answer).await?;
+        self.process.sleep(pace.thought()).await;
+        let answer = self.protected.write(self.holder, resource, Some(seen), pace.ways());
+        self.answer(answer).await
     }
 
     fn answer<T>(&self, answer: oneshot::Receiver<T>) -> impl Future<Output = Option<T>> {
@@ -59,8 +61,25 @@ impl Writer {
     }
 }
 
-/// Draws the delays there and back.
-fn ways(chance: &mut fastrand::Rng) -> [Duration; 2] {
-    let there = if chance.u32(..6) == 0 { micros(chance, 0, 6_000_000) } else { micros(chance, 0, 20_000) };
-    [there, micros(chance, 0, 20_000)]
+/// The delays between a holder and the resource, and the time for which it thinks about a value.
+pub(super) enum Pace<'a> {
+    /// They are drawn. Some messages are in flight for longer than a TTL.
+    Random(&'a mut fastrand::Rng),
+    /// They are short, and always the same.
+    Even,
+}
+
+impl Pace<'_> {
+    /// Returns the delays there and back.
+    fn ways(&mut self) -> [Duration; 2] {
+        let Self::Random(chance) = self else { return [Duration::from_millis(2); 2] };
+        let there =
+            if chance.u32(..6) == 0 { micros(chance, 0, 6_000_000) } else { micros(chance, 0, 20_000) };
+        [there, micros(chance, 0, 20_000)]
+    }
+
+    fn thought(&mut self) -> Duration {
+        let Self::Random(chance) = self else { return Duration::ZERO };
+        micros(chance, 0, 300_000)
+    }
 }

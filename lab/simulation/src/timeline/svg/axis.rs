@@ -4,18 +4,21 @@ use std::time::Duration;
 
 use ::svg::node::element::{Group, Line};
 
-use super::layout::Layout;
+use super::layout::{LEFT, Layout};
 use super::paint;
 use crate::timeline::scene::Span;
 
 /// The space for the numbers below the lanes.
 pub(super) const HEIGHT: f64 = 18.0;
 
-/// The maximum number of lines; more make a picture restless.
-const MOST_LINES: u128 = 16;
+/// The minimum space between two lines; less makes a picture restless.
+const SPACE: f64 = 69.0;
+
+/// The number of lines for which a narrow picture has room.
+const FEWEST_LINES: f64 = 5.0;
 
 pub(super) fn draw(layout: &Layout, top: f64, bottom: f64) -> Group {
-    let step = step(layout.window);
+    let step = step(layout.window, ((layout.right() - LEFT) / SPACE).max(FEWEST_LINES));
     let from = layout.window.from.elapsed_since_origin().as_nanos();
     let until = layout.window.until.elapsed_since_origin().as_nanos();
     let mut axis = Group::new();
@@ -29,15 +32,15 @@ pub(super) fn draw(layout: &Layout, top: f64, bottom: f64) -> Group {
     axis
 }
 
-/// Returns 1, 2 or 5 times a power of ten.
-fn step(window: Span) -> Duration {
-    let all = window.until.saturating_duration_since(window.from).as_nanos();
+/// Returns 1, 2 or 5 times a power of ten, so that there are at most `lines` of them.
+fn step(window: Span, lines: f64) -> Duration {
+    let all = window.until.saturating_duration_since(window.from);
     let mut power = 1_000;
     loop {
         for factor in [1, 2, 5] {
-            let step = power * factor;
-            if all / step < MOST_LINES {
-                return Duration::from_nanos(u64::try_from(step).unwrap_or(u64::MAX));
+            let step = Duration::from_nanos(power * factor);
+            if all.as_secs_f64() / step.as_secs_f64() < lines {
+                return step;
             }
         }
         power *= 10;
@@ -61,12 +64,14 @@ mod tests {
 
     #[test]
     fn steps_are_round() {
-        let step = |millis| {
-            step(Span { from: Instant::ORIGIN, until: Instant::since_origin(Duration::from_millis(millis)) })
+        let step = |millis, lines| {
+            let until = Instant::since_origin(Duration::from_millis(millis));
+            step(Span { from: Instant::ORIGIN, until }, lines)
         };
-        assert_eq!(Duration::from_secs(2), step(21_000));
-        assert_eq!(Duration::from_secs(1), step(15_999));
-        assert_eq!(Duration::from_millis(20), step(200));
+        assert_eq!(Duration::from_secs(2), step(21_000, 16.0));
+        assert_eq!(Duration::from_secs(1), step(15_999, 16.0));
+        assert_eq!(Duration::from_millis(20), step(200, 16.0));
+        assert_eq!(Duration::from_secs(5), step(15_999, 4.0));
     }
 
     #[test]

@@ -3,7 +3,8 @@
 use ::svg::node::element::{Circle, Group, Line, Rectangle};
 use redlock_core::runtime::Instant;
 
-use super::layout::{LEFT, Layout, RIGHT, WIDTH, count, rows, text_width};
+use super::lane::cross;
+use super::layout::{LEFT, Layout, count, rows, text_width};
 use super::paint::{self, label};
 use crate::history::Place;
 use crate::invariant::Violation;
@@ -46,12 +47,12 @@ fn sentence(at: Instant, violation: &Violation) -> String {
 
 fn badge(number: u32, x: f64, y: f64) -> Group {
     let circle = Circle::new().set("r", BADGE).set("fill", paint::ALARM).set("cx", x).set("cy", y);
-    let text = label(number.to_string(), x, y + 4.0, "#ffffff").set("text-anchor", "middle");
+    let text = label(number.to_string(), x, y + 4.0, paint::ON_DARK).set("text-anchor", "middle");
     Group::new().add(circle).add(text.set("font-weight", "bold"))
 }
 
 /// Draws the legend, with as many entries in a line as fit. Returns the drawing and its end.
-pub(super) fn legend(scene: &Scene<'_>, top: f64) -> (Group, f64) {
+pub(super) fn legend(scene: &Scene<'_>, layout: &Layout, top: f64) -> (Group, f64) {
     let clients = scene.lanes.keys().filter_map(|place| match place {
         Place::Client(client) => Some(*client),
         _ => None,
@@ -61,18 +62,25 @@ pub(super) fn legend(scene: &Scene<'_>, top: f64) -> (Group, f64) {
     let client = |number: usize| (bar(paint::client(number), 0.85), format!("c{number} holds a lock"));
     let mut entries: Vec<(Group, String)> = clients.into_iter().map(client).collect();
     entries.extend([
-        (key, "key on a server, in its client's colour".into()),
+        (key, "key on a server, in its client's color".into()),
         (dashes(), "requests it".into()),
         (dot(2.0, paint::INK), "acts under the lock".into()),
         (dot(4.0, paint::ALARM), "acts without it".into()),
         (hatched(), "down or stopped".into()),
         (outlined(), "part of a violation".into()),
     ]);
+    let writes = || scene.lanes.values().flat_map(|lane| &lane.writes);
+    if writes().next().is_some() {
+        entries.push((dot(3.5, paint::client(0)), "write that the resource accepts".into()));
+    }
+    if writes().any(|write| !write.is_accepted) {
+        entries.push((cross(10.0, 6.0), "write that it rejects".into()));
+    }
     let (mut x, mut y) = (LEFT, top + LINE);
     let mut legend = Group::new();
     for (swatch, text) in entries {
         let width = 26.0 + text_width(&text) + 14.0;
-        if x + width > WIDTH - RIGHT {
+        if x + width > layout.right() && x > LEFT {
             (x, y) = (LEFT, y + LINE + 2.0);
         }
         let swatch = swatch.set("transform", format!("translate({x:.1} {:.1})", y - 10.0));

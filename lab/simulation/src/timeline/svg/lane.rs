@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ::svg::node::element::{Circle, Group, Line, Rectangle};
+use ::svg::node::element::{Circle, Group, Line, Path, Rectangle};
+use redlock_core::runtime::Instant;
 
-use super::layout::{LEFT, Layout, RIGHT, WIDTH, count, rows, text_start, text_width};
+use super::layout::{LEFT, Layout, count, rows, text_width};
 use super::paint::{self, caption, label, title};
 use crate::history::{FaultKind, Place, TokenNumber};
-use crate::timeline::scene::{Bar, Lane, Span};
+use crate::timeline::scene::{Bar, Lane, Span, Write};
 
 /// The height of a row of bars, and of a row of faults.
 const BARS: f64 = 20.0;
@@ -35,7 +36,7 @@ impl<'a> Rows<'a> {
             .chain(lane.requests.iter().map(|(resource, _)| *resource))
             .collect();
         let mut resources: BTreeMap<_, _> = seen.into_iter().zip(0..).collect();
-        if resources.is_empty() && matches!(place, Place::Client(_) | Place::Server(_)) {
+        if resources.is_empty() && matches!(place, Place::Client(_) | Place::Server(_) | Place::Resource(_)) {
             resources.insert(0, 0);
         }
         let (faults, trouble_rows) =
@@ -55,12 +56,16 @@ impl<'a> Rows<'a> {
         violated: &BTreeSet<TokenNumber>,
     ) -> Group {
         let bottom = top + self.height();
-        let border = Line::new().set("stroke", paint::GRID).set("x1", 0).set("x2", WIDTH - RIGHT);
+        let border = Line::new().set("stroke", paint::GRID).set("x1", 0).set("x2", layout.right());
         let baseline = top + PADDING + if self.resources.is_empty() { 10.0 } else { 14.0 };
-        let name = label(place.to_string(), LEFT - 12.0, baseline, name_colour(place));
+        let name = label(place.to_string(), LEFT - 12.0, baseline, paint::INK);
         let mut group = Group::new()
             .add(border.set("y1", bottom).set("y2", bottom))
             .add(name.set("text-anchor", "end").set("font-weight", "bold"));
+        if let Place::Client(client) = place {
+            let color = Rectangle::new().set("fill", paint::client(client)).set("width", 8).set("height", 8);
+            group = group.add(color.set("x", 16).set("y", baseline - 8.0).set("rx", 2));
+        }
         let stopped = self.lane.faults.iter().filter(|(fault, _)| paint::stops(*fault));
         for (_, span) in stopped {
             let (x, width) = layout.stretch(*span);
@@ -84,6 +89,15 @@ impl<'a> Rows<'a> {
             let dot = Circle::new().set("r", if act.by_right { 2.0 } else { 4.0 }).set("fill", colour);
             group = group.add(dot.set("cx", layout.x(act.at)).set("cy", row(act.resource) + BARS - 4.0));
         }
+        // A rejection stays visible among other writes.
+        let (rejected, accepted): (Vec<_>, Vec<_>) =
+            self.lane.writes.iter().partition(|write| !write.is_accepted);
+        for write in accepted.into_iter().chain(rejected) {
+            group = group.add(draw_write(write, layout, top + PADDING + BARS / 2.0));
+        }
+        for at in &self.lane.losses {
+            group = group.add(draw_loss(*at, layout, top + PADDING));
+        }
         let begin = top + PADDING + count(self.resources.len()) * BARS;
         for ((fault, span), row) in self.lane.faults.iter().zip(&self.faults) {
             group = group.add(draw_trouble(*fault, *span, layout, begin + count(*row) * TROUBLES));
@@ -96,7 +110,7 @@ impl<'a> Rows<'a> {
 fn extent(fault: FaultKind, span: Span, layout: &Layout) -> (f64, f64) {
     let (x, width) = layout.stretch(span);
     let text = caption(fault);
-    let start = text_start(&text, x + 4.0);
+    let start = layout.text_start(&text, x + 4.0);
     (start.min(x), (x + width).max(start + text_width(&text)) + 4.0)
 }
 
@@ -106,12 +120,54 @@ fn draw_trouble(fault: FaultKind, span: Span, layout: &Layout, top: f64) -> Grou
     let colour = paint::fault(fault);
     let extent = Rectangle::new().set("fill", colour).set("opacity", 0.25).set("rx", 2);
     let begin = Rectangle::new().set("fill", colour).set("x", x).set("y", top).set("width", 2);
-    let caption = label(text.clone(), text_start(&text, x + 4.0), top + 10.0, colour);
+    let caption = label(text.clone(), layout.text_start(&text, x + 4.0), top + 10.0, colour);
     Group::new()
         .add(extent.set("x", x).set("y", top).set("width", width).set("height", TROUBLES - 2.0))
         .add(begin.set("height", TROUBLES - 2.0))
         .add(caption)
         .add(title(format!("{fault}, {}", when(span))))
+}
+
+/// Draws a dot for an accepted write, a ring for an accepted token alone, and a cross for a rejection.
+fn draw_write(write: &Write, layout: &Layout, y: f64) -> Group {
+    let Write { at, client, fence, changes, is_accepted } = *write;
+    let (x, colour) = (layout.x(at), paint::client(client));
+    let mark = if !is_accepted {
+        Group::new().add(cross(x, y))
+    } else if changes {
+        Group::new().add(Circle::new().set("r", 3.5).set("fill", colour).set("cx", x).set("cy", y))
+    } else {
+        let ring = Circle::new().set("r", 5.0).set("fill", "none").set("stroke", colour);
+        Group::new().add(ring.set("stroke-width", 1.5).set("cx", x).set("cy", y))
+    };
+    let verb = if is_accepted { "accepts" } else { "rejects" };
+    let what = if changes { "a write with fencing token" } else { "fencing token" };
+    mark.add(title(format!("{verb} {what} {fence} of c{client}")))
+}
+
+/// Draws the cross of a rejection, with a border of paper around it.
+pub(super) fn cross(x: f64, y: f64) -> Group {
+    let path = format!("M{:.1} {:.1}l10 10m0 -10l-10 10", x - 5.0, y - 5.0);
+    let line = |colour: &str, width: f64| {
+        Path::new()
+            .set("d", path.clone())
+            .set("fill", "none")
+            .set("stroke", colour)
+            .set("stroke-width", width)
+    };
+    Group::new().add(line(paint::PAPER, 6.0)).add(line(paint::ALARM, 2.5))
+}
+
+fn draw_loss(at: Instant, layout: &Layout, top: f64) -> Group {
+    let (x, text) = (layout.x(at), "loss reported");
+    let line = Line::new().set("stroke", paint::ALARM).set("stroke-width", 1.5).set("x1", x).set("x2", x);
+    let start = layout.text_start(text, x + 4.0);
+    Group::new().add(line.set("y1", top).set("y2", top + BARS)).add(label(
+        text,
+        start,
+        top + 14.0,
+        paint::ALARM,
+    ))
 }
 
 fn draw_bar(place: Place, bar: &Bar, layout: &Layout, top: f64, violated: &BTreeSet<TokenNumber>) -> Group {
@@ -138,12 +194,7 @@ fn draw_bar(place: Place, bar: &Bar, layout: &Layout, top: f64, violated: &BTree
     }
 }
 
-/// Returns the color of a name. For clients it is the legend of their color.
-fn name_colour(place: Place) -> &'static str {
-    if let Place::Client(client) = place { paint::client(client) } else { paint::INK }
-}
-
 fn when(span: Span) -> String {
-    let seconds = |at: redlock_core::runtime::Instant| at.elapsed_since_origin().as_secs_f64();
+    let seconds = |at: Instant| at.elapsed_since_origin().as_secs_f64();
     format!("{:.3} s to {:.3} s", seconds(span.from), seconds(span.until))
 }

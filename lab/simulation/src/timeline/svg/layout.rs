@@ -6,31 +6,42 @@ use redlock_core::runtime::Instant;
 
 use crate::timeline::scene::Span;
 
-/// The total width. All lengths are in SVG units, which are pixels without scaling.
-pub(super) const WIDTH: f64 = 1200.0;
+/// The usual width. All lengths are in SVG units, which are pixels without scaling.
+pub(in crate::timeline) const WIDTH: f64 = 1200.0;
 
 /// The space for the names of lanes.
 pub(super) const LEFT: f64 = 64.0;
 
-pub(super) const RIGHT: f64 = 24.0;
+const RIGHT: f64 = 24.0;
 
 pub(super) const FONT: f64 = 11.0;
 
 pub(super) struct Layout {
     pub(super) window: Span,
+    pub(super) width: f64,
 }
 
 impl Layout {
     pub(super) fn x(&self, at: Instant) -> f64 {
         let since = |at: Instant| at.saturating_duration_since(self.window.from).as_secs_f64();
         let all = since(self.window.until).max(Duration::from_nanos(1).as_secs_f64());
-        round(LEFT + since(at).min(all) / all * super::plot_width())
+        round(LEFT + since(at).min(all) / all * (self.right() - LEFT))
+    }
+
+    /// Returns the right edge of the lanes.
+    pub(super) fn right(&self) -> f64 {
+        self.width - RIGHT
     }
 
     /// Returns the start and the width of a period, with a visible minimum width.
     pub(super) fn stretch(&self, span: Span) -> (f64, f64) {
         let from = self.x(span.from);
         (from, round((self.x(span.until) - from).max(2.0)))
+    }
+
+    /// Returns the start of a text at `x`, moved left if it would leave the picture.
+    pub(super) fn text_start(&self, text: &str, x: f64) -> f64 {
+        round(x.min(self.right() - text_width(text)).max(LEFT))
     }
 }
 
@@ -43,11 +54,6 @@ pub(super) fn round(length: f64) -> f64 {
 pub(super) fn text_width(text: &str) -> f64 {
     let characters = u32::try_from(text.chars().count()).unwrap_or(u32::MAX);
     f64::from(characters) * FONT * 0.58
-}
-
-/// Returns the start of a text at `x`, moved left if it would leave the picture.
-pub(super) fn text_start(text: &str, x: f64) -> f64 {
-    round(x.min(WIDTH - RIGHT - text_width(text)).max(LEFT))
 }
 
 /// Puts extents, each from one x to another, into the first row without an overlap.
@@ -87,7 +93,7 @@ mod tests {
     #[test]
     fn moments_lie_between_the_edges() {
         let at = |millis| Instant::since_origin(Duration::from_millis(millis));
-        let layout = Layout { window: Span { from: at(100), until: at(200) } };
+        let layout = Layout { window: Span { from: at(100), until: at(200) }, width: WIDTH };
         let ends = [layout.x(at(0)), layout.x(at(100)), layout.x(at(200)), layout.x(at(999))];
         assert_eq!([LEFT, LEFT, WIDTH - RIGHT, WIDTH - RIGHT].map(f64::to_bits), ends.map(f64::to_bits));
     }

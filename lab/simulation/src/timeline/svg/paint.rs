@@ -5,11 +5,34 @@ use ::svg::node::element::{Text, Title};
 use super::layout::round;
 use crate::history::FaultKind;
 
+pub(super) const PAPER: &str = "#ffffff";
 pub(super) const INK: &str = "#1f2933";
 pub(super) const FAINT: &str = "#7b8794";
 pub(super) const GRID: &str = "#e4e7eb";
 pub(super) const STOPPED: &str = "#9aa5b1";
 pub(super) const ALARM: &str = "#d61f1f";
+
+/// Text on a strong color, which is the same on light and on dark paper.
+pub(super) const ON_DARK: &str = "white";
+const ON_LIGHT: &str = "black";
+
+/// Colors that depend on the paper, and their counterparts on dark paper.
+const ON_DARK_PAPER: [(&str, &str); 9] = [
+    (PAPER, "#14181d"),
+    (INK, "#e4e7eb"),
+    (FAINT, "#9aa5b1"),
+    (GRID, "#323f4b"),
+    (STOPPED, "#616e7c"),
+    (ALARM, "#ff6b6b"),
+    (DOWN, "#cbd2d9"),
+    (STILL, "#9fb3c8"),
+    (DISTURBED, "#f0b429"),
+];
+
+/// The colors of faults.
+const DOWN: &str = "#3e4c59";
+const STILL: &str = "#627d98";
+const DISTURBED: &str = "#a05a0a";
 
 /// The colors of clients, which color-blind readers can also distinguish.
 ///
@@ -22,7 +45,7 @@ pub(super) fn client(number: usize) -> &'static str {
 
 /// Returns the color of text on a client's color.
 pub(super) fn on_client(number: usize) -> &'static str {
-    if [0, 2].contains(&(number % CLIENTS.len())) { "#ffffff" } else { INK }
+    if [0, 2].contains(&(number % CLIENTS.len())) { ON_DARK } else { ON_LIGHT }
 }
 
 pub(super) fn label(text: impl Into<String>, x: f64, y: f64, colour: &str) -> Text {
@@ -52,15 +75,24 @@ pub(super) fn caption(fault: FaultKind) -> String {
 /// Returns the color of a fault: dark for faults that stop everything, bright for faults that delete keys.
 pub(super) fn fault(fault: FaultKind) -> &'static str {
     match fault {
-        FaultKind::Crash | FaultKind::Kill => "#3e4c59",
-        FaultKind::Hang | FaultKind::Pause | FaultKind::Suspension => "#7b8794",
+        FaultKind::Crash | FaultKind::Kill => DOWN,
+        FaultKind::Hang | FaultKind::Pause | FaultKind::Suspension => STILL,
         FaultKind::Flush
         | FaultKind::Eviction
         | FaultKind::Rollback
         | FaultKind::Amnesia(_)
         | FaultKind::Step(_) => ALARM,
-        _ => "#b7791f",
+        _ => DISTURBED,
     }
+}
+
+/// Returns the style sheet of a picture for readers who prefer dark paper.
+pub(super) fn dark() -> String {
+    let rule = |(light, dark): (&str, &str)| {
+        format!("svg [fill=\"{light}\"]{{fill:{dark}}}svg [stroke=\"{light}\"]{{stroke:{dark}}}")
+    };
+    let rules: String = ON_DARK_PAPER.into_iter().map(rule).collect();
+    format!("@media (prefers-color-scheme: dark){{{rules}}}")
 }
 
 /// Returns whether nothing happens during the fault.

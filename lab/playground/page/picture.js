@@ -1,0 +1,71 @@
+// The picture of a run, as the server drew it, with a cursor over it.
+
+import { byId } from "./elements.js";
+
+const [stage, drawing, veil, cursor] = ["stage", "drawing", "veil", "cursor"].map(byId);
+
+let picture = null;
+
+// The width at which the texts of a picture have their natural size.
+export function width(container = stage) {
+  return Math.round(Math.min(Math.max(container.clientWidth, 300), 1200));
+}
+
+export function show(drawn, label) {
+  picture = drawn;
+  drawing.innerHTML = drawn.svg;
+  drawing.setAttribute("aria-label", label);
+}
+
+// The position of a moment, as a share of the width.
+export function share(time) {
+  const { from, until, left, right, width } = picture;
+  const passed = Math.min(Math.max((time - from) / (until - from), 0), 1);
+  return (left + passed * (right - left)) / width;
+}
+
+// The moment at a position of the window.
+export function timeAt(clientX) {
+  const box = drawing.getBoundingClientRect();
+  const { from, until, left, right, width } = picture;
+  const x = ((clientX - box.left) / box.width) * width;
+  return from + Math.min(Math.max((x - left) / (right - left), 0), 1) * (until - from);
+}
+
+export const lanes = () => picture.lanes;
+
+// The lane with this name, in shares of the height.
+export function lane(name) {
+  const found = picture.lanes.find((lane) => lane.name === name);
+  return found && { top: found.top / picture.height, bottom: found.bottom / picture.height };
+}
+
+// The name of the lane at a position of the window.
+export function laneAt(clientY) {
+  const box = drawing.getBoundingClientRect();
+  const y = ((clientY - box.top) / box.height) * picture.height;
+  return picture.lanes.find((lane) => lane.top <= y && y < lane.bottom)?.name;
+}
+
+export function moveCursor(time) {
+  const left = `${share(time) * 100}%`;
+  cursor.style.left = left;
+  veil.style.left = left;
+  veil.style.right = `${(1 - picture.right / picture.width) * 100}%`;
+  const first = picture.lanes[0], last = picture.lanes.at(-1);
+  for (const overlay of [cursor, veil]) {
+    overlay.style.top = `${((first?.top ?? 0) / picture.height) * 100}%`;
+    overlay.style.bottom = `${(1 - (last?.bottom ?? picture.height) / picture.height) * 100}%`;
+  }
+}
+
+// Calls `onTime` while the pointer is pressed on the picture.
+export function scrub(onTime) {
+  drawing.addEventListener("pointerdown", (event) => {
+    drawing.setPointerCapture(event.pointerId);
+    onTime(timeAt(event.clientX));
+  });
+  drawing.addEventListener("pointermove", (event) => {
+    if (drawing.hasPointerCapture(event.pointerId)) onTime(timeAt(event.clientX));
+  });
+}

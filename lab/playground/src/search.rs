@@ -1,0 +1,139 @@
+//! The search for a seed that violates an invariant.
+
+use std::time::{Duration, Instant};
+
+use redlock_simulation::experiment::Report;
+use redlock_simulation::invariant::{Assumption, Invariant, Violation};
+use redlock_simulation::plan::Faults;
+use redlock_simulation::timeline::Timeline;
+use serde::{Deserialize, Serialize};
+
+use crate::setup::within;
+use crate::subject::{self, Random, Subject};
+use crate::view::{Picture, Shown};
+
+/// A request to search.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Search {
+    /// The name of the faults, which says what assumption is broken.
+    pub faults: String,
+    /// The number of nodes.
+    pub nodes: usize,
+    /// The number of clients.
+    pub clients: usize,
+    /// The first seed.
+    pub first: u64,
+    /// The number of seeds.
+    pub seeds: u64,
+    /// The width of the picture.
+    pub width: f64,
+}
+
+/// One line of the reply.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Progress {
+    /// This number of seeds was tried, without a violation.
+    Tried(u64),
+    /// A seed violates an invariant.
+    Found(Box<Found>),
+    /// All seeds were tried, without a violation.
+    Nothing {
+        /// The number of seeds.
+        tried: u64,
+        /// `true` if the time was over before all seeds were tried.
+        out_of_time: bool,
+    },
+}
+
+/// A violation, and the shortest prefix of the history that shows it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Found {
+    seed: u64,
+    tried: u64,
+    address: String,
+    violation: Shown,
+    prefix: String,
+    picture: Picture,
+}
+
+/// The maximum number of seeds of a search.
+pub const MOST_SEEDS: u64 = 5_000;
+
+/// The longest time of a search. The longest run takes a fraction of it.
+const LONGEST: Duration = Duration::from_secs(60);
+
+impl Search {
+    /// Checks all bounds.
+    ///
+    /// # Errors
+    ///
+    /// A sentence about the first field that is unknown or out of bounds.
+    pub fn check(&self) -> Result<(), String> {
+        within("the number of seeds", self.seeds, &(1..=MOST_SEEDS))?;
+        self.random(0).and_then(|random| random.check())
+    }
+
+    /// Runs one seed after the other, up to the first violation. Stops if `report` returns `false`.
+    pub fn run(&self, mut report: impl FnMut(Progress) -> bool) {
+        let begun = Instant::now();
+        for tried in 0..self.seeds {
+            let Ok(random) = self.random(self.first.saturating_add(tried)) else { return };
+            let Ok(run) = subject::run(&random.experiment()) else { return };
+            if let Some(violation) = run.violations.iter().find(|violation| self.is_wanted(violation)) {
+                report(Progress::Found(Box::new(self.found(random, tried + 1, &run, violation))));
+                return;
+            }
+            if begun.elapsed() > LONGEST {
+                report(Progress::Nothing { tried: tried + 1, out_of_time: true });
+                return;
+            }
+            if !report(Progress::Tried(tried + 1)) {
+                return;
+            }
+        }
+        report(Progress::Nothing { tried: self.seeds, out_of_time: false });
+    }
+
+    /// Returns whether a violation is the result of the search: every defect of the lock is, and two holders are.
+    ///
+    /// Lost counters break only fencing tokens.
+    fn is_wanted(&self, violation: &Violation) -> bool {
+        let tokens = self.faults == Faults::Violating(Assumption::CountersAreKept).to_string();
+        let wanted: &[Invariant] = if tokens {
+            &[Invariant::Unique, Invariant::Order, Invariant::Supersession, Invariant::Resource]
+        } else {
+            &[Invariant::Exclusion]
+        };
+        violation.broken.is_none() || wanted.contains(&violation.invariant)
+    }
+
+    fn random(&self, seed: u64) -> Result<Random, String> {
+        let faults = Faults::named(&self.faults);
+        let faults = faults.ok_or_else(|| format!("there are no faults \"{}\"", self.faults))?;
+        Ok(Random { faults, nodes: self.nodes, clients: self.clients, fenced: None, seed })
+    }
+
+    fn found(&self, random: Random, tried: u64, report: &Report, violation: &Violation) -> Found {
+        let drawing = Timeline::about(&report.history, violation).width(self.width).without_texts().drawing();
+        Found {
+            seed: random.seed,
+            tried,
+            address: Subject::Random(random).address(),
+            violation: Shown::of(violation, report),
+            prefix: report.prefix(violation).to_string(),
+            picture: Picture::of(drawing),
+        }
+    }
+}
+
+/// The faults of a search, with the sentence about the assumption.
+pub const KINDS: [(&str, &str); 6] = [
+    ("bounded", "All assumptions are kept"),
+    ("data-loss", "Nodes may lose data"),
+    ("clock-steps", "Clocks may be set"),
+    ("clock-drift", "Clocks may run unevenly"),
+    ("careless-holders", "Holders may act without a check of their lease"),
+    ("counter-loss", "Nodes may lose the counters of fencing tokens"),
+];

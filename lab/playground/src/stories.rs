@@ -1,0 +1,269 @@
+//! The stories: experiments with two sentences each.
+
+use redlock_simulation::invariant::Invariant;
+
+use crate::setup::{Client, Kind, Setup};
+
+/// An experiment that shows one property of the lock.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Story {
+    /// The name in addresses.
+    pub id: &'static str,
+    /// The title.
+    pub title: &'static str,
+    /// The text: what happens, and why.
+    pub sentences: [&'static str; 2],
+    /// The experiment.
+    pub setup: Setup,
+    /// The invariants that it violates.
+    pub violated: Vec<Invariant>,
+}
+
+/// Returns all stories, in the order of the page.
+pub fn stories() -> Vec<Story> {
+    vec![
+        uncontended(),
+        hand_over(),
+        hung_node(),
+        dead_minority(),
+        lost_majority(),
+        dead_holder(),
+        paused_holder(),
+        fenced_holder(),
+        empty_restart(),
+        clock_step(),
+        late_write(),
+        split_vote(),
+        failed_renewal(),
+    ]
+}
+
+/// Returns the story of that name.
+pub fn named(id: &str) -> Option<Story> {
+    stories().into_iter().find(|story| story.id == id)
+}
+
+/// Returns the story of a page without an address.
+pub fn first() -> Story {
+    uncontended()
+}
+
+fn story(id: &'static str, title: &'static str, sentences: [&'static str; 2], setup: Setup) -> Story {
+    Story { id, title, sentences, setup, violated: Vec::new() }
+}
+
+impl Story {
+    fn violates(self, violated: &[Invariant]) -> Self {
+        Self { violated: violated.to_vec(), ..self }
+    }
+}
+
+fn setup(clients: Vec<Client>) -> Setup {
+    Setup { clients, ..Setup::default() }
+}
+
+fn uncontended() -> Story {
+    story(
+        "uncontended",
+        "One client, no contention",
+        [
+            "One client requests the lock from five nodes at once, and holds it as soon as three of them have granted it.",
+            "When its work is done, it releases the lock on all nodes.",
+        ],
+        Setup { lasts: 4_000, ..setup(vec![Client::at(500).works(2_500)]) },
+    )
+}
+
+fn hand_over() -> Story {
+    story(
+        "hand-over",
+        "Contention and hand-over",
+        [
+            "The second client requests the lock while the first one holds it, and waits.",
+            "The nodes notify it of the release, so it acquires the lock within milliseconds, without polling.",
+        ],
+        Setup {
+            lasts: 6_000,
+            ..setup(vec![Client::at(500).works(2_000), Client::at(1_200).works(1_500).waits(5_000)])
+        },
+    )
+}
+
+fn hung_node() -> Story {
+    story(
+        "hung-node",
+        "One node hangs",
+        [
+            "One of five nodes receives requests and does not reply.",
+            "The other nodes are a quorum, so the client acquires, renews and releases the lock without a delay.",
+        ],
+        Setup { lasts: 6_000, ..setup(vec![Client::at(500).works(4_000).renews()]) }.on_node(
+            100,
+            Kind::Hang,
+            0,
+            5_000,
+        ),
+    )
+}
+
+fn dead_minority() -> Story {
+    story(
+        "dead-minority",
+        "Two of five nodes are down",
+        [
+            "Two of five nodes are down while two clients lock one after the other.",
+            "Three nodes are still a quorum, so nothing else changes.",
+        ],
+        Setup {
+            lasts: 6_000,
+            ..setup(vec![Client::at(500).works(2_000), Client::at(1_200).works(1_500).waits(5_000)])
+        }
+        .on_node(100, Kind::Crash, 0, 5_500)
+        .on_node(100, Kind::Crash, 1, 5_500),
+    )
+}
+
+fn lost_majority() -> Story {
+    let setup = setup(vec![Client::at(500).works(1_500).waits(1_000).rests(1_500)]);
+    let down = |setup: Setup, node| setup.on_node(100, Kind::Crash, node, 4_000);
+    story(
+        "lost-majority",
+        "Three of five nodes are down",
+        [
+            "Without a quorum, each request fails with an error instead of a lock: safety goes before availability.",
+            "When the nodes are back, the next request is granted.",
+        ],
+        (0..3).fold(setup, down),
+    )
+}
+
+fn dead_holder() -> Story {
+    let clients = vec![Client::at(500).works(3_000), Client::at(1_000).works(1_500).waits(6_000)];
+    story(
+        "dead-holder",
+        "A holder dies",
+        [
+            "The first client is killed while it holds the lock, and cannot release it.",
+            "Its keys expire after the TTL of 3 s, and the second client acquires the lock then.",
+        ],
+        Setup { lasts: 6_000, ..setup(clients) }.on_client(1_600, Kind::Kill, 0, 6_000),
+    )
+}
+
+/// The first client is paused for longer than its TTL, while the second one waits.
+fn long_pause(client: fn(Client) -> Client) -> Setup {
+    let first = Client::at(500).works(4_600).careless();
+    let second = Client::at(1_000).works(2_200).waits(6_000);
+    Setup { lasts: 6_500, ..setup(vec![client(first), client(second)]) }.on_client(
+        1_600,
+        Kind::Pause,
+        0,
+        3_400,
+    )
+}
+
+fn paused_holder() -> Story {
+    story(
+        "paused-holder",
+        "A holder is paused past its TTL",
+        [
+            "The first client is paused while its lease expires, and the second client acquires the lock.",
+            "Then the first client resumes and acts without a check of its lease: two clients act at the same time.",
+        ],
+        long_pause(|client| client),
+    )
+    .violates(&[Invariant::Exclusion])
+}
+
+fn fenced_holder() -> Story {
+    story(
+        "fenced-holder",
+        "The same pause with a fencing token",
+        [
+            "The clients send the fencing token of their lock with each write, and the resource keeps the greatest one.",
+            "The resumed client writes with the older token, so the resource rejects the write and no harm is done.",
+        ],
+        long_pause(Client::fenced),
+    )
+}
+
+/// The first client has the grants of n0, n1 and n2 only.
+fn narrow_quorum() -> Setup {
+    let clients = vec![Client::at(500).works(3_500), Client::at(2_600).works(1_500).waits(3_500)];
+    Setup { ttl: 4_500, lasts: 7_000, ..setup(clients) }.between(0, 0, 3, 6_500).between(0, 0, 4, 6_500)
+}
+
+fn empty_restart() -> Story {
+    story(
+        "empty-restart",
+        "A node restarts empty",
+        [
+            "The first client holds the lock by the grants of n0, n1 and n2. Then n2 restarts without its data.",
+            "It grants the same lock again, so the second client has a quorum of n2, n3 and n4: both clients hold the lock.",
+        ],
+        narrow_quorum().on_node(1_500, Kind::CrashEmpty, 2, 600),
+    )
+    .violates(&[Invariant::Validity, Invariant::Exclusion])
+}
+
+fn clock_step() -> Story {
+    story(
+        "clock-step",
+        "The clock of a node jumps",
+        [
+            "The first client holds the lock by the grants of n0, n1 and n2. Then the clock of n2 is set 10 s forward.",
+            "Its key expires at once, so the second client has a quorum of n2, n3 and n4: both clients hold the lock.",
+        ],
+        narrow_quorum().on_node(1_500, Kind::Step, 2, 10_000),
+    )
+    .violates(&[Invariant::Validity, Invariant::Exclusion])
+}
+
+fn late_write() -> Story {
+    let clients = vec![Client::at(1_000).works(1_000), Client::at(2_400).works(1_500).waits(5_000)];
+    let setup = Setup { nodes: 3, ttl: 6_000, lasts: 7_000, ..setup(clients) };
+    let stalls =
+        |setup: Setup, node| setup.on_node(900, Kind::Hang, node, 1_100).between(1_100, 0, node, 2_400);
+    story(
+        "late-write",
+        "A late write is cleaned up",
+        [
+            "The request of the first client fails, but two hung nodes carry it out a second later, and their keys block others.",
+            "The client retries the cleanup until both nodes have confirmed it, so the second client need not wait for the TTL.",
+        ],
+        (0..2).fold(setup, stalls),
+    )
+}
+
+fn split_vote() -> Story {
+    let client = || Client::at(500).works(900).waits(6_000);
+    story(
+        "split-vote",
+        "A split vote",
+        [
+            "Three clients request the lock at the same moment, and each of them gets the vote of one node.",
+            "Nobody has a quorum, so all of them release their votes and retry after different delays, until each one has held the lock.",
+        ],
+        Setup {
+            nodes: 3,
+            most_delay: 20,
+            seed: 139,
+            lasts: 4_000,
+            ..setup(vec![client(), client(), client()])
+        },
+    )
+}
+
+fn failed_renewal() -> Story {
+    let clients = vec![Client::at(500).works(6_000).renews(), Client::at(2_600).works(1_500).waits(6_000)];
+    let cut = |setup: Setup, node| setup.between(2_200, 0, node, 5_000);
+    story(
+        "failed-renewal",
+        "A renewal fails, and the loss is reported",
+        [
+            "The first client loses its connection to three of five nodes, so its renewals fail.",
+            "It learns of the loss before its lease ends and stops, and only then does the second client acquire the lock.",
+        ],
+        (0..3).fold(setup(clients), cut),
+    )
+}

@@ -1,0 +1,255 @@
+//! A run as the page shows it: the picture, the events, the knowledge of each place, and the violations.
+//!
+//! All times are seconds since the beginning.
+
+use redlock_core::runtime::Instant;
+use redlock_simulation::experiment::Report;
+use redlock_simulation::history::{Answer, EventKind, FaultKind, Place};
+use redlock_simulation::invariant::Violation;
+use redlock_simulation::knowledge::{Fact, Period, knowledge};
+use redlock_simulation::timeline::{Drawing, Timeline};
+use serde::Serialize;
+
+use crate::setup::Setup;
+use crate::subject::{Settings, Subject};
+
+/// A run on the page.
+#[derive(Clone, Debug, Serialize)]
+pub struct View {
+    /// The query of its address.
+    pub address: String,
+    /// The story, if it is one.
+    pub story: Option<&'static str>,
+    /// The title.
+    pub title: String,
+    /// The text below the title.
+    pub sentences: Vec<String>,
+    /// The setup, if the run has one.
+    pub setup: Option<Setup>,
+    /// The settings of a random run.
+    pub random: Option<Settings>,
+    /// The picture.
+    pub picture: Picture,
+    /// The events within the picture.
+    pub events: Vec<Event>,
+    /// The knowledge of each place.
+    pub facts: Vec<Known>,
+    /// The violations.
+    pub violations: Vec<Shown>,
+    /// The number of grants, with their unit.
+    pub grants: String,
+    /// The command that repeats a random run.
+    pub replay: Option<String>,
+}
+
+/// A picture, and the places of its parts.
+#[derive(Clone, Debug, Serialize)]
+pub struct Picture {
+    svg: String,
+    width: f64,
+    height: f64,
+    left: f64,
+    right: f64,
+    from: f64,
+    until: f64,
+    lanes: Vec<Lane>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Lane {
+    name: String,
+    top: f64,
+    bottom: f64,
+}
+
+/// An event.
+#[derive(Clone, Debug, Serialize)]
+pub struct Event {
+    at: f64,
+    text: String,
+    /// `true` for a message between a client and a node, `false` for a decision or a fault.
+    is_message: bool,
+}
+
+/// A fact, and its period.
+#[derive(Clone, Debug, Serialize)]
+pub struct Known {
+    place: String,
+    from: f64,
+    until: f64,
+    text: String,
+    /// The time that the page counts down to, with the text before the remaining time.
+    deadline: Option<(f64, &'static str)>,
+}
+
+/// A violation.
+#[derive(Clone, Debug, Serialize)]
+pub struct Shown {
+    /// The time.
+    pub at: f64,
+    /// The invariant as a sentence.
+    pub sentence: &'static str,
+    /// The description.
+    pub text: String,
+    /// The broken assumption; `None` for a defect of the lock.
+    pub assumption: Option<String>,
+}
+
+impl View {
+    /// Runs a subject, and draws a picture of this width.
+    ///
+    /// # Errors
+    ///
+    /// A sentence about the bound that the run exceeds.
+    pub fn of(subject: &Subject, width: f64) -> Result<Self, String> {
+        let report = subject.run()?;
+        let drawing =
+            Timeline::new(&report.history, &report.violations).width(width).without_texts().drawing();
+        let until = drawing.until;
+        let events = report.history.0.iter().filter(|event| event.at <= until).map(|event| Event {
+            at: seconds(event.at),
+            text: event.kind.to_string(),
+            is_message: is_message(&event.kind),
+        });
+        let facts = knowledge(&report.history).into_iter().filter(|period| period.from <= until);
+        let (title, sentences) = texts(subject);
+        let grants = report.history.grants() - judged(&report, until);
+        Ok(Self {
+            address: subject.address(),
+            story: if let Subject::Story(story) = subject { Some(story.id) } else { None },
+            title,
+            sentences,
+            setup: match subject {
+                Subject::Story(story) => Some(story.setup.clone()),
+                Subject::Own(setup) => Some(setup.clone()),
+                Subject::Random(_) => None,
+            },
+            random: if let Subject::Random(random) = subject { Some(random.settings()) } else { None },
+            events: events.collect(),
+            facts: facts.map(Known::of).collect(),
+            violations: report.violations.iter().map(|violation| Shown::of(violation, &report)).collect(),
+            grants: if grants == 1 {
+                "1 lock was granted".into()
+            } else {
+                format!("{grants} locks were granted")
+            },
+            replay: matches!(subject, Subject::Random(_)).then(|| report.replay()),
+            picture: Picture::of(drawing),
+        })
+    }
+}
+
+impl Picture {
+    /// Converts a drawing.
+    pub fn of(drawing: Drawing) -> Self {
+        let Drawing { svg, width, height, left, right, from, until, lanes } = drawing;
+        let (from, until) = (seconds(from), seconds(until));
+        let lane = |(place, top, bottom): (Place, f64, f64)| Lane { name: place.to_string(), top, bottom };
+        Self { svg, width, height, left, right, from, until, lanes: lanes.into_iter().map(lane).collect() }
+    }
+}
+
+impl Shown {
+    /// Describes a violation.
+    pub fn of(violation: &Violation, report: &Report) -> Self {
+        let at = report.history.0.get(violation.event).map_or(Instant::ORIGIN, |event| event.at);
+        Self {
+            at: seconds(at),
+            sentence: violation.invariant.sentence(),
+            text: violation.description.clone(),
+            assumption: violation.broken.map(|assumption| assumption.to_string()),
+        }
+    }
+}
+
+impl Known {
+    fn of(Period { place, from, until, fact }: Period) -> Self {
+        let (text, deadline) = match fact {
+            Fact::Key { client, token, expires } => {
+                (format!("key of c{client} ({token})"), Some((expires, "expires in")))
+            }
+            Fact::Counter(counter) => (format!("fencing counter {counter}"), None),
+            Fact::Fault(fault) => (fault_text(fault), None),
+            Fact::Requests { ttl, fenced, .. } => {
+                let fenced = if fenced { ", with a fencing token" } else { "" };
+                (format!("requests the lock for {} ms{fenced}", ttl.as_millis()), None)
+            }
+            Fact::Votes { token, replies } => {
+                let vote =
+                    |(server, answer): (usize, Option<Answer>)| format!("n{server} {}", vote_text(answer));
+                let votes: Vec<_> = replies.into_iter().map(vote).collect();
+                (format!("votes for {token}: {}", votes.join(", ")), None)
+            }
+            Fact::Lease { resources, token, deadline, fence } => {
+                let names: Vec<_> = resources.iter().map(|resource| format!("r{resource}")).collect();
+                let fence = fence.map_or(String::new(), |fence| format!(", fencing token {fence}"));
+                (format!("holds {} as {token}{fence}", names.join(" and ")), Some((deadline, "valid for")))
+            }
+            Fact::Resource { fence, writes } => {
+                (format!("greatest fencing token {fence}, {writes} writes accepted"), None)
+            }
+        };
+        let deadline = deadline.map(|(at, label)| (seconds(at), label));
+        Self { place: place.to_string(), from: seconds(from), until: seconds(until), text, deadline }
+    }
+}
+
+/// Returns the number of grants after the picture.
+fn judged(report: &Report, until: Instant) -> usize {
+    let late = report.history.0.iter().filter(|event| event.at > until);
+    late.filter(|event| matches!(event.kind, EventKind::Granted { .. })).count()
+}
+
+fn texts(subject: &Subject) -> (String, Vec<String>) {
+    match subject {
+        Subject::Story(story) => (story.title.into(), story.sentences.map(String::from).to_vec()),
+        Subject::Own(_) => {
+            let text =
+                "You have changed the nodes, the clients or the incidents. The address contains all of them.";
+            ("Your experiment".into(), vec![text.into()])
+        }
+        Subject::Random(random) => {
+            let text = "The behavior of clients, the incidents and all delays are drawn from the seed.";
+            (format!("Random run, seed {}", random.seed), vec![text.into()])
+        }
+    }
+}
+
+fn fault_text(fault: FaultKind) -> String {
+    match fault {
+        FaultKind::Crash => "is down".into(),
+        FaultKind::Hang => "hangs: it receives requests and does nothing".into(),
+        FaultKind::Partition => "nothing gets through".into(),
+        FaultKind::Pause => "is paused".into(),
+        FaultKind::Suspension => "is suspended".into(),
+        FaultKind::Kill => "is dead".into(),
+        FaultKind::Drift(ppm) => format!("its clock drifts by {ppm} ppm"),
+        other => other.to_string(),
+    }
+}
+
+fn vote_text(answer: Option<Answer>) -> &'static str {
+    match answer {
+        None => "no reply yet",
+        Some(Answer::Granted | Answer::Counted(_)) => "granted",
+        Some(Answer::Denied | Answer::Superseded(_)) => "denied",
+        Some(Answer::Uncounted) => "does not count",
+        Some(Answer::Failed) => "failed",
+    }
+}
+
+fn is_message(kind: &EventKind) -> bool {
+    match kind {
+        EventKind::Sent(_) | EventKind::CarriedOut { .. } | EventKind::Received { .. } => true,
+        EventKind::FaultBegins(_, fault) | EventKind::FaultEnds(_, fault) => matches!(
+            fault,
+            FaultKind::Loss | FaultKind::Duplicate | FaultKind::Straggler | FaultKind::Disconnect
+        ),
+        _ => false,
+    }
+}
+
+/// Returns the seconds since the beginning.
+pub(crate) fn seconds(at: Instant) -> f64 {
+    at.elapsed_since_origin().as_secs_f64()
+}

@@ -1,0 +1,333 @@
+//! The page in a real browser: stories, own experiments, the search, and the keyboard alone.
+//!
+//! `scripts/test-playground` runs these tests. With `PLAYGROUND_SCREENSHOTS=DIRECTORY`, one of them also writes pictures
+//! of every story.
+#![allow(clippy::unwrap_used)] // a panic is how a test reports
+
+#[path = "../http/mod.rs"]
+mod http;
+mod webdriver;
+
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+
+use redlock_playground::server;
+use redlock_playground::stories::{Story, stories};
+use redlock_simulation::invariant::Invariant;
+use tokio::net::TcpListener;
+
+use self::webdriver::{Browser, key};
+
+/// The page with its server, in a browser.
+struct Page {
+    browser: Browser,
+    address: String,
+}
+
+/// True as soon as a run is shown.
+const IS_SHOWN: &str = "document.querySelector('#drawing svg') && !document.querySelector('#run[aria-busy]')";
+
+impl Page {
+    /// Opens a query of the page.
+    async fn open(query: &str) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let address = format!("http://{}/", listener.local_addr().unwrap());
+        tokio::spawn(server::serve(listener));
+        let page = Self { browser: Browser::start(1_280, 1_600).await, address };
+        page.go(query).await;
+        page
+    }
+
+    async fn go(&self, query: &str) {
+        self.browser.open(&format!("{}{query}", self.address)).await;
+        self.browser.wait_for(IS_SHOWN).await;
+    }
+
+    /// Returns the text of an element.
+    async fn text(&self, selector: &str) -> String {
+        self.browser.text(&format!("document.querySelector('{selector}').innerText")).await
+    }
+
+    /// Returns the setup in the form, and the picture.
+    async fn experiment(&self) -> [String; 3] {
+        let fields = "JSON.stringify([...document.querySelectorAll('#setup :is(input, select)')]\
+                      .map((field) => [field.id, field.type === 'checkbox' ? field.checked : field.value]))";
+        let picture = "document.querySelector('#drawing svg').outerHTML";
+        [
+            self.browser.text("location.search").await,
+            self.browser.text(fields).await,
+            self.browser.text(picture).await,
+        ]
+    }
+
+    /// Waits until the address has a part, and the run is shown.
+    async fn wait_for_address(&self, part: &str) {
+        self.browser.wait_for(&format!("location.search.includes('{part}')")).await;
+        self.browser.wait_for(IS_SHOWN).await;
+    }
+
+    /// Presses Tab until an element has the focus.
+    async fn tab_to(&self, selector: &str) {
+        for _ in 0..200 {
+            self.browser.press(&[key::TAB]).await;
+            if self.browser.text(&format!("document.activeElement.matches('{selector}')")).await == "true" {
+                return;
+            }
+        }
+        panic!("{selector} cannot be reached by Tab");
+    }
+}
+
+/// Returns the sentences of the violations that the page lists.
+async fn violations(page: &Page) -> Vec<String> {
+    let script = "return [...document.querySelectorAll('#violations strong')].map((one) => one.innerText)";
+    serde_json::from_value(page.browser.evaluate(script).await).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_story_plays_and_shows_what_its_text_says() {
+    let page = Page::open("").await;
+    for Story { id, title, sentences, violated, .. } in stories() {
+        page.browser.evaluate("document.querySelector('#speed').value = '4'").await;
+        page.browser.click(&format!("[data-story={id}]")).await;
+        page.wait_for_address(&format!("story={id}")).await;
+        page.browser.wait_for("document.querySelector('#play').textContent === 'Pause'").await;
+        page.browser.wait_for("document.querySelector('#play').textContent === 'Play'").await;
+        let time = "document.querySelector('#time')";
+        assert_eq!("true", page.browser.text(&format!("{time}.value === {time}.max")).await, "{id}");
+        assert_eq!(title, page.text("#title").await);
+        assert_eq!(sentences.join(" "), page.text("#text").await);
+        let mut shown = violations(&page).await;
+        shown.dedup();
+        let expected: Vec<_> = violated.into_iter().map(Invariant::sentence).collect();
+        assert_eq!(expected, shown, "{id}");
+    }
+    page.browser.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_cursor_shows_what_each_place_knows() {
+    let page = Page::open("?story=fenced-holder").await;
+    let seek = "const time = document.querySelector('#time'); time.value = 4; time.dispatchEvent(new Event('input'))";
+    page.browser.evaluate(seek).await;
+    let knowledge = page.text("#knowledge").await;
+    for expected in
+        ["is paused", "holds r0 as", "fencing token", "valid for", "key of c1", "expires in", "greatest"]
+    {
+        assert!(knowledge.contains(expected), "{expected}: {knowledge}");
+    }
+    let rejected = "document.querySelector('#events').innerText.includes('rejects')";
+    assert_eq!("false", page.browser.text(rejected).await);
+    let drawn = "document.querySelector('#drawing').innerHTML.includes('rejects a write')";
+    assert_eq!("true", page.browser.text(drawn).await);
+    for _ in 0..40 {
+        page.browser.click("#next").await;
+        if page.browser.text(rejected).await == "true" {
+            return page.browser.close().await;
+        }
+    }
+    panic!("no step shows the rejected write: {}", page.text("#events").await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_own_experiment_survives_a_reload_by_its_address() {
+    let page = Page::open("").await;
+    page.browser.click("#blank").await;
+    page.wait_for_address("nodes=5").await;
+    page.browser.fill("#world-nodes", "3").await;
+    page.wait_for_address("nodes=3").await;
+    page.browser.fill("#client-0-works", "4000").await;
+    page.wait_for_address("client=500:4000").await;
+
+    // A pause is dragged from its button onto the lane of the first client.
+    page.browser.evaluate("document.querySelector('#stage').scrollIntoView({ block: 'start' })").await;
+    let lane =
+        "[...document.querySelectorAll('#drawing text')].find((text) => text.textContent.trim() === 'c0')";
+    let place = format!("const box = {lane}.getBoundingClientRect(); return [box.right + 300, box.top + 4]");
+    let target: [f64; 2] = serde_json::from_value(page.browser.evaluate(&place).await).unwrap();
+    let button = "#palette button:nth-child(5)";
+    assert!(page.text(button).await.contains("client is paused"));
+    page.browser.drag(page.browser.center(button).await, target).await;
+    page.wait_for_address(":pause:c0:1500").await;
+
+    // It is then dragged along the timeline.
+    let before = page.browser.text("location.search").await;
+    let handle = page.browser.center(".handle").await;
+    page.browser.drag(handle, [handle[0] + 120.0, handle[1]]).await;
+    page.browser.wait_for(&format!("location.search !== '{before}'")).await;
+    page.browser.wait_for(IS_SHOWN).await;
+
+    let edited = page.experiment().await;
+    assert!(edited[0].contains(":pause:c0:1500"), "{}", edited[0]);
+    page.browser.reload().await;
+    page.browser.wait_for(IS_SHOWN).await;
+    assert_eq!(edited, page.experiment().await);
+    page.browser.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bad_input_is_reported_and_changes_nothing() {
+    let page = Page::open("?story=hand-over").await;
+    page.browser.click("#edit summary").await;
+    let picture = page.experiment().await[2].clone();
+    page.browser.fill("#world-ttl", "5").await;
+    page.browser.wait_for("!document.querySelector('#message').hidden").await;
+    assert_eq!("the TTL in ms is 5, and must be between 100 and 10000", page.text("#message").await);
+    assert_eq!(picture, page.experiment().await[2]);
+    page.browser.fill("#world-ttl", "2500").await;
+    page.wait_for_address("ttl=2500").await;
+    assert_eq!("true", page.browser.text("document.querySelector('#message').hidden").await);
+    page.browser.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_search_finds_a_known_seed() {
+    let page = Page::open("").await;
+    page.browser.evaluate("document.querySelector('#search-faults').value = 'careless-holders'").await;
+    page.browser
+        .evaluate("document.querySelector('#search-faults').dispatchEvent(new Event('change'))")
+        .await;
+    page.browser.click("#search-start").await;
+    page.browser.wait_for("!document.querySelector('#found').hidden").await;
+    let status = page.text("#search-status").await;
+    let seed = known_seed();
+    assert!(status.starts_with(&format!("Seed {seed} violates an invariant")), "{status}");
+    assert!(page.text("#found").await.contains("A resource has at most one valid holder."));
+    assert_eq!("true", page.browser.text("Boolean(document.querySelector('#found svg'))").await);
+    page.browser.click("#found a").await;
+    page.wait_for_address(&format!("faults=careless-holders&nodes=3&clients=3&seed={seed}")).await;
+    assert!(!violations(&page).await.is_empty());
+
+    page.browser.fill("#search-seeds", "7").await;
+    page.browser.click("#search-start").await;
+    page.browser.wait_for("document.querySelector('#search-status').textContent.includes('tried')").await;
+    assert_eq!("7 seeds were tried, without a violation.", page.text("#search-status").await);
+    page.browser.close().await;
+}
+
+/// Returns the first seed in which a careless holder breaks exclusion.
+fn known_seed() -> u64 {
+    use redlock_simulation::experiment::Experiment;
+    use redlock_simulation::plan::Faults;
+
+    let faults = Faults::named("careless-holders").unwrap();
+    let is_broken = |seed: &u64| {
+        let report = Experiment::new(*seed).servers(3).clients(3).faults(faults).run();
+        report.violations.iter().any(|violation| violation.invariant == Invariant::Exclusion)
+    };
+    (0..300).find(is_broken).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everything_works_with_the_keyboard_alone() {
+    let page = Page::open("").await;
+    page.browser.evaluate("document.querySelector('#speed').value = '4'").await;
+    page.tab_to("[data-story=hand-over]").await;
+    page.browser.press(&[key::ENTER]).await;
+    page.wait_for_address("story=hand-over").await;
+    page.tab_to("#play").await;
+    page.browser.wait_for("document.querySelector('#play').textContent === 'Play'").await;
+
+    // Steps are announced, and the slider has the time and the event as its value.
+    page.tab_to("#back").await;
+    page.browser.press(&[key::SPACE, key::SPACE, key::SPACE]).await;
+    assert!(page.text("#announcement").await.contains(" s, "));
+    page.tab_to("#time").await;
+    let before = page.text("#now").await;
+    page.browser.press(&[key::LEFT]).await;
+    assert_ne!(before, page.text("#now").await);
+    assert!(page.browser.text("document.activeElement.getAttribute('aria-valuetext')").await.contains(": "));
+
+    // An incident is added, moved in time and place, made longer, and deleted.
+    page.tab_to("#edit summary").await;
+    page.browser.press(&[key::ENTER]).await;
+    page.tab_to("#palette button").await;
+    page.browser.press(&[key::ENTER]).await;
+    page.wait_for_address(":hang:n0:1500").await;
+    let is_focused = "document.activeElement.matches('.handle')";
+    page.browser.wait_for(is_focused).await;
+    page.browser.press(&[key::DOWN]).await;
+    page.wait_for_address(":hang:n1:1500").await;
+    page.browser.wait_for(is_focused).await;
+    page.browser.press(&["+"]).await;
+    page.wait_for_address(":hang:n1:1600").await;
+    page.browser.wait_for(is_focused).await;
+    let time = "Number(location.search.match(/at=(\\d+)/)[1])";
+    let at: u64 = page.browser.text(time).await.parse().unwrap();
+    page.browser.press_with_shift(key::LEFT).await;
+    page.wait_for_address(&format!("at={}:", at - 1_000)).await;
+    page.browser.wait_for(is_focused).await;
+    page.browser.press(&[key::RIGHT]).await;
+    page.wait_for_address(&format!("at={}:", at - 900)).await;
+    page.browser.wait_for(is_focused).await;
+    page.browser.press(&[key::DELETE]).await;
+    page.browser.wait_for("!location.search.includes('at=')").await;
+
+    // A field of the form is changed.
+    page.tab_to("#client-0-works").await;
+    let before: u64 = page.browser.text("document.activeElement.value").await.parse().unwrap();
+    page.browser.press(&[key::DOWN, key::TAB]).await;
+    page.wait_for_address(&format!("client=500:{}:", before - 1)).await;
+    page.browser.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_control_has_a_name_and_the_page_is_not_wider_than_a_phone() {
+    let page = Page::open("?story=late-write").await;
+    page.browser.resize(390, 1_600).await;
+    page.browser.wait_for("document.querySelector('#drawing svg').viewBox.baseVal.width < 390").await;
+    page.browser.click("#edit summary").await;
+    let nameless = "[...document.querySelectorAll('button, input, select, a')].filter((one) => \
+                    !(one.innerText || one.getAttribute('aria-label') || one.labels?.[0]?.innerText)).length";
+    assert_eq!("0", page.browser.text(nameless).await);
+    assert_eq!("true", page.browser.text("document.documentElement.scrollWidth <= 390").await);
+    let unlabeled = "[...document.querySelectorAll('section')].filter((one) => !one.hasAttribute('aria-labelledby')).length";
+    assert_eq!("0", page.browser.text(unlabeled).await);
+    page.browser.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn reduced_motion_and_dark_paper_are_respected() {
+    let page = Page::open("?story=uncontended").await;
+    let paper = "getComputedStyle(document.querySelector('#drawing svg > rect')).fill";
+    let light = page.browser.text(paper).await;
+    page.browser.emulate(&[("prefers-color-scheme", "dark"), ("prefers-reduced-motion", "reduce")]).await;
+    assert_ne!(light, page.browser.text(paper).await);
+    // The cursor jumps from event to event.
+    page.browser.click("#play").await;
+    page.browser.wait_for("Number(document.querySelector('#time').value) === 0.5").await;
+    page.browser.close().await;
+}
+
+/// Writes pictures of all stories at two widths, of the editor and of dark paper, if a directory is named.
+#[tokio::test(flavor = "multi_thread")]
+async fn screenshots() {
+    let Some(directory) = std::env::var_os("PLAYGROUND_SCREENSHOTS").map(PathBuf::from) else { return };
+    std::fs::create_dir_all(&directory).unwrap();
+    let page = Page::open("").await;
+    let write = async |name: String| {
+        let file = directory.join(name + ".png.base64");
+        std::fs::write(file, page.browser.screenshot().await).unwrap();
+    };
+    for (width, height, paper) in [(1_280, 1_500, "light"), (390, 1_500, "light"), (1_280, 1_500, "dark")] {
+        page.browser.resize(width, height).await;
+        page.browser.emulate(&[("prefers-color-scheme", paper)]).await;
+        for Story { id, .. } in stories() {
+            page.go(&format!("?story={id}")).await;
+            write(format!("{id}-{width}-{paper}")).await;
+        }
+        page.browser.click("#edit summary").await;
+        page.browser.evaluate("document.querySelector('#stage').scrollIntoView({ block: 'start' })").await;
+        write(format!("editor-{width}-{paper}")).await;
+        page.go("?story=empty-restart").await;
+        page.browser.evaluate("document.querySelector('#search-faults').value = 'clock-steps'").await;
+        page.browser
+            .evaluate("document.querySelector('#search-faults').dispatchEvent(new Event('change'))")
+            .await;
+        page.browser.click("#search-start").await;
+        page.browser.wait_for("!document.querySelector('#found').hidden").await;
+        page.browser.evaluate("document.querySelector('#search').scrollIntoView({ block: 'start' })").await;
+        write(format!("search-{width}-{paper}")).await;
+    }
+    page.browser.close().await;
+}

@@ -1,0 +1,225 @@
+//! The routes of the server, and the bounds of requests.
+#![allow(clippy::unwrap_used)] // a panic is how a test reports
+
+mod http;
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::process::Command;
+
+use http_body_util::BodyExt;
+use hyper::{Method, StatusCode};
+use redlock_playground::server;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+
+/// Starts a server on a free port. It ends with the runtime of the test.
+async fn server() -> SocketAddr {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(server::serve(listener));
+    address
+}
+
+async fn get(path: &str) -> (StatusCode, String) {
+    let server = server().await;
+    http::text(http::send(server, "localhost", Method::GET, path, "").await).await
+}
+
+async fn post(path: &str, body: &Value) -> (StatusCode, String) {
+    let server = server().await;
+    http::text(http::send(server, "localhost", Method::POST, path, &body.to_string()).await).await
+}
+
+async fn run(body: &Value) -> Value {
+    let (status, text) = post("/api/run", body).await;
+    assert_eq!(StatusCode::OK, status, "{text}");
+    serde_json::from_str(&text).unwrap()
+}
+
+fn search(faults: &str, seeds: u64) -> Value {
+    json!({ "faults": faults, "nodes": 3, "clients": 3, "first": 0, "seeds": seeds, "width": 600.0 })
+}
+
+#[tokio::test]
+async fn every_file_of_the_page_is_served_and_refers_to_no_other_site() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("page");
+    for file in std::fs::read_dir(page).unwrap() {
+        let name = file.unwrap().file_name().into_string().unwrap();
+        let (status, text) = get(&format!("/{name}")).await;
+        assert_eq!(StatusCode::OK, status, "{name}");
+        assert!(!text.contains("https://") && !text.contains("http://"), "{name} needs the network");
+    }
+    assert_eq!(get("/index.html").await, get("/").await);
+    assert_eq!(StatusCode::NOT_FOUND, get("/missing.js").await.0);
+}
+
+#[tokio::test]
+async fn a_request_for_a_foreign_name_is_rejected() {
+    let server = server().await;
+    let response = http::send(server, "rebound.example", Method::GET, "/api/catalog", "").await;
+    assert!(response.headers().contains_key("content-security-policy"));
+    let (status, text) = http::text(response).await;
+    assert_eq!(StatusCode::MISDIRECTED_REQUEST, status);
+    assert!(text.contains("only to requests for 127.0.0.1 or localhost"), "{text}");
+}
+
+#[tokio::test]
+async fn the_catalog_has_every_story_and_each_of_them_runs() {
+    let catalog: Value = serde_json::from_str(&get("/api/catalog").await.1).unwrap();
+    let stories = catalog["stories"].as_array().unwrap();
+    assert!(stories.len() >= 12);
+    for story in stories {
+        let view = run(&json!({ "address": story["address"], "width": 800.0 })).await;
+        assert_eq!(story["address"], view["address"]);
+        assert_eq!(story["title"], view["title"]);
+        assert_eq!(2, view["sentences"].as_array().unwrap().len());
+    }
+}
+
+#[tokio::test]
+async fn a_setup_and_its_address_have_the_same_run() {
+    let story = run(&json!({ "address": "?story=clock-step", "width": 800.0 })).await;
+    let own = run(&json!({ "setup": story["setup"], "width": 800.0 })).await;
+    assert_ne!(story["address"], own["address"], "the address of a setup contains all of it");
+    let again = run(&json!({ "address": own["address"], "width": 800.0 })).await;
+    assert_eq!(own, again);
+    assert_eq!(story["events"], own["events"]);
+    assert_eq!(2, own["violations"].as_array().unwrap().len());
+}
+
+#[tokio::test]
+async fn bad_input_is_rejected_with_a_sentence() {
+    let blank = run(&json!({ "address": "nodes=3", "width": 800.0 })).await["setup"].clone();
+    let with = |name: &str, value: Value| {
+        let mut setup = blank.clone();
+        setup[name] = value;
+        json!({ "setup": setup, "width": 800.0 })
+    };
+    let incident = |kind: &str, node: Value| {
+        with("incidents", json!([{ "at": 1, "kind": kind, "node": node, "client": null, "ms": 5 }]))
+    };
+    let at = |address: &str| json!({ "address": address, "width": 800.0 });
+    let cases = [
+        (with("nodes", json!(10)), "the number of nodes is 10, and must be between 1 and 9"),
+        (with("ttl", json!(99)), "the TTL in ms is 99"),
+        (with("least_delay", json!(900)), "the shortest delay of 900 ms is longer than the longest"),
+        (with("clients", json!([])), "the number of clients is 0"),
+        (with("lasts", json!(30_001)), "the duration in ms is 30001"),
+        (with("seed", json!(-1)), "the request is not readable"),
+        (with("owner", json!(1)), "unknown field `owner`"),
+        (incident("hang", json!(3)), "\"node hangs\" names node 3, which does not exist"),
+        (incident("hang", Value::Null), "\"node hangs\" names no node"),
+        (incident("pause", json!(0)), "\"client is paused\" concerns no node"),
+        (incident("earthquake", json!(0)), "unknown variant `earthquake`"),
+        (at("story=none"), "there is no story \"none\""),
+        (at("faults=none&nodes=99"), "the number of nodes is 99"),
+        (at("faults=gremlins"), "there are no faults \"gremlins\""),
+        (at("nodes=three"), "the address has nodes=three, which is not readable"),
+        (at("at=1:hang:n0"), "the address has at=1:hang:n0, which is not readable"),
+        (at("color=blue"), "the address has an unknown field \"color\""),
+        (at(&"x".repeat(9_000)), "the length of the address is 9000"),
+        (json!({ "address": "story=hand-over", "width": 1e9 }), "the width of the picture is 1000000000"),
+        (json!({ "width": 800.0 }), "a run needs either an address or a setup"),
+    ];
+    for (body, expected) in cases {
+        let (status, text) = post("/api/run", &body).await;
+        assert_eq!(StatusCode::BAD_REQUEST, status, "{expected}: {text}");
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+    let (status, text) = post("/api/search", &search("bounded", 1_000_000)).await;
+    assert_eq!(StatusCode::BAD_REQUEST, status);
+    assert!(text.contains("the number of seeds is 1000000, and must be between 1 and 5000"), "{text}");
+}
+
+#[tokio::test]
+async fn a_run_with_too_many_events_is_stopped() {
+    let clients = "&client=0:0:w10000:r50".repeat(6);
+    let address = format!("nodes=9&ttl=100&lasts=30000{clients}");
+    let (status, text) = post("/api/run", &json!({ "address": address, "width": 800.0 })).await;
+    assert_eq!(StatusCode::BAD_REQUEST, status, "{text}");
+    assert!(text.contains("the run has more than 40000 events"), "{text}");
+}
+
+#[tokio::test]
+async fn a_long_body_is_rejected() {
+    let (status, _) = post("/api/run", &json!({ "address": "x".repeat(100_000), "width": 800.0 })).await;
+    assert_eq!(StatusCode::PAYLOAD_TOO_LARGE, status);
+}
+
+/// Returns what `scripts/simulate` prints.
+fn simulate(arguments: &str) -> String {
+    let target = std::env::current_exe().unwrap().parent().unwrap().parent().unwrap().to_owned();
+    let program = target.join("examples/simulate").with_extension(std::env::consts::EXE_EXTENSION);
+    assert!(program.exists(), "build it with `cargo build -p redlock-simulation --example simulate`");
+    let output = Command::new(program).args(arguments.split(' ')).output().unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[tokio::test]
+async fn the_history_is_the_same_bytes_as_that_of_the_command() {
+    for (address, arguments) in [
+        ("faults=bounded&nodes=5&clients=3&seed=7", "--nodes 5 --clients 3 --seed 7"),
+        ("faults=data-loss&nodes=3&clients=2&seed=12", "--nodes 3 --clients 2 --faults data-loss --seed 12"),
+        (
+            "faults=bounded&nodes=4&clients=3&locks=mixed&seed=3",
+            "--nodes 4 --clients 3 --locks mixed --seed 3",
+        ),
+    ] {
+        let (status, history) = get(&format!("/api/history?{address}")).await;
+        assert_eq!(StatusCode::OK, status, "{history}");
+        let printed = simulate(arguments);
+        let (expected, _) = printed.split_once("\nplan:\n").unwrap();
+        assert!(history.len() > 10_000, "{address}");
+        assert!(
+            history == expected,
+            "{address}: the histories differ, or the example is older than the core"
+        );
+    }
+}
+
+/// Returns the lines of a search.
+async fn searched(body: &Value) -> Vec<Value> {
+    let (status, text) = post("/api/search", body).await;
+    assert_eq!(StatusCode::OK, status, "{text}");
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[tokio::test]
+async fn a_search_streams_its_progress_and_stops_at_the_first_violation() {
+    let lines = searched(&search("careless-holders", 100)).await;
+    let found = &lines.last().unwrap()["found"];
+    let seed = found["seed"].as_u64().unwrap();
+    assert_eq!("A resource has at most one valid holder.", found["violation"]["sentence"]);
+    assert!(lines[..lines.len() - 1].iter().all(|line| line["tried"].as_u64().unwrap() <= seed));
+    let whole = run(&json!({ "address": found["address"], "width": 600.0 })).await;
+    assert!(whole["violations"].as_array().unwrap().contains(&found["violation"]));
+    let prefix = found["prefix"].as_str().unwrap();
+    assert!(prefix.lines().last().unwrap().contains(" acts under "), "{prefix}");
+}
+
+#[tokio::test]
+async fn a_search_with_all_assumptions_kept_finds_nothing() {
+    let lines = searched(&search("bounded", 10)).await;
+    assert_eq!(
+        json!([{ "tried": 5 }, { "tried": 10 }, { "nothing": { "tried": 10, "out_of_time": false } }]),
+        json!(lines)
+    );
+}
+
+#[tokio::test]
+async fn one_search_runs_at_a_time_and_ends_with_its_connection() {
+    let server = server().await;
+    let body = search("none", 5_000).to_string();
+    let start = || http::send(server, "localhost", Method::POST, "/api/search", &body);
+    let mut first = start().await;
+    assert!(first.body_mut().frame().await.is_some());
+    let (status, text) = http::text(start().await).await;
+    assert_eq!(StatusCode::TOO_MANY_REQUESTS, status);
+    assert!(text.contains("another search runs"), "{text}");
+    drop(first);
+    // The end of the first search is noticed at its next run.
+    while start().await.status() != StatusCode::OK {
+        tokio::task::yield_now().await;
+    }
+}

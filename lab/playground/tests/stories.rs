@@ -1,0 +1,173 @@
+//! The stories show what their texts say.
+#![allow(clippy::unwrap_used)] // a panic is how a test reports
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Duration;
+
+use redlock_core::ErrorKind;
+use redlock_core::runtime::Instant;
+use redlock_playground::stories::{Story, named, stories};
+use redlock_simulation::experiment::Report;
+use redlock_simulation::history::{Event, EventKind, Place, Request};
+use redlock_simulation::invariant::Invariant;
+use redlock_simulation::knowledge::{Fact, knowledge};
+use redlock_simulation::timeline::Timeline;
+use redlock_testkit::Operation;
+
+fn run(story: &Story) -> Report {
+    story.setup.check().unwrap();
+    story.setup.experiment().run()
+}
+
+/// Returns the events of a story until its faults end.
+fn events(id: &str) -> Vec<Event> {
+    let history = run(&named(id).unwrap()).history;
+    history.0.into_iter().take_while(|event| event.kind != EventKind::Calm).collect()
+}
+
+fn first(events: &[Event], wanted: impl Fn(&EventKind) -> bool) -> Instant {
+    events.iter().find(|event| wanted(&event.kind)).expect("the story has such an event").at
+}
+
+fn is_granted(client: usize) -> impl Fn(&EventKind) -> bool {
+    move |kind| matches!(kind, EventKind::Granted { client: holder, .. } if *holder == client)
+}
+
+fn millis(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+#[test]
+fn each_story_violates_the_invariants_that_it_names_and_no_other() {
+    for story in stories() {
+        let report = run(&story);
+        let violated: BTreeSet<Invariant> = report.violations.iter().map(|one| one.invariant).collect();
+        let expected = story.violated.iter().copied().collect();
+        assert_eq!(violated, expected, "{}: {report}", story.id);
+        assert_eq!(0, report.defects().count(), "{}: {report}", story.id);
+    }
+}
+
+#[test]
+fn each_text_has_two_sentences_and_an_identity() {
+    let ids: BTreeSet<_> = stories().iter().map(|story| story.id).collect();
+    assert_eq!(stories().len(), ids.len());
+    for story in stories() {
+        assert!(story.sentences.iter().all(|sentence| sentence.ends_with('.')), "{}", story.id);
+    }
+}
+
+#[test]
+fn a_waiter_acquires_a_released_lock_without_polling() {
+    let events = events("hand-over");
+    let released = first(&events, |kind| matches!(kind, EventKind::Releasing { client: 0, .. }));
+    let granted = first(&events, is_granted(1));
+    assert!(granted.saturating_duration_since(released) < millis(50));
+    let polls = |event: &&Event| {
+        matches!(event.kind, EventKind::Sent(Request { client: 1, operation: Operation::Acquire, .. }))
+            && event.at
+                > first(&events, |kind| matches!(kind, EventKind::Requested { client: 1, .. })) + millis(100)
+            && event.at < released
+    };
+    assert_eq!(0, events.iter().filter(polls).count());
+}
+
+#[test]
+fn a_hung_node_and_dead_nodes_delay_nothing() {
+    for id in ["hung-node", "dead-minority"] {
+        let events = events(id);
+        let requested = first(&events, |kind| matches!(kind, EventKind::Requested { client: 0, .. }));
+        assert!(first(&events, is_granted(0)).saturating_duration_since(requested) < millis(20), "{id}");
+    }
+}
+
+#[test]
+fn without_a_majority_requests_fail_until_the_nodes_are_back() {
+    let events = events("lost-majority");
+    let failed =
+        |kind: &EventKind| matches!(kind, EventKind::NotGranted { why: Some(ErrorKind::NoQuorum), .. });
+    assert!(first(&events, failed) < first(&events, is_granted(0)));
+    assert!(first(&events, is_granted(0)) > Instant::since_origin(millis(4_100)));
+}
+
+#[test]
+fn a_resource_rejects_the_write_of_the_resumed_client() {
+    let rejected = |event: &&Event| matches!(event.kind, EventKind::Wrote { accepted: false, .. });
+    let by = |event: &Event| if let EventKind::Wrote { client, .. } = event.kind { client } else { 99 };
+    let events = events("fenced-holder");
+    assert_eq!(vec![0], events.iter().filter(rejected).map(by).collect::<Vec<_>>());
+    assert!(
+        events.iter().any(|event| matches!(event.kind, EventKind::Wrote { client: 1, accepted: true, .. }))
+    );
+}
+
+#[test]
+fn a_dead_holder_blocks_others_for_its_ttl() {
+    let events = events("dead-holder");
+    let granted = [0, 1].map(|client| first(&events, is_granted(client)));
+    let waited = granted[1].saturating_duration_since(granted[0]);
+    assert!(waited > millis(2_900) && waited < millis(3_100), "{waited:?}");
+}
+
+/// The guide has pictures of some stories. `REDLOCK_WRITE_DOCS=1` writes them.
+#[test]
+fn the_pictures_in_the_guide_are_up_to_date() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    for (id, file) in
+        [("paused-holder", "long-pause"), ("fenced-holder", "fenced-pause"), ("hand-over", "hand-over")]
+    {
+        let story = named(id).unwrap();
+        let report = run(&story);
+        let drawn = Timeline::new(&report.history, &report.violations).title(story.title).svg();
+        let file = docs.join(file).with_extension("svg");
+        if std::env::var_os("REDLOCK_WRITE_DOCS").is_some() {
+            std::fs::write(&file, &drawn).unwrap();
+        }
+        assert!(std::fs::read_to_string(&file).unwrap() == drawn, "{} is out of date", file.display());
+    }
+}
+
+#[test]
+fn late_keys_are_deleted_before_their_ttl() {
+    let story = named("late-write").unwrap();
+    let events = events("late-write");
+    let failed = first(&events, |kind| matches!(kind, EventKind::NotGranted { client: 0, .. }));
+    let late = first(&events, |kind| {
+        matches!(
+            kind,
+            EventKind::CarriedOut { request: Request { client: 0, server: 0, .. }, until: Some(_), .. }
+        )
+    });
+    let granted = first(&events, is_granted(1));
+    assert!(failed < late && late < granted && granted < late + millis(story.setup.ttl));
+}
+
+#[test]
+fn each_client_has_one_vote_before_the_first_grant() {
+    let story = named("split-vote").unwrap();
+    let report = run(&story);
+    let granted = [0, 1, 2].map(|client| first(&report.history.0, is_granted(client)));
+    let begun = granted.into_iter().min().unwrap();
+    let keys: BTreeSet<_> = knowledge(&report.history)
+        .into_iter()
+        .filter(|period| period.from < begun && period.from < Instant::since_origin(millis(600)))
+        .filter_map(|period| {
+            if let Fact::Key { client, .. } = period.fact { Some((period.place, client)) } else { None }
+        })
+        .collect();
+    let (nodes, clients): (BTreeSet<_>, BTreeSet<_>) = keys.iter().copied().unzip();
+    assert_eq!((3, 3, 3), (keys.len(), nodes.len(), clients.len()), "{keys:?}");
+}
+
+#[test]
+fn a_loss_is_reported_before_the_lease_ends() {
+    let report = run(&named("failed-renewal").unwrap());
+    let reported = first(&report.history.0, |kind| matches!(kind, EventKind::LossReported { client: 0, .. }));
+    let deadline = knowledge(&report.history).into_iter().rev().find_map(|period| match period.fact {
+        Fact::Lease { deadline, .. } if period.place == Place::Client(0) => Some(deadline),
+        _ => None,
+    });
+    assert!(reported < deadline.unwrap());
+    assert!(first(&report.history.0, is_granted(1)) > deadline.unwrap());
+}
