@@ -65,6 +65,7 @@ macro_rules! __cases {
                 without_memory_what_exists_is_still_extended
                 a_read_only_replica_counts_nothing
                 a_user_with_few_rights_can_take_fenced_locks
+                a_counter_that_may_only_be_read_stops_the_request_before_any_write
             }
             hostile {
                 an_endless_reply_before_the_login_ends_the_connection

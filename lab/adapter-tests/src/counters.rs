@@ -306,3 +306,26 @@ pub(crate) async fn a_user_with_few_rights_can_take_fenced_locks<A: Adapter>() {
     assert!(error.starts_with("NOPERM"), "{error}");
     assert_eq!([A, B], server.keys()[..]);
 }
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn a_counter_that_may_only_be_read_stops_the_request_before_any_write<A: Adapter>() {
+    let server = RedisServer::start();
+    let rights = "on >pw ~a ~b %R~redlock:fence:* +@all";
+    let rights: Vec<_> = ["ACL", "SETUSER", "few"].into_iter().chain(rights.split(' ')).collect();
+    assert_eq!("OK", server.command(&rights));
+    let node = A::node(format!("redis://few:pw@127.0.0.1:{}", server.port()), &Options::tokio()).unwrap();
+    let all = node_of::<A>(&server);
+    for mine in [claim("a", "mine"), claim(["a", "b"], "mine")] {
+        let denied = |error: String| assert!(error.starts_with("NOPERM"), "{error}");
+        denied(rejected(node.acquire_fenced(&mine, minute()).await));
+        denied(rejected(node.refill_fenced(&mine, minute(), token(7)).await));
+        assert!(server.keys().is_empty());
+        assert_eq!(GRANTED, of(all.refill_fenced(&mine, ttl(30_000), token(7)).await));
+        for fence in [7, 8] {
+            denied(rejected(node.confirm(&mine, minute(), token(fence)).await));
+        }
+        assert_eq!("7", server.command(&["GET", A]));
+        assert!(pttl(&server, "a") <= 30_000 && pttl(&server, A) <= DAY + 30_000);
+        server.command(&["FLUSHALL"]);
+    }
+}
