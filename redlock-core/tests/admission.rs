@@ -66,7 +66,7 @@ fn without_restart_admission_there_is_a_second_holder() {
 fn the_wait_ends_exactly_after_the_longest_ttl_and_drift() {
     with_three(async |world| {
         world.nodes[..2].iter().for_each(|node| node.inner().flush());
-        world.sleep(WAIT - MS).await;
+        world.sleep(WAIT.saturating_sub(MS)).await;
         assert!(!available(&world.redlock).await);
         world.sleep(MS).await;
         assert!(available(&world.redlock).await);
@@ -166,7 +166,7 @@ fn a_vote_of_a_request_that_was_sent_in_quarantine_does_not_count() {
     with_three(async |world| {
         world.nodes[1].crash();
         world.nodes[0].inner().clear();
-        world.sleep(WAIT - 10 * MS).await;
+        world.sleep(WAIT.saturating_sub(10 * MS)).await;
         world.nodes[0].inject(Fault::delay(20 * MS).on(Operation::Acquire).once());
         assert_eq!(ErrorKind::NoQuorum, kind(world.redlock.try_lock("a", TTL).await));
         assert!(available(&world.redlock).await);
@@ -220,7 +220,7 @@ fn health_reports_the_quarantine_and_an_operator_ends_it() {
         assert!(!node.is_healthy());
         let quarantine = node.quarantine().unwrap();
         assert_eq!(QuarantineReason::DataLost, quarantine.reason);
-        assert_eq!(Some(WAIT - Duration::from_secs(3)), quarantine.remaining);
+        assert_eq!(Some(WAIT.saturating_sub(Duration::from_secs(3))), quarantine.remaining);
         assert!(node.to_string().contains("counts again in 7.1s"), "{node}");
         assert_eq!(ErrorKind::InvalidInput, kind(world.redlock.vouch(3).await));
         world.redlock.vouch(0).await.unwrap();

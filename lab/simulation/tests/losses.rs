@@ -16,7 +16,7 @@ use redlock_testkit::sim::{Process, Simulation};
 const LONGEST_TTL: Duration = Duration::from_secs(10);
 
 fn experiment(seed: u64) -> Experiment {
-    let servers = if seed.is_multiple_of(2) { 3 } else { 5 };
+    let servers = if seed % 2 == 0 { 3 } else { 5 };
     Experiment::new(seed).servers(servers).faults(Faults::Losses)
 }
 
