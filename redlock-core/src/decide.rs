@@ -10,7 +10,6 @@ pub(crate) mod fifo;
 pub(crate) mod holder;
 pub(crate) mod lease_status;
 pub(crate) mod once_per;
-pub(crate) mod overwriting;
 pub(crate) mod pending_release;
 pub(crate) mod readiness;
 pub(crate) mod renewal;

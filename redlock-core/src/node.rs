@@ -17,7 +17,7 @@
 //! - [`watch`](LockNode::watch) notifies waiters when a resource may be free.
 //! - [`connection`](LockNode::connection) lets the core finish its cleanup sooner.
 //! - [`server`](LockNode::server) lets the core detect two names of one server.
-//! - [`renew`](LockNode::renew) extends without a comparison of TTLs.
+//! - [`renew`](LockNode::renew) extends on servers that cannot compare TTLs.
 //! - [`keep_for`](LockNode::keep_for) sets the remaining time of a lock that its owner gives up.
 //! - [`capabilities`](LockNode::capabilities) returns the supported operations.
 //! - [`admission`](LockNode::admission) protects locks against a server that has lost its data.
@@ -198,13 +198,10 @@ pub trait LockNode: Send + Sync + 'static {
     /// and never creates a resource.
     async fn extend(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError>;
 
-    /// Same as [`extend`](LockNode::extend), for a TTL that no key exceeds.
+    /// Same as [`extend`](LockNode::extend). The caller promises that all requests about this claim so far had this TTL.
     ///
-    /// The caller promises that no request about this claim has had a longer TTL so far, and that all of them are its
-    /// own. Thus an implementation may set the TTL without comparing it. If the request stays without a reply, the
-    /// caller accepts that it sets this TTL later.
-    ///
-    /// The default calls [`extend`](LockNode::extend).
+    /// The default calls [`extend`](LockNode::extend). Override it for a server that cannot compare TTLs, and thus fails
+    /// every `extend`. Such a server may set the TTL as it is, even late: it never carries out a longer one.
     async fn renew(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
         self.extend(claim, ttl).await
     }

@@ -264,11 +264,6 @@ impl LockNode for MemoryNode {
         self.store().extend(claim, ttl, self.now())
     }
 
-    /// Sets the TTL without a comparison, so that a broken promise of the caller shortens it.
-    async fn renew(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
-        self.store().keep_for(claim, ttl, self.now())
-    }
-
     async fn keep_for(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
         self.store().keep_for(claim, ttl, self.now())
     }

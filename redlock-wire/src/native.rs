@@ -1,10 +1,12 @@
 //! Commands that compare a value on the server, and so replace a script.
 //!
-//! They take about a third of the server time of the script. A server may also permit them where it forbids scripts.
+//! A native release takes about a third of the server time of the script. The version of the server decides at the
+//! handshake. A server that rejects the command anyway, for example because of its ACL, receives the script instead, and
+//! from then on only scripts.
 //!
-//! The version of the server decides at the handshake. A server that rejects such a command anyway, for example because
-//! of its ACL, receives the script instead, and from then on only scripts. If a server forbids scripts, the handshake
-//! tries the commands themselves.
+//! If a server forbids scripts, the handshake tries the commands themselves. Only there is a lock renewed by a native
+//! command, because `SET .. IFEQ` can shorten a TTL. There it cannot: such a server carries out no longer extension, and
+//! the core [renews](redlock_core::node::LockNode::renew) only with the first TTL.
 
 use redlock_core::node::{Claim, NodeError, Vote};
 
@@ -27,8 +29,8 @@ pub(crate) enum Native {
 pub(crate) struct Natives {
     /// The command that deletes a key.
     pub(crate) delete: Option<Native>,
-    /// The command that sets the TTL of a key.
-    pub(crate) overwrite: Option<Native>,
+    /// The command that sets the TTL of a key, if the server forbids scripts.
+    pub(crate) renew: Option<Native>,
 }
 
 impl Natives {
@@ -39,16 +41,16 @@ impl Natives {
     pub(crate) fn of_version<'a>(field: impl Fn(&str) -> Option<&'a str>) -> Self {
         let valkey = field("valkey_version").and_then(version);
         let redis = field("redis_version").and_then(version);
-        let (delete, overwrite) = match (valkey, redis) {
-            (Some(valkey), _) => ((valkey >= (9, 0)).then_some(Native::DelIfEq), valkey >= (8, 1)),
-            (None, Some(redis)) if redis >= (8, 4) => (Some(Native::DelEx), true),
-            _ => (None, false),
+        let delete = match (valkey, redis) {
+            (Some(valkey), _) => (valkey >= (9, 0)).then_some(Native::DelIfEq),
+            (None, redis) => redis.filter(|redis| *redis >= (8, 4)).map(|_| Native::DelEx),
         };
-        Self { delete, overwrite: overwrite.then_some(Native::SetIfEq) }
+        Self { delete, renew: None }
     }
 
-    /// Returns the commands that a server carries out. They are tried on a key that should not exist, with a value that
-    /// no lock has, so nothing is changed.
+    /// Returns the commands that a server without scripts carries out.
+    ///
+    /// They are tried on a key that should not exist, with a value that no lock has. Thus nothing is changed.
     pub(crate) async fn tried<C: Connection>(connection: &C, prefix: &[u8]) -> Self {
         let key = [prefix, b"redlock:probe"].concat();
         let all = [Native::DelIfEq, Native::DelEx, Native::SetIfEq];
@@ -60,7 +62,7 @@ impl Natives {
         };
         Self {
             delete: [Native::DelIfEq, Native::DelEx].into_iter().find(works),
-            overwrite: Some(Native::SetIfEq).filter(works),
+            renew: Some(Native::SetIfEq).filter(works),
         }
     }
 }
@@ -80,10 +82,9 @@ impl Native {
     }
 }
 
-/// Returns whether the server rejected a native command, so that the script is to be sent instead.
+/// Returns whether the server rejected a native command without an effect, so that the script is to be sent instead.
 ///
-/// An error without an effect: the command or its option is unknown or forbidden, or the server has no memory for a
-/// `SET`. A key of another type is the exception: the script would find the same.
+/// A key of another type is the exception: the script would find the same.
 pub(crate) fn is_rejected(reply: &Reply) -> bool {
     matches!(reply, Reply::Error(message) if !message.starts_with("WRONGTYPE"))
 }
@@ -104,7 +105,7 @@ pub(crate) fn deleted(reply: &Reply) -> Result<bool, NodeError> {
 }
 
 /// Interprets the reply to [`Native::SetIfEq`]: the value that was compared, or nil if there is none.
-pub(crate) fn overwritten(reply: Reply, claim: &Claim) -> Result<Vote, NodeError> {
+pub(crate) fn renewed(reply: Reply, claim: &Claim) -> Result<Vote, NodeError> {
     reply::get(reply, claim)
 }
 
@@ -134,19 +135,19 @@ mod tests {
             let natives = Natives::of_version(|name| {
                 fields.iter().find_map(|(field, value)| (*field == name).then_some(*value))
             });
-            (natives.delete, natives.overwrite.is_some())
+            assert_eq!(None, natives.renew, "only where scripts are forbidden");
+            natives.delete
         };
-        assert_eq!((None, false), of(&[]));
-        assert_eq!((None, false), of(&[("redis_version", "8.2.9")]));
-        assert_eq!((Some(Native::DelEx), true), of(&[("redis_version", "8.4.0")]));
-        assert_eq!((Some(Native::DelEx), true), of(&[("redis_version", "10.0.0")]));
+        assert_eq!(None, of(&[]));
+        assert_eq!(None, of(&[("redis_version", "8.2.9")]));
+        assert_eq!(Some(Native::DelEx), of(&[("redis_version", "8.4.0")]));
+        assert_eq!(Some(Native::DelEx), of(&[("redis_version", "10.0.0")]));
         let compatible = ("redis_version", "7.2.4");
         for (valkey, expected) in [
-            ("8.0.1", (None, false)),
-            ("8.1.0", (None, true)),
-            ("9.0.0", (Some(Native::DelIfEq), true)),
-            ("9.1.2", (Some(Native::DelIfEq), true)),
-            ("unstable", (None, false)),
+            ("8.1.0", None),
+            ("9.0.0", Some(Native::DelIfEq)),
+            ("9.1.2", Some(Native::DelIfEq)),
+            ("unstable", None),
         ] {
             let fields: &'static [_] = vec![compatible, ("valkey_version", valkey)].leak();
             assert_eq!(expected, of(fields), "{valkey}");
@@ -179,7 +180,7 @@ mod tests {
         assert_eq!(Ok(false), deleted(&wrong_type()).map_err(|error| error.kind()));
 
         let claim = Claim::new("a".into_resources().unwrap(), Token::from_bytes("mine"));
-        let vote = |reply| overwritten(reply, &claim).map_err(|error| error.kind());
+        let vote = |reply| renewed(reply, &claim).map_err(|error| error.kind());
         let bytes = |text: &str| Reply::Bytes(text.into());
         assert_eq!(Ok(Vote::Granted), vote(bytes("mine")));
         assert_eq!(Ok(Vote::Denied(Denial::default())), vote(Reply::Nil));

@@ -159,11 +159,10 @@ impl Options {
 
     /// Sets whether commands of newer servers replace scripts. The default is `true`.
     ///
-    /// These commands compare a value on the server: `DELIFEQ` of Valkey 9.0, `DELEX` of Redis 8.4, and `SET .. IFEQ`
-    /// of Valkey 8.1 and Redis 8.4. They release and renew a lock on one resource, in about a third of the server time.
-    /// A server whose ACL forbids them receives scripts anyway.
+    /// `DELIFEQ` of Valkey 9.0 and `DELEX` of Redis 8.4 release a lock on one resource, in about a third of the server
+    /// time. A server whose ACL forbids them receives scripts anyway.
     ///
-    /// If `false`, all servers receive scripts, as older ones do. A server that forbids scripts still receives these
+    /// If `false`, all servers receive scripts, as older ones do. A server that forbids scripts still receives the
     /// commands.
     pub fn native_commands(mut self, native: bool) -> Self {
         self.native_commands = native;

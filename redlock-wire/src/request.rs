@@ -25,7 +25,7 @@ pub(crate) enum Op {
     Acquire,
     /// Raises the TTL of every resource to at least this long, if all hold the token.
     Extend,
-    /// Same as [`Extend`](Op::Extend). No TTL was longer so far, so that the TTL may simply be set.
+    /// Same as [`Extend`](Op::Extend), with the TTL of all requests so far.
     Renew,
     /// Sets the TTL of every resource, if all hold the token.
     Keep,
@@ -83,7 +83,7 @@ impl<'a> Request<'a> {
     pub(crate) fn dialect(&self, server: &Server) -> Dialect {
         let native = match self.op {
             Op::Release => server.natives.delete,
-            Op::Renew | Op::Keep => server.natives.overwrite,
+            Op::Renew => server.natives.renew,
             _ => None,
         };
         let native = native.filter(|_| self.claim.resources().len() == 1);
@@ -149,7 +149,7 @@ impl<'a> Request<'a> {
             Op::Set if exchange.dialect.set_get => reply::set_get(reply, self.claim),
             Op::Set if exchange.is_follow_up => reply::get(reply, self.claim),
             Op::Set => reply::set(&reply),
-            _ if exchange.is_native() => native::overwritten(reply, self.claim),
+            _ if exchange.is_native() => native::renewed(reply, self.claim),
             _ => reply::vote(&reply, self.claim),
         }
     }

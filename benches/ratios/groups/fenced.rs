@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use super::native::cpu;
-use super::{micros, servers};
+use super::{micros, server_cpu, servers};
 use crate::contender::fenced::Fenced;
 use crate::contender::redlock_client::RedlockClient;
 use crate::lane::{Flavor, Lane, lane};
@@ -30,12 +29,12 @@ pub(crate) fn run(effort: Effort) -> Vec<Row> {
     for row in rows.iter_mut().filter(|row| row.what == "redis-rs, fenced: cycles a second, 64 tasks") {
         row.goal = Some(Goal::AtLeast(0.65));
     }
-    let server_cpu = measure(effort, &lanes, |lane| {
-        let before = cpu(&servers);
+    let cpu = measure(effort, &lanes, |lane| {
+        let before = server_cpu(&servers);
         let cycles = lane.throughput(64, lasts).cycles;
-        (cpu(&servers) - before) / cycles
+        (server_cpu(&servers) - before) / cycles
     });
-    rows.extend(self::rows("CPU of the servers a cycle, 64 tasks", &server_cpu, micros));
+    rows.extend(self::rows("CPU of the servers a cycle, 64 tasks", &cpu, micros));
     rows
 }
 
@@ -53,7 +52,7 @@ fn rows(what: &str, figures: &[Vec<f64>], unit: impl Fn(f64) -> String) -> Vec<R
         figure: unit(median(figures[fenced].iter().copied())),
         ratios: ratios(&figures[fenced], &figures[fenced + 1], |figure| *figure),
         goal: None,
-        charted: true,
+        charted: !what.contains("CPU"),
     };
     PAIRS.map(row).into()
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use redlock_redis_rs::Options;
 use redlock_testkit::{RedisServer, Reply};
 
-use super::{micros, servers};
+use super::{micros, server_cpu, servers};
 use crate::contender::redlock_client::RedlockClient;
 use crate::lane::{Flavor, lane};
 use crate::report::{Goal, Row};
@@ -37,9 +37,9 @@ pub(crate) fn run(effort: Effort) -> Vec<Row> {
     let mut rows = Vec::new();
     for tasks in [64, 1024] {
         let slice = |index: usize| {
-            let before = cpu(&servers);
+            let before = server_cpu(&servers);
             let throughput = lanes[index].throughput(tasks, lasts);
-            let server_cpu = (cpu(&servers) - before) / throughput.cycles;
+            let server_cpu = (server_cpu(&servers) - before) / throughput.cycles;
             Figure { rate: throughput.rate, server_cpu }
         };
         let slices = (0..lanes.len()).map(|index| Box::new(move || slice(index)) as Slice<'_, Figure>);
@@ -70,17 +70,4 @@ fn is_native(server: &RedisServer) -> bool {
         let reply = server.reply(&[name]);
         matches!(reply, Reply::Error(message) if message.contains("wrong number of arguments"))
     })
-}
-
-/// Returns the CPU time of all servers in microseconds.
-pub(crate) fn cpu(servers: &[RedisServer]) -> f64 {
-    let used = |server: &RedisServer| {
-        let info = server.command(&["INFO", "cpu"]);
-        let seconds = |name: &str| {
-            let text = info.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<f64>().ok());
-            text.expect("a server reports its CPU time")
-        };
-        seconds("used_cpu_user:") + seconds("used_cpu_sys:")
-    };
-    servers.iter().map(used).sum::<f64>() * 1e6
 }

@@ -80,7 +80,6 @@ macro_rules! __cases {
                 the_option_selects_scripts
                 a_server_that_forbids_scripts_locks_one_resource
                 a_key_of_another_type_is_left_as_it_is
-                without_memory_a_lock_is_still_renewed
                 redis_8_4_locks_without_scripts
                 a_rejected_command_is_replaced_by_the_script_for_good
             }

@@ -48,9 +48,8 @@ pub(crate) async fn the_option_selects_scripts<A: Adapter>() {
     assert_eq!(Ok(nothing_there()), of(node.release(&mine).await));
     let scripts = server.commandstats("evalsha");
     assert_eq!(GRANTED, of(node.acquire(&mine, minute()).await));
-    assert_eq!(GRANTED, of(node.renew(&mine, minute()).await));
     assert_eq!(GRANTED, of(node.release(&mine).await));
-    assert_eq!(2, server.commandstats("evalsha") - scripts);
+    assert_eq!(1, server.commandstats("evalsha") - scripts);
 }
 
 /// Returns a node whose user may do everything except run scripts.
@@ -71,10 +70,11 @@ pub(crate) async fn a_server_that_forbids_scripts_locks_one_resource<A: Adapter>
         assert!(error.to_string().starts_with("locks cannot be released: NOPERM"), "{error}");
         return;
     }
-    assert_eq!(GRANTED, of(node.acquire(&mine, ttl(30_000)).await));
+    assert_eq!(GRANTED, of(node.acquire(&mine, minute()).await));
     assert_eq!(Ok(denied_by("mine")), of(node.acquire(&other, minute()).await));
+    server.command(&["PEXPIRE", "a", "30000"]);
     assert_eq!(GRANTED, of(node.renew(&mine, minute()).await));
-    assert!(pttl(&server, "a") > 50_000);
+    assert!(pttl(&server, "a") > 30_000);
     assert_eq!(Ok(denied_by("mine")), of(node.renew(&other, minute()).await));
     assert_eq!(Ok(nothing_there()), of(node.release(&other).await));
     assert_eq!(GRANTED, of(node.release(&mine).await));
@@ -100,18 +100,6 @@ pub(crate) async fn a_key_of_another_type_is_left_as_it_is<A: Adapter>() {
     assert_eq!(["a"], server.keys()[..]);
 }
 
-#[tokio::main(flavor = "current_thread")]
-pub(crate) async fn without_memory_a_lock_is_still_renewed<A: Adapter>() {
-    let server = RedisServer::start();
-    let node = node_of::<A>(&server);
-    let mine = claim("a", "mine");
-    assert_eq!(GRANTED, of(node.acquire(&mine, ttl(30_000)).await));
-    server.command(&["CONFIG", "SET", "maxmemory", "1"]);
-    assert_eq!(GRANTED, of(node.renew(&mine, minute()).await));
-    assert!(pttl(&server, "a") > 50_000);
-    assert_eq!(GRANTED, of(node.release(&mine).await));
-}
-
 /// Returns a reply of this text as a bulk string.
 fn bulk(text: Option<&str>) -> Answer {
     Answer::Say(match text {
@@ -120,7 +108,7 @@ fn bulk(text: Option<&str>) -> Answer {
     })
 }
 
-/// Replies as Redis 8.4 does, after its documentation. Scripts are forbidden or never called.
+/// Replies as Redis 8.4 does, after its documentation. Scripts are loaded and never called, or forbidden.
 fn redis_8_4(keys: &Mutex<HashMap<String, String>>, scripts: bool, command: &str) -> Answer {
     let words: Vec<_> = command.split(' ').collect();
     let mut keys = keys.lock().unwrap();
@@ -158,15 +146,17 @@ pub(crate) async fn redis_8_4_locks_without_scripts<A: Adapter>() {
         let node = A::node(format!("redis://127.0.0.1:{}", server.port()), &Options::tokio()).unwrap();
         let (mine, other) = (claim("a", "mine"), claim("a", "other"));
         assert_eq!(GRANTED, of(node.acquire(&mine, minute()).await));
-        assert_eq!(GRANTED, of(node.renew(&mine, minute()).await));
-        assert_eq!(Ok(denied_by("mine")), of(node.renew(&other, minute()).await));
+        // Each handshake calls a script. On a slow machine, there may have been more than one.
+        let handshakes = server.seen("EVALSHA");
+        if !scripts {
+            assert_eq!(GRANTED, of(node.renew(&mine, minute()).await));
+            assert_eq!(Ok(denied_by("mine")), of(node.renew(&other, minute()).await));
+            assert_eq!(Ok(nothing_there()), of(node.renew(&claim("b", "mine"), minute()).await));
+        }
         assert_eq!(Ok(nothing_there()), of(node.release(&other).await));
         assert_eq!(GRANTED, of(node.release(&mine).await));
-        assert_eq!(Ok(nothing_there()), of(node.renew(&mine, minute()).await));
         assert_eq!(2, server.seen("DELEX a IFEQ "), "with scripts: {scripts}");
-        assert_eq!(3, server.seen("SET a ") - server.seen("SET a mine NX"));
-        assert_eq!(1, server.seen("EVALSHA"), "only in the handshake");
-        assert_eq!(1, server.seen("HELLO"), "one connection");
+        assert_eq!(handshakes, server.seen("EVALSHA"), "only in the handshake");
     }
 }
 
@@ -181,7 +171,7 @@ pub(crate) async fn a_rejected_command_is_replaced_by_the_script_for_good<A: Ada
             let words: Vec<_> = command.split(' ').collect();
             match words[..] {
                 ["INFO", ..] => bulk(Some("redis_version:7.2.4\r\nvalkey_version:9.1.0\r\n")),
-                ["DELIFEQ", ..] | ["SET", _, _, "IFEQ", ..] => Answer::Say(rejection),
+                ["DELIFEQ", ..] => Answer::Say(rejection),
                 ["SCRIPT", ..] => Answer::Say("+sha\r\n"),
                 ["EVALSHA", _, "0"] => Answer::Say(":0\r\n"),
                 ["EVALSHA" | "EVAL", ..] => Answer::Say(":1\r\n"),
@@ -191,17 +181,13 @@ pub(crate) async fn a_rejected_command_is_replaced_by_the_script_for_good<A: Ada
         .await;
         let url = format!("redis://127.0.0.1:{}", server.port());
         let mine = claim("a", "mine");
-        let node = A::node(url.clone(), &Options::tokio()).unwrap();
-        for _ in 0..3 {
+        let node = A::node(url, &Options::tokio()).unwrap();
+        assert_eq!(GRANTED, of(node.release(&mine).await));
+        let handshakes = server.seen("EVALSHA");
+        for _ in 0..2 {
             assert_eq!(GRANTED, of(node.release(&mine).await));
         }
         assert_eq!((1, 1), (server.seen("DELIFEQ"), server.seen("EVAL ")), "{rejection}");
-        assert_eq!(1 + 2, server.seen("EVALSHA"), "the handshake, and the releases that follow");
-
-        let node = A::node(url, &Options::tokio()).unwrap();
-        for _ in 0..3 {
-            assert_eq!(GRANTED, of(node.renew(&mine, minute()).await));
-        }
-        assert_eq!((1, 2), (server.seen("SET "), server.seen("EVAL ")), "{rejection}");
+        assert_eq!(2, server.seen("EVALSHA") - handshakes, "the releases that follow");
     }
 }

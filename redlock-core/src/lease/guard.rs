@@ -181,8 +181,7 @@ impl Guard {
     ///
     /// Waits for writes of the acquisition and of refills that are still in flight, for at most two node timeouts. If
     /// the outcome of a write stays unknown, it is not cleaned up, because that could delete the resumed lock. Its key
-    /// expires with its TTL. A renewal whose outcome is unknown may still set the TTL of this lock. Thus do not extend the
-    /// resumed lock to a longer TTL if a node may be that late.
+    /// expires with its TTL.
     ///
     #[cfg_attr(feature = "tokio", doc = "```")]
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]

@@ -2,10 +2,9 @@
 
 use smallvec::SmallVec;
 
-use crate::decide::overwriting::{End, Form, Overwrites};
 use crate::decide::pending_release::{PendingRelease, WriteState};
 use crate::lease::record::LeaseRecord;
-use crate::node::{ConnectionId, NodeError, NodeErrorKind};
+use crate::node::{ConnectionId, NodeErrorKind};
 use crate::protocol::call::Call;
 use crate::protocol::responses::Response;
 use crate::sync::locked;
@@ -20,8 +19,6 @@ use crate::types::ttl::Ttl;
 pub(super) struct LeasePeer {
     /// The writes that may be, or become, a key on this node.
     writes: WriteState,
-    /// The extensions that may still set a TTL on this node.
-    overwrites: Overwrites,
     /// True if the node counts for a newer claim than this one.
     superseded: bool,
     /// The release that is not confirmed yet; `None` before the end of the lease, and once another part follows it up.
@@ -30,7 +27,7 @@ pub(super) struct LeasePeer {
 
 impl LeasePeer {
     pub(super) fn new(writes: WriteState) -> Self {
-        Self { writes, overwrites: Overwrites::default(), superseded: false, release: None }
+        Self { writes, superseded: false, release: None }
     }
 
     pub(super) fn begin_release(&mut self) {
@@ -164,75 +161,14 @@ impl LeaseRecord {
 
     /// Returns the request that extends the lock on one node.
     ///
-    /// If the lock is fenced, the node also counts for it. The end of the request is to be
-    /// [noted](LeaseRecord::end_extension).
+    /// If the lock is fenced, the node also counts for it.
     pub(crate) fn extend_on(&self, index: usize, ttl: Ttl) -> Call<'_> {
         let peer = &self.inner().peers[index];
-        if let Some(fence) = self.fencing_token() {
-            return Call::confirm(peer, |node| node.confirm(self.claim(), ttl, fence));
+        match self.fencing_token() {
+            Some(fence) => Call::confirm(peer, |node| node.confirm(self.claim(), ttl, fence)),
+            None if self.renews(ttl) => Call::plain(peer, |node| node.renew(self.claim(), ttl)),
+            None => Call::plain(peer, |node| node.extend(self.claim(), ttl)),
         }
-        let form = self.begin_extension(index, ttl);
-        Call::plain(peer, |node| match form {
-            Form::Overwrite => node.renew(self.claim(), ttl),
-            Form::Compare => node.extend(self.claim(), ttl),
-            Form::Withheld => Box::pin(async { Err(NodeError::unavailable(WITHHELD)) }),
-        })
-    }
-
-    /// Returns the request that sets the time to live on one node.
-    pub(crate) fn keep_on(&self, index: usize, ttl: Ttl) -> Call<'_> {
-        let peer = &self.inner().peers[index];
-        let connection = peer.node.connection();
-        let may_shorten = locked(&self.state).peers[index].overwrites.may_shorten(ttl, connection);
-        Call::plain(peer, |node| {
-            if may_shorten {
-                Box::pin(async { Err(NodeError::unavailable(WITHHELD)) })
-            } else {
-                node.keep_for(self.claim(), ttl)
-            }
-        })
-    }
-
-    fn begin_extension(&self, index: usize, ttl: Ttl) -> Form {
-        let connection = self.inner().peers[index].node.connection();
-        let mut state = locked(&self.state);
-        let longest = state.longest;
-        let form = state.peers[index].overwrites.begin(ttl, longest, connection);
-        state.longest = longest.map(|longest| longest.max(ttl));
-        form
-    }
-
-    /// Records the end of an extension on a node.
-    pub(crate) fn end_extension(&self, index: usize, outcome: &Outcome) {
-        if self.is_fenced() {
-            return;
-        }
-        let end = match outcome {
-            Outcome::Failed(error) => match error.kind() {
-                NodeErrorKind::Unknown => End::Unknown,
-                NodeErrorKind::Unavailable => End::NotSent,
-                _ => End::Replied,
-            },
-            Outcome::TimedOut | Outcome::Pending => End::Unknown,
-            _ => End::Replied,
-        };
-        let connection = self.inner().peers[index].node.connection();
-        let mut state = locked(&self.state);
-        state.peers[index].overwrites.end(end, connection);
-        let waits = state.extension_waits;
-        drop(state);
-        if waits {
-            self.notify();
-        }
-    }
-
-    /// Returns whether an extension has to wait, because a renewal with a shorter TTL is in flight on any node.
-    ///
-    /// If so, listeners are notified of the end of each renewal.
-    pub(crate) fn has_to_wait(&self, ttl: Ttl) -> bool {
-        let mut state = locked(&self.state);
-        state.extension_waits = state.peers.iter().any(|peer| peer.overwrites.is_in_flight_before(ttl));
-        state.extension_waits
     }
 
     /// Returns the request that restores the lock on one node.
@@ -249,8 +185,6 @@ impl LeaseRecord {
         Call::release(self.inner().peers[index].node.release(self.claim()))
     }
 }
-
-const WITHHELD: &str = "an earlier renewal without a reply may still shorten the TTL";
 
 #[cfg(test)]
 mod tests {

@@ -22,7 +22,6 @@ use crate::lease::record::LeaseRecord;
 use crate::protocol::extend_error::{ExtendError, NotExtended};
 use crate::protocol::fan_out::Calls;
 use crate::protocol::round::Round;
-use crate::runtime::sleep_until_or;
 use crate::telemetry::{self, Operation};
 use crate::types::instant::Instant;
 use crate::types::lease_state::{LeaseState, Loss};
@@ -54,7 +53,6 @@ pub(crate) async fn extend(lease: &Arc<LeaseRecord>, extension: Extension) -> Ex
 pub(crate) async fn run(lease: Arc<LeaseRecord>, extension: Extension, responder: Responder<ExtendResult>) {
     let Extension { ttl, limit, .. } = extension;
     let inner = lease.inner();
-    until_renewed(&lease, extension).await;
     let operation = if lease.is_fenced() { Operation::Confirm } else { Operation::Extend };
     let mut round =
         Round::new(inner, RoundKind::Extend, operation, limit, |index, _| lease.extend_on(index, ttl));
@@ -71,45 +69,20 @@ pub(crate) async fn run(lease: Arc<LeaseRecord>, extension: Extension, responder
             }
         }
         let Some(index) = ended.or_next(&mut round).await else { break };
-        lease.end_extension(index, round.responses.outcome(index));
         lease.note_counter(index, round.responses.outcome(index));
-    }
-    let (calls, responses) = round.into_parts();
-    // Nothing more is sent from here on, but what was sent may still be carried out.
-    drop(calls);
-    for index in (0..inner.peers.len()).filter(|index| responses.is_pending(*index)) {
-        lease.end_extension(index, &Outcome::Pending);
     }
     if let Some(responder) = responder {
         responder.send(Err(ExtendError::Released));
     }
     if extended {
         // A node in quarantine is refilled too, so that it counts again as soon as it is admitted.
-        let without = |index: &usize| match responses.outcome(*index) {
+        let without = |index: &usize| match round.responses.outcome(*index) {
             Outcome::Denied(_) => true,
             Outcome::Quarantined { granted, .. } => !granted,
             _ => false,
         };
         let lost: Vec<_> = (0..inner.peers.len()).filter(without).collect();
         refill(&lease, lost).await;
-    }
-}
-
-/// Waits while a renewal with a shorter TTL is in flight, for at most the time limit of one node.
-///
-/// The longer extension may be sent first, and the renewal would then shorten it.
-async fn until_renewed(lease: &LeaseRecord, Extension { ttl, limit, .. }: Extension) {
-    if !lease.has_to_wait(ttl) {
-        return;
-    }
-    let inner = lease.inner();
-    let until = inner.now() + limit;
-    loop {
-        let changed = lease.listen();
-        if !lease.has_to_wait(ttl) || inner.now() >= until {
-            return;
-        }
-        sleep_until_or(&*inner.runtime, until, changed).await;
     }
 }
 

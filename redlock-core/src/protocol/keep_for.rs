@@ -13,6 +13,7 @@ use crate::drive::{Responder, drive};
 use crate::inner::Inner;
 use crate::lease::guard::Guard;
 use crate::lease::record::LeaseRecord;
+use crate::protocol::call::Call;
 use crate::protocol::round::Round;
 use crate::telemetry::{self, Operation};
 use crate::types::error::{Error, ErrorKind};
@@ -64,8 +65,9 @@ fn life(rest: Duration) -> Duration {
 async fn run(lease: Arc<LeaseRecord>, ttl: Ttl, responder: Responder<Result<(), Error>>) {
     let inner = lease.inner();
     let limit = inner.settings.node_timeout.min(ttl.as_duration());
-    let mut round =
-        Round::new(inner, RoundKind::Extend, Operation::Keep, limit, |index, _| lease.keep_on(index, ttl));
+    let mut round = Round::new(inner, RoundKind::Extend, Operation::Keep, limit, |_, peer| {
+        Call::plain(peer, |node| node.keep_for(lease.claim(), ttl))
+    });
     let mut responder = Some(responder);
     loop {
         if let Some(result) = responder.as_ref().and_then(|_| result(&lease, &round)) {

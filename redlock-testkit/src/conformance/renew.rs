@@ -1,8 +1,8 @@
 //! Tests of `renew`.
 //!
-//! It is `extend` for a TTL that no key exceeds.
+//! It is `extend` for the TTL of all requests so far.
 
-use super::stage::{Stage, claim, denied, granted, holds_true, hour};
+use super::stage::{Stage, claim, denied, granted, holds_true, hour, millis};
 
 const LENGTHENS: &str = "renew makes the time to live of every resource at least ttl";
 const CREATES: &str = "renew never creates a resource";
@@ -10,24 +10,22 @@ const EVERY: &str = "renew is denied unless every resource still holds the token
 const NOTHING: &str = "a renew that is denied changes nothing";
 
 pub(crate) async fn renew_prolongs_the_time_to_live(stage: &Stage) {
-    for more in [vec![], vec!["other"]] {
-        let ((votes, ttl), armed) = stage
-            .in_time(async |resource, ttl| {
-                let resource = format!("{resource}-{}", more.len());
-                let all: Vec<&str> = more.iter().copied().chain([&*resource]).collect();
-                let alice = claim(all, "alice");
-                stage.acquire(&alice, ttl).await;
-                // Twice: the second one sets the same time.
-                ([stage.renew(&alice, hour()).await, stage.renew(&alice, hour()).await], ttl)
-            })
-            .await;
-        for vote in votes {
-            granted(vote, "renew is granted where every resource still holds the token");
+    for alice in [claim("a", "alice"), claim(["b", "c"], "alice")] {
+        let ttl = millis(500);
+        let mut sent = stage.runtime.now();
+        stage.acquire(&alice, ttl).await;
+        // The second renewal succeeds only because of the first one.
+        for _ in 0..2 {
+            stage.pause(ttl.as_millis() * 2 / 3).await;
+            let again = stage.runtime.now();
+            let vote = stage.renew(&alice, ttl).await;
+            // On a slow machine, the keys may have expired.
+            if stage.runtime.now().saturating_duration_since(sent) >= ttl.as_duration() * 9 / 10 {
+                break;
+            }
+            granted(vote, LENGTHENS);
+            sent = again;
         }
-        stage.pause(ttl.as_millis() + 30).await;
-        let resource = format!("{}-{}", armed.resource, more.len());
-        holds_true(!stage.is_free(resource.as_str()).await, LENGTHENS);
-        holds_true(stage.holds(resource.as_str(), "alice").await, LENGTHENS);
     }
 }
 

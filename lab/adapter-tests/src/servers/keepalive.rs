@@ -29,16 +29,7 @@ async fn story(lease: Lease) -> (Vec<LeaseState>, bool) {
     }
 }
 
-/// Returns a `Redlock` that extends by scripts, so that its extensions can be counted.
-async fn by_scripts<A: Adapter>(servers: &[RedisServer]) -> Redlock {
-    let urls = servers.iter().map(RedisServer::url);
-    let builder = A::builder_with(urls, &Options::tokio().native_commands(false)).unwrap();
-    let redlock = builder.node_timeout(NODE_TIMEOUT).build().unwrap();
-    all_up(&redlock).await;
-    redlock
-}
-
-/// Returns the number of extensions by scripts that each server has carried out.
+/// Returns the number of extensions that each server has carried out.
 fn extensions(servers: &[RedisServer]) -> Vec<u64> {
     servers.iter().map(|server| server.commandstats("pexpire")).collect()
 }
@@ -51,7 +42,7 @@ fn sorted(mut counts: Vec<u64>) -> Vec<u64> {
 #[tokio::main(flavor = "current_thread")]
 pub(crate) async fn work_several_times_as_long_as_the_ttl_keeps_the_lock<A: Adapter>() {
     let servers = five();
-    let (redlock, stranger) = (by_scripts::<A>(&servers).await, warm::<A>(&servers).await);
+    let (redlock, stranger) = (warm::<A>(&servers).await, warm::<A>(&servers).await);
     let ttl = Duration::from_secs(1);
     let work = async |lease: Lease| {
         let start = Instant::now();
@@ -80,7 +71,7 @@ pub(crate) async fn work_several_times_as_long_as_the_ttl_keeps_the_lock<A: Adap
 #[tokio::main(flavor = "current_thread")]
 pub(crate) async fn sixty_locks_are_kept_at_once<A: Adapter>() {
     let servers = five();
-    let redlock = by_scripts::<A>(&servers).await;
+    let redlock = warm::<A>(&servers).await;
     let ttl = Duration::from_secs(1);
     let mut guards = Vec::new();
     for number in 0..60 {

@@ -160,7 +160,8 @@ pub(crate) async fn servers_that_forbid_scripts_keep_locks_alive<A: Adapter>() {
     let deadline = guard.deadline();
     eventually("it is renewed", ttl, async || guard.deadline() > deadline).await;
     assert_eq!(redlock_core::LeaseState::Held, guard.state());
-    guard.extend(2 * ttl).await.unwrap();
+    let error = guard.extend(2 * ttl).await.unwrap_err();
+    assert!(error.to_string().contains("NOPERM"), "{error}");
     guard.release().await.unwrap();
 
     let both = redlock.lock(["a", "b"], ttl).await.unwrap_err();
