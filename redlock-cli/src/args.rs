@@ -53,6 +53,9 @@ pub(crate) struct Shared {
     /// How long one server may take to reply [default: 1s]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, global = true)]
     pub(crate) node_timeout: Option<Duration>,
+    /// The longest TTL of all programs: a server that may have lost locks does not count until they have expired
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, global = true)]
+    pub(crate) longest_ttl: Option<Duration>,
     /// Prints nothing to stderr
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
@@ -74,6 +77,7 @@ pub(crate) enum Command {
     Break(Break),
     Health(Health),
     Doctor(Doctor),
+    Vouch(Vouch),
     Completions(Completions),
     Man(Man),
 }
@@ -93,6 +97,9 @@ pub(crate) struct Run {
     /// Another name to lock together with RESOURCE: all or none
     #[arg(long = "also", value_name = "RESOURCE")]
     pub(crate) also: Vec<OsString>,
+    /// Acquires one of K slots instead: the locks RESOURCE:slot:0 and so on. Its index is in REDLOCK_SLOT
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u16).range(1..=256), conflicts_with = "also")]
+    pub(crate) slots: Option<u16>,
     #[command(flatten)]
     pub(crate) waiting: Waiting,
     /// The exit code if another client holds the lock
@@ -128,10 +135,10 @@ pub(crate) struct Run {
     /// Gets a fencing token for the command, in REDLOCK_FENCING_TOKEN
     #[arg(long)]
     pub(crate) fenced: bool,
-    /// What to do with processes that the command leaves behind
+    /// Treatment of processes that the command leaves behind
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = LeftoverArg::Kill)]
     pub(crate) leftover: LeftoverArg,
-    /// Whether the command gets a process group of its own; auto: unless there is a terminal
+    /// Process group of the command: its own or not; auto: its own unless there is a terminal
     #[arg(long, value_name = "WHICH", value_enum, default_value_t = Group::Auto)]
     pub(crate) group: Group,
     /// Writes the outcome to a file, as JSON
@@ -164,7 +171,7 @@ pub(crate) struct Waiting {
     /// Waits this long if another client holds the lock [default: without a limit]
     #[arg(short, long, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) wait: Option<Duration>,
-    /// What to do while too few servers reply
+    /// Behavior while too few servers reply
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = Unavailable::Fail)]
     pub(crate) unavailable: Unavailable,
 }
@@ -317,8 +324,13 @@ pub(crate) struct Break {
 }
 
 /// Checks whether enough servers could grant a lock
+///
+/// A server in quarantine does not count: see --longest-ttl. Exit codes: 0 if a lock could be granted, otherwise 69.
 #[derive(Debug, Args)]
 pub(crate) struct Health {
+    /// Exit code 69 unless all servers are healthy, such as between two steps of a rolling restart
+    #[arg(long)]
+    pub(crate) all: bool,
     /// Prints JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -347,6 +359,21 @@ pub(crate) struct Doctor {
     /// Prints JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Ends the quarantine of servers: you assert that they have lost no lock
+///
+/// Use it in two cases only. Either the servers are used for the first time, and no client has ever locked anything
+/// there. Or all servers were down at once, and have written every change to disk before they replied (appendfsync
+/// always). In any other case, two clients may hold the same lock afterwards.
+///
+/// Exit codes: 0 if none of the servers is in quarantine any more, 64 if one is unknown, 69 if one did not reply, 78
+/// without a longest TTL.
+#[derive(Debug, Args)]
+pub(crate) struct Vouch {
+    /// The servers as `redlock health` shows them: HOST:PORT
+    #[arg(value_name = "SERVER", required = true)]
+    pub(crate) servers: Vec<String>,
 }
 
 /// Prints a completion script
@@ -403,6 +430,16 @@ mod tests {
         for wrong in ["", "x", "-1", "256", "99999999999999999999"] {
             assert!(code(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn slots_have_a_range_and_no_other_names() {
+        let slots = |count| run(&["--slots", count, "job", "true"]).map(|run| run.slots);
+        assert_eq!((Some(1), Some(256)), (slots("1").unwrap(), slots("256").unwrap()));
+        for wrong in ["", "x", "-1", "0", "257"] {
+            assert!(slots(wrong).is_err(), "{wrong}");
+        }
+        assert!(run(&["--slots", "2", "--also", "other", "job", "true"]).is_err());
     }
 
     #[test]

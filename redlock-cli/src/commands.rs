@@ -11,6 +11,8 @@ pub(crate) mod hold;
 #[path = "commands/hold_elsewhere.rs"]
 pub(crate) mod hold;
 pub(crate) mod inspect;
+mod quarantine;
+pub(crate) mod vouch;
 pub(crate) mod wait;
 
 use std::ffi::OsString;
@@ -41,7 +43,7 @@ where
     let result = runtime.block_on(async {
         let redlock = found.servers.redlock().map_err(|error| Failure::config(error.to_string()))?;
         let result = work(redlock.clone()).await;
-        // What is left is left to the TTL.
+        // After the limit, the TTL ends the rest.
         let _ = tokio::time::timeout(CLEANUP_LIMIT, redlock.close()).await;
         result
     });

@@ -1,6 +1,6 @@
 //! The command `redlock`: a lock for anything that can be started.
 
-// What `run` alone uses is idle where there is no `run`.
+// Code that only `run` uses is unused on systems without `run`.
 #![cfg_attr(not(unix), allow(dead_code))]
 
 mod args;
@@ -70,6 +70,7 @@ fn dispatch(arguments: Arguments) -> Result<u8, Failure> {
         Command::Break(args) => commands::break_lock::break_lock(&args, shared),
         Command::Health(args) => commands::health::health(&args, shared),
         Command::Doctor(args) => commands::doctor::doctor(&args, shared),
+        Command::Vouch(args) => commands::vouch::vouch(&args, shared),
         Command::Completions(args) => commands::generate::completions(&args),
         Command::Man(args) => commands::generate::man(&args),
     }

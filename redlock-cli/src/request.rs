@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redlock_redis_rs::runtime::Instant;
-use redlock_redis_rs::{Error, ErrorKind, Guard, KeepAlive, Redlock};
+use redlock_redis_rs::{Error, ErrorKind, Guard, KeepAlive, Redlock, SlotGuard, Slots};
 
 use crate::exit::{Code, Failure};
 use crate::run::{Refusal, RefusalKind};
@@ -17,27 +17,43 @@ pub(crate) struct Options<'a> {
     pub(crate) keep_alive: Option<KeepAlive>,
 }
 
+/// Sets the options of a request for a lock or for a slot, which have methods of the same names.
+macro_rules! with_options {
+    ($request:expr, $options:expr, $until:expr) => {{
+        let mut request = $request;
+        request = match $until {
+            Some(until) => request.wait_until(until),
+            None => request.wait_unbounded(),
+        };
+        if let Some(owner) = $options.owner {
+            request = request.owner(owner);
+        }
+        if let Some(settings) = $options.keep_alive {
+            request = request.keep_alive(settings);
+        }
+        if $options.fenced {
+            request = request.fenced();
+        }
+        request
+    }};
+}
+
 /// Requests a lock, and waits until `until` if another client holds it; without a limit if that is `None`.
 pub(crate) async fn lock(
     redlock: &Redlock,
     options: &Options<'_>,
     until: Option<Instant>,
 ) -> Result<Guard, Error> {
-    let mut request = redlock.lock(options.resources, options.ttl);
-    request = match until {
-        Some(until) => request.wait_until(until),
-        None => request.wait_unbounded(),
-    };
-    if let Some(owner) = options.owner {
-        request = request.owner(owner);
-    }
-    if let Some(settings) = options.keep_alive {
-        request = request.keep_alive(settings);
-    }
-    if options.fenced {
-        request = request.fenced();
-    }
-    request.await
+    with_options!(redlock.lock(options.resources, options.ttl), options, until).await
+}
+
+/// Requests any of these slots, and waits in the same way as [`lock`]. The resources of `options` are not used.
+pub(crate) async fn slot(
+    slots: &Slots,
+    options: &Options<'_>,
+    until: Option<Instant>,
+) -> Result<SlotGuard, Error> {
+    with_options!(slots.acquire(options.ttl), options, until).await
 }
 
 /// Returns why a lock was not acquired.

@@ -39,6 +39,8 @@ pub(crate) struct Servers {
     certificates: Certificates,
     key_prefix: Vec<u8>,
     pub(crate) node_timeout: Duration,
+    /// The bound of restart admission, if it is on.
+    pub(crate) longest_ttl: Option<Duration>,
 }
 
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -97,16 +99,23 @@ pub(crate) fn find(args: &Shared) -> Result<Found, Failure> {
     let key_prefix = args.key_prefix.clone().or(environment.get("REDLOCK_KEY_PREFIX"));
     let key_prefix = key_prefix.or(file.key_prefix.clone().map(Into::into)).unwrap_or_default();
     let timeout = environment.text("REDLOCK_NODE_TIMEOUT")?.or(file.node_timeout.clone());
-    let timeout =
-        timeout.map(|text| duration::parse(&text).map_err(|error| format!("node timeout: {error}")));
-    let timeout = timeout.transpose().map_err(Failure::config)?;
+    let longest_ttl = environment.text("REDLOCK_LONGEST_TTL")?.or(file.longest_ttl.clone());
     let servers = Servers {
         urls,
         certificates,
         key_prefix: key_prefix.into_encoded_bytes(),
-        node_timeout: args.node_timeout.or(timeout).unwrap_or(NODE_TIMEOUT),
+        node_timeout: either("node timeout", args.node_timeout, timeout)?.unwrap_or(NODE_TIMEOUT),
+        longest_ttl: either("longest TTL", args.longest_ttl, longest_ttl)?,
     };
     Ok(Found { servers, warnings })
+}
+
+/// Returns the duration of the option, or else that of the environment or file.
+fn either(what: &str, option: Option<Duration>, text: Option<String>) -> Result<Option<Duration>, Failure> {
+    let parse =
+        |text: String| duration::parse(&text).map_err(|error| Failure::config(format!("{what}: {error}")));
+    let parsed = text.map(parse).transpose()?;
+    Ok(option.or(parsed))
 }
 
 fn urls(
@@ -185,7 +194,11 @@ impl Servers {
     }
 
     fn options(&self) -> Options {
-        Options::tokio().key_prefix(&self.key_prefix).connect_timeout(self.node_timeout)
+        let options = Options::tokio().key_prefix(&self.key_prefix).connect_timeout(self.node_timeout);
+        match self.longest_ttl {
+            Some(longest) => options.longest_ttl(longest),
+            None => options,
+        }
     }
 
     fn addresses(&self) -> impl Iterator<Item = ServerAddress<'_>> {
@@ -232,12 +245,23 @@ mod tests {
     }
 
     #[test]
+    fn an_option_goes_first_and_a_wrong_text_is_an_error() {
+        let seconds = |seconds| Some(Duration::from_secs(seconds));
+        assert_eq!(seconds(1), either("x", seconds(1), Some("2s".into())).unwrap());
+        assert_eq!(seconds(2), either("x", None, Some("2s".into())).unwrap());
+        assert_eq!(None, either("x", None, None).unwrap());
+        let error = either("longest TTL", None, Some("soon".into())).unwrap_err();
+        assert!(error.message.starts_with("longest TTL: expected a duration"), "{}", error.message);
+    }
+
+    #[test]
     fn servers_never_print_a_password() {
         let servers = Servers {
             urls: vec!["redis://:hunter2@a".into(), "redis://me:hunter2@b:x".into()],
             certificates: Certificates::default(),
             key_prefix: Vec::new(),
             node_timeout: NODE_TIMEOUT,
+            longest_ttl: None,
         };
         let shown = format!("{servers:?} {servers:#?}");
         assert!(shown.contains("a:6379") && !shown.contains("hunter2"), "{shown}");

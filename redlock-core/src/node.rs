@@ -113,8 +113,8 @@
 //!
 //!     async fn extend(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
 //!         self.with(|held| {
-//!             let ours = |resource| held.get(resource).is_some_and(|(token, _)| token == claim.token());
-//!             if !claim.resources().iter().all(ours) {
+//!             let holds = |resource| held.get(resource).is_some_and(|(token, _)| token == claim.token());
+//!             if !claim.resources().iter().all(holds) {
 //!                 return Ok(Vote::Denied(Denial::default()));
 //!             }
 //!             for resource in claim.resources() {

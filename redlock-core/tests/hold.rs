@@ -114,7 +114,11 @@ fn a_lease_is_renewed_without_comparison_until_its_ttl_changes() {
         }
 
         let detached = redlock.lock("a", TTL).await.unwrap().detach().await;
-        assert_eq!(ErrorKind::NoQuorum, kind(redlock.resume(&detached).await), "its earlier TTLs are unknown");
+        assert_eq!(
+            ErrorKind::NoQuorum,
+            kind(redlock.resume(&detached).await),
+            "its earlier TTLs are unknown"
+        );
     });
 }
 
@@ -372,8 +376,7 @@ fn health_reports_the_nodes_that_can_vote() {
 #[test]
 fn a_node_that_cannot_release_is_unhealthy() {
     with_five(async |world| {
-        let error =
-            redlock_core::node::NodeError::rejected("NOPERM no permissions to run the 'evalsha' command");
+        let error = NodeError::rejected("NOPERM no permissions to run the 'evalsha' command");
         world.nodes[0].inject(Fault::fail(error).on(Operation::Release));
         world.nodes[1].inject(Fault::hang().on(Operation::Release));
         let health = world.redlock.health().await;

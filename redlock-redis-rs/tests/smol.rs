@@ -21,7 +21,7 @@ fn ttl() -> Ttl {
     Ttl::new(Duration::from_secs(60)).unwrap()
 }
 
-/// What the future comes to, or a panic.
+/// Returns the output of the future, or panics after a time.
 async fn soon<T>(future: impl Future<Output = T>) -> T {
     or(future, async {
         Timer::after(PATIENCE).await;
@@ -137,7 +137,7 @@ fn locks_are_kept_alive_and_no_task_is_left_behind() {
 }
 
 #[test]
-fn a_change_is_told() {
+fn a_change_is_notified() {
     let server = RedisServer::start();
     let node = node(server.url(), &Options::smol()).unwrap();
     let resource = Resource::new("a").unwrap();

@@ -194,7 +194,8 @@ fn mistake(url: &str) -> Option<&'static str> {
     let (login_and_host, path) = rest.split_at(end);
     let host = login_and_host.rsplit('@').next().unwrap_or_default();
     // An `@` behind the host means that an unencoded `/` has split a password, which may contain a comma.
-    let is_list = host.contains(',') && (path.contains("://") || !path.contains('@'));
+    let is_next_scheme = host.ends_with(':') && path.starts_with("//");
+    let is_list = host.contains(',') && (is_next_scheme || !path.contains('@'));
     is_list.then_some("several addresses, separated by commas; pass one URL for each node")
 }
 

@@ -19,10 +19,10 @@ use crate::secret::Secret;
 
 use self::facts::{Facts, gather};
 
-/// The time limit of all questions to one server, apart from the observation of its clock.
+/// The time limit of all queries to one server, apart from the observation of its clock.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// What the servers are checked for.
+/// The expectations that the servers are checked against.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct PreflightSettings {
@@ -166,19 +166,23 @@ pub async fn preflight<C: Connector>(
 ) -> Preflight {
     let facts = join_all(servers.iter().map(|connector| ask(connector, options, settings))).await;
     let reachable = facts.iter().filter(|facts| facts.state.is_ok()).count();
-    Preflight { nodes: facts.len(), reachable, findings: judge::judge(&facts, settings) }
+    Preflight {
+        nodes: facts.len(),
+        reachable,
+        findings: judge::judge(&facts, settings, options.longest.is_some()),
+    }
 }
 
 async fn ask<C: Connector>(connector: &C, options: &Options, settings: PreflightSettings) -> Facts {
     let runtime = options.runtime();
     let secret = Secret::of(connector.password());
-    let questions = async {
+    let queries = async {
         let connection = connector.connect(&Hub::default()).await;
         let connection = connection.map_err(|failure| secret.published(&failure.message))?;
         gather(&connection, &*runtime, settings, &secret).await
     };
     let limit = options.connect_timeout.get() + settings.observe + LIMIT;
-    let state = match select(pin!(questions), runtime.sleep(limit)).await {
+    let state = match select(pin!(queries), runtime.sleep(limit)).await {
         Either::Left((state, _)) => state,
         Either::Right(_) => Err(format!("no reply for {limit:.1?}")),
     };

@@ -76,8 +76,8 @@ impl Hub {
     /// Reports that all keys were deleted.
     ///
     /// Votes do not count until the server was checked again. If the connection
-    /// [reports flushes](crate::Connection::reports_flushes), this must be called before the caller of any later request receives its
-    /// reply.
+    /// [reports flushes](crate::Connection::reports_flushes), this must be called before the caller of any later
+    /// request receives its reply.
     pub fn flushed(&self) {
         self.gate().lose(QuarantineReason::DataLost);
         self.all_changed();

@@ -12,7 +12,7 @@ use crate::handshake::Server;
 use crate::native::{self, Native};
 use crate::options::Options;
 use crate::reply::{self, unanswered};
-use crate::script::{Script, ScriptArgs, is_unknown, key, number};
+use crate::script::{Script, ScriptArgs, is_unknown_script, key, number};
 use crate::secret::Secret;
 use crate::{commands, fence};
 
@@ -127,7 +127,9 @@ impl<'a> Request<'a> {
                 Some(C::pack(Command::Other { name: "GET", args: &[&self.key()] }))
             }
             (Op::Set, _) => None,
-            (_, reply) if is_unknown(reply) => Some(self.script_args().call::<C>("EVAL", self.script().text)),
+            (_, reply) if is_unknown_script(reply) => {
+                Some(self.script_args().call::<C>("EVAL", self.script().text))
+            }
             _ => None,
         }
     }

@@ -126,7 +126,8 @@ fn held<N: LockNode>(
 fn memory_of(servers: &[RedisServer]) -> f64 {
     let used = |server: &RedisServer| {
         let info = server.command(&["INFO", "memory"]);
-        let used = info.lines().find_map(|line| line.strip_prefix("used_memory:")?.trim().parse::<f64>().ok());
+        let used =
+            info.lines().find_map(|line| line.strip_prefix("used_memory:")?.trim().parse::<f64>().ok());
         used.expect("a server reports its memory")
     };
     servers.iter().map(used).sum()

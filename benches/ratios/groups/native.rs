@@ -29,7 +29,7 @@ pub(crate) fn run(effort: Effort) -> Vec<Row> {
     let client = |native| {
         let options = Options::tokio().native_commands(native);
         lane(Flavor::CurrentThread, async {
-            RedlockClient::patient(redlock_redis_rs::builder_with(&urls, &options))
+            RedlockClient::with_long_timeout(redlock_redis_rs::builder_with(&urls, &options))
         })
     };
     let lanes = [client(true), client(false)];

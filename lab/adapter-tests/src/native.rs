@@ -8,7 +8,7 @@ use redlock_testkit::{RedisServer, Reply};
 use redlock_wire::{Node, Options};
 
 use crate::Adapter;
-use crate::node::{GRANTED, claim, denied_by, minute, node_of, nothing_there, of, pttl, ttl};
+use crate::node::{GRANTED, claim, denied_by, minute, node_of, nothing_there, of, pttl};
 use crate::scripted::{Answer, Scripted, greet};
 
 /// Returns the command with which a server deletes a key that holds a value, if it has one.

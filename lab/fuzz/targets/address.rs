@@ -47,7 +47,7 @@ fn node_label(node: &dyn redlock_core::node::LockNode) -> String {
     node.label().to_owned()
 }
 
-/// Whether the secret is only between the scheme and an `@`.
+/// Returns whether the secret is only between the scheme and an `@`.
 fn may_be_password(url: &str) -> bool {
     let Some((scheme, rest)) = url.split_once("://") else { return true };
     let behind = rest.rsplit_once(SECRET).map_or("", |(_, behind)| behind);

@@ -1,6 +1,6 @@
-//! What a server says of itself in its handshake: no panic, and messages that are short.
+//! The description that a server sends in the handshake: no panic, and short messages.
 //!
-//! The input is the reply to `INFO server`, whatever bytes it has.
+//! The input is the reply to `INFO server`, of any bytes.
 
 #![no_main]
 

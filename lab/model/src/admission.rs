@@ -9,7 +9,8 @@
 //! use redlock_model::explore;
 //!
 //! let exploration = explore(Admission::new(SMALL));
-//! assert!(exploration.violation.is_none() && exploration.states > 10_000);
+//! assert!(exploration.violation.is_none());
+//! assert_eq!(2_362, exploration.states); // the first row of the table of explored scopes
 //! ```
 //!
 //! # The rule

@@ -1,6 +1,6 @@
 // The form of an experiment: numbers, clients and incidents. Every change makes a new setup.
 
-import { byId, checkbox, element, field, number, select } from "./elements.js";
+import { byId, checkbox, described, element, field, number, select } from "./elements.js";
 
 const form = byId("setup");
 
@@ -38,7 +38,9 @@ function general(setup) {
   return element("fieldset", {}, element("legend", {}, "World"),
     ...numbers.map(([name, label, range]) => numeric(`world-${name}`, label, setup[name], bounds[range], set(name))),
     numeric("world-seed", "Seed", setup.seed, [0, Number.MAX_SAFE_INTEGER], set("seed")),
-    field("world-notifies", "Nodes notify waiters", checkbox(setup.notifies), set("notifies")));
+    field("world-notifies", "Nodes notify waiters", checkbox(setup.notifies), set("notifies")),
+    described(field("world-restart_admission", "Restart admission", checkbox(setup.restart_admission), set("restart_admission")),
+      "A node that may have lost locks does not count until they have expired."));
 }
 
 function clients(setup) {

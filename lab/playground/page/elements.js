@@ -25,6 +25,13 @@ export function field(id, label, input, onValue) {
   return element("label", { for: id }, ...parts);
 }
 
+// A field with a sentence of help below it.
+export function described(labeled, help) {
+  const id = `${labeled.htmlFor}-help`;
+  labeled.querySelector("input, select").setAttribute("aria-describedby", id);
+  return element("div", {}, labeled, element("div", { id, class: "hint" }, help));
+}
+
 export function number(value, [min, max], step = 1) {
   return element("input", { type: "number", inputmode: "numeric", value, min, max, step, required: true });
 }

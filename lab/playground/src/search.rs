@@ -112,7 +112,7 @@ impl Search {
     fn random(&self, seed: u64) -> Result<Random, String> {
         let faults = Faults::named(&self.faults);
         let faults = faults.ok_or_else(|| format!("there are no faults \"{}\"", self.faults))?;
-        Ok(Random { faults, nodes: self.nodes, clients: self.clients, fenced: None, seed })
+        Ok(Random { faults, nodes: self.nodes, clients: self.clients, fenced: None, admission: None, seed })
     }
 
     fn found(&self, random: Random, tried: u64, report: &Report, violation: &Violation) -> Found {
@@ -129,8 +129,9 @@ impl Search {
 }
 
 /// The faults of a search, with the sentence about the assumption.
-pub const KINDS: [(&str, &str); 6] = [
+pub const KINDS: [(&str, &str); 7] = [
     ("bounded", "All assumptions are kept"),
+    ("losses", "All are kept, nodes lose data, and restart admission is on"),
     ("data-loss", "Nodes may lose data"),
     ("clock-steps", "Clocks may be set"),
     ("clock-drift", "Clocks may run unevenly"),

@@ -30,6 +30,8 @@ pub struct Setup {
     pub lasts: u64,
     /// If `true`, nodes notify waiters of changes.
     pub notifies: bool,
+    /// If `true`, nodes that may have lost locks do not count until those have expired.
+    pub restart_admission: bool,
     /// The clients.
     pub clients: Vec<Client>,
     /// The incidents.
@@ -126,6 +128,7 @@ impl Default for Setup {
             seed: 1,
             lasts: 8_000,
             notifies: true,
+            restart_admission: false,
             clients: vec![Client::at(500).works(1_500), Client::at(1_000).works(1_500).waits(6_000)],
             incidents: Vec::new(),
         }
@@ -314,7 +317,7 @@ impl Setup {
     /// Returns the experiment. The setup must be [valid](Setup::check).
     pub fn experiment(&self) -> Experiment {
         let scripts = self.clients.iter().map(|client| client.script(self.ttl)).collect();
-        Experiment::new(self.seed)
+        let experiment = Experiment::new(self.seed)
             .servers(self.nodes)
             .faults(Faults::None)
             .scripts(scripts)
@@ -323,7 +326,8 @@ impl Setup {
             .notifies(self.notifies)
             .clock_drift(self.drift)
             .clock_drift_factor(f64::from(self.allowed_drift) / 1e6)
-            .lasts(millis(self.lasts))
+            .lasts(millis(self.lasts));
+        if self.restart_admission { experiment.with_admission() } else { experiment }
     }
 
     fn plan(&self) -> Plan {

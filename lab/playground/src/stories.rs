@@ -31,6 +31,7 @@ pub fn stories() -> Vec<Story> {
         paused_holder(),
         fenced_holder(),
         empty_restart(),
+        empty_restart_guarded(),
         clock_step(),
         late_write(),
         split_vote(),
@@ -204,6 +205,18 @@ fn empty_restart() -> Story {
         narrow_quorum().on_node(1_500, Kind::CrashEmpty, 2, 600),
     )
     .violates(&[Invariant::Validity, Invariant::Exclusion])
+}
+
+fn empty_restart_guarded() -> Story {
+    story(
+        "empty-restart-guarded",
+        "The same restart with restart admission",
+        [
+            "Again, n2 restarts without its data and grants the lock that the first client holds.",
+            "Its vote does not count until the lost locks have expired, so the second client acquires the lock only after the release.",
+        ],
+        Setup { restart_admission: true, ..narrow_quorum() }.on_node(1_500, Kind::CrashEmpty, 2, 600),
+    )
 }
 
 fn clock_step() -> Story {

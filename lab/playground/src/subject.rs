@@ -14,7 +14,8 @@
 //! | Field | Meaning |
 //! |---|---|
 //! | `story=NAME` | a story |
-//! | `faults=KIND` | a random run of `scripts/simulate`, with `nodes`, `clients`, `locks` and `seed` |
+//! | `faults=KIND` | a random run of `scripts/simulate`, with `nodes`, `clients`, `locks`, `admission` and `seed` |
+//! | `admission=on` | restart admission is on; `off` for off |
 //! | `client=STARTS:WORKS:..` | a client; then `w5000` if it waits, `r500` if it requests again, and its properties |
 //! | `at=TIME:KIND:PLACE:MS` | an incident; the place is `n0`, `c0` or `c0-n0` |
 //!
@@ -52,8 +53,10 @@ pub struct Random {
     pub nodes: usize,
     /// The number of clients.
     pub clients: usize,
-    /// Whether clients use fencing tokens; `None` if this depends on the faults.
+    /// The use of fencing tokens by clients; `None` if this depends on the faults.
     pub fenced: Option<bool>,
+    /// The use of restart admission by clients; `None` if this depends on the faults.
+    pub admission: Option<bool>,
     /// The seed.
     pub seed: u64,
 }
@@ -140,7 +143,8 @@ impl Random {
     }
 
     fn parse(fields: &[(String, String)]) -> Result<Self, String> {
-        let mut random = Self { faults: Faults::Bounded, nodes: 5, clients: 3, fenced: None, seed: 0 };
+        let mut random =
+            Self { faults: Faults::Bounded, nodes: 5, clients: 3, fenced: None, admission: None, seed: 0 };
         for (name, value) in fields {
             match name.as_str() {
                 "faults" => {
@@ -157,6 +161,7 @@ impl Random {
                         _ => return Err(format!("there are no locks \"{value}\"")),
                     };
                 }
+                "admission" => random.admission = Some(is_on(name, value)?),
                 _ => return Err(unknown(name)),
             }
         }
@@ -165,19 +170,25 @@ impl Random {
     }
 
     fn address(&self) -> String {
-        let Self { faults, nodes, clients, fenced, seed } = self;
+        let Self { faults, nodes, clients, fenced, admission, seed } = self;
         let locks = match fenced {
             None => "",
             Some(true) => "&locks=mixed",
             Some(false) => "&locks=plain",
         };
-        format!("faults={faults}&nodes={nodes}&clients={clients}{locks}&seed={seed}")
+        let admission = admission.map_or(String::new(), |is| format!("&admission={}", on_or_off(is)));
+        format!("faults={faults}&nodes={nodes}&clients={clients}{locks}{admission}&seed={seed}")
     }
 
     /// Returns the experiment.
     pub fn experiment(&self) -> Experiment {
         let experiment =
             Experiment::new(self.seed).servers(self.nodes).clients(self.clients).faults(self.faults);
+        let experiment = match self.admission {
+            None => experiment,
+            Some(true) => experiment.with_admission(),
+            Some(false) => experiment.without_admission(),
+        };
         self.fenced.map_or(experiment.clone(), |fenced| experiment.fenced(fenced))
     }
 
@@ -220,6 +231,7 @@ fn own(fields: &[(String, String)]) -> Result<Setup, String> {
             "seed" => setup.seed = number(name, value)?,
             "lasts" => setup.lasts = number(name, value)?,
             "notifies" => setup.notifies = number(name, value)?,
+            "admission" => setup.restart_admission = is_on(name, value)?,
             "client" => setup.clients.push(client(value).ok_or_else(|| unreadable(name, value))?),
             "at" => setup.incidents.push(incident(value).ok_or_else(|| unreadable(name, value))?),
             _ => return Err(unknown(name)),
@@ -235,9 +247,10 @@ fn own(fields: &[(String, String)]) -> Result<Setup, String> {
 fn query(setup: &Setup) -> String {
     let Setup { nodes, ttl, least_delay, most_delay, drift, allowed_drift, seed, lasts, notifies, .. } =
         setup;
+    let admission = on_or_off(setup.restart_admission);
     let mut query = format!(
         "nodes={nodes}&ttl={ttl}&delay={least_delay}-{most_delay}&drift={drift}&allowed={allowed_drift}\
-         &seed={seed}&lasts={lasts}&notifies={notifies}"
+         &seed={seed}&lasts={lasts}&notifies={notifies}&admission={admission}"
     );
     let clients = setup.clients.iter().map(|client| format!("&client={}", client_text(client)));
     let incidents = setup.incidents.iter().map(|incident| format!("&at={}", incident_text(incident)));
@@ -305,6 +318,18 @@ fn numbered(letter: char, name: &str) -> Option<usize> {
 
 fn number<T: FromStr>(name: &str, value: &str) -> Result<T, String> {
     value.parse().map_err(|_| unreadable(name, value))
+}
+
+fn is_on(name: &str, value: &str) -> Result<bool, String> {
+    match value {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err(unreadable(name, value)),
+    }
+}
+
+fn on_or_off(is_on: bool) -> &'static str {
+    if is_on { "on" } else { "off" }
 }
 
 fn unreadable(name: &str, value: &str) -> String {

@@ -45,11 +45,11 @@ prop_compose! {
         allowed_drift in setup::DRIFT,
         seed in any::<u64>(),
         lasts in setup::LASTS,
-        notifies in any::<bool>(),
+        (notifies, restart_admission) in any::<(bool, bool)>(),
         clients in clients(),
         incidents in incidents(),
     ) -> Setup {
-        Setup { nodes, ttl, least_delay, most_delay, drift, allowed_drift, seed, lasts, notifies, clients, incidents }
+        Setup { nodes, ttl, least_delay, most_delay, drift, allowed_drift, seed, lasts, notifies, restart_admission, clients, incidents }
     }
 }
 
@@ -67,10 +67,10 @@ proptest! {
         faults in 0..Faults::ALL.len(),
         nodes in setup::NODES,
         clients in setup::CLIENTS,
-        fenced in any::<Option<bool>>(),
+        (fenced, admission) in any::<(Option<bool>, Option<bool>)>(),
         seed in any::<u64>(),
     ) {
-        let subject = Subject::Random(Random { faults: Faults::ALL[faults].1, nodes, clients, fenced, seed });
+        let subject = Subject::Random(Random { faults: Faults::ALL[faults].1, nodes, clients, fenced, admission, seed });
         prop_assert_eq!(Ok(subject.clone()), Subject::parse(&format!("?{}", subject.address())));
     }
 
@@ -88,10 +88,36 @@ fn stories_have_short_addresses() {
     }
 }
 
+fn unguarded() -> Experiment {
+    Experiment::new(5).servers(3).faults(Faults::Losses).without_admission()
+}
+
+fn guarded() -> Experiment {
+    Experiment::new(5).servers(3).with_admission()
+}
+
+#[test]
+fn a_report_states_an_unusual_restart_admission() {
+    for (experiment, is) in [(unguarded(), "off"), (guarded(), "on")] {
+        let report = experiment.run();
+        assert!(report.page().contains(&format!("&admission={is}&")), "{}", report.page());
+        assert!(report.replay().contains(&format!(" --admission {is} ")), "{}", report.replay());
+    }
+    let usual = Experiment::new(5).servers(3).faults(Faults::Losses).run();
+    assert!(!usual.page().contains("admission") && !usual.replay().contains("admission"), "{usual}");
+}
+
+#[test]
+fn an_address_without_restart_admission_has_none() {
+    let Ok(Subject::Own(setup)) = Subject::parse("nodes=3") else { panic!("it is an own experiment") };
+    assert!(!setup.restart_admission);
+}
+
 #[test]
 fn the_address_in_a_report_shows_the_same_run() {
     let experiments = Faults::ALL.map(|(_, faults)| Experiment::new(5).servers(3).faults(faults));
-    for experiment in experiments.into_iter().chain([Experiment::new(5).fenced(true)]) {
+    for experiment in experiments.into_iter().chain([Experiment::new(5).fenced(true), unguarded(), guarded()])
+    {
         let report = experiment.run();
         let page = report.page();
         let (_, query) = page.split_once("/?").unwrap();

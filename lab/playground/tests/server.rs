@@ -117,6 +117,7 @@ async fn bad_input_is_rejected_with_a_sentence() {
         (at("faults=gremlins"), "there are no faults \"gremlins\""),
         (at("nodes=three"), "the address has nodes=three, which is not readable"),
         (at("at=1:hang:n0"), "the address has at=1:hang:n0, which is not readable"),
+        (at("admission=maybe"), "the address has admission=maybe, which is not readable"),
         (at("color=blue"), "the address has an unknown field \"color\""),
         (at(&"x".repeat(9_000)), "the length of the address is 9000"),
         (json!({ "address": "story=hand-over", "width": 1e9 }), "the width of the picture is 1000000000"),
@@ -164,6 +165,10 @@ async fn the_history_is_the_same_bytes_as_that_of_the_command() {
         (
             "faults=bounded&nodes=4&clients=3&locks=mixed&seed=3",
             "--nodes 4 --clients 3 --locks mixed --seed 3",
+        ),
+        (
+            "faults=losses&nodes=3&clients=3&admission=off&seed=4",
+            "--nodes 3 --clients 3 --faults losses --admission off --seed 4",
         ),
     ] {
         let (status, history) = get(&format!("/api/history?{address}")).await;

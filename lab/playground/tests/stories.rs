@@ -9,7 +9,7 @@ use redlock_core::ErrorKind;
 use redlock_core::runtime::Instant;
 use redlock_playground::stories::{Story, named, stories};
 use redlock_simulation::experiment::Report;
-use redlock_simulation::history::{Event, EventKind, Place, Request};
+use redlock_simulation::history::{Answer, Event, EventKind, Place, Request};
 use redlock_simulation::invariant::Invariant;
 use redlock_simulation::knowledge::{Fact, knowledge};
 use redlock_simulation::timeline::Timeline;
@@ -170,4 +170,25 @@ fn a_loss_is_reported_before_the_lease_ends() {
     });
     assert!(reported < deadline.unwrap());
     assert!(first(&report.history.0, is_granted(1)) > deadline.unwrap());
+}
+
+#[test]
+fn the_vote_of_a_restarted_node_does_not_count() {
+    let report = run(&named("empty-restart-guarded").unwrap());
+    let events = &report.history.0;
+    let is_vote =
+        |request: &Request| (request.client, request.server, request.operation) == (1, 2, Operation::Acquire);
+    let granted = |kind: &EventKind| matches!(kind, EventKind::CarriedOut { request, answer: Answer::Granted, .. } if is_vote(request));
+    let uncounted = |kind: &EventKind| matches!(kind, EventKind::Received { request, answer: Answer::Uncounted } if is_vote(request));
+    let released = first(events, |kind| matches!(kind, EventKind::Releasing { client: 0, .. }));
+    assert!(first(events, granted) < first(events, uncounted) && first(events, uncounted) < released);
+    assert!(released < first(events, is_granted(1)));
+    let drawn = Timeline::new(&report.history, &report.violations).svg();
+    assert!(drawn.contains(", does not count\n</text>"), "a key of n2 has this label");
+}
+
+#[test]
+fn the_stories_of_an_empty_restart_differ_in_restart_admission_only() {
+    let [without, with] = ["empty-restart", "empty-restart-guarded"].map(|id| named(id).unwrap().setup);
+    assert_eq!(with, redlock_playground::setup::Setup { restart_admission: true, ..without });
 }

@@ -40,7 +40,7 @@ struct Options {
     clients: usize,
     faults: Faults,
     fenced: Option<bool>,
-    admission: bool,
+    admission: Option<bool>,
 }
 
 impl Options {
@@ -53,7 +53,7 @@ impl Options {
             clients: 3,
             faults: Faults::Bounded,
             fenced: None,
-            admission: true,
+            admission: None,
         };
         while let Some(name) = arguments.next() {
             let value = arguments.next().ok_or(format!("{name} needs a value"))?;
@@ -75,8 +75,8 @@ impl Options {
                 }
                 "--admission" => {
                     options.admission = match value.as_str() {
-                        "on" => true,
-                        "off" => false,
+                        "on" => Some(true),
+                        "off" => Some(false),
                         _ => return Err(format!("unknown admission: {value}")),
                     };
                 }
@@ -98,7 +98,11 @@ impl Options {
             let experiment = |seed| {
                 let experiment =
                     Experiment::new(seed).servers(*nodes).clients(self.clients).faults(self.faults);
-                let experiment = if self.admission { experiment } else { experiment.without_admission() };
+                let experiment = match self.admission {
+                    None => experiment,
+                    Some(true) => experiment.with_admission(),
+                    Some(false) => experiment.without_admission(),
+                };
                 self.fenced.map_or(experiment.clone(), |fenced| experiment.fenced(fenced))
             };
             defects += match self.seed {

@@ -63,23 +63,15 @@ pub struct Experiment {
     scripts: Option<Vec<Script>>,
     /// The shortest and the longest delay of a message, if they are not drawn.
     delays: Option<(Duration, Duration)>,
-    /// Whether servers send notifications, if this is not drawn.
+    /// The use of notifications by servers, if this is not drawn.
     notifies: Option<bool>,
     /// The maximum drift of a clock, if it is not the one of bounded faults.
     drift_ppm: Option<i32>,
-    admission: Admission,
+    /// Overrides the choice that depends on the faults.
+    admission: Option<bool>,
 }
 
-/// The use of the servers that may have lost locks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Admission {
-    /// Their votes do not count until the lost locks have expired.
-    On,
-    /// Their votes count.
-    Off,
-}
-
-/// The longest TTL. It is short, so that many locks expire in a run of half a minute.
+/// The longest TTL of random clients, and of the judge. It is short, so that many locks expire in a run of half a minute.
 const LONGEST_TTL: Duration = Duration::from_secs(4);
 
 /// The node timeout. It is short relative to every TTL, so that rounds fail for lack of grants rather than of time.
@@ -126,7 +118,7 @@ impl Experiment {
             delays: None,
             notifies: None,
             drift_ppm: None,
-            admission: Admission::On,
+            admission: None,
         }
     }
 
@@ -278,12 +270,22 @@ impl Experiment {
         self
     }
 
-    /// Makes clients count servers that may have lost locks. The default is off.
+    /// Makes clients check whether servers may have lost locks.
     ///
-    /// This has an effect only with [`Faults::Losses`], and locks may overlap.
+    /// The votes of such a server do not count until the lost locks have expired. This is the default for
+    /// [`Faults::Losses`] only.
+    #[must_use]
+    pub fn with_admission(mut self) -> Self {
+        self.admission = Some(true);
+        self
+    }
+
+    /// Makes clients count servers that may have lost locks, so locks may overlap.
+    ///
+    /// This is the default except for [`Faults::Losses`].
     #[must_use]
     pub fn without_admission(mut self) -> Self {
-        self.admission = Admission::Off;
+        self.admission = Some(false);
         self
     }
 
@@ -315,7 +317,7 @@ impl Experiment {
             network.set_notifications(notifications);
         }
         if self.has_admission() {
-            network.set_longest_ttl(LONGEST_TTL);
+            network.set_longest_ttl(self.longest_ttl());
         }
         let servers = self.start_servers(&network, &mut chance);
         let traffic = self.traffic(&mut chance);
@@ -392,7 +394,13 @@ impl Experiment {
     }
 
     fn has_admission(&self) -> bool {
-        self.faults == Faults::Losses && self.admission == Admission::On
+        self.admission.unwrap_or(self.faults.has_admission())
+    }
+
+    /// Returns the longest TTL of all clients, with the judge.
+    fn longest_ttl(&self) -> Duration {
+        let scripts = self.scripts.iter().flatten();
+        scripts.map(|script| script.ttl).fold(LONGEST_TTL, Duration::max)
     }
 
     fn scope(&self) -> Scope {
@@ -490,15 +498,15 @@ impl Experiment {
         let redlock = Redlock::builder(process.clone()).nodes(nodes.clone()).node_timeout(NODE_TIMEOUT);
         let redlock = redlock.build().expect("servers have labels of their own");
         let (recorder, resources, me) = (network.recorder().clone(), self.resources, process.clone());
-        let admission = self.has_admission();
+        let quarantine = self.has_admission().then(|| Quarantine::duration(self.longest_ttl()));
         simulation.block_on(&process, async move {
             // The wait of a server begins with the first look, which may be this one.
-            if admission {
+            if let Some(quarantine) = quarantine {
                 for node in &nodes {
                     node.connected().await;
                 }
                 // The clock of the server may be slow.
-                me.sleep(Quarantine::duration(LONGEST_TTL).mul_f64(1.1)).await;
+                me.sleep(quarantine.mul_f64(1.1)).await;
             }
             for resource in 0..resources {
                 recorder.record(EventKind::Requested {

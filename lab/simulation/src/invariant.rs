@@ -115,7 +115,7 @@ pub struct Rules {
     /// The time after [`Calm`](EventKind::Calm) at which every lock request must succeed.
     pub settled_after: Duration,
     /// `true` if clients check whether servers may have lost locks. Then lost data explains neither two holders nor a
-    /// wrong fencing token.
+    /// wrong fencing token, and a lost key alone violates nothing.
     pub admission: bool,
 }
 
@@ -148,10 +148,11 @@ pub fn check(history: &History, rules: &Rules) -> Vec<Violation> {
     violations.extend(honesty::check(history, rules));
     violations.extend(outcomes::check(history, rules));
     if rules.admission {
+        violations.retain(|violation| !violation.is_harmless());
         violations
             .iter_mut()
             .filter(|violation| violation.is_prevented())
-            .for_each(|violation| violation.broken = None);
+            .for_each(|violation| violation.broken = wrong_clock(history, violation.event));
     }
     violations.sort_by_key(|violation| (violation.event, violation.invariant));
     violations
@@ -182,6 +183,11 @@ impl Invariant {
 }
 
 impl Violation {
+    /// Returns whether admission makes it harmless: a server that has lost a key does not count.
+    fn is_harmless(&self) -> bool {
+        self.invariant == Invariant::Validity && self.broken == Some(Assumption::DataIsKept)
+    }
+
     /// Returns whether admission prevents it.
     fn is_prevented(&self) -> bool {
         let invariants = [
@@ -201,6 +207,17 @@ impl Rules {
     pub fn quorum(&self) -> usize {
         self.servers / 2 + 1
     }
+}
+
+/// Returns the broken assumption about clocks, by which the wait for lost locks may have been too short.
+///
+/// Only the events up to `event` count.
+fn wrong_clock(history: &History, event: usize) -> Option<Assumption> {
+    history.0.iter().take(event + 1).find_map(|event| match event.kind {
+        EventKind::FaultBegins(_, FaultKind::Step(_)) => Some(Assumption::ClocksAreNotSet),
+        EventKind::FaultBegins(_, FaultKind::Drift(_)) => Some(Assumption::ClocksRunEvenly),
+        _ => None,
+    })
 }
 
 /// Returns the broken assumption that best explains a missing key of `token`.

@@ -65,7 +65,7 @@
 //! a part of it or with an older copy, and at once. They are flushed, and fail over and back. The clients check whether
 //! servers may have lost locks. Thus a loss of data is within the bounds: neither locks nor tokens may go wrong.
 //! [`without_admission`](experiment::Experiment::without_admission) (`--admission off`) runs the same without the check,
-//! and locks overlap.
+//! and locks overlap. [`with_admission`](experiment::Experiment::with_admission) adds the check to other faults.
 //!
 //! ```
 //! use redlock_simulation::experiment::Experiment;

@@ -236,6 +236,11 @@ impl Faults {
         )
     }
 
+    /// Returns whether clients check whether servers may have lost locks, unless the experiment says otherwise.
+    pub fn has_admission(self) -> bool {
+        self == Self::Losses
+    }
+
     /// Returns whether the setting breaks an assumption on purpose.
     pub fn breaks(self, assumption: Assumption) -> bool {
         self == Self::Violating(assumption)

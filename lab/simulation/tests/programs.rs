@@ -22,7 +22,7 @@ const CLIENTS: usize = 5;
 const SLOTS: usize = 3;
 const SEEDS: u64 = 15;
 
-/// What holders did: the true time, the place (a slot, or 0 for the leader), and the number of the lease.
+/// The actions of holders: the true time, the place (a slot, or 0 for the leader), and the number of the lease.
 type Record = Arc<Mutex<Vec<(Instant, usize, u64)>>>;
 
 /// Servers, a network and clients, with faults from a seed.

@@ -66,7 +66,7 @@ fn first_defect() -> Option<usize> {
     position.map(|position| position + 1)
 }
 
-/// What the runs are about in which a variant shows.
+/// The kind of runs in which a variant is detected.
 #[derive(Clone, Copy)]
 enum Kind {
     Plain,

@@ -1,6 +1,8 @@
-//! `redlock doctor`: checks of the servers, by the library's preflight.
+//! `redlock doctor`: checks of the servers, by the library's preflight and health check.
 
-use redlock_redis_rs::{Finding, LockStatus, Preflight, PreflightSettings, Redlock, Resource, Severity};
+use redlock_redis_rs::{
+    Finding, Health, LockStatus, NodeHealth, Preflight, PreflightSettings, Redlock, Resource, Severity,
+};
 use serde_json::{Value, json};
 
 use super::{print, resources, with_redlock};
@@ -16,23 +18,67 @@ pub(crate) fn doctor(args: &Doctor, shared: &Shared) -> Result<u8, Failure> {
     let quiet = shared.quiet;
     with_redlock(shared, async |redlock| {
         let result = servers.preflight(checks).await.map_err(|error| Failure::config(error.to_string()))?;
+        let mut problems = quarantines(&redlock.health().await);
+        problems.extend(result.findings().iter().map(Problem::from));
+        problems.sort_by_key(|problem| std::cmp::Reverse(problem.severity));
         let disagreements = disagreements(&redlock, &names).await;
         if !quiet {
             print(&if args.json {
-                as_json(&result, &disagreements)
+                as_json(&result, &problems, &disagreements)
             } else {
-                as_text(&result, &disagreements)
+                as_text(&result, &problems, &disagreements)
             })?;
         }
-        Ok(code(&result, &disagreements, args.strict) as u8)
+        Ok(code(&result, &problems, &disagreements, args.strict) as u8)
     })
 }
 
-fn code(result: &Preflight, disagreements: &[String], strict: bool) -> Code {
+/// A finding of the library, or a server in quarantine.
+struct Problem {
+    severity: Severity,
+    nodes: Vec<String>,
+    problem: String,
+    consequence: String,
+    fix: String,
+}
+
+impl From<&Finding> for Problem {
+    fn from(finding: &Finding) -> Self {
+        Self {
+            severity: finding.severity(),
+            nodes: finding.nodes().to_vec(),
+            problem: finding.problem().to_owned(),
+            consequence: finding.consequence().to_owned(),
+            fix: finding.fix().to_owned(),
+        }
+    }
+}
+
+/// Returns the servers in quarantine.
+fn quarantines(health: &Health) -> Vec<Problem> {
+    let (severity, consequence) = if health.is_available() {
+        (Severity::Warning, "its votes do not count, so fewer failures are survived")
+    } else {
+        (Severity::Error, "its votes do not count, and too few others are left to grant a lock")
+    };
+    let in_quarantine = |node: &NodeHealth| {
+        Some(Problem {
+            severity,
+            nodes: vec![node.label().to_owned()],
+            problem: node.quarantine()?.to_string(),
+            consequence: consequence.to_owned(),
+            fix: "wait; see `redlock vouch` if the servers are new, or lost no lock".to_owned(),
+        })
+    };
+    health.nodes().iter().filter_map(in_quarantine).collect()
+}
+
+fn code(result: &Preflight, problems: &[Problem], disagreements: &[String], strict: bool) -> Code {
     let limit = if strict { Severity::Warning } else { Severity::Error };
+    let is_bad = |problem: &Problem| problem.severity >= limit;
     if !result.is_available() {
         Code::Unavailable
-    } else if result.worst() >= Some(limit) || (strict && !disagreements.is_empty()) {
+    } else if problems.iter().any(is_bad) || (strict && !disagreements.is_empty()) {
         Code::Findings
     } else {
         Code::Ok
@@ -52,14 +98,14 @@ async fn disagreements(redlock: &Redlock, names: &[Resource]) -> Vec<String> {
     found
 }
 
-fn as_text(result: &Preflight, disagreements: &[String]) -> String {
+fn as_text(result: &Preflight, problems: &[Problem], disagreements: &[String]) -> String {
     let mut lines = Vec::new();
-    for finding in result.findings() {
-        let nodes = finding.nodes().join(", ");
+    for Problem { severity, nodes, problem, consequence, fix } in problems {
+        let nodes = nodes.join(", ");
         let place = if nodes.is_empty() { String::new() } else { format!("{nodes}: ") };
-        lines.push(format!("{}: {place}{}", finding.severity(), finding.problem()));
-        lines.push(format!("  consequence: {}", finding.consequence()));
-        lines.push(format!("  fix: {}", finding.fix()));
+        lines.push(format!("{severity}: {place}{problem}"));
+        lines.push(format!("  consequence: {consequence}"));
+        lines.push(format!("  fix: {fix}"));
     }
     for disagreement in disagreements {
         lines.push(format!("warning: {disagreement}"));
@@ -71,22 +117,22 @@ fn as_text(result: &Preflight, disagreements: &[String]) -> String {
     lines.push(format!(
         "{} servers reachable, {} findings",
         result.reachable_nodes(),
-        result.findings().len() + disagreements.len()
+        problems.len() + disagreements.len()
     ));
     lines.join("\n")
 }
 
-fn as_json(result: &Preflight, disagreements: &[String]) -> String {
-    let finding = |finding: &Finding| -> Value {
+fn as_json(result: &Preflight, problems: &[Problem], disagreements: &[String]) -> String {
+    let finding = |Problem { severity, nodes, problem, consequence, fix }: &Problem| -> Value {
         json!({
-            "severity": finding.severity().to_string(),
-            "nodes": finding.nodes(),
-            "problem": finding.problem(),
-            "consequence": finding.consequence(),
-            "fix": finding.fix(),
+            "severity": severity.to_string(),
+            "nodes": nodes,
+            "problem": problem,
+            "consequence": consequence,
+            "fix": fix,
         })
     };
-    let findings: Vec<_> = result.findings().iter().map(finding).collect();
+    let findings: Vec<_> = problems.iter().map(finding).collect();
     let reachable = result.reachable_nodes();
     json!({ "available": result.is_available(), "reachable": reachable, "findings": findings, "disagreements": disagreements })
         .to_string()

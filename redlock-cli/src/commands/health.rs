@@ -3,7 +3,7 @@
 use redlock_redis_rs::{Health, NodeHealth};
 use serde_json::json;
 
-use super::{print, with_redlock};
+use super::{print, quarantine, with_redlock};
 use crate::args;
 use crate::args::Shared;
 use crate::exit::{Code, Failure};
@@ -16,8 +16,13 @@ pub(crate) fn health(args: &args::Health, shared: &Shared) -> Result<u8, Failure
         if !quiet {
             print(&if args.json { json(&health) } else { text(&health) })?;
         }
-        Ok(if health.is_available() { Code::Ok } else { Code::Unavailable } as u8)
+        Ok(code(&health, args.all) as u8)
     })
+}
+
+fn code(health: &Health, all: bool) -> Code {
+    let is_met = if all { health.healthy_nodes() == health.nodes().len() } else { health.is_available() };
+    if is_met { Code::Ok } else { Code::Unavailable }
 }
 
 fn text(health: &Health) -> String {
@@ -34,6 +39,7 @@ fn json(health: &Health) -> String {
             "label": node.label(),
             "healthy": node.is_healthy(),
             "latency_ms": node.latency().as_secs_f64() * 1000.0,
+            "quarantine": node.quarantine().map(quarantine::Json::from),
             "same_server_as": node.same_server_as().map(|(_, label)| label),
             "message": node.to_string(),
         })

@@ -3,7 +3,7 @@
 use redlock_redis_rs::{Error, Inspection, LockStatus, NodeReport, Outcome};
 use serde::Serialize;
 
-use super::{print, resources, with_redlock};
+use super::{print, quarantine, resources, with_redlock};
 use crate::args::{Inspect, Shared};
 use crate::exit::{Code, Failure};
 use crate::request;
@@ -57,6 +57,7 @@ struct Node {
     status: &'static str,
     holder: Option<String>,
     remaining_ms: Option<u128>,
+    quarantine: Option<quarantine::Json>,
     error: Option<String>,
 }
 
@@ -83,6 +84,7 @@ impl Node {
             status: "failed",
             holder: None,
             remaining_ms: None,
+            quarantine: None,
             error: None,
         };
         match report.outcome() {
@@ -93,6 +95,9 @@ impl Node {
                 remaining_ms: entry.remaining.map(|left| left.as_millis()),
                 ..none
             },
+            Outcome::Quarantined { quarantine, .. } => {
+                Self { status: "not counted", quarantine: Some(quarantine.into()), ..none }
+            }
             Outcome::TimedOut => Self { status: "timed out", ..none },
             Outcome::Pending => Self { status: "pending", ..none },
             Outcome::Failed(error) => Self { error: Some(error.to_string()), ..none },

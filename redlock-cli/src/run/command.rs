@@ -69,6 +69,7 @@ fn plan(args: &Run, shared: &Shared, say: &Say) -> Result<Plan, Failure> {
         supervisor: rustix::process::getpid().as_raw_nonzero().get(),
         servers: found.servers,
         resources: [resource].iter().chain(&args.also).map(bytes).collect(),
+        slots: args.slots,
         ttl: args.ttl,
         wait,
         wait_for_servers: args.waiting.unavailable == Unavailable::Wait,

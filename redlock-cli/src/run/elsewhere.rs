@@ -1,4 +1,4 @@
-//! What is left of `run` on systems without the process groups and signals of Unix.
+//! The replacement of `run` on systems without the process groups and signals of Unix.
 
 use crate::args::{Run, Shared};
 use crate::exit::Failure;

@@ -11,7 +11,7 @@ use crate::settings::SECRET_VARIABLES;
 /// outlived their supervisor.
 pub(crate) const HOLDERS: &str = "REDLOCK_HOLDERS";
 
-/// What the command is told about its lock.
+/// The facts about the lock that the command receives.
 pub(crate) struct Environment<'a> {
     pub(crate) resources: &'a [Vec<u8>],
     pub(crate) held: &'a Held,
@@ -28,13 +28,16 @@ impl Environment<'_> {
         let Self { resources, held, owner, ttl, holders, pass_credentials } = self;
         let text = |text: String| Some(OsString::from(text));
         let holders = holders.iter().copied().chain([held.holder.as_str()]).collect::<Vec<_>>().join(" ");
+        let slot = held.slot.as_ref();
+        let names = slot.map_or_else(|| resources.join(&b'\n'), |slot| slot.resource.clone());
         let mut variables = vec![
-            ("REDLOCK_HELD", Some(OsString::from_vec(resources.join(&b'\n')))),
+            ("REDLOCK_HELD", Some(OsString::from_vec(names))),
             ("REDLOCK_HOLDER", text(held.holder.clone())),
             (HOLDERS, text(holders)),
             ("REDLOCK_OWNER", text((*owner).to_owned())),
             ("REDLOCK_TTL_MS", text(ttl.as_millis().to_string())),
             ("REDLOCK_FENCING_TOKEN", held.fencing_token.and_then(|token| text(token.to_string()))),
+            ("REDLOCK_SLOT", slot.and_then(|slot| text(slot.index.to_string()))),
         ];
         if !pass_credentials {
             variables.extend(

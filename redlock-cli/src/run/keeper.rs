@@ -16,12 +16,13 @@ use redlock_redis_rs::runtime::{Instant, suspend_aware_now};
 use redlock_redis_rs::{Guard, LeaseState, Loss, Redlock, ReleaseOutcome};
 use rustix::process::Signal;
 
+use self::acquire::Acquired;
 use self::line::Line;
 use super::board::Board;
 use super::signals;
 use super::timing::Times;
 use super::tree::{self, KEEPER_NAME, Supervisor};
-use super::wire::{FromKeeper, Held, Lost, Refusal, RefusalKind, Task, ToKeeper};
+use super::wire::{FromKeeper, Held, Lost, Refusal, RefusalKind, Slot, Task, ToKeeper};
 use crate::duration::shown;
 use crate::exit::Failure;
 
@@ -82,7 +83,9 @@ async fn keep(mut line: Line, board: Board, task: Task) {
         _ = line.next() => Err(Refusal { kind: RefusalKind::Canceled, message: "canceled".into() }),
     };
     match outcome {
-        Ok((guard, waited)) => Keeper::new(line, board, guard, &task).run(waited).await,
+        Ok(Acquired { guard, slot, waited }) => {
+            Keeper::new(line, board, guard, &task).run(slot, waited).await;
+        }
         Err(refusal) if refusal.kind == RefusalKind::Canceled => {
             close(&redlock, task.ttl).await;
             return line.say(&FromKeeper::Refused(refusal));
@@ -160,11 +163,12 @@ impl Keeper {
         keeper
     }
 
-    async fn run(mut self, waited: Duration) {
+    async fn run(mut self, slot: Option<Slot>, waited: Duration) {
         self.line.say(&FromKeeper::Held(Held {
             granted: self.granted.into(),
             holder: self.holder.clone(),
             fencing_token: self.guard.fencing_token().map(redlock_redis_rs::FencingToken::as_u64),
+            slot,
             waited,
         }));
         loop {

@@ -48,7 +48,7 @@ pub(crate) struct Settings {
     pub(crate) keep: Option<Keep>,
 }
 
-/// What happens to processes that the command leaves behind.
+/// The treatment of processes that the command leaves behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Leftover {
     /// Stop them, then release the lock.

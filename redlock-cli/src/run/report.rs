@@ -21,6 +21,8 @@ pub(crate) struct Report {
     code: Option<u8>,
     holder: Option<String>,
     fencing_token: Option<u64>,
+    /// The index of the slot, with `--slots`.
+    slot: Option<usize>,
     loss: Option<String>,
     waited_seconds: Option<f64>,
     kept_seconds: Option<f64>,
@@ -54,6 +56,7 @@ impl Report {
             code: if let Exit::Code(code) = exit { Some(code) } else { None },
             holder: held.map(|held| held.holder.clone()),
             fencing_token: held.and_then(|held| held.fencing_token),
+            slot: held.and_then(|held| held.slot.as_ref()).map(|slot| slot.index),
             loss: record.loss.clone(),
             waited_seconds: held.map(|held| held.waited.as_secs_f64()),
             kept_seconds: record.kept.as_ref().map(Duration::as_secs_f64),

@@ -10,13 +10,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::settings::Servers;
 
-/// What the keeper is to lock, and where. Secrets travel here, never in arguments.
+/// The lock that the keeper acquires, and its servers. Secrets travel here, never in arguments.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Task {
     /// The process of the supervisor.
     pub(crate) supervisor: i32,
     pub(crate) servers: Servers,
     pub(crate) resources: Vec<Vec<u8>>,
+    /// The number of slots of the only resource, if one of them is to be acquired.
+    pub(crate) slots: Option<u16>,
     pub(crate) ttl: Duration,
     pub(crate) wait: Wait,
     pub(crate) wait_for_servers: bool,
@@ -94,7 +96,17 @@ pub(crate) struct Held {
     pub(crate) granted: Nanos,
     pub(crate) holder: String,
     pub(crate) fencing_token: Option<u64>,
+    pub(crate) slot: Option<Slot>,
     pub(crate) waited: Duration,
+}
+
+/// The slot of a granted lock.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Slot {
+    /// From 0.
+    pub(crate) index: usize,
+    /// The name of its lock.
+    pub(crate) resource: Vec<u8>,
 }
 
 /// A loss.

@@ -23,6 +23,7 @@ pub(super) struct File {
     pub(super) key_file: Option<PathBuf>,
     pub(super) key_prefix: Option<String>,
     pub(super) node_timeout: Option<String>,
+    pub(super) longest_ttl: Option<String>,
 }
 
 impl File {

@@ -169,11 +169,15 @@ fn completions_and_manual_pages_are_complete() {
     let cluster = Cluster::new();
     for shell in ["bash", "zsh", "fish"] {
         let found = output(&mut cluster.redlock(["completions", shell]));
-        assert!(found.status.success() && text(&found.stdout).contains("doctor"), "{shell}");
+        assert!(
+            found.status.success()
+                && ["doctor", "vouch", "longest-ttl"].iter().all(|word| text(&found.stdout).contains(word)),
+            "{shell}"
+        );
     }
     fs::create_dir(cluster.path("man")).unwrap();
     assert!(output(&mut cluster.redlock(["man", "--dir", "man"])).status.success());
-    for page in ["redlock", "redlock-run", "redlock-doctor", "redlock-hold"] {
+    for page in ["redlock", "redlock-run", "redlock-doctor", "redlock-hold", "redlock-vouch"] {
         let page = fs::read_to_string(cluster.path(&format!("man/{page}.1"))).unwrap();
         assert!(page.contains(".SH"), "{page}");
     }

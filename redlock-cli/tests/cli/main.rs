@@ -4,6 +4,7 @@
 // A test fails by a panic, in helpers too.
 #![allow(clippy::unwrap_used)]
 
+mod admission;
 mod codes;
 mod cold;
 mod common;
@@ -12,6 +13,7 @@ mod handles;
 mod loss;
 mod secrets;
 mod signals;
+mod slots;
 mod terminal;
 mod tree;
 mod watch;

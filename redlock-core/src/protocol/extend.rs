@@ -1,10 +1,11 @@
 //! Extension: renews the TTL of a claim on a quorum of all nodes.
 //!
-//! A quorum is a majority of all nodes, even if fewer granted the acquisition. A node that has lost the claim, or never had
-//! it, is refilled only after a quorum has confirmed the claim. It does not count in this round, but from the next one
-//! on.
+//! A quorum is a majority of all nodes, even if fewer granted the acquisition. A node that has lost the claim, or never
+//! had it, is refilled only after a quorum has confirmed the claim. It does not count in this round, but from the next
+//! one on.
 //!
-//! A failed extension does not end the lease, unless a quorum reports that the claim is gone. It never shortens a TTL. An extension ends with its lease: nothing of it is sent after a release.
+//! A failed extension does not end the lease, unless a quorum reports that the claim is gone. It never shortens a TTL. An
+//! extension ends with its lease: nothing of it is sent after a release.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;

@@ -73,9 +73,8 @@ pub enum ReleaseOutcome {
     AlreadyExpired,
     /// The lock was lost before its validity had passed.
     ///
-    /// So many nodes no longer had it that a quorum is impossible: it was deleted, or nodes have lost data. Another
-    /// client may have acquired it meanwhile. This is not always detected, because a release waits for replies of a
-    /// quorum and no longer.
+    /// Too few nodes still had it for a quorum: it was deleted, or nodes have lost data. Another client may have
+    /// acquired it meanwhile. This is not always detected, because a release waits for replies of a quorum and no longer.
     AlreadyLost,
 }
 

@@ -5,7 +5,8 @@
 //! [`watcher`](crate::wait::watcher) until another client releases the lock.
 //!
 //! The request owns its place, then the lease that results from it. Dropping the place leaves the queue, wherever that
-//! happens. A lease may hand its turn over before that, when its releases are sent. Several resources are entered in sorted order, so that no two requests wait for each other.
+//! happens. A lease may hand its turn over before that, when its releases are sent. Several resources are entered in
+//! sorted order, so that no two requests wait for each other.
 //!
 //! [article]: https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/
 

@@ -54,10 +54,10 @@ impl Keeper {
         let stamp = match finding {
             Finding::Stamp(stamp) => {
                 if let Some(stamped) = self.longest.see(stamp.longest) {
-                    let ours = self.longest.stated();
+                    let stated = self.longest.stated();
                     tracing::warn!(
                         node = self.label,
-                        ?ours,
+                        ?stated,
                         ?stamped,
                         "longest_ttl differs between programs"
                     );

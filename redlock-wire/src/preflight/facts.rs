@@ -12,7 +12,7 @@ use crate::secret::Secret;
 /// How many pings are timed.
 const PINGS: usize = 5;
 
-/// What is known about one server.
+/// The known facts about one server.
 #[derive(Clone, Debug)]
 pub(super) struct Facts {
     pub(super) label: String,

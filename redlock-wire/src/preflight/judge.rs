@@ -18,15 +18,32 @@ const CLOCKS_APART: f64 = 60.0;
 const SLOW: u32 = 20;
 
 /// Returns the findings, the worst first.
-pub(super) fn judge(all: &[Facts], settings: PreflightSettings) -> Vec<Finding> {
+///
+/// `restart_admission`: whether a longest TTL is set, so that servers without their locks do not count.
+pub(super) fn judge(all: &[Facts], settings: PreflightSettings, restart_admission: bool) -> Vec<Finding> {
     let mut findings = Vec::new();
     count(all, &mut findings);
+    if !restart_admission {
+        findings.push(finding(
+            Severity::Note,
+            &[],
+            "no longest TTL is set",
+            "a server that was flushed, or restarted without its data, grants locks that are still held",
+            "set Options::longest_ttl, or --longest-ttl of the command redlock, to one value in all programs",
+        ));
+    }
     twins(all, &mut findings);
     for Facts { label, state } in all {
         match state {
-            Ok(state) => one(state, settings, |severity, problem, consequence, fix| {
-                findings.push(finding(severity, &[label], problem, consequence, fix));
-            }),
+            Ok(state) => {
+                let mut add = |severity, problem, consequence: &str, fix: &str| {
+                    findings.push(finding(severity, &[label], problem, consequence, fix));
+                };
+                one(state, settings, &mut add);
+                if !restart_admission {
+                    persistence(state, settings, &mut add);
+                }
+            }
             Err(reason) => findings.push(finding(
                 Severity::Warning,
                 &[label],
@@ -113,7 +130,7 @@ fn twins(all: &[Facts], findings: &mut Vec<Finding>) {
 }
 
 /// Judges one server.
-fn one(state: &State, settings: PreflightSettings, mut add: impl FnMut(Severity, String, &str, &str)) {
+fn one(state: &State, settings: PreflightSettings, add: &mut impl FnMut(Severity, String, &str, &str)) {
     use Severity::{Error, Note, Warning};
 
     if let Some(version) = state.text("redis_version") {
@@ -169,7 +186,6 @@ fn one(state: &State, settings: PreflightSettings, mut add: impl FnMut(Severity,
             "CONFIG SET maxmemory-policy noeviction",
         );
     }
-    persistence(state, settings, &mut add);
     if state.latency > settings.ttl / SLOW {
         let problem = format!("a reply took {:.0?}", state.latency);
         add(
@@ -179,7 +195,7 @@ fn one(state: &State, settings: PreflightSettings, mut add: impl FnMut(Severity,
             "use a longer TTL or closer servers",
         );
     }
-    rights(state, &mut add);
+    rights(state, add);
     if let Some((speed, uncertain)) = state.speed {
         if speed.abs() - uncertain > DRIFT {
             let problem = format!(
@@ -197,6 +213,7 @@ fn one(state: &State, settings: PreflightSettings, mut add: impl FnMut(Severity,
     }
 }
 
+/// Judges whether a restart of the server loses locks.
 fn persistence(
     state: &State,
     settings: PreflightSettings,
@@ -212,14 +229,14 @@ fn persistence(
             Severity::Warning,
             "it started less than one TTL ago and may have forgotten locks".into(),
             "a lock that is held may be granted again",
-            "start a server only one TTL after its end",
+            "set a longest TTL in all programs, or start a server only one TTL after its end",
         );
     } else {
         add(
             Severity::Note,
             "not every write is on disk before its reply".into(),
             "a restart within the TTL forgets locks",
-            "start a server only one TTL after its end, or set appendonly yes and appendfsync always",
+            "set a longest TTL in all programs, or appendonly yes and appendfsync always",
         );
     }
 }
@@ -277,6 +294,11 @@ mod tests {
         PreflightSettings::new(Duration::from_secs(30))
     }
 
+    /// The findings of programs with a longest TTL.
+    fn judge(all: &[Facts]) -> Vec<Finding> {
+        super::judge(all, settings(), true)
+    }
+
     /// A server without any finding, and the fields of `INFO` that differ.
     fn server(label: &str, changed: &[(&str, &str)]) -> Facts {
         let usual = [
@@ -313,7 +335,7 @@ mod tests {
 
     #[test]
     fn good_servers_have_no_findings() {
-        assert_eq!(Vec::<Finding>::new(), judge(&three(&[]), settings()));
+        assert_eq!(Vec::<Finding>::new(), judge(&three(&[])));
     }
 
     #[test]
@@ -327,30 +349,42 @@ mod tests {
             (&[("connected_slaves", "1")], Warning, "has replicas"),
             (&[("cluster_enabled", "1")], Error, "cluster"),
             (&[("maxmemory", "1000"), ("maxmemory_policy", "allkeys-lru")], Error, "allkeys-lru"),
-            (&[("aof_enabled", "0")], Note, "on disk"),
-            (&[("aof_enabled", "0"), ("uptime_in_seconds", "29")], Warning, "started less than one TTL ago"),
         ] {
-            let found = judge(&three(changed), settings());
+            let found = judge(&three(changed));
             assert_eq!(1, found.len(), "{changed:?}: {found:?}");
             assert_eq!((severity, &["a".to_owned()][..]), (found[0].severity(), found[0].nodes()));
             assert!(found[0].problem().contains(part), "{}", found[0]);
         }
-        let found = judge(&three(&[("maxmemory_policy", "allkeys-lru")]), settings());
+        let found = judge(&three(&[("maxmemory_policy", "allkeys-lru")]));
         assert!(found.is_empty(), "no limit, no eviction: {found:?}");
+    }
+
+    #[test]
+    fn lost_data_matters_without_a_longest_ttl() {
+        use Severity::{Note, Warning};
+
+        let not_durable = ("aof_enabled", "0");
+        for (changed, severity, part) in [
+            (&[][..], Note, "no longest TTL is set"),
+            (&[not_durable], Note, "on disk"),
+            (&[not_durable, ("uptime_in_seconds", "29")], Warning, "started less than one TTL ago"),
+        ] {
+            let found = super::judge(&three(changed), settings(), false);
+            let found = found.iter().find(|finding| finding.problem().contains(part));
+            assert_eq!(Some(severity), found.map(Finding::severity), "{changed:?}: {part}");
+            assert_eq!(Vec::<Finding>::new(), judge(&three(changed)));
+        }
     }
 
     #[test]
     fn clocks_latency_and_rights_are_judged() {
         let one = |facts: Vec<Facts>| {
-            let found = judge(&facts, settings());
+            let found = judge(&facts);
             assert_eq!(1, found.len(), "{found:?}");
             found[0].to_string()
         };
         assert!(one(change(three(&[]), |state| state.speed = Some((-0.05, 0.01)))).contains("5.0 % slow"));
-        assert!(
-            judge(&change(three(&[]), |state| state.speed = Some((0.05, 0.05))), settings()).is_empty(),
-            "uncertain"
-        );
+        assert!(judge(&change(three(&[]), |state| state.speed = Some((0.05, 0.05)))).is_empty(), "uncertain");
         assert!(one(change(three(&[]), |state| state.clock = Some((-90.0, 0.0)))).contains("differ by 90 s"));
         assert!(
             one(change(three(&[]), |state| state.latency = Duration::from_secs(2)))
@@ -364,13 +398,13 @@ mod tests {
 
     #[test]
     fn the_same_server_twice_and_too_few_servers_are_errors() {
-        let found = judge(&[server("a", &[]), server("b", &[("run_id", "a")]), server("c", &[])], settings());
+        let found = judge(&[server("a", &[]), server("b", &[("run_id", "a")]), server("c", &[])]);
         assert_eq!(["a".to_owned(), "b".into()], *found[0].nodes());
 
         let down = |label: &str| Facts { label: label.into(), state: Err("refused".into()) };
-        let found = judge(&[server("a", &[]), down("b"), down("c")], settings());
+        let found = judge(&[server("a", &[]), down("b"), down("c")]);
         assert!(found[0].to_string().starts_with("error: only 1 of 3 servers reachable, 2 required"));
         assert_eq!(["b".to_owned(), "c".into()], *found[1].nodes(), "one finding for both");
-        assert!(judge(&[server("a", &[]), server("b", &[])], settings())[0].problem().contains("even"));
+        assert!(judge(&[server("a", &[]), server("b", &[])])[0].problem().contains("even"));
     }
 }

@@ -138,6 +138,8 @@ async fn an_own_experiment_survives_a_reload_by_its_address() {
     page.wait_for_address("nodes=3").await;
     page.browser.fill("#client-0-works", "4000").await;
     page.wait_for_address("client=500:4000").await;
+    page.browser.click("#world-restart_admission").await;
+    page.wait_for_address("admission=on").await;
 
     // A pause is dragged from its button onto the lane of the first client.
     page.browser.evaluate("document.querySelector('#stage').scrollIntoView({ block: 'start' })").await;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::{Admission, Experiment};
+use super::Experiment;
 use crate::history::History;
 use crate::invariant::{Rules, Violation};
 use crate::plan::{Faults, Plan};
@@ -39,33 +39,34 @@ impl Report {
 
     /// Returns the command that repeats this run and shows it.
     ///
-    /// Of the settings in code, it includes only servers, clients, faults and fencing.
+    /// Of the settings in code, it includes only servers, clients, faults, fencing and restart admission.
     pub fn replay(&self) -> String {
         let Experiment { seed, servers, clients, faults, .. } = self.experiment;
         let faults = if faults == Faults::Bounded { String::new() } else { format!(" --faults {faults}") };
-        let usual = self.experiment.faults.is_about_fencing();
-        let locks = match self.experiment.takes_fenced() {
-            fenced if fenced == usual => "",
-            true => " --locks mixed",
-            false => " --locks plain",
-        };
-        let admission = if self.experiment.admission == Admission::Off { " --admission off" } else { "" };
-        format!(
-            "scripts/simulate --nodes {servers} --clients {clients}{faults}{locks}{admission} --seed {seed}"
-        )
+        let options = self.unusual(" --", " ");
+        format!("scripts/simulate --nodes {servers} --clients {clients}{faults}{options} --seed {seed}")
     }
 
     /// Returns the address that shows this run in the playground, with the same settings as
     /// [`replay`](Report::replay).
     pub fn page(&self) -> String {
         let Experiment { seed, servers, clients, faults, .. } = self.experiment;
-        let locks = match self.experiment.takes_fenced() {
-            fenced if fenced == faults.is_about_fencing() => "",
-            true => "&locks=mixed",
-            false => "&locks=plain",
-        };
-        let run = format!("faults={faults}&nodes={servers}&clients={clients}{locks}&seed={seed}");
+        let fields = self.unusual("&", "=");
+        let run = format!("faults={faults}&nodes={servers}&clients={clients}{fields}&seed={seed}");
         format!("http://127.0.0.1:{PLAYGROUND_PORT}/?{run}")
+    }
+
+    /// Returns the settings that differ from the usual ones for the faults, each after `before` and with `between` before
+    /// its value.
+    fn unusual(&self, before: &str, between: &str) -> String {
+        let Experiment { faults, .. } = self.experiment;
+        let setting = |name, is: bool, is_usual, values: [&str; 2]| {
+            let value = values[usize::from(is)];
+            if is == is_usual { String::new() } else { format!("{before}{name}{between}{value}") }
+        };
+        let (fenced, admission) = (self.experiment.takes_fenced(), self.experiment.has_admission());
+        let locks = setting("locks", fenced, faults.is_about_fencing(), ["plain", "mixed"]);
+        locks + &setting("admission", admission, faults.has_admission(), ["off", "on"])
     }
 
     /// Returns the rules of the checks.

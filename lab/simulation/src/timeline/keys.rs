@@ -1,6 +1,6 @@
 //! The keys on the servers with their periods, in true time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use redlock_core::runtime::Instant;
 use redlock_testkit::Operation;
@@ -48,6 +48,25 @@ pub(super) fn keys(history: &History) -> Vec<Key> {
         }
     }
     keys
+}
+
+/// Returns the servers and tokens of the votes that do not count. A later reply that counts makes up for it.
+pub(super) fn uncounted(history: &History) -> BTreeSet<(usize, TokenNumber)> {
+    let mut uncounted = BTreeSet::new();
+    for event in &history.0 {
+        let EventKind::Received { request: Request { server, token, operation, .. }, answer } = event.kind
+        else {
+            continue;
+        };
+        match answer {
+            Answer::Uncounted => drop(uncounted.insert((server, token))),
+            Answer::Granted | Answer::Counted(_) if operation != Operation::Release => {
+                uncounted.remove(&(server, token));
+            }
+            _ => {}
+        }
+    }
+    uncounted
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use redlock_core::FencingToken;
 use redlock_core::runtime::Instant;
 
 use super::Timeline;
-use super::keys::keys;
+use super::keys::{keys, uncounted};
 use crate::history::claims::{Claimed, claims};
 use crate::history::{EventKind, FaultKind, History, Place, TokenNumber};
 use crate::invariant::{Violation, holds};
@@ -26,6 +26,8 @@ pub(super) struct Bar {
     pub(super) client: usize,
     pub(super) token: TokenNumber,
     pub(super) fence: Option<FencingToken>,
+    /// `false` for a key whose vote does not count.
+    pub(super) counts: bool,
 }
 
 /// An action of a client under a lease.
@@ -123,15 +125,17 @@ impl<'a> Scene<'a> {
         {
             let holds::Hold { client, resource, token, from, until, .. } = hold;
             let fence = fences.get(&token).copied();
-            let bar = Bar { span: Span { from, until }, resource, client, token, fence };
+            let bar = Bar { span: Span { from, until }, resource, client, token, fence, counts: true };
             bars.push((Place::Client(client), bar));
         }
+        let uncounted = uncounted(timeline.history);
         for key in keys(timeline.history).into_iter().filter(|key| of_interest(key.token)) {
             let Some(Claimed { client, resources }) = claims.get(&key.token) else { continue };
+            let counts = !uncounted.contains(&(key.server, key.token));
             let span = Span { from: key.from, until: key.until };
             for resource in resources.iter().filter(|resource| timeline.shows_resource(**resource)) {
                 let (client, token, fence) = (*client, key.token, fences.get(&key.token).copied());
-                let bar = Bar { span, resource: *resource, client, token, fence };
+                let bar = Bar { span, resource: *resource, client, token, fence, counts };
                 bars.push((Place::Server(key.server), bar));
             }
         }

@@ -21,7 +21,7 @@ enum Flaw {
     OthersStayAdmitted,
 }
 
-/// What catches a flaw, and what it says.
+/// The case that catches each flaw, and its message.
 const CAUGHT: &[(Flaw, &str, &str)] = &[
     (StatesNoBound, "an_admission_lasts_while_nothing_is_lost", "states its longest TTL"),
     (ChangesAlways, "an_admission_lasts_while_nothing_is_lost", "lasts while nothing is lost"),

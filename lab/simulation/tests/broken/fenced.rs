@@ -77,7 +77,7 @@ enum Flaw {
     FencingIsClaimed,
 }
 
-/// What catches a flaw, and what it says.
+/// The case that catches each flaw, and its message.
 const CAUGHT: &[(Flaw, &str, &str)] = &[
     (AcquireOnlyCounts, "a_fenced_acquire_grants_a_free_resource", "sets every resource of the claim"),
     (AcquireNeverExpires, "a_fenced_acquire_grants_a_free_resource", "expires after its ttl"),
@@ -157,7 +157,7 @@ fn without_a_flaw_a_fenced_node_passes() {
     });
 }
 
-/// Whether a case catches a flaw of these.
+/// Returns whether a case catches one of these flaws.
 pub(crate) fn catches(case: &str) -> bool {
     CAUGHT.iter().any(|(_, by, _)| *by == case)
 }
@@ -305,7 +305,7 @@ fn no() -> Vote {
     Vote::Denied(Denial::default())
 }
 
-/// Whether a token is too far ahead of the clock.
+/// Returns whether a token is too far ahead of the clock.
 fn is_far(fence: FencingToken) -> bool {
     !fence.is_plausible(suspend_aware_now().elapsed_since_origin(), Capabilities::default().fence_retention)
 }

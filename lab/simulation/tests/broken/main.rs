@@ -104,7 +104,7 @@ enum Flaw {
     NoLabel,
 }
 
-/// What catches a flaw, and what it says.
+/// The case that catches each flaw, and its message.
 const CAUGHT: &[(Flaw, &str, &str)] = &[
     (WritesNothing, "acquire_grants_a_free_resource", "acquire sets every resource"),
     (
@@ -263,7 +263,7 @@ fn without_a_flaw_nothing_is_caught() {
     });
 }
 
-/// What a case says about a server.
+/// Returns the message of a case that fails on a server.
 fn failure(broken: &impl Backend, case: &str) -> Option<String> {
     let panic = catch_unwind(AssertUnwindSafe(|| conformance::run(broken, case))).err()?;
     let formatted = panic.downcast_ref::<String>().map(String::as_str);

@@ -29,7 +29,8 @@ const TERM_AT: u64 = 7_198;
 const KILL_AT: u64 = 9_698;
 
 fn held() -> Event {
-    let held = Held { granted: at(0).into(), holder: "a#1".into(), fencing_token: None, waited: ms(0) };
+    let held =
+        Held { granted: at(0).into(), holder: "a#1".into(), fencing_token: None, slot: None, waited: ms(0) };
     Event::Keeper(FromKeeper::Held(held))
 }
 

@@ -56,6 +56,28 @@ impl SlotGuard {
         self.guard.keep_alive(settings);
     }
 
+    /// Returns the guard of the slot's lock, for code that does not distinguish slots from other locks.
+    ///
+    /// Call [`index`](SlotLease::index) before. The fencing token of the guard compares with those of the same slot only:
+    /// see [`token_of_slot`](SlotLease::token_of_slot).
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// let slots = redlock.slots("thumbnails", 1)?;
+    /// let slot = slots.acquire(Duration::from_secs(10)).await?;
+    /// slot.into_guard().keep_for(Duration::from_secs(60)).await?;
+    /// assert!(!slots.inspect().await?[0].is_free());
+    /// # Ok(()) }
+    /// ```
+    pub fn into_guard(self) -> Guard {
+        self.guard
+    }
+
     /// Returns a view of the slot that outlives the guard, for other tasks.
     pub fn lease(&self) -> SlotLease {
         self.lease.clone()

@@ -178,16 +178,25 @@ fn draw_bar(place: Place, bar: &Bar, layout: &Layout, top: f64, violated: &BTree
         bars.set("x", x).set("y", top + 2.0).set("width", width).set("height", BARS - 4.0).set("rx", 3);
     let bars = if violated.contains(&bar.token) {
         bars.set("stroke", paint::ALARM).set("stroke-width", 1.5)
+    } else if !bar.counts {
+        bars.set("fill-opacity", 0).set("stroke", colour).set("stroke-dasharray", "4 3")
     } else {
         bars
     };
+    let counts = if bar.counts { "" } else { ", does not count" };
     let description = if is_key { "key of " } else { "" };
     let fence = bar.fence.map_or(String::new(), |fence| format!(", fencing token {fence}"));
-    let about =
-        format!("{description}c{}: r{} {}{fence}, {}", bar.client, bar.resource, bar.token, when(bar.span));
+    let about = format!(
+        "{description}c{}: r{} {}{fence}{counts}, {}",
+        bar.client,
+        bar.resource,
+        bar.token,
+        when(bar.span)
+    );
     let group = Group::new().add(bars).add(title(about));
     let colour = if is_key { paint::INK } else { paint::on_client(bar.client) };
-    let texts = [format!("r{} {}", bar.resource, bar.token), format!("r{}", bar.resource)];
+    let name = format!("r{} {}", bar.resource, bar.token);
+    let texts = [format!("{name}{counts}"), name, format!("r{}", bar.resource)];
     match texts.into_iter().find(|text| text_width(text) + 8.0 <= width) {
         Some(text) => group.add(label(text, x + 5.0, top + 14.0, colour)),
         None => group,
