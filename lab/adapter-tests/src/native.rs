@@ -100,10 +100,10 @@ pub(crate) async fn a_key_of_another_type_is_left_as_it_is<A: Adapter>() {
     assert_eq!(["a"], server.keys()[..]);
 }
 
-/// Returns a reply of this text as a bulk string.
+/// Returns a reply of this text as a bulk string, or null in RESP3, which has no null bulk string.
 fn bulk(text: Option<&str>) -> Answer {
     Answer::Say(match text {
-        None => "$-1\r\n",
+        None => "_\r\n",
         Some(text) => format!("${}\r\n{text}\r\n", text.len()).leak(),
     })
 }
@@ -119,7 +119,8 @@ fn redis_8_4(keys: &Mutex<HashMap<String, String>>, scripts: bool, command: &str
         }
         ["SCRIPT", ..] => Answer::Say("+sha\r\n"),
         ["EVALSHA", _, "0"] => Answer::Say(":0\r\n"),
-        ["SET", key, value, "NX", "PX", _, "GET"] => {
+        // Clients write the options in different orders.
+        ["SET", key, value, "NX", "PX", _, "GET"] | ["SET", key, value, "PX", _, "NX", "GET"] => {
             let before = keys.get(key).cloned();
             keys.entry(key.to_owned()).or_insert_with(|| value.to_owned());
             bulk(before.as_deref())
