@@ -127,14 +127,17 @@ impl<C: Connector> Node<C> {
     ) -> Result<T, NodeError> {
         let link = self.link().await?;
         let flight = self.begin(&link)?;
-        let set_get = link.server.set_get;
-        let reply = link.request(request.pack::<C::Connection>(set_get), request.is_vote()).await;
-        let (reply, is_follow_up) = match request.again::<C::Connection>(&reply, set_get) {
+        let dialect = link.dialect(request);
+        let reply = link.request(request.pack::<C::Connection>(dialect), request.is_vote()).await;
+        let (reply, is_follow_up) = match request.again::<C::Connection>(&reply, dialect) {
             None => (reply, false),
-            Some(then) => (Box::pin(link.request(then, request.is_vote())).await, true),
+            Some(then) => {
+                link.learn(&reply, dialect);
+                (Box::pin(link.request(then, request.is_vote())).await, true)
+            }
         };
         let reply = request.without_secrets(reply);
-        flight.finish(reply.and_then(|reply| read(reply, Exchange { set_get, is_follow_up })))
+        flight.finish(reply.and_then(|reply| read(reply, Exchange { dialect, is_follow_up })))
     }
 
     fn request<'a>(
@@ -275,6 +278,11 @@ impl<C: Connector> LockNode for Node<C> {
         self.send(&request, |reply, exchange| request.vote(reply, exchange)).await
     }
 
+    async fn renew(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
+        let request = self.request(Op::Renew, claim, Some(ttl), None);
+        self.send(&request, |reply, exchange| request.vote(reply, exchange)).await
+    }
+
     async fn keep_for(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
         let request = self.request(Op::Keep, claim, Some(ttl), None);
         self.send(&request, |reply, exchange| request.vote(reply, exchange)).await
@@ -282,7 +290,7 @@ impl<C: Connector> LockNode for Node<C> {
 
     async fn release(&self, claim: &Claim) -> Result<bool, NodeError> {
         let request = self.request(Op::Release, claim, None, None);
-        self.send(&request, |reply, _| reply::deleted(&reply)).await
+        self.send(&request, |reply, exchange| Request::deleted(&reply, exchange)).await
     }
 
     async fn acquire_fenced(&self, claim: &Claim, ttl: Ttl) -> Result<FencedVote, NodeError> {

@@ -10,9 +10,11 @@ use redlock_core::FencingToken;
 use redlock_core::node::{Claim, NodeError, Ttl, Vote};
 
 use crate::connection::{Command, Connection, Failure, Reply};
+use crate::handshake::Server;
+use crate::native::{self, Native};
 use crate::options::Options;
 use crate::reply::{self, unanswered};
-use crate::script::{Script, ScriptArgs, is_unknown_script, key};
+use crate::script::{Script, ScriptArgs, is_unknown_script, key, number};
 use crate::secret::Secret;
 use crate::{commands, fence};
 
@@ -25,6 +27,8 @@ pub(crate) enum Op {
     Acquire,
     /// Raises the TTL of every resource to at least this long, if all hold the token.
     Extend,
+    /// Same as [`Extend`](Op::Extend), with the TTL of all requests so far.
+    Renew,
     /// Sets the TTL of every resource, if all hold the token.
     Keep,
     /// Deletes the keys that hold the token.
@@ -50,24 +54,56 @@ pub(crate) struct Request<'a> {
     pub(crate) options: &'a Options,
 }
 
+/// The features of the server that a request uses.
+#[derive(Clone, Copy)]
+pub(crate) struct Dialect {
+    /// True if the server supports `SET .. NX GET`.
+    pub(crate) set_get: bool,
+    /// The command that replaces the script.
+    pub(crate) native: Option<Native>,
+    /// True if the server permits scripts.
+    pub(crate) scripts: bool,
+}
+
 /// The request to which a reply belongs.
 #[derive(Clone, Copy)]
 pub(crate) struct Exchange {
-    /// True if the server supports `SET .. NX GET`.
-    pub(crate) set_get: bool,
+    pub(crate) dialect: Dialect,
     /// True for the reply to the follow-up request.
     pub(crate) is_follow_up: bool,
 }
 
+impl Exchange {
+    /// Returns whether the reply is that to a native command.
+    fn is_native(self) -> bool {
+        self.dialect.native.is_some() && !self.is_follow_up
+    }
+}
+
 impl<'a> Request<'a> {
-    /// Returns the request in the client's packed form. `set_get`: whether the server supports `SET .. NX GET`.
-    pub(crate) fn pack<C: Connection>(&self, set_get: bool) -> C::Packed {
+    /// Returns the features of a server that this request uses.
+    pub(crate) fn dialect(&self, server: &Server) -> Dialect {
+        let native = match self.op {
+            Op::Release => server.natives.delete,
+            Op::Renew => server.natives.renew,
+            _ => None,
+        };
+        let native = native.filter(|_| self.claim.resources().len() == 1);
+        Dialect { set_get: server.set_get, native, scripts: server.scripts.is_ok() }
+    }
+
+    /// Returns the request in the client's packed form.
+    pub(crate) fn pack<C: Connection>(&self, dialect: Dialect) -> C::Packed {
+        if let Some(native) = dialect.native {
+            let millis = number(self.ttl.map_or(0, Ttl::as_millis));
+            return native.pack::<C>(&self.key(), self.claim.token().as_bytes(), &millis);
+        }
         match self.op {
             Op::Set => C::pack(Command::SetIfAbsent {
                 key: &self.key(),
                 value: self.claim.token().as_bytes(),
                 millis: self.ttl.map_or(0, Ttl::as_millis),
-                get: set_get,
+                get: dialect.set_get,
             }),
             _ => self.script_args().call::<C>("EVALSHA", &self.script().sha),
         }
@@ -82,11 +118,14 @@ impl<'a> Request<'a> {
     pub(crate) fn again<C: Connection>(
         &self,
         reply: &Result<Reply, Failure>,
-        set_get: bool,
+        dialect: Dialect,
     ) -> Option<C::Packed> {
         match (self.op, reply) {
+            // Nothing was changed. The script is sent in full, since the server may have lost it.
+            (_, Ok(reply)) if dialect.native.is_some() => (dialect.scripts && native::is_rejected(reply))
+                .then(|| self.script_args().call::<C>("EVAL", self.script().text)),
             // Nothing was set. `GET` distinguishes another holder from a replay of this claim.
-            (Op::Set, Ok(Reply::Nil)) if !set_get => {
+            (Op::Set, Ok(Reply::Nil)) if !dialect.set_get => {
                 Some(C::pack(Command::Other { name: "GET", args: &[&self.key()] }))
             }
             (Op::Set, _) => None,
@@ -108,14 +147,20 @@ impl<'a> Request<'a> {
         })
     }
 
-    /// Interprets the reply to [`Op::Set`], [`Op::Acquire`], [`Op::Extend`] or [`Op::Keep`].
+    /// Interprets the reply to an operation that acquires or extends without a fencing token.
     pub(crate) fn vote(&self, reply: Reply, exchange: Exchange) -> Result<Vote, NodeError> {
-        match (self.op, exchange) {
-            (Op::Set, Exchange { set_get: true, .. }) => reply::set_get(reply, self.claim),
-            (Op::Set, Exchange { is_follow_up: true, .. }) => reply::get(reply, self.claim),
-            (Op::Set, _) => reply::set(&reply),
+        match self.op {
+            Op::Set if exchange.dialect.set_get => reply::set_get(reply, self.claim),
+            Op::Set if exchange.is_follow_up => reply::get(reply, self.claim),
+            Op::Set => reply::set(&reply),
+            _ if exchange.is_native() => native::renewed(reply, self.claim),
             _ => reply::vote(&reply, self.claim),
         }
+    }
+
+    /// Interprets the reply to [`Op::Release`].
+    pub(crate) fn deleted(reply: &Reply, exchange: Exchange) -> Result<bool, NodeError> {
+        if exchange.is_native() { native::deleted(reply) } else { reply::deleted(reply) }
     }
 
     /// Returns the key of a claim on one resource.
@@ -127,7 +172,7 @@ impl<'a> Request<'a> {
         match self.op {
             // A single resource may also be set by the script.
             Op::Set | Op::Acquire => &commands::ACQUIRE,
-            Op::Extend => &commands::EXTEND,
+            Op::Extend | Op::Renew => &commands::EXTEND,
             Op::Keep => &commands::KEEP,
             Op::Release => &commands::RELEASE,
             Op::AcquireFenced => &fence::ACQUIRE,
@@ -138,7 +183,7 @@ impl<'a> Request<'a> {
 
     fn script_args(&self) -> ScriptArgs<'a> {
         match self.op {
-            Op::Set | Op::Acquire | Op::Extend | Op::Keep | Op::Release => {
+            Op::Set | Op::Acquire | Op::Extend | Op::Renew | Op::Keep | Op::Release => {
                 ScriptArgs::claim(&self.options.keys.prefix, self.claim, self.ttl)
             }
             Op::AcquireFenced | Op::Confirm | Op::Refill => fence::script_args(self),

@@ -166,6 +166,7 @@ impl LeaseRecord {
         let peer = &self.inner().peers[index];
         match self.fencing_token() {
             Some(fence) => Call::confirm(peer, |node| node.confirm(self.claim(), ttl, fence)),
+            None if self.renews(ttl) => Call::plain(peer, |node| node.renew(self.claim(), ttl)),
             None => Call::plain(peer, |node| node.extend(self.claim(), ttl)),
         }
     }
