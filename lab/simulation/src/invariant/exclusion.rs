@@ -35,7 +35,7 @@ fn overlaps(history: &History, holds: &[Hold]) -> Vec<Violation> {
     for hold in holds {
         if let Some(other) = furthest.filter(|other| other.until > hold.from && other.token != hold.token) {
             let description = format!(
-                "c{} got r{} as {} while c{} had it as {}",
+                "c{} acquires r{} as {} while c{} holds it as {}",
                 hold.client, hold.resource, hold.token, other.client, other.token
             );
             // The keys of the first quorum should have prevented the other grant. The first may be the later hold: a
@@ -75,7 +75,7 @@ fn acts(history: &History, by_resource: &BTreeMap<usize, Vec<Hold>>) -> Vec<Viol
         let mut holders = resources.iter().filter_map(|resource| holder_at(&by_resource[resource], entry.at));
         let Some(holder) = holders.next() else { continue };
         let description = format!(
-            "c{client} acted on r{} under {token} while c{} had it as {}",
+            "c{client} acts on r{} under {token} while c{} holds it as {}",
             holder.resource, holder.client, holder.token
         );
         violations.push(Violation {
