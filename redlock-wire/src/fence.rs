@@ -17,9 +17,12 @@ use std::time::Duration;
 use crate::request::Request;
 use crate::script::{Script, ScriptArgs, number, script};
 
-pub(crate) static ACQUIRE: Script = script!("scripts/fence/look.lua", "scripts/fence/acquire.lua");
-pub(crate) static CONFIRM: Script = script!("scripts/fence/look.lua", "scripts/fence/confirm.lua");
-pub(crate) static REFILL: Script = script!("scripts/fence/look.lua", "scripts/fence/refill.lua");
+pub(crate) static ACQUIRE: Script =
+    script!("scripts/readers.lua", "scripts/fence/look.lua", "scripts/fence/acquire.lua");
+pub(crate) static CONFIRM: Script =
+    script!("scripts/readers.lua", "scripts/fence/look.lua", "scripts/fence/confirm.lua");
+pub(crate) static REFILL: Script =
+    script!("scripts/readers.lua", "scripts/fence/look.lua", "scripts/fence/refill.lua");
 
 /// The default prefix of the counters' keys.
 pub(crate) const PREFIX: &[u8] = b"redlock:fence:";
