@@ -46,13 +46,17 @@ pub enum Request {
     Inspect(Resource),
     /// [`LockNode::watch`].
     Watch(Resource),
+    /// [`LockNode::acquire_shared`].
+    AcquireShared(Claim, Resource, Ttl),
+    /// [`LockNode::watch_shared`].
+    WatchShared(Resource),
 }
 
 /// The kind of a request to a [`LockNode`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Operation {
-    /// [`LockNode::acquire`], fenced or not, and [`LockNode::refill_fenced`].
+    /// [`LockNode::acquire`], fenced, shared or not, and [`LockNode::refill_fenced`].
     Acquire,
     /// [`LockNode::extend`], [`LockNode::renew`] and [`LockNode::keep_for`].
     Extend,
@@ -60,7 +64,7 @@ pub enum Operation {
     Release,
     /// [`LockNode::inspect`].
     Inspect,
-    /// [`LockNode::watch`].
+    /// [`LockNode::watch`] and [`LockNode::watch_shared`].
     Watch,
     /// [`LockNode::confirm`].
     Confirm,
@@ -87,12 +91,15 @@ impl Request {
     /// Returns the kind of the request.
     pub fn operation(&self) -> Operation {
         match self {
-            Self::Acquire(..) | Self::AcquireFenced(..) | Self::RefillFenced(..) => Operation::Acquire,
+            Self::Acquire(..)
+            | Self::AcquireFenced(..)
+            | Self::AcquireShared(..)
+            | Self::RefillFenced(..) => Operation::Acquire,
             Self::Confirm(..) => Operation::Confirm,
             Self::Extend(..) | Self::Renew(..) | Self::Keep(..) => Operation::Extend,
             Self::Release(_) => Operation::Release,
             Self::Inspect(_) => Operation::Inspect,
-            Self::Watch(_) => Operation::Watch,
+            Self::Watch(_) | Self::WatchShared(_) => Operation::Watch,
         }
     }
 
@@ -104,10 +111,11 @@ impl Request {
             | Self::Renew(claim, _)
             | Self::Keep(claim, _)
             | Self::AcquireFenced(claim, _)
+            | Self::AcquireShared(claim, ..)
             | Self::Confirm(claim, ..)
             | Self::RefillFenced(claim, ..)
             | Self::Release(claim) => Some(claim),
-            Self::Inspect(_) | Self::Watch(_) => None,
+            Self::Inspect(_) | Self::Watch(_) | Self::WatchShared(_) => None,
         }
     }
 
@@ -132,6 +140,8 @@ impl Request {
             Self::Release(claim) => node.release(claim).await?.into(),
             Self::Inspect(resource) => node.inspect(resource).await?.into(),
             Self::Watch(resource) => node.watch(resource).await?.into(),
+            Self::AcquireShared(claim, gate, ttl) => node.acquire_shared(claim, gate, *ttl).await?.into(),
+            Self::WatchShared(resource) => node.watch_shared(resource).await?.into(),
         })
     }
 
@@ -141,13 +151,15 @@ impl Request {
     pub(crate) fn denied(&self) -> Option<Answer> {
         let denial = Denial::default();
         match self {
-            Self::Acquire(..) | Self::Extend(..) | Self::Renew(..) | Self::Keep(..) => {
-                Some(Vote::Denied(denial).into())
-            }
+            Self::Acquire(..)
+            | Self::AcquireShared(..)
+            | Self::Extend(..)
+            | Self::Renew(..)
+            | Self::Keep(..) => Some(Vote::Denied(denial).into()),
             Self::AcquireFenced(..) => Some(FencedVote::Denied(denial).into()),
             Self::Confirm(..) | Self::RefillFenced(..) => Some(ConfirmVote::Denied(denial).into()),
             Self::Release(_) => Some(false.into()),
-            Self::Inspect(_) | Self::Watch(_) => None,
+            Self::Inspect(_) | Self::Watch(_) | Self::WatchShared(_) => None,
         }
     }
 }

@@ -20,11 +20,20 @@ use redlock_core::node::Ttl;
 use crate::request::Request;
 use crate::script::{Script, ScriptArgs, number, script};
 
-pub(crate) static ACQUIRE: Script =
-    script!("scripts/fence/acquire_one.lua", "scripts/fence/look.lua", "scripts/fence/acquire.lua");
-pub(crate) static CONFIRM: Script =
-    script!("scripts/fence/confirm_one.lua", "scripts/fence/look.lua", "scripts/fence/confirm.lua");
-pub(crate) static REFILL: Script = script!("scripts/fence/look.lua", "scripts/fence/refill.lua");
+pub(crate) static ACQUIRE: Script = script!(
+    "scripts/fence/acquire_one.lua",
+    "scripts/readers.lua",
+    "scripts/fence/look.lua",
+    "scripts/fence/acquire.lua"
+);
+pub(crate) static CONFIRM: Script = script!(
+    "scripts/fence/confirm_one.lua",
+    "scripts/readers.lua",
+    "scripts/fence/look.lua",
+    "scripts/fence/confirm.lua"
+);
+pub(crate) static REFILL: Script =
+    script!("scripts/readers.lua", "scripts/fence/look.lua", "scripts/fence/refill.lua");
 
 /// The default prefix of the counters' keys.
 pub(crate) const PREFIX: &[u8] = b"redlock:fence:";

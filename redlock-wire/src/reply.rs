@@ -174,6 +174,20 @@ pub(crate) fn availability(replies: &[Reply]) -> Result<Availability, NodeError>
     }
 }
 
+/// Interprets the replies to `CLIENT CACHING YES`, `TYPE` and `PTTL`. If a command failed, nothing is tracked.
+pub(crate) fn shared_availability(replies: &[Reply]) -> Result<Availability, NodeError> {
+    match replies {
+        [caching, Reply::Bytes(kind), left] => match availability(&[caching.clone(), left.clone()])? {
+            _ if matches!(kind.as_slice(), b"none" | b"zset") => Ok(Availability::Free),
+            Availability::Taken(remaining) => Ok(Availability::Taken(remaining)),
+            // The key has just expired, which is a change after `TYPE`.
+            _ => Ok(Availability::Free),
+        },
+        [_, Reply::Error(message), _] => Err(rejected(message)),
+        _ => Err(unexpected_reply(&Reply::Array(replies.to_vec()))),
+    }
+}
+
 /// Returns the denial for a holder and its key's `PTTL` (negative without expiry).
 fn held_by(holder: &[u8], left: i64) -> Denial {
     let denial = Denial::by(Token::from_bytes(holder));
@@ -249,6 +263,20 @@ mod tests {
         assert_eq!(Err(NodeErrorKind::WrongType), outcome(error("WRONGTYPE Operation against a key")));
         assert_eq!(Err(NodeErrorKind::Rejected), outcome(error("OOM command not allowed")));
         assert_eq!(Err(NodeErrorKind::Unknown), outcome(Reply::Int(7)));
+    }
+
+    #[test]
+    fn readers_are_free_for_a_reader() {
+        let view = |kind: &str, left| {
+            shared_availability(&[bytes("OK"), bytes(kind), Reply::Int(left)]).map_err(|error| error.kind())
+        };
+        assert_eq!(Ok(Availability::Free), view("none", -2));
+        assert_eq!(Ok(Availability::Free), view("zset", 900));
+        assert_eq!(Ok(Availability::Taken(Some(Duration::from_millis(900)))), view("string", 900));
+        assert_eq!(Ok(Availability::Free), view("string", -2), "it has just expired");
+        let denied = [bytes("OK"), error("NOPERM no permission"), Reply::Int(900)];
+        assert_eq!(Err(NodeErrorKind::Rejected), kind(shared_availability(&denied)));
+        assert_eq!(Err(NodeErrorKind::Unknown), kind(shared_availability(&[bytes("OK")])));
     }
 
     #[test]

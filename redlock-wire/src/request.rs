@@ -6,12 +6,11 @@
 
 use std::borrow::Cow;
 
-use redlock_core::FencingToken;
 use redlock_core::node::{Claim, NodeError, Ttl, Vote};
+use redlock_core::{FencingToken, Resource};
 
 use crate::connection::{Command, Connection, Failure, Reply};
-use crate::handshake::Server;
-use crate::native::{self, Native};
+use crate::native::{self, Native, Natives};
 use crate::options::Options;
 use crate::reply::{self, unanswered};
 use crate::script::{Script, ScriptArgs, is_unknown_script, key, number};
@@ -42,6 +41,8 @@ pub(crate) enum Op {
     /// Sets absent resources to the token and every counter to the fencing token. Requires that no resource belongs to
     /// another claim and no counter is greater.
     Refill,
+    /// Adds the token to the readers of every resource, or of none, unless the gate is locked.
+    Share,
 }
 
 /// One operation on one claim.
@@ -51,61 +52,69 @@ pub(crate) struct Request<'a> {
     /// `None` for operations that set nothing.
     pub(crate) ttl: Option<Ttl>,
     pub(crate) fence: Option<FencingToken>,
+    /// The gate of readers.
+    pub(crate) gate: Option<&'a Resource>,
     pub(crate) options: &'a Options,
 }
 
-/// The features of the server that a request uses.
-#[derive(Clone, Copy)]
+/// The features of a server that requests use.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Dialect {
     /// True if the server supports `SET .. NX GET`.
     pub(crate) set_get: bool,
-    /// The command that replaces the script.
-    pub(crate) native: Option<Native>,
+    /// The commands that replace scripts.
+    pub(crate) natives: Natives,
     /// True if the server permits scripts.
     pub(crate) scripts: bool,
 }
 
-/// The request to which a reply belongs.
-#[derive(Clone, Copy)]
-pub(crate) struct Exchange {
-    pub(crate) dialect: Dialect,
-    /// True for the reply to the follow-up request.
-    pub(crate) is_follow_up: bool,
-}
-
-impl Exchange {
-    /// Returns whether the reply is that to a native command.
-    fn is_native(self) -> bool {
-        self.dialect.native.is_some() && !self.is_follow_up
-    }
+/// The command to which a reply belongs. One operation needs up to four, if each reply is not sufficient.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exchange {
+    /// `SET .. NX GET`.
+    SetGet,
+    /// `SET .. NX`, for a server that does not support `GET` with it.
+    Set,
+    /// `GET`, after `SET` has set nothing.
+    Get,
+    /// A command that replaces the script.
+    Native(Native),
+    /// A script by its SHA-1.
+    Known,
+    /// A script in full.
+    Whole,
 }
 
 impl<'a> Request<'a> {
-    /// Returns the features of a server that this request uses.
-    pub(crate) fn dialect(&self, server: &Server) -> Dialect {
+    /// Returns the first command.
+    pub(crate) fn first(&self, dialect: Dialect) -> Exchange {
         let native = match self.op {
-            Op::Release => server.natives.delete,
-            Op::Renew => server.natives.renew,
+            Op::Set if dialect.set_get => return Exchange::SetGet,
+            Op::Set => return Exchange::Set,
+            Op::Release => dialect.natives.delete,
+            Op::Renew => dialect.natives.renew,
             _ => None,
         };
         let native = native.filter(|_| self.claim.resources().len() == 1);
-        Dialect { set_get: server.set_get, native, scripts: server.scripts.is_ok() }
+        native.map_or(Exchange::Known, Exchange::Native)
     }
 
-    /// Returns the request in the client's packed form.
-    pub(crate) fn pack<C: Connection>(&self, dialect: Dialect) -> C::Packed {
-        if let Some(native) = dialect.native {
-            let millis = number(self.ttl.map_or(0, Ttl::as_millis));
-            return native.pack::<C>(&self.key(), self.claim.token().as_bytes(), &millis);
-        }
-        match self.op {
-            Op::Set => C::pack(Command::SetIfAbsent {
+    /// Returns a command in the client's packed form.
+    pub(crate) fn pack<C: Connection>(&self, exchange: Exchange) -> C::Packed {
+        match exchange {
+            Exchange::SetGet | Exchange::Set => C::pack(Command::SetIfAbsent {
                 key: &self.key(),
                 value: self.claim.token().as_bytes(),
                 millis: self.ttl.map_or(0, Ttl::as_millis),
-                get: dialect.set_get,
+                get: exchange == Exchange::SetGet,
             }),
-            _ => self.script_args().call::<C>("EVALSHA", &self.script().sha),
+            Exchange::Get => C::pack(Command::Other { name: "GET", args: &[&self.key()] }),
+            Exchange::Native(native) => {
+                let millis = number(self.ttl.map_or(0, Ttl::as_millis));
+                native.pack::<C>(&self.key(), self.claim.token().as_bytes(), &millis)
+            }
+            Exchange::Known => self.script_args().call::<C>("EVALSHA", &self.script().sha),
+            Exchange::Whole => self.script_args().call::<C>("EVAL", self.script().text),
         }
     }
 
@@ -114,24 +123,26 @@ impl<'a> Request<'a> {
         !matches!(self.op, Op::Release)
     }
 
-    /// Returns the follow-up request, if the first reply is not sufficient.
-    pub(crate) fn again<C: Connection>(
-        &self,
+    /// Returns the next command, if the reply to this one is not sufficient.
+    pub(crate) fn next(
+        exchange: Exchange,
         reply: &Result<Reply, Failure>,
         dialect: Dialect,
-    ) -> Option<C::Packed> {
-        match (self.op, reply) {
-            // Nothing was changed. The script is sent in full, since the server may have lost it.
-            (_, Ok(reply)) if dialect.native.is_some() => (dialect.scripts && native::is_rejected(reply))
-                .then(|| self.script_args().call::<C>("EVAL", self.script().text)),
+    ) -> Option<Exchange> {
+        match (exchange, reply) {
             // Nothing was set. `GET` distinguishes another holder from a replay of this claim.
-            (Op::Set, Ok(Reply::Nil)) if !dialect.set_get => {
-                Some(C::pack(Command::Other { name: "GET", args: &[&self.key()] }))
+            (Exchange::Set, Ok(Reply::Nil)) => Some(Exchange::Get),
+            // The script distinguishes readers from a value that is not a lock.
+            (Exchange::SetGet | Exchange::Get, Ok(Reply::Error(message)))
+                if dialect.scripts && message.starts_with("WRONGTYPE") =>
+            {
+                Some(Exchange::Known)
             }
-            (Op::Set, _) => None,
-            (_, reply) if is_unknown_script(reply) => {
-                Some(self.script_args().call::<C>("EVAL", self.script().text))
+            // Nothing was changed. The script is sent in full, since the server may have lost it.
+            (Exchange::Native(_), Ok(reply)) if dialect.scripts && native::is_rejected(reply) => {
+                Some(Exchange::Whole)
             }
+            (Exchange::Known, reply) if is_unknown_script(reply) => Some(Exchange::Whole),
             _ => None,
         }
     }
@@ -147,20 +158,23 @@ impl<'a> Request<'a> {
         })
     }
 
-    /// Interprets the reply to an operation that acquires or extends without a fencing token.
+    /// Interprets the reply to an operation that is neither fenced nor a release.
     pub(crate) fn vote(&self, reply: Reply, exchange: Exchange) -> Result<Vote, NodeError> {
-        match self.op {
-            Op::Set if exchange.dialect.set_get => reply::set_get(reply, self.claim),
-            Op::Set if exchange.is_follow_up => reply::get(reply, self.claim),
-            Op::Set => reply::set(&reply),
-            _ if exchange.is_native() => native::renewed(reply, self.claim),
-            _ => reply::vote(&reply, self.claim),
+        match exchange {
+            Exchange::SetGet => reply::set_get(reply, self.claim),
+            Exchange::Set => reply::set(&reply),
+            Exchange::Get => reply::get(reply, self.claim),
+            Exchange::Native(_) => native::renewed(reply, self.claim),
+            Exchange::Known | Exchange::Whole => reply::vote(&reply, self.claim),
         }
     }
 
     /// Interprets the reply to [`Op::Release`].
     pub(crate) fn deleted(reply: &Reply, exchange: Exchange) -> Result<bool, NodeError> {
-        if exchange.is_native() { native::deleted(reply) } else { reply::deleted(reply) }
+        match exchange {
+            Exchange::Native(_) => native::deleted(reply),
+            _ => reply::deleted(reply),
+        }
     }
 
     /// Returns the key of a claim on one resource.
@@ -178,6 +192,7 @@ impl<'a> Request<'a> {
             Op::AcquireFenced => &fence::ACQUIRE,
             Op::Confirm => &fence::CONFIRM,
             Op::Refill => &fence::REFILL,
+            Op::Share => &commands::SHARE,
         }
     }
 
@@ -187,6 +202,40 @@ impl<'a> Request<'a> {
                 ScriptArgs::claim(&self.options.keys.prefix, self.claim, self.ttl)
             }
             Op::AcquireFenced | Op::Confirm | Op::Refill => fence::script_args(self),
+            Op::Share => {
+                let prefix = &self.options.keys.prefix;
+                let mut args = ScriptArgs::claim(prefix, self.claim, self.ttl);
+                args.keys.extend(self.gate.map(|gate| key(prefix, gate)));
+                args
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DIALECT: Dialect =
+        Dialect { set_get: true, natives: Natives { delete: None, renew: None }, scripts: true };
+
+    fn next(exchange: Exchange, reply: Reply) -> Option<Exchange> {
+        Request::next(exchange, &Ok(reply), DIALECT)
+    }
+
+    #[test]
+    fn an_acquire_continues_until_a_reply_is_sufficient() {
+        let error = |text: &str| Reply::Error(text.into());
+        let wrong_type = || error("WRONGTYPE Operation against a key");
+        assert_eq!(None, next(Exchange::SetGet, Reply::Nil), "granted");
+        assert_eq!(None, next(Exchange::SetGet, Reply::Bytes(b"other".into())), "denied");
+        assert_eq!(Some(Exchange::Known), next(Exchange::SetGet, wrong_type()), "readers, perhaps");
+        assert_eq!(Some(Exchange::Get), next(Exchange::Set, Reply::Nil));
+        assert_eq!(None, next(Exchange::Get, Reply::Bytes(b"other".into())));
+        assert_eq!(Some(Exchange::Known), next(Exchange::Get, wrong_type()));
+        assert_eq!(Some(Exchange::Whole), next(Exchange::Known, error("NOSCRIPT No matching script")));
+        for end in [Exchange::Known, Exchange::Whole] {
+            assert_eq!(None, next(end, wrong_type()));
         }
     }
 }

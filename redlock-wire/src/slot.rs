@@ -21,10 +21,10 @@ use crate::admission::look::{self, GET, Look};
 use crate::admission::rule::Finding;
 use crate::connection::{Connection, Failure, Reply};
 use crate::handshake::Server;
-use crate::native;
+use crate::native::{self, Natives};
 use crate::outbox::Outbox;
 use crate::push::Hub;
-use crate::request::{Dialect, Request};
+use crate::request::{Dialect, Exchange};
 use crate::socket::{Observation, SocketHandle};
 use crate::sync::{Mutex, MutexGuard, locked};
 
@@ -85,16 +85,17 @@ impl<K: Connection> Active<K> {
         self.outbox.call(&self.connection, request).await
     }
 
-    /// Returns the features of the server that a request uses.
-    pub(crate) fn dialect(&self, request: &Request<'_>) -> Dialect {
-        let dialect = request.dialect(&self.server);
-        let rejected = dialect.native.is_some() && self.only_scripts.load(Ordering::Relaxed);
-        if rejected { Dialect { native: None, ..dialect } } else { dialect }
+    /// Returns the features of the server that requests use.
+    pub(crate) fn dialect(&self) -> Dialect {
+        let only_scripts = self.only_scripts.load(Ordering::Relaxed);
+        let natives = if only_scripts { Natives::default() } else { self.server.natives };
+        Dialect { set_get: self.server.set_get, natives, scripts: self.server.scripts.is_ok() }
     }
 
     /// Records that the server rejected a native command. If it always will, only scripts are sent from now on.
-    pub(crate) fn learn(&self, reply: &Result<Reply, Failure>, dialect: Dialect) {
-        if dialect.native.is_some() && reply.as_ref().is_ok_and(native::is_unavailable) {
+    pub(crate) fn learn(&self, exchange: Exchange, reply: &Result<Reply, Failure>) {
+        let is_native = matches!(exchange, Exchange::Native(_));
+        if is_native && reply.as_ref().is_ok_and(native::is_unavailable) {
             self.only_scripts.store(true, Ordering::Relaxed);
         }
     }

@@ -4,7 +4,7 @@ use crate::Adapter;
 use crate::servers::{
     admission, bad_input, cancelled, contention, costs, crowd, extension, fencing, forgotten, grants,
     healthy, interop, keepalive, limits, losses, majority_down, minority_down, prefixes, processes, programs,
-    reconnect, runtimes, stale, waiting, work,
+    readers, reconnect, runtimes, stale, waiting, work,
 };
 use crate::{connect, connection, counters, hostile, native, node, tls, watch};
 
@@ -284,6 +284,13 @@ macro_rules! __cases {
                 a_job_runs_once_a_period_on_one_of_two_machines
                 a_synchronous_program_keeps_its_lock_while_it_computes
                 a_runtime_that_is_not_driven_is_warned_of
+            }
+            readers {
+                no_reader_is_beside_a_writer
+                a_reader_is_kept_alive_extended_and_lost
+                scripts_of_other_clients_neither_lock_nor_delete_what_is_read
+                a_sorted_set_without_the_mark_is_no_lock_and_stays
+                readers_and_writers_that_wait_are_notified
             }
             reconnect {
                 a_program_that_starts_while_a_minority_is_down_works

@@ -11,8 +11,7 @@ for position = 1, count do
     if not held then
         absent[#absent + 1] = KEYS[position]
     elseif type(held) == 'table' then
-        if string.find(held.err, 'WRONGTYPE', 1, true) then return {-1, position} end
-        return held
+        return no_string(position, held)
     else
         local left = redis.call('PTTL', KEYS[position])
         if held ~= ARGV[1] then return {0, held, left} end
