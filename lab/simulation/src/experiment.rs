@@ -51,6 +51,7 @@ pub struct Experiment {
     plan: Option<Plan>,
     drift_factor: f64,
     waiting: bool,
+    sharing: bool,
     /// Overrides the choice that depends on the faults.
     fenced: Option<bool>,
     timeless: bool,
@@ -101,6 +102,7 @@ impl Experiment {
             plan: None,
             drift_factor: 0.01,
             waiting: false,
+            sharing: false,
             fenced: None,
             timeless: false,
             reads_first: false,
@@ -178,6 +180,15 @@ impl Experiment {
     #[must_use]
     pub fn clock_drift_factor(mut self, factor: f64) -> Self {
         self.drift_factor = factor;
+        self
+    }
+
+    /// Makes the run about readers and writers of one resource. The default is off.
+    ///
+    /// Some of the writers hold plain locks. A reader may be beside other readers, and never beside a writer.
+    #[must_use]
+    pub fn sharing(mut self) -> Self {
+        (self.sharing, self.resources) = (true, 1);
         self
     }
 

@@ -156,6 +156,7 @@ impl Experiment {
             longest_ttl: if self.waiting { waiting::longest_ttl(self.seed) } else { LONGEST_TTL },
             node_timeout: NODE_TIMEOUT,
             waits: self.waiting,
+            shares: self.sharing,
             drift_factor: self.drift_factor,
             careless: self.faults.breaks(Assumption::HoldersLook),
             reads_first: self.reads_first,
