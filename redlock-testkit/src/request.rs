@@ -30,6 +30,8 @@ pub enum Request {
     Acquire(Claim, Ttl),
     /// [`LockNode::extend`].
     Extend(Claim, Ttl),
+    /// [`LockNode::renew`].
+    Renew(Claim, Ttl),
     /// [`LockNode::keep_for`].
     Keep(Claim, Ttl),
     /// [`LockNode::acquire_fenced`].
@@ -56,7 +58,7 @@ pub enum Request {
 pub enum Operation {
     /// [`LockNode::acquire`], fenced, shared or not, and [`LockNode::refill_fenced`].
     Acquire,
-    /// [`LockNode::extend`].
+    /// [`LockNode::extend`], [`LockNode::renew`] and [`LockNode::keep_for`].
     Extend,
     /// [`LockNode::release`].
     Release,
@@ -94,7 +96,7 @@ impl Request {
             | Self::AcquireShared(..)
             | Self::RefillFenced(..) => Operation::Acquire,
             Self::Confirm(..) => Operation::Confirm,
-            Self::Extend(..) | Self::Keep(..) => Operation::Extend,
+            Self::Extend(..) | Self::Renew(..) | Self::Keep(..) => Operation::Extend,
             Self::Release(_) => Operation::Release,
             Self::Inspect(_) => Operation::Inspect,
             Self::Watch(_) | Self::WatchShared(_) => Operation::Watch,
@@ -106,6 +108,7 @@ impl Request {
         match self {
             Self::Acquire(claim, _)
             | Self::Extend(claim, _)
+            | Self::Renew(claim, _)
             | Self::Keep(claim, _)
             | Self::AcquireFenced(claim, _)
             | Self::AcquireShared(claim, ..)
@@ -129,6 +132,7 @@ impl Request {
         Ok(match self {
             Self::Acquire(claim, ttl) => node.acquire(claim, *ttl).await?.into(),
             Self::Extend(claim, ttl) => node.extend(claim, *ttl).await?.into(),
+            Self::Renew(claim, ttl) => node.renew(claim, *ttl).await?.into(),
             Self::Keep(claim, ttl) => node.keep_for(claim, *ttl).await?.into(),
             Self::AcquireFenced(claim, ttl) => node.acquire_fenced(claim, *ttl).await?.into(),
             Self::Confirm(claim, ttl, fence) => node.confirm(claim, *ttl, *fence).await?.into(),
@@ -147,9 +151,11 @@ impl Request {
     pub(crate) fn denied(&self) -> Option<Answer> {
         let denial = Denial::default();
         match self {
-            Self::Acquire(..) | Self::AcquireShared(..) | Self::Extend(..) | Self::Keep(..) => {
-                Some(Vote::Denied(denial).into())
-            }
+            Self::Acquire(..)
+            | Self::AcquireShared(..)
+            | Self::Extend(..)
+            | Self::Renew(..)
+            | Self::Keep(..) => Some(Vote::Denied(denial).into()),
             Self::AcquireFenced(..) => Some(FencedVote::Denied(denial).into()),
             Self::Confirm(..) | Self::RefillFenced(..) => Some(ConfirmVote::Denied(denial).into()),
             Self::Release(_) => Some(false.into()),

@@ -2,9 +2,9 @@
 //! [`request`](crate::request).
 //!
 //! A key is the resource's bytes, behind the prefix if one is set. Its value is the token, a plain string with an
-//! expiry. The readers of a resource are a sorted set instead, so that every `SET .. NX` fails. Every operation is atomic on the server. It is one command, or one script, or a command that changed nothing
-//! followed by one that only reads. In a script every check precedes the first write, because a script that fails
-//! halfway leaves its writes behind.
+//! expiry. The readers of a resource are a sorted set instead, so that every `SET .. NX` fails. Every operation is atomic
+//! on the server. It is one command, or one script, or a command that changed nothing followed by another one. In a
+//! script every check precedes the first write, because a script that fails halfway leaves its writes behind.
 //!
 //! Scripts are called by their SHA-1, and sent in full if the server does not know them. This includes the scripts that
 //! create keys. A release between the two requests finds nothing and deletes nothing. It is repeated, because the
@@ -27,7 +27,8 @@ use crate::script::{Script, ScriptArgs, is_unknown_script, key, script};
 use crate::slot::Active;
 
 pub(crate) static ACQUIRE: Script = script!("scripts/readers.lua", "scripts/acquire.lua");
-pub(crate) static EXTEND: Script = script!("scripts/readers.lua", "scripts/extend.lua");
+pub(crate) static EXTEND: Script =
+    script!("scripts/extend_one.lua", "scripts/readers.lua", "scripts/extend.lua");
 static INSPECT: Script = script!("scripts/readers.lua", "scripts/inspect.lua");
 pub(crate) static KEEP: Script = script!("scripts/readers.lua", "scripts/keep.lua");
 pub(crate) static RELEASE: Script =

@@ -127,11 +127,13 @@ impl<C: Connector> Node<C> {
     ) -> Result<T, NodeError> {
         let link = self.link().await?;
         let flight = self.begin(&link)?;
-        let mut exchange = request.first(link.server.set_get);
+        let dialect = link.dialect();
+        let mut exchange = request.first(dialect);
         let mut reply = link.request(request.pack::<C::Connection>(exchange), request.is_vote()).await;
-        while let Some(next) = Request::next(exchange, &reply) {
-            reply = Box::pin(link.request(request.pack::<C::Connection>(next), request.is_vote())).await;
+        while let Some(next) = Request::next(exchange, &reply, dialect) {
+            link.learn(exchange, &reply);
             exchange = next;
+            reply = Box::pin(link.request(request.pack::<C::Connection>(exchange), request.is_vote())).await;
         }
         let reply = request.without_secrets(reply);
         flight.finish(reply.and_then(|reply| read(reply, exchange)))
@@ -275,6 +277,11 @@ impl<C: Connector> LockNode for Node<C> {
         self.send(&request, |reply, exchange| request.vote(reply, exchange)).await
     }
 
+    async fn renew(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
+        let request = self.request(Op::Renew, claim, Some(ttl), None);
+        self.send(&request, |reply, exchange| request.vote(reply, exchange)).await
+    }
+
     async fn keep_for(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
         let request = self.request(Op::Keep, claim, Some(ttl), None);
         self.send(&request, |reply, exchange| request.vote(reply, exchange)).await
@@ -282,7 +289,7 @@ impl<C: Connector> LockNode for Node<C> {
 
     async fn release(&self, claim: &Claim) -> Result<bool, NodeError> {
         let request = self.request(Op::Release, claim, None, None);
-        self.send(&request, |reply, _| reply::deleted(&reply)).await
+        self.send(&request, |reply, exchange| Request::deleted(&reply, exchange)).await
     }
 
     async fn acquire_fenced(&self, claim: &Claim, ttl: Ttl) -> Result<FencedVote, NodeError> {

@@ -51,14 +51,14 @@ pub(crate) fn get(reply: Reply, claim: &Claim) -> Result<Vote, NodeError> {
     }
 }
 
-/// Interprets the reply of the fenced acquire script: the counter as text, or a [`denial`].
+/// Interprets the reply of the fenced acquire script: the counter as text or as a number, or a [`denial`].
 pub(crate) fn fenced_vote(reply: &Reply, claim: &Claim) -> Result<FencedVote, NodeError> {
-    match reply {
-        Reply::Bytes(number) => {
-            fencing_token(number).map(FencedVote::Granted).ok_or_else(|| unexpected_reply(reply))
-        }
-        _ => denial(reply, claim).map(FencedVote::Denied),
-    }
+    let counter = match reply {
+        Reply::Bytes(number) => fencing_token(number),
+        Reply::Int(number @ 1..) => u64::try_from(*number).ok().and_then(FencingToken::new),
+        _ => return denial(reply, claim).map(FencedVote::Denied),
+    };
+    counter.map(FencedVote::Granted).ok_or_else(|| unexpected_reply(reply))
 }
 
 /// Interprets the reply of the scripts that write a fencing token.
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_are_text_and_grants_are_numbers() {
+    fn counters_and_grants_are_read() {
         let token = |number| FencingToken::new(number).unwrap();
         let fenced = |reply| kind(fenced_vote(&reply, &claim()));
         let confirmed = |reply| kind(confirm_vote(&reply, &claim()));
@@ -340,7 +340,10 @@ mod tests {
             assert_eq!(Err(NodeErrorKind::Unknown), fenced(bytes(odd)));
             assert_eq!(Err(NodeErrorKind::Unknown), confirmed(bytes(odd)));
         }
-        assert_eq!(Err(NodeErrorKind::Unknown), fenced(Reply::Int(1)), "a grant without a counter");
+        assert_eq!(Ok(FencedVote::Granted(token(42))), fenced(Reply::Int(42)));
+        for odd in [-4, 1 << 53, i64::MAX] {
+            assert_eq!(Err(NodeErrorKind::Unknown), fenced(Reply::Int(odd)));
+        }
         let wrong = fenced_vote(&Reply::Array(vec![Reply::Int(-2), Reply::Int(2)]), &claim()).unwrap_err();
         assert_eq!(NodeErrorKind::Rejected, wrong.kind());
         assert!(wrong.to_string().contains("the fencing counter of \"b\" is not a number"), "{wrong}");

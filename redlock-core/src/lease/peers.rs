@@ -167,6 +167,7 @@ impl LeaseRecord {
         let peer = &self.inner().peers[index];
         match self.fencing_token() {
             Some(fence) => Call::confirm(peer, |node| node.confirm(self.claim(), ttl, fence)),
+            None if self.renews(ttl) => Call::plain(peer, |node| node.renew(self.claim(), ttl)),
             None => Call::plain(peer, |node| node.extend(self.claim(), ttl)),
         }
     }
@@ -182,7 +183,7 @@ impl LeaseRecord {
 
     /// Returns the request that releases the lock on one node.
     pub(crate) fn release_on(&self, index: usize) -> Call<'_> {
-        Call::release(self.inner().peers[index].node.release(self.claim()))
+        Call::release(&self.inner().peers[index], self.claim())
     }
 }
 

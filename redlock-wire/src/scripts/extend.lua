@@ -1,7 +1,3 @@
--- If all keys hold the token, makes the TTL of each at least the given one. KEYS: the resources. ARGV: the token, the
--- TTL in milliseconds. A key without an expiry does not get one. A key with readers holds the token if it is one of them.
--- Returns 1: granted. 0: a key is gone. {0, token, PTTL}: a key holds this other token. {-1, position}: a key of another
--- type.
 local short, read = {}, {}
 for position, key in ipairs(KEYS) do
     local held = redis.pcall('GET', key)

@@ -44,7 +44,7 @@ fn overlaps(history: &History, holds: &[Hold], readers: &BTreeSet<TokenNumber>) 
         let furthest = if reads { of_writers } else { of_all };
         if let Some(other) = furthest.filter(|other| other.until > hold.from && other.token != hold.token) {
             let description = format!(
-                "c{} got r{} as {} while c{} had it as {}",
+                "c{} acquires r{} as {} while c{} holds it as {}",
                 hold.client, hold.resource, hold.token, other.client, other.token
             );
             // The keys of the first quorum should have prevented the other grant. The first may be the later hold: a
@@ -93,7 +93,7 @@ fn acts(
         let both_read = |holder: &Hold| readers.contains(&token) && readers.contains(&holder.token);
         let Some(holder) = holders.next().filter(|holder| !both_read(holder)) else { continue };
         let description = format!(
-            "c{client} acted on r{} under {token} while c{} had it as {}",
+            "c{client} acts on r{} under {token} while c{} holds it as {}",
             holder.resource, holder.client, holder.token
         );
         violations.push(Violation {
