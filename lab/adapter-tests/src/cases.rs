@@ -6,7 +6,7 @@ use crate::servers::{
     healthy, interop, keepalive, limits, losses, majority_down, minority_down, prefixes, processes, programs,
     reconnect, runtimes, stale, waiting, work,
 };
-use crate::{connect, connection, counters, hostile, node, tls, watch};
+use crate::{connect, connection, counters, hostile, node, preflight, tls, watch};
 
 /// Generates a `#[test]` for each case, in a module for each topic.
 ///
@@ -98,6 +98,11 @@ macro_rules! __cases {
                 a_read_only_replica_is_a_rejection
                 a_request_whose_reply_is_lost_is_not_repeated
                 the_first_command_of_a_connection_is_not_tracked
+            }
+            preflight {
+                findings_name_the_server
+                servers_without_faults_have_no_errors
+                an_unreachable_server_is_a_finding
             }
             watch {
                 whatever_happens_to_a_key_completes_its_watch

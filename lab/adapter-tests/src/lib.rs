@@ -18,6 +18,7 @@ pub mod decoder;
 pub mod examples;
 mod hostile;
 mod node;
+mod preflight;
 mod process;
 pub mod requests;
 pub mod scripted;

@@ -2,7 +2,7 @@
 
 use rustix::process::Signal;
 
-use crate::common::{Cluster, beats, is_alive};
+use crate::common::{Cluster, eventually, is_alive, state};
 
 #[test]
 fn a_shell_that_becomes_its_child_leaves_nobody() {
@@ -73,11 +73,18 @@ fn a_hundred_processes_that_go_on_forking_are_killed() {
     assert_eq!(0, left.count());
 }
 
+/// Its number stays in use, so no signal can reach another process.
 #[test]
-fn a_command_that_has_ended_is_never_signaled_again() {
+fn a_command_that_has_ended_stays_until_its_leftovers_have() {
     let cluster = Cluster::new();
-    let run = cluster.run("run", &[], &format!("({}) & exit 0", beats("left")));
-    let end = run.end();
-    assert_eq!(Some(0), end.code());
-    assert!(cluster.lines("left").len() < 100_000);
+    let script = "echo $$ > command; for i in 1 2; do ( setsid bash -c \"echo \\$\\$ > far-$i; until [ -e go-$i ]; do sleep 0.01; done\" & ); until [ -s far-$i ]; do sleep 0.01; done; done; exit 3";
+    let run = cluster.run("run", &["--leftover", "wait"], script);
+    let (command, first) = (cluster.number("command"), cluster.number("far-1"));
+    cluster.lines("far-2");
+    std::fs::write(cluster.path("go-1"), "").unwrap();
+    eventually("the removal of a leftover", || state(first).is_none().then_some(()));
+    eventually("the end of the command", || (state(command) == Some('Z')).then_some(()));
+    assert_eq!(3, cluster.keys());
+    std::fs::write(cluster.path("go-2"), "").unwrap();
+    assert_eq!(Some(3), run.end().code());
 }
