@@ -175,9 +175,10 @@ pub async fn preflight<C: Connector>(
 
 async fn ask<C: Connector>(connector: &C, options: &Options, settings: PreflightSettings) -> Facts {
     let runtime = options.runtime();
-    let secret = Secret::of(connector.password());
     let queries = async {
-        let connection = connector.connect(&Hub::default()).await;
+        let login = options.login().await?;
+        let secret = Secret::of_login(login.as_ref(), connector);
+        let connection = connector.connect(login.as_ref(), &Hub::default()).await;
         let connection = connection.map_err(|failure| secret.published(&failure.message))?;
         gather(&connection, &*runtime, settings, &secret).await
     };
