@@ -12,7 +12,7 @@ impl Adapter for RedisRs {
     const REPORTS_FLUSH: bool = true;
 
     fn connector(url: String) -> Result<Connector, Error> {
-        url.into_connector()
+        url.into_connector(&Options::tokio())
     }
 
     fn node(url: String, options: &Options) -> Result<Node, Error> {

@@ -14,7 +14,7 @@ pub trait Adapter: Send + Sync + 'static {
     /// `true` if the client reports the push of a server whose keys were all deleted.
     const REPORTS_FLUSH: bool;
 
-    /// Parses a URL.
+    /// Parses a URL with the default options.
     ///
     /// # Errors
     ///

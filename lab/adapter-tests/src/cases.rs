@@ -83,6 +83,7 @@ macro_rules! __cases {
                 what_is_in_flight_when_the_server_dies_has_an_unknown_outcome
                 requests_given_up_at_once_do_not_count
                 a_password_that_is_corrected_later_heals
+                a_rotated_password_is_used_by_the_next_connection
                 a_server_without_resp3_serves_and_heals
                 a_user_with_few_rights_can_lock
                 out_of_memory_is_a_rejection
@@ -317,6 +318,7 @@ macro_rules! __cases {
             tls {
                 a_certificate_of_an_unknown_authority_is_rejected
                 the_authorities_of_the_system_are_trusted
+                chosen_certificates_are_used
                 #[ignore = "run by the test above, in a process whose roots include the server's authority"]
                 connects_to_the_server_in_the_environment
             }
