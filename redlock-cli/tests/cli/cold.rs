@@ -91,7 +91,10 @@ fn distant_servers_with_tls_grant_at_the_first_attempt() {
     assert!(found.status.code() == Some(69) && text(&found.stderr).contains("certificate"), "{found:?}");
     let plain = ["--cacert", &authority, "--node", "redis://127.0.0.1"];
     let found = run(&plain);
-    assert!(found.status.code() == Some(78) && text(&found.stderr).contains("require rediss://"), "{found:?}");
+    assert!(
+        found.status.code() == Some(78) && text(&found.stderr).contains("require rediss://"),
+        "{found:?}"
+    );
     let found = run(&["--cacert", &authority, "--cert", &own]);
     assert!(found.status.code() == Some(78) && text(&found.stderr).contains("--key"), "{found:?}");
 }
