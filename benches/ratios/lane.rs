@@ -44,6 +44,10 @@ pub(crate) trait Lane {
     /// Locks and releases this many times, one after the other.
     fn latency(&self, cycles: usize) -> Latency;
 
+    /// Acquires this many times, each time after a pause in which the client and the servers are idle. Returns
+    /// microseconds.
+    fn acquire_after(&self, pause: Duration, times: usize) -> Percentiles;
+
     /// Runs this many tasks, each with its own key.
     fn throughput(&self, tasks: usize, lasts: Duration) -> Throughput;
 
@@ -99,6 +103,21 @@ impl<C: Contender> Lane for Track<C> {
                 releases.push(start.elapsed());
             }
             Latency { acquire: percentiles(acquires), cycle: percentiles(releases) }
+        })
+    }
+
+    fn acquire_after(&self, pause: Duration, times: usize) -> Percentiles {
+        let (contender, key) = (self.contender.clone(), fresh_key());
+        self.slice(async move {
+            let mut acquires = Vec::with_capacity(times);
+            for _ in 0..times {
+                tokio::time::sleep(pause).await;
+                let start = Instant::now();
+                let held = contender.acquire(&key).await;
+                acquires.push(start.elapsed());
+                contender.release(held).await;
+            }
+            percentiles(acquires)
         })
     }
 
