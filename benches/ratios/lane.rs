@@ -33,6 +33,7 @@ pub(crate) struct Percentiles {
 /// The throughput of many tasks.
 #[derive(Clone, Copy)]
 pub(crate) struct Throughput {
+    pub(crate) cycles: f64,
     /// Cycles per second.
     pub(crate) rate: f64,
     /// Microseconds of client CPU per cycle, which do not depend on the load of the machine.
@@ -142,7 +143,7 @@ impl<C: Contender> Lane for Track<C> {
             let cycles: u32 = tasks.into_iter().map(|cycles| cycles.expect("contenders work")).sum();
             let cpu = cpu_micros(ClockId::ProcessCPUTime) - cpu;
             let (cycles, lasted) = (f64::from(cycles), start.elapsed());
-            Throughput { rate: cycles / lasted.as_secs_f64(), cpu: cpu / cycles }
+            Throughput { cycles, rate: cycles / lasted.as_secs_f64(), cpu: cpu / cycles }
         })
     }
 
