@@ -1,7 +1,9 @@
 //! The tests that all adapters share.
 
 use redlock_adapter_tests::{Adapter, adapter_tests};
-use redlock_redis_rs::{Builder, Connector, Error, IntoConnector, Node, Options, Preflight, PreflightSettings};
+use redlock_redis_rs::{
+    Builder, Connector, Error, IntoConnector, Node, Options, Preflight, PreflightSettings,
+};
 
 struct RedisRs;
 
