@@ -14,7 +14,7 @@ use std::fmt;
 use fred::clients::{Client, WithOptions};
 use fred::interfaces::ClientLike;
 use fred::types::config::Options;
-use redlock_wire::{Command, Failure, Hub, Reply};
+use redlock_wire::{Command, Credentials, Failure, Hub, Reply};
 
 use crate::command::{Packed, pack, send};
 
@@ -38,7 +38,7 @@ impl redlock_wire::Connector for BorrowedConnection {
     const RECEIVES_PUSHES: bool = false;
 
     /// Returns the client; there is nothing to open. The handshake of the node checks that it works.
-    async fn connect(&self, _hub: &Hub) -> Result<Self, Failure> {
+    async fn connect(&self, _login: Option<&Credentials>, _hub: &Hub) -> Result<Self, Failure> {
         Ok(self.clone())
     }
 

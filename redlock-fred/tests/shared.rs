@@ -1,7 +1,7 @@
 //! The tests that all adapters share.
 
 use redlock_adapter_tests::{Adapter, adapter_tests};
-use redlock_fred::{Builder, Connector, Error, IntoConnector, Node, Options};
+use redlock_fred::{Builder, Connector, Error, IntoConnector, Node, Options, Preflight, PreflightSettings};
 
 struct Fred;
 
@@ -12,7 +12,7 @@ impl Adapter for Fred {
     const REPORTS_FLUSH: bool = false;
 
     fn connector(url: String) -> Result<Connector, Error> {
-        url.into_connector()
+        url.into_connector(&Options::tokio())
     }
 
     fn node(url: String, options: &Options) -> Result<Node, Error> {
@@ -25,6 +25,14 @@ impl Adapter for Fred {
 
     fn builder_with(urls: impl IntoIterator<Item = String>, options: &Options) -> Result<Builder, Error> {
         redlock_fred::builder_with(urls, options)
+    }
+
+    async fn preflight(
+        urls: Vec<String>,
+        options: &Options,
+        settings: PreflightSettings,
+    ) -> Result<Preflight, Error> {
+        redlock_fred::preflight(urls, options, settings).await
     }
 }
 

@@ -1,7 +1,9 @@
 //! The tests that all adapters share.
 
 use redlock_adapter_tests::{Adapter, adapter_tests};
-use redlock_redis_rs::{Builder, Connector, Error, IntoConnector, Node, Options};
+use redlock_redis_rs::{
+    Builder, Connector, Error, IntoConnector, Node, Options, Preflight, PreflightSettings,
+};
 
 struct RedisRs;
 
@@ -12,7 +14,7 @@ impl Adapter for RedisRs {
     const REPORTS_FLUSH: bool = true;
 
     fn connector(url: String) -> Result<Connector, Error> {
-        url.into_connector()
+        url.into_connector(&Options::tokio())
     }
 
     fn node(url: String, options: &Options) -> Result<Node, Error> {
@@ -25,6 +27,14 @@ impl Adapter for RedisRs {
 
     fn builder_with(urls: impl IntoIterator<Item = String>, options: &Options) -> Result<Builder, Error> {
         redlock_redis_rs::builder_with(urls, options)
+    }
+
+    async fn preflight(
+        urls: Vec<String>,
+        options: &Options,
+        settings: PreflightSettings,
+    ) -> Result<Preflight, Error> {
+        redlock_redis_rs::preflight(urls, options, settings).await
     }
 }
 

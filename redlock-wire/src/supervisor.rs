@@ -97,10 +97,11 @@ impl<C: Connector> Supervisor<C> {
 
     /// Makes one connection attempt. The error is the reason of the failure.
     async fn connect(&self) -> Result<Opened<C::Connection>, String> {
-        let secret = Secret::of(self.connector.password());
         let ready = async {
+            let login = self.options.login().await?;
+            let secret = Secret::of_login(login.as_ref(), &*self.connector);
             let hub = Hub::default();
-            let connection = self.connector.connect(&hub).await;
+            let connection = self.connector.connect(login.as_ref(), &hub).await;
             let connection = connection.map_err(|failure| secret.published(&failure.message))?;
             let ticket = hub.gate().begin(self.options.runtime.now());
             let look = self.keeper.as_ref().map(|keeper| keeper.look(connection.pushes()));

@@ -6,7 +6,7 @@ use crate::servers::{
     healthy, interop, keepalive, limits, losses, majority_down, minority_down, prefixes, processes, programs,
     readers, reconnect, runtimes, stale, waiting, work,
 };
-use crate::{connect, connection, counters, hostile, native, node, tls, watch};
+use crate::{connect, connection, counters, hostile, native, node, preflight, tls, watch};
 
 /// Generates a `#[test]` for each case, in a module for each topic.
 ///
@@ -98,6 +98,7 @@ macro_rules! __cases {
                 what_is_in_flight_when_the_server_dies_has_an_unknown_outcome
                 requests_given_up_at_once_do_not_count
                 a_password_that_is_corrected_later_heals
+                a_rotated_password_is_used_by_the_next_connection
                 a_server_without_resp3_serves_and_heals
                 a_user_with_few_rights_can_lock
                 out_of_memory_is_a_rejection
@@ -113,6 +114,11 @@ macro_rules! __cases {
                 a_read_only_replica_is_a_rejection
                 a_request_whose_reply_is_lost_is_not_repeated
                 the_first_command_of_a_connection_is_not_tracked
+            }
+            preflight {
+                findings_name_the_server
+                servers_without_faults_have_no_errors
+                an_unreachable_server_is_a_finding
             }
             watch {
                 whatever_happens_to_a_key_completes_its_watch
@@ -335,6 +341,7 @@ macro_rules! __cases {
             tls {
                 a_certificate_of_an_unknown_authority_is_rejected
                 the_authorities_of_the_system_are_trusted
+                chosen_certificates_are_used
                 #[ignore = "run by the test above, in a process whose roots include the server's authority"]
                 connects_to_the_server_in_the_environment
             }
