@@ -84,7 +84,7 @@
 //!
 //! The table lists the commands that a node sends. [Access
 //! control](https://github.com/redlock-rs/redlock/blob/main/docs/operating.md#access-control) has the line for `ACL
-//! SETUSER`. A server that permits neither `EVALSHA` nor a newer command that deletes a lock is not used: its locks could
+//! SETUSER`. A server that permits neither `EVALSHA` nor a newer command that deletes a lock is not used. Its locks could
 //! not be released.
 //!
 //! | Purpose | Commands |
