@@ -1,6 +1,6 @@
 //! Checks of the servers before they are trusted with locks.
 //!
-//! Each server is asked for its state over a connection of its own. [`judge`](judge::judge) then turns the facts into
+//! The state of each server is read over a separate connection. [`judge`](judge::judge) then turns the facts into
 //! findings, without any I/O.
 
 mod facts;
@@ -31,7 +31,7 @@ pub struct PreflightSettings {
     pub ttl: Duration,
     /// `true` to check what fenced locks need.
     pub fenced: bool,
-    /// How long the speed of the servers' clocks is observed. Zero skips it.
+    /// The time for which the speed of the servers' clocks is observed. Zero skips it.
     pub observe: Duration,
 }
 
