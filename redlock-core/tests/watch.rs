@@ -487,7 +487,8 @@ fn nodes_in_quarantine_are_not_free() {
         world.settle().await;
         let before = world.request_counts(Operation::Acquire)[4];
         assert_eq!(ErrorKind::Contended, kind(waiter.lock("a", TTL).max_wait(TTL / 4).await));
-        assert_eq!(1, world.request_counts(Operation::Acquire)[4] - before, "attempts");
+        let attempts = world.request_counts(Operation::Acquire)[4] - before;
+        assert!(attempts <= 2, "{attempts} attempts");
         drop(guard);
         waiter.close().await;
         holder.close().await;
