@@ -181,7 +181,7 @@ impl LeaseRecord {
 
     /// Returns the request that releases the lock on one node.
     pub(crate) fn release_on(&self, index: usize) -> Call<'_> {
-        Call::release(self.inner().peers[index].node.release(self.claim()))
+        Call::release(&self.inner().peers[index], self.claim())
     }
 }
 

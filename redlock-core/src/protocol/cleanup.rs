@@ -284,7 +284,7 @@ impl CleanupTask {
         let mut next: Vec<Next> = self.batch.iter().map(|_| Next::Again(sent)).collect();
         let mut releases: Vec<_> = self.batch.iter().map(|entry| entry.release).collect();
         let mut replied = false;
-        let calls = self.batch.iter().map(|entry| Call::release(peer.node.release(&entry.claim)));
+        let calls = self.batch.iter().map(|entry| Call::release(peer, &entry.claim));
         let mut calls = Calls::new(&*shared.runtime, sent, limit, calls);
         while let Some((position, outcome)) = calls.next().await {
             replied |= matches!(outcome, Outcome::Released | Outcome::NotHeld);

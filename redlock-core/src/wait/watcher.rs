@@ -278,7 +278,7 @@ impl<'a> NodeWatch<'a> {
                 Phase::Idle(_) => Phase::Arming(TimeLimit::new(now, limit), self.node.watch(self.resource)),
                 Phase::Arming(time_limit, watch) => {
                     let polled = watch.as_mut().poll(cx);
-                    let in_time = polled.is_pending() && !time_limit.has_passed(now);
+                    let in_time = polled.is_pending() && !time_limit.has_passed(now, || 0);
                     match polled {
                         Poll::Ready(Ok(watch)) => {
                             let view = view(watch.availability, now);
