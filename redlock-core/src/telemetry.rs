@@ -302,3 +302,4 @@ fn reason(loss: &Loss) -> &'static str {
         Loss::Detached => "detached",
     }
 }
+        ErrorKind::DamagedCounter => "damaged_counter",

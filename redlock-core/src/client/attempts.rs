@@ -181,7 +181,7 @@ impl Attempts {
             let retry_cause = match failure.reason {
                 Reason::Contended | Reason::ContendedBeforeConfirmation => RetryCause::Contended,
                 Reason::NoQuorum | Reason::TooSlow => RetryCause::Unusable,
-                Reason::WrongType => return Err(self.error(*failure)),
+                Reason::WrongType | Reason::DamagedCounter => return Err(self.error(*failure)),
             };
             if let (RetryCause::Contended, Some(place)) = (retry_cause, &place) {
                 let holder = failure.responses.holder();

@@ -12,6 +12,7 @@ use crate::decide::holder::{HolderQuorum, conclude};
 use crate::drive::{Responder, drive};
 use crate::inner::Inner;
 use crate::lease::handle::Lease;
+use crate::node::NodeErrorKind;
 use crate::protocol::call::Call;
 use crate::protocol::fan_out::Calls;
 use crate::protocol::responses::Responses;
@@ -159,7 +160,7 @@ fn result(resource: &Resource, responses: &Responses, shared: &Inner) -> Option<
         HolderQuorum::Open => return None,
         HolderQuorum::NoQuorum => {
             let what = format_args!("inspect {resource:?}");
-            let (kind, message) = if responses.is_wrong_type(shared) {
+            let (kind, message) = if responses.excludes_quorum(NodeErrorKind::WrongType, shared) {
                 (ErrorKind::WrongType, responses.wrong_type(what))
             } else {
                 (ErrorKind::NoQuorum, responses.no_quorum(what, shared))

@@ -88,6 +88,13 @@ pub enum ErrorKind {
     WrongType,
     /// A setting or an argument is invalid. Nothing was sent.
     InvalidInput,
+    /// The [fencing counters](crate::LockRequest::fenced) of a resource are damaged.
+    ///
+    /// There are so many of these nodes that the others are not a quorum. The reports of the nodes name the defects, and
+    /// the chapter [Damaged counters] what to do.
+    ///
+    /// [Damaged counters]: https://github.com/redlock-rs/redlock/blob/main/docs/fencing.md#damaged-counters
+    DamagedCounter,
     /// A backend does not support the operation. Nothing was sent.
     ///
     /// It does not count for [fenced](crate::LockRequest::fenced) locks, or cannot be
@@ -186,6 +193,7 @@ impl Error {
     /// Returns the reports of all nodes about the last round, in configured order.
     ///
     /// Empty if nothing was sent.
+            | ErrorKind::DamagedCounter
     ///
     #[cfg_attr(feature = "tokio", doc = "```")]
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]

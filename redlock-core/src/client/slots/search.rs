@@ -187,7 +187,7 @@ impl<'a> Search<'a> {
                 Single::NotGranted(failure) => match failure.reason {
                     Reason::Contended | Reason::ContendedBeforeConfirmation => held = Some(failure),
                     Reason::NoQuorum | Reason::TooSlow => return Ok(Pass::Unusable(failure)),
-                    Reason::WrongType => return Err(attempts.error(*failure)),
+                    Reason::WrongType | Reason::DamagedCounter => return Err(attempts.error(*failure)),
                 },
             }
         }
