@@ -175,8 +175,9 @@ impl Inner {
         }
     }
 
-    /// Checks that every node can lock resources with these names.
-    pub(crate) fn check_names(&self, resources: &[Resource]) -> Result<(), Error> {
+    /// Checks the runtime of the caller, and that every node can lock resources with these names.
+    pub(crate) fn check_call(&self, resources: &[Resource]) -> Result<(), Error> {
+        self.runtime.check()?;
         let check = |peer: &Peer| resources.iter().try_for_each(|resource| peer.node.check(resource));
         self.peers.iter().try_for_each(check)
     }

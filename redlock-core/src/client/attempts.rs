@@ -243,7 +243,13 @@ impl Attempts {
                 let resources = &self.resources;
                 let message =
                     format!("{resources} is locked by, or queued for, another task in this process");
-                Err(Error::new(ErrorKind::Contended, message))
+                let error = Error::new(ErrorKind::Contended, message);
+                Err(match place.holder() {
+                    Some((token, until)) => {
+                        error.held_by(&token, until.saturating_duration_since(handle.now()))
+                    }
+                    None => error,
+                })
             }
             Some(Some(())) => {
                 if place.should_pause() {

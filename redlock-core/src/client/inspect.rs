@@ -124,7 +124,7 @@ impl fmt::Display for Inspection {
 }
 
 pub(crate) async fn inspect(shared: &Arc<Inner>, resource: Resource) -> Result<Inspection, Error> {
-    shared.check_names(std::slice::from_ref(&resource))?;
+    shared.check_call(std::slice::from_ref(&resource))?;
     let able = shared.peers.iter().filter(|peer| peer.node.capabilities().inspect).count();
     if able < shared.quorum() {
         let (nodes, quorum) = (shared.peers.len(), shared.quorum());
