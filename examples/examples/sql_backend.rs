@@ -152,7 +152,7 @@ mod tests {
 
     redlock_testkit::conformance!(
         Database::open().expect("SQLite opens a database in memory"),
-        without: [inspect, watch, keep, fencing, admission, non_lock_values]
+        without: [inspect, watch, keep, fencing, shared, admission, non_lock_values]
     );
 
     #[test]

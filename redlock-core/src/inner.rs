@@ -165,6 +165,15 @@ impl Inner {
         }
     }
 
+    /// Checks that every node supports readers, and the gate as a name.
+    pub(crate) fn check_sharing(&self, gate: &Resource) -> Result<(), Error> {
+        if let Some(peer) = self.peers.iter().find(|peer| !peer.node.capabilities().shared) {
+            let message = format!("cannot share locks: node {} does not support it", peer.node.label());
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+        self.check_call(std::slice::from_ref(gate))
+    }
+
     /// Checks the TTL of a request against the limits of the nodes.
     pub(crate) fn check_ttl(&self, ttl: Ttl) -> Result<Ttl, Error> {
         match self.longest_ttl {

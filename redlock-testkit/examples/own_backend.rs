@@ -76,7 +76,7 @@ fn main() {
 #[cfg(test)]
 redlock_testkit::conformance!(
     InProcess::default(),
-    without: [inspect, watch, keep, fencing, admission, non_lock_values]
+    without: [inspect, watch, keep, fencing, shared, admission, non_lock_values]
 );
 
 #[test]

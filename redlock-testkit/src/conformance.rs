@@ -42,7 +42,7 @@
 //!
 //! | Capability | Required by the cases |
 //! |---|---|
-//! | `inspect`, `watch`, `keep`, `fencing` | The field of the same name in [`LockNode::capabilities`]. |
+//! | `inspect`, `watch`, `keep`, `fencing`, `shared` | The field of the same name in [`LockNode::capabilities`]. |
 //! | `admission` | [`LockNode::admission`], and [`Backend::loss`]. |
 //! | `non_lock_values` | [`Backend::no_lock`]. |
 //!
@@ -86,6 +86,8 @@ mod many;
 mod names;
 mod needs;
 mod release;
+mod renew;
+mod shared;
 mod stage;
 mod watch;
 
@@ -265,6 +267,9 @@ macro_rules! __conformance_cases {
             extend::extend_revives_no_resource
             extend::extend_denies_a_resource_of_another_holder
             extend::extend_requires_every_resource
+            renew::renew_prolongs_the_time_to_live
+            renew::renew_creates_and_revives_nothing
+            renew::renew_requires_every_resource
             keep::keep_for_shortens [keep]
             keep::keep_for_lengthens [keep]
             keep::keep_for_requires_every_resource [keep]
@@ -311,6 +316,21 @@ macro_rules! __conformance_cases {
             fencing::two_clients_count_on_one_server [fencing]
             fencing::a_non_lock_value_is_an_error_for_fenced_operations [fencing non_lock_values]
             fencing::capabilities_report_support_for_fencing
+            shared::many_readers_share_a_resource [shared]
+            shared::readers_and_locks_exclude_each_other [shared]
+            shared::a_reader_is_denied_while_the_gate_is_locked [shared]
+            shared::a_shared_acquire_adds_the_reader_to_all_resources_or_none [shared]
+            shared::a_reader_expires_beside_another [shared]
+            shared::a_reader_with_a_short_time_shortens_no_other [shared]
+            shared::extend_prolongs_one_reader [shared]
+            shared::extend_of_an_expired_reader_is_denied [shared]
+            shared::release_removes_one_reader_and_the_last_one_frees [shared]
+            shared::the_token_of_a_reader_is_no_lock [shared]
+            shared::inspect_returns_the_readers [shared inspect]
+            shared::a_shared_watch_reports_readers_as_free [shared watch]
+            shared::a_release_of_a_lock_completes_a_shared_watch [shared watch]
+            shared::a_non_lock_value_is_an_error_for_readers [shared non_lock_values]
+            shared::capabilities_report_support_for_readers
             names::resource_names_are_binary_safe
             names::resources_are_not_joined
             names::the_longest_names_work
@@ -375,6 +395,11 @@ macro_rules! __conformance_test {
     ($case:ident [fencing $($needs:ident)*] $all:tt [fencing $($left:ident)*] $backend:expr) => {
         #[test]
         #[ignore = "the backend lacks `fencing`"]
+        fn $case() {}
+    };
+    ($case:ident [shared $($needs:ident)*] $all:tt [shared $($left:ident)*] $backend:expr) => {
+        #[test]
+        #[ignore = "the backend lacks `shared`"]
         fn $case() {}
     };
     ($case:ident [admission $($needs:ident)*] $all:tt [admission $($left:ident)*] $backend:expr) => {

@@ -27,6 +27,7 @@ static NEEDS: &[Need] = &[
     Need { name: "watch", is_met: |stage| stage.node.capabilities().watch },
     Need { name: "keep", is_met: |stage| stage.node.capabilities().keep },
     Need { name: "fencing", is_met: |stage| stage.node.capabilities().fencing },
+    Need { name: "shared", is_met: |stage| stage.node.capabilities().shared },
     Need {
         name: "admission",
         is_met: |stage| stage.lose.is_some() && stage.node.admission() != Admission::Unchecked,

@@ -159,7 +159,7 @@ impl<'a> Search<'a> {
         let mut parked = self.slots.swap_parked(Vec::new());
         parked.resize_with(self.order.len(), Parked::default);
         self.order.iter().map(move |Candidate { index, attempts }| {
-            let watcher = LockWatcher::new(&self.attempts.handle, &attempts.resources);
+            let watcher = LockWatcher::new(&self.attempts.handle, &attempts.resources, None);
             watcher.resume(mem::take(&mut parked[*index]))
         })
     }
