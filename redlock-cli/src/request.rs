@@ -119,7 +119,7 @@ pub(crate) enum RefusalKind {
 pub(crate) fn refusal(error: &Error) -> Refusal {
     let kind = match error.kind() {
         ErrorKind::Contended => RefusalKind::Conflict,
-        ErrorKind::WrongType | ErrorKind::Unsupported => RefusalKind::Config,
+        ErrorKind::WrongType | ErrorKind::DamagedCounter | ErrorKind::Unsupported => RefusalKind::Config,
         ErrorKind::InvalidInput => RefusalKind::Usage,
         _ => RefusalKind::Unavailable,
     };

@@ -18,6 +18,10 @@ use crate::tls;
 /// Of a [`Config`], only the server, user, password, database and TLS are used. This crate determines how to connect
 /// and how to handle errors. The other settings, such as the protocol version, have no effect. The certificates of a
 /// [`Config`] are in its TLS settings, so it is rejected beside certificates in [`Options`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not the address of a server",
+    label = "expected a URL, an `Address` or a `Config` of fred"
+)]
 pub trait IntoConnector {
     /// Parses the address, with the certificates of `options`.
     ///

@@ -20,6 +20,10 @@ use crate::tls::Tls;
 /// crate sets the protocol version, Nagle's algorithm and lingering. A [`ConnectionInfo`] that contains certificates,
 /// or that disables the check of the server's certificate, is rejected: the client does not return them, so the node
 /// could not use them. Set [`Options::root_certificates`] and [`Options::client_identity`] instead.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not the address of a server",
+    label = "expected a URL, an `Address`, a `ConnectionInfo` or a `Client`"
+)]
 pub trait IntoConnector {
     /// Parses the address, with the certificates of `options`.
     ///

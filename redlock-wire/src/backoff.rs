@@ -36,8 +36,14 @@ impl Backoff {
 
     /// Returns the delay after an attempt that failed for this reason.
     pub(crate) fn after(&mut self, reason: &str) -> Duration {
+        let delay = self.next();
+        if is_denied(reason) { self.longest.max(DENIED) } else { delay }
+    }
+
+    /// Returns the delay after a connection was lost.
+    pub(crate) fn next(&mut self) -> Duration {
         self.last = self.last.saturating_mul(2).clamp(SHORTEST, self.longest);
-        if is_denied(reason) { self.longest.max(DENIED) } else { self.last }
+        self.last
     }
 }
 

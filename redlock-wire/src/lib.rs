@@ -46,6 +46,7 @@ mod slot;
 mod socket;
 mod supervisor;
 mod sync;
+mod telemetry;
 #[cfg(test)]
 mod tests;
 pub mod tls;

@@ -77,10 +77,11 @@ impl<C: Connector> Node<C> {
     pub fn new(connector: C, options: &Options) -> Self {
         let (connector, options) = (Arc::new(connector), options.of_a_node());
         let keeper = options.longest.clone().map(|longest| Arc::new(Keeper::new(connector.label(), longest)));
+        let slot = ConnState::new(connector.label());
         Self(Arc::new(Inner {
             connector,
             options,
-            slot: ConnState::new(),
+            slot,
             no_pushes: Once::new(),
             journal: Journal::default(),
             keeper,

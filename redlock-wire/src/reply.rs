@@ -115,14 +115,15 @@ fn denial(reply: &Reply, claim: &Claim) -> Result<Denial, NodeError> {
                     Some(resource) => {
                         let message =
                             format!("the fencing counter of {resource:?} is not a number below 2^53");
-                        Err(NodeError::rejected(message))
+                        Err(NodeError::damaged_counter(message))
                     }
                     None => Err(unexpected_reply(reply)),
                 }
             }
             [Reply::Int(-3), Reply::Int(position), Reply::Bytes(number), Reply::Int(seconds)] => {
                 match too_far_ahead(*position, number, *seconds, claim) {
-                    Some(message) => Err(NodeError::rejected(message)),
+                    Some(message) if *position == 0 => Err(NodeError::rejected(message)),
+                    Some(message) => Err(NodeError::damaged_counter(message)),
                     None => Err(unexpected_reply(reply)),
                 }
             }
@@ -198,7 +199,12 @@ fn held_by(holder: &[u8], left: i64) -> Denial {
 }
 
 fn rejected(message: &str) -> NodeError {
-    NodeError::rejected(sanitize(message))
+    let text = sanitize(message);
+    if text.starts_with("ERR the fencing counter is") {
+        NodeError::damaged_counter(text)
+    } else {
+        NodeError::rejected(text)
+    }
 }
 
 /// Returns the error for a reply that no server sends. Its effect on the server is unknown.

@@ -2,6 +2,8 @@
 
 mod breaker;
 mod login;
+#[cfg(feature = "metrics")]
+mod metrics;
 mod reconnect;
 mod watch;
 

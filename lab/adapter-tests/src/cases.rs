@@ -18,7 +18,7 @@ macro_rules! adapter_tests {
         mod conformance {
             use super::$adapter;
 
-            $crate::redlock_testkit::conformance!($crate::server::<$adapter>());
+            $crate::redlock_testkit::conformance!($crate::server::<$adapter>(), without: [admission]);
         }
         /// The contract of a backend, with scripts even if the server has commands that replace them.
         mod conformance_by_scripts {
@@ -98,6 +98,7 @@ macro_rules! __cases {
                 what_is_in_flight_when_the_server_dies_has_an_unknown_outcome
                 requests_given_up_at_once_do_not_count
                 a_password_that_is_corrected_later_heals
+                a_password_that_is_set_later_is_the_reason_of_the_failure
                 a_rotated_password_is_used_by_the_next_connection
                 a_server_without_resp3_serves_and_heals
                 a_user_with_few_rights_can_lock

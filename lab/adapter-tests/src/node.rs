@@ -395,6 +395,22 @@ pub(crate) async fn a_password_that_is_corrected_later_heals<A: Adapter>() {
 }
 
 #[tokio::main(flavor = "current_thread")]
+pub(crate) async fn a_password_that_is_set_later_is_the_reason_of_the_failure<A: Adapter>() {
+    let server = RedisServer::start();
+    let node = node_of::<A>(&server);
+    until_it_votes(&node).await;
+    server.command(&["CONFIG", "SET", "requirepass", "hunter2"]);
+    // Open connections stay logged in.
+    assert_eq!(GRANTED, of(node.acquire(&claim("b", "mine"), minute()).await));
+    server.authenticated("hunter2").command(&["CLIENT", "KILL", "TYPE", "normal"]);
+    let is_named = async || {
+        let outcome = node.acquire(&claim("c", "mine"), minute()).await;
+        outcome.is_err_and(|error| error.to_string().starts_with("NOAUTH"))
+    };
+    until(is_named).await;
+}
+
+#[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_rotated_password_is_used_by_the_next_connection<A: Adapter>() {
     let server = RedisServer::start();
     server.command(&["ACL", "SETUSER", "locks", "on", ">first", "~*", "+@all"]);

@@ -128,7 +128,7 @@ impl Attempt {
     fn check(self) -> Result<Attempts, Error> {
         let Self { handle, resources, ttl, owner, keep_alive, mode } = self;
         let (resources, ttl, owner) = (resources?, handle.check_ttl(Ttl::new(ttl)?)?, owner.transpose()?);
-        handle.check_names(&resources)?;
+        handle.check_call(&resources)?;
         match &mode {
             Mode::Exclusive => {}
             Mode::Fenced => handle.check_fencing()?,

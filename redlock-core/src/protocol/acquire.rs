@@ -15,6 +15,7 @@ use crate::drive::{Responder, drive};
 use crate::inner::Inner;
 use crate::lease::guard::Guard;
 use crate::lease::record::LeaseRecord;
+use crate::node::NodeErrorKind;
 use crate::protocol::acquire_round::{AcquireRound, Phase, Stragglers};
 use crate::protocol::attempt_error::{AttemptError, NotGranted, Reason};
 use crate::protocol::rollback::{Releases, Rollback};
@@ -191,9 +192,14 @@ fn reason(round: &AcquireRound<'_>, in_time: bool, inner: &Inner) -> Option<Reas
             Some(Reason::ContendedBeforeConfirmation)
         }
         Decision::Lost(Some(Cause::Denied | Cause::Superseded)) => Some(Reason::Contended),
-        Decision::Lost(Some(Cause::NoQuorum)) if round.deciding().responses.is_wrong_type(inner) => {
-            Some(Reason::WrongType)
+        Decision::Lost(Some(Cause::NoQuorum)) => {
+            let responses = &round.deciding().responses;
+            let excluded_by = |kind| responses.excludes_quorum(kind, inner);
+            Some(match () {
+                () if excluded_by(NodeErrorKind::WrongType) => Reason::WrongType,
+                () if excluded_by(NodeErrorKind::DamagedCounter) => Reason::DamagedCounter,
+                () => Reason::NoQuorum,
+            })
         }
-        Decision::Lost(Some(Cause::NoQuorum)) => Some(Reason::NoQuorum),
     }
 }

@@ -221,24 +221,30 @@ impl Responses {
 
     /// Returns why `what`, such as `lock "a"`, failed because of values that are not locks.
     pub(crate) fn wrong_type(&self, what: fmt::Arguments<'_>) -> String {
-        let (nodes, wrong) = (self.responses.len(), self.non_lock_values());
+        let (nodes, wrong) = (self.responses.len(), self.failures(NodeErrorKind::WrongType));
         format!(
             "cannot {what}: the key holds a non-lock value on {wrong} of {nodes} nodes; another program uses the name"
         )
     }
 
-    /// Returns whether values that are not locks alone exclude a quorum.
-    pub(crate) fn is_wrong_type(&self, inner: &Inner) -> bool {
-        self.responses.len() - self.non_lock_values() < inner.quorum()
+    /// Returns why `what`, such as `lock "a"`, failed because of damaged fencing counters.
+    pub(crate) fn damaged_counter(&self, what: fmt::Arguments<'_>) -> String {
+        let (nodes, damaged) = (self.responses.len(), self.failures(NodeErrorKind::DamagedCounter));
+        format!("cannot {what}: the fencing counter is damaged on {damaged} of {nodes} nodes")
     }
 
-    /// Returns the number of nodes whose key holds a non-lock value.
-    fn non_lock_values(&self) -> usize {
-        let wrong = |response: &&Response| match &response.outcome {
-            Outcome::Failed(error) => error.kind() == NodeErrorKind::WrongType,
+    /// Returns whether errors of this kind alone exclude a quorum.
+    pub(crate) fn excludes_quorum(&self, kind: NodeErrorKind, inner: &Inner) -> bool {
+        self.responses.len() - self.failures(kind) < inner.quorum()
+    }
+
+    /// Returns the number of nodes that failed with an error of this kind.
+    fn failures(&self, kind: NodeErrorKind) -> usize {
+        let failed = |response: &&Response| match &response.outcome {
+            Outcome::Failed(error) => error.kind() == kind,
             _ => false,
         };
-        self.responses.iter().filter(wrong).count()
+        self.responses.iter().filter(failed).count()
     }
 
     /// Returns the first node known to be the same server; itself, if none is.

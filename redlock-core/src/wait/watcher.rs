@@ -62,6 +62,15 @@ pub(crate) struct LockWatcher<'a> {
     queries: QueryPermit<'a>,
 }
 
+/// The watches of a [`LockWatcher`] between two requests for the same resources, by node, then by resource.
+///
+/// A watch stays true although nobody looks: any later change completes it.
+#[derive(Default)]
+pub(crate) struct Parked(Vec<Option<Active>>);
+
+/// The beginning of an active watch, the reported state, and the future that a change completes.
+type Active = (Instant, NodeView, BoxFuture<()>);
+
 /// The right to query nodes, [limited](crate::decide::concurrency) for all requests together.
 enum QueryPermit<'a> {
     /// No query is needed.
@@ -111,6 +120,25 @@ impl<'a> LockWatcher<'a> {
         };
         let watches = shared.peers.iter().map(|peer| watches(&*peer.node)).collect();
         Self { shared, watches, probes: ProbeBudget::default(), queries: QueryPermit::None }
+    }
+
+    /// Continues active watches of an earlier request, which replace queries.
+    pub(crate) fn resume(mut self, Parked(active): Parked) -> Self {
+        for (watch, active) in self.watches.iter_mut().flatten().zip(active) {
+            if let Some((since, view, changed)) = active {
+                (watch.phase, watch.watched) = (Phase::Armed(since, view, changed), true);
+            }
+        }
+        self
+    }
+
+    /// Ends the request, and returns its active watches.
+    pub(crate) fn park(self) -> Parked {
+        let active = |watch: NodeWatch<'_>| match watch.phase {
+            Phase::Armed(since, view, changed) => Some((since, view, changed)),
+            Phase::Idle(_) | Phase::Arming(..) => None,
+        };
+        Parked(self.watches.into_iter().flatten().map(active).collect())
     }
 
     /// Waits until a quorum of nodes is free, or until `delay` has passed.
