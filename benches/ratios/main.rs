@@ -21,7 +21,9 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use crate::groups::{core, faults, fenced, healthy, keepalive, memory, network as distances, resources};
+use crate::groups::{
+    admission, core, faults, fenced, healthy, keepalive, memory, network as distances, resources,
+};
 use crate::lane::Flavor;
 use crate::report::{Fact, Row};
 use crate::round::Effort;
@@ -60,7 +62,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     if has("waiting") || has("load") {
         return Ok(());
     }
-    let groups: [(&str, Group); 8] = [
+    let groups: [(&str, Group); 9] = [
         ("core", core::run),
         ("memory", |_| memory::run()),
         ("healthy", |effort| healthy::run(effort, Flavor::CurrentThread)),
@@ -69,11 +71,15 @@ fn main() -> Result<(), Box<dyn Error>> {
         ("network", distances::run),
         ("faults", faults::run),
         ("resources", resources::run),
+        ("admission", admission::run),
     ];
     let groups = groups.into_iter().filter(|(name, _)| only.is_none_or(|only| only == name));
     let rows: Vec<Row> = groups.flat_map(|(_, run)| run(effort)).collect();
-    let kept = only.is_none_or(|only| only == "keepalive").then(|| keepalive::run(effort));
-    let table = report::markdown(&rows) + &report::facts(&kept.unwrap_or_default());
+    let alone: [(&str, fn(Effort) -> Vec<Fact>); 2] =
+        [("admission", admission::idle), ("keepalive", keepalive::run)];
+    let alone = alone.into_iter().filter(|(name, _)| only.is_none_or(|only| only == name));
+    let facts: Vec<Fact> = alone.flat_map(|(_, run)| run(effort)).collect();
+    let table = report::markdown(&rows) + &report::facts(&facts);
     println!("{table}");
     if writes {
         write(&rows, &table, &machine)?;

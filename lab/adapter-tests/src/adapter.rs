@@ -1,5 +1,9 @@
 //! The adapter under test.
 
+use std::future::Future;
+use std::sync::Arc;
+
+use redlock_core::node::LockNode;
 use redlock_core::{Builder, Error};
 use redlock_wire::{Connector, Node, Options};
 
@@ -41,4 +45,7 @@ pub trait Adapter: Send + Sync + 'static {
     ///
     /// Same as [`connector`](Adapter::connector).
     fn builder_with(urls: impl IntoIterator<Item = String>, options: &Options) -> Result<Builder, Error>;
+
+    /// Returns a node over a connection of the application, which reconnects by itself.
+    fn borrowed(url: String, options: &Options) -> impl Future<Output = Arc<dyn LockNode>> + Send;
 }

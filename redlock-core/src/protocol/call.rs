@@ -71,6 +71,11 @@ impl<'a> Call<'a> {
         Self { check: None, request: Request::Vouch(reply) }
     }
 
+    /// Returns whether the request may have been sent.
+    pub(crate) fn is_begun(&self) -> bool {
+        self.check.as_ref().is_none_or(Check::is_read)
+    }
+
     fn checked(peer: &'a Peer, request: Request<'a>) -> Self {
         Self { check: Some(Check::new(peer)), request }
     }
