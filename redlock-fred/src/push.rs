@@ -20,7 +20,7 @@ pub(crate) struct Pushes(AbortHandle);
 impl Pushes {
     /// Starts to receive; earlier pushes are not seen.
     pub(crate) fn of(client: &Client, hub: &Hub) -> Self {
-        Self(tokio::spawn(tell(hub.clone(), client.invalidation_rx())).abort_handle())
+        Self(tokio::spawn(forward(hub.clone(), client.invalidation_rx())).abort_handle())
     }
 }
 
@@ -30,7 +30,7 @@ impl Drop for Pushes {
     }
 }
 
-async fn tell(hub: Hub, mut pushes: Receiver<Invalidation>) {
+async fn forward(hub: Hub, mut pushes: Receiver<Invalidation>) {
     loop {
         match pushes.recv().await {
             Ok(invalidation) => invalidation.keys.iter().for_each(|key| hub.changed(key.as_bytes())),

@@ -36,7 +36,7 @@ impl BorrowedConnection {
 impl redlock_wire::Connector for BorrowedConnection {
     type Connection = Self;
 
-    const HEARS_PUSHES: bool = false;
+    const RECEIVES_PUSHES: bool = false;
 
     /// Returns the client; there is nothing to open. The handshake of the node checks that it works.
     async fn connect(&self, _hub: &Hub) -> Result<Self, Failure> {

@@ -63,7 +63,7 @@ impl Connector {
             let (driver, hub) = (Driver(Arc::clone(&loss)), hub.clone());
             config = config.set_push_sender(move |info: PushInfo| {
                 let Driver(_) = &driver;
-                push::tell(&hub, &info);
+                push::forward(&hub, &info);
                 Ok::<(), SendError>(())
             });
         }

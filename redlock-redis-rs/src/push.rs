@@ -6,7 +6,7 @@ use redis::{PushInfo, PushKind, Value};
 use redlock_wire::Hub;
 
 /// Reports to the hub which keys have changed.
-pub(crate) fn tell(hub: &Hub, push: &PushInfo) {
+pub(crate) fn forward(hub: &Hub, push: &PushInfo) {
     if push.kind != PushKind::Invalidate {
         return;
     }

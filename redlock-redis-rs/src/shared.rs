@@ -37,7 +37,7 @@ impl<C> BorrowedConnection<C> {
 impl<C: ConnectionLike + Clone + Send + Sync + 'static> redlock_wire::Connector for BorrowedConnection<C> {
     type Connection = Self;
 
-    const HEARS_PUSHES: bool = false;
+    const RECEIVES_PUSHES: bool = false;
 
     /// Returns the connection; there is nothing to open. The handshake of the node checks that it works.
     async fn connect(&self, _hub: &Hub) -> Result<Self, Failure> {

@@ -137,7 +137,7 @@ fn locks_are_kept_alive_and_no_task_is_left_behind() {
 }
 
 #[test]
-fn a_change_is_told() {
+fn a_change_is_notified() {
     let server = RedisServer::start();
     let node = node(server.url(), &Options::smol()).unwrap();
     let resource = Resource::new("a").unwrap();

@@ -23,7 +23,7 @@ use crate::connection::{Command, Connection};
 use crate::options::Options;
 use crate::push::Hub;
 use crate::reply::{self, unanswered};
-use crate::script::{Script, ScriptArgs, is_unknown, key, script};
+use crate::script::{Script, ScriptArgs, is_unknown_script, key, script};
 use crate::slot::Active;
 
 pub(crate) static ACQUIRE: Script = script!("scripts/acquire.lua");
@@ -51,7 +51,7 @@ pub(crate) async fn inspect<C: Connection>(
 ) -> Result<Option<LockEntry>, NodeError> {
     let over = || ScriptArgs { keys: smallvec![key(&options.keys.prefix, resource)], args: SmallVec::new() };
     let mut reply = link.vote(over().call::<C>("EVALSHA", &INSPECT.sha)).await;
-    if is_unknown(&reply) {
+    if is_unknown_script(&reply) {
         let whole = over().call::<C>("EVAL", INSPECT.text);
         reply = Box::pin(link.vote(whole)).await;
     }

@@ -20,7 +20,7 @@ pub trait Connector: Send + Sync + 'static {
     /// `false` if no connection of it can receive [pushes](Connection::pushes).
     ///
     /// The default is `true`.
-    const HEARS_PUSHES: bool = true;
+    const RECEIVES_PUSHES: bool = true;
 
     /// Opens one connection.
     ///

@@ -53,9 +53,9 @@ pub(crate) async fn handshake<C: Connection>(
         Command::Other { name: "EVALSHA", args: &[commands::RELEASE.sha.as_bytes(), b"0"] },
     ];
     let tracking = if connection.pushes() { &tracking[..] } else { &[] };
-    let questions = tracking.iter().chain(&known).map(|command| C::pack(*command)).chain(look).collect();
+    let commands = tracking.iter().chain(&known).map(|command| C::pack(*command)).chain(look).collect();
     let mut replies =
-        connection.pipeline(questions).await.map_err(|failure| secret.published(&failure.message))?;
+        connection.pipeline(commands).await.map_err(|failure| secret.published(&failure.message))?;
     let found = replies.split_off((tracking.len() + known.len()).min(replies.len()));
     let (tracking, known) = replies.split_at(tracking.len().min(replies.len()));
     Ok((understand(tracking, known, secret)?, found))

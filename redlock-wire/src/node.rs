@@ -391,7 +391,7 @@ impl<C: Connector> LockNode for Node<C> {
         let can = Capabilities::default().with_inspect().with_fencing().with_keep();
         let can = can.with_fence_retention(self.0.options.keys.fence_retention);
         let denied = || matches!(self.0.slot.state(), State::Up(link) if link.server.pushes.is_err());
-        if !C::HEARS_PUSHES || denied() { can } else { can.with_watch() }
+        if !C::RECEIVES_PUSHES || denied() { can } else { can.with_watch() }
     }
 }
 

@@ -138,8 +138,8 @@ impl<P> Outbox<P> {
             if nothing_left { Some(Ok(Vec::new())) } else { poll_immediate(outcome.as_mut()).await };
         self.state().taken -= 1;
         match at_once {
-            Some(outcome) => sealed.tell(outcome),
-            None => sealed.tell_when_there(outcome).await,
+            Some(outcome) => sealed.complete(outcome),
+            None => sealed.complete_when_ready(outcome).await,
         }
         self.state().batched -= count;
     }

@@ -19,7 +19,7 @@ use crate::secret::Secret;
 
 use self::facts::{Facts, gather};
 
-/// The time limit of all questions to one server, apart from the observation of its clock.
+/// The time limit of all queries to one server, apart from the observation of its clock.
 const LIMIT: Duration = Duration::from_secs(5);
 
 /// The expectations that the servers are checked against.
@@ -176,13 +176,13 @@ pub async fn preflight<C: Connector>(
 async fn ask<C: Connector>(connector: &C, options: &Options, settings: PreflightSettings) -> Facts {
     let runtime = options.runtime();
     let secret = Secret::of(connector.password());
-    let questions = async {
+    let queries = async {
         let connection = connector.connect(&Hub::default()).await;
         let connection = connection.map_err(|failure| secret.published(&failure.message))?;
         gather(&connection, &*runtime, settings, &secret).await
     };
     let limit = options.connect_timeout.get() + settings.observe + LIMIT;
-    let state = match select(pin!(questions), runtime.sleep(limit)).await {
+    let state = match select(pin!(queries), runtime.sleep(limit)).await {
         Either::Left((state, _)) => state,
         Either::Right(_) => Err(format!("no reply for {limit:.1?}")),
     };

@@ -10,7 +10,7 @@ use redlock_core::node::{Claim, NodeError, Ttl, Vote};
 use crate::connection::{Command, Connection, Failure, Reply};
 use crate::options::Options;
 use crate::reply::{self, unanswered};
-use crate::script::{Script, ScriptArgs, is_unknown, key};
+use crate::script::{Script, ScriptArgs, is_unknown_script, key};
 use crate::secret::Secret;
 use crate::{commands, fence};
 
@@ -88,7 +88,9 @@ impl<'a> Request<'a> {
                 Some(C::pack(Command::Other { name: "GET", args: &[&self.key()] }))
             }
             (Op::Set, _) => None,
-            (_, reply) if is_unknown(reply) => Some(self.script_args().call::<C>("EVAL", self.script().text)),
+            (_, reply) if is_unknown_script(reply) => {
+                Some(self.script_args().call::<C>("EVAL", self.script().text))
+            }
             _ => None,
         }
     }

@@ -27,7 +27,7 @@ macro_rules! script {
 pub(crate) use script;
 
 /// Returns whether the server does not know the called script.
-pub(crate) fn is_unknown(reply: &Result<Reply, Failure>) -> bool {
+pub(crate) fn is_unknown_script(reply: &Result<Reply, Failure>) -> bool {
     matches!(reply, Ok(Reply::Error(message)) if message.starts_with("NOSCRIPT"))
 }
 

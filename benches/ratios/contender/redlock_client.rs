@@ -39,7 +39,7 @@ impl RedlockClient {
     }
 
     /// Sets a node timeout that every reply meets on a busy machine, since the clients used by hand have none.
-    pub(crate) fn patient(builder: Result<Builder, Error>) -> Self {
+    pub(crate) fn with_long_timeout(builder: Result<Builder, Error>) -> Self {
         Self::built(builder.map(|builder| builder.node_timeout(TTL / 2)))
     }
 

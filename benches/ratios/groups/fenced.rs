@@ -16,10 +16,10 @@ pub(crate) fn run(effort: Effort) -> Vec<Row> {
     let (_servers, urls) = servers(5);
     let flavor = Flavor::CurrentThread;
     let lanes = [
-        lane(flavor, async { Fenced(RedlockClient::patient(redlock_redis_rs::builder(&urls)).0) }),
-        lane(flavor, async { RedlockClient::patient(redlock_redis_rs::builder(&urls)) }),
-        lane(flavor, async { Fenced(RedlockClient::patient(redlock_fred::builder(&urls)).0) }),
-        lane(flavor, async { RedlockClient::patient(redlock_fred::builder(&urls)) }),
+        lane(flavor, async { Fenced(RedlockClient::with_long_timeout(redlock_redis_rs::builder(&urls)).0) }),
+        lane(flavor, async { RedlockClient::with_long_timeout(redlock_redis_rs::builder(&urls)) }),
+        lane(flavor, async { Fenced(RedlockClient::with_long_timeout(redlock_fred::builder(&urls)).0) }),
+        lane(flavor, async { RedlockClient::with_long_timeout(redlock_fred::builder(&urls)) }),
     ];
     let cycles = measure(effort, &lanes, |lane| lane.latency(effort.cycles).cycle.p50);
     let mut rows = rows("cycle p50, 1 task", &cycles, micros);

@@ -30,9 +30,9 @@ type Quantile = fn(&Latency) -> f64;
 pub(crate) fn run(effort: Effort, flavor: Flavor) -> Vec<Row> {
     let (_servers, urls) = servers(5);
     let lanes = [
-        lane(flavor, async { RedlockClient::patient(redlock_redis_rs::builder(&urls)) }),
+        lane(flavor, async { RedlockClient::with_long_timeout(redlock_redis_rs::builder(&urls)) }),
         lane(flavor, RedisByHand::connect(&urls)),
-        lane(flavor, async { RedlockClient::patient(redlock_fred::builder(&urls)) }),
+        lane(flavor, async { RedlockClient::with_long_timeout(redlock_fred::builder(&urls)) }),
         lane(flavor, FredByHand::connect(&urls)),
         lane(flavor, async { Rslock::new(&urls) }),
     ];

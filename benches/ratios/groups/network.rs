@@ -44,7 +44,7 @@ fn under(effort: Effort, condition: &str, links: [Link; 5]) -> Vec<Row> {
     let (_proxies, urls) = proxies(&servers, &links);
     let flavor = Flavor::CurrentThread;
     let lanes = [
-        lane(flavor, async { RedlockClient::patient(redlock_redis_rs::builder(&urls)) }),
+        lane(flavor, async { RedlockClient::with_long_timeout(redlock_redis_rs::builder(&urls)) }),
         lane(flavor, RedisByHand::connect(&urls)),
         lane(flavor, async { Rslock::new(&urls) }),
     ];

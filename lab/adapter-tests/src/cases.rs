@@ -101,7 +101,7 @@ macro_rules! __cases {
             }
             watch {
                 whatever_happens_to_a_key_completes_its_watch
-                an_expiry_is_told_or_seen_by_the_next_watch
+                an_expiry_is_notified_or_seen_by_the_next_watch
                 what_this_very_connection_does_completes_a_watch_too
                 a_lost_connection_completes_its_watches_and_the_next_one_watches
                 a_hung_server_that_is_given_up_completes_its_watches
@@ -179,7 +179,7 @@ macro_rules! __cases {
                 tokens_grow_when_the_servers_forget_their_scripts
                 several_resources_have_one_token
                 fenced_and_plain_locks_exclude_each_other
-                what_is_no_counter_is_told_by_the_error
+                a_value_that_is_no_counter_is_named_by_the_error
                 a_damaged_counter_costs_the_vote_of_its_node_and_nothing_else
                 an_evicted_counter_is_written_back_by_the_holder
                 a_minority_that_lost_everything_counts_again_unless_others_have_counted_there
@@ -217,9 +217,9 @@ macro_rules! __cases {
             keepalive {
                 work_several_times_as_long_as_the_ttl_keeps_the_lock
                 sixty_locks_are_kept_at_once
-                a_majority_that_hangs_is_told_before_the_deadline_and_stops_the_work
+                a_majority_that_hangs_is_reported_before_the_deadline_and_stops_the_work
                 keys_deleted_on_a_majority_are_told_with_the_next_renewal
-                another_holder_in_place_is_told_by_name_and_left_alone
+                another_holder_in_place_is_reported_by_name_and_left_alone
                 a_renewal_that_fails_is_made_good_by_the_next
                 a_release_while_a_renewal_is_under_way_leaves_no_key
                 no_task_is_left_behind_the_last_guard_and_handle
@@ -265,7 +265,7 @@ macro_rules! __cases {
                 claims_interleave_on_many_threads
             }
             processes {
-                a_process_that_was_stopped_is_told_before_its_work_goes_on
+                a_process_that_was_stopped_learns_of_the_loss_before_its_work_goes_on
                 a_lease_goes_from_process_to_process
                 a_fencing_token_goes_with_its_lease_from_process_to_process
                 a_stale_lease_is_neither_resumed_nor_released_in_another_process

@@ -119,7 +119,7 @@ pub(crate) async fn whatever_happens_to_a_key_completes_its_watch<A: Adapter>() 
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn an_expiry_is_told_or_seen_by_the_next_watch<A: Adapter>() {
+pub(crate) async fn an_expiry_is_notified_or_seen_by_the_next_watch<A: Adapter>() {
     let server = RedisServer::start();
     let node = node_of::<A>(&server);
     locks(&node).await; // connected

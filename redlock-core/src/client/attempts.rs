@@ -205,13 +205,13 @@ impl Attempts {
                 continue;
             }
             // With a limit on attempts, each attempt follows a full delay.
-            let patient = policy.attempts.is_none();
+            let may_exceed = policy.attempts.is_none();
             let watcher = watcher.get_or_insert_with(|| Box::new(LockWatcher::new(handle, &self.resources)));
             // Boxed, because most requests do without it. Thus the future of a request stays small.
-            let wait = Box::pin(watcher.wait(delay, patient, policy.until));
+            let wait = Box::pin(watcher.wait(delay, may_exceed, policy.until));
             match while_open(handle, wait).await {
                 Some(WakeReason::Free) => {
-                    backoff.came_early();
+                    backoff.uncount_attempt();
                     // No client held the lock: the votes were split. The clients that share them will be notified of
                     // the next chance at the same moment.
                     collisions = if failure.is_split(handle.quorum()) { collisions + 1 } else { 0 };

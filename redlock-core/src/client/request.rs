@@ -135,7 +135,7 @@ impl Attempt {
 enum Wait {
     For(Duration),
     Until(Instant),
-    ForEver,
+    Unbounded,
 }
 
 impl fmt::Debug for LockRequest {
@@ -238,7 +238,7 @@ impl LockRequest {
     /// # Ok(()) }
     /// ```
     pub fn wait_unbounded(mut self) -> Self {
-        self.wait = Wait::ForEver;
+        self.wait = Wait::Unbounded;
         self
     }
 
@@ -466,7 +466,7 @@ impl LockRequest {
         let until = match wait {
             Wait::For(wait) => Some(asked + wait),
             Wait::Until(deadline) => Some(deadline),
-            Wait::ForEver => None,
+            Wait::Unbounded => None,
         };
         Ok((attempt, asked, RetryPolicy { until, attempts, delay: retry_delay }))
     }

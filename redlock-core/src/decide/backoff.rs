@@ -77,7 +77,7 @@ impl Backoff {
     }
 
     /// Does not count the last attempt, because nodes ended its delay early.
-    pub(crate) fn came_early(&mut self) {
+    pub(crate) fn uncount_attempt(&mut self) {
         self.attempts = self.attempts.saturating_sub(1);
     }
 }
@@ -208,7 +208,7 @@ mod tests {
         let mut backoff = Backoff::new(RetryPolicy { attempts: Some(2), ..policy(1_000) });
         for _ in 0..10 {
             assert!(backoff.after(RetryCause::Contended, START, 0).is_some());
-            backoff.came_early();
+            backoff.uncount_attempt();
         }
         assert!(backoff.after(RetryCause::Contended, START, 0).is_some());
         assert_eq!(None, backoff.after(RetryCause::Contended, START, 0));

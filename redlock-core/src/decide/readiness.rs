@@ -187,20 +187,20 @@ mod tests {
 
     #[test]
     fn every_fourth_chance_is_used_without_querying_the_nodes() {
-        let mut chances = ProbeBudget::default();
+        let mut probes = ProbeBudget::default();
         let mut locked = Vec::new();
         for change in 1..=24 {
-            assert!(!chances.see(2, 3), "two nodes are too few");
-            if chances.see(3, 3) {
+            assert!(!probes.see(2, 3), "two nodes are too few");
+            if probes.see(3, 3) {
                 locked.push(change);
             }
-            assert!(!chances.see(4, 3), "the same chance counts once");
+            assert!(!probes.see(4, 3), "the same chance counts once");
         }
         assert_eq!(vec![4, 8, 12, 16, 20, 24], locked);
-        (0..3).for_each(|_| assert!(!chances.see(0, 3) && !chances.see(3, 3)));
-        chances.tried();
-        assert!((0..3).all(|_| !chances.see(0, 3) && !chances.see(3, 3)), "an attempt resets the count");
-        assert!(!chances.see(0, 3) && chances.see(3, 3));
+        (0..3).for_each(|_| assert!(!probes.see(0, 3) && !probes.see(3, 3)));
+        probes.tried();
+        assert!((0..3).all(|_| !probes.see(0, 3) && !probes.see(3, 3)), "an attempt resets the count");
+        assert!(!probes.see(0, 3) && probes.see(3, 3));
     }
 
     #[test]

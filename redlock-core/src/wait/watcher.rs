@@ -57,19 +57,19 @@ pub(crate) enum WakeReason {
 pub(crate) struct LockWatcher<'a> {
     shared: &'a Arc<Inner>,
     /// The watches by node, then by resource.
-    posts: Vec<Vec<NodeWatch<'a>>>,
-    chances: ProbeBudget,
-    questions: Questions<'a>,
+    watches: Vec<Vec<NodeWatch<'a>>>,
+    probes: ProbeBudget,
+    queries: QueryPermit<'a>,
 }
 
 /// The right to query nodes, [limited](crate::decide::concurrency) for all requests together.
-enum Questions<'a> {
+enum QueryPermit<'a> {
     /// No query is needed.
     None,
     /// The queries wait for the replies to those of other requests.
     Wait(PermitWait<'a>),
     /// Queries are allowed while any of them is unanswered.
-    Asked { _permit: Permit },
+    Granted { _permit: Permit },
 }
 
 /// The watch of one resource on one node.
@@ -80,7 +80,7 @@ struct NodeWatch<'a> {
     /// True while the node watches the resource, or did so until its notification.
     watched: bool,
     /// True from a notification until the reply that explains it.
-    told: bool,
+    notified: bool,
     /// The delay before the next query, if another notification follows soon.
     gap: Duration,
     /// The view before the last notification, and its age then.
@@ -101,27 +101,27 @@ enum Phase<'a> {
 impl<'a> LockWatcher<'a> {
     /// Creates a watcher that watches nothing yet.
     pub(crate) fn new(shared: &'a Arc<Inner>, resources: &'a [Resource]) -> Self {
-        let posts = |node: &'a dyn LockNode| {
+        let watches = |node: &'a dyn LockNode| {
             resources.iter().map(|resource| NodeWatch::new(node, resource)).collect()
         };
-        let posts = shared.peers.iter().map(|peer| posts(&*peer.node)).collect();
-        Self { shared, posts, chances: ProbeBudget::default(), questions: Questions::None }
+        let watches = shared.peers.iter().map(|peer| watches(&*peer.node)).collect();
+        Self { shared, watches, probes: ProbeBudget::default(), queries: QueryPermit::None }
     }
 
     /// Waits until a quorum of nodes is free, or until `delay` has passed.
     ///
-    /// The wait may last longer than `delay` if a quorum is watched and `patient` is true. It always ends at `until`.
+    /// The wait may last longer than `delay` if a quorum is watched and `may_exceed` is true. It always ends at `until`.
     pub(crate) async fn wait(
         &mut self,
         delay: Duration,
-        patient: bool,
+        may_exceed: bool,
         until: Option<Instant>,
     ) -> WakeReason {
         let (start, mut alarm) = (self.shared.now(), Alarm::default());
-        self.posts.iter_mut().flatten().for_each(|post| post.ask_again_if_free(start));
-        let wake = poll_fn(|cx| self.poll(cx, start, delay, patient, until, &mut alarm)).await;
+        self.watches.iter_mut().flatten().for_each(|watch| watch.query_again_if_free(start));
+        let wake = poll_fn(|cx| self.poll(cx, start, delay, may_exceed, until, &mut alarm)).await;
         // The replies are not needed until the next wait.
-        self.questions = Questions::None;
+        self.queries = QueryPermit::None;
         wake
     }
 
@@ -130,13 +130,13 @@ impl<'a> LockWatcher<'a> {
     pub(crate) async fn is_still_free(&mut self) -> bool {
         poll_fn(|cx| {
             let (now, limit) = (self.shared.now(), self.shared.settings.node_timeout);
-            for post in self.posts.iter_mut().flatten() {
-                let _ = post.poll(cx, now, limit, false);
+            for watch in self.watches.iter_mut().flatten() {
+                let _ = watch.poll(cx, now, limit, false);
             }
             let views = self
-                .posts
+                .watches
                 .iter()
-                .map(|posts| posts.iter().map(|post| post.view(now)).fold(NodeView::Free, NodeView::and));
+                .map(|node| node.iter().map(|watch| watch.view(now)).fold(NodeView::Free, NodeView::and));
             Poll::Ready(readiness(views, self.shared.quorum(), now) == Readiness::Free)
         })
         .await
@@ -147,33 +147,34 @@ impl<'a> LockWatcher<'a> {
         cx: &mut Context<'_>,
         start: Instant,
         delay: Duration,
-        patient: bool,
+        may_exceed: bool,
         until: Option<Instant>,
         alarm: &mut Alarm,
     ) -> Poll<WakeReason> {
         loop {
             let (now, limit) = (self.shared.now(), self.shared.settings.node_timeout);
-            let may_ask = matches!(self.questions, Questions::Asked { .. });
-            let next = self.posts.iter_mut().flatten().filter_map(|post| post.poll(cx, now, limit, may_ask));
+            let may_query = matches!(self.queries, QueryPermit::Granted { .. });
+            let next =
+                self.watches.iter_mut().flatten().filter_map(|watch| watch.poll(cx, now, limit, may_query));
             let next = next.min();
-            if self.poll_questions(cx, now).is_ready() {
+            if self.poll_permit(cx, now).is_ready() {
                 continue;
             }
-            let chance =
-                self.posts.iter().filter(|posts| posts.iter().all(|post| post.may_be_free(now))).count();
-            if self.chances.see(chance, self.shared.quorum()) {
+            let candidates =
+                self.watches.iter().filter(|node| node.iter().all(|watch| watch.may_be_free(now))).count();
+            if self.probes.see(candidates, self.shared.quorum()) {
                 return Poll::Ready(WakeReason::Free);
             }
             let views = self
-                .posts
+                .watches
                 .iter()
-                .map(|posts| posts.iter().map(|post| post.view(now)).fold(NodeView::Free, NodeView::and));
+                .map(|node| node.iter().map(|watch| watch.view(now)).fold(NodeView::Free, NodeView::and));
             let (longest, free_at) = match readiness(views, self.shared.quorum(), now) {
                 Readiness::Free => {
-                    self.chances.tried();
+                    self.probes.tried();
                     return Poll::Ready(WakeReason::Free);
                 }
-                Readiness::Watched(at) => (if patient { SAFETY } else { delay }, at),
+                Readiness::Watched(at) => (if may_exceed { SAFETY } else { delay }, at),
                 Readiness::Blind => (delay, None),
             };
             let end = until.map_or(start + longest, |until| until.min(start + longest));
@@ -189,28 +190,29 @@ impl<'a> LockWatcher<'a> {
     }
 
     /// Completes when queries are due and have just been allowed.
-    fn poll_questions(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<()> {
+    fn poll_permit(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<()> {
         let shared = self.shared;
-        if !self.posts.iter().flatten().any(|post| post.is_due(now)) {
+        if !self.watches.iter().flatten().any(|watch| watch.is_due(now)) {
             // A hung minority of the nodes does not hold up other requests.
-            let unanswered = self.posts.iter().filter(|node| node.iter().any(NodeWatch::is_asked)).count();
-            if unanswered + shared.quorum() <= self.posts.len() {
-                self.questions = Questions::None;
+            let unanswered =
+                self.watches.iter().filter(|node| node.iter().any(NodeWatch::is_queried)).count();
+            if unanswered + shared.quorum() <= self.watches.len() {
+                self.queries = QueryPermit::None;
             }
             return Poll::Pending;
         }
-        if let Questions::None = self.questions {
-            self.questions = Questions::Wait(Permit::wait(shared, Class::Watch));
+        if let QueryPermit::None = self.queries {
+            self.queries = QueryPermit::Wait(Permit::wait(shared, Class::Watch));
         }
-        let Questions::Wait(wait) = &mut self.questions else { return Poll::Pending };
+        let QueryPermit::Wait(wait) = &mut self.queries else { return Poll::Pending };
         let permit = ready!(Pin::new(wait).poll(cx));
-        self.questions = Questions::Asked { _permit: permit };
+        self.queries = QueryPermit::Granted { _permit: permit };
         Poll::Ready(())
     }
 
     /// Returns when to poll the awaited permit again: another one may be overdue.
     fn overdue_at(&self, now: Instant) -> Option<Instant> {
-        matches!(self.questions, Questions::Wait(_)).then(|| now + self.shared.limiter.poll_interval())
+        matches!(self.queries, QueryPermit::Wait(_)).then(|| now + self.shared.limiter.poll_interval())
     }
 }
 
@@ -221,7 +223,7 @@ impl<'a> NodeWatch<'a> {
             resource,
             phase: Phase::Idle(Instant::ORIGIN),
             watched: false,
-            told: false,
+            notified: false,
             gap: Duration::ZERO,
             before: None,
         }
@@ -232,17 +234,17 @@ impl<'a> NodeWatch<'a> {
             Phase::Armed(_, view, _) => *view,
             Phase::Arming(..) if self.watched => NodeView::Asked,
             // The query waits for its permit.
-            Phase::Idle(at) if self.told && *at <= now => NodeView::Asked,
+            Phase::Idle(at) if self.notified && *at <= now => NodeView::Asked,
             Phase::Idle(_) | Phase::Arming(..) => NodeView::Unknown,
         }
     }
 
     fn may_be_free(&self, now: Instant) -> bool {
-        self.told || self.view(now) == NodeView::Free
+        self.notified || self.view(now) == NodeView::Free
     }
 
     /// Schedules a query if the node seemed free and the attempt was denied.
-    fn ask_again_if_free(&mut self, now: Instant) {
+    fn query_again_if_free(&mut self, now: Instant) {
         match self.view(now) {
             NodeView::Free => self.phase = Phase::Idle(now),
             NodeView::Taken(Some(until)) if until <= now => self.phase = Phase::Idle(now),
@@ -256,7 +258,7 @@ impl<'a> NodeWatch<'a> {
     }
 
     /// Returns whether a query is in progress.
-    fn is_asked(&self) -> bool {
+    fn is_queried(&self) -> bool {
         matches!(self.phase, Phase::Arming(..))
     }
 
@@ -266,13 +268,13 @@ impl<'a> NodeWatch<'a> {
         cx: &mut Context<'_>,
         now: Instant,
         limit: Duration,
-        may_ask: bool,
+        may_query: bool,
     ) -> Option<Instant> {
         loop {
             self.phase = match &mut self.phase {
                 Phase::Idle(at) if *at > now => return Some(*at),
                 Phase::Idle(_) if !self.node.capabilities().watch => Phase::Idle(now + LONGEST_GAP),
-                Phase::Idle(_) if !may_ask => return None,
+                Phase::Idle(_) if !may_query => return None,
                 Phase::Idle(_) => Phase::Arming(TimeLimit::new(now, limit), self.node.watch(self.resource)),
                 Phase::Arming(time_limit, watch) => {
                     let polled = watch.as_mut().poll(cx);
@@ -292,12 +294,12 @@ impl<'a> NodeWatch<'a> {
                                 Some(_) => Duration::ZERO,
                                 None => self.gap,
                             };
-                            (self.watched, self.told) = (true, false);
+                            (self.watched, self.notified) = (true, false);
                             Phase::Armed(now, view, watch.changed)
                         }
                         Poll::Pending if in_time => return Some(time_limit.next()),
                         Poll::Ready(Err(_)) | Poll::Pending => {
-                            (self.watched, self.told) = (false, false);
+                            (self.watched, self.notified) = (false, false);
                             Phase::Idle(now + LONGEST_GAP)
                         }
                     }
@@ -307,7 +309,7 @@ impl<'a> NodeWatch<'a> {
                     Poll::Ready(()) => {
                         let stood = now.saturating_duration_since(*since);
                         let gap = if stood > LONGEST_GAP { Duration::ZERO } else { self.gap };
-                        (self.told, self.before) = (true, Some((*view, stood)));
+                        (self.notified, self.before) = (true, Some((*view, stood)));
                         Phase::Idle(now + gap)
                     }
                 },

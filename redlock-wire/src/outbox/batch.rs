@@ -91,14 +91,14 @@ impl<P> Batch<P> {
 impl<P> Drop for Batch<P> {
     fn drop(&mut self) {
         if !self.requests.is_empty() {
-            self.board.tell(Err(Failure::not_sent(LOST)));
+            self.board.complete(Err(Failure::not_sent(LOST)));
         }
     }
 }
 
 impl SentBatch {
     /// Waits for the outcome as long as some request of the batch is waited for.
-    pub(super) async fn tell_when_there(
+    pub(super) async fn complete_when_ready(
         self,
         mut outcome: Pin<&mut impl Future<Output = Result<Vec<Reply>, Failure>>>,
     ) {
@@ -108,12 +108,12 @@ impl SentBatch {
             Poll::Pending => Poll::Pending,
         });
         if let Some(outcome) = outcome.await {
-            self.tell(outcome);
+            self.complete(outcome);
         }
     }
 
-    pub(super) fn tell(self, outcome: Result<Vec<Reply>, Failure>) {
-        self.board.tell(match outcome {
+    pub(super) fn complete(self, outcome: Result<Vec<Reply>, Failure>) {
+        self.board.complete(match outcome {
             Ok(replies) if replies.len() == self.places.len() => Ok(self.by_place(replies)),
             Ok(_) => Err(Failure::maybe_sent("unexpected number of replies")),
             Err(failure) => Err(failure),
@@ -136,8 +136,8 @@ impl SentBatch {
 
 impl Drop for SentBatch {
     fn drop(&mut self) {
-        if !self.board.is_told() {
-            self.board.tell(Err(Failure::maybe_sent(LOST)));
+        if !self.board.is_complete() {
+            self.board.complete(Err(Failure::maybe_sent(LOST)));
         }
     }
 }
@@ -147,12 +147,12 @@ impl BatchState {
         locked(&self.0)
     }
 
-    fn is_told(&self) -> bool {
+    fn is_complete(&self) -> bool {
         self.state().outcome.is_some()
     }
 
     /// Publishes the outcome. It has no effect if there is one already.
-    fn tell(&self, outcome: Result<Vec<Reply>, Failure>) {
+    fn complete(&self, outcome: Result<Vec<Reply>, Failure>) {
         let mut state = self.state();
         if state.outcome.is_none() {
             state.outcome = Some(outcome);

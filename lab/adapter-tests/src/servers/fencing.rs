@@ -150,7 +150,7 @@ pub(crate) async fn fenced_and_plain_locks_exclude_each_other<A: Adapter>() {
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn what_is_no_counter_is_told_by_the_error<A: Adapter>() {
+pub(crate) async fn a_value_that_is_no_counter_is_named_by_the_error<A: Adapter>() {
     let servers = five();
     let redlock = warm::<A>(&servers).await;
     for server in &servers[..3] {

@@ -94,7 +94,7 @@ pub(crate) async fn sixty_locks_are_kept_at_once<A: Adapter>() {
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn a_majority_that_hangs_is_told_before_the_deadline_and_stops_the_work<A: Adapter>() {
+pub(crate) async fn a_majority_that_hangs_is_reported_before_the_deadline_and_stops_the_work<A: Adapter>() {
     let servers = five();
     let redlock = warm::<A>(&servers).await;
     let guard = kept(&redlock, "a", SHORT).await;
@@ -111,15 +111,15 @@ pub(crate) async fn a_majority_that_hangs_is_told_before_the_deadline_and_stops_
         servers[..3].iter().for_each(RedisServer::pause);
     };
     // In a separate task, which nothing else wakes.
-    let told = tokio::spawn(story(guard.lease()));
+    let reported = tokio::spawn(story(guard.lease()));
     let (worked, ()) = tokio::join!(redlock.run("b", SHORT, work), hang);
-    let told = tokio::time::timeout(SHORT, told).await.expect("the loss is told");
-    let (states, still_held) = told.unwrap();
+    let reported = tokio::time::timeout(SHORT, reported).await.expect("the loss is reported");
+    let (states, still_held) = reported.unwrap();
     let error = worked.unwrap_err();
     assert_eq!(ErrorKind::Lost, error.kind());
     assert!(error.to_string().contains("too few nodes responded"), "{error}");
     assert_eq!(vec![LeaseState::AtRisk, LeaseState::Lost(Loss::Unreachable)], states);
-    assert!(still_held, "told too late");
+    assert!(still_held, "reported too late");
 
     drop(guard);
     servers[..3].iter().for_each(RedisServer::resume);
@@ -135,8 +135,8 @@ pub(crate) async fn keys_deleted_on_a_majority_are_told_with_the_next_renewal<A:
     servers[..3].iter().for_each(|server| drop(server.command(&["FLUSHALL"])));
     let work = redlock.run("a", SHORT, async |_| pending::<()>().await);
     assert_eq!(Loss::Revoked { holder: None }, guard.lost().await);
-    let told = start.elapsed();
-    assert!(told < SHORT * 2 / 3, "told after {told:?}, with the next renewal but one");
+    let reported = start.elapsed();
+    assert!(reported < SHORT * 2 / 3, "reported after {reported:?}, with the next renewal but one");
     assert!(!guard.is_held());
     assert_eq!(ReleaseOutcome::AlreadyLost, guard.release().await.unwrap());
 
@@ -152,7 +152,7 @@ pub(crate) async fn keys_deleted_on_a_majority_are_told_with_the_next_renewal<A:
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn another_holder_in_place_is_told_by_name_and_left_alone<A: Adapter>() {
+pub(crate) async fn another_holder_in_place_is_reported_by_name_and_left_alone<A: Adapter>() {
     let servers = five();
     let (redlock, thief) =
         (warm::<A>(&servers).await, builder::<A>(&servers).owner("thief-1").build().unwrap());
@@ -180,7 +180,7 @@ pub(crate) async fn a_renewal_that_fails_is_made_good_by_the_next<A: Adapter>() 
     let redlock = builder::<A>(&servers).node_timeout(timeout).build().unwrap();
     all_up(&redlock).await;
     let guard = kept(&redlock, "a", SHORT).await;
-    let told = tokio::spawn(story(guard.lease()));
+    let reported = tokio::spawn(story(guard.lease()));
 
     servers[..3].iter().for_each(RedisServer::pause);
     assert_eq!(LeaseState::AtRisk, guard.changed().await);
@@ -190,7 +190,7 @@ pub(crate) async fn a_renewal_that_fails_is_made_good_by_the_next<A: Adapter>() 
     assert!(guard.remaining() > SHORT * 2 / 3);
     assert_eq!(ReleaseOutcome::Released, guard.release().await.unwrap());
     let expected = [LeaseState::AtRisk, LeaseState::Held, LeaseState::Lost(Loss::Released)];
-    assert_eq!((expected.to_vec(), false), told.await.unwrap());
+    assert_eq!((expected.to_vec(), false), reported.await.unwrap());
     nothing_left(&redlock, &servers).await;
 }
 

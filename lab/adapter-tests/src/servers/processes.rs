@@ -103,7 +103,7 @@ async fn on_all(guard: &Guard, servers: &[RedisServer], question: &[&str]) -> St
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn a_process_that_was_stopped_is_told_before_its_work_goes_on<A: Adapter>() {
+pub(crate) async fn a_process_that_was_stopped_learns_of_the_loss_before_its_work_goes_on<A: Adapter>() {
     let servers = five();
     let redlock = warm::<A>(&servers).await;
     let mut holders = [("run", "a"), ("keep", "b")]

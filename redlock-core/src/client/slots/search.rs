@@ -114,7 +114,7 @@ impl<'a> Search<'a> {
             let free = while_open(handle, any_free(&mut watchers, delay, self.policy.until)).await.flatten();
             pass = match free {
                 Some(position) => {
-                    backoff.came_early();
+                    backoff.uncount_attempt();
                     // Split votes: the clients that share them are notified of the next chance at the same moment.
                     let was_split = failure.is_some_and(|failure| failure.is_split(handle.quorum()));
                     collisions = if was_split { collisions + 1 } else { 0 };
