@@ -5,8 +5,8 @@ use redlock_core::node::QuarantineReason;
 
 use super::*;
 
-/// The quarantine that follows from it is 6 s, the shortest one.
-pub(super) const LONGEST: Duration = Duration::from_secs(2);
+/// The longest TTL with the shortest quarantine, which is 6 s.
+pub(super) const LONGEST: Duration = Duration::from_secs(5);
 
 /// The limit for the end of a quarantine. It is generous: the tests are about the end, not about punctuality.
 pub(super) const OVER: Duration = Duration::from_secs(20);
@@ -107,15 +107,15 @@ pub(super) async fn a_majority_loses_between<A: Adapter>(
     assert!(error.quarantine().is_some_and(|time| time <= Duration::from_secs(6)), "{error}");
     assert_eq!([Some(reason), Some(reason), None], reasons(&other.health().await)[..]);
     let unguarded = redlock::<A>(servers);
-    assert!(
-        unguarded.try_lock("a", LONGEST).await.unwrap().is_some(),
-        "without restart admission, there is a second holder"
-    );
+    // The attempts of the other client may not be cleaned up yet.
+    let second = async || unguarded.try_lock("a", LONGEST).await.unwrap().is_some();
+    eventually("without restart admission, there is a second holder", LONGEST, second).await;
     unguarded.close().await;
 
     // The holder cannot extend its lock, but it does not lose it before its time either.
     let error = guard.extend(LONGEST).await.unwrap_err();
-    assert_eq!(ErrorKind::NoQuorum, error.kind(), "{error}");
+    // A busy machine may have taken longer than the TTL.
+    assert!(matches!(error.kind(), ErrorKind::NoQuorum | ErrorKind::TooSlow), "{error}");
     drop(guard);
     let all = async || other.health().await.healthy_nodes() == 3;
     eventually("all servers count again", OVER, all).await;
@@ -251,7 +251,7 @@ pub(crate) async fn ttls_above_the_longest_send_nothing<A: Adapter>() {
     let guard = redlock.lock("a", LONGEST).await.unwrap();
     let before = sets();
     let error = redlock.lock("b", long).await.unwrap_err();
-    assert_eq!("the TTL of 4s is longer than longest_ttl, 2s", error.to_string());
+    assert_eq!("the TTL of 10s is longer than longest_ttl, 5s", error.to_string());
     assert_eq!(ErrorKind::InvalidInput, error.kind());
     assert_eq!(ErrorKind::InvalidInput, redlock.try_lock("b", long).await.unwrap_err().kind());
     assert_eq!(ErrorKind::InvalidInput, guard.extend(long).await.unwrap_err().kind());

@@ -11,11 +11,8 @@ use redlock_core::node::{Quarantine, QuarantineReason};
 use redlock_core::{Error, KeepAlive, ReleaseOutcome};
 use tokio::time::sleep;
 
-use super::admission::{OVER, reasons, vouch};
+use super::admission::{LONGEST, OVER, reasons, vouch};
 use super::*;
-
-/// The longest TTL with the shortest quarantine, which is 6 s.
-const LONGEST: Duration = Duration::from_secs(5);
 
 /// The number of tasks that lock.
 const TASKS: usize = 8;
