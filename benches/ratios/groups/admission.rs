@@ -17,7 +17,7 @@ pub(crate) use self::idle::run as idle;
 use super::{micros, servers};
 use crate::contender::TTL;
 use crate::contender::redlock_client::RedlockClient;
-use crate::lane::{Flavor, Lane, lane, percentiles};
+use crate::lane::{Flavor, Lane, Throughput, lane, percentiles};
 use crate::report::Row;
 use crate::round::{Effort, Slice, interleaved, median, ratios};
 
@@ -59,7 +59,7 @@ fn vouch(urls: &[String]) {
 }
 
 async fn connect(client: Client, urls: &[String], options: &Options) -> Redlock {
-    RedlockClient::patient(client.builder(urls, options).await).0
+    RedlockClient::with_long_timeout(client.builder(urls, options).await).0
 }
 
 fn throughput(effort: Effort, urls: &[String]) -> Vec<Row> {
@@ -75,8 +75,8 @@ fn throughput(effort: Effort, urls: &[String]) -> Vec<Row> {
     let mut rows = Vec::new();
     for tasks in [1, 64, 1024] {
         let slices =
-            lanes.iter().map(|lane| Box::new(|| lane.throughput(tasks, lasts)) as Slice<'_, _>).collect();
-        let figures = interleaved(effort.rounds, slices);
+            lanes.iter().map(|lane| Box::new(|| lane.throughput(tasks, lasts)) as Slice<'_, Throughput>);
+        let figures = interleaved(effort.rounds, slices.collect());
         let tasks = format!("{tasks} task{}", if tasks == 1 { "" } else { "s" });
         for (client, pair) in Client::ALL.iter().zip(figures.chunks(2)) {
             let rate = |rate| format!("{rate:.0}/s");
@@ -111,11 +111,13 @@ fn connecting(effort: Effort, urls: &[String]) -> Vec<Row> {
     };
     let first_lock = &first_lock;
     let slices = Client::CONNECTING.iter().flat_map(|client| {
-        settings.iter().map(move |options| Box::new(move || first_lock(*client, options)) as Slice<'_, _>)
+        settings.iter().map(move |options| Box::new(move || first_lock(*client, options)) as Slice<'_, f64>)
     });
     let figures = interleaved(effort.rounds, slices.collect());
     let pairs = Client::CONNECTING.iter().zip(figures.chunks(2));
-    pairs.map(|(client, pair)| row(*client, "connecting and first lock", pair, |time| *time, micros)).collect()
+    pairs
+        .map(|(client, pair)| row(*client, "connecting and first lock", pair, |time| *time, micros))
+        .collect()
 }
 
 /// Returns the comparison of a client with restart admission against the same client without it.

@@ -65,11 +65,7 @@ fn usage(server: &RedisServer) -> BTreeMap<String, Usage> {
 }
 
 /// Formats the difference of two usages, without the command that reads it.
-fn per_second(
-    before: &BTreeMap<String, Usage>,
-    after: &BTreeMap<String, Usage>,
-    seconds: f64,
-) -> String {
+fn per_second(before: &BTreeMap<String, Usage>, after: &BTreeMap<String, Usage>, seconds: f64) -> String {
     let (mut text, mut micros) = (String::new(), 0.0);
     for (command, usage) in after.iter().filter(|(command, _)| *command != "INFO") {
         let earlier = before.get(command).copied().unwrap_or_default();

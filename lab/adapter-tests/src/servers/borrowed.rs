@@ -31,7 +31,8 @@ pub(crate) async fn a_majority_that_restarts_empty_grants_no_second_lock<A: Adap
 #[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_majority_that_is_flushed_grants_no_second_lock<A: Adapter>() {
     let servers = RedisServer::start_many(3);
-    let (clients, lose) = (two::<A>(&servers).await, |server: &RedisServer| drop(server.command(&["FLUSHALL"])));
+    let (clients, lose) =
+        (two::<A>(&servers).await, |server: &RedisServer| drop(server.command(&["FLUSHALL"])));
     a_majority_loses_between::<A>(clients, &servers, lose, QuarantineReason::DataLost).await;
 }
 

@@ -121,6 +121,25 @@ fn a_loss_is_followed_by_a_look() {
 }
 
 #[test]
+fn a_change_of_the_stamp_is_followed_by_a_look() {
+    loom::model(|| {
+        let server = Arc::new(Server::default());
+        let writer = {
+            let server = Arc::clone(&server);
+            thread::spawn(move || {
+                server.flush();
+                server.gate.touch();
+            })
+        };
+        let ticket = server.gate.begin(NOW);
+        let seen = locked(&server.state).is_flushed;
+        server.gate.apply(ticket, Standing::Out(QuarantineReason::Replica), None, WAIT, NOW);
+        writer.join().unwrap();
+        assert!(seen || server.gate.has_news());
+    });
+}
+
+#[test]
 fn the_keeper_notices_a_loss() {
     loom::model(|| {
         let gate = Arc::new(Gate::default());
