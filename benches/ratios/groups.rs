@@ -7,6 +7,7 @@ pub(crate) mod fenced;
 pub(crate) mod healthy;
 pub(crate) mod keepalive;
 pub(crate) mod memory;
+pub(crate) mod native;
 pub(crate) mod network;
 pub(crate) mod resources;
 
@@ -21,4 +22,17 @@ pub(crate) fn servers(count: usize) -> (Vec<RedisServer>, Vec<String>) {
 
 fn micros(time: f64) -> String {
     format!("{time:.1} us")
+}
+
+/// Returns the CPU time of all servers, in microseconds.
+fn server_cpu(servers: &[RedisServer]) -> f64 {
+    let used = |server: &RedisServer| {
+        let info = server.command(&["INFO", "cpu"]);
+        let seconds = |name: &str| {
+            let text = info.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<f64>().ok());
+            text.expect("a server reports its CPU time")
+        };
+        seconds("used_cpu_user:") + seconds("used_cpu_sys:")
+    };
+    servers.iter().map(used).sum::<f64>() * 1e6
 }

@@ -33,6 +33,7 @@ pub(crate) struct Percentiles {
 /// The throughput of many tasks.
 #[derive(Clone, Copy)]
 pub(crate) struct Throughput {
+    pub(crate) cycles: f64,
     /// Cycles per second.
     pub(crate) rate: f64,
     /// Microseconds of client CPU per cycle, which do not depend on the load of the machine.
@@ -43,6 +44,10 @@ pub(crate) struct Throughput {
 pub(crate) trait Lane {
     /// Locks and releases this many times, one after the other.
     fn latency(&self, cycles: usize) -> Latency;
+
+    /// Acquires this many times, each time after a pause in which the client and the servers are idle. Returns
+    /// microseconds.
+    fn acquire_after(&self, pause: Duration, times: usize) -> Percentiles;
 
     /// Runs this many tasks, each with its own key.
     fn throughput(&self, tasks: usize, lasts: Duration) -> Throughput;
@@ -102,6 +107,21 @@ impl<C: Contender> Lane for Track<C> {
         })
     }
 
+    fn acquire_after(&self, pause: Duration, times: usize) -> Percentiles {
+        let (contender, key) = (self.contender.clone(), fresh_key());
+        self.slice(async move {
+            let mut acquires = Vec::with_capacity(times);
+            for _ in 0..times {
+                tokio::time::sleep(pause).await;
+                let start = Instant::now();
+                let held = contender.acquire(&key).await;
+                acquires.push(start.elapsed());
+                contender.release(held).await;
+            }
+            percentiles(acquires)
+        })
+    }
+
     fn throughput(&self, tasks: usize, lasts: Duration) -> Throughput {
         let (contender, key) = (self.contender.clone(), fresh_key());
         self.slice(async move {
@@ -123,7 +143,7 @@ impl<C: Contender> Lane for Track<C> {
             let cycles: u32 = tasks.into_iter().map(|cycles| cycles.expect("contenders work")).sum();
             let cpu = cpu_micros(ClockId::ProcessCPUTime) - cpu;
             let (cycles, lasted) = (f64::from(cycles), start.elapsed());
-            Throughput { rate: cycles / lasted.as_secs_f64(), cpu: cpu / cycles }
+            Throughput { cycles, rate: cycles / lasted.as_secs_f64(), cpu: cpu / cycles }
         })
     }
 

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use crate::groups::{
-    admission, core, faults, fenced, healthy, keepalive, memory, network as distances, resources,
+    admission, core, faults, fenced, healthy, keepalive, memory, native, network as distances, resources,
 };
 use crate::lane::Flavor;
 use crate::report::{Fact, Row};
@@ -62,12 +62,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     if has("waiting") || has("load") {
         return Ok(());
     }
-    let groups: [(&str, Group); 9] = [
+    let groups: [(&str, Group); 10] = [
         ("core", core::run),
         ("memory", |_| memory::run()),
         ("healthy", |effort| healthy::run(effort, Flavor::CurrentThread)),
         ("threads", |effort| healthy::run(effort, Flavor::MultiThread)),
         ("fenced", fenced::run),
+        ("native", native::run),
         ("network", distances::run),
         ("faults", faults::run),
         ("resources", resources::run),

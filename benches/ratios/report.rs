@@ -41,6 +41,11 @@ impl Row {
     pub(crate) fn ratio(&self) -> f64 {
         median(self.ratios.iter().copied())
     }
+
+    /// Returns whether the row compares figures per second, of which more is better.
+    pub(crate) fn is_rate(&self) -> bool {
+        self.figure.ends_with("/s")
+    }
 }
 
 impl Goal {

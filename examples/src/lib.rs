@@ -68,3 +68,7 @@ struct Fencing;
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/patterns.md")]
 struct Recipes;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/performance/capacity.md")]
+struct Capacity;

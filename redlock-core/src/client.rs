@@ -11,5 +11,6 @@ pub(crate) mod request;
 pub(crate) mod resume;
 pub(crate) mod run;
 pub(crate) mod run_error;
+pub(crate) mod rw_lock;
 pub(crate) mod slots;
 pub(crate) mod vouch;

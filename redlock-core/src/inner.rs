@@ -10,6 +10,7 @@ mod loom_tests;
 use std::mem;
 use std::ops::Deref;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use event_listener::{Event, EventListener};
@@ -70,14 +71,38 @@ pub(crate) struct Peer {
     pub(crate) node: Arc<dyn LockNode>,
     pub(crate) cleanup: CleanupQueue,
     admissions: AdmissionLog,
+    pub(crate) replies: ReplyCount,
 }
 
 impl Peer {
+    fn new(node: Arc<dyn LockNode>) -> Self {
+        Self {
+            node,
+            cleanup: CleanupQueue::default(),
+            admissions: AdmissionLog::default(),
+            replies: ReplyCount::default(),
+        }
+    }
+
     /// Reads whether the votes of the node count, and reports a change.
     pub(crate) fn admission(&self) -> Admission {
         let admission = self.node.admission();
         self.admissions.note(self.node.label(), admission);
         admission
+    }
+}
+
+/// The number of replies of a node so far; it wraps around.
+#[derive(Debug, Default)]
+pub(crate) struct ReplyCount(AtomicU32);
+
+impl ReplyCount {
+    pub(crate) fn add(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> u32 {
+        self.0.load(Ordering::Relaxed)
     }
 }
 
@@ -106,11 +131,9 @@ impl Inner {
     pub(crate) fn new(nodes: Vec<Arc<dyn LockNode>>, runtime: Arc<dyn Runtime>, settings: Settings) -> Self {
         let retention = nodes.iter().map(|node| node.capabilities().fence_retention).min();
         let longest_ttl = nodes.iter().filter_map(|node| node.longest_ttl()).min();
-        let peer =
-            |node| Peer { node, cleanup: CleanupQueue::default(), admissions: AdmissionLog::default() };
         let limiter = Limiter::new(settings.max_concurrent_attempts);
         Self {
-            peers: nodes.into_iter().map(peer).collect(),
+            peers: nodes.into_iter().map(Peer::new).collect(),
             runtime,
             settings,
             queues: LocalQueues::default(),
@@ -140,6 +163,15 @@ impl Inner {
                 Err(Error::new(ErrorKind::Unsupported, message))
             }
         }
+    }
+
+    /// Checks that every node supports readers, and the gate as a name.
+    pub(crate) fn check_sharing(&self, gate: &Resource) -> Result<(), Error> {
+        if let Some(peer) = self.peers.iter().find(|peer| !peer.node.capabilities().shared) {
+            let message = format!("cannot share locks: node {} does not support it", peer.node.label());
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+        self.check_names(std::slice::from_ref(gate))
     }
 
     /// Checks the TTL of a request against the limits of the nodes.

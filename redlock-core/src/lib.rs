@@ -74,6 +74,10 @@
 //! Loss detection requires only that the waiting task is polled. It depends neither on the renewals nor on the nodes.
 //! To move a lock to another process, use [`Guard::detach`] and [`Redlock::resume`].
 //!
+//! # Readers and writers
+//!
+//! [`Redlock::rw_lock`] returns a lock that many readers or one writer hold. A writer has a plain lock.
+//!
 //! # Fencing
 //!
 //! A [fenced](LockRequest::fenced) lock has a [`FencingToken`]: a number that increases with every grant. A resource
@@ -157,6 +161,7 @@ pub use crate::client::once_per::OncePer;
 pub use crate::client::redlock::Redlock;
 pub use crate::client::request::{LockRequest, TryLockRequest};
 pub use crate::client::run_error::RunError;
+pub use crate::client::rw_lock::{ReadGuard, ReadRequest, RwLock};
 pub use crate::client::slots::{SlotGuard, SlotLease, SlotRequest, SlotToken, Slots};
 pub use crate::lease::guard::Guard;
 pub use crate::lease::handle::Lease;

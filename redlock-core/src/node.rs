@@ -17,7 +17,9 @@
 //! - [`watch`](LockNode::watch) notifies waiters when a resource may be free.
 //! - [`connection`](LockNode::connection) lets the core finish its cleanup sooner.
 //! - [`server`](LockNode::server) lets the core detect two names of one server.
+//! - [`renew`](LockNode::renew) extends on servers that cannot compare TTLs.
 //! - [`keep_for`](LockNode::keep_for) sets the remaining time of a lock that its owner gives up.
+//! - [`acquire_shared`](LockNode::acquire_shared) lets many readers hold a resource: see [below](self#readers).
 //! - [`capabilities`](LockNode::capabilities) returns the supported operations.
 //! - [`admission`](LockNode::admission) protects locks against a server that has lost its data.
 //!
@@ -53,6 +55,21 @@
 //! A counter or a number to be written that is [too far ahead](FencingToken::is_plausible) of the node's clock is an
 //! error. Nothing is changed then.
 //!
+//! # Readers
+//!
+//! A backend can let many readers hold a resource. Under the resource it then keeps a set of readers, with an expiry of
+//! its own for each. The set is no lock of any token, so it excludes every other claim. Its operations are:
+//!
+//! | Operation | Effect | Reply |
+//! |---|---|---|
+//! | [`acquire_shared`] | adds the token to the readers, unless the resource or the gate is locked | [`Vote`] |
+//! | `extend` | makes the time of this reader at least `ttl`, if it still reads | [`Vote`] |
+//! | `release` | removes this reader; the last one removes the resource | `true` if it still read |
+//! | [`watch_shared`] | [`watch`](LockNode::watch), except that readers count as free | [`Watch`] |
+//!
+//! The *gate* is a second resource, which a waiting writer locks. For all other operations, readers are another holder:
+//! a denial and an inspection name [`Token::of_readers`]. A resource has no readers if the time of the last one is over.
+//!
 //! # Denials and errors
 //!
 //! A denial is a reply, for example [`Vote::Denied`]. A [`NodeError`] means that there is no vote. Its kind states the
@@ -69,6 +86,8 @@
 //! [`acquire_fenced`]: LockNode::acquire_fenced
 //! [`confirm`]: LockNode::confirm
 //! [`refill_fenced`]: LockNode::refill_fenced
+//! [`acquire_shared`]: LockNode::acquire_shared
+//! [`watch_shared`]: LockNode::watch_shared
 //! [next]: FencingToken::next
 //!
 //! ```
@@ -197,6 +216,14 @@ pub trait LockNode: Send + Sync + 'static {
     /// and never creates a resource.
     async fn extend(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError>;
 
+    /// Same as [`extend`](LockNode::extend). The caller promises that all requests about this claim so far had this TTL.
+    ///
+    /// The default calls [`extend`](LockNode::extend). Override it for a server that cannot compare TTLs, and thus fails
+    /// every `extend`. Such a server may set the TTL as it is, even late: it never carries out a longer one.
+    async fn renew(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
+        self.extend(claim, ttl).await
+    }
+
     /// Deletes each resource that still holds the token.
     ///
     /// Returns `true` if at least one was deleted, and `false` if no resource holds the token. Neither is an error. A key
@@ -259,6 +286,26 @@ pub trait LockNode: Send + Sync + 'static {
     async fn keep_for(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
         let _ = (claim, ttl);
         Err(NodeError::unsupported("keep a lock for a time"))
+    }
+
+    /// Adds the token to the readers of every resource of the claim, or of none of them.
+    ///
+    /// Granted if `gate` is absent, and each resource is absent or has readers. The time of this reader is `ttl` then.
+    /// If the token reads all resources already, the request is granted, nothing is changed, and `gate` does not matter.
+    ///
+    /// Otherwise denied, and nothing is changed.
+    ///
+    /// A backend that supports this states it in its [capabilities](Capabilities::shared), for this operation and for
+    /// [`watch_shared`](LockNode::watch_shared).
+    async fn acquire_shared(&self, claim: &Claim, gate: &Resource, ttl: Ttl) -> Result<Vote, NodeError> {
+        let _ = (claim, gate, ttl);
+        Err(NodeError::unsupported("share a lock among readers"))
+    }
+
+    /// Begins to watch a resource for a reader. Same as [`watch`](LockNode::watch), except that readers count as free.
+    async fn watch_shared(&self, resource: &Resource) -> Result<Watch, NodeError> {
+        let _ = resource;
+        Err(NodeError::unsupported("watch a lock for a reader"))
     }
 
     /// Returns the holder of a resource on this node, and changes nothing.

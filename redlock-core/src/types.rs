@@ -6,6 +6,7 @@ pub(crate) mod error;
 pub(crate) mod fencing_token;
 pub(crate) mod instant;
 pub(crate) mod lease_state;
+pub(crate) mod mode;
 pub(crate) mod owner;
 pub(crate) mod report;
 pub(crate) mod resource;

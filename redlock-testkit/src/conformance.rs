@@ -69,6 +69,8 @@ mod keep;
 mod many;
 mod names;
 mod release;
+mod renew;
+mod shared;
 mod stage;
 mod watch;
 
@@ -192,6 +194,9 @@ macro_rules! __conformance_cases {
             extend::extend_revives_no_resource
             extend::extend_denies_a_resource_of_another_holder
             extend::extend_requires_every_resource
+            renew::renew_prolongs_the_time_to_live
+            renew::renew_creates_and_revives_nothing
+            renew::renew_requires_every_resource
             keep::keep_for_shortens
             keep::keep_for_lengthens
             keep::keep_for_requires_every_resource
@@ -238,6 +243,21 @@ macro_rules! __conformance_cases {
             fencing::two_clients_count_on_one_server
             fencing::a_non_lock_value_is_an_error_for_fenced_operations
             fencing::capabilities_report_support_for_fencing
+            shared::many_readers_share_a_resource
+            shared::readers_and_locks_exclude_each_other
+            shared::a_reader_is_denied_while_the_gate_is_locked
+            shared::a_shared_acquire_adds_the_reader_to_all_resources_or_none
+            shared::a_reader_expires_beside_another
+            shared::a_reader_with_a_short_time_shortens_no_other
+            shared::extend_prolongs_one_reader
+            shared::extend_of_an_expired_reader_is_denied
+            shared::release_removes_one_reader_and_the_last_one_frees
+            shared::the_token_of_a_reader_is_no_lock
+            shared::inspect_returns_the_readers
+            shared::a_shared_watch_reports_readers_as_free
+            shared::a_release_of_a_lock_completes_a_shared_watch
+            shared::a_non_lock_value_is_an_error_for_readers
+            shared::capabilities_report_support_for_readers
             names::resource_names_are_binary_safe
             names::resources_are_not_joined
             names::the_longest_names_work

@@ -264,6 +264,13 @@ impl<N: LockNode> Faulty<N> {
     }
 
     /// Only the rejection of a fault panics, and that precedes the change. A poisoned state is therefore intact.
+    /// Watches with this request. A crash completes the watch.
+    async fn watch_with(&self, request: Request) -> Result<Watch, NodeError> {
+        let watch: Watch = self.call(request).await?;
+        let crash = self.0.crashed.listen();
+        Ok(Watch::new(watch.availability, first(watch.changed, crash)))
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -289,6 +296,10 @@ impl<N: LockNode> LockNode for Faulty<N> {
 
     async fn extend(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
         self.call(Request::Extend(claim.clone(), ttl)).await
+    }
+
+    async fn renew(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
+        self.call(Request::Renew(claim.clone(), ttl)).await
     }
 
     async fn acquire_fenced(&self, claim: &Claim, ttl: Ttl) -> Result<FencedVote, NodeError> {
@@ -324,9 +335,18 @@ impl<N: LockNode> LockNode for Faulty<N> {
         if !self.capabilities().watch {
             return Err(NodeError::unsupported("watch"));
         }
-        let watch: Watch = self.call(Request::Watch(resource.clone())).await?;
-        let crash = self.0.crashed.listen();
-        Ok(Watch::new(watch.availability, first(watch.changed, crash)))
+        self.watch_with(Request::Watch(resource.clone())).await
+    }
+
+    async fn acquire_shared(&self, claim: &Claim, gate: &Resource, ttl: Ttl) -> Result<Vote, NodeError> {
+        self.call(Request::AcquireShared(claim.clone(), gate.clone(), ttl)).await
+    }
+
+    async fn watch_shared(&self, resource: &Resource) -> Result<Watch, NodeError> {
+        if !self.capabilities().watch {
+            return Err(NodeError::unsupported("watch"));
+        }
+        self.watch_with(Request::WatchShared(resource.clone())).await
     }
 
     /// Returns `None`, unless the node is [`ordered`](Faulty::ordered).

@@ -5,6 +5,7 @@
 
 mod admission;
 mod counters;
+mod readers;
 mod store;
 
 use std::fmt;
@@ -69,13 +70,24 @@ impl MemoryNode {
 
     /// Returns the token that holds a resource.
     ///
-    /// `None` means that the resource is free or holds a non-lock value.
+    /// `None` means that the resource is free, has readers or holds a non-lock value.
     ///
     /// # Panics
     ///
     /// Panics if the name is invalid.
     pub fn holder(&self, resource: impl IntoResource) -> Option<Token> {
         self.store().holder(&name(resource), self.now()).cloned()
+    }
+
+    /// Returns the tokens of the readers of a resource.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the name is invalid.
+    pub fn readers(&self, resource: impl IntoResource) -> Vec<Token> {
+        let (store, now) = (self.store(), self.now());
+        let readers = store.readers(&name(resource), now);
+        readers.into_iter().flat_map(|readers| readers.living(now)).map(|(token, _)| token).collect()
     }
 
     /// Returns the remaining time of a resource's key.
@@ -289,6 +301,15 @@ impl LockNode for MemoryNode {
         self.store().refill_fenced(claim, ttl, fence, self.now())
     }
 
+    async fn acquire_shared(&self, claim: &Claim, gate: &Resource, ttl: Ttl) -> Result<Vote, NodeError> {
+        self.store().acquire_shared(claim, gate, ttl, self.now())
+    }
+
+    async fn watch_shared(&self, resource: &Resource) -> Result<Watch, NodeError> {
+        let (availability, changed) = self.store().watch_shared(resource, self.now());
+        Ok(Watch::new(availability, changed))
+    }
+
     async fn inspect(&self, resource: &Resource) -> Result<Option<LockEntry>, NodeError> {
         self.store().inspect(resource, self.now())
     }
@@ -300,7 +321,7 @@ impl LockNode for MemoryNode {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities::default().with_inspect().with_watch().with_fencing().with_keep()
+        Capabilities::default().with_inspect().with_watch().with_fencing().with_keep().with_shared()
     }
 
     /// Always the same: within a process no request is lost or overtaken.

@@ -30,6 +30,8 @@ pub enum Request {
     Acquire(Claim, Ttl),
     /// [`LockNode::extend`].
     Extend(Claim, Ttl),
+    /// [`LockNode::renew`].
+    Renew(Claim, Ttl),
     /// [`LockNode::keep_for`].
     Keep(Claim, Ttl),
     /// [`LockNode::acquire_fenced`].
@@ -44,21 +46,25 @@ pub enum Request {
     Inspect(Resource),
     /// [`LockNode::watch`].
     Watch(Resource),
+    /// [`LockNode::acquire_shared`].
+    AcquireShared(Claim, Resource, Ttl),
+    /// [`LockNode::watch_shared`].
+    WatchShared(Resource),
 }
 
 /// The kind of a request to a [`LockNode`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Operation {
-    /// [`LockNode::acquire`], fenced or not, and [`LockNode::refill_fenced`].
+    /// [`LockNode::acquire`], fenced, shared or not, and [`LockNode::refill_fenced`].
     Acquire,
-    /// [`LockNode::extend`].
+    /// [`LockNode::extend`], [`LockNode::renew`] and [`LockNode::keep_for`].
     Extend,
     /// [`LockNode::release`].
     Release,
     /// [`LockNode::inspect`].
     Inspect,
-    /// [`LockNode::watch`].
+    /// [`LockNode::watch`] and [`LockNode::watch_shared`].
     Watch,
     /// [`LockNode::confirm`].
     Confirm,
@@ -85,12 +91,15 @@ impl Request {
     /// Returns the kind of the request.
     pub fn operation(&self) -> Operation {
         match self {
-            Self::Acquire(..) | Self::AcquireFenced(..) | Self::RefillFenced(..) => Operation::Acquire,
+            Self::Acquire(..)
+            | Self::AcquireFenced(..)
+            | Self::AcquireShared(..)
+            | Self::RefillFenced(..) => Operation::Acquire,
             Self::Confirm(..) => Operation::Confirm,
-            Self::Extend(..) | Self::Keep(..) => Operation::Extend,
+            Self::Extend(..) | Self::Renew(..) | Self::Keep(..) => Operation::Extend,
             Self::Release(_) => Operation::Release,
             Self::Inspect(_) => Operation::Inspect,
-            Self::Watch(_) => Operation::Watch,
+            Self::Watch(_) | Self::WatchShared(_) => Operation::Watch,
         }
     }
 
@@ -99,12 +108,14 @@ impl Request {
         match self {
             Self::Acquire(claim, _)
             | Self::Extend(claim, _)
+            | Self::Renew(claim, _)
             | Self::Keep(claim, _)
             | Self::AcquireFenced(claim, _)
+            | Self::AcquireShared(claim, ..)
             | Self::Confirm(claim, ..)
             | Self::RefillFenced(claim, ..)
             | Self::Release(claim) => Some(claim),
-            Self::Inspect(_) | Self::Watch(_) => None,
+            Self::Inspect(_) | Self::Watch(_) | Self::WatchShared(_) => None,
         }
     }
 
@@ -121,6 +132,7 @@ impl Request {
         Ok(match self {
             Self::Acquire(claim, ttl) => node.acquire(claim, *ttl).await?.into(),
             Self::Extend(claim, ttl) => node.extend(claim, *ttl).await?.into(),
+            Self::Renew(claim, ttl) => node.renew(claim, *ttl).await?.into(),
             Self::Keep(claim, ttl) => node.keep_for(claim, *ttl).await?.into(),
             Self::AcquireFenced(claim, ttl) => node.acquire_fenced(claim, *ttl).await?.into(),
             Self::Confirm(claim, ttl, fence) => node.confirm(claim, *ttl, *fence).await?.into(),
@@ -128,6 +140,8 @@ impl Request {
             Self::Release(claim) => node.release(claim).await?.into(),
             Self::Inspect(resource) => node.inspect(resource).await?.into(),
             Self::Watch(resource) => node.watch(resource).await?.into(),
+            Self::AcquireShared(claim, gate, ttl) => node.acquire_shared(claim, gate, *ttl).await?.into(),
+            Self::WatchShared(resource) => node.watch_shared(resource).await?.into(),
         })
     }
 
@@ -137,11 +151,15 @@ impl Request {
     pub(crate) fn denied(&self) -> Option<Answer> {
         let denial = Denial::default();
         match self {
-            Self::Acquire(..) | Self::Extend(..) | Self::Keep(..) => Some(Vote::Denied(denial).into()),
+            Self::Acquire(..)
+            | Self::AcquireShared(..)
+            | Self::Extend(..)
+            | Self::Renew(..)
+            | Self::Keep(..) => Some(Vote::Denied(denial).into()),
             Self::AcquireFenced(..) => Some(FencedVote::Denied(denial).into()),
             Self::Confirm(..) | Self::RefillFenced(..) => Some(ConfirmVote::Denied(denial).into()),
             Self::Release(_) => Some(false.into()),
-            Self::Inspect(_) | Self::Watch(_) => None,
+            Self::Inspect(_) | Self::Watch(_) | Self::WatchShared(_) => None,
         }
     }
 }

@@ -2,9 +2,9 @@
 //! [`request`](crate::request).
 //!
 //! A key is the resource's bytes, behind the prefix if one is set. Its value is the token, a plain string with an
-//! expiry. Every operation is atomic on the server. It is one command, or one script, or a command that changed nothing
-//! followed by one that only reads. In a script every check precedes the first write, because a script that fails
-//! halfway leaves its writes behind.
+//! expiry. The readers of a resource are a sorted set instead, so that every `SET .. NX` fails. Every operation is atomic
+//! on the server. It is one command, or one script, or a command that changed nothing followed by another one. In a
+//! script every check precedes the first write, because a script that fails halfway leaves its writes behind.
 //!
 //! Scripts are called by their SHA-1, and sent in full if the server does not know them. This includes the scripts that
 //! create keys. A release between the two requests finds nothing and deletes nothing. It is repeated, because the
@@ -19,18 +19,21 @@ use redlock_core::Resource;
 use redlock_core::node::{LockEntry, NodeError, Watch};
 use smallvec::{SmallVec, smallvec};
 
-use crate::connection::{Command, Connection};
+use crate::connection::{Command, Connection, Reply};
 use crate::options::Options;
-use crate::push::Hub;
+use crate::push::{Changed, Hub};
 use crate::reply::{self, unanswered};
 use crate::script::{Script, ScriptArgs, is_unknown_script, key, script};
 use crate::slot::Active;
 
-pub(crate) static ACQUIRE: Script = script!("scripts/acquire.lua");
-pub(crate) static EXTEND: Script = script!("scripts/extend.lua");
-static INSPECT: Script = script!("scripts/inspect.lua");
-pub(crate) static KEEP: Script = script!("scripts/keep.lua");
-pub(crate) static RELEASE: Script = script!("scripts/release.lua");
+pub(crate) static ACQUIRE: Script = script!("scripts/readers.lua", "scripts/acquire.lua");
+pub(crate) static EXTEND: Script =
+    script!("scripts/extend_one.lua", "scripts/readers.lua", "scripts/extend.lua");
+static INSPECT: Script = script!("scripts/readers.lua", "scripts/inspect.lua");
+pub(crate) static KEEP: Script = script!("scripts/readers.lua", "scripts/keep.lua");
+pub(crate) static RELEASE: Script =
+    script!("scripts/release_one.lua", "scripts/readers.lua", "scripts/release.lua");
+pub(crate) static SHARE: Script = script!("scripts/readers.lua", "scripts/share.lua");
 
 /// Makes the server track the keys that the next command reads.
 pub(crate) const CACHING: Command<'static> = Command::Other { name: "CLIENT", args: &[b"CACHING", b"YES"] };
@@ -66,10 +69,35 @@ pub(crate) async fn watch<C: Connection>(
     resource: &Resource,
 ) -> Result<Watch, NodeError> {
     let key = key(&options.keys.prefix, resource);
-    // Registered before the request: the push may arrive together with the reply.
-    let changed = hub.watch(&key);
     let pair = [CACHING, Command::Other { name: "PTTL", args: &[&key] }];
-    let replies =
-        connection.pipeline(pair.map(C::pack).into()).await.map_err(|failure| unanswered(&failure))?;
+    let (changed, replies) = begin_watch(connection, hub, &key, pair).await?;
     Ok(Watch::new(reply::availability(&replies)?, changed))
+}
+
+/// Same as [`watch`], except that readers count as free. The time is read after the type, so it is only a hint.
+pub(crate) async fn watch_shared<C: Connection>(
+    connection: &C,
+    hub: &Hub,
+    options: &Options,
+    resource: &Resource,
+) -> Result<Watch, NodeError> {
+    let key = key(&options.keys.prefix, resource);
+    let args: &[&[u8]] = &[&key];
+    let reads = ["TYPE", "PTTL"].map(|name| Command::Other { name, args });
+    let (changed, replies) = begin_watch(connection, hub, &key, [CACHING, reads[0], reads[1]]).await?;
+    Ok(Watch::new(reply::shared_availability(&replies)?, changed))
+}
+
+/// Sends the commands of a watch. Returns its notification, and the replies.
+async fn begin_watch<C: Connection, const COUNT: usize>(
+    connection: &C,
+    hub: &Hub,
+    key: &[u8],
+    commands: [Command<'_>; COUNT],
+) -> Result<(Changed, Vec<Reply>), NodeError> {
+    // Registered before the request: the push may arrive together with the reply.
+    let changed = hub.watch(key);
+    let replies =
+        connection.pipeline(commands.map(C::pack).into()).await.map_err(|failure| unanswered(&failure))?;
+    Ok((changed, replies))
 }

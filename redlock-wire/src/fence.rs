@@ -6,20 +6,34 @@
 //! tag, both are again in one slot. No two keys share a counter: the character behind the prefix distinguishes the two
 //! cases.
 //!
-//! Acquiring and counting happen in one script, and therefore in one step. The text of each script begins with the same
-//! check of all keys. A number that is further ahead of the server's clock than the retention is an error, before
-//! anything is written. Unlike the scripts of plain locks, these are loaded on first use, not when a connection is
-//! made.
+//! Acquiring and counting happen in one script, and therefore in one step. The scripts share the check of all keys
+//! (`look.lua`). Those for acquire and confirm have a short part for a single resource before it, which takes less
+//! server time. Both parts check everything before the first write: the keys, the right to write them, and that no
+//! number is further ahead of the server's clock than the retention. Unlike the scripts of plain locks, these are loaded
+//! on first use, not when a connection is made.
 
 use std::borrow::Cow;
 use std::time::Duration;
 
+use redlock_core::node::Ttl;
+
 use crate::request::Request;
 use crate::script::{Script, ScriptArgs, number, script};
 
-pub(crate) static ACQUIRE: Script = script!("scripts/fence/look.lua", "scripts/fence/acquire.lua");
-pub(crate) static CONFIRM: Script = script!("scripts/fence/look.lua", "scripts/fence/confirm.lua");
-pub(crate) static REFILL: Script = script!("scripts/fence/look.lua", "scripts/fence/refill.lua");
+pub(crate) static ACQUIRE: Script = script!(
+    "scripts/fence/acquire_one.lua",
+    "scripts/readers.lua",
+    "scripts/fence/look.lua",
+    "scripts/fence/acquire.lua"
+);
+pub(crate) static CONFIRM: Script = script!(
+    "scripts/fence/confirm_one.lua",
+    "scripts/readers.lua",
+    "scripts/fence/look.lua",
+    "scripts/fence/confirm.lua"
+);
+pub(crate) static REFILL: Script =
+    script!("scripts/readers.lua", "scripts/fence/look.lua", "scripts/fence/refill.lua");
 
 /// The default prefix of the counters' keys.
 pub(crate) const PREFIX: &[u8] = b"redlock:fence:";
@@ -29,14 +43,15 @@ pub(crate) const PREFIX: &[u8] = b"redlock:fence:";
 /// is greater.
 pub(crate) const RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Returns the script arguments: the keys of a claim and of its counters, its token, its TTL, the retention of the
-/// counters, and its fencing token.
+/// Returns the script arguments: the keys of a claim and of its counters, its token, its TTL, the TTL of the counters, and
+/// its fencing token.
 pub(crate) fn script_args<'a>(asked: &Request<'a>) -> ScriptArgs<'a> {
     let Request { claim, ttl, fence, options, .. } = *asked;
     let mut over = ScriptArgs::claim(&options.keys.prefix, claim, ttl);
     let counters = over.keys.iter().map(|key| Cow::Owned(counter(&options.keys.fence_prefix, key)));
     over.keys.extend(counters.collect::<Vec<_>>());
-    over.args.push(number(millis(options.keys.fence_retention).min(LONGEST)));
+    let retention = millis(options.keys.fence_retention).min(LONGEST);
+    over.args.push(number(ttl.map_or(0, Ttl::as_millis) + retention));
     over.args.extend(fence.map(|fence| number(fence.as_u64())));
     over
 }

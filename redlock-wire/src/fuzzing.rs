@@ -25,7 +25,8 @@ pub fn messages(replies: &[Reply]) -> Vec<String> {
         ];
         messages.extend(errors.into_iter().flatten().map(|error| error.to_string()));
     }
-    messages.extend(reply::availability(replies).err().map(|error| error.to_string()));
+    let watches = [reply::availability(replies).err(), reply::shared_availability(replies).err()];
+    messages.extend(watches.into_iter().flatten().map(|error| error.to_string()));
     messages
 }
 

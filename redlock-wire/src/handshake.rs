@@ -4,7 +4,8 @@
 //! commands is used anyway. Its identity is then unknown, and it is assumed to lack optional features. Any other error
 //! means that the server is not ready, for example while it loads its data or if the login is wrong.
 //!
-//! A server that does not permit `EVALSHA` is not used: it would grant locks that can never be released.
+//! A server that does not permit `EVALSHA` needs a second round trip, which tries the [native](crate::native) commands.
+//! If there is none that deletes a key, the server is not used: it would grant locks that can never be released.
 //!
 //! On a connection that receives pushes, the handshake enables tracking for keys that are named one by one (`OPTIN`).
 //! It does not use `NOLOOP`, with which a write over this connection would end a watch silently. It also checks `CLIENT
@@ -15,6 +16,8 @@ use redlock_core::node::ServerId;
 
 use crate::commands;
 use crate::connection::{Command, Connection, Reply};
+use crate::native::Natives;
+use crate::options::Options;
 use crate::secret::Secret;
 
 /// The properties of a connection's server.
@@ -25,6 +28,10 @@ pub(crate) struct Server {
     /// Support for `SET .. NX GET`: Redis from 7.0 on, and every Valkey, which reports the Redis version that it is
     /// compatible with.
     pub(crate) set_get: bool,
+    /// Commands that replace scripts.
+    pub(crate) natives: Natives,
+    /// Permission to call scripts. The error is the reason why not.
+    pub(crate) scripts: Result<(), String>,
     /// Support for notifications of changes. The error is the reason why not.
     pub(crate) pushes: Result<(), String>,
 }
@@ -34,6 +41,7 @@ pub(crate) struct Server {
 /// The commands of `look` are sent behind it. Their replies are returned.
 pub(crate) async fn handshake<C: Connection>(
     connection: &C,
+    options: &Options,
     look: Vec<C::Packed>,
     secret: &Secret<'_>,
 ) -> Result<(Server, Vec<Reply>), String> {
@@ -58,7 +66,17 @@ pub(crate) async fn handshake<C: Connection>(
         connection.pipeline(commands).await.map_err(|failure| secret.published(&failure.message))?;
     let found = replies.split_off((tracking.len() + known.len()).min(replies.len()));
     let (tracking, known) = replies.split_at(tracking.len().min(replies.len()));
-    Ok((understand(tracking, known, secret)?, found))
+    let mut server = understand(tracking, known, secret)?;
+    if !options.native_commands {
+        server.natives = Natives::default();
+    }
+    if let Err(reason) = &server.scripts {
+        server.natives = Natives::tried(connection, &options.keys.prefix).await;
+        if server.natives.delete.is_none() {
+            return Err(format!("locks cannot be released: {reason}"));
+        }
+    }
+    Ok((server, found))
 }
 
 fn understand(tracking: &[Reply], known: &[Reply], secret: &Secret<'_>) -> Result<Server, String> {
@@ -69,19 +87,18 @@ fn understand(tracking: &[Reply], known: &[Reply], secret: &Secret<'_>) -> Resul
             _ => {}
         }
     }
-    match release {
+    let scripts = match release {
         // The script could not be loaded; it is sent in full when needed.
-        Reply::Error(message) if message.starts_with("NOSCRIPT") => {}
-        Reply::Error(message) => {
-            return Err(format!("locks cannot be released: {}", secret.published(message)));
-        }
-        _ => {}
-    }
+        Reply::Error(message) if message.starts_with("NOSCRIPT") => Ok(()),
+        Reply::Error(message) => Err(secret.published(message)),
+        _ => Ok(()),
+    };
     let pushes = permitted(tracking, secret);
-    match known.first() {
-        Some(Reply::Bytes(info)) => Ok(described(&String::from_utf8_lossy(info), pushes)),
-        _ => Ok(described("", pushes)),
-    }
+    let server = match known.first() {
+        Some(Reply::Bytes(info)) => described(&String::from_utf8_lossy(info), pushes),
+        _ => described("", pushes),
+    };
+    Ok(Server { scripts, ..server })
 }
 
 /// Checks that the server tracks keys for this connection. The error is the reason why not.
@@ -105,7 +122,13 @@ fn is_forbidden(message: &str) -> bool {
 pub(crate) fn described(info: &str, pushes: Result<(), String>) -> Server {
     let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     let major = field("redis_version").and_then(|version| version.split('.').next()?.parse::<u32>().ok());
-    Server { id: field("run_id").map(ServerId::new), set_get: major.is_some_and(|major| major >= 7), pushes }
+    Server {
+        id: field("run_id").map(ServerId::new),
+        set_get: major.is_some_and(|major| major >= 7),
+        natives: Natives::of_version(field),
+        scripts: Ok(()),
+        pushes,
+    }
 }
 
 #[cfg(test)]
@@ -167,12 +190,14 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_cannot_release_is_unhealthy() {
+    fn a_server_that_forbids_scripts_is_recognized() {
         for message in ["NOPERM no permissions to run the 'evalsha' command", "ERR unknown command 'EVALSHA'"]
         {
-            let reason = of(&[], &[info("7.0.15"), loaded(), error(message)]).unwrap_err();
-            assert_eq!(format!("locks cannot be released: {message}"), reason);
+            let server = of(&[], &[info("7.0.15"), loaded(), error(message)]).unwrap();
+            assert_eq!(Err(message.to_owned()), server.scripts);
         }
+        let unloaded = error("NOSCRIPT No matching script.");
+        assert_eq!(Ok(()), of(&[], &[info("7.0.15"), loaded(), unloaded]).unwrap().scripts);
     }
 
     #[test]
@@ -202,10 +227,12 @@ mod tests {
             known[position] = echo();
             known
         };
-        for position in 0..3 {
+        for position in 0..2 {
             let reason = understand(&[], &known(position), &secret).unwrap_err();
             assert!(reason.ends_with("ERR bad command: AUTH ..."), "{reason}");
         }
+        let scripts = understand(&[], &known(2), &secret).unwrap().scripts;
+        assert_eq!(Err("ERR bad command: AUTH ...".to_owned()), scripts);
         let pushes = understand(&[echo()], &[info("7.0.15"), loaded(), RELEASED], &secret).unwrap().pushes;
         assert_eq!(Err("ERR bad command: AUTH ...".to_owned()), pushes);
     }

@@ -29,6 +29,7 @@ mod first;
 pub mod fuzzing;
 mod handshake;
 mod journal;
+mod native;
 mod node;
 mod options;
 mod outbox;

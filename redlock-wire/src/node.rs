@@ -127,14 +127,16 @@ impl<C: Connector> Node<C> {
     ) -> Result<T, NodeError> {
         let link = self.link().await?;
         let flight = self.begin(&link)?;
-        let set_get = link.server.set_get;
-        let reply = link.request(request.pack::<C::Connection>(set_get), request.is_vote()).await;
-        let (reply, is_follow_up) = match request.again::<C::Connection>(&reply, set_get) {
-            None => (reply, false),
-            Some(then) => (Box::pin(link.request(then, request.is_vote())).await, true),
-        };
+        let dialect = link.dialect();
+        let mut exchange = request.first(dialect);
+        let mut reply = link.request(request.pack::<C::Connection>(exchange), request.is_vote()).await;
+        while let Some(next) = Request::next(exchange, &reply, dialect) {
+            link.learn(exchange, &reply);
+            exchange = next;
+            reply = Box::pin(link.request(request.pack::<C::Connection>(exchange), request.is_vote())).await;
+        }
         let reply = request.without_secrets(reply);
-        flight.finish(reply.and_then(|reply| read(reply, Exchange { set_get, is_follow_up })))
+        flight.finish(reply.and_then(|reply| read(reply, exchange)))
     }
 
     fn request<'a>(
@@ -144,7 +146,7 @@ impl<C: Connector> Node<C> {
         ttl: Option<Ttl>,
         fence: Option<FencingToken>,
     ) -> Request<'a> {
-        Request { op, claim, ttl, fence, options: &self.0.options }
+        Request { op, claim, ttl, fence, gate: None, options: &self.0.options }
     }
 
     /// Starts a request over `link`. The caller awaits its future in place and does not pass it in: a future that is an
@@ -275,6 +277,11 @@ impl<C: Connector> LockNode for Node<C> {
         self.send(&request, |reply, exchange| request.vote(reply, exchange)).await
     }
 
+    async fn renew(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
+        let request = self.request(Op::Renew, claim, Some(ttl), None);
+        self.send(&request, |reply, exchange| request.vote(reply, exchange)).await
+    }
+
     async fn keep_for(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
         let request = self.request(Op::Keep, claim, Some(ttl), None);
         self.send(&request, |reply, exchange| request.vote(reply, exchange)).await
@@ -282,7 +289,7 @@ impl<C: Connector> LockNode for Node<C> {
 
     async fn release(&self, claim: &Claim) -> Result<bool, NodeError> {
         let request = self.request(Op::Release, claim, None, None);
-        self.send(&request, |reply, _| reply::deleted(&reply)).await
+        self.send(&request, |reply, exchange| Request::deleted(&reply, exchange)).await
     }
 
     async fn acquire_fenced(&self, claim: &Claim, ttl: Ttl) -> Result<FencedVote, NodeError> {
@@ -309,6 +316,20 @@ impl<C: Connector> LockNode for Node<C> {
         let (link, options) = (self.link().await?, &self.0.options);
         let flight = self.begin(&link)?;
         flight.finish(commands::inspect(&link, options, resource).await)
+    }
+
+    async fn acquire_shared(&self, claim: &Claim, gate: &Resource, ttl: Ttl) -> Result<Vote, NodeError> {
+        let request = Request { gate: Some(gate), ..self.request(Op::Share, claim, Some(ttl), None) };
+        self.send(&request, |reply, exchange| request.vote(reply, exchange)).await
+    }
+
+    async fn watch_shared(&self, resource: &Resource) -> Result<Watch, NodeError> {
+        let (link, options) = (self.link().await?, &self.0.options);
+        if link.server.pushes.is_err() {
+            return Err(NodeError::unsupported("watch"));
+        }
+        let flight = self.begin(&link)?;
+        flight.finish(commands::watch_shared(&link.connection, &link.hub, options, resource).await)
     }
 
     async fn watch(&self, resource: &Resource) -> Result<Watch, NodeError> {
@@ -388,7 +409,7 @@ impl<C: Connector> LockNode for Node<C> {
 
     /// Reports the current connection's support of watches; assumes it before the first.
     fn capabilities(&self) -> Capabilities {
-        let can = Capabilities::default().with_inspect().with_fencing().with_keep();
+        let can = Capabilities::default().with_inspect().with_fencing().with_keep().with_shared();
         let can = can.with_fence_retention(self.0.options.keys.fence_retention);
         let denied = || matches!(self.0.slot.state(), State::Up(link) if link.server.pushes.is_err());
         if !C::RECEIVES_PUSHES || denied() { can } else { can.with_watch() }

@@ -51,14 +51,14 @@ pub(crate) fn get(reply: Reply, claim: &Claim) -> Result<Vote, NodeError> {
     }
 }
 
-/// Interprets the reply of the fenced acquire script: the counter as text, or a [`denial`].
+/// Interprets the reply of the fenced acquire script: the counter as text or as a number, or a [`denial`].
 pub(crate) fn fenced_vote(reply: &Reply, claim: &Claim) -> Result<FencedVote, NodeError> {
-    match reply {
-        Reply::Bytes(number) => {
-            fencing_token(number).map(FencedVote::Granted).ok_or_else(|| unexpected_reply(reply))
-        }
-        _ => denial(reply, claim).map(FencedVote::Denied),
-    }
+    let counter = match reply {
+        Reply::Bytes(number) => fencing_token(number),
+        Reply::Int(number @ 1..) => u64::try_from(*number).ok().and_then(FencingToken::new),
+        _ => return denial(reply, claim).map(FencedVote::Denied),
+    };
+    counter.map(FencedVote::Granted).ok_or_else(|| unexpected_reply(reply))
 }
 
 /// Interprets the reply of the scripts that write a fencing token.
@@ -174,6 +174,20 @@ pub(crate) fn availability(replies: &[Reply]) -> Result<Availability, NodeError>
     }
 }
 
+/// Interprets the replies to `CLIENT CACHING YES`, `TYPE` and `PTTL`. If a command failed, nothing is tracked.
+pub(crate) fn shared_availability(replies: &[Reply]) -> Result<Availability, NodeError> {
+    match replies {
+        [caching, Reply::Bytes(kind), left] => match availability(&[caching.clone(), left.clone()])? {
+            _ if matches!(kind.as_slice(), b"none" | b"zset") => Ok(Availability::Free),
+            Availability::Taken(remaining) => Ok(Availability::Taken(remaining)),
+            // The key has just expired, which is a change after `TYPE`.
+            _ => Ok(Availability::Free),
+        },
+        [_, Reply::Error(message), _] => Err(rejected(message)),
+        _ => Err(unexpected_reply(&Reply::Array(replies.to_vec()))),
+    }
+}
+
 /// Returns the denial for a holder and its key's `PTTL` (negative without expiry).
 fn held_by(holder: &[u8], left: i64) -> Denial {
     let denial = Denial::by(Token::from_bytes(holder));
@@ -252,6 +266,20 @@ mod tests {
     }
 
     #[test]
+    fn readers_are_free_for_a_reader() {
+        let view = |kind: &str, left| {
+            shared_availability(&[bytes("OK"), bytes(kind), Reply::Int(left)]).map_err(|error| error.kind())
+        };
+        assert_eq!(Ok(Availability::Free), view("none", -2));
+        assert_eq!(Ok(Availability::Free), view("zset", 900));
+        assert_eq!(Ok(Availability::Taken(Some(Duration::from_millis(900)))), view("string", 900));
+        assert_eq!(Ok(Availability::Free), view("string", -2), "it has just expired");
+        let denied = [bytes("OK"), error("NOPERM no permission"), Reply::Int(900)];
+        assert_eq!(Err(NodeErrorKind::Rejected), kind(shared_availability(&denied)));
+        assert_eq!(Err(NodeErrorKind::Unknown), kind(shared_availability(&[bytes("OK")])));
+    }
+
+    #[test]
     fn set_without_get_returns_the_result_and_get_the_holder() {
         assert_eq!(Ok(Vote::Denied(Denial::default())), kind(set(&Reply::Nil)));
         assert_eq!(Ok(Vote::Granted), kind(set(&bytes("OK"))));
@@ -296,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_are_text_and_grants_are_numbers() {
+    fn counters_and_grants_are_read() {
         let token = |number| FencingToken::new(number).unwrap();
         let fenced = |reply| kind(fenced_vote(&reply, &claim()));
         let confirmed = |reply| kind(confirm_vote(&reply, &claim()));
@@ -312,7 +340,10 @@ mod tests {
             assert_eq!(Err(NodeErrorKind::Unknown), fenced(bytes(odd)));
             assert_eq!(Err(NodeErrorKind::Unknown), confirmed(bytes(odd)));
         }
-        assert_eq!(Err(NodeErrorKind::Unknown), fenced(Reply::Int(1)), "a grant without a counter");
+        assert_eq!(Ok(FencedVote::Granted(token(42))), fenced(Reply::Int(42)));
+        for odd in [-4, 1 << 53, i64::MAX] {
+            assert_eq!(Err(NodeErrorKind::Unknown), fenced(Reply::Int(odd)));
+        }
         let wrong = fenced_vote(&Reply::Array(vec![Reply::Int(-2), Reply::Int(2)]), &claim()).unwrap_err();
         assert_eq!(NodeErrorKind::Rejected, wrong.kind());
         assert!(wrong.to_string().contains("the fencing counter of \"b\" is not a number"), "{wrong}");

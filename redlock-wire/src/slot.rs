@@ -9,6 +9,7 @@ mod loom_tests;
 
 use std::mem;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use event_listener::{Event, EventListener};
@@ -20,8 +21,10 @@ use crate::admission::look::{self, GET, Look};
 use crate::admission::rule::Finding;
 use crate::connection::{Connection, Failure, Reply};
 use crate::handshake::Server;
+use crate::native::{self, Natives};
 use crate::outbox::Outbox;
 use crate::push::Hub;
+use crate::request::{Dialect, Exchange};
 use crate::socket::{Observation, SocketHandle};
 use crate::sync::{Mutex, MutexGuard, locked};
 
@@ -56,6 +59,8 @@ pub(crate) struct Active<K: Connection> {
     /// The check that follows each vote.
     pub(crate) behind: Behind,
     keeps_order: bool,
+    /// `true` once the server has rejected a native command. A flag of its own: it publishes no other data.
+    only_scripts: AtomicBool,
     health: Mutex<Health>,
     /// Notified when a request is given up while there was no doubt.
     doubted: Event,
@@ -78,6 +83,21 @@ impl<K: Connection> Active<K> {
     /// Sends a request behind all that were sent before.
     pub(crate) async fn call(&self, request: K::Packed) -> Result<Reply, Failure> {
         self.outbox.call(&self.connection, request).await
+    }
+
+    /// Returns the features of the server that requests use.
+    pub(crate) fn dialect(&self) -> Dialect {
+        let only_scripts = self.only_scripts.load(Ordering::Relaxed);
+        let natives = if only_scripts { Natives::default() } else { self.server.natives };
+        Dialect { set_get: self.server.set_get, natives, scripts: self.server.scripts.is_ok() }
+    }
+
+    /// Records that the server rejected a native command. If it always will, only scripts are sent from now on.
+    pub(crate) fn learn(&self, exchange: Exchange, reply: &Result<Reply, Failure>) {
+        let is_native = matches!(exchange, Exchange::Native(_));
+        if is_native && reply.as_ref().is_ok_and(native::is_unavailable) {
+            self.only_scripts.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Sends a request. If its reply is a vote, the check follows that a [vote](Self::vote) needs.
@@ -311,6 +331,7 @@ impl<K: Connection> ConnState<K> {
             outbox: Outbox::default(),
             behind,
             keeps_order,
+            only_scripts: AtomicBool::new(false),
             health: Mutex::default(),
             doubted: Event::new(),
         });

@@ -105,7 +105,7 @@ impl<C: Connector> Supervisor<C> {
             let ticket = hub.gate().begin(self.options.runtime.now());
             let look = self.keeper.as_ref().map(|keeper| keeper.look(connection.pushes()));
             let commands = look.map(Look::commands::<C::Connection>).unwrap_or_default();
-            let (server, replies) = handshake(&connection, commands, &secret).await?;
+            let (server, replies) = handshake(&connection, &self.options, commands, &secret).await?;
             let found = match look {
                 None => None,
                 Some(_) => {

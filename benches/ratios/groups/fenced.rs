@@ -2,18 +2,18 @@
 
 use std::time::Duration;
 
-use super::{micros, servers};
+use super::{micros, server_cpu, servers};
 use crate::contender::fenced::Fenced;
 use crate::contender::redlock_client::RedlockClient;
 use crate::lane::{Flavor, Lane, lane};
-use crate::report::Row;
+use crate::report::{Goal, Row};
 use crate::round::{Effort, Slice, interleaved, median, ratios};
 
 /// The positions of the lanes: fenced, then plain.
 const PAIRS: [(usize, &str); 2] = [(0, "redis-rs"), (2, "fred")];
 
 pub(crate) fn run(effort: Effort) -> Vec<Row> {
-    let (_servers, urls) = servers(5);
+    let (servers, urls) = servers(5);
     let flavor = Flavor::CurrentThread;
     let lanes = [
         lane(flavor, async { Fenced(RedlockClient::with_long_timeout(redlock_redis_rs::builder(&urls)).0) }),
@@ -26,6 +26,15 @@ pub(crate) fn run(effort: Effort) -> Vec<Row> {
     let lasts = Duration::from_millis(effort.slice_millis);
     let rates = measure(effort, &lanes, |lane| lane.throughput(64, lasts).rate);
     rows.extend(self::rows("cycles a second, 64 tasks", &rates, |rate| format!("{rate:.0}/s")));
+    for row in rows.iter_mut().filter(|row| row.what == "redis-rs, fenced: cycles a second, 64 tasks") {
+        row.goal = Some(Goal::AtLeast(0.65));
+    }
+    let cpu = measure(effort, &lanes, |lane| {
+        let before = server_cpu(&servers);
+        let cycles = lane.throughput(64, lasts).cycles;
+        (server_cpu(&servers) - before) / cycles
+    });
+    rows.extend(self::rows("CPU of the servers a cycle, 64 tasks", &cpu, micros));
     rows
 }
 
@@ -43,7 +52,7 @@ fn rows(what: &str, figures: &[Vec<f64>], unit: impl Fn(f64) -> String) -> Vec<R
         figure: unit(median(figures[fenced].iter().copied())),
         ratios: ratios(&figures[fenced], &figures[fenced + 1], |figure| *figure),
         goal: None,
-        charted: true,
+        charted: !what.contains("CPU"),
     };
     PAIRS.map(row).into()
 }

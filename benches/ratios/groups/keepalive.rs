@@ -11,10 +11,11 @@ use redlock_core::node::{Claim, ConnectionId, LockNode, NodeError, ServerId, Ttl
 use redlock_core::runtime::suspend_aware_now;
 use redlock_core::{Guard, KeepAlive, Redlock, TokioRuntime};
 use redlock_redis_rs::Options;
+use redlock_testkit::RedisServer;
 use rustix::time::ClockId;
 use tokio::runtime::Builder;
 
-use super::servers;
+use super::{server_cpu, servers};
 use crate::lane::cpu_micros;
 use crate::report::Fact;
 use crate::round::Effort;
@@ -38,16 +39,25 @@ pub(crate) fn run(effort: Effort) -> Vec<Fact> {
         rounds if rounds >= Effort::QUICK.rounds => (10, Duration::from_secs(3)),
         _ => (1000, Duration::from_secs(1)),
     };
-    let (_servers, urls) = servers(5);
-    let options = Options::tokio();
-    let real = |url| redlock_redis_rs::node(url, &options).expect("a good address");
-    let mut facts = held("nodes that reply at once", InstantNode::granting(5), 100_000 / share, ttl);
-    facts.extend(held("servers", urls.iter().map(real).collect(), 10_000 / share, ttl));
+    let mut facts = held("nodes that reply at once", InstantNode::granting(5), &[], 100_000 / share, ttl);
+    for locks in [10_000, 100_000] {
+        let (servers, urls) = servers(5);
+        let options = Options::tokio();
+        let nodes = urls.iter().map(|url| redlock_redis_rs::node(url, &options).expect("a good address"));
+        facts.extend(held("servers", nodes.collect(), &servers, locks / share, ttl));
+    }
     facts
 }
 
+/// Measures locks on nodes. `servers` are the servers of the nodes; they are empty if there are none.
 #[allow(clippy::cast_precision_loss)] // some millions
-fn held<N: LockNode>(on: &str, nodes: Vec<N>, locks: usize, ttl: Duration) -> Vec<Fact> {
+fn held<N: LockNode>(
+    on: &str,
+    nodes: Vec<N>,
+    servers: &[RedisServer],
+    locks: usize,
+    ttl: Duration,
+) -> Vec<Fact> {
     let renewals = Arc::new(Renewals::new(locks));
     let mut nodes = nodes.into_iter();
     let first = nodes.next().map(|node| Timed { node, renewals: Arc::clone(&renewals) });
@@ -63,15 +73,20 @@ fn held<N: LockNode>(on: &str, nodes: Vec<N>, locks: usize, ttl: Duration) -> Ve
         }
     });
 
+    let memory = memory_of(servers);
     let mut guards = Vec::with_capacity(locks);
     let counted =
         allocation_counter::measure(|| runtime.block_on(acquire(&redlock, ttl, locks, &mut guards)));
     let bytes = counted.bytes_current as f64 / locks as f64;
-    let cpu = runtime.block_on(async {
-        let (cpu, before) = (cpu_micros(ClockId::ProcessCPUTime), renewals.count());
-        tokio::time::sleep(ttl).await;
-        (cpu_micros(ClockId::ProcessCPUTime) - cpu) / (renewals.count() - before) as f64
-    });
+    let memory = (memory_of(servers) - memory) / (servers.len() * locks) as f64;
+    let (cpu, servers_cpu, count) =
+        (cpu_micros(ClockId::ProcessCPUTime), server_cpu(servers), renewals.count());
+    runtime.block_on(tokio::time::sleep(ttl));
+    let count = (renewals.count() - count) as f64;
+    let cpu = (cpu_micros(ClockId::ProcessCPUTime) - cpu) / count;
+    let servers_cpu = (server_cpu(servers) - servers_cpu) / (count * servers.len() as f64);
+    // Each lock is renewed a few times a TTL.
+    let period = ttl.as_secs_f64() * 1e6 * locks as f64 / count;
     let lost = guards.iter().filter(|guard| !guard.is_held()).count();
     let latest = renewals.longest().as_secs_f64() / ttl.as_secs_f64() - EARLIEST;
     let count = renewals.count();
@@ -86,16 +101,36 @@ fn held<N: LockNode>(on: &str, nodes: Vec<N>, locks: usize, ttl: Duration) -> Ve
         measured,
         goal,
     };
-    vec![
+    let mut facts = vec![
         fact("memory of a lock", format!("{bytes:.0} bytes"), None),
         fact("CPU of the client for a renewal", format!("{cpu:.1} us"), None),
+        fact("locks that a core of the client can keep", format!("{:.0}", period / cpu), None),
         fact(
             "the latest renewal, as a share of the TTL",
             format!("{:.1} % of {count}", 100.0 * latest),
             Some((format!("at most {:.0} %", 100.0 * GOAL), latest <= GOAL)),
         ),
         fact("lost", lost.to_string(), Some(("none".to_owned(), lost == 0))),
-    ]
+    ];
+    if !servers.is_empty() {
+        facts.extend([
+            fact("memory of a lock on a server", format!("{memory:.0} bytes"), None),
+            fact("CPU of a server for a renewal", format!("{servers_cpu:.1} us"), None),
+            fact("locks that a core of a server can keep", format!("{:.0}", period / servers_cpu), None),
+        ]);
+    }
+    facts
+}
+
+/// Returns the memory that all servers use, in bytes.
+fn memory_of(servers: &[RedisServer]) -> f64 {
+    let used = |server: &RedisServer| {
+        let info = server.command(&["INFO", "memory"]);
+        let used =
+            info.lines().find_map(|line| line.strip_prefix("used_memory:")?.trim().parse::<f64>().ok());
+        used.expect("a server reports its memory")
+    };
+    servers.iter().map(used).sum()
 }
 
 async fn acquire(redlock: &Redlock, ttl: Duration, locks: usize, guards: &mut Vec<Guard>) {

@@ -4,9 +4,9 @@ use crate::Adapter;
 use crate::servers::{
     admission, bad_input, borrowed, cancelled, contention, costs, crowd, extension, fencing, forgotten,
     grants, healthy, interop, keepalive, limits, losses, majority_down, minority_down, outages, prefixes,
-    processes, programs, reconnect, runtimes, stale, waiting, work,
+    processes, programs, readers, reconnect, runtimes, stale, waiting, work,
 };
-use crate::{connect, connection, counters, hostile, node, tls, watch};
+use crate::{connect, connection, counters, hostile, native, node, tls, watch};
 
 /// Generates a `#[test]` for each case, in a module for each topic.
 ///
@@ -19,6 +19,12 @@ macro_rules! adapter_tests {
             use super::$adapter;
 
             $crate::redlock_testkit::conformance!($crate::server::<$adapter>());
+        }
+        /// The contract of a backend, with scripts even if the server has commands that replace them.
+        mod conformance_by_scripts {
+            use super::$adapter;
+
+            $crate::redlock_testkit::conformance!($crate::server_by_scripts::<$adapter>());
         }
         $crate::__cases! { $crate::__tests, $adapter }
     };
@@ -59,6 +65,7 @@ macro_rules! __cases {
                 without_memory_what_exists_is_still_extended
                 a_read_only_replica_counts_nothing
                 a_user_with_few_rights_can_take_fenced_locks
+                a_counter_that_may_only_be_read_stops_the_request_before_any_write
             }
             hostile {
                 an_endless_reply_before_the_login_ends_the_connection
@@ -67,6 +74,14 @@ macro_rules! __cases {
                 #[ignore = "run by the test above, in a process of its own"]
                 survives_replies_that_are_nested_without_end
                 large_replies_are_read
+            }
+            native {
+                one_resource_needs_no_script_where_the_server_has_the_commands
+                the_option_selects_scripts
+                a_server_that_forbids_scripts_locks_one_resource
+                a_key_of_another_type_is_left_as_it_is
+                redis_8_4_locks_without_scripts
+                a_rejected_command_is_replaced_by_the_script_for_good
             }
             node {
                 one_resource_is_locked_extended_and_released
@@ -152,7 +167,7 @@ macro_rules! __cases {
                 holders_in_two_processes_never_overlap
             }
             costs {
-                a_cycle_is_one_set_and_one_script_on_each_server
+                a_cycle_is_two_commands_on_each_server
             }
             crowd {
                 requests_dropped_at_once_one_by_one_break_nothing
@@ -230,6 +245,7 @@ macro_rules! __cases {
                 attempts_are_counted
                 ttls_near_the_minimum_work
                 the_documented_rights_are_enough
+                servers_that_forbid_scripts_keep_locks_alive
             }
             losses {
                 leases_never_overlap_while_servers_lose_data
@@ -278,6 +294,13 @@ macro_rules! __cases {
                 a_job_runs_once_a_period_on_one_of_two_machines
                 a_synchronous_program_keeps_its_lock_while_it_computes
                 a_runtime_that_is_not_driven_is_warned_of
+            }
+            readers {
+                no_reader_is_beside_a_writer
+                a_reader_is_kept_alive_extended_and_lost
+                scripts_of_other_clients_neither_lock_nor_delete_what_is_read
+                a_sorted_set_without_the_mark_is_no_lock_and_stays
+                readers_and_writers_that_wait_are_notified
             }
             reconnect {
                 a_program_that_starts_while_a_minority_is_down_works

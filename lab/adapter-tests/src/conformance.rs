@@ -28,8 +28,17 @@ impl<F: AsyncFn(&RedisServer) -> Arc<dyn LockNode>> Server<F> {
 
 /// Starts a server whose nodes are those of an adapter.
 pub fn server<A: Adapter>() -> Server<impl AsyncFn(&RedisServer) -> Arc<dyn LockNode>> {
-    Server::start(async |server: &RedisServer| {
-        Arc::new(A::node(server.url(), &Options::tokio()).unwrap()) as Arc<dyn LockNode>
+    server_with::<A>(Options::tokio())
+}
+
+/// Same as [`server`], and the nodes do not use native commands.
+pub fn server_by_scripts<A: Adapter>() -> Server<impl AsyncFn(&RedisServer) -> Arc<dyn LockNode>> {
+    server_with::<A>(Options::tokio().native_commands(false))
+}
+
+fn server_with<A: Adapter>(options: Options) -> Server<impl AsyncFn(&RedisServer) -> Arc<dyn LockNode>> {
+    Server::start(async move |server: &RedisServer| {
+        Arc::new(A::node(server.url(), &options).unwrap()) as Arc<dyn LockNode>
     })
 }
 

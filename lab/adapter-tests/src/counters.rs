@@ -149,6 +149,11 @@ pub(crate) async fn what_is_no_counter_is_an_error_that_names_the_resource<A: Ad
         let error = rejected(node.acquire_fenced(&both, minute()).await);
         assert!(error.contains("the fencing counter of \"b\" is not a number"), "{error}");
         rejected(node.refill_fenced(&both, minute(), token(7)).await);
+        let error = rejected(node.acquire_fenced(&claim("b", "mine"), minute()).await);
+        assert!(error.contains("the fencing counter of \"b\" is not a number"), "{error}");
+        if let ["SET", _, text] = command[..] {
+            assert_eq!(text, server.command(&["GET", B]), "nothing is counted");
+        }
         assert_eq!([B], server.keys()[..], "nothing is set");
         for key in ["a", "b"] {
             server.command(&["SET", key, "mine", "PX", "30000"]);
@@ -185,7 +190,10 @@ pub(crate) async fn a_counter_far_ahead_of_the_clock_is_an_error<A: Adapter>() {
             let text = format!("the fencing counter of \"a\", {far}, is ");
             assert!(error.starts_with(&text) && error.contains("s ahead of the server's clock"), "{error}");
         }
+        let error = rejected(node.acquire_fenced(&mine, minute()).await);
+        assert!(error.contains("s ahead of the server's clock"), "{error}");
         assert_eq!([A], server.keys()[..], "nothing is set");
+        assert_eq!(far, server.command(&["GET", A]), "nothing is counted");
         server.command(&["SET", "a", "mine", "PX", "30000"]);
         rejected(node.confirm(&mine, minute(), soon).await);
         rejected(node.confirm(&mine, minute(), FencingToken::MAX).await);
@@ -297,4 +305,27 @@ pub(crate) async fn a_user_with_few_rights_can_take_fenced_locks<A: Adapter>() {
     let error = rejected(node.acquire_fenced(&mine, minute()).await);
     assert!(error.starts_with("NOPERM"), "{error}");
     assert_eq!([A, B], server.keys()[..]);
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn a_counter_that_may_only_be_read_stops_the_request_before_any_write<A: Adapter>() {
+    let server = RedisServer::start();
+    let rights = "on >pw ~a ~b %R~redlock:fence:* +@all";
+    let rights: Vec<_> = ["ACL", "SETUSER", "few"].into_iter().chain(rights.split(' ')).collect();
+    assert_eq!("OK", server.command(&rights));
+    let node = A::node(format!("redis://few:pw@127.0.0.1:{}", server.port()), &Options::tokio()).unwrap();
+    let all = node_of::<A>(&server);
+    for mine in [claim("a", "mine"), claim(["a", "b"], "mine")] {
+        let denied = |error: String| assert!(error.starts_with("NOPERM"), "{error}");
+        denied(rejected(node.acquire_fenced(&mine, minute()).await));
+        denied(rejected(node.refill_fenced(&mine, minute(), token(7)).await));
+        assert!(server.keys().is_empty());
+        assert_eq!(GRANTED, of(all.refill_fenced(&mine, ttl(30_000), token(7)).await));
+        for fence in [7, 8] {
+            denied(rejected(node.confirm(&mine, minute(), token(fence)).await));
+        }
+        assert_eq!("7", server.command(&["GET", A]));
+        assert!(pttl(&server, "a") <= 30_000 && pttl(&server, A) <= DAY + 30_000);
+        server.command(&["FLUSHALL"]);
+    }
 }

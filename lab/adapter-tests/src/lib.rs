@@ -17,6 +17,7 @@ mod counters;
 pub mod decoder;
 pub mod examples;
 mod hostile;
+mod native;
 mod node;
 mod process;
 pub mod requests;
@@ -33,5 +34,5 @@ pub use redlock_testkit;
 
 pub use crate::adapter::Adapter;
 pub use crate::cases::run;
-pub use crate::conformance::{Server, server};
+pub use crate::conformance::{Server, server, server_by_scripts};
 pub use crate::process::process;

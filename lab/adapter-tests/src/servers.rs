@@ -22,6 +22,7 @@ pub(crate) mod outages;
 pub(crate) mod prefixes;
 pub(crate) mod processes;
 pub(crate) mod programs;
+pub(crate) mod readers;
 pub(crate) mod reconnect;
 pub(crate) mod runtimes;
 pub(crate) mod stale;

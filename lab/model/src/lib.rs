@@ -62,6 +62,10 @@
 //! # Losses of data
 //!
 //! Mutual exclusion requires more if nodes lose keys. The rule for this case has a separate model, [`admission`].
+//!
+//! # Readers and writers
+//!
+//! Locks that many readers share have a separate model, [`share`].
 
 pub mod admission;
 mod call;
@@ -73,6 +77,7 @@ mod node;
 mod property;
 mod protocol;
 mod scope;
+pub mod share;
 mod state;
 mod step;
 mod variant;

@@ -181,7 +181,7 @@ fn fenced_holder() -> Story {
         "fenced-holder",
         "The same pause with a fencing token",
         [
-            "The clients send the fencing token of their lock with each write, and the resource keeps the greatest one.",
+            "Each lock has a greater fencing token than the one before; clients send it with each write, and the resource keeps the greatest.",
             "The resumed client writes with the older token, so the resource rejects the write and no harm is done.",
         ],
         long_pause(Client::fenced),
@@ -199,7 +199,7 @@ fn empty_restart() -> Story {
         "empty-restart",
         "A node restarts empty",
         [
-            "The first client holds the lock by the grants of n0, n1 and n2. Then n2 restarts without its data.",
+            "The first client holds the lock by the grants of n0, n1 and n2, then n2 restarts without its data.",
             "It grants the same lock again, so the second client has a quorum of n2, n3 and n4: both clients hold the lock.",
         ],
         narrow_quorum().on_node(1_500, Kind::CrashEmpty, 2, 600),
@@ -224,7 +224,7 @@ fn clock_step() -> Story {
         "clock-step",
         "The clock of a node jumps",
         [
-            "The first client holds the lock by the grants of n0, n1 and n2. Then the clock of n2 is set 10 s forward.",
+            "The first client holds the lock by the grants of n0, n1 and n2, then the clock of n2 is set 10 s forward.",
             "Its key expires at once, so the second client has a quorum of n2, n3 and n4: both clients hold the lock.",
         ],
         narrow_quorum().on_node(1_500, Kind::Step, 2, 10_000),
@@ -255,7 +255,7 @@ fn split_vote() -> Story {
         "A split vote",
         [
             "Three clients request the lock at the same moment, and each of them gets the vote of one node.",
-            "Nobody has a quorum, so all of them release their votes and retry after different delays, until each one has held the lock.",
+            "No client has a quorum, so all of them release their votes and retry after different delays, until each one has held the lock.",
         ],
         Setup {
             nodes: 3,

@@ -2,6 +2,8 @@
 //!
 //! All times are seconds since the beginning.
 
+mod words;
+
 use redlock_core::runtime::Instant;
 use redlock_simulation::experiment::Report;
 use redlock_simulation::history::{Answer, EventKind, FaultKind, Place};
@@ -108,7 +110,7 @@ impl View {
         let until = drawing.until;
         let events = report.history.0.iter().filter(|event| event.at <= until).map(|event| Event {
             at: seconds(event.at),
-            text: event.kind.to_string(),
+            text: words::event(event),
             is_message: is_message(&event.kind),
         });
         let facts = knowledge(&report.history).into_iter().filter(|period| period.from <= until);
@@ -169,21 +171,23 @@ impl Known {
                 (format!("key of c{client} ({token})"), Some((expires, "expires in")))
             }
             Fact::Counter(counter) => (format!("fencing counter {counter}"), None),
-            Fact::Fault(fault) => (fault_text(fault), None),
+            Fact::Fault(fault) => (words::fault(fault), None),
             Fact::Requests { ttl, fenced, .. } => {
                 let fenced = if fenced { ", with a fencing token" } else { "" };
                 (format!("requests the lock for {} ms{fenced}", ttl.as_millis()), None)
             }
             Fact::Votes { token, replies } => {
                 let vote =
-                    |(server, answer): (usize, Option<Answer>)| format!("n{server} {}", vote_text(answer));
+                    |(server, answer): (usize, Option<Answer>)| format!("n{server} {}", words::vote(answer));
                 let votes: Vec<_> = replies.into_iter().map(vote).collect();
                 (format!("votes for {token}: {}", votes.join(", ")), None)
             }
             Fact::Lease { resources, token, deadline, fence } => {
-                let names: Vec<_> = resources.iter().map(|resource| format!("r{resource}")).collect();
                 let fence = fence.map_or(String::new(), |fence| format!(", fencing token {fence}"));
-                (format!("holds {} as {token}{fence}", names.join(" and ")), Some((deadline, "valid for")))
+                (
+                    format!("holds {} as {token}{fence}", words::names(&resources)),
+                    Some((deadline, "valid for")),
+                )
             }
             Fact::Resource { fence, writes } => {
                 (format!("greatest fencing token {fence}, {writes} writes accepted"), None)
@@ -204,37 +208,14 @@ fn texts(subject: &Subject) -> (String, Vec<String>) {
     match subject {
         Subject::Story(story) => (story.title.into(), story.sentences.map(String::from).to_vec()),
         Subject::Own(_) => {
-            let text =
-                "You have changed the nodes, the clients or the incidents. The address contains all of them.";
+            let text = "Change the nodes, the clients and the incidents below the timeline. The address of the page \
+                        contains all of them.";
             ("Your experiment".into(), vec![text.into()])
         }
         Subject::Random(random) => {
             let text = "The behavior of clients, the incidents and all delays are drawn from the seed.";
             (format!("Random run, seed {}", random.seed), vec![text.into()])
         }
-    }
-}
-
-fn fault_text(fault: FaultKind) -> String {
-    match fault {
-        FaultKind::Crash => "is down".into(),
-        FaultKind::Hang => "hangs: it receives requests and does nothing".into(),
-        FaultKind::Partition => "nothing gets through".into(),
-        FaultKind::Pause => "is paused".into(),
-        FaultKind::Suspension => "is suspended".into(),
-        FaultKind::Kill => "is dead".into(),
-        FaultKind::Drift(ppm) => format!("its clock drifts by {ppm} ppm"),
-        other => other.to_string(),
-    }
-}
-
-fn vote_text(answer: Option<Answer>) -> &'static str {
-    match answer {
-        None => "no reply yet",
-        Some(Answer::Granted | Answer::Counted(_)) => "granted",
-        Some(Answer::Denied | Answer::Superseded(_)) => "denied",
-        Some(Answer::Uncounted) => "does not count",
-        Some(Answer::Failed) => "failed",
     }
 }
 

@@ -14,26 +14,22 @@
 
 mod client;
 mod fault_injector;
+mod judge;
 mod report;
 mod script;
 mod totals;
 mod waiting;
+mod world;
 
 use std::time::Duration;
 
-use redlock_core::node::Quarantine;
-use redlock_core::runtime::Runtime;
-use redlock_core::{ErrorKind, Redlock};
-use redlock_testkit::sim::{Clock, Simulation};
-
-use self::client::{Client, Protected};
-use self::fault_injector::FaultInjector;
+use self::client::Client;
 pub use self::report::{PLAYGROUND_PORT, Report};
 pub use self::script::Script;
 pub use self::totals::Totals;
-use crate::history::{EventKind, FaultKind, History, Place};
-use crate::invariant::{Assumption, Rules, Violation, check, check_waiting};
-use crate::network::{Direction, Network, Notifications, Traffic, Transport};
+use self::world::World;
+use crate::history::History;
+use crate::invariant::{Rules, Violation, check, check_waiting};
 use crate::plan::{Faults, Plan, Scope};
 use crate::server::Server;
 
@@ -55,6 +51,7 @@ pub struct Experiment {
     plan: Option<Plan>,
     drift_factor: f64,
     waiting: bool,
+    sharing: bool,
     /// Overrides the choice that depends on the faults.
     fenced: Option<bool>,
     timeless: bool,
@@ -85,12 +82,6 @@ const LATE_BY: Duration = Duration::from_secs(3);
 /// It covers two rounds of every TTL, delayed messages, and the remaining waits of clients.
 const SETTLED_AFTER: Duration = Duration::from_secs(40);
 
-/// The simulated time between two checks of a run.
-const SLICE: Duration = Duration::from_millis(50);
-
-/// The maximum drift of a clock: half of the drift factor of 1 %, so that two clocks differ by at most the factor.
-const DRIFT_PPM: i32 = 4_900;
-
 /// The greatest drift of a clock that an experiment accepts: it is twice as fast, or stands still.
 const MOST_DRIFT_PPM: i32 = 900_000;
 
@@ -111,6 +102,7 @@ impl Experiment {
             plan: None,
             drift_factor: 0.01,
             waiting: false,
+            sharing: false,
             fenced: None,
             timeless: false,
             reads_first: false,
@@ -188,6 +180,15 @@ impl Experiment {
     #[must_use]
     pub fn clock_drift_factor(mut self, factor: f64) -> Self {
         self.drift_factor = factor;
+        self
+    }
+
+    /// Makes the run about readers and writers of one resource. The default is off.
+    ///
+    /// Some of the writers hold plain locks. A reader may be beside other readers, and never beside a writer.
+    #[must_use]
+    pub fn sharing(mut self) -> Self {
+        (self.sharing, self.resources) = (true, 1);
         self
     }
 
@@ -307,77 +308,31 @@ impl Experiment {
     ///
     /// Same as [`run`](Experiment::run).
     pub fn run_while(&self, mut proceeds: impl FnMut(usize) -> bool) -> Option<Report> {
-        let simulation = Simulation::new(self.seed);
         let mut chance = fastrand::Rng::with_seed(self.seed);
         let plan = self.plan.clone().unwrap_or_else(|| Plan::draw(&mut chance, &self.scope()));
-        let streams = chance.bool() || self.scripts.is_some();
-        let transport = if streams { Transport::Streams } else { Transport::Datagrams };
-        let network = Network::new(&simulation, transport);
-        if let Some(notifications) = self.notifications() {
-            network.set_notifications(notifications);
-        }
-        if self.has_admission() {
-            network.set_longest_ttl(self.longest_ttl());
-        }
-        let servers = self.start_servers(&network, &mut chance);
-        let traffic = self.traffic(&mut chance);
-        network.set_traffic(Direction::Requests, traffic);
-        network.set_traffic(Direction::Replies, traffic);
-        let protected = self.takes_fenced().then(|| {
-            Protected::new(simulation.process("resources"), network.recorder().clone(), self.resources)
-        });
-        let client = |number| self.client(number, &simulation, &network, &mut chance, protected.clone());
-        let clients: Vec<_> = (0..self.clients).map(client).collect();
-        let injector =
-            FaultInjector::new(network.clone(), servers.clone(), clients.clone(), self.resources, traffic);
+        let world = World::new(self, &mut chance);
+        let World { simulation, network, servers, clients, injector } = &world;
 
         clients.iter().for_each(Client::start);
-        let injection = injector.carry_out(&simulation, &plan);
-        let mut pass = |time| pass(&simulation, time, || proceeds(network.recorder().len()));
-        pass(self.lasts)?;
+        let injection = injector.carry_out(simulation, &plan);
+        world.pass(self.lasts, &mut proceeds)?;
         injection.kill();
         injector.calm();
         if self.waiting {
-            waiting::contend(&simulation, &servers);
+            waiting::contend(simulation, servers);
         }
         clients.iter().for_each(Client::close);
-        let patience = SETTLED_AFTER / 2;
-        let deadline = simulation.now() + patience;
-        while simulation.now() < deadline && !clients.iter().all(Client::has_ended) {
-            pass(SLICE)?;
-        }
+        world.pass_until_ended(SETTLED_AFTER / 2, &mut proceeds)?;
         servers.iter().for_each(Server::record_locks);
-        pass(SETTLED_AFTER)?;
+        world.pass(SETTLED_AFTER, &mut proceeds)?;
         clients.iter().for_each(Client::record_tasks);
-        self.judge(&simulation, &network);
+        judge::judge(self, &world);
 
         let history = network.recorder().history();
         let mut violations = check(&history, &self.rules());
         violations.extend(self.check_waiting(&history));
         let lasted = simulation.now().elapsed_since_origin();
         Some(Report { experiment: self.clone(), plan, lasted, history, violations })
-    }
-
-    /// Draws the notifications of servers, in every other run. The generator is separate.
-    fn notifications(&self) -> Option<Notifications> {
-        if self.waiting {
-            return Some(waiting::notifications(self.seed));
-        }
-        if let Some(notifies) = self.notifies {
-            return notifies.then(Notifications::default);
-        }
-        let mut chance = fastrand::Rng::with_seed(self.seed ^ 0x7469_6469_6e67_7321);
-        let notifications = Notifications {
-            lost: chance.u32(..100),
-            spurious: chance.u32(..100),
-            late: chance.u32(..100),
-            late_by: LATE_BY,
-        };
-        chance.bool().then_some(if self.faults == Faults::None {
-            Notifications::default()
-        } else {
-            notifications
-        })
     }
 
     fn check_waiting(&self, history: &History) -> Vec<Violation> {
@@ -411,136 +366,4 @@ impl Experiment {
     fn takes_fenced(&self) -> bool {
         self.fenced.unwrap_or(self.faults.is_about_fencing())
     }
-
-    fn start_servers(&self, network: &Network, chance: &mut fastrand::Rng) -> Vec<Server> {
-        let mut start = |number| {
-            let wild = self.faults.breaks(Assumption::ClocksRunEvenly);
-            let drift_ppm = if wild { chance.i32(-300_000..=300_000) } else { self.drift(chance) };
-            if wild || self.drifts_too_much() {
-                let place = Place::Server(number);
-                network.recorder().record(EventKind::FaultBegins(place, FaultKind::Drift(drift_ppm)));
-            }
-            let server = network.server(Clock { drift_ppm, offset: self.skew(chance) });
-            if self.timeless {
-                server.count_from_one();
-            }
-            server
-        };
-        (0..self.servers).map(&mut start).collect()
-    }
-
-    /// Returns how far the clock of a server is ahead from the beginning.
-    fn skew(&self, chance: &mut fastrand::Rng) -> Duration {
-        match self.faults {
-            // No fencing token depends on it.
-            Faults::Fencing => Duration::from_millis(chance.u64(..100_000)),
-            _ if self.faults.is_about_fencing() => Duration::from_millis(chance.u64(..500)),
-            _ => Duration::ZERO,
-        }
-    }
-
-    fn traffic(&self, chance: &mut fastrand::Rng) -> Traffic {
-        let most = Duration::from_micros(chance.u64(200..20_000));
-        let calm = Traffic { most, ..Traffic::default() };
-        if let Some((least, most)) = self.delays {
-            return Traffic { least, most, ..calm };
-        }
-        if self.faults == Faults::None {
-            return calm;
-        }
-        let (lost, twice, late) = (chance.u32(..15), chance.u32(..30), chance.u32(..20));
-        Traffic { lost, twice, late, late_by: LATE_BY, ..calm }
-    }
-
-    fn client(
-        &self,
-        number: usize,
-        simulation: &Simulation,
-        network: &Network,
-        chance: &mut fastrand::Rng,
-        protected: Option<Protected>,
-    ) -> Client {
-        let offset = Duration::from_millis(chance.u64(..100_000));
-        let clock = Clock { offset, drift_ppm: self.drift(chance) };
-        let behavior = client::Behavior {
-            resources: self.resources,
-            longest_ttl: if self.waiting { waiting::longest_ttl(self.seed) } else { LONGEST_TTL },
-            node_timeout: NODE_TIMEOUT,
-            waits: self.waiting,
-            drift_factor: self.drift_factor,
-            careless: self.faults.breaks(Assumption::HoldersLook),
-            reads_first: self.reads_first,
-            script: self.scripts.as_ref().and_then(|scripts| scripts.get(number).copied()),
-        };
-        Client::new(simulation, network.clone(), number, clock, chance.u64(..), behavior, protected)
-    }
-
-    /// Returns the drift of a clock within the bounds; in half of the cases at their edge.
-    fn drift(&self, chance: &mut fastrand::Rng) -> i32 {
-        let most = self.drift_ppm.unwrap_or(DRIFT_PPM);
-        match chance.u32(..4) {
-            0 => most,
-            1 => -most,
-            2 => 0,
-            _ => chance.i32(-most..=most),
-        }
-    }
-
-    /// Returns whether two clocks can differ by more than the clients allow for, as it was requested.
-    fn drifts_too_much(&self) -> bool {
-        self.drift_ppm.is_some_and(|most| f64::from(2 * most) > self.drift_factor * 1e6)
-    }
-
-    /// Requests each resource once while no other client does.
-    fn judge(&self, simulation: &Simulation, network: &Network) {
-        let (process, client) = (simulation.process("judge"), self.clients);
-        let nodes = network.nodes(client);
-        let redlock = Redlock::builder(process.clone()).nodes(nodes.clone()).node_timeout(NODE_TIMEOUT);
-        let redlock = redlock.build().expect("servers have labels of their own");
-        let (recorder, resources, me) = (network.recorder().clone(), self.resources, process.clone());
-        let quarantine = self.has_admission().then(|| Quarantine::duration(self.longest_ttl()));
-        simulation.block_on(&process, async move {
-            // The wait of a server begins with the first look, which may be this one.
-            if let Some(quarantine) = quarantine {
-                for node in &nodes {
-                    node.connected().await;
-                }
-                // The clock of the server may be slow.
-                me.sleep(quarantine.mul_f64(1.1)).await;
-            }
-            for resource in 0..resources {
-                recorder.record(EventKind::Requested {
-                    client,
-                    resources: vec![resource],
-                    ttl: LONGEST_TTL,
-                    once: true,
-                    fenced: false,
-                });
-                let why = match redlock.try_lock(client::name(resource), LONGEST_TTL).await {
-                    Ok(Some(guard)) => {
-                        let token = recorder.number_of(&guard.fingerprint());
-                        let until = me.now() + guard.remaining();
-                        let (resources, fence) = (vec![resource], guard.fencing_token());
-                        recorder.record(EventKind::Granted { client, resources, token, until, fence });
-                        recorder.record(EventKind::Releasing { client, token, waits: false });
-                        continue;
-                    }
-                    Ok(None) => ErrorKind::Contended,
-                    Err(error) => error.kind(),
-                };
-                recorder.record(EventKind::NotGranted { client, why: Some(why) });
-            }
-            recorder.record(EventKind::Closed { client });
-        });
-    }
-}
-
-/// Lets time pass while `proceeds` returns `true`. Returns `None` if it does not.
-fn pass(simulation: &Simulation, time: Duration, mut proceeds: impl FnMut() -> bool) -> Option<()> {
-    let end = simulation.now() + time;
-    while simulation.now() < end {
-        simulation.run_for(SLICE.min(end.saturating_duration_since(simulation.now())));
-        proceeds().then_some(())?;
-    }
-    Some(())
 }

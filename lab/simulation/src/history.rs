@@ -194,6 +194,13 @@ pub enum EventKind {
         /// The reason; `None` if it dropped the request.
         why: Option<ErrorKind>,
     },
+    /// The lock that was just granted is shared with other readers.
+    Reads {
+        /// The client.
+        client: usize,
+        /// The lock.
+        token: TokenNumber,
+    },
     /// The client keeps the lock alive from now on.
     KeepsAlive {
         /// The client.
@@ -409,6 +416,7 @@ impl EventKind {
             | Self::Extending { token, .. }
             | Self::Extended { token, .. }
             | Self::NotExtended { token, .. }
+            | Self::Reads { token, .. }
             | Self::KeepsAlive { token, .. }
             | Self::Noticed { token, .. }
             | Self::LossReported { token, .. }

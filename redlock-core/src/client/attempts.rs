@@ -23,6 +23,7 @@ use crate::telemetry;
 use crate::types::claim::Claim;
 use crate::types::error::{Error, ErrorKind};
 use crate::types::instant::Instant;
+use crate::types::mode::Mode;
 use crate::types::owner::Owner;
 use crate::types::resource::Resources;
 use crate::types::token::Token;
@@ -45,7 +46,7 @@ pub(crate) struct Attempts {
     pub(crate) handle: Arc<Handle>,
     pub(crate) resources: Resources,
     pub(crate) ttl: Ttl,
-    pub(crate) fenced: bool,
+    pub(crate) mode: Mode,
     /// The label of the request; it replaces the label of the builder.
     pub(crate) owner: Option<Owner>,
     pub(crate) keep_alive: Option<KeepAlive>,
@@ -136,7 +137,11 @@ impl Attempts {
         }
     }
 
-    async fn one_after_another(&self, start: Instant, policy: &RetryPolicy) -> Result<Guard, Error> {
+    pub(super) async fn one_after_another(
+        &self,
+        start: Instant,
+        policy: &RetryPolicy,
+    ) -> Result<Guard, Error> {
         let handle = &self.handle;
         if handle.limiter.is_full() {
             return Err(self.overloaded());
@@ -206,7 +211,8 @@ impl Attempts {
             }
             // With a limit on attempts, each attempt follows a full delay.
             let may_exceed = policy.attempts.is_none();
-            let watcher = watcher.get_or_insert_with(|| Box::new(LockWatcher::new(handle, &self.resources)));
+            let watcher = watcher
+                .get_or_insert_with(|| Box::new(LockWatcher::new(handle, &self.resources, self.mode.gate())));
             // Boxed, because most requests do without it. Thus the future of a request stays small.
             let wait = Box::pin(watcher.wait(delay, may_exceed, policy.until));
             match while_open(handle, wait).await {
@@ -226,10 +232,11 @@ impl Attempts {
         }
     }
 
-    /// Creates a place in the queues of this process; `None` if they are switched off.
+    /// Creates a place in the queues of this process; `None` for readers, and if the queues are switched off.
     fn place(&self) -> Option<Waiter> {
         let shared: &Arc<Inner> = &self.handle;
-        shared.settings.local_queue.then(|| Waiter::new(Arc::clone(shared), self.resources.clone()))
+        let queues = shared.settings.local_queue && self.mode.gate().is_none();
+        queues.then(|| Waiter::new(Arc::clone(shared), self.resources.clone()))
     }
 
     /// Waits for the turn among the tasks of this process, within the retry policy.
@@ -312,7 +319,7 @@ impl Attempts {
     /// Makes one attempt, whose clock started at `since`.
     async fn make(&self, token: Token, since: Instant, permit: Permit) -> Result<Guard, AttemptError> {
         let claim = Claim::new(self.resources.clone(), token);
-        let lease = LeaseRecord::new(Arc::clone(&self.handle), claim, self.fenced, since);
+        let lease = LeaseRecord::new(Arc::clone(&self.handle), claim, self.mode.clone(), since);
         acquire::attempt(&self.handle, lease, self.ttl, permit).await
     }
 

@@ -127,7 +127,7 @@ async fn probe(shared: Arc<Inner>, responder: Responder<Health>) {
     });
     while granting.next().await.is_some() {}
     let mut releasing = Round::new(&shared, RoundKind::Extend, Operation::Health, limit, |_, peer| {
-        Call::release(peer.node.release(&claim))
+        Call::release(peer, &claim)
     });
     while releasing.next().await.is_some() {}
     let (mut responses, released) = (granting.responses, releasing.responses);

@@ -12,6 +12,7 @@ use crate::client::lead::{Candidate, Leadership};
 use crate::client::request::{LockRequest, TryLockRequest};
 use crate::client::resume;
 use crate::client::run_error::RunError;
+use crate::client::rw_lock::{ReadGuard, ReadRequest, RwLock};
 use crate::client::slots::{SlotGuard, SlotRequest, Slots};
 use crate::client::vouch;
 use crate::inner::Handle;
@@ -253,6 +254,31 @@ impl Redlock {
     /// than 1,015 bytes.
     pub fn slots(&self, name: impl IntoResource, count: usize) -> Result<Slots, Error> {
         Slots::new(self.0.clone(), name, count)
+    }
+
+    /// Returns a lock that many readers or one writer hold.
+    ///
+    /// Nothing is sent before a lock is requested with [`read`](RwLock::read) or [`write`](RwLock::write).
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let catalog = redlock.rw_lock("catalog")?;
+    /// let (one, other) = (catalog.read(ttl).await?, catalog.read(ttl).await?);
+    /// assert!(one.is_held() && other.is_held());
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) if the name is invalid or longer than 1,017 bytes.
+    pub fn rw_lock(&self, name: impl IntoResource) -> Result<RwLock, Error> {
+        RwLock::new(self.0.clone(), name)
     }
 
     /// Resumes a lock that was [detached](Guard::detach) or that another program holds.
@@ -516,8 +542,11 @@ const _: () = {
     shared::<Leadership>();
     shared::<SlotGuard>();
     shared::<Slots>();
+    shared::<RwLock>();
+    shared::<ReadGuard>();
     sent::<LockRequest>();
     sent::<TryLockRequest>();
     sent::<Candidate>();
     sent::<SlotRequest>();
+    sent::<ReadRequest>();
 };

@@ -12,6 +12,7 @@ use crate::client::attempts::{Attempts, DEFAULT_WAIT};
 use crate::client::once_per::OncePer;
 use crate::client::run;
 use crate::client::run_error::RunError;
+use crate::client::rw_lock::write;
 use crate::decide::backoff::RetryPolicy;
 use crate::inner::Handle;
 use crate::lease::guard::Guard;
@@ -20,8 +21,9 @@ use crate::lease::keep_alive::KeepAlive;
 use crate::runtime::BoxFuture;
 use crate::types::error::Error;
 use crate::types::instant::Instant;
+use crate::types::mode::Mode;
 use crate::types::owner::Owner;
-use crate::types::resource::Resources;
+use crate::types::resource::{Resource, Resources};
 use crate::types::ttl::Ttl;
 
 /// A lock request: set options, then `.await` it to acquire the lock.
@@ -56,6 +58,8 @@ pub struct LockRequest {
     wait: Wait,
     attempts: Option<u32>,
     retry_delay: Duration,
+    /// The lock that keeps readers out while this request, of a writer, waits for them.
+    gate: Option<Resource>,
     /// The request in progress, from its first poll on.
     running: Option<BoxFuture<Result<Guard, Error>>>,
 }
@@ -103,12 +107,12 @@ struct Attempt {
     /// Replaces the label of the builder.
     owner: Option<Result<Owner, Error>>,
     keep_alive: Option<KeepAlive>,
-    fenced: bool,
+    mode: Mode,
 }
 
 impl Attempt {
     fn new(handle: Arc<Handle>, resources: Result<Resources, Error>, ttl: Duration) -> Self {
-        Self { handle, resources, ttl, owner: None, keep_alive: None, fenced: false }
+        Self { handle, resources, ttl, owner: None, keep_alive: None, mode: Mode::Exclusive }
     }
 
     /// Moves the settings out of a request that is polled for the first time.
@@ -117,17 +121,20 @@ impl Attempt {
             Ok(resources) => Ok(resources.clone()),
             invalid => mem::replace(invalid, Err(Error::closed())),
         };
-        Self { handle: Arc::clone(&self.handle), resources, owner: self.owner.take(), ..*self }
+        let (handle, mode) = (Arc::clone(&self.handle), self.mode.clone());
+        Self { handle, resources, owner: self.owner.take(), mode, ..*self }
     }
 
     fn check(self) -> Result<Attempts, Error> {
-        let Self { handle, resources, ttl, owner, keep_alive, fenced } = self;
+        let Self { handle, resources, ttl, owner, keep_alive, mode } = self;
         let (resources, ttl, owner) = (resources?, handle.check_ttl(Ttl::new(ttl)?)?, owner.transpose()?);
         handle.check_names(&resources)?;
-        if fenced {
-            handle.check_fencing()?;
+        match &mode {
+            Mode::Exclusive => {}
+            Mode::Fenced => handle.check_fencing()?,
+            Mode::Shared { gate } => handle.check_sharing(gate)?,
         }
-        Ok(Attempts { handle, resources, ttl, fenced, owner, keep_alive })
+        Ok(Attempts { handle, resources, ttl, mode, owner, keep_alive })
     }
 }
 
@@ -159,7 +166,20 @@ impl LockRequest {
     pub(crate) fn new(handle: Arc<Handle>, resources: Result<Resources, Error>, ttl: Duration) -> Self {
         let retry_delay = handle.settings.retry_delay;
         let attempt = Attempt::new(handle, resources, ttl);
-        Self { attempt, wait: Wait::For(DEFAULT_WAIT), attempts: None, retry_delay, running: None }
+        let wait = Wait::For(DEFAULT_WAIT);
+        Self { attempt, wait, attempts: None, retry_delay, gate: None, running: None }
+    }
+
+    /// Makes the request one of a reader, which shares the lock unless a writer has locked the gate.
+    pub(super) fn shared(mut self, gate: Resource) -> Self {
+        self.attempt.mode = Mode::Shared { gate };
+        self
+    }
+
+    /// Makes the request one of a writer, which locks the gate while it waits for readers.
+    pub(super) fn before_readers(mut self, gate: Resource) -> Self {
+        self.gate = Some(gate);
+        self
     }
 
     /// Sets how long to wait while another client holds the lock.
@@ -334,7 +354,7 @@ impl LockRequest {
     ///
     /// [Fencing tokens]: https://github.com/redlock-rs/redlock/blob/main/docs/fencing.md
     pub fn fenced(mut self) -> Self {
-        self.attempt.fenced = true;
+        self.attempt.mode = Mode::Fenced;
         self
     }
 
@@ -460,7 +480,7 @@ impl LockRequest {
 
     /// Checks the settings, and returns the attempts with their start and their limits.
     pub(super) fn check(self) -> Result<(Attempts, Instant, RetryPolicy), Error> {
-        let Self { attempt, wait, attempts, retry_delay, running: _ } = self;
+        let Self { attempt, wait, attempts, retry_delay, .. } = self;
         let attempt = attempt.check()?;
         let asked = attempt.handle.now();
         let until = match wait {
@@ -479,16 +499,20 @@ impl LockRequest {
 
     /// Moves the settings out of a request that is polled for the first time.
     pub(super) fn take(&mut self) -> Self {
-        Self { attempt: self.attempt.take(), running: None, ..*self }
+        Self { attempt: self.attempt.take(), gate: self.gate.clone(), running: None, ..*self }
     }
 
     /// Begins the request, unless it was polled before.
-    async fn acquire(self) -> Result<Guard, Error> {
+    async fn acquire(mut self) -> Result<Guard, Error> {
         if let Some(running) = self.running {
             return running.await;
         }
+        let gate = self.gate.take();
         let (attempts, start, policy) = self.check()?;
-        attempts.until_acquired(start, &policy).await
+        match gate {
+            None => attempts.until_acquired(start, &policy).await,
+            Some(gate) => write::acquire(&attempts, gate, start, policy).await,
+        }
     }
 }
 
@@ -507,7 +531,7 @@ impl TryLockRequest {
 
     /// Adds a fencing token to the lock. Same as [`LockRequest::fenced`].
     pub fn fenced(mut self) -> Self {
-        self.attempt.fenced = true;
+        self.attempt.mode = Mode::Fenced;
         self
     }
 

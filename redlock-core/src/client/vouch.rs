@@ -19,8 +19,8 @@ pub(crate) async fn vouch(shared: &Arc<Inner>, index: usize) -> Result<(), Error
 }
 
 async fn run(shared: Arc<Inner>, index: usize, responder: Responder<Result<(), Error>>) {
-    let node = &*shared.peers[index].node;
-    let call = [Call::vouch(node.vouch())];
+    let peer = &shared.peers[index];
+    let call = [Call::vouch(peer)];
     let limit = shared.settings.node_timeout;
     let mut calls = Calls::new(&*shared.runtime, shared.now(), limit, call.into_iter());
     let (kind, cause) = match calls.next().await {
@@ -34,6 +34,6 @@ async fn run(shared: Arc<Inner>, index: usize, responder: Responder<Result<(), E
         Some((_, Outcome::Failed(error))) => (ErrorKind::NoQuorum, error.to_string()),
         _ => (ErrorKind::NoQuorum, format!("timed out after {limit:.1?}")),
     };
-    let message = format!("cannot vouch for node {index} ({}): {cause}", node.label());
+    let message = format!("cannot vouch for node {index} ({}): {cause}", peer.node.label());
     responder.send(Err(Error::new(kind, message)));
 }

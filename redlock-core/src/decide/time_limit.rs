@@ -3,7 +3,10 @@
 //! A limit measures the node, not this process. This process may not run for a while (a busy machine, a blocked
 //! runtime). Then its timers are due and the replies are unread at the same moment. Thus a limit consists of parts, each
 //! with a timer, and a part whose timer was late does not count. Once the process runs again, the node has as much time
-//! as it had before. The number of parts that do not count is bounded.
+//! as it had before.
+//!
+//! A part in which the node replied to many other requests does not count either: the node works, and the request waits
+//! in a long queue, probably in this process. The number of parts that do not count is bounded.
 
 use std::time::Duration;
 
@@ -12,10 +15,13 @@ use crate::types::instant::Instant;
 /// The number of parts of a limit. More parts recognize shorter pauses and need more timers.
 const PARTS: u32 = 8;
 
-/// The maximum number of late parts that do not count.
+/// The number of replies to other requests in one part that show a long queue.
+const QUEUE: u32 = 16;
+
+/// The maximum number of parts that do not count. Behind a long queue, a limit lasts up to three times as long.
 ///
-/// After so many, the runtime has run as often and has read no reply.
-const MAX_LATE: u32 = 16;
+/// After so many late parts, the runtime has run as often and has read no reply.
+const MAX_UNCOUNTED: u32 = 2 * PARTS;
 
 /// The lateness of timers on an idle machine.
 const TOLERANCE: Duration = Duration::from_millis(3);
@@ -28,14 +34,14 @@ pub(crate) struct TimeLimit {
     end: Instant,
     part: Duration,
     next: Instant,
-    /// The number of parts that were late.
-    late: u32,
+    /// The number of parts that did not count.
+    uncounted: u32,
 }
 
 impl TimeLimit {
     pub(crate) fn new(start: Instant, limit: Duration) -> Self {
         let (end, part) = (start + limit, limit / PARTS);
-        Self { nominal_end: end, end, part, next: start + part, late: 0 }
+        Self { nominal_end: end, end, part, next: start + part, uncounted: 0 }
     }
 
     /// Returns when the limit passes if the process runs all the time. It never passes sooner.
@@ -48,14 +54,19 @@ impl TimeLimit {
         self.next
     }
 
-    /// Reads the time and returns whether the limit has passed.
-    pub(crate) fn has_passed(&mut self, now: Instant) -> bool {
+    /// Returns whether the limit has passed at `now`.
+    ///
+    /// `replies` returns how often the node has replied to other requests since the last call. It is called once a part.
+    pub(crate) fn has_passed(&mut self, now: Instant, replies: impl FnOnce() -> u32) -> bool {
         if now < self.next {
             return false;
         }
         let late = now.saturating_duration_since(self.next);
-        if late > self.part.max(TOLERANCE) && self.late < MAX_LATE {
-            self.late += 1;
+        let was_paused = late > self.part.max(TOLERANCE);
+        // Always called: a reply counts for the part in which it came.
+        let is_queued = replies() >= QUEUE;
+        if (was_paused || is_queued) && self.uncounted < MAX_UNCOUNTED {
+            self.uncounted += 1;
             self.end = self.end + self.part + late;
         }
         self.next = self.end.min(now + self.part);
@@ -81,7 +92,7 @@ mod tests {
         let mut delays = delays.into_iter();
         loop {
             let now = time_limit.next() + delays.next().unwrap_or_default();
-            if time_limit.has_passed(now) {
+            if time_limit.has_passed(now, || 0) {
                 return now;
             }
         }
@@ -96,7 +107,7 @@ mod tests {
         assert_eq!(at(1160), passes(LIMIT, []));
         // Timers may be late by one part at most.
         assert_eq!(at(1160), passes(LIMIT, millis(&[0, 20, 0, 20])));
-        assert!(!TimeLimit::new(at(1000), LIMIT).has_passed(at(1159)));
+        assert!(!TimeLimit::new(at(1000), LIMIT).has_passed(at(1159), || QUEUE));
         assert_eq!(at(1000), passes(Duration::ZERO, []));
     }
 
@@ -112,6 +123,23 @@ mod tests {
     fn a_process_that_is_always_late_still_times_out() {
         let late = || std::iter::repeat(Duration::from_millis(90));
         assert!((at(1000 + 16 * 110)..=at(1160 + 17 * 110)).contains(&passes(LIMIT, late())));
+    }
+
+    #[test]
+    fn many_replies_to_other_requests_extend_the_limit_up_to_three_times() {
+        let end = |queued: u32, replies: u32| {
+            let (mut limit, mut parts) = (TimeLimit::new(at(1000), LIMIT), 0);
+            loop {
+                let now = limit.next();
+                parts += 1;
+                if limit.has_passed(now, || if parts <= queued { replies } else { 0 }) {
+                    return now;
+                }
+            }
+        };
+        assert_eq!(at(1160), end(8, QUEUE - 1), "few replies");
+        assert_eq!(at(1160 + 3 * 20), end(3, QUEUE));
+        assert_eq!(at(1160 + 16 * 20), end(u32::MAX, QUEUE));
     }
 
     proptest! {

@@ -11,6 +11,7 @@ use crate::sync::locked;
 use crate::telemetry::Operation;
 use crate::types::fencing_token::FencingToken;
 use crate::types::instant::Instant;
+use crate::types::mode::Mode;
 use crate::types::report::Outcome;
 use crate::types::ttl::Ttl;
 
@@ -161,10 +162,10 @@ impl LeaseRecord {
     /// Returns the request that acquires the lock on one node.
     pub(crate) fn acquire_on(&self, index: usize, ttl: Ttl) -> Call<'_> {
         let peer = &self.inner().peers[index];
-        if self.is_fenced() {
-            Call::fenced(peer, |node| node.acquire_fenced(self.claim(), ttl))
-        } else {
-            Call::plain(peer, |node| node.acquire(self.claim(), ttl))
+        match self.mode() {
+            Mode::Exclusive => Call::plain(peer, |node| node.acquire(self.claim(), ttl)),
+            Mode::Fenced => Call::fenced(peer, |node| node.acquire_fenced(self.claim(), ttl)),
+            Mode::Shared { gate } => Call::plain(peer, |node| node.acquire_shared(self.claim(), gate, ttl)),
         }
     }
 
@@ -175,6 +176,7 @@ impl LeaseRecord {
         let peer = &self.inner().peers[index];
         match self.fencing_token() {
             Some(fence) => Call::confirm(peer, |node| node.confirm(self.claim(), ttl, fence)),
+            None if self.renews(ttl) => Call::plain(peer, |node| node.renew(self.claim(), ttl)),
             None => Call::plain(peer, |node| node.extend(self.claim(), ttl)),
         }
     }
@@ -184,13 +186,13 @@ impl LeaseRecord {
         let peer = &self.inner().peers[index];
         match self.fencing_token() {
             Some(fence) => Call::confirm(peer, |node| node.refill_fenced(self.claim(), ttl, fence)),
-            None => Call::plain(peer, |node| node.acquire(self.claim(), ttl)),
+            None => self.acquire_on(index, ttl),
         }
     }
 
     /// Returns the request that releases the lock on one node.
     pub(crate) fn release_on(&self, index: usize) -> Call<'_> {
-        Call::release(self.inner().peers[index].node.release(self.claim()))
+        Call::release(&self.inner().peers[index], self.claim())
     }
 }
 

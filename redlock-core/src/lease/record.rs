@@ -18,6 +18,7 @@ use smallvec::SmallVec;
 use crate::decide::lease_status::{Degraded, LeaseStatus};
 use crate::decide::pending_release::WriteState;
 use crate::inner::{Handle, Inner};
+use crate::lease::guard::Guard;
 use crate::lease::peers::LeasePeer;
 use crate::protocol::responses::Responses;
 use crate::sync::{Mutex, MutexGuard, locked};
@@ -27,6 +28,7 @@ use crate::types::detached::DetachedLease;
 use crate::types::fencing_token::FencingToken;
 use crate::types::instant::Instant;
 use crate::types::lease_state::{LeaseState, Loss};
+use crate::types::mode::Mode;
 use crate::types::report::{NodeReport, ReleaseOutcome};
 use crate::types::ttl::Ttl;
 use crate::wait::local_queue::Waiter;
@@ -35,13 +37,14 @@ use crate::wait::local_queue::Waiter;
 pub(crate) struct LeaseRecord {
     handle: Arc<Handle>,
     claim: Claim,
-    /// `true` if the lease has a fencing token, or is to get one.
-    fenced: bool,
+    mode: Mode,
     /// The start of the acquisition, before its first request.
     since: Instant,
     pub(super) state: Mutex<State>,
     /// The place in the queues of this process, while other tasks must wait behind it.
     place: Mutex<Option<Waiter>>,
+    /// The lock that keeps readers out until this one, of a writer, has ended.
+    gate: Mutex<Option<Guard>>,
     /// Notified when a write has ended, or something other than time changed the state.
     changed: Event,
 }
@@ -56,6 +59,9 @@ pub(super) struct State {
     loss_logged: bool,
     /// The record of each node: inline for up to five nodes, as most configurations have.
     pub(super) peers: SmallVec<[LeasePeer; 5]>,
+    /// The TTL of all requests so far. `None` before the first grant, once the TTLs differ, and for the lease of another
+    /// process, whose requests are not known.
+    only_ttl: Option<Ttl>,
     /// The token of a fenced lease, once a quorum has granted it.
     pub(super) fencing_token: Option<FencingToken>,
     /// The responses to the acquisition, including late replies.
@@ -75,14 +81,14 @@ impl LeaseRecord {
     /// Creates a lease that no node has granted yet.
     ///
     /// Its clock starts at `since`, before anything is sent.
-    pub(crate) fn new(handle: Arc<Handle>, claim: Claim, fenced: bool, since: Instant) -> Arc<Self> {
+    pub(crate) fn new(handle: Arc<Handle>, claim: Claim, mode: Mode, since: Instant) -> Arc<Self> {
         let first_write = |peer: &crate::inner::Peer| {
             let mut writes = WriteState::default();
             writes.begin(peer.node.connection());
             LeasePeer::new(writes)
         };
         let peers = handle.peers.iter().map(first_write).collect();
-        Self::with_peers(handle, claim, fenced, since, peers)
+        Self::with_peers(handle, claim, mode, since, peers)
     }
 
     /// Creates a lease that another process wrote.
@@ -92,7 +98,8 @@ impl LeaseRecord {
         let peers = handle.peers.iter().map(|_| LeasePeer::new(WriteState::foreign())).collect();
         let (claim, token) = (detached.claim.clone(), detached.fencing_token);
         let since = handle.now();
-        let lease = Self::with_peers(handle, claim, token.is_some(), since, peers);
+        let mode = if token.is_some() { Mode::Fenced } else { Mode::Exclusive };
+        let lease = Self::with_peers(handle, claim, mode, since, peers);
         if let Some(token) = token {
             lease.set_fencing_token(token);
         }
@@ -102,7 +109,7 @@ impl LeaseRecord {
     fn with_peers(
         handle: Arc<Handle>,
         claim: Claim,
-        fenced: bool,
+        mode: Mode,
         since: Instant,
         peers: SmallVec<[LeasePeer; 5]>,
     ) -> Arc<Self> {
@@ -112,11 +119,12 @@ impl LeaseRecord {
             epoch: 0,
             loss_logged: false,
             peers,
+            only_ttl: None,
             fencing_token: None,
             responses: None,
         };
-        let (state, place) = (Mutex::new(state), Mutex::default());
-        Arc::new(Self { handle, claim, fenced, since, state, place, changed: Event::new() })
+        let (state, place, gate) = (Mutex::new(state), Mutex::default(), Mutex::default());
+        Arc::new(Self { handle, claim, mode, since, state, place, gate, changed: Event::new() })
     }
 
     pub(crate) fn inner(&self) -> &Arc<Inner> {
@@ -127,8 +135,12 @@ impl LeaseRecord {
         &self.claim
     }
 
+    pub(crate) fn mode(&self) -> &Mode {
+        &self.mode
+    }
+
     pub(crate) fn is_fenced(&self) -> bool {
-        self.fenced
+        matches!(self.mode, Mode::Fenced)
     }
 
     pub(crate) fn since(&self) -> Instant {
@@ -184,7 +196,15 @@ impl LeaseRecord {
     pub(crate) fn win(&self, deadline: Instant, ttl: Ttl, now: Instant, responses: Responses) {
         let mut state = locked(&self.state);
         state.status.grant(deadline, ttl, now);
+        state.only_ttl = Some(ttl);
         state.responses = Some(responses);
+    }
+
+    /// Records the TTL of an extension. Returns whether it is that of all requests so far.
+    pub(super) fn renews(&self, ttl: Ttl) -> bool {
+        let mut state = locked(&self.state);
+        state.only_ttl = state.only_ttl.filter(|only| *only == ttl);
+        state.only_ttl.is_some()
     }
 
     /// Records another grant of a quorum.
@@ -205,6 +225,11 @@ impl LeaseRecord {
         drop(before);
     }
 
+    /// Takes over the gate of a writer: readers are kept out until the end of this lease.
+    pub(crate) fn keep_gate(&self, gate: Guard) {
+        *locked(&self.gate) = Some(gate);
+    }
+
     /// Returns whether another task of this process waits for this lease to end.
     pub(crate) fn is_awaited(&self) -> bool {
         locked(&self.place).as_ref().is_some_and(Waiter::is_awaited)
@@ -219,8 +244,9 @@ impl LeaseRecord {
 
     /// Gives the next task of this process its turn, unless it has it already. The release is confirmed, or cannot be.
     pub(crate) fn leave_queue(&self) {
-        let place = locked(&self.place).take();
+        let (place, gate) = (locked(&self.place).take(), locked(&self.gate).take());
         drop(place);
+        drop(gate);
     }
 
     /// Moves the end of the queue place to the present deadline.

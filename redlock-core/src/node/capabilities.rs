@@ -20,6 +20,11 @@ pub struct Capabilities {
     pub fencing: bool,
     /// Support for [`keep_for`](crate::node::LockNode::keep_for).
     pub keep: bool,
+    /// Support for readers: [`acquire_shared`](crate::node::LockNode::acquire_shared).
+    ///
+    /// A backend that supports [`watch`](crate::node::LockNode::watch) as well supports
+    /// [`watch_shared`](crate::node::LockNode::watch_shared).
+    pub shared: bool,
     /// The time for which a counter is kept after the last fenced lock has expired.
     ///
     /// The default is 24 h. It must not change while the node is in use. If nodes differ, the shortest time counts.
@@ -34,7 +39,7 @@ pub struct Capabilities {
 impl Default for Capabilities {
     fn default() -> Self {
         let fence_retention = Duration::from_secs(24 * 60 * 60);
-        Self { inspect: false, watch: false, fencing: false, keep: false, fence_retention }
+        Self { inspect: false, watch: false, fencing: false, keep: false, shared: false, fence_retention }
     }
 }
 
@@ -64,6 +69,13 @@ impl Capabilities {
     #[must_use]
     pub fn with_keep(mut self) -> Self {
         self.keep = true;
+        self
+    }
+
+    /// Adds support for [readers](crate::node::LockNode::acquire_shared).
+    #[must_use]
+    pub fn with_shared(mut self) -> Self {
+        self.shared = true;
         self
     }
 

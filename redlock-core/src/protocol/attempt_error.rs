@@ -5,6 +5,7 @@ use std::fmt;
 use crate::inner::Inner;
 use crate::protocol::responses::Responses;
 use crate::types::error::{Error, ErrorKind};
+use crate::types::token::Token;
 
 /// The failure of one attempt. It becomes a public error only if no other attempt follows.
 #[derive(Debug)]
@@ -62,6 +63,11 @@ impl NotGranted {
             Reason::Contended | Reason::ContendedBeforeConfirmation => {
                 let count = responses.too_few("granted", inner);
                 match (responses.holder(), self.reason) {
+                    (Some(holder), _) if *holder == Token::of_readers() => {
+                        format!(
+                            "{resources} is locked by readers ({count}); a reader cannot become the writer"
+                        )
+                    }
                     (Some(holder), _) => format!("{resources} is locked by {holder} ({count})"),
                     (None, Reason::ContendedBeforeConfirmation) => format!(
                         "another client locked {resources} before its fencing token was confirmed ({count})"

@@ -3,11 +3,12 @@
 //! This is the only place where a vote is checked for [admission](crate::decide::admission). Releases always count.
 
 use std::future::Future;
+use std::mem;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use crate::inner::Peer;
-use crate::node::{ConfirmVote, FencedVote, LockEntry, LockNode, NodeError, Vote};
+use crate::inner::{Peer, ReplyCount};
+use crate::node::{Claim, ConfirmVote, FencedVote, LockEntry, LockNode, NodeError, Vote};
 use crate::protocol::admission::Check;
 use crate::types::report::Outcome;
 
@@ -16,13 +17,17 @@ type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T, NodeError>> + Send + '
 
 /// A request to one node. It completes with the reply or the error of the node.
 pub(crate) struct Call<'a> {
+    /// The replies of the node to all requests of this client.
+    replies: &'a ReplyCount,
+    /// Their number when [`other_replies`](Self::other_replies) was called last.
+    seen: u32,
     /// `None` if the reply counts in any case.
     check: Option<Check<'a>>,
     request: Request<'a>,
 }
 
 /// There is one variant for each type of reply. Every reply of a node becomes an outcome here.
-enum Request<'a> {
+pub(crate) enum Request<'a> {
     /// `acquire`, `extend` or `keep_for`.
     Plain(Reply<'a, Vote>),
     /// `acquire_fenced`.
@@ -63,12 +68,12 @@ impl<'a> Call<'a> {
         Self::checked(peer, Request::Inspect(request(&*peer.node)))
     }
 
-    pub(crate) fn release(reply: Reply<'a, bool>) -> Self {
-        Self { check: None, request: Request::Release(reply) }
+    pub(crate) fn release(peer: &'a Peer, claim: &'a Claim) -> Self {
+        Self::new(&peer.replies, None, Request::Release(peer.node.release(claim)))
     }
 
-    pub(crate) fn vouch(reply: Reply<'a, ()>) -> Self {
-        Self { check: None, request: Request::Vouch(reply) }
+    pub(crate) fn vouch(peer: &'a Peer) -> Self {
+        Self::new(&peer.replies, None, Request::Vouch(peer.node.vouch()))
     }
 
     /// Returns whether the request may have been sent.
@@ -77,7 +82,17 @@ impl<'a> Call<'a> {
     }
 
     fn checked(peer: &'a Peer, request: Request<'a>) -> Self {
-        Self { check: Some(Check::new(peer)), request }
+        Self::new(&peer.replies, Some(Check::new(peer)), request)
+    }
+
+    pub(crate) fn new(replies: &'a ReplyCount, check: Option<Check<'a>>, request: Request<'a>) -> Self {
+        Self { replies, seen: replies.get(), check, request }
+    }
+
+    /// Returns how often the node has replied to other requests of this client since the last call of this method.
+    pub(crate) fn other_replies(&mut self) -> u32 {
+        let before = mem::replace(&mut self.seen, self.replies.get());
+        self.seen.wrapping_sub(before)
     }
 }
 
@@ -85,10 +100,18 @@ impl Future for Call<'_> {
     type Output = Outcome;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome> {
-        let Self { check, request } = self.get_mut();
-        let Some(check) = check else { return request.poll(cx) };
-        ready!(check.poll_before(cx));
-        request.poll(cx).map(|outcome| check.judge(outcome))
+        let Self { replies, check, request, .. } = self.get_mut();
+        if let Some(check) = check {
+            ready!(check.poll_before(cx));
+        }
+        let outcome = ready!(request.poll(cx));
+        if !matches!(outcome, Outcome::Failed(_)) {
+            replies.add();
+        }
+        Poll::Ready(match check {
+            Some(check) => check.judge(outcome),
+            None => outcome,
+        })
     }
 }
 

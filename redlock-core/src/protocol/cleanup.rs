@@ -23,8 +23,8 @@ use std::time::Duration;
 use event_listener::Event;
 
 use crate::decide::pending_release::{Next, PendingRelease};
-use crate::inner::Inner;
-use crate::protocol::call::Call;
+use crate::inner::{Inner, ReplyCount};
+use crate::protocol::call::{Call, Request};
 use crate::protocol::fan_out::Calls;
 use crate::protocol::rollback::ended;
 use crate::runtime::{sleep_until, sleep_until_or};
@@ -284,7 +284,10 @@ impl CleanupTask {
         let mut next: Vec<Next> = self.batch.iter().map(|_| Next::Again(sent)).collect();
         let mut releases: Vec<_> = self.batch.iter().map(|entry| entry.release).collect();
         let mut replied = false;
-        let calls = self.batch.iter().map(|entry| Call::release(peer.node.release(&entry.claim)));
+        // Counted apart: the replies to a batch come together, and show nothing about the requests of others.
+        let own_replies = ReplyCount::default();
+        let call = |claim| Call::new(&own_replies, None, Request::Release(peer.node.release(claim)));
+        let calls = self.batch.iter().map(|entry| call(&entry.claim));
         let mut calls = Calls::new(&*shared.runtime, sent, limit, calls);
         while let Some((position, outcome)) = calls.next().await {
             replied |= matches!(outcome, Outcome::Released | Outcome::NotHeld);

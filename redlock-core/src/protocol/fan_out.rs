@@ -1,7 +1,7 @@
 //! Several requests at once, with one time limit for all of them.
 //!
-//! The limit measures the nodes. Time in which this process did not run hardly counts; see
-//! [`time_limit`](crate::decide::time_limit).
+//! The limit measures the nodes. Time in which this process did not run hardly counts, nor does time in which the nodes
+//! replied to many others; see [`time_limit`](crate::decide::time_limit).
 //!
 //! The task that polls [`Calls`] polls all calls together. There are few of them, and a task for each would cost more.
 //! The timer is created when the first call has to wait, so immediate replies need none.
@@ -43,7 +43,14 @@ enum Slot<'a> {
     Empty,
 }
 
-impl Slot<'_> {
+impl<'a> Slot<'a> {
+    fn pending(&mut self) -> Option<&mut Call<'a>> {
+        match self {
+            Slot::Pending(call) => Some(call),
+            Slot::Ended(_) | Slot::Empty => None,
+        }
+    }
+
     /// Takes the outcome, if there is one.
     fn take_outcome(&mut self) -> Option<Outcome> {
         // Checked first: slots are checked more often than calls end.
@@ -184,7 +191,10 @@ impl<'a> Calls<'a> {
                 self.timer = None;
                 self.last_reading = self.runtime.now();
             }
-            if self.limit.has_passed(self.last_reading) {
+            let pending = self.slots.iter_mut().filter_map(Slot::pending);
+            // Every call is asked: each remembers the replies that it has seen.
+            let replies = || pending.fold(0, |most, call| call.other_replies().max(most));
+            if self.limit.has_passed(self.last_reading, replies) {
                 return Poll::Ready(());
             }
             let left = self.limit.next().saturating_duration_since(self.last_reading);
@@ -201,6 +211,8 @@ mod tests {
     use futures_util::FutureExt;
 
     use super::*;
+    use crate::inner::ReplyCount;
+    use crate::protocol::call::Request;
 
     /// A runtime in which time passes only by sleeping, and then at once.
     #[derive(Debug, Default)]
@@ -223,12 +235,30 @@ mod tests {
     #[test]
     fn a_call_started_after_the_limit_has_its_own_limit() {
         let runtime = Asleep::default();
+        let replies = ReplyCount::default();
         let mut calls = Calls::none(&runtime, 1);
         for millis in [50, 100] {
-            calls.start(0, Duration::from_millis(50), Call::release(Box::pin(pending())));
+            calls.start(
+                0,
+                Duration::from_millis(50),
+                Call::new(&replies, None, Request::Release(Box::pin(pending()))),
+            );
             assert!(matches!(calls.next().now_or_never(), Some(Some((0, Outcome::TimedOut)))));
             assert_eq!(Instant::since_origin(Duration::from_millis(millis)), calls.completed_at());
         }
+    }
+
+    #[test]
+    fn many_replies_to_other_requests_show_that_the_node_works() {
+        let (runtime, replies) = (Asleep::default(), ReplyCount::default());
+        let reply = poll_fn(|_| {
+            (0..100).for_each(|_| replies.add());
+            Poll::Pending
+        });
+        let calls = [Call::new(&replies, None, Request::Release(Box::pin(reply)))];
+        let mut calls = Calls::new(&runtime, Instant::ORIGIN, Duration::from_millis(80), calls.into_iter());
+        assert!(matches!(calls.next().now_or_never(), Some(Some((0, Outcome::TimedOut)))));
+        assert_eq!(Instant::since_origin(Duration::from_millis(90)), calls.completed_at(), "one part more");
     }
 
     /// The process pauses in its first sleep. The reply has arrived by then, but another task must run to read it.
@@ -257,7 +287,8 @@ mod tests {
             0..=1 => Poll::Pending,
             _ => Poll::Ready(Ok(true)),
         });
-        let calls = [Call::release(Box::pin(reply))];
+        let replies = ReplyCount::default();
+        let calls = [Call::new(&replies, None, Request::Release(Box::pin(reply)))];
         let mut calls = Calls::new(&runtime, Instant::ORIGIN, Duration::from_millis(200), calls.into_iter());
         assert!(matches!(calls.next().now_or_never(), Some(Some((0, Outcome::Released)))));
     }

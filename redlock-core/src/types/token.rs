@@ -48,6 +48,13 @@ impl Token {
         Self(bytes.as_ref().into())
     }
 
+    /// Returns the token that stands for all readers of a resource together.
+    ///
+    /// Denials and inspections name it as the holder. No claim has it. Its [owner](Token::owner) is `readers`.
+    pub fn of_readers() -> Self {
+        Self::from_bytes("readers#0000000000000000000000000000000000000000")
+    }
+
     /// Returns the token itself, for requests. Do not log it.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0

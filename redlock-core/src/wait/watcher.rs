@@ -76,6 +76,8 @@ enum QueryPermit<'a> {
 struct NodeWatch<'a> {
     node: &'a dyn LockNode,
     resource: &'a Resource,
+    /// True if readers count as free.
+    for_reader: bool,
     phase: Phase<'a>,
     /// True while the node watches the resource, or did so until its notification.
     watched: bool,
@@ -100,9 +102,12 @@ enum Phase<'a> {
 
 impl<'a> LockWatcher<'a> {
     /// Creates a watcher that watches nothing yet.
-    pub(crate) fn new(shared: &'a Arc<Inner>, resources: &'a [Resource]) -> Self {
+    ///
+    /// A reader has a `gate`. It waits until the gate is free, and the resources have no holder except readers.
+    pub(crate) fn new(shared: &'a Arc<Inner>, resources: &'a [Resource], gate: Option<&'a Resource>) -> Self {
         let watches = |node: &'a dyn LockNode| {
-            resources.iter().map(|resource| NodeWatch::new(node, resource)).collect()
+            let of_claim = resources.iter().map(|resource| NodeWatch::new(node, resource, gate.is_some()));
+            of_claim.chain(gate.map(|gate| NodeWatch::new(node, gate, false))).collect()
         };
         let watches = shared.peers.iter().map(|peer| watches(&*peer.node)).collect();
         Self { shared, watches, probes: ProbeBudget::default(), queries: QueryPermit::None }
@@ -217,16 +222,22 @@ impl<'a> LockWatcher<'a> {
 }
 
 impl<'a> NodeWatch<'a> {
-    fn new(node: &'a dyn LockNode, resource: &'a Resource) -> Self {
+    fn new(node: &'a dyn LockNode, resource: &'a Resource, for_reader: bool) -> Self {
         Self {
             node,
             resource,
+            for_reader,
             phase: Phase::Idle(Instant::ORIGIN),
             watched: false,
             notified: false,
             gap: Duration::ZERO,
             before: None,
         }
+    }
+
+    /// Sends the query.
+    fn begin(&self) -> Beginning<'a> {
+        if self.for_reader { self.node.watch_shared(self.resource) } else { self.node.watch(self.resource) }
     }
 
     fn view(&self, now: Instant) -> NodeView {
@@ -275,10 +286,10 @@ impl<'a> NodeWatch<'a> {
                 Phase::Idle(at) if *at > now => return Some(*at),
                 Phase::Idle(_) if !self.node.capabilities().watch => Phase::Idle(now + LONGEST_GAP),
                 Phase::Idle(_) if !may_query => return None,
-                Phase::Idle(_) => Phase::Arming(TimeLimit::new(now, limit), self.node.watch(self.resource)),
+                Phase::Idle(_) => Phase::Arming(TimeLimit::new(now, limit), self.begin()),
                 Phase::Arming(time_limit, watch) => {
                     let polled = watch.as_mut().poll(cx);
-                    let in_time = polled.is_pending() && !time_limit.has_passed(now);
+                    let in_time = polled.is_pending() && !time_limit.has_passed(now, || 0);
                     match polled {
                         Poll::Ready(Ok(watch)) => {
                             let view = view(watch.availability, now);

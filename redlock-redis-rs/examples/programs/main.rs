@@ -1,8 +1,9 @@
-//! Measures slots and leadership of several processes on five servers of its own.
+//! Measures slots and leadership of several processes on five servers of its own, and readers and writers.
 //!
 //! ```text
 //! cargo run --release -p redlock-redis-rs --example programs -- slots [ROUNDS]
 //! cargo run --release -p redlock-redis-rs --example programs -- lead [MINUTES]
+//! cargo run --release -p redlock-redis-rs --example programs -- readers [ROUNDS]
 //! ```
 //!
 //! The processes write what they did, with timestamps of the one clock of this machine. The first process starts them,
@@ -10,6 +11,7 @@
 #![allow(clippy::disallowed_methods, clippy::print_stdout, clippy::unwrap_used)] // a measurement
 
 mod lead;
+mod readers;
 mod records;
 mod slots;
 
@@ -25,9 +27,11 @@ fn main() {
         ["slots", rounds] => slots::measure(rounds.parse().unwrap()),
         ["lead"] => lead::measure(Duration::from_secs(30 * 60)),
         ["lead", minutes] => lead::measure(Duration::from_secs_f64(60.0 * minutes.parse::<f64>().unwrap())),
+        ["readers"] => run(readers::measure(5)),
+        ["readers", rounds] => run(readers::measure(rounds.parse().unwrap())),
         ["slots-process", urls, file, rounds] => run(slots::process(urls, file, rounds.parse().unwrap())),
         ["lead-process", urls, file] => run(lead::process(urls, file)),
-        _ => panic!("usage: programs slots [ROUNDS] | lead [MINUTES]"),
+        _ => panic!("usage: programs slots [ROUNDS] | lead [MINUTES] | readers [ROUNDS]"),
     }
 }
 

@@ -50,6 +50,10 @@ impl Stage {
         expect_reply("extend", claim, self.node.extend(claim, ttl).await)
     }
 
+    pub(super) async fn renew(&self, claim: &Claim, ttl: Ttl) -> Vote {
+        expect_reply("renew", claim, self.node.renew(claim, ttl).await)
+    }
+
     pub(super) fn keeps(&self) -> bool {
         self.node.capabilities().keep
     }

@@ -14,6 +14,7 @@ use redlock_core::runtime::Instant;
 use redlock_core::{FencingToken, Resource};
 
 use super::counters::Counters;
+use super::readers::Readers;
 
 #[derive(Default)]
 pub(crate) struct Store {
@@ -42,6 +43,7 @@ struct Entry {
 #[derive(Clone)]
 enum Value {
     Lock(Token),
+    Readers(Readers),
     Other,
 }
 
@@ -77,7 +79,66 @@ impl Store {
         Ok(FencedVote::Granted(next))
     }
 
+    pub(crate) fn acquire_shared(
+        &mut self,
+        claim: &Claim,
+        gate: &Resource,
+        ttl: Ttl,
+        now: Instant,
+    ) -> Result<Vote, NodeError> {
+        if self.reads(claim, now) {
+            return Ok(Vote::Granted);
+        }
+        for resource in claim.resources().iter().chain([gate]) {
+            let Some(entry) = self.living(resource, now) else { continue };
+            match &entry.value {
+                Value::Lock(token) => return Ok(Vote::Denied(entry.denial(token, now))),
+                Value::Other if resource != gate => return Err(NodeError::wrong_type(resource)),
+                Value::Readers(_) | Value::Other => {}
+            }
+        }
+        self.share(claim, now + ttl.as_duration(), now);
+        Ok(Vote::Granted)
+    }
+
+    /// Returns whether the token reads every resource.
+    fn reads(&self, claim: &Claim, now: Instant) -> bool {
+        claim.resources().iter().all(|resource| {
+            self.readers(resource, now).is_some_and(|readers| readers.has(claim.token(), now))
+        })
+    }
+
+    /// Adds a reader to every resource, or makes its time at least this long.
+    fn share(&mut self, claim: &Claim, expires: Instant, now: Instant) {
+        for resource in claim.resources() {
+            let mut readers = self.readers(resource, now).cloned().unwrap_or_default();
+            readers.add(claim.token(), expires, now);
+            self.set_readers(resource, readers, now);
+        }
+    }
+
+    /// Returns the readers of a resource, if it has any.
+    pub(crate) fn readers(&self, resource: &Resource, now: Instant) -> Option<&Readers> {
+        match &self.living(resource, now)?.value {
+            Value::Readers(readers) => Some(readers),
+            Value::Lock(_) | Value::Other => None,
+        }
+    }
+
+    /// Sets the readers of a resource, or removes it with the last one.
+    fn set_readers(&mut self, resource: &Resource, readers: Readers, now: Instant) {
+        let Some(expires) = readers.last() else { return self.remove(resource) };
+        self.sweep(now);
+        self.changed(resource);
+        self.entries
+            .insert(resource.clone(), Entry { value: Value::Readers(readers), expires: Some(expires) });
+    }
+
     pub(crate) fn extend(&mut self, claim: &Claim, ttl: Ttl, now: Instant) -> Result<Vote, NodeError> {
+        if self.reads(claim, now) {
+            self.share(claim, now + ttl.as_duration(), now);
+            return Ok(Vote::Granted);
+        }
         if let Some(denial) = self.missing(claim, now)? {
             return Ok(Vote::Denied(denial));
         }
@@ -143,6 +204,7 @@ impl Store {
                 Value::Other => return Err(NodeError::wrong_type(resource)),
                 Value::Lock(token) if token == claim.token() => {}
                 Value::Lock(token) => return Ok(Some(entry.denial(token, now))),
+                Value::Readers(_) => return Ok(Some(entry.denial(&Token::of_readers(), now))),
             }
         }
         Ok(None)
@@ -196,6 +258,13 @@ impl Store {
             if self.holder(resource, now) == Some(claim.token()) {
                 self.remove(resource);
                 deleted = true;
+            } else if let Some(readers) =
+                self.readers(resource, now).filter(|readers| readers.has(claim.token(), now))
+            {
+                let mut readers = readers.clone();
+                readers.remove(claim.token());
+                self.set_readers(resource, readers, now);
+                deleted = true;
             }
         }
         deleted
@@ -204,6 +273,17 @@ impl Store {
     pub(crate) fn inspect(&self, resource: &Resource, now: Instant) -> Result<Option<LockEntry>, NodeError> {
         let Some(entry) = self.living(resource, now) else { return Ok(None) };
         entry.lock(now).map(Some).ok_or_else(|| NodeError::wrong_type(resource))
+    }
+
+    /// Same as [`watch`](Store::watch), except that readers count as free.
+    pub(crate) fn watch_shared(
+        &mut self,
+        resource: &Resource,
+        now: Instant,
+    ) -> (Availability, EventListener) {
+        let (availability, changed) = self.watch(resource, now);
+        let is_read = self.readers(resource, now).is_some();
+        (if is_read { Availability::Free } else { availability }, changed)
     }
 
     /// Returns the availability of a resource, and the event of its next change.
@@ -223,7 +303,7 @@ impl Store {
     pub(crate) fn holder(&self, resource: &Resource, now: Instant) -> Option<&Token> {
         match &self.living(resource, now)?.value {
             Value::Lock(token) => Some(token),
-            Value::Other => None,
+            Value::Readers(_) | Value::Other => None,
         }
     }
 
@@ -266,9 +346,11 @@ impl Store {
     /// Returns the live locks, sorted by resource: the order of a map would differ from run to run.
     pub(crate) fn locks(&self, now: Instant) -> Vec<(Resource, LockEntry)> {
         let living = self.entries.iter().filter(|(_, entry)| entry.is_alive(now));
-        let mut locks: Vec<_> =
-            living.filter_map(|(resource, entry)| Some((resource.clone(), entry.lock(now)?))).collect();
-        locks.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        let mut locks: Vec<_> = living
+            .flat_map(|(resource, entry)| entry.locks(now).map(|lock| (resource.clone(), lock)))
+            .collect();
+        // Stable: the readers of a resource have an order already.
+        locks.sort_by(|(one, _), (other, _)| one.cmp(other));
         locks
     }
 
@@ -307,14 +389,29 @@ impl Entry {
         self.expires.map(|expires| expires.saturating_duration_since(now))
     }
 
-    /// Returns the lock; `None` for a non-lock value.
+    /// Returns the lock, or one for all readers together; `None` for a non-lock value.
     fn lock(&self, now: Instant) -> Option<LockEntry> {
-        let Value::Lock(token) = &self.value else { return None };
-        let lock = LockEntry::of(token.clone());
+        let lock = LockEntry::of(match &self.value {
+            Value::Lock(token) => token.clone(),
+            Value::Readers(_) => Token::of_readers(),
+            Value::Other => return None,
+        });
         Some(match self.remaining(now) {
             Some(remaining) => lock.expiring_in(remaining),
             None => lock,
         })
+    }
+
+    /// Returns the lock, or that of each reader.
+    fn locks(&self, now: Instant) -> impl Iterator<Item = LockEntry> {
+        let (lock, readers) = match &self.value {
+            Value::Readers(readers) => (None, Some(readers)),
+            Value::Lock(_) | Value::Other => (self.lock(now), None),
+        };
+        let readers = readers.into_iter().flat_map(move |readers| readers.living(now));
+        lock.into_iter().chain(readers.map(move |(token, expires)| {
+            LockEntry::of(token).expiring_in(expires.saturating_duration_since(now))
+        }))
     }
 
     fn denial(&self, holder: &Token, now: Instant) -> Denial {

@@ -1,21 +1,20 @@
--- If all keys hold the token, makes the TTL of each at least the given one. KEYS: the resources. ARGV: the token, the
--- TTL in milliseconds. A key without an expiry does not get one.
--- Returns 1: granted. 0: a key is gone. {0, token, PTTL}: a key holds this other token. {-1, position}: a key of another
--- type.
-local short = {}
+local short, read = {}, {}
 for position, key in ipairs(KEYS) do
     local held = redis.pcall('GET', key)
     if not held then
         return 0
     elseif type(held) == 'table' then
-        if string.find(held.err, 'WRONGTYPE', 1, true) then return {-1, position} end
-        return held
+        local denial = no_string(position, held)
+        if denial[1] ~= 0 or not reads(key) then return denial end
+        read[#read + 1] = key
+    else
+        local left = redis.call('PTTL', key)
+        if held ~= ARGV[1] then return {0, held, left} end
+        if left >= 0 and left < tonumber(ARGV[2]) then short[#short + 1] = key end
     end
-    local left = redis.call('PTTL', key)
-    if held ~= ARGV[1] then return {0, held, left} end
-    if left >= 0 and left < tonumber(ARGV[2]) then short[#short + 1] = key end
 end
 for _, key in ipairs(short) do
     redis.call('PEXPIRE', key, ARGV[2])
 end
+for _, key in ipairs(read) do share(key) end
 return 1

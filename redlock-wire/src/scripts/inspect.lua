@@ -4,7 +4,6 @@ local held = redis.pcall('GET', KEYS[1])
 if not held then
     return 0
 elseif type(held) == 'table' then
-    if string.find(held.err, 'WRONGTYPE', 1, true) then return {-1, 1} end
-    return held
+    return no_string(1, held)
 end
 return {0, held, redis.call('PTTL', KEYS[1])}

@@ -6,8 +6,7 @@ for position, key in ipairs(KEYS) do
     if not held then
         return 0
     elseif type(held) == 'table' then
-        if string.find(held.err, 'WRONGTYPE', 1, true) then return {-1, position} end
-        return held
+        return no_string(position, held)
     end
     if held ~= ARGV[1] then return {0, held, redis.call('PTTL', key)} end
 end

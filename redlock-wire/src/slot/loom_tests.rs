@@ -12,7 +12,7 @@ use redlock_core::runtime::Instant;
 use super::{Active, ConnState, State};
 use crate::admission::Behind;
 use crate::connection::{Command, Connection, Failure, Reply};
-use crate::handshake::Server;
+use crate::handshake::described;
 use crate::push::Hub;
 use crate::socket::SocketHandle;
 
@@ -52,7 +52,7 @@ fn take_over(slot: &Slot) -> u64 {
 }
 
 fn up(slot: &Slot, epoch: u64) -> Option<Arc<Active<Line>>> {
-    let server = Server { id: None, set_get: true, pushes: Err(String::new()) };
+    let server = described("", Err(String::new()));
     slot.up(epoch, Line::default(), Hub::default(), server, Behind::Nothing)
 }
 

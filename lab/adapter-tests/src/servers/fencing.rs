@@ -5,6 +5,7 @@ use redlock_core::{DetachedLease, FencingToken, LeaseState, NodeReport, ReleaseO
 
 use super::*;
 use crate::Adapter;
+use crate::native::releases;
 
 const COUNTER: &str = "redlock:fence:{a}";
 
@@ -54,7 +55,7 @@ async fn fenced_by_all(redlock: &Redlock) -> Guard {
 }
 
 fn scripts(servers: &[RedisServer]) -> Vec<u64> {
-    servers.iter().map(|server| server.commandstats("evalsha") + server.commandstats("eval")).collect()
+    servers.iter().map(releases).collect()
 }
 
 fn growth(before: &[u64], servers: &[RedisServer]) -> Vec<u64> {

@@ -4,6 +4,7 @@ use redlock_core::ReleaseOutcome;
 
 use super::*;
 use crate::Adapter;
+use crate::native::delete_of;
 
 #[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_lock_is_granted_denied_extended_and_released<A: Adapter>() {
@@ -76,7 +77,9 @@ pub(crate) async fn close_right_after_a_release_leaves_no_key_and_no_task<A: Ada
 pub(crate) async fn nodes_where_nothing_can_be_released_are_not_healthy<A: Adapter>() {
     let servers = five();
     for (missing, said) in [("-evalsha", "locks cannot be released: NOPERM"), ("-get", "release failed: ")] {
-        let rights = format!("on >pw ~* +@all {missing}");
+        // A native command would replace the script.
+        let delete = delete_of(&servers[0]).map_or_else(String::new, |name| format!(" -{name}"));
+        let rights = format!("on >pw ~* +@all {missing}{delete}");
         for server in &servers[..3] {
             server.command(&["ACL", "DELUSER", "few"]);
             let words: Vec<_> = ["ACL", "SETUSER", "few"].into_iter().chain(rights.split(' ')).collect();

@@ -1,7 +1,7 @@
-//! Explores the protocol, the fencing rule, the admission rule and every broken variant of them, and prints the
-//! results.
+//! Explores the protocol, the fencing rule, the admission rule, readers and writers, and every broken variant of them,
+//! and prints the results.
 //!
-//! Usage: `exhaust [locks|fencing|admission] [sound|variants|traces]`. The default is everything, which takes half an
+//! Usage: `exhaust [locks|fencing|admission|sharing] [sound|variants|traces]`. The default is everything, which takes half an
 //! hour. `traces` prints the shortest trace to each violation.
 
 #![allow(clippy::print_stdout)] // the program prints its results
@@ -9,6 +9,7 @@
 mod admission;
 mod fencing;
 mod locks;
+mod sharing;
 mod table;
 
 use std::process::ExitCode;
@@ -19,13 +20,17 @@ type Explore = fn(bool, bool, bool) -> bool;
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let has = |argument: &str| arguments.iter().any(|given| given == argument);
-    let parts: [(&str, Explore); 3] =
-        [("locks", locks::explore), ("fencing", fencing::explore), ("admission", admission::explore)];
+    let parts: [(&str, Explore); 4] = [
+        ("locks", locks::explore),
+        ("fencing", fencing::explore),
+        ("admission", admission::explore),
+        ("sharing", sharing::explore),
+    ];
     let known = |argument: &str| {
         parts.iter().any(|(name, _)| *name == argument) || ["sound", "variants", "traces"].contains(&argument)
     };
     if let Some(unknown) = arguments.iter().find(|argument| !known(argument)) {
-        println!("{unknown}: usage: exhaust [locks|fencing|admission] [sound|variants|traces]");
+        println!("{unknown}: usage: exhaust [locks|fencing|admission|sharing] [sound|variants|traces]");
         return ExitCode::FAILURE;
     }
     let traces = has("traces");

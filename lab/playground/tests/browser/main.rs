@@ -1,13 +1,13 @@
 //! The page in a real browser: stories, own experiments, the search, and the keyboard alone.
 //!
-//! `scripts/test-playground` runs these tests. With `PLAYGROUND_SCREENSHOTS=DIRECTORY`, one of them also writes pictures
-//! of every story.
+//! `scripts/test-playground` runs these tests. With `--screenshots DIRECTORY`, it also writes pictures of every story.
 #![allow(clippy::unwrap_used)] // a panic is how a test reports
 
 #[path = "../http/mod.rs"]
 mod http;
 mod webdriver;
 
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
@@ -66,6 +66,24 @@ impl Page {
         self.browser.wait_for(IS_SHOWN).await;
     }
 
+    /// Moves the cursor to a time, in seconds, and returns what each place knows then.
+    async fn seek(&self, time: &str) -> BTreeMap<String, String> {
+        let script = format!(
+            "const slider = document.querySelector('#time'); slider.value = {time};\
+             slider.dispatchEvent(new Event('input'));\
+             return Object.fromEntries([...document.querySelector('#knowledge').tBodies[0].rows]\
+                .map((row) => [...row.cells].map((cell) => cell.innerText)))"
+        );
+        serde_json::from_value(self.browser.evaluate(&script).await).unwrap()
+    }
+
+    /// Chooses an option of a list.
+    async fn choose(&self, selector: &str, option: &str) {
+        let list = format!("document.querySelector('{selector}')");
+        let script = format!("{list}.value = '{option}'; {list}.dispatchEvent(new Event('change'))");
+        self.browser.evaluate(&script).await;
+    }
+
     /// Presses Tab until an element has the focus.
     async fn tab_to(&self, selector: &str) {
         for _ in 0..200 {
@@ -78,6 +96,50 @@ impl Page {
     }
 }
 
+/// What the page must show at a time: the story, the time in seconds, and a part of the knowledge of some places.
+type Moment = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
+
+const MOMENTS: [Moment; 22] = [
+    ("uncontended", "2", &[("c0", "holds r0"), ("n0", "key of c0"), ("n4", "key of c0")]),
+    ("uncontended", "3.9", &[("c0", "holds no lock"), ("n0", "no key"), ("n4", "no key")]),
+    ("hand-over", "2", &[("c0", "holds r0"), ("c1", "requests the lock")]),
+    ("hand-over", "2.6", &[("c0", "holds no lock"), ("c1", "holds r0")]),
+    ("hung-node", "2", &[("n0", "hangs"), ("c0", "holds r0"), ("n1", "key of c0")]),
+    ("dead-minority", "1.5", &[("n0", "is down"), ("n1", "is down"), ("c0", "holds r0")]),
+    ("dead-minority", "3", &[("n0", "is down"), ("n1", "is down"), ("c1", "holds r0")]),
+    ("lost-majority", "1", &[("n0", "is down"), ("n2", "is down"), ("c0", "holds no lock")]),
+    ("lost-majority", "6", &[("n0", "key of c0"), ("c0", "holds r0")]),
+    ("dead-holder", "2", &[("c0", "is dead"), ("n0", "key of c0"), ("c1", "requests the lock")]),
+    ("dead-holder", "4.2", &[("c0", "is dead"), ("n0", "key of c1"), ("c1", "holds r0")]),
+    ("paused-holder", "4.3", &[("c0", "is paused"), ("n0", "key of c1"), ("c1", "holds r0")]),
+    (
+        "fenced-holder",
+        "4.3",
+        &[("c0", "is paused"), ("c1", "fencing token"), ("r0", "greatest fencing token")],
+    ),
+    (
+        "empty-restart",
+        "3",
+        &[("c0", "holds r0"), ("c1", "holds r0"), ("n0", "key of c0"), ("n2", "key of c1")],
+    ),
+    (
+        "empty-restart-guarded",
+        "2.62",
+        &[("c0", "holds r0"), ("c1", "n2 does not count"), ("c1", "requests the lock")],
+    ),
+    ("empty-restart-guarded", "4.6", &[("c0", "holds no lock"), ("c1", "holds r0")]),
+    ("clock-step", "3", &[("c0", "holds r0"), ("c1", "holds r0"), ("n0", "key of c0"), ("n2", "key of c1")]),
+    ("late-write", "2.3", &[("c0", "holds no lock"), ("n0", "key of c0"), ("n1", "key of c0")]),
+    ("late-write", "4.2", &[("n0", "key of c1"), ("n2", "key of c1"), ("c1", "holds r0")]),
+    ("split-vote", "0.52", &[("n0", "key of c0"), ("n1", "key of c1"), ("n2", "key of c2")]),
+    (
+        "failed-renewal",
+        "4",
+        &[("c0-n0", "nothing gets through"), ("c0", "holds r0"), ("c1", "requests the lock")],
+    ),
+    ("failed-renewal", "5.3", &[("c0", "holds no lock"), ("c1", "holds r0")]),
+];
+
 /// Returns the sentences of the violations that the page lists.
 async fn violations(page: &Page) -> Vec<String> {
     let script = "return [...document.querySelectorAll('#violations strong')].map((one) => one.innerText)";
@@ -88,10 +150,12 @@ async fn violations(page: &Page) -> Vec<String> {
 async fn each_story_plays_and_shows_what_its_text_says() {
     let page = Page::open("").await;
     for Story { id, title, sentences, violated, .. } in stories() {
-        page.browser.evaluate("document.querySelector('#speed').value = '4'").await;
+        // It plays slowly until this is seen, however slow the test is.
+        page.choose("#speed", "0.02").await;
         page.browser.click(&format!("[data-story={id}]")).await;
         page.wait_for_address(&format!("story={id}")).await;
         page.browser.wait_for("document.querySelector('#play').textContent === 'Pause'").await;
+        page.choose("#speed", "4").await;
         page.browser.wait_for("document.querySelector('#play').textContent === 'Play'").await;
         let time = "document.querySelector('#time')";
         assert_eq!("true", page.browser.text(&format!("{time}.value === {time}.max")).await, "{id}");
@@ -106,10 +170,28 @@ async fn each_story_plays_and_shows_what_its_text_says() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn at_the_cursor_each_story_shows_what_its_text_says() {
+    let page = Page::open("").await;
+    let mut missing = Vec::new();
+    for Story { id, .. } in stories() {
+        page.go(&format!("?story={id}")).await;
+        let mut moments = MOMENTS.into_iter().filter(|(story, ..)| *story == id).peekable();
+        assert!(moments.peek().is_some(), "{id} has no moment");
+        for (_, time, expected) in moments {
+            let known = page.seek(time).await;
+            let is_missing =
+                |(place, text): &&(&str, &str)| known.get(*place).is_none_or(|known| !known.contains(text));
+            missing.extend(expected.iter().filter(is_missing).map(|one| (id, time, *one, known.clone())));
+        }
+    }
+    assert!(missing.is_empty(), "{missing:#?}");
+    page.browser.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_cursor_shows_what_each_place_knows() {
     let page = Page::open("?story=fenced-holder").await;
-    let seek = "const time = document.querySelector('#time'); time.value = 4; time.dispatchEvent(new Event('input'))";
-    page.browser.evaluate(seek).await;
+    page.seek("4").await;
     let knowledge = page.text("#knowledge").await;
     for expected in
         ["is paused", "holds r0 as", "fencing token", "valid for", "key of c1", "expires in", "greatest"]
@@ -185,14 +267,11 @@ async fn bad_input_is_reported_and_changes_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_search_finds_a_known_seed() {
     let page = Page::open("").await;
-    page.browser.evaluate("document.querySelector('#search-faults').value = 'careless-holders'").await;
-    page.browser
-        .evaluate("document.querySelector('#search-faults').dispatchEvent(new Event('change'))")
-        .await;
+    page.choose("#search-faults", "careless-holders").await;
     page.browser.click("#search-start").await;
     page.browser.wait_for("!document.querySelector('#found').hidden").await;
     let status = page.text("#search-status").await;
-    let seed = known_seed();
+    let seed = known_seed("careless-holders");
     assert!(status.starts_with(&format!("Seed {seed} violates an invariant")), "{status}");
     assert!(page.text("#found").await.contains("A resource has at most one valid holder."));
     assert_eq!("true", page.browser.text("Boolean(document.querySelector('#found svg'))").await);
@@ -207,12 +286,31 @@ async fn a_search_finds_a_known_seed() {
     page.browser.close().await;
 }
 
-/// Returns the first seed in which a careless holder breaks exclusion.
-fn known_seed() -> u64 {
+#[tokio::test(flavor = "multi_thread")]
+async fn a_search_with_lost_data_finds_two_holders_only_without_restart_admission() {
+    let page = Page::open("").await;
+    let done = "document.querySelector('#search-start').textContent === 'Search'";
+    page.browser.fill("#search-seeds", "20").await;
+    for (faults, expected) in [
+        ("losses", "20 seeds were tried, without a violation.".into()),
+        ("data-loss", format!("Seed {} violates an invariant", known_seed("data-loss"))),
+    ] {
+        page.choose("#search-faults", faults).await;
+        page.browser.click("#search-start").await;
+        page.browser.wait_for(done).await;
+        let status = page.text("#search-status").await;
+        assert!(status.starts_with(&expected), "{faults}: {status}");
+    }
+    assert!(page.text("#found").await.contains("The assumption that was broken: servers keep their data."));
+    page.browser.close().await;
+}
+
+/// Returns the first seed in which these faults break exclusion.
+fn known_seed(faults: &str) -> u64 {
     use redlock_simulation::experiment::Experiment;
     use redlock_simulation::plan::Faults;
 
-    let faults = Faults::named("careless-holders").unwrap();
+    let faults = Faults::named(faults).unwrap();
     let is_broken = |seed: &u64| {
         let report = Experiment::new(*seed).servers(3).clients(3).faults(faults).run();
         report.violations.iter().any(|violation| violation.invariant == Invariant::Exclusion)
@@ -270,6 +368,19 @@ async fn everything_works_with_the_keyboard_alone() {
     let before: u64 = page.browser.text("document.activeElement.value").await.parse().unwrap();
     page.browser.press(&[key::DOWN, key::TAB]).await;
     page.wait_for_address(&format!("client=500:{}:", before - 1)).await;
+    page.tab_to("#world-restart_admission").await;
+    page.browser.press(&[key::SPACE]).await;
+    page.wait_for_address("admission=on").await;
+
+    // A search is chosen, started and opened.
+    page.tab_to("#search-faults").await;
+    page.browser.press(&["h", "o", "l"]).await;
+    page.tab_to("#search-start").await;
+    page.browser.press(&[key::ENTER]).await;
+    page.browser.wait_for("!document.querySelector('#found').hidden").await;
+    page.tab_to("#found a").await;
+    page.browser.press(&[key::ENTER]).await;
+    page.wait_for_address("faults=careless-holders").await;
     page.browser.close().await;
 }
 
@@ -301,10 +412,11 @@ async fn reduced_motion_and_dark_paper_are_respected() {
     page.browser.close().await;
 }
 
-/// Writes pictures of all stories at two widths, of the editor and of dark paper, if a directory is named.
+/// Writes pictures of all stories at two widths, of the editor, the terms, a search, and of dark paper.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "scripts/test-playground --screenshots DIRECTORY runs it"]
 async fn screenshots() {
-    let Some(directory) = std::env::var_os("PLAYGROUND_SCREENSHOTS").map(PathBuf::from) else { return };
+    let directory = PathBuf::from(std::env::var_os("PLAYGROUND_SCREENSHOTS").unwrap());
     std::fs::create_dir_all(&directory).unwrap();
     let page = Page::open("").await;
     let write = async |name: String| {
@@ -321,11 +433,11 @@ async fn screenshots() {
         page.browser.click("#edit summary").await;
         page.browser.evaluate("document.querySelector('#stage').scrollIntoView({ block: 'start' })").await;
         write(format!("editor-{width}-{paper}")).await;
+        page.go("").await;
+        page.browser.click(".terms summary").await;
+        write(format!("terms-{width}-{paper}")).await;
         page.go("?story=empty-restart").await;
-        page.browser.evaluate("document.querySelector('#search-faults').value = 'clock-steps'").await;
-        page.browser
-            .evaluate("document.querySelector('#search-faults').dispatchEvent(new Event('change'))")
-            .await;
+        page.choose("#search-faults", "clock-steps").await;
         page.browser.click("#search-start").await;
         page.browser.wait_for("!document.querySelector('#found').hidden").await;
         page.browser.evaluate("document.querySelector('#search').scrollIntoView({ block: 'start' })").await;

@@ -3,6 +3,7 @@
 mod program;
 mod protected;
 mod scripted;
+mod sharer;
 mod waiter;
 mod writer;
 
@@ -29,6 +30,8 @@ pub(super) struct Behavior {
     pub(super) drift_factor: f64,
     /// If `true`, it requests one lock all the time, and waits for it.
     pub(super) waits: bool,
+    /// If `true`, it reads and writes under one lock for readers and writers.
+    pub(super) shares: bool,
     /// If `true`, it acts some time after it has checked its lease.
     pub(super) careless: bool,
     /// If `true`, it reads the protected resource before it writes its token there.

@@ -63,6 +63,7 @@ impl fmt::Display for EventKind {
             Self::NotExtended { client, token, why: None } => {
                 write!(f, "c{client} gives up the extension of {token}")
             }
+            Self::Reads { client, token } => write!(f, "c{client} shares {token} with readers"),
             Self::KeepsAlive { client, token } => write!(f, "c{client} keeps {token} alive"),
             Self::Noticed { client, token, until } => {
                 write!(f, "c{client} notices that it has {token} until {}", time(*until))

@@ -1,4 +1,4 @@
-//! I1: a resource has at most one valid holder.
+//! I1: a resource has at most one valid holder, except that readers share it.
 //!
 //! The validity is that of the holder's own clock, in true time, since a program relies on it. Two validity periods of
 //! one resource must not overlap. They are sorted by their beginning, and each is compared only with the one before it
@@ -20,22 +20,31 @@ pub(super) fn check(history: &History) -> Vec<Violation> {
     for hold in holds(history) {
         by_resource.entry(hold.resource).or_default().push(hold);
     }
+    let readers: BTreeSet<TokenNumber> = history.0.iter().filter_map(|entry| reader(&entry.kind)).collect();
     let mut violations = Vec::new();
     for holds in by_resource.values_mut() {
         holds.sort_by_key(|hold| (hold.from, hold.event));
-        violations.extend(overlaps(history, holds));
+        violations.extend(overlaps(history, holds, &readers));
     }
-    violations.extend(acts(history, &by_resource));
+    violations.extend(acts(history, &by_resource, &readers));
     violations
 }
 
-fn overlaps(history: &History, holds: &[Hold]) -> Vec<Violation> {
+/// Returns the token of a reader.
+fn reader(event: &EventKind) -> Option<TokenNumber> {
+    if let EventKind::Reads { token, .. } = event { Some(*token) } else { None }
+}
+
+fn overlaps(history: &History, holds: &[Hold], readers: &BTreeSet<TokenNumber>) -> Vec<Violation> {
     let mut violations = Vec::new();
-    let mut furthest: Option<&Hold> = None;
+    // The period so far that ends last: of all holders, and of those that are no readers.
+    let (mut of_all, mut of_writers): (Option<&Hold>, Option<&Hold>) = (None, None);
     for hold in holds {
+        let reads = readers.contains(&hold.token);
+        let furthest = if reads { of_writers } else { of_all };
         if let Some(other) = furthest.filter(|other| other.until > hold.from && other.token != hold.token) {
             let description = format!(
-                "c{} got r{} as {} while c{} had it as {}",
+                "c{} acquires r{} as {} while c{} holds it as {}",
                 hold.client, hold.resource, hold.token, other.client, other.token
             );
             // The keys of the first quorum should have prevented the other grant. The first may be the later hold: a
@@ -50,14 +59,22 @@ fn overlaps(history: &History, holds: &[Hold]) -> Vec<Violation> {
                 event: hold.event,
             });
         }
-        if furthest.is_none_or(|other| hold.until > other.until) {
-            furthest = Some(hold);
+        let is_further = |furthest: Option<&Hold>| furthest.is_none_or(|other| hold.until > other.until);
+        if is_further(of_all) {
+            of_all = Some(hold);
+        }
+        if !reads && is_further(of_writers) {
+            of_writers = Some(hold);
         }
     }
     violations
 }
 
-fn acts(history: &History, by_resource: &BTreeMap<usize, Vec<Hold>>) -> Vec<Violation> {
+fn acts(
+    history: &History,
+    by_resource: &BTreeMap<usize, Vec<Hold>>,
+    readers: &BTreeSet<TokenNumber>,
+) -> Vec<Violation> {
     let mut own: BTreeMap<TokenNumber, Vec<Hold>> = BTreeMap::new();
     for hold in by_resource.values().flatten() {
         own.entry(hold.token).or_default().push(*hold);
@@ -73,9 +90,10 @@ fn acts(history: &History, by_resource: &BTreeMap<usize, Vec<Hold>>) -> Vec<Viol
         }
         let resources: BTreeSet<_> = mine.iter().map(|hold| hold.resource).collect();
         let mut holders = resources.iter().filter_map(|resource| holder_at(&by_resource[resource], entry.at));
-        let Some(holder) = holders.next() else { continue };
+        let both_read = |holder: &Hold| readers.contains(&token) && readers.contains(&holder.token);
+        let Some(holder) = holders.next().filter(|holder| !both_read(holder)) else { continue };
         let description = format!(
-            "c{client} acted on r{} under {token} while c{} had it as {}",
+            "c{client} acts on r{} under {token} while c{} holds it as {}",
             holder.resource, holder.client, holder.token
         );
         violations.push(Violation {
@@ -121,6 +139,21 @@ mod tests {
         assert_eq!(0, broken(story().extended(5, 0, 0, 8).granted(10, 1, 1, 40)).len(), "never earlier");
         let revived = story().granted(11, 1, 1, 20).extended(12, 0, 0, 15);
         assert_eq!(vec![None], broken(revived), "expired at 10, extended at 12");
+    }
+
+    #[test]
+    fn readers_share_a_resource_and_exclude_writers() {
+        let readers = || Story::default().reader(1, 0, 0, 10).reader(2, 1, 1, 30);
+        assert_eq!(0, broken(readers().reader(5, 2, 2, 20)).len());
+        assert_eq!(vec![None], broken(readers().granted(20, 2, 2, 40)), "the second one still reads");
+        assert_eq!(0, broken(readers().granted(30, 2, 2, 40)).len());
+        let writer = || Story::default().reader(1, 0, 0, 5).granted(5, 1, 1, 30);
+        assert_eq!(
+            vec![None],
+            broken(writer().reader(20, 2, 2, 40)),
+            "a short reader does not hide the writer"
+        );
+        assert_eq!(vec![None; 2], broken(writer().reader(20, 2, 2, 40).reader(21, 3, 3, 40)));
     }
 
     #[test]

@@ -108,7 +108,7 @@ impl Checker {
             }
             if let Some((before, other)) = grants.greatest_at(begun).filter(|(before, _)| *before > fence) {
                 let description = format!(
-                    "c{client} got r{resource} as {token} with the fencing token {fence}, after {before} was told of {other}"
+                    "c{client} acquires r{resource} as {token} with fencing token {fence}, after {other} with {before}"
                 );
                 found.push((Invariant::Order, [other, token], description));
             }

@@ -49,6 +49,11 @@ impl Story {
         self.granted_several(when, client, &[0], token, until)
     }
 
+    pub(crate) fn reader(self, when: u64, client: usize, token: u32, until: u64) -> Self {
+        let reads = EventKind::Reads { client, token: TokenNumber(token) };
+        self.granted(when, client, token, until).then(when, reads)
+    }
+
     /// Adds a grant with a fencing token and a long validity.
     pub(crate) fn fenced(self, when: u64, client: usize, token: u32, fence: u64) -> Self {
         self.fenced_several(when, client, &[0], token, fence)

@@ -375,6 +375,10 @@ impl LockNode for Remote {
         self.call(Request::Extend(claim.clone(), ttl)).await
     }
 
+    async fn renew(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
+        self.call(Request::Renew(claim.clone(), ttl)).await
+    }
+
     async fn acquire_fenced(&self, claim: &Claim, ttl: Ttl) -> Result<FencedVote, NodeError> {
         self.call(Request::AcquireFenced(claim.clone(), ttl)).await
     }
@@ -411,8 +415,20 @@ impl LockNode for Remote {
         self.call(Request::Watch(resource.clone())).await
     }
 
+    async fn acquire_shared(&self, claim: &Claim, gate: &Resource, ttl: Ttl) -> Result<Vote, NodeError> {
+        self.call(Request::AcquireShared(claim.clone(), gate.clone(), ttl)).await
+    }
+
+    async fn watch_shared(&self, resource: &Resource) -> Result<Watch, NodeError> {
+        if !self.capabilities().watch {
+            return Err(NodeError::unsupported("watch"));
+        }
+        self.call(Request::WatchShared(resource.clone())).await
+    }
+
     fn capabilities(&self) -> Capabilities {
-        let mut capabilities = Capabilities::default().with_inspect().with_fencing().with_keep();
+        let mut capabilities =
+            Capabilities::default().with_inspect().with_fencing().with_keep().with_shared();
         capabilities.watch = self.0.network.state().notifications.is_some();
         capabilities
     }

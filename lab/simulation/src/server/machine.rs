@@ -219,8 +219,11 @@ impl Machine {
 
     /// Returns the true time at which the first key of a claim expires.
     fn until(&self, request: &Request) -> Option<Instant> {
-        let resources = request.claim()?.resources().iter();
-        let remaining = resources.filter_map(|resource| self.node.remaining(resource)).min()?;
+        let claim = request.claim()?;
+        let locks = self.node.locks().into_iter();
+        let own = locks
+            .filter(|(resource, lock)| lock.token == *claim.token() && claim.resources().contains(resource));
+        let remaining = own.filter_map(|(_, lock)| lock.remaining).min()?;
         Some(self.clock.true_time(self.clock.now() + remaining))
     }
 }

@@ -138,7 +138,7 @@ mod tests {
             .granted(500, 1, 8, 900)
             .closed(900, 1);
         let tokens = vec![TokenNumber(7), TokenNumber(8)];
-        let description = "c1 got r0 as #8 while c0 had it as #7".into();
+        let description = "c1 acquires r0 as #8 while c0 holds it as #7".into();
         let violation =
             Violation { invariant: Invariant::Exclusion, broken: None, description, tokens, event: 8 };
         Timeline::new(&story.history(), &[violation]).title(title).svg()
@@ -167,7 +167,22 @@ mod tests {
         {
             assert!(texts.iter().any(|text| text == expected), "{expected}: {texts:?}");
         }
-        assert!(texts.iter().any(|text| text.contains("c1 got r0 as #8")), "{texts:?}");
+        assert!(texts.iter().any(|text| text.contains("c1 acquires r0 as #8")), "{texts:?}");
+    }
+
+    #[test]
+    fn the_legend_explains_the_marks_of_the_picture_only() {
+        let texts = texts(&picture(""));
+        let explains = |mark: &&str| texts.iter().any(|text| text == mark);
+        let present = ["c0 holds a lock", "requests the lock", "down or stopped", "part of a violation"];
+        assert_eq!(present.to_vec(), present.iter().copied().filter(explains).collect::<Vec<_>>());
+        let absent = [
+            "acts under the lock",
+            "acts without the lock",
+            "write that it rejects",
+            "key whose vote does not count",
+        ];
+        assert_eq!(Vec::<&str>::new(), absent.iter().copied().filter(explains).collect::<Vec<_>>());
     }
 
     #[test]

@@ -108,7 +108,7 @@ impl<'a> Search<'a> {
             }
             if watchers.is_empty() {
                 let locks = self.order.iter().map(|candidate| &candidate.attempts.resources);
-                watchers.extend(locks.map(|lock| LockWatcher::new(handle, lock)));
+                watchers.extend(locks.map(|lock| LockWatcher::new(handle, lock, None)));
             }
             let began = handle.now();
             let free = while_open(handle, any_free(&mut watchers, delay, self.policy.until)).await.flatten();

@@ -1,6 +1,6 @@
 -- The first part of every script for fenced locks: all checks, before the first write.
--- KEYS: the resources, then the counter of each. ARGV: the token, the TTL and the retention of counters in milliseconds,
--- and for confirm and refill the fencing token.
+-- KEYS: the resources, then the counter of each. ARGV: the token, the TTL of the resources and that of the counters in
+-- milliseconds, and for confirm and refill the fencing token. The counters are kept for a retention after the TTL.
 -- Returns, unless the second part is to run: {0, token, PTTL}: a key holds this other token. {-1, position}: a key of
 -- another type. {-2, position}: a counter is not a number below 2^53. {-3, position, number, seconds}: the counter at the
 -- position is too far ahead of the clock; position 0: the number to be written is.
@@ -11,8 +11,7 @@ for position = 1, count do
     if not held then
         absent[#absent + 1] = KEYS[position]
     elseif type(held) == 'table' then
-        if string.find(held.err, 'WRONGTYPE', 1, true) then return {-1, position} end
-        return held
+        return no_string(position, held)
     else
         local left = redis.call('PTTL', KEYS[position])
         if held ~= ARGV[1] then return {0, held, left} end
@@ -39,22 +38,27 @@ for position = 1, count do
 end
 -- After a counter has expired, the next one starts from the clock, which must be greater by then. Thus numbers from this
 -- limit on are errors, whether they are stored or about to be written. The limit only grows.
-local limit = coarse(now + ARGV[3] * 1000)
+local limit = coarse(now + (ARGV[3] - ARGV[2]) * 1000)
 local function too_far_ahead(number)
     if number < limit then return nil end
     if counter >= limit then number = counter else greatest = 0 end
     return {-3, greatest, string.format('%.0f', number), math.floor((number - now) / 1000000)}
+end
+-- A user may have the right to read a key, but not to write it (from Redis 7.0 on). No key is written then.
+for _, key in ipairs(redis.acl_check_cmd and KEYS or {}) do
+    if not redis.acl_check_cmd('SET', key, '') then
+        return redis.error_reply('NOPERM fenced locks need the permission to write their keys')
+    end
 end
 local function fill()
     for _, key in ipairs(absent) do redis.call('SET', key, ARGV[1], 'PX', ARGV[2]) end
 end
 -- A counter that already has the number only gets a new expiry: this needs no memory, and the server may have none left.
 local function count_to(number)
-    local kept = string.format('%.0f', ARGV[2] + ARGV[3])
     for position = 1, count do
-        if counts[position] == number then redis.call('PEXPIRE', KEYS[count + position], kept) end
+        if counts[position] == number then redis.call('PEXPIRE', KEYS[count + position], ARGV[3]) end
     end
     for position = 1, count do
-        if counts[position] ~= number then redis.call('SET', KEYS[count + position], number, 'PX', kept) end
+        if counts[position] ~= number then redis.call('SET', KEYS[count + position], number, 'PX', ARGV[3]) end
     end
 end

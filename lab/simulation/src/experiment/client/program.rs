@@ -2,12 +2,13 @@
 //! halfway.
 
 use std::future::{Future, poll_fn};
+use std::ops::Deref;
 use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
 use redlock_core::runtime::{Instant, Runtime};
-use redlock_core::{Error, Guard, KeepAlive, Redlock};
+use redlock_core::{Error, Guard, KeepAlive, Lease, Redlock};
 use redlock_testkit::sim::Process;
 
 use super::Client;
@@ -52,7 +53,9 @@ impl Program {
         if self.client.0.behavior.waits {
             self.keep_waiting().await;
         }
-        if let Some(script) = self.client.0.behavior.script {
+        if self.client.0.behavior.shares {
+            self.read_and_write().await;
+        } else if let Some(script) = self.client.0.behavior.script {
             self.follow(&script).await;
         } else {
             self.wander().await;
@@ -120,11 +123,11 @@ impl Program {
     }
 
     /// Records the result of a request; `None` if the client gave it up.
-    pub(super) fn granted(
+    pub(super) fn granted<G: Deref<Target = Lease>>(
         &self,
         resources: Vec<usize>,
-        answer: Option<Result<Option<Guard>, Error>>,
-    ) -> Option<(Guard, TokenNumber)> {
+        answer: Option<Result<Option<G>, Error>>,
+    ) -> Option<(G, TokenNumber)> {
         let client = self.client.0.number;
         let guard = match answer {
             Some(Ok(Some(guard))) => guard,
@@ -148,7 +151,7 @@ impl Program {
         Some((guard, token))
     }
 
-    async fn hold(&mut self, guard: &Guard, token: TokenNumber, resources: &[usize]) {
+    pub(super) async fn hold(&mut self, guard: &Guard, token: TokenNumber, resources: &[usize]) {
         let client = self.client.0.number;
         let mut known = self.until(guard);
         let mut writer = Writer::new(self, token, guard.fencing_token());
@@ -177,7 +180,7 @@ impl Program {
         }
     }
 
-    async fn extend(&mut self, guard: &Guard, token: TokenNumber) {
+    pub(super) async fn extend(&mut self, guard: &Lease, token: TokenNumber) {
         let (client, ttl) = (self.client.0.number, self.ttl());
         self.record(EventKind::Extending { client, token, ttl });
         let answer: Option<Result<(), Error>> = if self.chance.u32(..5) == 0 {
@@ -211,7 +214,7 @@ impl Program {
     }
 
     /// Records that the deadline of a lease has moved, if it has.
-    pub(super) fn notice(&self, guard: &Guard, token: TokenNumber, known: &mut Instant) {
+    pub(super) fn notice(&self, guard: &Lease, token: TokenNumber, known: &mut Instant) {
         let (client, until) = (self.client.0.number, self.until(guard));
         if until > *known + ROUNDING {
             self.record(EventKind::Noticed { client, token, until });
@@ -220,7 +223,7 @@ impl Program {
     }
 
     /// Returns the deadline of a lease in true time.
-    pub(super) fn until(&self, guard: &Guard) -> Instant {
+    pub(super) fn until(&self, guard: &Lease) -> Instant {
         self.client.0.network.now() + self.client.0.clock.true_duration(guard.remaining())
     }
 
@@ -239,11 +242,11 @@ impl Program {
         SHORTEST_TTL + self.millis(0, range)
     }
 
-    fn millis(&mut self, least: u64, most: u64) -> Duration {
+    pub(super) fn millis(&mut self, least: u64, most: u64) -> Duration {
         Duration::from_millis(self.chance.u64(least..most))
     }
 
-    fn micros(&mut self, least: u64, most: u64) -> Duration {
+    pub(super) fn micros(&mut self, least: u64, most: u64) -> Duration {
         micros(&mut self.chance, least, most)
     }
 

@@ -3,12 +3,12 @@
 use ::svg::node::element::{Circle, Group, Line, Rectangle};
 use redlock_core::runtime::Instant;
 
-use super::lane::cross;
+use super::lane::{cross, ring};
 use super::layout::{LEFT, Layout, count, rows, text_width};
 use super::paint::{self, label};
 use crate::history::Place;
 use crate::invariant::Violation;
-use crate::timeline::scene::Scene;
+use crate::timeline::scene::{Lane, Scene, Write};
 
 /// The height of a line of text.
 const LINE: f64 = 16.0;
@@ -53,32 +53,9 @@ fn badge(number: u32, x: f64, y: f64) -> Group {
 
 /// Draws the legend, with as many entries in a line as fit. Returns the drawing and its end.
 pub(super) fn legend(scene: &Scene<'_>, layout: &Layout, top: f64) -> (Group, f64) {
-    let clients = scene.lanes.keys().filter_map(|place| match place {
-        Place::Client(client) => Some(*client),
-        _ => None,
-    });
-    let clients: Vec<_> = clients.collect();
-    let key = bar(paint::client(clients.first().copied().unwrap_or(0)), 0.35);
-    let client = |number: usize| (bar(paint::client(number), 0.85), format!("c{number} holds a lock"));
-    let mut entries: Vec<(Group, String)> = clients.into_iter().map(client).collect();
-    entries.extend([
-        (key, "key on a server, in its client's color".into()),
-        (dashes(), "requests it".into()),
-        (dot(2.0, paint::INK), "acts under the lock".into()),
-        (dot(4.0, paint::ALARM), "acts without it".into()),
-        (hatched(), "down or stopped".into()),
-        (outlined(), "part of a violation".into()),
-    ]);
-    let writes = || scene.lanes.values().flat_map(|lane| &lane.writes);
-    if writes().next().is_some() {
-        entries.push((dot(3.5, paint::client(0)), "write that the resource accepts".into()));
-    }
-    if writes().any(|write| !write.is_accepted) {
-        entries.push((cross(10.0, 6.0), "write that it rejects".into()));
-    }
     let (mut x, mut y) = (LEFT, top + LINE);
     let mut legend = Group::new();
-    for (swatch, text) in entries {
+    for (swatch, text) in entries(scene) {
         let width = 26.0 + text_width(&text) + 14.0;
         if x + width > layout.right() && x > LEFT {
             (x, y) = (LEFT, y + LINE + 2.0);
@@ -90,8 +67,57 @@ pub(super) fn legend(scene: &Scene<'_>, layout: &Layout, top: f64) -> (Group, f6
     (legend, y)
 }
 
+/// Returns the entries of the legend: one for each kind of mark in the picture.
+fn entries(scene: &Scene<'_>) -> Vec<(Group, String)> {
+    let clients = scene.lanes.keys().filter_map(|place| match place {
+        Place::Client(client) => Some(*client),
+        _ => None,
+    });
+    let holds = |number: usize| (bar(paint::client(number), 0.85), format!("c{number} holds a lock"));
+    let mut entries: Vec<(Group, String)> = clients.clone().map(holds).collect();
+    let colour = paint::client(clients.min().unwrap_or(0));
+
+    let nodes = scene.lanes.iter().filter(|(place, _)| matches!(place, Place::Server(_)));
+    let has_key = |counts| nodes.clone().any(|(_, lane)| lane.bars.iter().any(|bar| bar.counts == counts));
+    let has = |is: &dyn Fn(&Lane) -> bool| scene.lanes.values().any(is);
+    let has_act = |by_right| has(&|lane| lane.acts.iter().any(|act| act.by_right == by_right));
+    let has_write = |is: &dyn Fn(&Write) -> bool| has(&|lane| lane.writes.iter().any(is));
+    let marks = [
+        (has_key(true), bar(colour, 0.35), "key on a node, in the color of its client"),
+        (has_key(false), dashed(colour), "key whose vote does not count"),
+        (has(&|lane| !lane.requests.is_empty()), dashes(), "requests the lock"),
+        (has_act(true), dot(2.0, paint::INK), "acts under the lock"),
+        (has_act(false), dot(4.0, paint::ALARM), "acts without the lock"),
+        (
+            has_write(&|write| write.is_accepted && write.changes),
+            dot(3.5, colour),
+            "write that the resource accepts",
+        ),
+        (
+            has_write(&|write| write.is_accepted && !write.changes),
+            ring(10.0, 6.0, colour),
+            "fencing token that it accepts",
+        ),
+        (has_write(&|write| !write.is_accepted), cross(10.0, 6.0), "write that it rejects"),
+        (
+            has(&|lane| lane.faults.iter().any(|(fault, _)| paint::stops(*fault))),
+            hatched(),
+            "down or stopped",
+        ),
+        (!scene.violations.is_empty(), outlined(), "part of a violation"),
+    ];
+    let present = marks.into_iter().filter(|(is_present, ..)| *is_present);
+    entries.extend(present.map(|(_, swatch, text)| (swatch, text.into())));
+    entries
+}
+
 fn bar(colour: &str, opacity: f64) -> Group {
     Group::new().add(swatch().set("fill", colour).set("fill-opacity", opacity))
+}
+
+fn dashed(colour: &str) -> Group {
+    let border = swatch().set("fill", colour).set("fill-opacity", 0).set("stroke", colour);
+    Group::new().add(border.set("stroke-dasharray", "4 3"))
 }
 
 fn hatched() -> Group {

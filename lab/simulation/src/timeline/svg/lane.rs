@@ -137,12 +137,17 @@ fn draw_write(write: &Write, layout: &Layout, y: f64) -> Group {
     } else if changes {
         Group::new().add(Circle::new().set("r", 3.5).set("fill", colour).set("cx", x).set("cy", y))
     } else {
-        let ring = Circle::new().set("r", 5.0).set("fill", "none").set("stroke", colour);
-        Group::new().add(ring.set("stroke-width", 1.5).set("cx", x).set("cy", y))
+        ring(x, y, colour)
     };
     let verb = if is_accepted { "accepts" } else { "rejects" };
     let what = if changes { "a write with fencing token" } else { "fencing token" };
     mark.add(title(format!("{verb} {what} {fence} of c{client}")))
+}
+
+/// Draws the ring of a fencing token.
+pub(super) fn ring(x: f64, y: f64, colour: &str) -> Group {
+    let ring = Circle::new().set("r", 5.0).set("fill", "none").set("stroke", colour);
+    Group::new().add(ring.set("stroke-width", 1.5).set("cx", x).set("cy", y))
 }
 
 /// Draws the cross of a rejection, with a border of paper around it.
@@ -197,8 +202,10 @@ fn draw_bar(place: Place, bar: &Bar, layout: &Layout, top: f64, violated: &BTree
     let colour = if is_key { paint::INK } else { paint::on_client(bar.client) };
     let name = format!("r{} {}", bar.resource, bar.token);
     let texts = [format!("{name}{counts}"), name, format!("r{}", bar.resource)];
+    // Actions are dots at the lower edge of a lease.
+    let baseline = top + if is_key { 14.0 } else { 12.0 };
     match texts.into_iter().find(|text| text_width(text) + 8.0 <= width) {
-        Some(text) => group.add(label(text, x + 5.0, top + 14.0, colour)),
+        Some(text) => group.add(label(text, x + 5.0, baseline, colour)),
         None => group,
     }
 }

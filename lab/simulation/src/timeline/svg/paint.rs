@@ -7,7 +7,7 @@ use crate::history::FaultKind;
 
 pub(super) const PAPER: &str = "#ffffff";
 pub(super) const INK: &str = "#1f2933";
-pub(super) const FAINT: &str = "#7b8794";
+pub(super) const FAINT: &str = "#52606d";
 pub(super) const GRID: &str = "#e4e7eb";
 pub(super) const STOPPED: &str = "#9aa5b1";
 pub(super) const ALARM: &str = "#d61f1f";
@@ -31,8 +31,8 @@ const ON_DARK_PAPER: [(&str, &str); 9] = [
 
 /// The colors of faults.
 const DOWN: &str = "#3e4c59";
-const STILL: &str = "#627d98";
-const DISTURBED: &str = "#a05a0a";
+const STILL: &str = "#3f5a75";
+const DISTURBED: &str = "#854d0e";
 
 /// The colors of clients, which color-blind readers can also distinguish.
 ///
@@ -45,7 +45,7 @@ pub(super) fn client(number: usize) -> &'static str {
 
 /// Returns the color of text on a client's color.
 pub(super) fn on_client(number: usize) -> &'static str {
-    if [0, 2].contains(&(number % CLIENTS.len())) { ON_DARK } else { ON_LIGHT }
+    if number % CLIENTS.len() == 0 { ON_DARK } else { ON_LIGHT }
 }
 
 pub(super) fn label(text: impl Into<String>, x: f64, y: f64, colour: &str) -> Text {

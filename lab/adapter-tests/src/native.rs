@@ -1,0 +1,194 @@
+//! Commands that replace scripts: on servers that have them, and on scripted ones that reject them.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+
+use redlock_core::node::{LockNode, NodeErrorKind};
+use redlock_testkit::{RedisServer, Reply};
+use redlock_wire::{Node, Options};
+
+use crate::Adapter;
+use crate::node::{GRANTED, claim, denied_by, minute, node_of, nothing_there, of, pttl};
+use crate::scripted::{Answer, Scripted, greet};
+
+/// Returns the command with which a server deletes a key that holds a value, if it has one.
+pub(crate) fn delete_of(server: &RedisServer) -> Option<&'static str> {
+    ["delifeq", "delex"].into_iter().find(|name| {
+        let reply = server.reply(&[name.as_bytes()]);
+        matches!(reply, Reply::Error(message) if message.contains("wrong number of arguments"))
+    })
+}
+
+/// Returns the number of commands that release locks, scripts or not.
+pub(crate) fn releases(server: &RedisServer) -> u64 {
+    ["evalsha", "eval", "delifeq", "delex"].iter().map(|name| server.commandstats(name)).sum()
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn one_resource_needs_no_script_where_the_server_has_the_commands<A: Adapter>() {
+    let server = RedisServer::start();
+    let node = node_of::<A>(&server);
+    let mine = claim("a", "mine");
+    assert_eq!(Ok(nothing_there()), of(node.release(&mine).await));
+    let scripts = server.commandstats("evalsha");
+    assert_eq!(GRANTED, of(node.acquire(&mine, minute()).await));
+    assert_eq!(GRANTED, of(node.release(&mine).await));
+    let by_scripts = server.commandstats("evalsha") - scripts;
+    match delete_of(&server) {
+        Some(name) => assert_eq!((0, 2), (by_scripts, server.commandstats(name))),
+        None => assert_eq!(1, by_scripts),
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn the_option_selects_scripts<A: Adapter>() {
+    let server = RedisServer::start();
+    let node = A::node(server.url(), &Options::tokio().native_commands(false)).unwrap();
+    let mine = claim("a", "mine");
+    assert_eq!(Ok(nothing_there()), of(node.release(&mine).await));
+    let scripts = server.commandstats("evalsha");
+    assert_eq!(GRANTED, of(node.acquire(&mine, minute()).await));
+    assert_eq!(GRANTED, of(node.release(&mine).await));
+    assert_eq!(1, server.commandstats("evalsha") - scripts);
+}
+
+/// Returns a node whose user may do everything except run scripts.
+fn without_scripts<A: Adapter>(server: &RedisServer) -> Node<A::Connector> {
+    let rights = ["ACL", "SETUSER", "few", "on", ">pw", "~*", "&*", "+@all", "-@scripting"];
+    assert_eq!("OK", server.command(&rights));
+    A::node(server.url().replace("//", "//few:pw@"), &Options::tokio()).unwrap()
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn a_server_that_forbids_scripts_locks_one_resource<A: Adapter>() {
+    let server = RedisServer::start();
+    let node = without_scripts::<A>(&server);
+    let (mine, other) = (claim("a", "mine"), claim("a", "other"));
+    if delete_of(&server).is_none() {
+        let error = node.acquire(&mine, minute()).await.unwrap_err();
+        assert_eq!(NodeErrorKind::Unavailable, error.kind());
+        assert!(error.to_string().starts_with("locks cannot be released: NOPERM"), "{error}");
+        return;
+    }
+    assert_eq!(GRANTED, of(node.acquire(&mine, minute()).await));
+    assert_eq!(Ok(denied_by("mine")), of(node.acquire(&other, minute()).await));
+    server.command(&["PEXPIRE", "a", "30000"]);
+    assert_eq!(GRANTED, of(node.renew(&mine, minute()).await));
+    assert!(pttl(&server, "a") > 30_000);
+    assert_eq!(Ok(denied_by("mine")), of(node.renew(&other, minute()).await));
+    assert_eq!(Ok(nothing_there()), of(node.release(&other).await));
+    assert_eq!(GRANTED, of(node.release(&mine).await));
+    assert!(server.keys().is_empty());
+
+    // Everything else is rejected, and leaves the connection as it is.
+    let both = claim(["a", "b"], "mine");
+    assert_eq!(Err(NodeErrorKind::Rejected), of(node.acquire(&both, minute()).await));
+    assert_eq!(Err(NodeErrorKind::Rejected), of(node.acquire_fenced(&mine, minute()).await));
+    assert_eq!(Err(NodeErrorKind::Rejected), of(node.extend(&mine, minute()).await));
+    assert!(node.inspect(&mine.resources()[0]).await.is_err());
+    assert!(server.keys().is_empty() && node.connection().is_some());
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn a_key_of_another_type_is_left_as_it_is<A: Adapter>() {
+    let server = RedisServer::start();
+    let node = node_of::<A>(&server);
+    server.command(&["LPUSH", "a", "mine"]);
+    let mine = claim("a", "mine");
+    assert_eq!(Ok(nothing_there()), of(node.release(&mine).await));
+    assert_eq!(Err(NodeErrorKind::WrongType), of(node.renew(&mine, minute()).await));
+    assert_eq!(["a"], server.keys()[..]);
+}
+
+/// Returns a reply of this text as a bulk string, or null in RESP3, which has no null bulk string.
+fn bulk(text: Option<&str>) -> Answer {
+    Answer::Say(match text {
+        None => "_\r\n",
+        Some(text) => format!("${}\r\n{text}\r\n", text.len()).leak(),
+    })
+}
+
+/// Replies as Redis 8.4 does, after its documentation. Scripts are loaded and never called, or forbidden.
+fn redis_8_4(keys: &Mutex<HashMap<String, String>>, scripts: bool, command: &str) -> Answer {
+    let words: Vec<_> = command.split(' ').collect();
+    let mut keys = keys.lock().unwrap();
+    match words[..] {
+        ["INFO", ..] => bulk(Some("redis_version:8.4.0\r\n")),
+        ["SCRIPT" | "EVALSHA", ..] if !scripts => {
+            Answer::Say("-NOPERM User default has no permissions to run the 'evalsha' command\r\n")
+        }
+        ["SCRIPT", ..] => Answer::Say("+sha\r\n"),
+        ["EVALSHA", _, "0"] => Answer::Say(":0\r\n"),
+        // Clients write the options in different orders.
+        ["SET", key, value, "NX", "PX", _, "GET"] | ["SET", key, value, "PX", _, "NX", "GET"] => {
+            let before = keys.get(key).cloned();
+            keys.entry(key.to_owned()).or_insert_with(|| value.to_owned());
+            bulk(before.as_deref())
+        }
+        // The value before, whether it was equal or not.
+        ["SET", key, _, "IFEQ", _, "GET", "PX", _] => bulk(keys.get(key).map(String::as_str)),
+        ["DELEX", key, "IFEQ", value] => {
+            let equal = keys.get(key).is_some_and(|held| held == value);
+            if equal {
+                keys.remove(key);
+            }
+            Answer::Say(if equal { ":1\r\n" } else { ":0\r\n" })
+        }
+        ["DELIFEQ", ..] => Answer::Say("-ERR unknown command 'DELIFEQ'\r\n"),
+        _ => greet(command).unwrap_or(Answer::HangUp),
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn redis_8_4_locks_without_scripts<A: Adapter>() {
+    for scripts in [true, false] {
+        let keys = Mutex::new(HashMap::new());
+        let server = Scripted::start(move |command| redis_8_4(&keys, scripts, command)).await;
+        let node = A::node(format!("redis://127.0.0.1:{}", server.port()), &Options::tokio()).unwrap();
+        let (mine, other) = (claim("a", "mine"), claim("a", "other"));
+        assert_eq!(GRANTED, of(node.acquire(&mine, minute()).await));
+        // Each handshake calls a script. On a slow machine, there may have been more than one.
+        let handshakes = server.seen("EVALSHA");
+        if !scripts {
+            assert_eq!(GRANTED, of(node.renew(&mine, minute()).await));
+            assert_eq!(Ok(denied_by("mine")), of(node.renew(&other, minute()).await));
+            assert_eq!(Ok(nothing_there()), of(node.renew(&claim("b", "mine"), minute()).await));
+        }
+        assert_eq!(Ok(nothing_there()), of(node.release(&other).await));
+        assert_eq!(GRANTED, of(node.release(&mine).await));
+        assert_eq!(2, server.seen("DELEX a IFEQ "), "with scripts: {scripts}");
+        assert_eq!(handshakes, server.seen("EVALSHA"), "only in the handshake");
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn a_rejected_command_is_replaced_by_the_script_for_good<A: Adapter>() {
+    for rejection in [
+        "-NOPERM User default has no permissions to run the 'delifeq' command\r\n",
+        "-ERR unknown command 'DELIFEQ'\r\n",
+        "-ERR syntax error\r\n",
+    ] {
+        let server = Scripted::start(move |command| {
+            let words: Vec<_> = command.split(' ').collect();
+            match words[..] {
+                ["INFO", ..] => bulk(Some("redis_version:7.2.4\r\nvalkey_version:9.1.0\r\n")),
+                ["DELIFEQ", ..] => Answer::Say(rejection),
+                ["SCRIPT", ..] => Answer::Say("+sha\r\n"),
+                ["EVALSHA", _, "0"] => Answer::Say(":0\r\n"),
+                ["EVALSHA" | "EVAL", ..] => Answer::Say(":1\r\n"),
+                _ => greet(command).unwrap_or(Answer::HangUp),
+            }
+        })
+        .await;
+        let url = format!("redis://127.0.0.1:{}", server.port());
+        let mine = claim("a", "mine");
+        let node = A::node(url, &Options::tokio()).unwrap();
+        assert_eq!(GRANTED, of(node.release(&mine).await));
+        let handshakes = server.seen("EVALSHA");
+        for _ in 0..2 {
+            assert_eq!(GRANTED, of(node.release(&mine).await));
+        }
+        assert_eq!((1, 1), (server.seen("DELIFEQ"), server.seen("EVAL ")), "{rejection}");
+        assert_eq!(2, server.seen("EVALSHA") - handshakes, "the releases that follow");
+    }
+}

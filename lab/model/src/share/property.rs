@@ -1,0 +1,55 @@
+//! The invariants of readers and writers.
+
+use std::fmt;
+
+use crate::share::scope::{CLIENTS, NODES, Role, Scope};
+use crate::share::state::State;
+
+/// A property of readers and writers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Property {
+    /// A valid writer is beside no other valid writer and no valid reader.
+    Exclusion,
+    /// As long as a lease is valid, its entry exists on every node that counted for it.
+    CountedEntriesStand,
+    /// No client removes or changes the entry of another client.
+    NoTrespass,
+}
+
+/// The properties that the rule guarantees.
+pub(crate) const PROPERTIES: [Property; 3] =
+    [Property::Exclusion, Property::CountedEntriesStand, Property::NoTrespass];
+
+impl Property {
+    /// Returns true if the property holds in a state.
+    pub(crate) fn holds(self, scope: &Scope, state: &State) -> bool {
+        let valid = |role: Role| {
+            (0..CLIENTS).filter(|client| scope.roles[*client] == role && state.is_valid(*client)).count()
+        };
+        match self {
+            Self::Exclusion => match valid(Role::Writer) {
+                0 => true,
+                1 => valid(Role::Reader) == 0,
+                _ => false,
+            },
+            Self::CountedEntriesStand => (0..CLIENTS).all(|client| {
+                let stands = |node: usize| {
+                    let link = &state.nodes[node][client];
+                    !link.counted || link.entry.is_some()
+                };
+                !state.is_valid(client) || (0..NODES).all(stands)
+            }),
+            Self::NoTrespass => !state.trespassed,
+        }
+    }
+}
+
+impl fmt::Display for Property {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Exclusion => "no writer beside another holder",
+            Self::CountedEntriesStand => "counted entries stand",
+            Self::NoTrespass => "no trespass",
+        })
+    }
+}

@@ -1,0 +1,125 @@
+//! A state of the world: clients, nodes, and every message in flight between them.
+
+use crate::share::scope::{CLIENTS, NODES};
+
+/// A complete state of the world.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct State {
+    pub(crate) clients: [Client; CLIENTS],
+    pub(crate) nodes: [[Link; CLIENTS]; NODES],
+    /// The number of faults so far.
+    pub(crate) faults: u8,
+    /// True if a client has removed or changed the entry of another.
+    pub(crate) trespassed: bool,
+}
+
+/// The activity of a client.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Client {
+    pub(crate) phase: Phase,
+    /// The last round of the lease. Round 0 acquired it, the others extended it.
+    pub(crate) round: u8,
+    /// The round that set the deadline.
+    pub(crate) deadline: u8,
+    /// The number of rounds whose validity has ended by the clock of the client, in the order of the rounds.
+    pub(crate) lapsed: u8,
+    /// True while an extension is undecided.
+    pub(crate) extending: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Phase {
+    #[default]
+    Idle,
+    /// The attempt is in progress.
+    Acquiring,
+    /// The client has a guard.
+    Held,
+    /// The attempt has failed, or the lease was released.
+    Ended,
+}
+
+/// A client on a node: its entry, its requests, and the vote of the node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Link {
+    /// The entry does not expire before the validity of this round has ended.
+    pub(crate) entry: Option<u8>,
+    /// True if this entry was the last that was added or extended on the node. Only a broken rule needs it.
+    pub(crate) is_last: bool,
+    /// True if the node counted for the deadline of the lease.
+    pub(crate) counted: bool,
+    pub(crate) vote: Vote,
+    pub(crate) acquire: Flight,
+    /// True if a copy of the acquire is in flight, or a refill.
+    pub(crate) late_write: bool,
+    pub(crate) extend: Flight,
+}
+
+/// The vote in the open round.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Vote {
+    #[default]
+    None,
+    Pending,
+    Granted,
+    Denied,
+    Failed,
+}
+
+/// A request, its reply, and the call that waits for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Flight {
+    /// There is no request, or it no longer matters.
+    #[default]
+    None,
+    /// The request is in flight, and its call is open.
+    Sent,
+    /// A grant is in flight.
+    Granted,
+    /// A denial is in flight.
+    Denied,
+}
+
+/// A packed state without the names of the nodes.
+pub(crate) type StateKey = [u64; 1 + NODES];
+
+impl State {
+    /// Returns true if a client may rely on its lease.
+    pub fn is_valid(&self, client: usize) -> bool {
+        let client = &self.clients[client];
+        client.phase == Phase::Held && client.deadline >= client.lapsed
+    }
+
+    /// Returns the same key for states that differ only in the names of the nodes, and for no others.
+    pub(crate) fn key(&self) -> StateKey {
+        let mut nodes =
+            self.nodes.map(|links| links.iter().fold(0, |bits: u64, link| bits << 16 | link.bits()));
+        nodes.sort_unstable();
+        let flags = u64::from(self.faults) << 1 | u64::from(self.trespassed);
+        let mut key = [0; 1 + NODES];
+        key[0] = self.clients.iter().fold(flags, |bits, client| bits << 9 | client.bits());
+        key[1..].copy_from_slice(&nodes);
+        key
+    }
+}
+
+impl Client {
+    /// Packs a client into 9 bits.
+    fn bits(self) -> u64 {
+        let bits = (self.phase as u64) << 2 | u64::from(self.round);
+        let bits = bits << 2 | u64::from(self.deadline);
+        (bits << 2 | u64::from(self.lapsed)) << 1 | u64::from(self.extending)
+    }
+}
+
+impl Link {
+    /// Packs a link into 16 bits.
+    fn bits(self) -> u64 {
+        let bits = self.entry.map_or(0, |round| u64::from(round) + 1);
+        let bits = bits << 1 | u64::from(self.is_last);
+        let bits = bits << 1 | u64::from(self.counted);
+        let bits = bits << 3 | self.vote as u64;
+        let bits = bits << 2 | self.acquire as u64;
+        (bits << 1 | u64::from(self.late_write)) << 2 | self.extend as u64
+    }
+}

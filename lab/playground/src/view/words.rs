@@ -1,0 +1,229 @@
+//! The words of the page for events, faults and replies.
+//!
+//! The history as text has the format of `scripts/simulate` instead.
+
+use redlock_core::runtime::Instant;
+use redlock_core::{ErrorKind, ReleaseOutcome};
+use redlock_simulation::history::{Answer, Event, EventKind, FaultKind, Place, Request};
+use redlock_testkit::Operation;
+
+/// Describes an event.
+pub(super) fn event(Event { at, kind }: &Event) -> String {
+    match kind {
+        EventKind::Requested { client, resources, ttl, once, fenced } => {
+            let fenced = if *fenced { ", with a fencing token" } else { "" };
+            let once = if *once { ", in a single attempt" } else { "" };
+            format!("c{client} requests {} for {} ms{fenced}{once}", names(resources), ttl.as_millis())
+        }
+        EventKind::Granted { client, resources, token, until, fence } => {
+            let fence = fence.map_or(String::new(), |fence| format!(", with fencing token {fence}"));
+            format!("c{client} acquires {} as {token}{fence}, {}", names(resources), valid(*at, *until))
+        }
+        EventKind::NotGranted { client, why: Some(why) } => {
+            format!("c{client} does not acquire the lock: {}", reason(*why))
+        }
+        EventKind::Extended { client, token, until } => {
+            format!("c{client} has extended {token}, {}", valid(*at, *until))
+        }
+        EventKind::NotExtended { client, token, why: Some(why) } => {
+            format!("c{client} has not extended {token}: {}", reason(*why))
+        }
+        EventKind::KeepsAlive { client, token } => format!("c{client} renews {token} from now on"),
+        EventKind::Noticed { client, token, until } if until <= at => {
+            format!("c{client} notices that {token} has expired")
+        }
+        EventKind::Noticed { client, token, until } => {
+            format!("c{client} has renewed {token}, {}", valid(*at, *until))
+        }
+        EventKind::Released { client, token, outcome } => {
+            format!("c{client} has released {token}{}", released(*outcome))
+        }
+        EventKind::Closed { client } => format!("c{client} is done"),
+        EventKind::Sent(request) => format!("{} is sent", message(request)),
+        EventKind::CarriedOut { request, answer, .. } => {
+            let server = request.server;
+            format!("{} is carried out by n{server}: {}", message(request), reply(request.operation, *answer))
+        }
+        EventKind::Received { request, answer } => {
+            let client = request.client;
+            format!("{} returns to c{client}: {}", message(request), reply(request.operation, *answer))
+        }
+        EventKind::Moved { server, token, until } if until <= at => {
+            format!("{token} expires on n{server} at once")
+        }
+        EventKind::Moved { server, token, until } => {
+            format!("{token} expires on n{server} in {:.3} s", left(*at, *until))
+        }
+        EventKind::FaultBegins(place, fault) => begin(*place, *fault),
+        EventKind::FaultEnds(place, fault) => end(*place, *fault),
+        EventKind::Calm => "the experiment ends".into(),
+        other => other.to_string(),
+    }
+}
+
+/// Describes a fault that lasts.
+pub(super) fn fault(fault: FaultKind) -> String {
+    match fault {
+        FaultKind::Crash => "is down".into(),
+        FaultKind::Hang => "hangs: it receives requests and does nothing".into(),
+        FaultKind::Partition => "nothing gets through".into(),
+        FaultKind::Pause => "is paused".into(),
+        FaultKind::Suspension => "is suspended".into(),
+        FaultKind::Kill => "is dead".into(),
+        FaultKind::Drift(ppm) => format!("its clock drifts by {ppm} ppm"),
+        other => other.to_string(),
+    }
+}
+
+/// Describes the vote of a node; `None` without a reply so far.
+pub(super) fn vote(answer: Option<Answer>) -> &'static str {
+    answer.map_or("no reply yet", |answer| reply(Operation::Acquire, answer))
+}
+
+/// Lists resources.
+pub(super) fn names(resources: &[usize]) -> String {
+    let names: Vec<_> = resources.iter().map(|resource| format!("r{resource}")).collect();
+    names.join(" and ")
+}
+
+fn begin(place: Place, fault: FaultKind) -> String {
+    match fault {
+        FaultKind::Crash => format!("{place} is down"),
+        FaultKind::Hang => format!("{place} hangs"),
+        FaultKind::Pause => format!("{place} is paused"),
+        FaultKind::Suspension => format!("{place} is suspended"),
+        FaultKind::Kill => format!("{place} is killed"),
+        FaultKind::Step(millis) => format!("the clock of {place} is set by {millis:+} ms"),
+        other => format!("{place}: {}", self::fault(other)),
+    }
+}
+
+fn end(place: Place, fault: FaultKind) -> String {
+    match fault {
+        FaultKind::Crash => format!("{place} is up again"),
+        FaultKind::Hang | FaultKind::Pause | FaultKind::Suspension => format!("{place} resumes"),
+        FaultKind::Kill => format!("{place} starts again"),
+        FaultKind::Partition => format!("{place}: messages get through again"),
+        other => format!("{place}: {} is over", other.name()),
+    }
+}
+
+fn message(Request { client, server, operation, token, .. }: &Request) -> String {
+    let operation = format!("{operation:?}").to_lowercase();
+    format!("{operation} {token} of c{client} to n{server}")
+}
+
+fn reply(operation: Operation, answer: Answer) -> &'static str {
+    match (operation, answer) {
+        (_, Answer::Failed) => "failed",
+        (_, Answer::Uncounted) => "does not count",
+        (Operation::Inspect | Operation::Watch, answer) => {
+            if answer.is_yes() {
+                "free"
+            } else {
+                "locked"
+            }
+        }
+        (Operation::Release, answer) => {
+            if answer.is_yes() {
+                "deleted"
+            } else {
+                "no such key"
+            }
+        }
+        (_, answer) => {
+            if answer.is_yes() {
+                "granted"
+            } else {
+                "denied"
+            }
+        }
+    }
+}
+
+fn reason(why: ErrorKind) -> String {
+    match why {
+        ErrorKind::Contended => "another client holds it".into(),
+        ErrorKind::NoQuorum => "too few nodes replied".into(),
+        ErrorKind::TooSlow => "no validity is left".into(),
+        ErrorKind::Lost => "the lock is lost".into(),
+        ErrorKind::Superseded => "a newer lock has a greater fencing token".into(),
+        other => format!("{other:?}"),
+    }
+}
+
+fn released(outcome: Result<ReleaseOutcome, ErrorKind>) -> String {
+    match outcome {
+        Ok(ReleaseOutcome::Released) => String::new(),
+        Ok(ReleaseOutcome::AlreadyExpired) => ", which had expired".into(),
+        Ok(ReleaseOutcome::AlreadyLost) => ", which was lost".into(),
+        Ok(other) => format!(": {other:?}"),
+        Err(why) => format!(" with an unknown outcome: {}", reason(why)),
+    }
+}
+
+fn valid(at: Instant, until: Instant) -> String {
+    format!("valid for {:.3} s", left(at, until))
+}
+
+fn left(at: Instant, until: Instant) -> f64 {
+    until.saturating_duration_since(at).as_secs_f64()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use redlock_simulation::history::TokenNumber;
+
+    use super::*;
+
+    fn text(kind: EventKind) -> String {
+        event(&Event { at: Instant::since_origin(Duration::from_millis(500)), kind })
+    }
+
+    #[test]
+    fn a_grant_states_its_validity() {
+        let until = Instant::since_origin(Duration::from_millis(3_455));
+        let (resources, token) = (vec![0, 2], TokenNumber(7));
+        let granted = EventKind::Granted { client: 1, resources, token, until, fence: None };
+        assert_eq!("c1 acquires r0 and r2 as #7, valid for 2.955 s", text(granted));
+    }
+
+    #[test]
+    fn a_fault_begins_and_ends() {
+        let begin = |place, fault| text(EventKind::FaultBegins(place, fault));
+        let end = |place, fault| text(EventKind::FaultEnds(place, fault));
+        let (node, client) = (Place::Server(2), Place::Client(0));
+        assert_eq!(
+            ["n2 is down", "n2 is up again"],
+            [begin(node, FaultKind::Crash), end(node, FaultKind::Crash)]
+        );
+        assert_eq!(
+            ["c0 is paused", "c0 resumes"],
+            [begin(client, FaultKind::Pause), end(client, FaultKind::Pause)]
+        );
+        assert_eq!("the clock of n2 is set by +10000 ms", begin(node, FaultKind::Step(10_000)));
+        assert_eq!("c0-n2: nothing gets through", begin(Place::Between(0, 2), FaultKind::Partition));
+    }
+
+    #[test]
+    fn a_clock_step_moves_the_expiry_of_keys() {
+        let moved = |millis| {
+            let until = Instant::since_origin(Duration::from_millis(millis));
+            text(EventKind::Moved { server: 2, token: TokenNumber(7), until })
+        };
+        assert_eq!(["#7 expires on n2 at once", "#7 expires on n2 in 1.500 s"], [500, 2_000].map(moved));
+    }
+
+    #[test]
+    fn a_reply_depends_on_its_operation() {
+        let words = |answer| {
+            [Operation::Acquire, Operation::Release, Operation::Watch]
+                .map(|operation| reply(operation, answer))
+        };
+        assert_eq!(["granted", "deleted", "free"], words(Answer::Granted));
+        assert_eq!(["denied", "no such key", "locked"], words(Answer::Denied));
+        assert_eq!(["failed"; 3], words(Answer::Failed));
+    }
+}

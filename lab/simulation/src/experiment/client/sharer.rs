@@ -1,0 +1,100 @@
+//! A client that reads and writes under one lock, in every way, and sometimes gives up halfway.
+
+use std::time::Duration;
+
+use redlock_core::{Guard, KeepAlive, ReadGuard, RwLock};
+
+use super::program::{Program, name};
+use crate::history::{EventKind, TokenNumber};
+
+impl Program {
+    pub(super) async fn read_and_write(&mut self) {
+        let lock = self.redlock.rw_lock(name(0)).expect("the name is valid");
+        while !self.client.is_closing() {
+            self.idle(400).await;
+            if self.chance.u32(..3) > 0 {
+                self.read(&lock).await;
+            } else {
+                self.write(&lock).await;
+            }
+        }
+    }
+
+    async fn read(&mut self, lock: &RwLock) {
+        let request = lock.read(self.requested());
+        let answer = match self.chance.u32(..6) {
+            0 => Some(request.try_now().await),
+            1..5 => {
+                let wait = self.millis(0, 3_000);
+                Some(request.max_wait(wait).await.map(Some))
+            }
+            _ => {
+                let patience = self.micros(0, 100_000);
+                self.within(patience, request).await.map(|answer| answer.map(Some))
+            }
+        };
+        let Some((guard, token)) = self.granted(vec![0], answer) else { return };
+        self.record(EventKind::Reads { client: self.client.0.number, token });
+        self.hold_as_reader(&guard, token).await;
+        self.release_reader(guard, token).await;
+    }
+
+    async fn hold_as_reader(&mut self, guard: &ReadGuard, token: TokenNumber) {
+        let client = self.client.0.number;
+        let mut known = self.until(guard);
+        let kept = self.chance.u32(..4) == 0;
+        if kept {
+            self.record(EventKind::KeepsAlive { client, token });
+            guard.keep_alive(KeepAlive::new());
+        }
+        for _ in 0..self.chance.u32(..4) {
+            self.idle(1_200).await;
+            if guard.is_held() {
+                self.notice(guard, token, &mut known);
+                self.record(EventKind::Acted { client, token });
+            }
+            if !kept && self.chance.bool() {
+                self.extend(guard, token).await;
+                known = self.until(guard);
+            }
+        }
+    }
+
+    async fn release_reader(&mut self, guard: ReadGuard, token: TokenNumber) {
+        let (client, waits) = (self.client.0.number, self.chance.bool());
+        self.record(EventKind::Releasing { client, token, waits });
+        if waits {
+            let outcome = guard.release().await.map_err(|error| error.kind());
+            self.record(EventKind::Released { client, token, outcome });
+        }
+    }
+
+    async fn write(&mut self, lock: &RwLock) {
+        let ttl = self.requested();
+        let request =
+            if self.chance.u32(..4) == 0 { self.redlock.lock(name(0), ttl) } else { lock.write(ttl) };
+        let answer = match self.chance.u32(..6) {
+            0 => Some(lock.try_write(ttl).await),
+            1..5 => {
+                let wait = self.millis(0, 3_000);
+                Some(request.max_wait(wait).await.map(Some))
+            }
+            _ => {
+                let patience = self.micros(0, 400_000);
+                self.within(patience, request).await.map(|answer| answer.map(Some))
+            }
+        };
+        let granted: Option<(Guard, TokenNumber)> = self.granted(vec![0], answer);
+        if let Some((guard, token)) = granted {
+            self.hold(&guard, token, &[0]).await;
+            self.release(guard, token).await;
+        }
+    }
+
+    /// Records a request, and returns its TTL.
+    fn requested(&mut self) -> Duration {
+        let (client, ttl) = (self.client.0.number, self.ttl());
+        self.record(EventKind::Requested { client, resources: vec![0], ttl, once: false, fenced: false });
+        ttl
+    }
+}

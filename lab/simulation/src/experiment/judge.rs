@@ -1,0 +1,52 @@
+//! The judge: a final client that requests each resource once, while no other client does.
+
+use redlock_core::node::Quarantine;
+use redlock_core::runtime::Runtime;
+use redlock_core::{ErrorKind, Redlock};
+
+use super::client::name;
+use super::world::World;
+use super::{Experiment, LONGEST_TTL, NODE_TIMEOUT};
+use crate::history::EventKind;
+
+pub(super) fn judge(experiment: &Experiment, World { simulation, network, .. }: &World) {
+    let (process, client) = (simulation.process("judge"), experiment.clients);
+    let nodes = network.nodes(client);
+    let redlock = Redlock::builder(process.clone()).nodes(nodes.clone()).node_timeout(NODE_TIMEOUT);
+    let redlock = redlock.build().expect("servers have labels of their own");
+    let (recorder, resources, me) = (network.recorder().clone(), experiment.resources, process.clone());
+    let quarantine = experiment.has_admission().then(|| Quarantine::duration(experiment.longest_ttl()));
+    simulation.block_on(&process, async move {
+        // The wait of a server begins with the first look, which may be this one.
+        if let Some(quarantine) = quarantine {
+            for node in &nodes {
+                node.connected().await;
+            }
+            // The clock of the server may be slow.
+            me.sleep(quarantine.mul_f64(1.1)).await;
+        }
+        for resource in 0..resources {
+            recorder.record(EventKind::Requested {
+                client,
+                resources: vec![resource],
+                ttl: LONGEST_TTL,
+                once: true,
+                fenced: false,
+            });
+            let why = match redlock.try_lock(name(resource), LONGEST_TTL).await {
+                Ok(Some(guard)) => {
+                    let token = recorder.number_of(&guard.fingerprint());
+                    let until = me.now() + guard.remaining();
+                    let (resources, fence) = (vec![resource], guard.fencing_token());
+                    recorder.record(EventKind::Granted { client, resources, token, until, fence });
+                    recorder.record(EventKind::Releasing { client, token, waits: false });
+                    continue;
+                }
+                Ok(None) => ErrorKind::Contended,
+                Err(error) => error.kind(),
+            };
+            recorder.record(EventKind::NotGranted { client, why: Some(why) });
+        }
+        recorder.record(EventKind::Closed { client });
+    });
+}

@@ -1,0 +1,131 @@
+//! Readers and writers: many readers or one writer at a time, on any machines.
+//!
+//! A writer has a plain lock, so it has all guarantees of one, and any Redlock client is a writer. Readers share an
+//! entry under the same name, which is of another type and excludes every plain lock. `lab/model` explores the rule.
+//!
+//! Nodes deny new readers while a writer has locked the *gate*. It is only about precedence: exclusion does not depend
+//! on it.
+
+mod read;
+pub(crate) mod write;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use self::read::{ReadGuard, ReadRequest};
+use crate::client::request::{LockRequest, TryLockRequest};
+use crate::inner::Handle;
+use crate::types::error::Error;
+use crate::types::resource::{IntoResource, Resource, Resources};
+
+/// A lock that many readers or one writer hold, on any machines.
+///
+/// Created by [`Redlock::rw_lock`](crate::Redlock::rw_lock). Clones share everything. Use it like the `RwLock` of the
+/// standard library or of tokio, with the life of a [lock](crate::Redlock::lock): a TTL, keep-alive and loss.
+///
+/// # Other locks
+///
+/// A plain lock on the same name, of this or any other Redlock client, excludes readers and writers and is excluded by
+/// them. Only [`write`](RwLock::write) has precedence over new readers.
+///
+/// # Order
+///
+/// A writer that has to wait locks the *gate*, the name followed by `:writer`. While it is locked, nodes grant no new
+/// readers. Thus a writer waits for the present readers only. Further writers queue for the gate. It is released after
+/// the writer, and then readers and the next writer have the same chance.
+///
+/// A writer that crashes while it waits keeps readers out for at most 2 s.
+///
+/// # Deadlocks
+///
+/// A reader cannot become the writer: release the read lock first. Otherwise the write request waits for its own reader,
+/// and fails at the end of its [wait](LockRequest::max_wait). Do not request a second read lock while you hold one. A
+/// writer may wait for the first one, and the second one waits for the writer.
+#[derive(Clone)]
+pub struct RwLock {
+    handle: Arc<Handle>,
+    name: Resource,
+    gate: Resource,
+}
+
+impl RwLock {
+    pub(crate) fn new(handle: Arc<Handle>, name: impl IntoResource) -> Result<Self, Error> {
+        let name = name.into_resource()?;
+        let gate = Resource::new([name.as_bytes(), b":writer"].concat())?;
+        Ok(Self { handle, name, gate })
+    }
+
+    /// Returns the name of the lock.
+    pub fn resource(&self) -> &Resource {
+        &self.name
+    }
+
+    /// Locks the resource for reading, together with other readers.
+    ///
+    /// Returns a [`ReadRequest`]: set options, then `.await` it. The request waits for up to 10 s by default. `ttl` is
+    /// the same as for [`lock`](crate::Redlock::lock).
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let catalog = redlock.rw_lock("catalog")?;
+    /// let reader = catalog.read(ttl).await?;
+    /// assert!(catalog.read(ttl).try_now().await?.is_some(), "readers share it");
+    /// assert!(catalog.try_write(ttl).await?.is_none());
+    /// reader.release().await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn read(&self, ttl: Duration) -> ReadRequest {
+        ReadRequest::new(self.request(ttl).shared(self.gate.clone()))
+    }
+
+    /// Locks the resource for writing, alone.
+    ///
+    /// Returns a [`LockRequest`], with all options of a lock: [fencing](LockRequest::fenced), for example. While it
+    /// waits, no new reader is granted. `ttl` is the same as for [`lock`](crate::Redlock::lock).
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let catalog = redlock.rw_lock("catalog")?;
+    /// let writer = catalog.write(ttl).fenced().await?;
+    /// println!("write with token {:?}", writer.fencing_token());
+    /// assert!(catalog.read(ttl).try_now().await?.is_none());
+    /// # Ok(()) }
+    /// ```
+    pub fn write(&self, ttl: Duration) -> LockRequest {
+        self.request(ttl).before_readers(self.gate.clone())
+    }
+
+    /// Makes a single attempt to lock the resource for writing.
+    ///
+    /// Same as [`try_lock`](crate::Redlock::try_lock). It does not keep readers out.
+    pub fn try_write(&self, ttl: Duration) -> TryLockRequest {
+        TryLockRequest::new(Arc::clone(&self.handle), self.resources(), ttl)
+    }
+
+    fn request(&self, ttl: Duration) -> LockRequest {
+        LockRequest::new(Arc::clone(&self.handle), self.resources(), ttl)
+    }
+
+    fn resources(&self) -> Result<Resources, Error> {
+        Resources::new([self.name.clone()])
+    }
+}
+
+impl fmt::Debug for RwLock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RwLock").field("name", &self.name).finish_non_exhaustive()
+    }
+}

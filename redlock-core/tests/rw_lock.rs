@@ -1,0 +1,270 @@
+//! Readers and writers.
+#![allow(clippy::unwrap_used)] // a panic fails the test
+
+mod common;
+
+use std::sync::{Arc, Mutex};
+
+use common::*;
+use redlock_core::node::{Claim, LockNode, Token, Ttl, Vote};
+use redlock_core::runtime::Runtime;
+use redlock_core::{Builder, ErrorKind, IntoResources, KeepAlive, LeaseState, Loss, ReleaseOutcome, RwLock};
+use redlock_testkit::sim::Simulation;
+use redlock_testkit::{FakeNode, Fault, MemoryNode};
+
+fn locks(world: &World) -> (RwLock, RwLock) {
+    (world.redlock.rw_lock("a").unwrap(), world.other_client().rw_lock("a").unwrap())
+}
+
+/// Runs a test on five fake nodes that notify waiters.
+fn with_watching<F: Future<Output = ()> + Send + 'static>(test: impl FnOnce(World) -> F) {
+    let simulation = Simulation::new(1).max_polls(1_000_000);
+    let process = simulation.process("client");
+    let node = |number| FakeNode::new(format!("fake-{number}"), process.runtime()).watching();
+    let nodes: Vec<_> = (0..5).map(node).collect();
+    let redlock = builder(&process, &nodes).build().unwrap();
+    simulation.block_on(&process.clone(), test(World { process, nodes, redlock }));
+}
+
+#[test]
+fn readers_share_the_lock_and_exclude_writers() {
+    with_five(async |world| {
+        let (ours, theirs) = locks(&world);
+        let readers = [
+            ours.read(TTL).await.unwrap(),
+            theirs.read(TTL).await.unwrap(),
+            ours.read(TTL).try_now().await.unwrap().unwrap(),
+        ];
+        assert!(readers.iter().all(|reader| reader.is_held() && reader.fencing_token().is_none()));
+        for lock in [&ours, &theirs] {
+            assert!(lock.try_write(TTL).await.unwrap().is_none());
+            assert_eq!(ErrorKind::Contended, kind(lock.write(TTL).max_wait(500 * MS).await));
+        }
+        for reader in readers {
+            assert_eq!(ReleaseOutcome::Released, reader.release().await.unwrap());
+        }
+        let writer = theirs.write(TTL).fenced().await.unwrap();
+        assert!(writer.fencing_token().is_some());
+        assert!(ours.read(TTL).try_now().await.unwrap().is_none());
+        assert_eq!(ErrorKind::Contended, kind(ours.read(TTL).max_wait(500 * MS).await));
+        writer.release().await.unwrap();
+        drop(ours.read(TTL).await.unwrap());
+        world.settle().await;
+        world.nothing_left().await;
+    });
+}
+
+#[test]
+fn a_plain_lock_excludes_readers_and_writers_and_is_excluded() {
+    with_five(async |world| {
+        let (ours, _) = locks(&world);
+        let plain = world.other_client();
+        let guard = plain.lock("a", TTL).await.unwrap();
+        assert!(ours.read(TTL).try_now().await.unwrap().is_none());
+        assert!(ours.try_write(TTL).await.unwrap().is_none());
+        guard.release().await.unwrap();
+        let reader = ours.read(TTL).await.unwrap();
+        assert!(plain.try_lock("a", TTL).await.unwrap().is_none());
+        assert!(plain.try_lock("a", TTL).fenced().await.unwrap().is_none());
+        assert!(plain.try_lock(["a", "b"], TTL).await.unwrap().is_none());
+        let inspection = plain.inspect("a").await.unwrap();
+        assert_eq!(Some("readers"), inspection.holder().unwrap().owner());
+        reader.release().await.unwrap();
+        drop(plain.lock("a", TTL).await.unwrap());
+        world.settle().await;
+        world.nothing_left().await;
+    });
+}
+
+#[test]
+fn a_reader_cannot_become_the_writer() {
+    with_five(async |world| {
+        let (ours, _) = locks(&world);
+        let reader = ours.read(TTL).await.unwrap();
+        let error = ours.write(TTL).max_wait(500 * MS).await.unwrap_err();
+        assert_eq!(ErrorKind::Contended, error.kind());
+        assert!(error.to_string().contains("a reader cannot become the writer"), "{error}");
+        assert!(reader.is_held());
+    });
+}
+
+/// New readers arrive all the time, and overlap: without precedence the lock would never be free.
+#[test]
+fn a_writer_waits_for_the_present_readers_only() {
+    with_watching(async |world| {
+        let (ours, theirs) = locks(&world);
+        let log = Arc::new(Mutex::new(Vec::new()));
+        for _ in 0..8 {
+            let (there, lock, log) = (world.clone(), theirs.clone(), Arc::clone(&log));
+            world.spawn(async move {
+                for _ in 0..40 {
+                    let reader = lock.read(TTL).await.unwrap();
+                    there.sleep(50 * MS).await;
+                    log.lock().unwrap().push(there.process.now());
+                    drop(reader);
+                }
+            });
+            world.sleep(7 * MS).await;
+        }
+        for _ in 0..5 {
+            let (writer, waited) = world.time(ours.write(TTL)).await;
+            assert!(waited < 100 * MS, "{waited:?}");
+            let before = log.lock().unwrap().len();
+            world.sleep(200 * MS).await;
+            assert_eq!(before, log.lock().unwrap().len(), "a reader beside the writer");
+            drop(writer.unwrap());
+            // Readers have their turn between two writers.
+            world.sleep(100 * MS).await;
+            assert!(before < log.lock().unwrap().len());
+        }
+        world.sleep(10_000 * MS).await;
+        assert_eq!(320, log.lock().unwrap().len());
+        world.nothing_left().await;
+    });
+}
+
+/// Writers queue: each has its turn, while readers have theirs.
+#[test]
+fn writers_of_several_processes_queue_and_starve_no_reader() {
+    with_watching(async |world| {
+        let log = Arc::new(Mutex::new((0, 0)));
+        for _ in 0..4 {
+            let (there, lock) = (world.clone(), world.other_client().rw_lock("a").unwrap());
+            let counts = Arc::clone(&log);
+            world.spawn(async move {
+                for _ in 0..10 {
+                    let writer = lock.write(TTL).wait_unbounded().await.unwrap();
+                    there.sleep(10 * MS).await;
+                    counts.lock().unwrap().0 += 1;
+                    writer.release().await.unwrap();
+                }
+            });
+            let (there, lock) = (world.clone(), world.other_client().rw_lock("a").unwrap());
+            let counts = Arc::clone(&log);
+            world.spawn(async move {
+                for _ in 0..10 {
+                    let reader = lock.read(TTL).wait_unbounded().await.unwrap();
+                    there.sleep(10 * MS).await;
+                    counts.lock().unwrap().1 += 1;
+                    reader.release().await.unwrap();
+                }
+            });
+        }
+        world.sleep(20_000 * MS).await;
+        assert_eq!((40, 40), *log.lock().unwrap());
+    });
+}
+
+#[test]
+fn readers_are_notified_when_a_writer_releases() {
+    with_watching(async |world| {
+        let (ours, theirs) = locks(&world);
+        let writer = ours.write(TTL).await.unwrap();
+        let log = Arc::new(Mutex::new(Vec::new()));
+        for _ in 0..20 {
+            let (there, lock, log) = (world.clone(), theirs.clone(), Arc::clone(&log));
+            world.spawn(async move {
+                let reader = lock.read(TTL).await.unwrap();
+                log.lock().unwrap().push(there.process.now());
+                there.sleep(1_000 * MS).await;
+                drop(reader);
+            });
+        }
+        world.sleep(3_000 * MS).await;
+        let released = world.process.now();
+        writer.release().await.unwrap();
+        world.sleep(900 * MS).await;
+        let log = log.lock().unwrap().clone();
+        assert_eq!(20, log.len());
+        assert!(log.iter().all(|at| at.saturating_duration_since(released) < 20 * MS), "all at once");
+    });
+}
+
+#[test]
+fn a_reader_has_the_life_of_a_lock() {
+    with_five(async |world| {
+        let (ours, theirs) = locks(&world);
+        let kept = ours.read(TTL).keep_alive(KeepAlive::new()).await.unwrap();
+        let expiring = theirs.read(TTL).await.unwrap();
+        world.sleep(TTL / 2).await;
+        expiring.extend(TTL).await.unwrap();
+        world.sleep(TTL / 2 + TTL / 10).await;
+        assert!(expiring.is_held(), "extended");
+        world.sleep(TTL).await;
+        assert!(matches!(expiring.state(), LeaseState::Lost(Loss::Expired)), "{:?}", expiring.state());
+        assert!(kept.is_held());
+        assert_eq!(ReleaseOutcome::AlreadyExpired, expiring.release().await.unwrap());
+        assert!(theirs.try_write(TTL).await.unwrap().is_none(), "the other reader stays");
+        // The key is deleted on a quorum: the next renewal reports the loss.
+        world.nodes.iter().take(3).for_each(|node| node.inner().remove("a"));
+        world.sleep(TTL).await;
+        assert!(matches!(kept.state(), LeaseState::Lost(Loss::Revoked { .. })), "{:?}", kept.state());
+        drop(kept);
+        assert_eq!(7, ours.read(TTL).run(async |lease| if lease.is_held() { 7 } else { 0 }).await.unwrap());
+        drop(theirs.write(TTL).await.unwrap());
+        world.settle().await;
+        world.nothing_left().await;
+    });
+}
+
+#[test]
+fn a_dropped_or_failed_read_request_leaves_nothing_behind() {
+    with_five(async |world| {
+        let (ours, _) = locks(&world);
+        world.nodes.iter().for_each(|node| node.inject(Fault::delay(50 * MS)));
+        let mut request = Box::pin(ours.read(TTL));
+        assert!(is_pending(&mut request).await);
+        drop(request);
+        world.sleep(1_000 * MS).await;
+        world.nothing_left().await;
+    });
+}
+
+#[test]
+fn a_crashed_writer_keeps_readers_out_for_two_seconds_at_most() {
+    with_watching(async |world| {
+        let (_, theirs) = locks(&world);
+        let gate = Claim::new("a:writer".into_resources().unwrap(), Token::from_bytes("crashed"));
+        let ttl = Ttl::new(2_000 * MS).unwrap();
+        for node in &world.nodes {
+            assert_eq!(Vote::Granted, node.acquire(&gate, ttl).await.unwrap());
+        }
+        assert!(theirs.read(TTL).try_now().await.unwrap().is_none());
+        let (reader, waited) = world.time(theirs.read(TTL)).await;
+        assert!(reader.unwrap().is_held() && waited < 2_100 * MS, "{waited:?}");
+    });
+}
+
+#[test]
+fn a_backend_without_readers_is_an_error_before_anything_is_sent() {
+    with_five(async |world| {
+        struct Plain(MemoryNode);
+
+        #[redlock_core::node::async_trait]
+        impl LockNode for Plain {
+            fn label(&self) -> &str {
+                "plain"
+            }
+
+            async fn acquire(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, redlock_core::node::NodeError> {
+                self.0.acquire(claim, ttl).await
+            }
+
+            async fn extend(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, redlock_core::node::NodeError> {
+                self.0.extend(claim, ttl).await
+            }
+
+            async fn release(&self, claim: &Claim) -> Result<bool, redlock_core::node::NodeError> {
+                self.0.release(claim).await
+            }
+        }
+
+        let memory = MemoryNode::new("plain");
+        let node: Arc<dyn LockNode> = Arc::new(Plain(memory.clone()));
+        let redlock = Builder::new(world.process.runtime()).nodes([node]).build().unwrap();
+        let lock = redlock.rw_lock("a").unwrap();
+        assert_eq!(ErrorKind::Unsupported, kind(lock.read(TTL).await));
+        assert!(memory.is_empty());
+        assert!(lock.write(TTL).await.unwrap().is_held(), "a writer needs no support");
+    });
+}

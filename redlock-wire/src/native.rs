@@ -1,0 +1,190 @@
+//! Commands that compare a value on the server, and so replace a script.
+//!
+//! A native release takes about a third of the server time of the script. The version of the server decides at the
+//! handshake. A server that rejects the command anyway, for example because of its ACL, receives the script instead, and
+//! from then on only scripts.
+//!
+//! If a server forbids scripts, the handshake tries the commands themselves. Only there is a lock renewed by a native
+//! command, because `SET .. IFEQ` can shorten a TTL. There it cannot: such a server carries out no longer extension, and
+//! the core [renews](redlock_core::node::LockNode::renew) only with the first TTL.
+
+use redlock_core::node::{Claim, NodeError, Vote};
+
+use crate::connection::{Command, Connection, Reply};
+use crate::reply;
+
+/// A command that compares a value on the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Native {
+    /// `DELIFEQ`, of Valkey from 9.0 on.
+    DelIfEq,
+    /// `DELEX .. IFEQ`, of Redis from 8.4 on.
+    DelEx,
+    /// `SET .. IFEQ`, of Valkey from 8.1 and Redis from 8.4 on. It sets the TTL, even to a shorter one.
+    SetIfEq,
+}
+
+/// The commands of this kind that a server has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Natives {
+    /// The command that deletes a key.
+    pub(crate) delete: Option<Native>,
+    /// The command that sets the TTL of a key, if the server forbids scripts.
+    pub(crate) renew: Option<Native>,
+}
+
+impl Natives {
+    /// Returns the commands of a server by the fields of `INFO server`.
+    ///
+    /// Servers that are compatible with Redis report a Redis version, too. Valkey is the only one of them that is known
+    /// here, and it has stayed at Redis 7.2.
+    pub(crate) fn of_version<'a>(field: impl Fn(&str) -> Option<&'a str>) -> Self {
+        let valkey = field("valkey_version").and_then(version);
+        let redis = field("redis_version").and_then(version);
+        let delete = match (valkey, redis) {
+            (Some(valkey), _) => (valkey >= (9, 0)).then_some(Native::DelIfEq),
+            (None, redis) => redis.filter(|redis| *redis >= (8, 4)).map(|_| Native::DelEx),
+        };
+        Self { delete, renew: None }
+    }
+
+    /// Returns the commands that a server without scripts carries out.
+    ///
+    /// They are tried on a key that should not exist, with a value that no lock has. Thus nothing is changed.
+    pub(crate) async fn tried<C: Connection>(connection: &C, prefix: &[u8]) -> Self {
+        let key = [prefix, b"redlock:probe"].concat();
+        let all = [Native::DelIfEq, Native::DelEx, Native::SetIfEq];
+        let requests = all.map(|native| native.pack::<C>(&key, b"", b"1")).into();
+        let replies = connection.pipeline(requests).await.unwrap_or_default();
+        let works = |native: &Native| {
+            let reply = all.iter().zip(&replies).find_map(|(one, reply)| (one == native).then_some(reply));
+            reply.is_some_and(|reply| !matches!(reply, Reply::Error(message) if !concerns_key(message)))
+        };
+        Self {
+            delete: [Native::DelIfEq, Native::DelEx].into_iter().find(works),
+            renew: Some(Native::SetIfEq).filter(works),
+        }
+    }
+}
+
+impl Native {
+    /// Packs the command for a key that is to hold `token`. Only [`SetIfEq`](Native::SetIfEq) uses `millis`.
+    pub(crate) fn pack<C: Connection>(self, key: &[u8], token: &[u8], millis: &[u8]) -> C::Packed {
+        match self {
+            Self::DelIfEq => C::pack(Command::Other { name: "DELIFEQ", args: &[key, token] }),
+            Self::DelEx => C::pack(Command::Other { name: "DELEX", args: &[key, b"IFEQ", token] }),
+            // `GET` returns the value that was compared, and so the holder of a denial.
+            Self::SetIfEq => {
+                let args: &[&[u8]] = &[key, token, b"IFEQ", token, b"GET", b"PX", millis];
+                C::pack(Command::Other { name: "SET", args })
+            }
+        }
+    }
+}
+
+/// Returns whether the server rejected a native command without an effect, so that the script is to be sent instead.
+///
+/// A key of another type is the exception: the script would find the same.
+pub(crate) fn is_rejected(reply: &Reply) -> bool {
+    matches!(reply, Reply::Error(message) if !message.starts_with("WRONGTYPE"))
+}
+
+/// Returns whether the server will always reject this command: it does not know it, or forbids it.
+pub(crate) fn is_unavailable(reply: &Reply) -> bool {
+    let is_final = |message: &str| message.starts_with("ERR") || message.starts_with("NOPERM");
+    matches!(reply, Reply::Error(message) if is_final(message))
+}
+
+/// Interprets the reply to a native deletion.
+pub(crate) fn deleted(reply: &Reply) -> Result<bool, NodeError> {
+    match reply {
+        // A release leaves such a key as it is.
+        Reply::Error(message) if message.starts_with("WRONGTYPE") => Ok(false),
+        _ => reply::deleted(reply),
+    }
+}
+
+/// Interprets the reply to [`Native::SetIfEq`]: the value that was compared, or nil if there is none.
+pub(crate) fn renewed(reply: Reply, claim: &Claim) -> Result<Vote, NodeError> {
+    reply::get(reply, claim)
+}
+
+/// Returns whether an error is about a key, not about the command: the user may not use this key, it has another type,
+/// or it is in another slot.
+fn concerns_key(message: &str) -> bool {
+    message.starts_with("NOPERM") && message.contains("permissions to access")
+        || ["WRONGTYPE", "MOVED", "OOM"].iter().any(|code| message.starts_with(code))
+}
+
+/// Reads the first two numbers of a version.
+fn version(text: &str) -> Option<(u32, u32)> {
+    let mut numbers = text.split('.').map(|number| number.trim().parse().ok());
+    Some((numbers.next()??, numbers.next()??))
+}
+
+#[cfg(test)]
+mod tests {
+    use redlock_core::IntoResources;
+    use redlock_core::node::{Denial, NodeErrorKind, Token};
+
+    use super::*;
+
+    #[test]
+    fn the_version_decides() {
+        let of = |fields: &'static [(&str, &str)]| {
+            let natives = Natives::of_version(|name| {
+                fields.iter().find_map(|(field, value)| (*field == name).then_some(*value))
+            });
+            assert_eq!(None, natives.renew, "only where scripts are forbidden");
+            natives.delete
+        };
+        assert_eq!(None, of(&[]));
+        assert_eq!(None, of(&[("redis_version", "8.2.9")]));
+        assert_eq!(Some(Native::DelEx), of(&[("redis_version", "8.4.0")]));
+        assert_eq!(Some(Native::DelEx), of(&[("redis_version", "10.0.0")]));
+        let compatible = ("redis_version", "7.2.4");
+        for (valkey, expected) in [
+            ("8.1.0", None),
+            ("9.0.0", Some(Native::DelIfEq)),
+            ("9.1.2", Some(Native::DelIfEq)),
+            ("unstable", None),
+        ] {
+            let fields: &'static [_] = vec![compatible, ("valkey_version", valkey)].leak();
+            assert_eq!(expected, of(fields), "{valkey}");
+        }
+    }
+
+    #[test]
+    fn only_a_key_of_another_type_is_no_reason_for_the_script() {
+        let error = |text: &str| Reply::Error(text.into());
+        for (message, is_final) in [
+            ("ERR unknown command 'DELIFEQ'", true),
+            ("ERR syntax error", true),
+            ("NOPERM User few has no permissions to run the 'delifeq' command", true),
+            ("OOM command not allowed when used memory > 'maxmemory'.", false),
+        ] {
+            let reply = error(message);
+            assert!(is_rejected(&reply), "{message}");
+            assert_eq!(is_final, is_unavailable(&reply), "{message}");
+        }
+        for reply in [error("WRONGTYPE Operation against a key"), Reply::Int(0), Reply::Nil] {
+            assert!(!is_rejected(&reply) && !is_unavailable(&reply), "{reply:?}");
+        }
+    }
+
+    #[test]
+    fn replies_are_those_of_the_scripts() {
+        assert_eq!(Ok(true), deleted(&Reply::Int(1)).map_err(|error| error.kind()));
+        assert_eq!(Ok(false), deleted(&Reply::Int(0)).map_err(|error| error.kind()));
+        let wrong_type = || Reply::Error("WRONGTYPE Operation against a key".into());
+        assert_eq!(Ok(false), deleted(&wrong_type()).map_err(|error| error.kind()));
+
+        let claim = Claim::new("a".into_resources().unwrap(), Token::from_bytes("mine"));
+        let vote = |reply| renewed(reply, &claim).map_err(|error| error.kind());
+        let bytes = |text: &str| Reply::Bytes(text.into());
+        assert_eq!(Ok(Vote::Granted), vote(bytes("mine")));
+        assert_eq!(Ok(Vote::Denied(Denial::default())), vote(Reply::Nil));
+        assert_eq!(Ok(Vote::Denied(Denial::by(Token::from_bytes("other")))), vote(bytes("other")));
+        assert_eq!(Err(NodeErrorKind::WrongType), vote(wrong_type()));
+    }
+}
