@@ -1,5 +1,9 @@
 //! The adapter under test.
 
+use std::future::Future;
+use std::sync::Arc;
+
+use redlock_core::node::LockNode;
 use redlock_core::{Builder, Error};
 use redlock_wire::{Connector, Node, Options, Preflight, PreflightSettings};
 
@@ -52,4 +56,7 @@ pub trait Adapter: Send + Sync + 'static {
         options: &Options,
         settings: PreflightSettings,
     ) -> impl Future<Output = Result<Preflight, Error>>;
+
+    /// Returns a node over a connection of the application, which reconnects by itself.
+    fn borrowed(url: String, options: &Options) -> impl Future<Output = Arc<dyn LockNode>> + Send;
 }
