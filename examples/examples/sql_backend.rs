@@ -2,7 +2,7 @@
 //!
 //! `cargo test -p redlock-examples --example sql_backend`
 //!
-//! It runs on SQLite, which has no `now()` and no `greatest()`; they are defined here. One database is one node.
+//! It runs on `SQLite`, which has no `now()` and no `greatest()`; they are defined here. One database is one node.
 #![allow(clippy::print_stdout)] // prints each step
 
 use std::error::Error;
@@ -44,9 +44,9 @@ impl Database {
             let transaction = database.transaction()?;
             let outcome = steps(&transaction)?;
             if outcome {
-                transaction.commit()?
+                transaction.commit()?;
             } else {
-                transaction.rollback()?
+                transaction.rollback()?;
             }
             Ok(outcome)
         })();

@@ -134,9 +134,10 @@ impl LockNode for ScriptedNode {
     }
 
     fn admission(&self) -> Admission {
-        match locked(&self.script).quarantined == Some((self.client, self.node)) {
-            true => Admission::Quarantined(Quarantine::new(QuarantineReason::DataLost)),
-            false => Admission::Admitted(AdmissionId(0)),
+        if locked(&self.script).quarantined == Some((self.client, self.node)) {
+            Admission::Quarantined(Quarantine::new(QuarantineReason::DataLost))
+        } else {
+            Admission::Admitted(AdmissionId(0))
         }
     }
 
