@@ -288,9 +288,10 @@ impl LockNode for Connecting {
     }
 
     fn admission(&self) -> Admission {
-        match self.process.now() < self.at {
-            true => Admission::Quarantined(Quarantine::new(QuarantineReason::NotChecked)),
-            false => self.node.admission(),
+        if self.process.now() < self.at {
+            Admission::Quarantined(Quarantine::new(QuarantineReason::NotChecked))
+        } else {
+            self.node.admission()
         }
     }
 
