@@ -152,8 +152,8 @@ impl Redlock {
 
     /// Rejects new locks from now on, and waits for pending cleanup for up to `limit`.
     ///
-    /// Returns how many cleanups were given up, as [`crate::Redlock::close`] does; `None` if the limit was reached. What
-    /// is left then continues on the thread of the locks, until the process ends.
+    /// Returns how many cleanups were given up, as [`crate::Redlock::close`] does; `None` if the limit was reached. The
+    /// remaining cleanup then continues on the thread of the locks, until the process ends.
     ///
     /// # Panics
     ///

@@ -84,6 +84,11 @@ impl Peer {
         }
     }
 
+    /// Returns whether the votes of the node count.
+    pub(crate) fn is_admitted(&self) -> bool {
+        !matches!(self.node.admission(), Admission::Quarantined(_))
+    }
+
     /// Reads whether the votes of the node count, and reports a change.
     pub(crate) fn admission(&self) -> Admission {
         let admission = self.node.admission();

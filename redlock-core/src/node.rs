@@ -358,8 +358,8 @@ pub trait LockNode: Send + Sync + 'static {
 
     /// Returns the longest TTL that clients may request, if locks are protected against [lost data](Admission).
     ///
-    /// The core rejects longer TTLs with [`InvalidInput`](crate::ErrorKind::InvalidInput), before it sends anything. Of
-    /// several nodes, the shortest one applies. It must not change while the node is in use. The time of
+    /// The core rejects longer TTLs with [`InvalidInput`](crate::ErrorKind::InvalidInput), before it sends anything. The
+    /// shortest of all nodes applies. It must not change while the node is in use. The time of
     /// [`keep_for`](LockNode::keep_for) is not limited, so a key that is kept longer than this is not protected.
     ///
     /// The default is `None`: there is no limit.

@@ -81,9 +81,8 @@ pub async fn preflight<A: IntoConnector>(
     options: &Options,
     settings: PreflightSettings,
 ) -> Result<Preflight, Error> {
-    let servers = addresses.into_iter().map(|address| address.into_connector(options));
-    let servers = servers.collect::<Result<Vec<_>, _>>()?;
-    Ok(redlock_wire::preflight(&servers, options, settings).await)
+    let connectors = addresses.into_iter().map(|address| address.into_connector(options));
+    redlock_wire::preflight(connectors, options, settings).await
 }
 
 /// Creates a node over an existing connection of the application.

@@ -225,8 +225,8 @@ pub enum Sent {
 const SHOWN: usize = 4;
 
 impl fmt::Debug for Reply {
-    /// Shows only the shape and the length of strings: a reply may be another client's token. Of an array it shows the
-    /// first replies, since a server may send any number of them.
+    /// Shows only the shape and the length of strings: a reply may be another client's token. Only the first
+    /// replies of an array are shown, since a server may send any number of them.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Nil => f.write_str("nil"),

@@ -46,8 +46,8 @@ const MAX_IN_DOUBT: u32 = 1024;
 
 /// The shortest wait after which a dropped request is evidence against the server. No node timeout is shorter.
 ///
-/// The first unanswered request counts in any case. How long it waited is unknown, because a request to a responsive
-/// server does not read the clock; that would cost about a twentieth of a lock.
+/// The first unanswered request counts in any case. Its waiting time is unknown, because a request to a responsive
+/// server does not read the clock. A reading would cost about a twentieth of a lock.
 const MIN_WAIT: Duration = Duration::from_millis(1);
 
 /// One independent Redis or Valkey server, over any client.

@@ -2,11 +2,11 @@
 
 use crate::Adapter;
 use crate::servers::{
-    admission, bad_input, cancelled, contention, costs, crowd, extension, fencing, forgotten, grants,
-    healthy, interop, keepalive, limits, losses, majority_down, minority_down, prefixes, processes, programs,
-    readers, reconnect, runtimes, stale, waiting, work,
+    admission, bad_input, borrowed, cancelled, contention, costs, crowd, extension, fencing, forgotten,
+    grants, healthy, interop, keepalive, limits, losses, majority_down, minority_down, outages, prefixes,
+    processes, programs, readers, reconnect, runtimes, stale, waiting, work,
 };
-use crate::{connect, connection, counters, hostile, native, node, tls, watch};
+use crate::{connect, connection, counters, hostile, native, node, preflight, tls, watch};
 
 /// Generates a `#[test]` for each case, in a module for each topic.
 ///
@@ -116,6 +116,11 @@ macro_rules! __cases {
                 a_request_whose_reply_is_lost_is_not_repeated
                 the_first_command_of_a_connection_is_not_tracked
             }
+            preflight {
+                findings_name_the_server
+                servers_without_faults_have_no_errors
+                an_unreachable_server_is_a_finding
+            }
             watch {
                 whatever_happens_to_a_key_completes_its_watch
                 an_expiry_is_notified_or_seen_by_the_next_watch
@@ -147,6 +152,11 @@ macro_rules! __cases {
                 two_addresses_of_one_server_are_one_node
                 a_key_of_another_type_is_an_error_that_names_the_key
                 secrets_are_shown_nowhere
+            }
+            borrowed {
+                a_majority_that_restarts_empty_grants_no_second_lock
+                a_majority_that_is_flushed_grants_no_second_lock
+                a_majority_that_fails_over_and_back_grants_no_second_lock
             }
             cancelled {
                 an_acquire_dropped_before_its_first_poll_sends_nothing
@@ -264,6 +274,11 @@ macro_rules! __cases {
                 killed_and_hung_while_a_lock_is_held
                 a_slow_node_leaves_no_key_behind_in_200_cycles
                 cold_connections_to_a_hung_node_delay_ten_locks_no_more_than_one
+            }
+            outages {
+                a_rolling_restart_under_load_fails_no_lock
+                after_a_power_cut_locks_are_granted_when_the_quarantine_is_over
+                after_a_power_cut_vouching_ends_the_quarantine
             }
             prefixes {
                 every_node_is_asked_with_its_own_prefix

@@ -385,7 +385,7 @@ impl LockRequest {
     /// Waits for the lock, keeps it alive, drops the work if the lock is lost, and releases the lock. Unless
     /// [`keep_alive`](LockRequest::keep_alive) sets a limit, the lock is renewed until the work ends.
     ///
-    /// `work` gets a view of the lock. It is polled in the caller's task, and the clock is read before each poll. So
+    /// `work` gets a view of the lock. It is polled in the caller's task, and the clock is read before each poll. Thus
     /// the work does not continue after a pause that outlasted the lock. The clock is read again when the work has
     /// finished.
     ///

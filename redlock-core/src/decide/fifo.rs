@@ -176,7 +176,7 @@ impl<W: Clone> Queue<W> {
         }
     }
 
-    /// Records that another client had the lock.
+    /// Records that another client held the lock.
     pub(crate) fn saw_rival(&mut self, now: Instant) {
         self.fairness.saw_rival(now);
     }
@@ -400,7 +400,7 @@ mod tests {
         ], 1..120)) {
             let mut queue = Queue::default();
             let (mut now, mut asked) = (0, Vec::<u64>::new());
-            // The holder as the numbers see it, which is the last number that got the turn and has not left.
+            // The holder as the numbers see it, which is the last number that received the turn and has not left.
             let (mut holder, mut until) = (None, None);
             let mut seen = Vec::new();
             for step in steps {

@@ -110,14 +110,15 @@ impl Lost<'_> {
         let (lease, inner) = (self.lease, self.lease.inner());
         let now = inner.now();
         let rollback = Rollback::begin(lease, now);
-        let mut releases = rollback.send_to_none(now);
-        for index in (0..inner.peers.len()).filter(|index| !self.round.is_pending(*index)) {
-            releases.start(index);
-        }
-        // A caller that no longer waits needs no reason.
+        // A caller that no longer waits needs no reason, and no request that was not sent yet.
         self.responder.take_if(|responder| responder.is_canceled());
         if self.responder.is_none() {
             telemetry::attempt_abandoned(lease.claim());
+            self.round.drop_unsent();
+        }
+        let mut releases = rollback.send_to_none(now);
+        for index in (0..inner.peers.len()).filter(|index| !self.round.is_pending(*index)) {
+            releases.start(index);
         }
         loop {
             self.report();

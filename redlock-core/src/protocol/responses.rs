@@ -78,8 +78,8 @@ impl Responses {
 
     /// Counts the votes so far.
     ///
-    /// Nodes that are one server have one vote, the strongest of theirs. Of the nodes that granted a fenced claim, only
-    /// the largest group whose counters are [together](crate::decide::fencing) has a vote.
+    /// Nodes that are one server have one vote, the strongest of theirs. Among the nodes that granted a fenced claim,
+    /// only the largest group whose counters are [together](crate::decide::fencing) has a vote.
     pub(crate) fn tally(&self, inner: &Inner) -> Tally {
         let group = self.together(inner);
         let vote = |index: usize| match self.outcome(index) {
@@ -112,7 +112,7 @@ impl Responses {
             Outcome::GrantedFenced(counter) => Some(*counter),
             _ => None,
         };
-        // Of equal counters, the first one counts.
+        // If counters are equal, the first one counts.
         let rank = |index: usize| answered(index).map(|counter| (counter, usize::MAX - index));
         let same = |other: &usize| self.first_of_server(*other) == self.first_of_server(index);
         let beaten =

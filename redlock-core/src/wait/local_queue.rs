@@ -89,7 +89,7 @@ impl Waiter {
         self.any_queue(Queue::should_pause)
     }
 
-    /// Records that another client had the lock.
+    /// Records that another client held the lock.
     pub(crate) fn saw_rival(&self) {
         let now = self.shared.now();
         drop(self.with_queues(|queue| {

@@ -22,7 +22,7 @@ use std::time::Duration;
 use crate::decide::concurrency::Class;
 use crate::decide::readiness::{NodeView, ProbeBudget, Readiness, readiness};
 use crate::decide::time_limit::TimeLimit;
-use crate::inner::Inner;
+use crate::inner::{Inner, Peer};
 use crate::node::{Availability, LockNode, NodeError, Watch};
 use crate::runtime::{Alarm, BoxFuture};
 use crate::types::instant::Instant;
@@ -166,11 +166,7 @@ impl<'a> LockWatcher<'a> {
             for watch in self.watches.iter_mut().flatten() {
                 let _ = watch.poll(cx, now, limit, false);
             }
-            let views = self
-                .watches
-                .iter()
-                .map(|node| node.iter().map(|watch| watch.view(now)).fold(NodeView::Free, NodeView::and));
-            Poll::Ready(readiness(views, self.shared.quorum(), now) == Readiness::Free)
+            Poll::Ready(readiness(self.views(now), self.shared.quorum(), now) == Readiness::Free)
         })
         .await
     }
@@ -193,16 +189,14 @@ impl<'a> LockWatcher<'a> {
             if self.poll_permit(cx, now).is_ready() {
                 continue;
             }
-            let candidates =
-                self.watches.iter().filter(|node| node.iter().all(|watch| watch.may_be_free(now))).count();
+            let may_be_free = |(watches, peer): &(&Vec<NodeWatch<'_>>, &Peer)| {
+                peer.is_admitted() && watches.iter().all(|watch| watch.may_be_free(now))
+            };
+            let candidates = self.watches.iter().zip(&self.shared.peers).filter(may_be_free).count();
             if self.probes.see(candidates, self.shared.quorum()) {
                 return Poll::Ready(WakeReason::Free);
             }
-            let views = self
-                .watches
-                .iter()
-                .map(|node| node.iter().map(|watch| watch.view(now)).fold(NodeView::Free, NodeView::and));
-            let (longest, free_at) = match readiness(views, self.shared.quorum(), now) {
+            let (longest, free_at) = match readiness(self.views(now), self.shared.quorum(), now) {
                 Readiness::Free => {
                     self.probes.tried();
                     return Poll::Ready(WakeReason::Free);
@@ -220,6 +214,14 @@ impl<'a> LockWatcher<'a> {
                 Poll::Pending => return Poll::Pending,
             }
         }
+    }
+
+    /// Returns the view of each node: the combined views of its resources and its admission.
+    fn views(&self, now: Instant) -> impl Iterator<Item = NodeView> + '_ {
+        self.watches.iter().zip(&self.shared.peers).map(move |(watches, peer)| {
+            let admission = NodeView::of_admission(peer.node.admission(), now);
+            watches.iter().map(|watch| watch.view(now)).fold(admission, NodeView::and)
+        })
     }
 
     /// Completes when queries are due and have just been allowed.

@@ -14,8 +14,9 @@ local function clock()
     end
     return now
 end
--- Returns whether the token reads a key that has readers.
+-- Returns whether the token reads a key that has readers. The mark is no token of a reader.
 local function reads(key)
+    if ARGV[1] == READERS then return false end
     local expires = redis.call('ZSCORE', key, ARGV[1])
     return expires and tonumber(expires) >= clock()
 end

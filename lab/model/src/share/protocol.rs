@@ -286,6 +286,6 @@ impl Model for Sharing {
     }
 
     fn holds(&self, property: Property, state: &State) -> bool {
-        property.holds(&self.scope, state)
+        property.holds(self.scope, state)
     }
 }
