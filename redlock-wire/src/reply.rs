@@ -351,7 +351,7 @@ mod tests {
             assert_eq!(Err(NodeErrorKind::Unknown), fenced(Reply::Int(odd)));
         }
         let wrong = fenced_vote(&Reply::Array(vec![Reply::Int(-2), Reply::Int(2)]), &claim()).unwrap_err();
-        assert_eq!(NodeErrorKind::Rejected, wrong.kind());
+        assert_eq!(NodeErrorKind::DamagedCounter, wrong.kind());
         assert!(wrong.to_string().contains("the fencing counter of \"b\" is not a number"), "{wrong}");
     }
 
@@ -364,7 +364,7 @@ mod tests {
         let confirmed = |reply: &Reply| confirm_vote(reply, &claim()).unwrap_err();
         for error_of in [&fenced as &dyn Fn(&Reply) -> NodeError, &confirmed] {
             let error = error_of(&far(2, "9007199254740991", 90_000));
-            assert_eq!(NodeErrorKind::Rejected, error.kind());
+            assert_eq!(NodeErrorKind::DamagedCounter, error.kind());
             let text =
                 "the fencing counter of \"b\", 9007199254740991, is 90000s ahead of the server's clock";
             assert!(error.to_string().starts_with(text), "{error}");
