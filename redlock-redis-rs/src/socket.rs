@@ -6,7 +6,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -15,9 +15,15 @@ use redis::io::tcp::{TcpSettings, socket2::SockRef};
 use redis::{ConnectionAddr, ConnectionInfo};
 use redlock_wire::{Scanner, SocketHandle};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::task::yield_now;
 
 use crate::net;
 use crate::tls::Tls;
+
+/// The number of bytes that the client reads before other tasks run.
+///
+/// A server that sends small replies or pushes without end otherwise occupies a thread for many milliseconds at a time.
+const BYTES_PER_TURN: usize = 16 * 1024;
 
 /// Any kind of socket, encrypted or not, on any runtime.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -47,7 +53,7 @@ pub(crate) async fn open(
         ConnectionAddr::Unix(path) => net::unix(path).await?,
         other => return Err(io::Error::other(format!("{other}: this system has no such sockets"))),
     };
-    Ok(Guarded { socket, handle, scanner: Scanner::new() })
+    Ok(Guarded { socket, handle, scanner: Scanner::new(), left: BYTES_PER_TURN })
 }
 
 fn attempt<'a>(
@@ -85,6 +91,8 @@ pub(crate) struct Guarded {
     socket: Box<dyn Stream>,
     handle: SocketHandle,
     scanner: Scanner,
+    /// The number of bytes left to read in this turn.
+    left: usize,
 }
 
 impl AsyncRead for Guarded {
@@ -93,10 +101,21 @@ impl AsyncRead for Guarded {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let Self { socket, handle, scanner } = self.get_mut();
+        let Self { socket, handle, scanner, left } = self.get_mut();
+        if *left == 0 {
+            *left = BYTES_PER_TURN;
+            // Wakes this task again after the runtime has looked at all sockets and timers.
+            ready!(pin!(yield_now()).poll(cx));
+        }
         let before = buffer.filled().len();
-        ready!(handle.read(cx, |cx| Pin::new(socket).poll_read(cx, buffer)))?;
-        let scanned = scanner.scan(&buffer.filled()[before..]);
+        let read = handle.read(cx, |cx| Pin::new(socket).poll_read(cx, buffer));
+        if read.is_pending() {
+            *left = BYTES_PER_TURN;
+        }
+        ready!(read)?;
+        let new = &buffer.filled()[before..];
+        *left = left.saturating_sub(new.len());
+        let scanned = scanner.scan(new);
         Poll::Ready(
             scanned.map(drop).map_err(|violation| io::Error::new(io::ErrorKind::InvalidData, violation)),
         )
