@@ -242,7 +242,7 @@ fn a_backend_without_readers_is_an_error_before_anything_is_sent() {
 
         #[redlock_core::node::async_trait]
         impl LockNode for Plain {
-            fn label(&self) -> &str {
+            fn label(&self) -> &'static str {
                 "plain"
             }
 

@@ -22,7 +22,7 @@ pub(crate) const PROPERTIES: [Property; 3] =
 
 impl Property {
     /// Returns true if the property holds in a state.
-    pub(crate) fn holds(self, scope: &Scope, state: &State) -> bool {
+    pub(crate) fn holds(self, scope: Scope, state: &State) -> bool {
         let valid = |role: Role| {
             (0..CLIENTS).filter(|client| scope.roles[*client] == role && state.is_valid(*client)).count()
         };

@@ -31,7 +31,7 @@ impl Sharing {
         let is_granted = match self.scope.roles[client] {
             Role::Writer if readers && self.variant == Variant::WriterReplacesReaders => {
                 state.trespassed = true;
-                links.iter_mut().for_each(|link| link.entry = None);
+                clear(links);
                 true
             }
             Role::Writer => !readers && !writer,
@@ -75,20 +75,30 @@ impl Sharing {
             _ => return,
         };
         state.trespassed |= !removed.is_empty();
-        removed.into_iter().for_each(|other| links[other].entry = None);
+        for other in removed {
+            links[other].entry = None;
+        }
     }
 
     /// Removes an expired entry.
     pub(crate) fn expire(self, state: &mut State, client: usize, node: usize) {
         let links = &mut state.nodes[node];
         if self.variant == Variant::LastReaderSetsTheExpiry && links[client].is_last {
-            links.iter_mut().for_each(|link| link.entry = None);
+            clear(links);
         }
         (links[client].entry, links[client].is_last) = (None, false);
     }
 }
 
 fn set(links: &mut [Link; CLIENTS], client: usize, round: u8) {
-    links.iter_mut().for_each(|link| link.is_last = false);
+    for link in links.iter_mut() {
+        link.is_last = false;
+    }
     (links[client].entry, links[client].is_last) = (Some(round), true);
+}
+
+fn clear(links: &mut [Link; CLIENTS]) {
+    for link in links {
+        link.entry = None;
+    }
 }
