@@ -1,5 +1,6 @@
 //! The measurements: one file for each section of the table.
 
+pub(crate) mod admission;
 pub(crate) mod core;
 pub(crate) mod faults;
 pub(crate) mod fenced;

@@ -22,13 +22,14 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use crate::groups::{
-    core, faults, fenced, healthy, keepalive, memory, native, network as distances, resources,
+    admission, core, faults, fenced, healthy, keepalive, memory, native, network as distances, resources,
 };
 use crate::lane::Flavor;
 use crate::report::{Fact, Row};
 use crate::round::Effort;
 
 type Group = fn(Effort) -> Vec<Row>;
+type FactGroup = fn(Effort) -> Vec<Fact>;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<String> = env::args().skip(1).collect();
@@ -62,7 +63,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     if has("waiting") || has("load") {
         return Ok(());
     }
-    let groups: [(&str, Group); 9] = [
+    let groups: [(&str, Group); 10] = [
         ("core", core::run),
         ("memory", |_| memory::run()),
         ("healthy", |effort| healthy::run(effort, Flavor::CurrentThread)),
@@ -72,11 +73,14 @@ fn main() -> Result<(), Box<dyn Error>> {
         ("network", distances::run),
         ("faults", faults::run),
         ("resources", resources::run),
+        ("admission", admission::run),
     ];
     let groups = groups.into_iter().filter(|(name, _)| only.is_none_or(|only| only == name));
     let rows: Vec<Row> = groups.flat_map(|(_, run)| run(effort)).collect();
-    let kept = only.is_none_or(|only| only == "keepalive").then(|| keepalive::run(effort));
-    let table = report::markdown(&rows) + &report::facts(&kept.unwrap_or_default());
+    let alone: [(&str, FactGroup); 2] = [("admission", admission::idle), ("keepalive", keepalive::run)];
+    let alone = alone.into_iter().filter(|(name, _)| only.is_none_or(|only| only == name));
+    let facts: Vec<Fact> = alone.flat_map(|(_, run)| run(effort)).collect();
+    let table = report::markdown(&rows) + &report::facts(&facts);
     println!("{table}");
     if writes {
         write(&rows, &table, &machine)?;

@@ -5,6 +5,8 @@
 //! | `fenced_row` | a row in SQLite that rejects stale writers | `docs/fencing.md` |
 //! | `fenced_value` | a value in Redis that rejects stale writers | `docs/fencing.md` |
 //! | `fenced_service` | a service that rejects stale writers | `docs/fencing.md` |
+//! | `prometheus` | the metrics as Prometheus scrapes them, with axum | `docs/monitoring.md` |
+//! | `sql_backend` | a node in SQLite, with the SQL of the chapter | `docs/custom-backends.md` |
 //! | `web_service` | a web service whose requests lock, with axum | `docs/patterns.md` |
 
 use std::io;

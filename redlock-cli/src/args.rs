@@ -8,6 +8,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::RangedI64ValueParser;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use crate::duration;
@@ -98,7 +99,7 @@ pub(crate) struct Run {
     #[arg(long = "also", value_name = "RESOURCE")]
     pub(crate) also: Vec<OsString>,
     /// Acquires one of K slots instead: the locks RESOURCE:slot:0 and so on. Its index is in REDLOCK_SLOT
-    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u16).range(1..=256), conflicts_with = "also")]
+    #[arg(long, value_name = "K", value_parser = slot_count(), conflicts_with = "also")]
     pub(crate) slots: Option<u16>,
     #[command(flatten)]
     pub(crate) waiting: Waiting,
@@ -162,6 +163,22 @@ Exit codes: that of the command, or
   124 --max-runtime
   126, 127  the command is not executable, or was not found";
 
+/// The names of locks, or that of slots.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Names {
+    /// The names: all of them, or a single one with --slots
+    #[arg(value_name = "RESOURCE", required = true)]
+    pub(crate) resources: Vec<OsString>,
+    /// One of K slots instead: the locks RESOURCE:slot:0 and so on
+    #[arg(long, value_name = "K", value_parser = slot_count())]
+    pub(crate) slots: Option<u16>,
+}
+
+/// Parses the number of slots.
+fn slot_count() -> RangedI64ValueParser<u16> {
+    clap::value_parser!(u16).range(1..=256)
+}
+
 /// How long to wait for a lock.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Waiting {
@@ -215,12 +232,11 @@ pub(crate) enum Group {
 /// Acquires a lock and prints a handle, as JSON on stdout
 ///
 /// Nothing renews the lock: it ends with its TTL unless `redlock extend` or `redlock unlock` gets the handle. The handle
-/// is a secret.
+/// is a secret. With --slots, it contains the name of the slot, such as RESOURCE:slot:3.
 #[derive(Debug, Args)]
 pub(crate) struct Lock {
-    /// The names to lock: all or none
-    #[arg(value_name = "RESOURCE", required = true)]
-    pub(crate) resources: Vec<OsString>,
+    #[command(flatten)]
+    pub(crate) names: Names,
     /// How long the lock lasts
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) ttl: Duration,
@@ -261,12 +277,11 @@ pub(crate) struct Unlock {
 
 /// Holds a lock until stdin ends, a signal comes, or a process ends
 ///
-/// Prints one line of JSON on stdout when the lock is held.
+/// Prints one line of JSON on stdout when the lock is held. With --slots, the line contains the index of the slot.
 #[derive(Debug, Args)]
 pub(crate) struct Hold {
-    /// The names to lock: all or none
-    #[arg(value_name = "RESOURCE", required = true)]
-    pub(crate) resources: Vec<OsString>,
+    #[command(flatten)]
+    pub(crate) names: Names,
     /// Holds the lock until this process ends, and stops the process if the lock is lost
     #[arg(long, value_name = "PID")]
     pub(crate) pid: Option<i32>,
@@ -287,11 +302,12 @@ pub(crate) struct Hold {
 }
 
 /// Waits until all of the names are free, without locking them
+///
+/// With --slots, waits until one of the slots is free.
 #[derive(Debug, Args)]
 pub(crate) struct Wait {
-    /// The names
-    #[arg(value_name = "RESOURCE", required = true)]
-    pub(crate) resources: Vec<OsString>,
+    #[command(flatten)]
+    pub(crate) names: Names,
     /// Gives up after this time, with exit code 75 [default: without a limit]
     #[arg(short, long, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) wait: Option<Duration>,

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use redlock_redis_rs::{Redlock, Resource};
 
-use crate::args::Shared;
+use crate::args::{Names, Shared};
 use crate::exit::Failure;
 use crate::request;
 use crate::say::Say;
@@ -55,6 +55,14 @@ where
 pub(crate) fn resources(names: &[OsString]) -> Result<Vec<Resource>, Failure> {
     let names = names.iter().map(|name| Resource::new(settings::bytes(name)));
     names.collect::<Result<_, _>>().map_err(|error| request::failure(&error))
+}
+
+/// Checks the names to lock: slots have a single one.
+pub(crate) fn lockable(names: &Names) -> Result<Vec<Resource>, Failure> {
+    match (names.slots, &*names.resources) {
+        (Some(_), [_, _, ..]) => Err(Failure::usage("--slots needs a single name")),
+        (_, resources) => self::resources(resources),
+    }
 }
 
 /// Writes a line to stdout. A reader that has gone is no failure.

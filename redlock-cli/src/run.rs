@@ -30,4 +30,3 @@ pub(crate) use self::exec::{EXEC, main as exec};
 pub(crate) use self::keeper::{KEEPER, main as keeper};
 pub(crate) use self::timing::Times;
 pub(crate) use self::watched::Watched;
-pub(crate) use self::wire::{Refusal, RefusalKind};

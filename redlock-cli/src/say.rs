@@ -1,7 +1,7 @@
 //! Lines on stderr that can neither block nor fail.
 //!
 //! A supervisor that waits for a full pipe would miss its times. Thus a thread writes, and lines that it cannot take are
-//! counted and dropped.
+//! counted and dropped. If no thread can be started, the lines are written when the program ends.
 
 use std::cell::RefCell;
 use std::io::{self, Write};
@@ -30,9 +30,15 @@ pub(crate) struct Say {
 }
 
 struct Writer {
+    thread: Option<Thread>,
+    /// The lines for the end of the program, if there is no thread.
+    late: Vec<String>,
+    dropped: usize,
+}
+
+struct Thread {
     lines: SyncSender<String>,
     done: Receiver<()>,
-    dropped: usize,
 }
 
 impl Say {
@@ -67,17 +73,20 @@ impl Say {
         let mut line = String::from("redlock: ");
         line.extend(text.chars().map(|c| if c.is_control() { ' ' } else { c }));
         line.push('\n');
-        if let Err(TrySendError::Full(_)) = writer.lines.try_send(line) {
-            writer.dropped += 1;
-        }
+        writer.take(line);
     }
 
     /// Waits a moment for the last lines.
     pub(crate) fn flush(&self) {
-        if let Some(Writer { lines, done, dropped }) = self.writer.take() {
-            if dropped > 0 {
-                let _ = lines.try_send(format!("redlock: {dropped} lines dropped\n"));
-            }
+        let Some(mut writer) = self.writer.take() else { return };
+        if writer.dropped > 0 {
+            let dropped = writer.dropped;
+            writer.take(format!("redlock: {dropped} lines dropped\n"));
+        }
+        for line in &writer.late {
+            write(line);
+        }
+        if let Some(Thread { lines, done }) = writer.thread {
             drop(lines);
             let _ = done.recv_timeout(LAST_LINES);
         }
@@ -86,17 +95,39 @@ impl Say {
 
 impl Writer {
     fn start() -> Self {
+        Self { thread: Thread::start(), late: Vec::new(), dropped: 0 }
+    }
+
+    /// Takes a line, unless too many are waiting.
+    fn take(&mut self, line: String) {
+        match &self.thread {
+            Some(thread) => {
+                let is_full = matches!(thread.lines.try_send(line), Err(TrySendError::Full(_)));
+                self.dropped += usize::from(is_full);
+            }
+            None if self.late.len() < QUEUE => self.late.push(line),
+            None => self.dropped += 1,
+        }
+    }
+}
+
+impl Thread {
+    /// Starts the thread, unless the system has none left.
+    fn start() -> Option<Self> {
         let (lines, queue) = sync_channel::<String>(QUEUE);
         let (finished, done) = channel();
-        let write = move || {
+        let work = move || {
             for line in queue {
-                // Nobody is left to be told of a failure.
-                let _ = io::stderr().write_all(line.as_bytes());
+                write(&line);
             }
             let _ = finished.send(());
         };
-        // Without a thread the lines are lost.
-        let _ = thread::Builder::new().name("stderr".into()).spawn(write);
-        Self { lines, done, dropped: 0 }
+        thread::Builder::new().name("stderr".into()).spawn(work).ok()?;
+        Some(Self { lines, done })
     }
+}
+
+/// Writes a line to stderr. If that fails, there is no place to report it.
+fn write(line: &str) {
+    let _ = io::stderr().write_all(line.as_bytes());
 }

@@ -12,10 +12,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use redis::{ClientTlsConfig, TlsCertificates};
 use redlock_redis_rs::{
-    Address, Connector, Error, IntoConnector, Options, Preflight, PreflightSettings, Redlock, builder_with,
-    preflight,
+    Address, Error, Options, Preflight, PreflightSettings, Redlock, builder_with, preflight,
 };
 use serde::{Deserialize, Serialize};
 
@@ -47,24 +45,6 @@ pub(crate) struct Servers {
 struct Certificates {
     ca: Option<Vec<u8>>,
     client: Option<(Vec<u8>, Vec<u8>)>,
-}
-
-/// A server with the certificates, which are for TLS only.
-struct ServerAddress<'a> {
-    url: &'a str,
-    certificates: &'a Certificates,
-}
-
-impl IntoConnector for ServerAddress<'_> {
-    fn into_connector(self) -> Result<Connector, Error> {
-        let is_tls = self.url.starts_with("rediss:") || self.url.starts_with("valkeys:");
-        if !is_tls || *self.certificates == Certificates::default() {
-            return self.url.into_connector();
-        }
-        let Certificates { ca, client } = self.certificates.clone();
-        let client_tls = client.map(|(client_cert, client_key)| ClientTlsConfig { client_cert, client_key });
-        (self.url, TlsCertificates { client_tls, root_cert: ca }).into_connector()
-    }
 }
 
 impl std::fmt::Debug for Servers {
@@ -185,24 +165,26 @@ impl Environment {
 impl Servers {
     /// Creates the lock client, in a tokio runtime. This does no I/O, except for the root certificates of the system.
     pub(crate) fn redlock(&self) -> Result<Redlock, Error> {
-        builder_with(self.addresses(), &self.options())?.node_timeout(self.node_timeout).build()
+        builder_with(&self.urls, &self.options())?.node_timeout(self.node_timeout).build()
     }
 
     /// Checks the servers.
     pub(crate) async fn preflight(&self, settings: PreflightSettings) -> Result<Preflight, Error> {
-        preflight(self.addresses(), &self.options(), settings).await
+        preflight(&self.urls, &self.options(), settings).await
     }
 
     fn options(&self) -> Options {
-        let options = Options::tokio().key_prefix(&self.key_prefix).connect_timeout(self.node_timeout);
+        let mut options = Options::tokio().key_prefix(&self.key_prefix).connect_timeout(self.node_timeout);
+        if let Some(ca) = &self.certificates.ca {
+            options = options.root_certificates(&**ca);
+        }
+        if let Some((certificate, key)) = &self.certificates.client {
+            options = options.client_identity(&**certificate, &**key);
+        }
         match self.longest_ttl {
             Some(longest) => options.longest_ttl(longest),
             None => options,
         }
-    }
-
-    fn addresses(&self) -> impl Iterator<Item = ServerAddress<'_>> {
-        self.urls.iter().map(|url| ServerAddress { url, certificates: &self.certificates })
     }
 }
 

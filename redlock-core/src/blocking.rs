@@ -40,11 +40,13 @@
 mod guard;
 mod request;
 
-use std::panic::catch_unwind;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
+use tokio::task::consume_budget;
 
 pub use self::guard::{Guard, Lease};
 pub use self::request::{LockRequest, TryLockRequest};
@@ -150,8 +152,8 @@ impl Redlock {
 
     /// Rejects new locks from now on, and waits for pending cleanup for up to `limit`.
     ///
-    /// Returns how many cleanups were given up, as [`crate::Redlock::close`] does; `None` if the limit was reached. What
-    /// is left then continues on the thread of the locks, until the process ends.
+    /// Returns how many cleanups were given up, as [`crate::Redlock::close`] does; `None` if the limit was reached. The
+    /// remaining cleanup then continues on the thread of the locks, until the process ends.
     ///
     /// # Panics
     ///
@@ -176,13 +178,22 @@ impl Thread {
     ///
     /// Panics inside an async runtime.
     fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
-        // `spawn_blocking` has a current runtime as well, and may block. Only tokio knows the difference.
-        let may_block = Handle::try_current().is_err() || catch_unwind(|| self.0.block_on(async {})).is_ok();
         assert!(
-            may_block,
+            !is_in_task(),
             "redlock: a blocking method was called inside an async runtime; use the async `Redlock` there, or \
              `tokio::task::spawn_blocking`"
         );
         self.0.block_on(future)
     }
+}
+
+/// Returns whether the calling thread polls a task of tokio, which must not block.
+///
+/// `spawn_blocking` has a current runtime as well, and may block. Only a task has a budget of polls, which ends within
+/// this number of them. Tokio has no other way to find out, except to panic.
+fn is_in_task() -> bool {
+    const MAX_BUDGET: u32 = u8::MAX as u32 + 1;
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut is_used_up = || pin!(consume_budget()).poll(&mut cx).is_pending();
+    Handle::try_current().is_ok() && (0..MAX_BUDGET).any(|_| is_used_up())
 }

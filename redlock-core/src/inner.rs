@@ -84,6 +84,11 @@ impl Peer {
         }
     }
 
+    /// Returns whether the votes of the node count.
+    pub(crate) fn is_admitted(&self) -> bool {
+        !matches!(self.node.admission(), Admission::Quarantined(_))
+    }
+
     /// Reads whether the votes of the node count, and reports a change.
     pub(crate) fn admission(&self) -> Admission {
         let admission = self.node.admission();
@@ -171,7 +176,7 @@ impl Inner {
             let message = format!("cannot share locks: node {} does not support it", peer.node.label());
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
-        self.check_names(std::slice::from_ref(gate))
+        self.check_call(std::slice::from_ref(gate))
     }
 
     /// Checks the TTL of a request against the limits of the nodes.
@@ -184,8 +189,9 @@ impl Inner {
         }
     }
 
-    /// Checks that every node can lock resources with these names.
-    pub(crate) fn check_names(&self, resources: &[Resource]) -> Result<(), Error> {
+    /// Checks the runtime of the caller, and that every node can lock resources with these names.
+    pub(crate) fn check_call(&self, resources: &[Resource]) -> Result<(), Error> {
+        self.runtime.check()?;
         let check = |peer: &Peer| resources.iter().try_for_each(|resource| peer.node.check(resource));
         self.peers.iter().try_for_each(check)
     }

@@ -239,7 +239,9 @@ pub trait LockNode: Send + Sync + 'static {
     ///
     /// Returns [`FencedVote::Granted`] with the value of the counters, or denies. If the next number would not be
     /// [plausible](FencingToken::is_plausible), the result is an error of the kind
-    /// [`Rejected`](NodeErrorKind::Rejected), and nothing is changed. The same applies at the end of all numbers.
+    /// [`Rejected`](NodeErrorKind::Rejected), and nothing is changed. A counter that is not plausible itself, that is
+    /// at the end of all numbers, or that is no number, is an error of the kind
+    /// [`DamagedCounter`](NodeErrorKind::DamagedCounter).
     ///
     /// A backend that supports this states it in its [capabilities](Capabilities::fencing), for this operation and the
     /// next two.
@@ -258,7 +260,8 @@ pub trait LockNode: Send + Sync + 'static {
     /// - Returns [`Superseded`](ConfirmVote::Superseded) if all resources hold the token and a counter is greater.
     ///   Nothing is changed.
     /// - Fails with an error of the kind [`Rejected`](NodeErrorKind::Rejected) if all resources hold the token, and
-    ///   `fence` or a counter is not [plausible](FencingToken::is_plausible). Nothing is changed.
+    ///   `fence` is not [plausible](FencingToken::is_plausible), or of the kind
+    ///   [`DamagedCounter`](NodeErrorKind::DamagedCounter) if a counter is not. Nothing is changed.
     async fn confirm(&self, claim: &Claim, ttl: Ttl, fence: FencingToken) -> Result<ConfirmVote, NodeError> {
         let _ = (claim, ttl, fence);
         Err(NodeError::unsupported("confirm a fencing token"))
@@ -355,8 +358,8 @@ pub trait LockNode: Send + Sync + 'static {
 
     /// Returns the longest TTL that clients may request, if locks are protected against [lost data](Admission).
     ///
-    /// The core rejects longer TTLs with [`InvalidInput`](crate::ErrorKind::InvalidInput), before it sends anything. Of
-    /// several nodes, the shortest one applies. It must not change while the node is in use. The time of
+    /// The core rejects longer TTLs with [`InvalidInput`](crate::ErrorKind::InvalidInput), before it sends anything. The
+    /// shortest of all nodes applies. It must not change while the node is in use. The time of
     /// [`keep_for`](LockNode::keep_for) is not limited, so a key that is kept longer than this is not protected.
     ///
     /// The default is `None`: there is no limit.

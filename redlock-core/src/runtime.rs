@@ -58,6 +58,7 @@ use std::time::Duration;
 
 use event_listener::EventListener;
 
+use crate::types::error::Error;
 pub use crate::types::instant::{Instant, suspend_aware_now};
 
 /// A boxed future that owns its data and may move between threads.
@@ -80,6 +81,17 @@ pub trait Runtime: Send + Sync + fmt::Debug + 'static {
     /// Neither blocks nor panics, on any thread, inside or outside the runtime. A runtime that has shut down drops the
     /// future.
     fn spawn(&self, future: BoxFuture<()>);
+
+    /// Checks that requests can run where they are called.
+    ///
+    /// Called before anything is sent. The default returns `Ok`.
+    ///
+    /// # Errors
+    ///
+    /// - [`InvalidInput`](crate::ErrorKind::InvalidInput): the runtime of the caller lacks something, for example timers.
+    fn check(&self) -> Result<(), Error> {
+        Ok(())
+    }
 
     /// Fills `bytes` with random numbers from the operating system.
     ///

@@ -30,10 +30,13 @@ pub(crate) mod name {
     pub(crate) const ATTEMPTS: &str = "redlock_attempts_total";
     pub(crate) const WAIT: &str = "redlock_wait_seconds";
     pub(crate) const HOLD: &str = "redlock_hold_seconds";
+    pub(crate) const HELD: &str = "redlock_locks_held";
     pub(crate) const RENEWALS: &str = "redlock_renewals_total";
     pub(crate) const LOSSES: &str = "redlock_losses_total";
     pub(crate) const RELEASES: &str = "redlock_releases_total";
     pub(crate) const NODE_LATENCY: &str = "redlock_node_latency_seconds";
+    /// Emitted by the nodes of the adapters.
+    pub(crate) const NODE_CONNECTED: &str = "redlock_node_connected";
     pub(crate) const NODE_ADMITTED: &str = "redlock_node_admitted";
     pub(crate) const QUARANTINES: &str = "redlock_quarantines_total";
 }
@@ -242,6 +245,25 @@ pub(crate) fn held(duration: Duration) {
     metrics::histogram!(name::HOLD).record(duration);
 }
 
+/// A guard in the count of held locks, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Counted(());
+
+impl Counted {
+    pub(crate) fn new() -> Self {
+        #[cfg(feature = "metrics")]
+        metrics::gauge!(name::HELD).increment(1.0);
+        Self(())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        #[cfg(feature = "metrics")]
+        metrics::gauge!(name::HELD).decrement(1.0);
+    }
+}
+
 /// Registers the description and the unit of each metric of this crate.
 ///
 /// Call it once, after the recorder of the [`metrics`] facade is installed. Metrics are also recorded without it.
@@ -252,10 +274,12 @@ pub fn describe_metrics() {
     describe_counter!(name::ATTEMPTS, "Lock attempts, by outcome.");
     describe_histogram!(name::WAIT, Unit::Seconds, "Duration of lock requests, by outcome.");
     describe_histogram!(name::HOLD, Unit::Seconds, "How long locks were held.");
+    describe_gauge!(name::HELD, "Guards that exist: locks acquired and not given up.");
     describe_counter!(name::RENEWALS, "Renewals by keep-alive, by outcome.");
     describe_counter!(name::LOSSES, "Lost leases, by reason.");
     describe_counter!(name::RELEASES, "Releases, by outcome.");
     describe_histogram!(name::NODE_LATENCY, Unit::Seconds, "Response time of nodes, by outcome.");
+    describe_gauge!(name::NODE_CONNECTED, "Connections to a node: 0 if there is none.");
     describe_gauge!(name::NODE_ADMITTED, "1 if the votes of a node count, 0 during a quarantine.");
     describe_counter!(name::QUARANTINES, "Quarantines of nodes that may have lost locks, by reason.");
 }
@@ -285,6 +309,7 @@ fn kind(kind: ErrorKind) -> &'static str {
         ErrorKind::Lost => "lost",
         ErrorKind::Superseded => "superseded",
         ErrorKind::WrongType => "wrong_type",
+        ErrorKind::DamagedCounter => "damaged_counter",
         ErrorKind::InvalidInput => "invalid_input",
         ErrorKind::Unsupported => "unsupported",
         ErrorKind::Closed => "closed",

@@ -6,10 +6,14 @@ mod common;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{MS, TTL, World, both, builder, kind, with_nodes};
-use redlock_core::node::{LockNode, QuarantineReason};
-use redlock_core::{ErrorKind, LeaseState, LockStatus, Outcome, Redlock, ReleaseOutcome};
-use redlock_testkit::{Fault, Operation};
+use common::{MS, TTL, World, both, builder, is_pending, kind, with_nodes};
+use redlock_core::node::{
+    Admission, Claim, LockNode, NodeError, Quarantine, QuarantineReason, Ttl, Vote, async_trait,
+};
+use redlock_core::runtime::{Instant, Runtime};
+use redlock_core::{Builder, ErrorKind, LeaseState, LockStatus, Outcome, Redlock, ReleaseOutcome};
+use redlock_testkit::sim::Process;
+use redlock_testkit::{FakeNode, Fault, Operation};
 
 /// The quarantine that follows from [`TTL`].
 const WAIT: Duration = Duration::from_millis(10_102);
@@ -255,5 +259,64 @@ fn nodes_that_take_no_part_cannot_be_vouched_for() {
         assert_eq!(ErrorKind::Unsupported, error.kind());
         assert!(error.to_string().starts_with("cannot vouch for node 0 (fake-0): "), "{error}");
         let _: Arc<dyn LockNode> = world.nodes[0].clone().into();
+    });
+}
+
+/// A node whose first connection is established at a certain time.
+struct Connecting {
+    node: FakeNode,
+    process: Process,
+    at: Instant,
+}
+
+#[async_trait]
+impl LockNode for Connecting {
+    fn label(&self) -> &str {
+        self.node.label()
+    }
+
+    async fn acquire(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
+        self.node.acquire(claim, ttl).await
+    }
+
+    async fn extend(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
+        self.node.extend(claim, ttl).await
+    }
+
+    async fn release(&self, claim: &Claim) -> Result<bool, NodeError> {
+        self.node.release(claim).await
+    }
+
+    fn admission(&self) -> Admission {
+        if self.process.now() < self.at {
+            Admission::Quarantined(Quarantine::new(QuarantineReason::NotChecked))
+        } else {
+            self.node.admission()
+        }
+    }
+
+    async fn connected(&self) {
+        self.process.sleep(self.at.saturating_duration_since(self.process.now())).await;
+    }
+}
+
+#[test]
+fn a_request_dropped_while_nodes_connect_sends_nothing_to_them() {
+    with_three(async |world| {
+        let node = |index: usize| {
+            let (node, process) = (world.nodes[index].clone(), world.process.clone());
+            let at = process.now() + if index == 0 { Duration::ZERO } else { 10 * MS };
+            Arc::new(Connecting { node, process, at }) as Arc<dyn LockNode>
+        };
+        let redlock = Builder::new(world.process.runtime()).nodes((0..3).map(node)).build().unwrap();
+        let mut request = Box::pin(redlock.lock("a", TTL).into_future());
+        assert!(is_pending(&mut request).await);
+        drop(request);
+        redlock.close().await;
+        world.sleep(20 * MS).await;
+        for operation in [Operation::Acquire, Operation::Release] {
+            assert_eq!(vec![1, 0, 0], world.request_counts(operation), "{operation:?}");
+        }
+        world.nothing_left().await;
     });
 }

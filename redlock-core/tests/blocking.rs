@@ -5,6 +5,7 @@
 #![allow(clippy::disallowed_methods)] // these tests run in real time
 
 use std::future::pending;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -131,4 +132,20 @@ fn work_that_finishes_within_the_validity_succeeds() {
         assert_eq!(in_time, outcome.is_ok(), "at {finished} ms");
         assert_eq!(in_time, outcome.err().and_then(RunError::into_output).is_none());
     }
+}
+
+#[test]
+fn work_of_a_leader_that_completes_too_late_is_an_error_with_the_output() {
+    let clock = Clock::default();
+    let node = MemoryNode::new("memory");
+    let redlock = Redlock::builder(clock.clone()).node(node).build().unwrap();
+    let work = |_| {
+        let clock = clock.clone();
+        async move {
+            clock.set(20_000);
+            ControlFlow::Break("late")
+        }
+    };
+    let error = block_on(redlock.lead("a", Duration::from_secs(10)).run(work)).unwrap_err();
+    assert_eq!((ErrorKind::Lost, Some("late")), (error.kind(), error.into_output()));
 }

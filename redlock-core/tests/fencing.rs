@@ -351,11 +351,17 @@ fn a_damaged_counter_invalidates_only_the_vote_of_its_node() {
 fn damaged_counters_on_a_majority_are_an_error_and_the_attempt_is_cleaned_up() {
     with_five(|world| async move {
         world.set_counters(&[FencingToken::MAX.as_u64(); 3]);
-        let error = world.redlock.try_lock("a", TTL).fenced().await.unwrap_err();
-        assert_eq!(ErrorKind::NoQuorum, error.kind());
+        let error = world.redlock.lock("a", TTL).fenced().await.unwrap_err();
+        assert_eq!((ErrorKind::DamagedCounter, false), (error.kind(), error.is_retryable()));
         let message = error.to_string();
+        assert!(message.contains("the fencing counter is damaged on 3 of 5 nodes"), "{message}");
         assert!(message.contains("the fencing counter of \"a\", 9007199254740991, is"), "{message}");
         world.lock().await.release().await.unwrap();
+
+        world.set_counters(&[1]);
+        world.nodes[0].crash();
+        let error = world.redlock.try_lock("a", TTL).fenced().await.unwrap_err();
+        assert_eq!((ErrorKind::NoQuorum, true), (error.kind(), error.is_retryable()), "a node may come back");
         world.nothing_left().await;
     });
 }

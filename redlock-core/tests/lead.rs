@@ -99,6 +99,7 @@ fn an_outage_stops_the_work_and_leadership_returns_within_a_second() {
             world.nodes[..3].iter().for_each(|node| node.inject(Fault::unavailable()));
             world.sleep(outage).await;
             assert_eq!(outage < TTL, leadership.is_leading(), "after {outage:?}");
+            assert_eq!(outage < TTL, leadership.lease().is_some(), "a lease belongs to its term");
             world.nodes.iter().for_each(FakeNode::clear_faults);
             world.sleep(1000 * MS).await;
             assert!(leadership.is_leading(), "an outage of {outage:?} is over");
@@ -150,6 +151,23 @@ fn a_leader_whose_lock_has_expired_is_not_leading() {
         // Looked at by another task in the step in which the validity ends.
         world.sleep(lease.remaining()).await;
         assert!(!lease.is_held() && !leadership.is_leading());
+    });
+}
+
+/// No task polls the leader: the state changes with its lock.
+#[test]
+fn a_change_is_reported_although_the_leader_is_not_polled() {
+    with_five(async |world| {
+        let candidate = world.redlock.lead("a", TTL);
+        let leadership = candidate.leadership();
+        let mut leader = Box::pin(candidate.run(|_| pending::<ControlFlow<()>>()));
+        assert!(is_pending(&mut leader).await);
+        world.settle().await;
+        assert!(is_pending(&mut leader).await && leadership.is_leading());
+        world.nodes.iter().for_each(|node| node.inject(Fault::unavailable()));
+        let (state, took) = world.time(leadership.changed()).await;
+        assert_eq!(LeadershipState::NotLeading, state);
+        assert!(took <= TTL, "{took:?}");
     });
 }
 

@@ -1,4 +1,5 @@
 //! Counters and durations that are recorded through the `metrics` facade.
+#![allow(clippy::float_cmp)] // whole numbers
 #![allow(clippy::unwrap_used)] // a panic fails the test
 
 mod common;
@@ -23,7 +24,7 @@ impl Numbers {
                 key.key().labels().map(|label| format!("{}={}", label.key(), label.value())).collect();
             let values = match value {
                 DebugValue::Counter(count) => vec![count],
-                DebugValue::Gauge(_) => panic!("an unexpected gauge"),
+                DebugValue::Gauge(_) => Vec::new(),
                 DebugValue::Histogram(seconds) => seconds
                     .iter()
                     .map(|seconds| {
@@ -82,6 +83,7 @@ fn a_lock_is_counted_and_timed() {
         assert_eq!(vec![0], numbers.take("redlock_wait_seconds outcome=granted"));
         assert_eq!(vec![3_000], numbers.take("redlock_hold_seconds"));
         assert_eq!(vec![1], numbers.take("redlock_releases_total outcome=released"));
+        numbers.take("redlock_locks_held");
         assert_eq!(vec![0, 0, 0, 7], numbers.take_latencies("acquire", "granted"));
         assert_eq!(vec![0], numbers.take_latencies("acquire", "failed"));
         assert_eq!(vec![0; 4], numbers.take_latencies("release", "released"));
@@ -129,6 +131,33 @@ fn renewals_and_a_loss_are_counted() {
     });
 }
 
+#[test]
+fn locks_count_as_held_while_their_guards_exist() {
+    recorded(async |world, recorder| {
+        // The recorder of this test returns the change since the last look.
+        let change = || {
+            let metrics = recorder.snapshot().into_vec();
+            let gauge = metrics.into_iter().find(|(key, ..)| key.key().name() == "redlock_locks_held");
+            match gauge {
+                Some((.., DebugValue::Gauge(change))) => change.into_inner(),
+                other => panic!("{other:?}"),
+            }
+        };
+        let (one, two) = (world.redlock.lock("a", TTL).await.unwrap(), world.redlock.lock("b", TTL).await);
+        assert_eq!([2.0, 0.0], [change(), change()]);
+        drop(two);
+        assert_eq!(-1.0, change());
+        let detached = one.detach().await;
+        assert_eq!(-1.0, change());
+        let resumed = world.redlock.resume(&detached).await.unwrap();
+        assert_eq!(1.0, change());
+        resumed.forget();
+        assert_eq!(-1.0, change());
+        world.redlock.run("c", TTL, async |_| assert_eq!(1.0, change())).await.unwrap();
+        assert_eq!(-1.0, change());
+    });
+}
+
 /// Returns the contents of the table in `docs/monitoring.md`.
 fn documented() -> BTreeSet<String> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/monitoring.md");
@@ -155,6 +184,8 @@ fn every_metric_has_a_description_and_is_documented() {
             assert!(description.is_some(), "{key:?} has no description");
             seen.insert(key.key().name().to_owned());
         }
+        // The nodes of the adapters emit this one.
+        seen.insert("redlock_node_connected".to_owned());
         assert_eq!(documented(), seen);
     });
 }

@@ -7,8 +7,9 @@ mod common;
 use std::time::Duration;
 
 use common::*;
-use redlock_core::{ErrorKind, LeaseState, Loss};
-use redlock_testkit::{Fault, Operation};
+use redlock_core::node::{Claim, LockNode, NodeError, Ttl, Vote, async_trait};
+use redlock_core::{Builder, ErrorKind, LeaseState, Loss};
+use redlock_testkit::{Fault, MemoryNode, Operation};
 
 const PERIOD: Duration = Duration::from_secs(3600);
 
@@ -74,6 +75,39 @@ fn a_job_is_not_called_if_its_lock_could_not_be_kept() {
             assert_eq!(ErrorKind::InvalidInput, kind(result));
         }
         assert_eq!(before, attempts(), "nothing was sent");
+    });
+}
+
+/// A node without any optional operation.
+struct Plain(MemoryNode);
+
+#[async_trait]
+impl LockNode for Plain {
+    fn label(&self) -> &'static str {
+        "plain"
+    }
+
+    async fn acquire(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
+        self.0.acquire(claim, ttl).await
+    }
+
+    async fn extend(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
+        self.0.extend(claim, ttl).await
+    }
+
+    async fn release(&self, claim: &Claim) -> Result<bool, NodeError> {
+        self.0.release(claim).await
+    }
+}
+
+#[test]
+fn a_job_is_not_called_if_a_node_cannot_keep_its_lock() {
+    with_five(async |world| {
+        let builder = Builder::new(world.process.runtime());
+        let redlock = builder.node(Plain(MemoryNode::new("plain"))).build().unwrap();
+        let job = async |_| -> Result<(), ()> { unreachable!("the lock could not be kept") };
+        let result = redlock.try_lock("job", TTL).once_per(PERIOD).run(job).await;
+        assert_eq!(ErrorKind::Unsupported, kind(result));
     });
 }
 

@@ -157,10 +157,12 @@ fn requests_for_the_same_names_in_either_order_do_not_deadlock() {
 #[test]
 fn time_in_the_queue_counts_as_waiting() {
     with_five(async |world| {
-        let _guard = world.redlock.lock("a", 10 * TTL).await.unwrap();
+        let guard = world.redlock.lock("a", 10 * TTL).owner("first").await.unwrap();
         let before = world.request_counts(Operation::Acquire);
         let (result, took) = world.time(world.redlock.lock("a", TTL).max_wait(TTL)).await;
         let error = result.unwrap_err();
+        assert_eq!(Some(guard.fingerprint()), error.holder());
+        assert_eq!(Some(guard.remaining()), error.remaining());
         assert_eq!(
             (ErrorKind::Contended, TTL, before),
             (error.kind(), took, world.request_counts(Operation::Acquire))

@@ -96,6 +96,87 @@ fn a_waiter_is_notified_when_any_slot_becomes_free() {
     }
 }
 
+/// A task that is alone attempts slots until one is held. The next task assumes that all are.
+#[test]
+fn waiting_tasks_attempt_a_slot_only_when_it_is_free() {
+    with_watching(async |world| {
+        let theirs = world.other_client().slots("s", 8).unwrap();
+        let mut guards = Vec::new();
+        for _ in 0..8 {
+            guards.push(theirs.acquire(60 * TTL).await.unwrap());
+        }
+        let before = world.request_counts(Operation::Acquire);
+        let attempts = || {
+            let counts = world.request_counts(Operation::Acquire).into_iter().zip(&before);
+            counts.map(|(after, before)| after - before).collect::<Vec<_>>()
+        };
+        for _ in 0..2 {
+            let there = world.clone();
+            world.spawn(async move {
+                let slots = there.redlock.slots("s", 8).unwrap();
+                let _guard = slots.acquire(60 * TTL).wait_unbounded().await.unwrap();
+                there.sleep(50 * TTL).await;
+            });
+        }
+        world.sleep(100 * MS).await;
+        assert_eq!([1; 5], *attempts());
+        guards.remove(3).release().await.unwrap();
+        world.sleep(100 * MS).await;
+        assert_eq!([2; 5], *attempts());
+    });
+}
+
+/// Both are notified at the same moment. The first one attempts the slot, and the other one sees that it is taken.
+#[test]
+fn of_the_waiters_in_two_processes_one_attempts_a_free_slot() {
+    with_watching(async |world| {
+        let guard = world.other_client().slots("s", 1).unwrap().acquire(60 * TTL).await.unwrap();
+        for redlock in [world.redlock.clone(), world.other_client()] {
+            let there = world.clone();
+            world.spawn(async move {
+                let slots = redlock.slots("s", 1).unwrap();
+                let _guard = slots.acquire(60 * TTL).wait_unbounded().await.unwrap();
+                there.sleep(50 * TTL).await;
+            });
+        }
+        world.sleep(1000 * MS).await;
+        let before = world.request_counts(Operation::Acquire);
+        guard.release().await.unwrap();
+        world.sleep(100 * MS).await;
+        let after = world.request_counts(Operation::Acquire);
+        assert!(after.iter().zip(before).all(|(after, before)| after - before == 1), "{after:?}");
+    });
+}
+
+/// One query on each node finds the free slot, and one watches it again. The watches of the others are continued.
+#[test]
+fn the_next_task_continues_the_watches_of_the_one_before() {
+    with_watching(async |world| {
+        let theirs = world.other_client().slots("s", 8).unwrap();
+        let mut guards = Vec::new();
+        for _ in 0..8 {
+            guards.push(theirs.acquire(60 * TTL).await.unwrap());
+        }
+        let slots = world.redlock.slots("s", 8).unwrap();
+        for _ in 0..9 {
+            let (there, slots) = (world.clone(), slots.clone());
+            world.spawn(async move {
+                let _guard = slots.acquire(60 * TTL).wait_unbounded().await.unwrap();
+                there.sleep(50 * TTL).await;
+            });
+        }
+        world.sleep(100 * MS).await;
+        for guard in guards {
+            let before = world.request_counts(Operation::Watch);
+            guard.release().await.unwrap();
+            world.sleep(100 * MS).await;
+            let after = world.request_counts(Operation::Watch);
+            let queries: Vec<_> = after.iter().zip(before).map(|(after, before)| after - before).collect();
+            assert_eq!([2; 5], *queries);
+        }
+    });
+}
+
 #[test]
 fn tasks_of_a_process_are_served_in_order_and_one_of_them_searches() {
     with_five(async |world| {

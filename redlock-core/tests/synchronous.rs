@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)] // a panic fails the test
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -89,18 +90,54 @@ fn a_panic_of_the_work_comes_through_and_the_lock_is_released() {
     assert!(nodes.iter().all(MemoryNode::is_empty));
 }
 
+/// Records the panics of this thread from now on, instead of printing them. The result returns their messages.
+fn printed_panics() -> impl Fn() -> Vec<String> {
+    let messages = Arc::new(Mutex::new(Vec::new()));
+    let (here, recorded) = (thread::current().id(), Arc::clone(&messages));
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if thread::current().id() == here {
+            let payload = panic.payload();
+            let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
+            let text = text.or_else(|| payload.downcast_ref().cloned()).unwrap_or_default();
+            recorded.lock().unwrap().push(text);
+        } else {
+            before(panic);
+        }
+    }));
+    move || messages.lock().unwrap().clone()
+}
+
 #[test]
 fn inside_an_async_runtime_methods_panic_with_a_clear_message_and_drop_does_not() {
     let nodes = nodes();
     let redlock = over(&nodes);
     let guard = redlock.lock("a", TTL).acquire().unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let panic = runtime.block_on(async {
+    let printed = printed_panics();
+    runtime.block_on(async {
         drop(guard);
-        catch_unwind(AssertUnwindSafe(|| redlock.health())).unwrap_err()
+        for _ in 0..2 {
+            catch_unwind(AssertUnwindSafe(|| redlock.health())).unwrap_err();
+        }
     });
-    let message = panic.downcast_ref::<&str>().unwrap();
-    assert!(message.contains("inside an async runtime") && message.contains("spawn_blocking"), "{message}");
+    let workers = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let there = redlock.clone();
+    let in_worker = workers.spawn(async move {
+        let printed = printed_panics();
+        catch_unwind(AssertUnwindSafe(|| there.health())).unwrap_err();
+        let health = tokio::task::block_in_place(|| there.health());
+        assert!(health.is_available(), "this part of a task may block");
+        printed()
+    });
+    let messages = [printed(), workers.block_on(in_worker).unwrap()].concat();
+    assert_eq!(3, messages.len(), "one panic for each call: {messages:?}");
+    for message in messages {
+        assert!(
+            message.contains("inside an async runtime") && message.contains("spawn_blocking"),
+            "{message}"
+        );
+    }
     let there = redlock.clone();
     let health = runtime.block_on(async { tokio::task::spawn_blocking(move || there.health()).await });
     assert!(health.unwrap().is_available(), "a thread for blocking work may block");

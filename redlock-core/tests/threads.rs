@@ -216,15 +216,25 @@ fn a_panicking_waker_does_not_affect_other_timers() {
 }
 
 #[test]
-fn a_tokio_runtime_without_timers_fails_with_the_missing_method() {
-    use redlock_core::runtime::Runtime as _;
-
-    let runtime = Builder::new_current_thread().build().unwrap();
-    let asleep = || runtime.block_on(async { drop(TokioRuntime::new().sleep(Duration::from_millis(1))) });
-    let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(asleep)).unwrap_err();
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap();
-    assert!(text.contains("enable_time"), "{text}");
+fn in_a_tokio_runtime_without_timers_requests_name_the_missing_method() {
+    let node = MemoryNode::new("memory");
+    let redlock = Redlock::builder(TokioRuntime::new()).node(node.clone()).build().unwrap();
+    let without = Builder::new_current_thread().build().unwrap();
+    for _ in 0..2 {
+        without.block_on(async {
+            for error in [
+                redlock.lock("a", TTL).await.unwrap_err(),
+                redlock.try_lock("a", TTL).await.unwrap_err(),
+                redlock.inspect("a").await.unwrap_err(),
+            ] {
+                assert_eq!(ErrorKind::InvalidInput, error.kind());
+                assert!(error.to_string().contains("`enable_time`"), "{error}");
+            }
+        });
+        assert!(node.is_empty(), "nothing was sent");
+        let with = Builder::new_current_thread().enable_time().build().unwrap();
+        with.block_on(async { redlock.lock("a", TTL).await.unwrap().release().await.unwrap() });
+    }
 }
 
 /// The runtime of the library continues even if no other runtime is driven.

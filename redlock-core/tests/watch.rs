@@ -472,3 +472,26 @@ fn waiters_share_the_limit_of_concurrent_attempts_for_their_watches() {
         assert_eq!(3, acquired.load(Ordering::SeqCst));
     });
 }
+
+#[test]
+fn nodes_in_quarantine_are_not_free() {
+    with_watched(async |world, _| {
+        world.nodes.iter().for_each(|node| node.inner().set_longest_ttl(TTL));
+        let client = || builder(&world.process, &world.nodes).build().unwrap();
+        let (holder, waiter) = (client(), client());
+        // Two nodes hold the lock, one is in quarantine, and two are free.
+        world.nodes[3..].iter().for_each(|node| node.inject(Fault::reject()));
+        let guard = holder.lock("a", TTL).await.unwrap();
+        world.nodes[3..].iter().for_each(FakeNode::clear_faults);
+        world.nodes[2].inner().clear();
+        world.settle().await;
+        let before = world.request_counts(Operation::Acquire)[4];
+        assert_eq!(ErrorKind::Contended, kind(waiter.lock("a", TTL).max_wait(TTL / 4).await));
+        let attempts = world.request_counts(Operation::Acquire)[4] - before;
+        assert!(attempts <= 2, "{attempts} attempts");
+        drop(guard);
+        waiter.close().await;
+        holder.close().await;
+        world.nothing_left().await;
+    });
+}

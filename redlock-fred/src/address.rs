@@ -5,7 +5,8 @@
 
 use fred::types::config::{Config, Server, ServerConfig};
 use redlock_core::Error;
-use redlock_wire::{Address, Endpoint};
+use redlock_wire::tls::{check_certificates, has_certificates};
+use redlock_wire::{Address, Endpoint, Options};
 
 use crate::connection::Connector;
 use crate::tls;
@@ -15,20 +16,28 @@ use crate::tls;
 /// The forms are a URL as [`Address::parse`] accepts it, an [`Address`], and a [`Config`] of fred.
 ///
 /// Of a [`Config`], only the server, user, password, database and TLS are used. This crate determines how to connect
-/// and how to handle errors. The other settings, such as the protocol version, have no effect.
+/// and how to handle errors. The other settings, such as the protocol version, have no effect. The certificates of a
+/// [`Config`] are in its TLS settings, so it is rejected beside certificates in [`Options`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not the address of a server",
+    label = "expected a URL, an `Address` or a `Config` of fred"
+)]
 pub trait IntoConnector {
-    /// Parses the address. The only I/O is to load the root certificates of the system for TLS.
+    /// Parses the address, with the certificates of `options`.
+    ///
+    /// The only I/O is to load the root certificates of the system for TLS.
     ///
     /// # Errors
     ///
     /// - [`InvalidInput`](redlock_core::ErrorKind::InvalidInput): the address is malformed, or this build does not
     ///   support its TLS or Unix socket. A cluster or sentinels are not an independent server and are rejected too, and
-    ///   so is a database number above fred's limit of 255. The message contains no password.
-    fn into_connector(self) -> Result<Connector, Error>;
+    ///   so is a database number above fred's limit of 255. The certificates of `options` are unusable, or the address
+    ///   has no TLS for them. The message contains no password and no key.
+    fn into_connector(self, options: &Options) -> Result<Connector, Error>;
 }
 
 impl IntoConnector for Address {
-    fn into_connector(self) -> Result<Connector, Error> {
+    fn into_connector(self, options: &Options) -> Result<Connector, Error> {
         let database = u8::try_from(self.database()).map_err(|_| {
             Error::invalid(format!(
                 "invalid address {self}: database {}; the maximum of fred is 255",
@@ -56,13 +65,14 @@ impl IntoConnector for Address {
             ..Config::default()
         };
         let secure = matches!(self.endpoint(), Endpoint::Tcp { tls: true, .. });
-        let config = if secure { tls::secured(config, self.endpoint())? } else { config };
+        check_certificates(self.endpoint(), options)?;
+        let config = if secure { tls::secured(config, self.endpoint(), options)? } else { config };
         Ok(Connector::new(config, self.to_string()))
     }
 }
 
 impl IntoConnector for Config {
-    fn into_connector(self) -> Result<Connector, Error> {
+    fn into_connector(self, options: &Options) -> Result<Connector, Error> {
         let endpoint = match &self.server {
             ServerConfig::Centralized { server } => Endpoint::tcp(&server.host, server.port, self.uses_tls()),
             #[cfg(unix)]
@@ -74,6 +84,10 @@ impl IntoConnector for Config {
             }
         };
         let label = endpoint.label()?;
+        if has_certificates(options) {
+            let place = "set certificates in the TLS settings of the `Config`, or pass a URL";
+            return Err(Error::invalid(format!("invalid address {endpoint}: {place}")));
+        }
         Ok(Connector::new(self, label))
     }
 }
@@ -81,8 +95,8 @@ impl IntoConnector for Config {
 macro_rules! urls {
     ($($url:ty),*) => {$(
         impl IntoConnector for $url {
-            fn into_connector(self) -> Result<Connector, Error> {
-                Address::parse(self.as_ref())?.into_connector()
+            fn into_connector(self, options: &Options) -> Result<Connector, Error> {
+                Address::parse(self.as_ref())?.into_connector(options)
             }
         }
     )*};
@@ -95,13 +109,21 @@ mod tests {
 
     use super::*;
 
+    fn options() -> Options {
+        Options::tokio()
+    }
+
     fn of(address: impl IntoConnector) -> (Config, String) {
-        let connector = address.into_connector().unwrap();
+        let connector = address.into_connector(&options()).unwrap();
         (connector.config().clone(), connector.label().to_owned())
     }
 
     fn message(address: impl IntoConnector) -> String {
-        address.into_connector().err().unwrap().to_string()
+        message_with(address, &options())
+    }
+
+    fn message_with(address: impl IntoConnector, options: &Options) -> String {
+        address.into_connector(options).err().unwrap().to_string()
     }
 
     #[test]
@@ -146,7 +168,7 @@ mod tests {
 
     #[test]
     fn a_connector_shows_its_label_alone() {
-        let connector = "redis://ann:hunter2@a".into_connector().unwrap();
+        let connector = "redis://ann:hunter2@a".into_connector(&options()).unwrap();
         assert_eq!("Connector(\"a:6379\")", format!("{connector:?}"));
     }
 
@@ -171,6 +193,28 @@ mod tests {
     fn tls_without_its_feature_names_the_feature() {
         let message = message("rediss://:hunter2@a");
         assert!(message.contains("tls-rustls") && !message.contains("hunter2"), "{message}");
+    }
+
+    #[test]
+    fn certificates_are_rejected_without_tls_and_beside_a_config() {
+        for options in [options().root_certificates("x"), options().client_identity("x", "hunter2")] {
+            let shown = message_with("redis://:hunter2@a", &options);
+            assert!(
+                shown.contains("certificates require rediss://") && !shown.contains("hunter2"),
+                "{shown}"
+            );
+            let shown = message_with(Config::default(), &options);
+            assert!(shown.contains("TLS settings of the `Config`"), "{shown}");
+        }
+    }
+
+    #[cfg(any(feature = "tls-rustls", feature = "tls-native-tls"))]
+    #[test]
+    fn unusable_certificates_are_rejected_without_their_content() {
+        for options in [options().root_certificates("hunter2"), options().client_identity("x", "hunter2")] {
+            let shown = message_with("rediss://a", &options);
+            assert!(shown.contains("TLS unavailable") && !shown.contains("hunter2"), "{shown}");
+        }
     }
 
     #[cfg(any(feature = "tls-rustls", feature = "tls-native-tls"))]

@@ -21,7 +21,7 @@ use fred::interfaces::{AuthInterface, ClientLike, KeysInterface};
 use fred::types::config::{Blocking, Config, ConnectionConfig, PerformanceConfig, TcpConfig};
 use fred::types::{ConnectHandle, RespVersion, SetOptions, Value};
 use futures_util::future::{BoxFuture, Either, FutureExt, Shared, poll_immediate, select};
-use redlock_wire::{Command, Failure, Hub, Reply, SocketHandle};
+use redlock_wire::{Command, Credentials, Failure, Hub, Reply, SocketHandle};
 use tokio::task::AbortHandle;
 
 use crate::command::{Packed, pack, send};
@@ -60,13 +60,17 @@ impl Connector {
     ///
     /// It does not start in RESP3. fred would then authenticate with an inline `HELLO`, which a space or a quote in the
     /// password breaks.
-    async fn open(&self, hub: &Hub) -> Result<Connection, Error> {
-        let config = Config {
+    async fn open(&self, login: Option<&Credentials>, hub: &Hub) -> Result<Connection, Error> {
+        let mut config = Config {
             version: RespVersion::RESP2,
             fail_fast: true,
             blocking: Blocking::Block,
             ..self.config.clone()
         };
+        if let Some(login) = login {
+            config.username = Some(login.user().to_owned());
+            config.password = Some(login.password().to_owned());
+        }
         let (config, relay) = Relay::open(config).await?;
         let connection = ConnectionConfig {
             connection_timeout: Duration::ZERO, // all zeros mean "none": the caller limits the time
@@ -100,9 +104,9 @@ impl Connector {
 impl redlock_wire::Connector for Connector {
     type Connection = Connection;
 
-    async fn connect(&self, hub: &Hub) -> Result<Connection, Failure> {
+    async fn connect(&self, login: Option<&Credentials>, hub: &Hub) -> Result<Connection, Failure> {
         let connected = async {
-            let mut connection = self.open(hub).await?;
+            let mut connection = self.open(login, hub).await?;
             connection.resp3 = connection.switch_to_resp3().await?;
             Ok(connection)
         };

@@ -14,7 +14,8 @@ use std::fmt;
 use fred::clients::{Client, WithOptions};
 use fred::interfaces::ClientLike;
 use fred::types::config::Options;
-use redlock_wire::{Command, Failure, Hub, Reply};
+use futures_util::future::try_join_all;
+use redlock_wire::{Command, Credentials, Failure, Hub, Reply};
 
 use crate::command::{Packed, pack, send};
 
@@ -38,7 +39,7 @@ impl redlock_wire::Connector for BorrowedConnection {
     const RECEIVES_PUSHES: bool = false;
 
     /// Returns the client; there is nothing to open. The handshake of the node checks that it works.
-    async fn connect(&self, _hub: &Hub) -> Result<Self, Failure> {
+    async fn connect(&self, _login: Option<&Credentials>, _hub: &Hub) -> Result<Self, Failure> {
         Ok(self.clone())
     }
 
@@ -58,13 +59,11 @@ impl redlock_wire::Connection for BorrowedConnection {
         send(&self.client, command).await
     }
 
-    /// Sends the requests one by one, each with the options: no caller depends on a single write.
+    /// Sends the requests one behind the other, each with the options, and then waits for all replies.
+    ///
+    /// No caller depends on a single write. fred queues a command at its first poll, so the order is kept.
     async fn pipeline(&self, requests: Vec<Packed>) -> Result<Vec<Reply>, Failure> {
-        let mut replies = Vec::with_capacity(requests.len());
-        for request in requests {
-            replies.push(self.call(request).await?);
-        }
-        Ok(replies)
+        try_join_all(requests.into_iter().map(|request| self.call(request))).await
     }
 
     fn keeps_order(&self) -> bool {

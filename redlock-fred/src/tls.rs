@@ -1,5 +1,4 @@
-//! TLS, with the library that the features select. The server's certificate is checked against the root certificates of
-//! the system.
+//! TLS, with the library that the features select.
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 use std::io;
@@ -10,25 +9,25 @@ use fred::types::config::Server;
 #[cfg(any(feature = "tls-rustls", feature = "tls-native-tls"))]
 use fred::types::config::TlsConnector;
 use redlock_core::Error;
-use redlock_wire::Endpoint;
+use redlock_wire::{Endpoint, Options};
 #[cfg(any(target_os = "linux", target_os = "android"))]
 use tokio::net::TcpStream;
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 use crate::socket::Stream;
 
-/// Enables TLS.
+/// Enables TLS with the certificates of `options`.
 #[cfg(any(feature = "tls-rustls", feature = "tls-native-tls"))]
-pub(crate) fn secured(mut config: Config, endpoint: &Endpoint) -> Result<Config, Error> {
-    let connector =
-        connector().map_err(|reason| Error::invalid(format!("{endpoint}: TLS unavailable: {reason}")))?;
+pub(crate) fn secured(mut config: Config, endpoint: &Endpoint, options: &Options) -> Result<Config, Error> {
+    let connector = connector(options)
+        .map_err(|reason| Error::invalid(format!("{endpoint}: TLS unavailable: {reason}")))?;
     config.tls = Some(connector.into());
     Ok(config)
 }
 
 /// Returns an error that names the missing feature.
 #[cfg(not(any(feature = "tls-rustls", feature = "tls-native-tls")))]
-pub(crate) fn secured(_config: Config, endpoint: &Endpoint) -> Result<Config, Error> {
+pub(crate) fn secured(_config: Config, endpoint: &Endpoint, _: &Options) -> Result<Config, Error> {
     let missing = "rediss:// needs the feature `tls-rustls` or `tls-native-tls` of redlock-fred";
     Err(Error::invalid(format!("{endpoint}: {missing}")))
 }
@@ -61,7 +60,7 @@ pub(crate) async fn over(config: &Config, server: &Server, socket: TcpStream) ->
         match &tls.connector {
             #[cfg(feature = "tls-rustls")]
             TlsConnector::Rustls(connector) => {
-                let name = rustls::pki_types::ServerName::try_from(name).map_err(io::Error::other)?;
+                let name = fred::rustls::pki_types::ServerName::try_from(name).map_err(io::Error::other)?;
                 return Ok(Box::new(connector.connect(name, socket).await?));
             }
             #[cfg(feature = "tls-native-tls")]
@@ -81,25 +80,11 @@ pub(crate) async fn over(config: &Config, server: &Server, socket: TcpStream) ->
 /// That default panics if another crate of the application has enabled a second cryptography provider of rustls. It
 /// also fails because of a single unreadable certificate.
 #[cfg(feature = "tls-rustls")]
-fn connector() -> Result<TlsConnector, String> {
-    use std::sync::Arc;
-
-    use rustls::crypto::{CryptoProvider, ring};
-    use rustls::{ClientConfig, RootCertStore};
-
-    let mut roots = RootCertStore::empty();
-    let (usable, _) = roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    if usable == 0 {
-        return Err("no readable root certificate".into());
-    }
-    let provider = CryptoProvider::get_default().cloned();
-    let provider = provider.unwrap_or_else(|| Arc::new(ring::default_provider()));
-    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-    let config = config.map_err(|error| error.to_string())?;
-    Ok(config.with_root_certificates(roots).with_no_client_auth().into())
+fn connector(options: &Options) -> Result<TlsConnector, String> {
+    Ok(redlock_wire::tls::rustls_config(options)?.into())
 }
 
 #[cfg(all(feature = "tls-native-tls", not(feature = "tls-rustls")))]
-fn connector() -> Result<TlsConnector, String> {
-    TlsConnector::default_native_tls().map_err(|error| error.details().to_owned())
+fn connector(options: &Options) -> Result<TlsConnector, String> {
+    Ok(redlock_wire::tls::native_tls_connector(options)?.into())
 }

@@ -6,19 +6,19 @@ use futures_util::future::poll_immediate;
 use redlock_adapter_tests::requests::{bytes, call, only_client, other, pipeline, set};
 use redlock_adapter_tests::scripted::{Answer, Scripted, greet};
 use redlock_adapter_tests::wait::{soon, until};
-use redlock_fred::{Connection, Connector, IntoConnector};
+use redlock_fred::{Connection, Connector, IntoConnector, Options};
 use redlock_testkit::RedisServer;
 use redlock_wire::{Connection as _, Connector as _, Hub, Reply, Sent};
 use tokio::runtime::Handle;
 
 fn connector(port: u16) -> Connector {
     Config { server: ServerConfig::new_centralized("127.0.0.1", port), ..Config::default() }
-        .into_connector()
+        .into_connector(&Options::tokio())
         .unwrap()
 }
 
 async fn connect(port: u16) -> Connection {
-    connector(port).connect(&Hub::default()).await.unwrap()
+    connector(port).connect(None, &Hub::default()).await.unwrap()
 }
 
 fn started_with(args: &[&str]) -> RedisServer {
@@ -66,7 +66,7 @@ async fn a_dropped_attempt_to_connect_leaves_no_task() {
     let before = tasks();
     {
         let (connector, hub) = (connector(silent.port()), Hub::default());
-        let mut attempt = std::pin::pin!(connector.connect(&hub));
+        let mut attempt = std::pin::pin!(connector.connect(None, &hub));
         soon(async {
             while silent.seen("PING") == 0 {
                 assert!(poll_immediate(attempt.as_mut()).await.is_none());
@@ -100,7 +100,8 @@ async fn authenticates_and_selects_the_database() {
         server: ServerConfig::new_centralized("127.0.0.1", server.port()),
         ..Config::default()
     };
-    let connection = config.into_connector().unwrap().connect(&Hub::default()).await.unwrap();
+    let connection =
+        config.into_connector(&Options::tokio()).unwrap().connect(None, &Hub::default()).await.unwrap();
     assert_eq!(bytes("ann"), call(&connection, other("ACL", &[b"WHOAMI"])).await.unwrap());
     assert_eq!(bytes("OK"), call(&connection, set(b"k", b"v", false)).await.unwrap());
     assert!(only_client(&server).await.contains(" db=3 "));
@@ -111,7 +112,7 @@ async fn authenticates_and_selects_the_database() {
 #[tokio::test]
 async fn a_failed_connect_says_why_and_not_the_password() {
     use redlock_fred::node::{LockNode, NodeErrorKind};
-    use redlock_fred::{Options, Resource, node};
+    use redlock_fred::{Resource, node};
 
     let rejected = async |server: RedisServer, password: &'static str| {
         let config = Config {
@@ -130,7 +131,7 @@ async fn a_failed_connect_says_why_and_not_the_password() {
     assert!(rejected(no_auth, "hunter2").await.contains("unknown command"));
 
     let port = RedisServer::start().port(); // the server is gone after this
-    let gone = connector(port).connect(&Hub::default()).await.err().unwrap();
+    let gone = connector(port).connect(None, &Hub::default()).await.err().unwrap();
     assert_eq!(Sent::No, gone.sent);
     assert!(gone.message.contains("Connection refused"), "{}", gone.message);
 }
@@ -140,8 +141,8 @@ async fn a_failed_connect_says_why_and_not_the_password() {
 async fn connects_over_a_unix_socket() {
     let server = RedisServer::builder().unix_socket().start();
     let path = server.socket().unwrap();
-    let connector = format!("unix://{}", path.display()).into_connector().unwrap();
-    let connection = connector.connect(&Hub::default()).await.unwrap();
+    let connector = format!("unix://{}", path.display()).into_connector(&Options::tokio()).unwrap();
+    let connection = connector.connect(None, &Hub::default()).await.unwrap();
     assert_eq!(bytes("OK"), call(&connection, set(b"k", b"v", false)).await.unwrap());
 }
 
@@ -150,7 +151,7 @@ async fn connects_over_a_unix_socket() {
 #[tokio::test]
 async fn a_flush_is_not_told_and_takes_nothing_from_later_watches() {
     use redlock_fred::node::LockNode;
-    use redlock_fred::{Options, Resource, node};
+    use redlock_fred::{Resource, node};
 
     let server = RedisServer::start();
     let node = node(server.url(), &Options::tokio()).unwrap();

@@ -1,7 +1,17 @@
 //! The tests that all adapters share.
+#![allow(clippy::unwrap_used)] // a panic is a failed test
 
+use std::sync::Arc;
+
+use fred::clients::Client;
+use fred::interfaces::ClientLike;
+use fred::types::config::{Config, ReconnectPolicy};
 use redlock_adapter_tests::{Adapter, adapter_tests};
-use redlock_fred::{Builder, Connector, Error, IntoConnector, Node, Options};
+use redlock_fred::node::LockNode;
+use redlock_fred::{
+    Builder, Connector, Error, IntoConnector, Node, Options, Preflight, PreflightSettings,
+    node_with_connection,
+};
 
 struct Fred;
 
@@ -12,7 +22,7 @@ impl Adapter for Fred {
     const REPORTS_FLUSH: bool = false;
 
     fn connector(url: String) -> Result<Connector, Error> {
-        url.into_connector()
+        url.into_connector(&Options::tokio())
     }
 
     fn node(url: String, options: &Options) -> Result<Node, Error> {
@@ -25,6 +35,21 @@ impl Adapter for Fred {
 
     fn builder_with(urls: impl IntoIterator<Item = String>, options: &Options) -> Result<Builder, Error> {
         redlock_fred::builder_with(urls, options)
+    }
+
+    async fn preflight(
+        urls: Vec<String>,
+        options: &Options,
+        settings: PreflightSettings,
+    ) -> Result<Preflight, Error> {
+        redlock_fred::preflight(urls, options, settings).await
+    }
+
+    async fn borrowed(url: String, options: &Options) -> Arc<dyn LockNode> {
+        let config = Config::from_url(&url).unwrap();
+        let client = Client::new(config, None, None, Some(ReconnectPolicy::new_constant(0, 20)));
+        client.init().await.unwrap();
+        Arc::new(node_with_connection(url, &client, options))
     }
 }
 

@@ -3,11 +3,10 @@
 //! Each of them becomes a configuration for the client and a label. The label is that of the endpoint, without login
 //! and database, so that a server has the same label in every form.
 
-#[cfg(any(feature = "tls-rustls", feature = "tls-native-tls"))]
-use redis::TlsCertificates;
 use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo};
 use redlock_core::Error;
-use redlock_wire::{Address, Endpoint};
+use redlock_wire::tls::check_certificates;
+use redlock_wire::{Address, Endpoint, Options};
 
 use crate::connection::Connector;
 use crate::tls::Tls;
@@ -15,24 +14,31 @@ use crate::tls::Tls;
 /// The address of one server, in any accepted form.
 ///
 /// The forms are a URL as [`Address::parse`] accepts it, an [`Address`], and a [`ConnectionInfo`] or a [`Client`] of
-/// the redis client. A `rediss://` URL may be paired with certificates: `(url, TlsCertificates)`.
+/// the redis client.
 ///
 /// Of a [`ConnectionInfo`], only the server, login, database, TCP keep-alive and `TCP_USER_TIMEOUT` are used. This
 /// crate sets the protocol version, Nagle's algorithm and lingering. A [`ConnectionInfo`] that contains certificates,
 /// or that disables the check of the server's certificate, is rejected: the client does not return them, so the node
-/// could not use them.
+/// could not use them. Set [`Options::root_certificates`] and [`Options::client_identity`] instead.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not the address of a server",
+    label = "expected a URL, an `Address`, a `ConnectionInfo` or a `Client`"
+)]
 pub trait IntoConnector {
-    /// Parses the address. The only I/O is to load the root certificates of the system for TLS.
+    /// Parses the address, with the certificates of `options`.
+    ///
+    /// The only I/O is to load the root certificates of the system for TLS.
     ///
     /// # Errors
     ///
-    /// - [`InvalidInput`](redlock_core::ErrorKind::InvalidInput): the address is malformed, or its certificates are
-    ///   unusable, or this build does not support its TLS or Unix socket. The message contains no password.
-    fn into_connector(self) -> Result<Connector, Error>;
+    /// - [`InvalidInput`](redlock_core::ErrorKind::InvalidInput): the address is malformed, or this build does not
+    ///   support its TLS or Unix socket. The certificates of `options` are unusable, or the address has no TLS for them.
+    ///   The message contains no password and no key.
+    fn into_connector(self, options: &Options) -> Result<Connector, Error>;
 }
 
 impl IntoConnector for Address {
-    fn into_connector(self) -> Result<Connector, Error> {
+    fn into_connector(self, options: &Options) -> Result<Connector, Error> {
         let place = match self.endpoint() {
             Endpoint::Tcp { host, port, tls: false } => ConnectionAddr::Tcp(host.clone(), *port),
             Endpoint::Tcp { host, port, tls: true } => {
@@ -50,12 +56,12 @@ impl IntoConnector for Address {
         let info = place
             .into_connection_info()
             .map_err(|error| Error::invalid(format!("invalid address {self}: {error}")))?;
-        info.set_redis_settings(login).into_connector()
+        info.set_redis_settings(login).into_connector(options)
     }
 }
 
 impl IntoConnector for ConnectionInfo {
-    fn into_connector(self) -> Result<Connector, Error> {
+    fn into_connector(self, options: &Options) -> Result<Connector, Error> {
         let endpoint = match self.addr() {
             ConnectionAddr::Tcp(host, port) => Endpoint::tcp(host, *port, false),
             ConnectionAddr::TcpTls { host, port, tls_params: None, insecure: false } => {
@@ -63,8 +69,8 @@ impl IntoConnector for ConnectionInfo {
             }
             // The client does not return them, and would connect without the bounds on the server's replies.
             ConnectionAddr::TcpTls { .. } => {
-                let certificates = "pass certificates beside the address, as (address, TlsCertificates); the \
-                                    certificate of the server is always checked";
+                let certificates =
+                    "set certificates in `Options`; the certificate of the server is always checked";
                 return Err(Error::invalid(format!("invalid address {}: {certificates}", self.addr())));
             }
             ConnectionAddr::Unix(path) => Endpoint::unix(path),
@@ -75,8 +81,9 @@ impl IntoConnector for ConnectionInfo {
             }
         };
         let label = endpoint.label()?;
+        check_certificates(&endpoint, options)?;
         let tls = match endpoint {
-            Endpoint::Tcp { tls: true, .. } => Some(Tls::of_the_system(&endpoint)?),
+            Endpoint::Tcp { tls: true, .. } => Some(Tls::new(&endpoint, options)?),
             Endpoint::Unix { .. } if !cfg!(unix) => {
                 return Err(Error::invalid(format!(
                     "invalid address {endpoint}: this system has no Unix sockets"
@@ -88,30 +95,17 @@ impl IntoConnector for ConnectionInfo {
     }
 }
 
-/// An address with TLS, and a private CA or a client certificate.
-#[cfg(any(feature = "tls-rustls", feature = "tls-native-tls"))]
-impl<A: AsRef<str>> IntoConnector for (A, TlsCertificates) {
-    fn into_connector(self) -> Result<Connector, Error> {
-        let address = Address::parse(self.0.as_ref())?;
-        if !matches!(address.endpoint(), Endpoint::Tcp { tls: true, .. }) {
-            return Err(Error::invalid(format!("invalid address {address}: certificates require rediss://")));
-        }
-        let tls = Tls::with(&self.1, address.endpoint())?;
-        Ok(address.into_connector()?.secured(tls))
-    }
-}
-
 impl IntoConnector for Client {
-    fn into_connector(self) -> Result<Connector, Error> {
-        self.get_connection_info().clone().into_connector()
+    fn into_connector(self, options: &Options) -> Result<Connector, Error> {
+        self.get_connection_info().clone().into_connector(options)
     }
 }
 
 macro_rules! urls {
     ($($url:ty),*) => {$(
         impl IntoConnector for $url {
-            fn into_connector(self) -> Result<Connector, Error> {
-                Address::parse(self.as_ref())?.into_connector()
+            fn into_connector(self, options: &Options) -> Result<Connector, Error> {
+                Address::parse(self.as_ref())?.into_connector(options)
             }
         }
     )*};
@@ -124,13 +118,21 @@ mod tests {
 
     use super::*;
 
+    fn options() -> Options {
+        Options::tokio()
+    }
+
     fn of(address: impl IntoConnector) -> (ConnectionInfo, String) {
-        let connector = address.into_connector().unwrap();
+        let connector = address.into_connector(&options()).unwrap();
         (connector.info().clone(), connector.label().to_owned())
     }
 
     fn message(address: impl IntoConnector) -> String {
-        address.into_connector().err().unwrap().to_string()
+        message_with(address, &options())
+    }
+
+    fn message_with(address: impl IntoConnector, options: &Options) -> String {
+        address.into_connector(options).err().unwrap().to_string()
     }
 
     #[test]
@@ -191,22 +193,35 @@ mod tests {
         assert!(secure("rediss://a") && secure("rediss://[::1]") && !secure("redis://a"));
     }
 
+    #[test]
+    fn certificates_are_rejected_without_tls() {
+        for options in [options().root_certificates("x"), options().client_identity("x", "hunter2")] {
+            for url in ["redis://:hunter2@a", "unix:///a?pass=hunter2"] {
+                let shown = message_with(url, &options);
+                assert!(shown.contains("certificates require rediss://"), "{shown}");
+                assert!(!shown.contains("hunter2"), "{shown}");
+            }
+        }
+    }
+
     #[cfg(any(feature = "tls-rustls", feature = "tls-native-tls"))]
     #[test]
-    fn certificates_are_for_tls_and_beside_the_address() {
-        let none = || TlsCertificates { client_tls: None, root_cert: None };
-        assert_eq!("a:6379", of(("rediss://:pw@a", none())).1);
-        assert!(message(("redis://:hunter2@a", none())).contains("certificates require rediss://"));
+    fn unusable_certificates_are_rejected_without_their_content() {
+        for options in [options().root_certificates("hunter2"), options().client_identity("x", "hunter2")] {
+            let shown = message_with("rediss://a", &options);
+            assert!(shown.contains("TLS unavailable") && !shown.contains("hunter2"), "{shown}");
+        }
+    }
 
-        let broken = TlsCertificates { client_tls: None, root_cert: Some(b"hunter2".to_vec()) };
-        let shown = message(("rediss://a", broken));
-        assert!(shown.contains("TLS unavailable") && !shown.contains("hunter2"), "{shown}");
-
-        let own = Client::build_with_tls("rediss://:hunter2@a", none()).unwrap();
+    #[cfg(any(feature = "tls-rustls", feature = "tls-native-tls"))]
+    #[test]
+    fn certificates_of_the_client_crate_are_rejected() {
+        let none = redis::TlsCertificates { client_tls: None, root_cert: None };
+        let own = Client::build_with_tls("rediss://:hunter2@a", none).unwrap();
         let unchecked = Client::open("rediss://a/#insecure");
         for client in [Some(own), unchecked.ok()].into_iter().flatten() {
             let shown = message(client);
-            assert!(shown.contains("beside the address") && !shown.contains("hunter2"), "{shown}");
+            assert!(shown.contains("in `Options`") && !shown.contains("hunter2"), "{shown}");
         }
     }
 

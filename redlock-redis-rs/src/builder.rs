@@ -38,7 +38,8 @@ pub fn builder_with<A: IntoConnector>(
     addresses: impl IntoIterator<Item = A>,
     options: &Options,
 ) -> Result<Builder, Error> {
-    redlock_wire::builder(addresses.into_iter().map(IntoConnector::into_connector), options)
+    let connectors = addresses.into_iter().map(|address| address.into_connector(options));
+    redlock_wire::builder(connectors, options)
 }
 
 /// Creates the node at `address`.
@@ -49,7 +50,7 @@ pub fn builder_with<A: IntoConnector>(
 ///
 /// Same as [`IntoConnector::into_connector`].
 pub fn node(address: impl IntoConnector, options: &Options) -> Result<Node, Error> {
-    Ok(Node::new(address.into_connector()?, options))
+    Ok(Node::new(address.into_connector(options)?, options))
 }
 
 /// Checks the servers at `addresses`: configuration, clocks, rights and latency.
@@ -80,8 +81,8 @@ pub async fn preflight<A: IntoConnector>(
     options: &Options,
     settings: PreflightSettings,
 ) -> Result<Preflight, Error> {
-    let servers: Result<Vec<_>, _> = addresses.into_iter().map(IntoConnector::into_connector).collect();
-    Ok(redlock_wire::preflight(&servers?, options, settings).await)
+    let connectors = addresses.into_iter().map(|address| address.into_connector(options));
+    redlock_wire::preflight(connectors, options, settings).await
 }
 
 /// Creates a node over an existing connection of the application.

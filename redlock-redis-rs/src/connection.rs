@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use event_listener::Event;
 use redis::aio::{MultiplexedConnection, SendError};
 use redis::{AsyncConnectionConfig, Cmd, ConnectionInfo, Pipeline, ProtocolVersion, PushInfo, RedisError};
-use redlock_wire::{Command, Failure, Hub, Reply, SocketHandle};
+use redlock_wire::{Command, Credentials, Failure, Hub, Reply, SocketHandle};
 use tokio::task::unconstrained;
 
 use crate::command::pack;
@@ -40,18 +40,17 @@ impl Connector {
         Self { info, tls, label }
     }
 
-    /// Returns the connector with TLS settings of the application.
-    #[cfg(any(feature = "tls-rustls", feature = "tls-native-tls"))]
-    pub(crate) fn secured(self, tls: Tls) -> Self {
-        Self { tls: Some(tls), ..self }
-    }
-
     #[cfg(test)]
     pub(crate) fn info(&self) -> &ConnectionInfo {
         &self.info
     }
 
-    async fn open(&self, protocol: ProtocolVersion, hub: &Hub) -> Result<Connection, RedisError> {
+    async fn open(
+        &self,
+        protocol: ProtocolVersion,
+        login: Option<&Credentials>,
+        hub: &Hub,
+    ) -> Result<Connection, RedisError> {
         let loss = Arc::new(Loss::default());
         // The caller limits the time of connecting and of each command.
         let mut config = AsyncConnectionConfig::new()
@@ -67,10 +66,13 @@ impl Connector {
                 Ok::<(), SendError>(())
             });
         }
-        let login = self.info.redis_settings().clone().set_protocol(protocol);
+        let mut settings = self.info.redis_settings().clone().set_protocol(protocol);
+        if let Some(login) = login {
+            settings = settings.set_username(login.user()).set_password(login.password());
+        }
         let handle = SocketHandle::default();
         let socket = socket::open(&self.info, self.tls.as_ref(), handle.clone()).await?;
-        let (client, driver) = MultiplexedConnection::new_with_config(&login, socket, config).await?;
+        let (client, driver) = MultiplexedConnection::new_with_config(&settings, socket, config).await?;
         Ok(Connection { client, socket: handle, loss, pushes, _driver: net::spawn(driver) })
     }
 }
@@ -78,9 +80,9 @@ impl Connector {
 impl redlock_wire::Connector for Connector {
     type Connection = Connection;
 
-    async fn connect(&self, hub: &Hub) -> Result<Connection, Failure> {
-        let connection = match self.open(ProtocolVersion::RESP3, hub).await {
-            Err(error) if reply::denies_resp3(&error) => self.open(ProtocolVersion::RESP2, hub).await,
+    async fn connect(&self, login: Option<&Credentials>, hub: &Hub) -> Result<Connection, Failure> {
+        let connection = match self.open(ProtocolVersion::RESP3, login, hub).await {
+            Err(error) if reply::denies_resp3(&error) => self.open(ProtocolVersion::RESP2, login, hub).await,
             outcome => outcome,
         };
         connection.map_err(|error| reply::not_connected(&error))

@@ -34,7 +34,8 @@
 //! `build()` does not connect. A node connects on first use, in a separate task, and again whenever the connection is
 //! lost. The delay before an attempt grows from 10 ms to 200 ms ([`Options::reconnect_delay`]); the attempts never end.
 //! A server that comes back is therefore used again within a second, even without traffic. After a rejected login or
-//! certificate the delay is 5 s, so a password that is corrected on the server takes effect as well.
+//! certificate the delay is 5 s, so a password that is corrected on the server takes effect as well. A password that
+//! changes while the program runs comes from a callback, [`Options::credentials`].
 //!
 //! A request to a node that is known to be down fails at once and delays no lock. If requests over a connection get no
 //! reply, the node sends a `PING`. If that gets no reply for 200 ms to a second either, the node closes the connection.
@@ -46,9 +47,10 @@
 //! `tls-rustls` uses rustls, the feature `tls-native-tls` the TLS library of the platform. Without either, parsing the
 //! URL fails. rustls uses the cryptography provider of the process, and ring if there is none.
 //!
-//! To use a private CA or a client certificate, pass `(url, TlsCertificates)` instead of a URL (`examples/tls.rs`). A
-//! `Client` or `ConnectionInfo` that contains certificates, or that disables the check of the server's certificate, is
-//! rejected.
+//! To use a private CA or a client certificate, set [`Options::root_certificates`] and [`Options::client_identity`]
+//! (`examples/tls.rs`). On Linux, the environment variables `SSL_CERT_FILE` and `SSL_CERT_DIR` name other root
+//! certificates of the system. A `Client` or `ConnectionInfo` that contains certificates, or that disables the check of
+//! the server's certificate, is rejected.
 //!
 //! # Hostile servers
 //!
@@ -82,13 +84,16 @@
 //!
 //! The table lists the commands that a node sends. [Access
 //! control](https://github.com/redlock-rs/redlock/blob/main/docs/operating.md#access-control) has the line for `ACL
-//! SETUSER`. A server that does not permit `EVALSHA` is not used: its locks could not be released.
+//! SETUSER`. A server that permits neither `EVALSHA` nor a newer command that deletes a lock is not used. Its locks could
+//! not be released.
 //!
 //! | Purpose | Commands |
 //! |---|---|
 //! | Locking | `SET`, `GET`, `EVAL`, `EVALSHA`, and in scripts `SET`, `GET`, `PTTL`, `PEXPIRE`, `DEL` |
 //! | Identity and version of the server; without it a denied attempt takes two commands | `INFO` |
+//! | Releases on Redis 8.4 and Valkey 9.0 and newer; without it a script | `DELEX`, `DELIFEQ` |
 //! | Fenced locks | `TIME`, in scripts; access to the keys of the counters, `redlock:fence:*` |
+//! | Readers and writers, in scripts | `TIME`, `TYPE`, `ZADD`, `ZSCORE`, `ZREM`, `ZREMRANGEBYSCORE`, `ZREVRANGE`, `PEXPIREAT` |
 //! | Short requests; without it scripts are sent in full | `SCRIPT LOAD` |
 //! | Notifications; without them waiters poll | `CLIENT TRACKING`, `CLIENT CACHING`, `PTTL`, and `HELLO` for RESP3 |
 //! | Probes of a quiet connection; without it the server logs a denial every 5 s | `PING` |
@@ -143,7 +148,7 @@ mod socket;
 mod tls;
 
 pub use redlock_core::{self, *};
-pub use redlock_wire::{Address, Finding, Options, Preflight, PreflightSettings, Severity};
+pub use redlock_wire::{Address, Credentials, Finding, Options, Preflight, PreflightSettings, Severity};
 
 #[cfg(any(feature = "tokio", feature = "smol"))]
 pub use crate::address::IntoConnector;

@@ -13,7 +13,7 @@ use std::fmt;
 
 use redis::aio::ConnectionLike;
 use redis::{Cmd, Pipeline};
-use redlock_wire::{Command, Failure, Hub, Reply};
+use redlock_wire::{Command, Credentials, Failure, Hub, Reply};
 
 use crate::command::pack;
 use crate::reply;
@@ -40,7 +40,7 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> redlock_wire::Connector 
     const RECEIVES_PUSHES: bool = false;
 
     /// Returns the connection; there is nothing to open. The handshake of the node checks that it works.
-    async fn connect(&self, _hub: &Hub) -> Result<Self, Failure> {
+    async fn connect(&self, _login: Option<&Credentials>, _hub: &Hub) -> Result<Self, Failure> {
         Ok(self.clone())
     }
 

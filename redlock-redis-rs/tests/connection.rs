@@ -11,11 +11,11 @@ use redlock_testkit::RedisServer;
 use redlock_wire::{Connection as _, Connector as _, Hub, Sent};
 
 fn connector(port: u16) -> Connector {
-    format!("redis://127.0.0.1:{port}").into_connector().unwrap()
+    format!("redis://127.0.0.1:{port}").into_connector(&Options::tokio()).unwrap()
 }
 
 async fn connect(port: u16) -> Connection {
-    connector(port).connect(&Hub::default()).await.unwrap()
+    connector(port).connect(None, &Hub::default()).await.unwrap()
 }
 
 #[test]
@@ -63,7 +63,7 @@ async fn a_failed_connect_says_why_and_not_the_password() {
 
     let server = RedisServer::start();
     server.kill();
-    let gone = connector(server.port()).connect(&Hub::default()).await.expect_err("it connects");
+    let gone = connector(server.port()).connect(None, &Hub::default()).await.expect_err("it connects");
     assert_eq!(Sent::No, gone.sent);
     assert!(gone.message.contains("refused"), "{}", gone.message);
 }
@@ -73,7 +73,8 @@ async fn logs_in_with_any_password() {
     let server = RedisServer::start();
     server.command(&["ACL", "SETUSER", "ann", "on", ">two words, a \" and a \r\n", "~*", "+@all"]);
     let url = format!("redis://ann:two%20words,%20a%20%22%20and%20a%20%0D%0A@127.0.0.1:{}/3", server.port());
-    let connection = url.into_connector().unwrap().connect(&Hub::default()).await.unwrap();
+    let connection =
+        url.into_connector(&Options::tokio()).unwrap().connect(None, &Hub::default()).await.unwrap();
     assert_eq!(bytes("ann"), call(&connection, other("ACL", &[b"WHOAMI"])).await.unwrap());
 }
 

@@ -1,7 +1,16 @@
 //! The tests that all adapters share.
+#![allow(clippy::unwrap_used)] // a panic is a failed test
 
+use std::sync::Arc;
+
+use redis::Client;
+use redis::aio::ConnectionManagerConfig;
 use redlock_adapter_tests::{Adapter, adapter_tests};
-use redlock_redis_rs::{Builder, Connector, Error, IntoConnector, Node, Options};
+use redlock_redis_rs::node::LockNode;
+use redlock_redis_rs::{
+    Builder, Connector, Error, IntoConnector, Node, Options, Preflight, PreflightSettings,
+    node_with_connection,
+};
 
 struct RedisRs;
 
@@ -12,7 +21,7 @@ impl Adapter for RedisRs {
     const REPORTS_FLUSH: bool = true;
 
     fn connector(url: String) -> Result<Connector, Error> {
-        url.into_connector()
+        url.into_connector(&Options::tokio())
     }
 
     fn node(url: String, options: &Options) -> Result<Node, Error> {
@@ -25,6 +34,22 @@ impl Adapter for RedisRs {
 
     fn builder_with(urls: impl IntoIterator<Item = String>, options: &Options) -> Result<Builder, Error> {
         redlock_redis_rs::builder_with(urls, options)
+    }
+
+    async fn preflight(
+        urls: Vec<String>,
+        options: &Options,
+        settings: PreflightSettings,
+    ) -> Result<Preflight, Error> {
+        redlock_redis_rs::preflight(urls, options, settings).await
+    }
+
+    /// The time limit of the client, 500 ms, is off, since a busy machine exceeds it.
+    async fn borrowed(url: String, options: &Options) -> Arc<dyn LockNode> {
+        let config = ConnectionManagerConfig::new().set_response_timeout(None);
+        let client = Client::open(&*url).unwrap();
+        let connection = client.get_connection_manager_with_config(config).await.unwrap();
+        Arc::new(node_with_connection(url, connection, options))
     }
 }
 

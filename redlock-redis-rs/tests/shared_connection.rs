@@ -42,11 +42,17 @@ fn lent(
 }
 
 mod multiplexed_in_resp2 {
-    redlock_testkit::conformance!(redlock_adapter_tests::Server::start(super::multiplexed));
+    redlock_testkit::conformance!(
+        redlock_adapter_tests::Server::start(super::multiplexed),
+        without: [watch, admission]
+    );
 }
 
 mod managed_in_resp3 {
-    redlock_testkit::conformance!(redlock_adapter_tests::Server::start(super::managed));
+    redlock_testkit::conformance!(
+        redlock_adapter_tests::Server::start(super::managed),
+        without: [watch, admission]
+    );
 }
 
 fn claim() -> Claim {

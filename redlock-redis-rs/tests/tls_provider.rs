@@ -6,7 +6,7 @@
 
 use redlock_redis_rs::node::LockNode;
 use redlock_redis_rs::{Options, Resource, node};
-use rustls::crypto::{CryptoProvider, ring};
+use tokio_rustls::rustls::crypto::{CryptoProvider, ring};
 
 #[tokio::test]
 async fn no_provider_is_installed_for_the_process() {

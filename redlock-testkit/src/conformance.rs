@@ -20,15 +20,31 @@
 //! }
 //!
 //! // In a file under `tests`: a `#[test]` for each case.
-//! redlock_testkit::conformance!(Mine(MemoryNode::new("mine")));
+//! redlock_testkit::conformance!(
+//!     Mine(MemoryNode::new("mine")),
+//!     without: [admission, non_lock_values]
+//! );
 //!
 //! // With a test harness of your own.
 //! # fn main() {
 //! for case in conformance::cases() {
-//!     conformance::run(&Mine(MemoryNode::new("mine")), case);
+//!     let outcome = conformance::run(&Mine(MemoryNode::new("mine")), case);
+//!     println!("{case}: {outcome:?}");
 //! }
 //! # }
 //! ```
+//!
+//! # Optional capabilities
+//!
+//! Some cases need a capability that is optional. List the capabilities that the backend lacks as `without`. Their
+//! cases are then ignored tests, with the capability as the reason. Without this list, they fail. A listed capability
+//! that the backend supports fails as well.
+//!
+//! | Capability | Required by the cases |
+//! |---|---|
+//! | `inspect`, `watch`, `keep`, `fencing`, `shared` | The field of the same name in [`LockNode::capabilities`]. |
+//! | `admission` | [`LockNode::admission`], and [`Backend::loss`]. |
+//! | `non_lock_values` | [`Backend::no_lock`]. |
 //!
 //! A backend on tokio overrides two more methods:
 //!
@@ -68,6 +84,7 @@ mod inspect;
 mod keep;
 mod many;
 mod names;
+mod needs;
 mod release;
 mod renew;
 mod shared;
@@ -82,6 +99,7 @@ use redlock_core::Resource;
 use redlock_core::node::LockNode;
 use redlock_core::runtime::Runtime;
 
+use self::needs::Need;
 use self::stage::Stage;
 use crate::threads::ThreadRuntime;
 
@@ -112,7 +130,7 @@ pub trait Backend {
     /// Returns a function that deletes all data of the server, for a backend with
     /// [restart admission](LockNode::admission).
     ///
-    /// The default is `None`: such cases pass without a check.
+    /// The default is `None`: such cases are skipped.
     fn loss(&self) -> Option<Box<dyn Fn()>> {
         None
     }
@@ -138,36 +156,91 @@ pub fn cases() -> impl Iterator<Item = &'static str> {
     CASES.iter().map(|case| case.name)
 }
 
-/// Runs one case.
+/// The end of a case that found no violation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The node keeps its contract.
+    Passed,
+    /// Nothing was checked: the backend lacks this capability.
+    Skipped(&'static str),
+}
+
+/// Runs one case, or skips it if the backend lacks a capability that the case needs.
 ///
 /// # Panics
 ///
 /// Panics if the node violates its contract; the message contains the violated sentence. It also panics if there is no
 /// such case.
-pub fn run(backend: &impl Backend, case: &str) {
+pub fn run(backend: &impl Backend, case: &str) -> Outcome {
     let Some(case) = CASES.iter().find(|known| known.name == case) else {
         panic!("the conformance suite has no case {case:?}");
     };
+    on_stage(backend, async |stage| {
+        if let Some(lack) = case.needs.iter().find(|need| !is_met(need, stage)) {
+            return Outcome::Skipped(lack);
+        }
+        (case.play)(stage).await;
+        Outcome::Passed
+    })
+}
+
+/// Runs one case that must not be skipped.
+#[doc(hidden)]
+pub fn check(backend: &impl Backend, case: &str) {
+    if let Outcome::Skipped(lack) = run(backend, case) {
+        panic!("the backend lacks `{lack}`; declare it: `conformance!(..., without: [{lack}])`");
+    }
+}
+
+/// Checks that the backend lacks these capabilities, whose cases are ignored.
+#[doc(hidden)]
+pub fn check_lacks(backend: &impl Backend, declared: &[&str]) {
+    on_stage(backend, async |stage| {
+        for need in declared {
+            assert!(!is_met(need, stage), "the backend supports `{need}`; remove it from `without`");
+        }
+    });
+}
+
+fn is_met(need: &str, stage: &Stage) -> bool {
+    let known = Need::find(need);
+    known.unwrap_or_else(|| panic!("the conformance suite knows no capability `{need}`")).is_met(stage)
+}
+
+/// Runs steps on a new stage.
+fn on_stage<T>(backend: &impl Backend, steps: impl AsyncFnOnce(&Stage) -> T) -> T {
+    let mut output = None;
     backend.block_on(async {
         let (node, twin) = (backend.node().await, backend.node().await);
         let (runtime, no_lock, lose) = (backend.runtime(), backend.no_lock().await, backend.loss());
-        let stage = Stage { node, twin, runtime, no_lock, lose };
-        (case.play)(&stage).await;
+        output = Some(steps(&Stage { node, twin, runtime, no_lock, lose }).await);
     });
+    output.expect("the backend runs the case to completion")
 }
 
 struct Case {
     name: &'static str,
+    /// The names of the capabilities without which the case is skipped.
+    needs: &'static [&'static str],
     play: for<'a> fn(&'a Stage) -> Pin<Box<dyn Future<Output = ()> + 'a>>,
 }
 
 /// Generates a `#[test]` for each case of the conformance suite.
 ///
-/// The expression creates the backend. See [the suite](mod@crate::conformance).
+/// The expression creates the backend. `without` lists the capabilities that it lacks: see [the
+/// suite](mod@crate::conformance#optional-capabilities).
 #[macro_export]
 macro_rules! conformance {
     ($backend:expr) => {
-        $crate::__conformance_cases! { $crate::__conformance_tests, $backend }
+        $crate::__conformance_cases! { $crate::__conformance_tests, [] $backend }
+    };
+    ($backend:expr, without: [$($lack:ident),+ $(,)?]) => {
+        $crate::__conformance_cases! { $crate::__conformance_tests, [$($lack)+] $backend }
+
+        #[test]
+        fn the_backend_lacks_what_is_declared() {
+            $crate::conformance::check_lacks(&$backend, &[$(stringify!($lack)),+]);
+        }
     };
 }
 
@@ -197,66 +270,66 @@ macro_rules! __conformance_cases {
             renew::renew_prolongs_the_time_to_live
             renew::renew_creates_and_revives_nothing
             renew::renew_requires_every_resource
-            keep::keep_for_shortens
-            keep::keep_for_lengthens
-            keep::keep_for_requires_every_resource
+            keep::keep_for_shortens [keep]
+            keep::keep_for_lengthens [keep]
+            keep::keep_for_requires_every_resource [keep]
             release::release_frees_resources
             release::release_does_not_delete_a_resource_of_another_holder
             release::release_of_a_free_resource_returns_false
             release::release_deletes_the_remaining_ones_of_several_resources
             release::release_leaves_other_resources_of_the_token
             release::release_after_expiry_returns_false
-            release::a_non_lock_value_is_an_error_for_acquire_and_kept_by_release
-            inspect::inspect_returns_the_holder_and_the_remaining_time
-            inspect::inspect_of_a_free_resource_returns_nothing
-            inspect::inspect_changes_nothing
-            inspect::inspect_of_a_non_lock_value_is_an_error
+            release::a_non_lock_value_is_an_error_for_acquire_and_kept_by_release [non_lock_values]
+            inspect::inspect_returns_the_holder_and_the_remaining_time [inspect]
+            inspect::inspect_of_a_free_resource_returns_nothing [inspect]
+            inspect::inspect_changes_nothing [inspect]
+            inspect::inspect_of_a_non_lock_value_is_an_error [inspect non_lock_values]
             inspect::capabilities_report_support_for_inspect
-            watch::watch_reports_the_state_of_a_resource
-            watch::watch_of_an_expired_resource_reports_it_as_free
-            watch::watch_changes_nothing
-            watch::a_release_over_the_same_client_completes_a_watch
-            watch::a_release_by_another_client_completes_a_watch
-            watch::no_release_is_missed_while_a_watch_begins
-            watch::a_change_completes_all_watches_of_a_resource
+            watch::watch_reports_the_state_of_a_resource [watch]
+            watch::watch_of_an_expired_resource_reports_it_as_free [watch]
+            watch::watch_changes_nothing [watch]
+            watch::a_release_over_the_same_client_completes_a_watch [watch]
+            watch::a_release_by_another_client_completes_a_watch [watch]
+            watch::no_release_is_missed_while_a_watch_begins [watch]
+            watch::a_change_completes_all_watches_of_a_resource [watch]
             watch::capabilities_report_support_for_watch
-            fencing::a_fenced_acquire_grants_a_free_resource
-            fencing::a_counter_grows_by_one_or_goes_to_the_time
-            fencing::a_denied_fenced_acquire_changes_nothing
-            fencing::a_fenced_acquire_with_the_same_token_counts_once
-            fencing::a_fenced_acquire_again_does_not_change_the_time
-            fencing::a_fenced_acquire_sets_absent_resources_and_counts
-            fencing::several_resources_count_above_the_greatest_counter
-            fencing::every_resource_has_its_own_counter
-            fencing::a_counter_outlives_its_lock
-            fencing::plain_locks_do_not_change_counters
-            fencing::plain_and_fenced_locks_exclude_each_other
-            fencing::confirm_raises_the_counters
-            fencing::confirm_prolongs_and_never_shortens
-            fencing::confirm_denies_missing_and_foreign_resources
-            fencing::a_superseded_confirm_changes_nothing
-            fencing::refill_sets_absent_resources_and_raises_the_counters
-            fencing::refill_denies_a_resource_of_another_holder
-            fencing::a_superseded_refill_changes_nothing
-            fencing::a_token_far_ahead_of_the_clock_is_an_error
-            fencing::one_of_many_fenced_claims_at_once_counts
-            fencing::two_clients_count_on_one_server
-            fencing::a_non_lock_value_is_an_error_for_fenced_operations
+            fencing::a_fenced_acquire_grants_a_free_resource [fencing]
+            fencing::a_counter_grows_by_one_or_goes_to_the_time [fencing]
+            fencing::a_denied_fenced_acquire_changes_nothing [fencing]
+            fencing::a_fenced_acquire_with_the_same_token_counts_once [fencing]
+            fencing::a_fenced_acquire_again_does_not_change_the_time [fencing]
+            fencing::a_fenced_acquire_sets_absent_resources_and_counts [fencing]
+            fencing::several_resources_count_above_the_greatest_counter [fencing]
+            fencing::every_resource_has_its_own_counter [fencing]
+            fencing::a_counter_outlives_its_lock [fencing]
+            fencing::plain_locks_do_not_change_counters [fencing]
+            fencing::plain_and_fenced_locks_exclude_each_other [fencing]
+            fencing::confirm_raises_the_counters [fencing]
+            fencing::confirm_prolongs_and_never_shortens [fencing]
+            fencing::confirm_denies_missing_and_foreign_resources [fencing]
+            fencing::a_superseded_confirm_changes_nothing [fencing]
+            fencing::refill_sets_absent_resources_and_raises_the_counters [fencing]
+            fencing::refill_denies_a_resource_of_another_holder [fencing]
+            fencing::a_superseded_refill_changes_nothing [fencing]
+            fencing::a_token_far_ahead_of_the_clock_is_an_error [fencing]
+            fencing::one_of_many_fenced_claims_at_once_counts [fencing]
+            fencing::two_clients_count_on_one_server [fencing]
+            fencing::a_non_lock_value_is_an_error_for_fenced_operations [fencing non_lock_values]
             fencing::capabilities_report_support_for_fencing
-            shared::many_readers_share_a_resource
-            shared::readers_and_locks_exclude_each_other
-            shared::a_reader_is_denied_while_the_gate_is_locked
-            shared::a_shared_acquire_adds_the_reader_to_all_resources_or_none
-            shared::a_reader_expires_beside_another
-            shared::a_reader_with_a_short_time_shortens_no_other
-            shared::extend_prolongs_one_reader
-            shared::extend_of_an_expired_reader_is_denied
-            shared::release_removes_one_reader_and_the_last_one_frees
-            shared::the_token_of_a_reader_is_no_lock
-            shared::inspect_returns_the_readers
-            shared::a_shared_watch_reports_readers_as_free
-            shared::a_release_of_a_lock_completes_a_shared_watch
-            shared::a_non_lock_value_is_an_error_for_readers
+            shared::many_readers_share_a_resource [shared]
+            shared::readers_and_locks_exclude_each_other [shared]
+            shared::a_reader_is_denied_while_the_gate_is_locked [shared]
+            shared::a_shared_acquire_adds_the_reader_to_all_resources_or_none [shared]
+            shared::a_reader_expires_beside_another [shared]
+            shared::a_reader_with_a_short_time_shortens_no_other [shared]
+            shared::extend_prolongs_one_reader [shared]
+            shared::extend_of_an_expired_reader_is_denied [shared]
+            shared::release_removes_one_reader_and_the_last_one_frees [shared]
+            shared::the_token_of_a_reader_is_no_lock [shared]
+            shared::inspect_returns_the_readers [shared inspect]
+            shared::a_shared_watch_reports_readers_as_free [shared watch]
+            shared::a_release_of_a_lock_completes_a_shared_watch [shared watch]
+            shared::a_non_lock_value_is_an_error_for_readers [shared non_lock_values]
             shared::capabilities_report_support_for_readers
             names::resource_names_are_binary_safe
             names::resources_are_not_joined
@@ -270,9 +343,9 @@ macro_rules! __conformance_cases {
             many::many_claims_at_once_get_replies
             many::two_clients_exclude_each_other
             many::two_clients_know_one_server
-            admission::an_admission_lasts_while_nothing_is_lost
-            admission::a_loss_ends_the_admission_before_the_next_reply
-            admission::two_clients_learn_of_a_loss
+            admission::an_admission_lasts_while_nothing_is_lost [admission]
+            admission::a_loss_ends_the_admission_before_the_next_reply [admission]
+            admission::two_clients_learn_of_a_loss [admission]
             calls::a_dropped_acquire_is_atomic
             calls::a_dropped_release_is_atomic
             calls::a_dropped_extend_is_atomic
@@ -287,18 +360,75 @@ macro_rules! __conformance_cases {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __conformance_tests {
-    ([$($module:ident::$case:ident)*] $backend:expr) => {$(
+    ([$($module:ident::$case:ident $([$($need:ident)*])?)*] $lacks:tt $backend:expr) => {
+        $($crate::__conformance_test! { $case [$($($need)*)?] $lacks $lacks $backend })*
+    };
+}
+
+/// Generates the test of one case: ignored if one of its needs is among the capabilities that the backend lacks.
+///
+/// The second list of these is what is left to compare with the first need.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __conformance_test {
+    ($case:ident [] $all:tt $left:tt $backend:expr) => {
         #[test]
         fn $case() {
-            $crate::conformance::run(&$backend, stringify!($case));
+            $crate::conformance::check(&$backend, stringify!($case));
         }
-    )*};
+    };
+    ($case:ident [inspect $($needs:ident)*] $all:tt [inspect $($left:ident)*] $backend:expr) => {
+        #[test]
+        #[ignore = "the backend lacks `inspect`"]
+        fn $case() {}
+    };
+    ($case:ident [watch $($needs:ident)*] $all:tt [watch $($left:ident)*] $backend:expr) => {
+        #[test]
+        #[ignore = "the backend lacks `watch`"]
+        fn $case() {}
+    };
+    ($case:ident [keep $($needs:ident)*] $all:tt [keep $($left:ident)*] $backend:expr) => {
+        #[test]
+        #[ignore = "the backend lacks `keep`"]
+        fn $case() {}
+    };
+    ($case:ident [fencing $($needs:ident)*] $all:tt [fencing $($left:ident)*] $backend:expr) => {
+        #[test]
+        #[ignore = "the backend lacks `fencing`"]
+        fn $case() {}
+    };
+    ($case:ident [shared $($needs:ident)*] $all:tt [shared $($left:ident)*] $backend:expr) => {
+        #[test]
+        #[ignore = "the backend lacks `shared`"]
+        fn $case() {}
+    };
+    ($case:ident [admission $($needs:ident)*] $all:tt [admission $($left:ident)*] $backend:expr) => {
+        #[test]
+        #[ignore = "the backend lacks `admission`"]
+        fn $case() {}
+    };
+    (
+        $case:ident [non_lock_values $($needs:ident)*] $all:tt [non_lock_values $($left:ident)*] $backend:expr
+    ) => {
+        #[test]
+        #[ignore = "the backend lacks `non_lock_values`"]
+        fn $case() {}
+    };
+    ($case:ident [$met:ident $($needs:ident)*] $all:tt [] $backend:expr) => {
+        $crate::__conformance_test! { $case [$($needs)*] $all $all $backend }
+    };
+    ($case:ident $needs:tt $all:tt [$other:ident $($left:ident)*] $backend:expr) => {
+        $crate::__conformance_test! { $case $needs $all [$($left)*] $backend }
+    };
 }
 
 macro_rules! table {
-    ([$($module:ident::$case:ident)*]) => {
-        static CASES: &[Case] =
-            &[$(Case { name: stringify!($case), play: |stage| Box::pin($module::$case(stage)) }),*];
+    ([$($module:ident::$case:ident $([$($need:ident)*])?)*]) => {
+        static CASES: &[Case] = &[$(Case {
+            name: stringify!($case),
+            needs: &[$($(stringify!($need)),*)?],
+            play: |stage| Box::pin($module::$case(stage)),
+        }),*];
     };
 }
 __conformance_cases! { table, }

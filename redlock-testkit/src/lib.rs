@@ -212,10 +212,13 @@
 //!     }
 //! }
 //!
-//! redlock_testkit::conformance!(Mine(MemoryNode::new("mine")));
+//! redlock_testkit::conformance!(
+//!     Mine(MemoryNode::new("mine")),
+//!     without: [admission, non_lock_values]
+//! );
 //! # fn main() {
 //! # use redlock_testkit::conformance;
-//! # conformance::cases().for_each(|case| conformance::run(&Mine(MemoryNode::new("mine")), case));
+//! # conformance::cases().for_each(|case| { conformance::run(&Mine(MemoryNode::new("mine")), case); });
 //! # }
 //! ```
 //!

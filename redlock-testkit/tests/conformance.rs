@@ -82,25 +82,25 @@ fn with_restart_admission() -> InMemory<FakeNode> {
 }
 
 mod memory {
-    redlock_testkit::conformance!(super::on_machine_time());
+    redlock_testkit::conformance!(super::on_machine_time(), without: [admission]);
 }
 
 mod memory_with_restart_admission {
-    redlock_testkit::conformance!(super::with_restart_admission());
+    redlock_testkit::conformance!(super::with_restart_admission(), without: [watch]);
 }
 
 mod paused {
-    redlock_testkit::conformance!(super::on_paused_time());
+    redlock_testkit::conformance!(super::on_paused_time(), without: [admission]);
 }
 
 mod threads {
-    redlock_testkit::conformance!(super::on_several_threads());
+    redlock_testkit::conformance!(super::on_several_threads(), without: [admission]);
 }
 
 mod faulty {
-    redlock_testkit::conformance!(super::behind_faults());
+    redlock_testkit::conformance!(super::behind_faults(), without: [watch, admission]);
 }
 
 mod ordered {
-    redlock_testkit::conformance!(super::behind_faults_in_order());
+    redlock_testkit::conformance!(super::behind_faults_in_order(), without: [watch, admission]);
 }

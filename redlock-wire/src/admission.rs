@@ -7,8 +7,8 @@
 //!
 //! - The look is part of the handshake, so a connection is checked before it is used. Replies over it come from the
 //!   server that was checked: a restart closes it.
-//! - A flush is pushed to the connection before the reply to any later request. Where pushes do not come in order, each
-//!   request is followed by a read of the stamp, and by a whole look if the connection may change its socket.
+//! - A flush is pushed to the connection before the reply to any later request. If pushes do not come in order, a read of
+//!   the stamp follows each request. If the connection may change its socket, a whole look follows instead.
 //! - The [keeper](keeper) looks again once a second, after the wait, and after a push.
 //!
 //! [`rule`] makes the decisions, [`gate`] keeps them, and the other files do the I/O.

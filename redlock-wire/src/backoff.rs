@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use redlock_core::runtime::Runtime;
 
+use crate::credentials::UNAVAILABLE;
+
 /// The first delay. It does not burden a server that closes every connection at once.
 pub(crate) const SHORTEST: Duration = Duration::from_millis(10);
 
@@ -11,7 +13,8 @@ pub(crate) const SHORTEST: Duration = Duration::from_millis(10);
 /// second.
 pub(crate) const LONGEST: Duration = Duration::from_millis(200);
 
-/// The delay after a rejected login or certificate. The next attempt fails as well until an operator corrects it.
+/// The delay after a rejected login or certificate, or without credentials. The next attempt fails as well until an
+/// operator corrects it.
 const DENIED: Duration = Duration::from_secs(5);
 
 /// Delays that double from 10 ms up to the longest, without end.
@@ -33,15 +36,22 @@ impl Backoff {
 
     /// Returns the delay after an attempt that failed for this reason.
     pub(crate) fn after(&mut self, reason: &str) -> Duration {
+        let delay = self.next();
+        if is_denied(reason) { self.longest.max(DENIED) } else { delay }
+    }
+
+    /// Returns the delay after a connection was lost.
+    pub(crate) fn next(&mut self) -> Duration {
         self.last = self.last.saturating_mul(2).clamp(SHORTEST, self.longest);
-        if is_denied(reason) { self.longest.max(DENIED) } else { self.last }
+        self.last
     }
 }
 
-/// Returns whether the message indicates a rejected login or certificate.
+/// Returns whether the message indicates a rejected login or certificate, or that there are no credentials.
 fn is_denied(reason: &str) -> bool {
     let reason = reason.to_lowercase();
-    let words = ["wrongpass", "noauth", "noperm", "err auth", "authentication failed", "certificate"];
+    let words =
+        ["wrongpass", "noauth", "noperm", "err auth", "authentication failed", "certificate", UNAVAILABLE];
     words.iter().any(|word| reason.contains(word))
 }
 
@@ -85,6 +95,7 @@ mod tests {
             "Password authentication failed- AuthenticationFailed",
             "locks cannot be released: NOPERM this user has no permissions to run the 'evalsha' command",
             "invalid peer certificate: UnknownIssuer",
+            "credentials unavailable: no such file",
         ] {
             assert_eq!(DENIED, Backoff::new(LONGEST).after(reason), "{reason}");
             assert_eq!(2 * DENIED, Backoff::new(2 * DENIED).after(reason));

@@ -6,6 +6,7 @@
 use std::fmt;
 use std::future::{Future, pending};
 
+use crate::credentials::Credentials;
 use crate::push::Hub;
 use crate::reply::sanitize;
 use crate::socket::SocketHandle;
@@ -26,10 +27,10 @@ pub trait Connector: Send + Sync + 'static {
     ///
     /// The connection is authenticated, its database is selected, and it uses RESP3 if the server supports it,
     /// otherwise RESP2. It never reconnects by itself and never sends a command twice. It reports the server's pushes
-    /// to `hub`, if it [can](Connection::pushes).
+    /// to `hub`, if it [can](Connection::pushes). `login` replaces user and password of the address.
     ///
     /// The caller limits the time by dropping the future. The error's message appears in reports and logs, with the
-    /// [password](Connector::password) removed.
+    /// password removed.
     ///
     /// # Errors
     ///
@@ -38,7 +39,11 @@ pub trait Connector: Send + Sync + 'static {
     /// # Cancel safety
     ///
     /// If this future is dropped, it must leave no connection and no task behind.
-    fn connect(&self, hub: &Hub) -> impl Future<Output = Result<Self::Connection, Failure>> + Send;
+    fn connect(
+        &self,
+        login: Option<&Credentials>,
+        hub: &Hub,
+    ) -> impl Future<Output = Result<Self::Connection, Failure>> + Send;
 
     /// Returns the human-readable name of the server, which is the label of its node.
     ///
@@ -46,7 +51,7 @@ pub trait Connector: Send + Sync + 'static {
     /// noticed.
     fn label(&self) -> &str;
 
-    /// Returns the password for the login, if there is one.
+    /// Returns the password of the address, if there is one.
     ///
     /// A server or a proxy may repeat it in an error, so it is removed from every message before the message is shown.
     fn password(&self) -> Option<&str> {
@@ -220,8 +225,8 @@ pub enum Sent {
 const SHOWN: usize = 4;
 
 impl fmt::Debug for Reply {
-    /// Shows only the shape and the length of strings: a reply may be another client's token. Of an array it shows the
-    /// first replies, since a server may send any number of them.
+    /// Shows only the shape and the length of strings: a reply may be another client's token. Only the first
+    /// replies of an array are shown, since a server may send any number of them.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Nil => f.write_str("nil"),

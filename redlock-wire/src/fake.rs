@@ -10,6 +10,7 @@ use std::time::Duration;
 use event_listener::Event;
 
 use crate::connection::{Command, Connection, Connector, Failure, Reply};
+use crate::credentials::Credentials;
 use crate::push::Hub;
 use crate::socket::SocketHandle;
 
@@ -26,6 +27,8 @@ struct Inner {
     /// Notified when anything here changes.
     changed: Event,
     calls: Mutex<Vec<&'static str>>,
+    /// The logins of the connection attempts that had one.
+    logins: Mutex<Vec<Credentials>>,
     /// The hub of the last connection.
     hub: Mutex<Hub>,
     /// The socket of the last connection.
@@ -116,6 +119,11 @@ impl Fake {
         self.0.socket.lock().unwrap().clone()
     }
 
+    /// Returns the logins of the connection attempts so far that had one.
+    pub(crate) fn logins(&self) -> Vec<Credentials> {
+        self.0.logins.lock().unwrap().clone()
+    }
+
     /// Returns the names of the commands since the last call, without the handshake.
     pub(crate) fn calls(&self) -> Vec<&'static str> {
         std::mem::take(&mut self.0.calls.lock().unwrap())
@@ -148,8 +156,9 @@ impl Connector for Fake {
         "fake"
     }
 
-    async fn connect(&self, hub: &Hub) -> Result<FakeConnection, Failure> {
+    async fn connect(&self, login: Option<&Credentials>, hub: &Hub) -> Result<FakeConnection, Failure> {
         let number = self.0.connects.fetch_add(1, Ordering::SeqCst) + 1;
+        self.0.logins.lock().unwrap().extend(login.cloned());
         self.0.changed.notify(usize::MAX);
         self.wait(|fake| fake.behavior().accepts != Ok(false)).await;
         self.behavior().accepts.map_err(Failure::not_sent)?;

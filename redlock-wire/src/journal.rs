@@ -1,8 +1,8 @@
 //! The log messages of a node about its connection, and their rate limit.
 //!
-//! A failure is logged when it begins and when its reason changes. A flapping node would log without end, so at most
-//! six failures are logged in a minute. The next message states how many were omitted. An omitted state is logged as
-//! soon as the limit permits it, if it still lasts.
+//! A failure is logged when it begins, when its reason changes, and every minute while it lasts. A flapping node would
+//! log without end, so at most six failures are logged in a minute. The next message states how many were omitted. An
+//! omitted state is logged as soon as the limit permits it, if it still lasts.
 
 use std::time::Duration;
 
@@ -12,6 +12,8 @@ use crate::sync::{Mutex, locked};
 
 /// The maximum number of failures that are logged in one period.
 const MOST: u32 = 6;
+
+/// The period of that limit, and the time after which a lasting failure is logged again.
 const PERIOD: Duration = Duration::from_secs(60);
 
 /// The connection state that a node has logged.
@@ -43,6 +45,8 @@ impl Journal {
 struct Entries {
     /// The last logged state: connected, or disconnected for this reason. `None` before the first.
     logged: Option<Result<(), String>>,
+    /// The time when the last failure was logged.
+    logged_at: Instant,
     /// The reason why the node is down, if it is.
     reason: Option<String>,
     /// The start of the current period.
@@ -56,7 +60,8 @@ struct Entries {
 impl Entries {
     /// Returns the number of failures omitted before if this one is to be logged.
     fn down(&mut self, reason: &str, now: Instant) -> Option<u64> {
-        if matches!(&self.logged, Some(Err(logged)) if logged == reason) {
+        let is_logged = matches!(&self.logged, Some(Err(logged)) if logged == reason);
+        if is_logged && now.saturating_duration_since(self.logged_at) < PERIOD {
             self.reason = Some(reason.to_owned());
             return None;
         }
@@ -67,10 +72,10 @@ impl Entries {
         self.reason = Some(reason.to_owned());
         if self.count < MOST {
             self.count += 1;
-            self.logged = Some(Err(reason.to_owned()));
+            (self.logged, self.logged_at) = (Some(Err(reason.to_owned())), now);
             // This failure may itself be one of the omitted ones.
             let left_out = std::mem::take(&mut self.unlogged);
-            return Some(if is_new { left_out } else { left_out.saturating_sub(1) });
+            return Some(if is_new || is_logged { left_out } else { left_out.saturating_sub(1) });
         }
         self.unlogged += u64::from(is_new);
         None
@@ -92,15 +97,31 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_logged_once_and_again_when_its_reason_changes() {
+    fn a_failure_is_logged_when_its_reason_changes_and_every_minute() {
         let mut entries = Entries::default();
         assert!(entries.up(), "the first connection");
         assert_eq!(Some(0), entries.down("lost", at(0)));
         assert_eq!(Some(0), entries.down("refused", at(0)));
-        assert_eq!([None; 3], [1, 2, 300].map(|seconds| entries.down("refused", at(seconds))));
-        assert_eq!(Some(0), entries.down("WRONGPASS", at(301)));
+        let logged = (1..=180).filter(|seconds| entries.down("refused", at(*seconds)).is_some());
+        assert_eq!(vec![60, 120, 180], logged.collect::<Vec<_>>());
+        assert_eq!(Some(0), entries.down("WRONGPASS", at(181)));
         assert!(entries.up() && !entries.up());
-        assert_eq!(Some(0), entries.down("refused", at(302)));
+        assert_eq!(Some(0), entries.down("refused", at(182)));
+    }
+
+    #[test]
+    fn a_repeated_message_counts_all_failures_omitted_before() {
+        let mut entries = Entries::default();
+        for second in 0..6 {
+            assert_eq!((Some(0), true), (entries.down("lost", at(second)), entries.up()));
+        }
+        assert_eq!(Some(0), entries.down("lost", at(60)));
+        for second in 61..66 {
+            assert_eq!(Some(0), entries.down(&second.to_string(), at(second)));
+        }
+        assert_eq!(None, entries.down("omitted", at(66)));
+        assert_eq!(None, entries.down("65", at(67)), "the logged state again");
+        assert_eq!(Some(1), entries.down("65", at(125)), "repeated");
     }
 
     #[test]

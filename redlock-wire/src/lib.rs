@@ -9,7 +9,7 @@
 //! # Features
 //!
 //! `tokio` and `smol` add `Options::tokio` and `Options::smol`, which use the ready-made runtimes of `redlock-core`.
-//! `fuzzing` is for the fuzz targets of this repository and is not a public interface.
+//! `tls-rustls` and `tls-native-tls` add the TLS settings of these libraries, in the module [`tls`]. `fuzzing` is for the fuzz targets of this repository and is not a public interface.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -20,6 +20,7 @@ mod backoff;
 mod builder;
 mod commands;
 mod connection;
+mod credentials;
 #[cfg(test)]
 mod fake;
 mod fence;
@@ -45,12 +46,15 @@ mod slot;
 mod socket;
 mod supervisor;
 mod sync;
+mod telemetry;
 #[cfg(test)]
 mod tests;
+pub mod tls;
 
 pub use crate::address::{Address, Endpoint};
 pub use crate::builder::builder;
 pub use crate::connection::{Command, Connection, Connector, Failure, Reply, Sent};
+pub use crate::credentials::Credentials;
 pub use crate::node::Node;
 pub use crate::options::Options;
 pub use crate::preflight::{Finding, Preflight, PreflightSettings, Severity, preflight};

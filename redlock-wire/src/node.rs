@@ -46,8 +46,8 @@ const MAX_IN_DOUBT: u32 = 1024;
 
 /// The shortest wait after which a dropped request is evidence against the server. No node timeout is shorter.
 ///
-/// The first unanswered request counts in any case. How long it waited is unknown, because a request to a responsive
-/// server does not read the clock; that would cost about a twentieth of a lock.
+/// The first unanswered request counts in any case. Its waiting time is unknown, because a request to a responsive
+/// server does not read the clock. A reading would cost about a twentieth of a lock.
 const MIN_WAIT: Duration = Duration::from_millis(1);
 
 /// One independent Redis or Valkey server, over any client.
@@ -77,10 +77,11 @@ impl<C: Connector> Node<C> {
     pub fn new(connector: C, options: &Options) -> Self {
         let (connector, options) = (Arc::new(connector), options.of_a_node());
         let keeper = options.longest.clone().map(|longest| Arc::new(Keeper::new(connector.label(), longest)));
+        let slot = ConnState::new(connector.label());
         Self(Arc::new(Inner {
             connector,
             options,
-            slot: ConnState::new(),
+            slot,
             no_pushes: Once::new(),
             journal: Journal::default(),
             keeper,

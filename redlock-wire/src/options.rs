@@ -1,6 +1,8 @@
 //! The options of a node, independent of the client.
 
+use std::error::Error;
 use std::fmt;
+use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -8,6 +10,8 @@ use std::time::Duration;
 use redlock_core::runtime::Runtime;
 
 use crate::admission::Longest;
+use crate::credentials::{Credentials, Source};
+use crate::tls::{Certificates, Identity};
 use crate::{backoff, fence};
 
 /// The runtime of a node, and its options.
@@ -23,6 +27,9 @@ pub struct Options {
     pub(crate) keys: Arc<Keys>,
     /// The longest TTL, if there is restart admission.
     pub(crate) longest: Option<Arc<Longest>>,
+    pub(crate) certificates: Arc<Certificates>,
+    /// The callback for the login, if there is one.
+    pub(crate) credentials: Option<Source>,
 }
 
 /// The settings that determine keys. Shared, so that comparing the same one is a comparison of addresses.
@@ -88,6 +95,8 @@ impl Options {
             native_commands: true,
             keys: Arc::new(keys),
             longest: None,
+            certificates: Arc::default(),
+            credentials: None,
         }
     }
 
@@ -218,6 +227,63 @@ impl Options {
         self
     }
 
+    /// Sets the root certificates of TLS connections, in PEM. The default are those of the system.
+    ///
+    /// Only servers with a certificate of these authorities are accepted. The text may contain several certificates.
+    /// Addresses without TLS are then [`InvalidInput`](redlock_core::ErrorKind::InvalidInput).
+    pub fn root_certificates(mut self, pem: impl Into<Vec<u8>>) -> Self {
+        Arc::make_mut(&mut self.certificates).roots = Some(pem.into());
+        self
+    }
+
+    /// Sets the certificate of the client and its key, in PEM. The default is no certificate.
+    ///
+    /// Use it for servers that require one (`tls-auth-clients yes`). The certificate may be followed by those of its
+    /// authorities. With native-tls, the key must be in PKCS #8. Addresses without TLS are then
+    /// [`InvalidInput`](redlock_core::ErrorKind::InvalidInput).
+    pub fn client_identity(mut self, certificate: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) -> Self {
+        let identity = Identity { certificate: certificate.into(), key: key.into() };
+        Arc::make_mut(&mut self.certificates).identity = Some(identity);
+        self
+    }
+
+    /// Sets the callback that returns the login of each new connection. The default is the login of the address.
+    ///
+    /// The callback runs before every connection attempt, so a rotated password takes effect without a restart. Its
+    /// time counts toward the [connect timeout](Options::connect_timeout): return a stored token if fetching one takes
+    /// longer. After an error, or a rejected login, the next attempt follows 5 s later. An open connection stays logged
+    /// in.
+    ///
+    /// ```no_run
+    /// # #[cfg(feature = "tokio")] {
+    /// use redlock_wire::{Credentials, Options};
+    ///
+    /// let options = Options::tokio().credentials(|| async {
+    ///     let password = std::fs::read_to_string("/run/secrets/redis")?;
+    ///     Ok(Credentials::new("locks", password.trim_end()))
+    /// });
+    /// # drop(options); }
+    /// ```
+    ///
+    /// The callback replaces user and password of all addresses. If servers have different passwords, create each node
+    /// with options of its own.
+    pub fn credentials<F, T>(mut self, source: F) -> Self
+    where
+        F: Fn() -> T + Send + Sync + 'static,
+        T: Future<Output = Result<Credentials, Box<dyn Error + Send + Sync>>> + Send + 'static,
+    {
+        self.credentials = Some(Source::new(source));
+        self
+    }
+
+    /// Returns the login of a new connection, if there is a callback for it.
+    pub(crate) async fn login(&self) -> Result<Option<Credentials>, String> {
+        match &self.credentials {
+            Some(source) => source.fetch().await.map(Some),
+            None => Ok(None),
+        }
+    }
+
     /// Returns the runtime, for the builder of a `Redlock` over these nodes.
     pub fn runtime(&self) -> Arc<dyn Runtime> {
         Arc::clone(&self.runtime)
@@ -235,6 +301,8 @@ impl fmt::Debug for Options {
             .field("fence_prefix", &self.keys.fence_prefix.escape_ascii().to_string())
             .field("fence_retention", &self.keys.fence_retention)
             .field("longest_ttl", &self.longest.as_ref().map(|longest| longest.stated()))
+            .field("certificates", &self.certificates)
+            .field("credentials", &self.credentials.is_some())
             .finish()
     }
 }

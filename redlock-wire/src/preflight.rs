@@ -1,6 +1,6 @@
 //! Checks of the servers before they are trusted with locks.
 //!
-//! Each server is asked for its state over a connection of its own. [`judge`](judge::judge) then turns the facts into
+//! The state of each server is read over a separate connection. [`judge`](judge::judge) then turns the facts into
 //! findings, without any I/O.
 
 mod facts;
@@ -11,6 +11,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::future::{Either, join_all, select};
+use redlock_core::Error;
 
 use crate::connection::{Connection, Connector};
 use crate::options::Options;
@@ -30,7 +31,7 @@ pub struct PreflightSettings {
     pub ttl: Duration,
     /// `true` to check what fenced locks need.
     pub fenced: bool,
-    /// How long the speed of the servers' clocks is observed. Zero skips it.
+    /// The time for which the speed of the servers' clocks is observed. Zero skips it.
     pub observe: Duration,
 }
 
@@ -158,26 +159,32 @@ impl fmt::Display for Finding {
 
 /// Checks servers.
 ///
-/// Takes about as long as the clocks are observed. Server errors become findings, so it never fails.
+/// Takes about as long as the clocks are observed. Server errors become findings.
+///
+/// # Errors
+///
+/// - The first error among the connectors.
 pub async fn preflight<C: Connector>(
-    servers: &[C],
+    connectors: impl IntoIterator<Item = Result<C, Error>>,
     options: &Options,
     settings: PreflightSettings,
-) -> Preflight {
-    let facts = join_all(servers.iter().map(|connector| ask(connector, options, settings))).await;
+) -> Result<Preflight, Error> {
+    let connectors = connectors.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let facts = join_all(connectors.iter().map(|connector| ask(connector, options, settings))).await;
     let reachable = facts.iter().filter(|facts| facts.state.is_ok()).count();
-    Preflight {
+    Ok(Preflight {
         nodes: facts.len(),
         reachable,
         findings: judge::judge(&facts, settings, options.longest.is_some()),
-    }
+    })
 }
 
 async fn ask<C: Connector>(connector: &C, options: &Options, settings: PreflightSettings) -> Facts {
     let runtime = options.runtime();
-    let secret = Secret::of(connector.password());
     let queries = async {
-        let connection = connector.connect(&Hub::default()).await;
+        let login = options.login().await?;
+        let secret = Secret::of_login(login.as_ref(), connector);
+        let connection = connector.connect(login.as_ref(), &Hub::default()).await;
         let connection = connection.map_err(|failure| secret.published(&failure.message))?;
         gather(&connection, &*runtime, settings, &secret).await
     };

@@ -115,14 +115,15 @@ fn denial(reply: &Reply, claim: &Claim) -> Result<Denial, NodeError> {
                     Some(resource) => {
                         let message =
                             format!("the fencing counter of {resource:?} is not a number below 2^53");
-                        Err(NodeError::rejected(message))
+                        Err(NodeError::damaged_counter(message))
                     }
                     None => Err(unexpected_reply(reply)),
                 }
             }
             [Reply::Int(-3), Reply::Int(position), Reply::Bytes(number), Reply::Int(seconds)] => {
                 match too_far_ahead(*position, number, *seconds, claim) {
-                    Some(message) => Err(NodeError::rejected(message)),
+                    Some(message) if *position == 0 => Err(NodeError::rejected(message)),
+                    Some(message) => Err(NodeError::damaged_counter(message)),
                     None => Err(unexpected_reply(reply)),
                 }
             }
@@ -198,7 +199,12 @@ fn held_by(holder: &[u8], left: i64) -> Denial {
 }
 
 fn rejected(message: &str) -> NodeError {
-    NodeError::rejected(sanitize(message))
+    let text = sanitize(message);
+    if text.starts_with("ERR the fencing counter is") {
+        NodeError::damaged_counter(text)
+    } else {
+        NodeError::rejected(text)
+    }
 }
 
 /// Returns the error for a reply that no server sends. Its effect on the server is unknown.
@@ -345,7 +351,7 @@ mod tests {
             assert_eq!(Err(NodeErrorKind::Unknown), fenced(Reply::Int(odd)));
         }
         let wrong = fenced_vote(&Reply::Array(vec![Reply::Int(-2), Reply::Int(2)]), &claim()).unwrap_err();
-        assert_eq!(NodeErrorKind::Rejected, wrong.kind());
+        assert_eq!(NodeErrorKind::DamagedCounter, wrong.kind());
         assert!(wrong.to_string().contains("the fencing counter of \"b\" is not a number"), "{wrong}");
     }
 
@@ -358,7 +364,7 @@ mod tests {
         let confirmed = |reply: &Reply| confirm_vote(reply, &claim()).unwrap_err();
         for error_of in [&fenced as &dyn Fn(&Reply) -> NodeError, &confirmed] {
             let error = error_of(&far(2, "9007199254740991", 90_000));
-            assert_eq!(NodeErrorKind::Rejected, error.kind());
+            assert_eq!(NodeErrorKind::DamagedCounter, error.kind());
             let text =
                 "the fencing counter of \"b\", 9007199254740991, is 90000s ahead of the server's clock";
             assert!(error.to_string().starts_with(text), "{error}");

@@ -7,6 +7,8 @@ use std::borrow::Cow;
 
 use percent_encoding::percent_decode_str;
 
+use crate::connection::Connector;
+use crate::credentials::Credentials;
 use crate::reply::sanitize;
 
 /// The replacement of the secret.
@@ -19,6 +21,11 @@ pub(crate) struct Secret<'a>(Option<&'a str>);
 impl<'a> Secret<'a> {
     pub(crate) fn of(secret: Option<&'a str>) -> Self {
         Self(secret.filter(|secret| !secret.is_empty()))
+    }
+
+    /// Returns the password of a connection: that of `login`, or else that of the address.
+    pub(crate) fn of_login(login: Option<&'a Credentials>, connector: &'a impl Connector) -> Self {
+        Self::of(login.map(Credentials::password).or_else(|| connector.password()))
     }
 
     /// Returns the part of a message that is fit for reports and logs.

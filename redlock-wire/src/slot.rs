@@ -27,6 +27,7 @@ use crate::push::Hub;
 use crate::request::{Dialect, Exchange};
 use crate::socket::{Observation, SocketHandle};
 use crate::sync::{Mutex, MutexGuard, locked};
+use crate::telemetry;
 
 /// The state of the connection.
 pub(crate) enum State<K: Connection> {
@@ -221,6 +222,8 @@ impl<K: Connection> Drop for Active<K> {
 }
 
 pub(crate) struct ConnState<K: Connection> {
+    /// The label of the node.
+    node: Box<str>,
     current: Mutex<Current<K>>,
     changed: Event,
 }
@@ -236,9 +239,9 @@ struct Current<K: Connection> {
 }
 
 impl<K: Connection> ConnState<K> {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(node: &str) -> Self {
         let current = Current { state: State::Idle, epoch: 0, generation: 0, server: None };
-        Self { current: Mutex::new(current), changed: Event::new() }
+        Self { node: node.into(), current: Mutex::new(current), changed: Event::new() }
     }
 
     /// Returns the present state.
@@ -267,6 +270,14 @@ impl<K: Connection> ConnState<K> {
         match &locked(&self.current).state {
             State::Up(link) => link.hub.gate().admission(wait, now),
             _ => Admission::Quarantined(Quarantine::new(QuarantineReason::NotChecked)),
+        }
+    }
+
+    /// Returns why there is no connection, if that is known.
+    pub(crate) fn reason(&self) -> Option<String> {
+        match &locked(&self.current).state {
+            State::Down { reason, .. } => Some(reason.clone()),
+            _ => None,
         }
     }
 
@@ -371,7 +382,9 @@ impl<K: Connection> ConnState<K> {
     /// Writes the state; no other code does. The old state is dropped after the mutex is released, and its connection
     /// closes with it. Requests in flight may keep it open, but its replies do not count any more.
     fn change(&self, mut current: MutexGuard<'_, Current<K>>, next: State<K>) {
+        let is_up = matches!(next, State::Up(_));
         let old = mem::replace(&mut current.state, next);
+        telemetry::connection_changed(&self.node, matches!(old, State::Up(_)), is_up);
         // Closed under the mutex: once another state is seen, nothing is sent over the old connection.
         let reader = match &old {
             State::Up(link) => link.connection.socket().and_then(SocketHandle::close),
@@ -386,6 +399,14 @@ impl<K: Connection> ConnState<K> {
         }
         drop(old);
         self.notify();
+    }
+}
+
+impl<K: Connection> Drop for ConnState<K> {
+    fn drop(&mut self) {
+        if matches!(locked(&self.current).state, State::Up(_)) {
+            telemetry::connection_changed(&self.node, true, false);
+        }
     }
 }
 

@@ -72,9 +72,12 @@ impl<C: Connector> Supervisor<C> {
     async fn run(self) {
         let mut backoff = Backoff::new(self.options.reconnect_delay);
         loop {
-            let reason = match first(self.connect(), self.replaced()).await {
+            let (reason, delay) = match first(self.connect(), self.replaced()).await {
                 First::Right(()) => return,
-                First::Left(Err(reason)) => reason,
+                First::Left(Err(reason)) => {
+                    let delay = backoff.after(&reason);
+                    (reason, delay)
+                }
                 First::Left(Ok(opened)) => {
                     let since = self.options.runtime.now();
                     let Some(link) = self.up(opened) else { return };
@@ -82,10 +85,10 @@ impl<C: Connector> Supervisor<C> {
                     if self.options.runtime.now() > since + STEADY {
                         backoff.reset();
                     }
-                    reason.to_owned()
+                    (reason, backoff.next())
                 }
             };
-            let delay = jittered(backoff.after(&reason), &*self.options.runtime);
+            let delay = jittered(delay, &*self.options.runtime);
             if !self.down(reason, delay) {
                 return;
             }
@@ -97,10 +100,11 @@ impl<C: Connector> Supervisor<C> {
 
     /// Makes one connection attempt. The error is the reason of the failure.
     async fn connect(&self) -> Result<Opened<C::Connection>, String> {
-        let secret = Secret::of(self.connector.password());
         let ready = async {
+            let login = self.options.login().await?;
+            let secret = Secret::of_login(login.as_ref(), &*self.connector);
             let hub = Hub::default();
-            let connection = self.connector.connect(&hub).await;
+            let connection = self.connector.connect(login.as_ref(), &hub).await;
             let connection = connection.map_err(|failure| secret.published(&failure.message))?;
             let ticket = hub.gate().begin(self.options.runtime.now());
             let look = self.keeper.as_ref().map(|keeper| keeper.look(connection.pushes()));
@@ -167,16 +171,19 @@ impl<C: Connector> Supervisor<C> {
     /// Drives the connection's outbox until the connection ends. Returns the reason.
     ///
     /// The connection ends when it is lost, unresponsive, or not in use any more.
-    async fn loss(&self, link: &Active<C::Connection>) -> &'static str {
+    async fn loss(&self, link: &Active<C::Connection>) -> String {
         let displaced = self.until(|node| !node.slot.is_up(link.generation));
         let over = first(link.connection.lost(), displaced);
         let silence = || self.options.connect_timeout.node_timeout().max(MIN_SILENCE);
         let over = first(over, unresponsive(link, &*self.options.runtime, silence));
         let over = first(over, self.keep(link));
-        match first(over, link.outbox.drive(&link.connection)).await {
+        let reason = match first(over, link.outbox.drive(&link.connection)).await {
             First::Left(First::Left(First::Right(reason))) => reason,
             _ => LOST,
-        }
+        };
+        // A request may have found the reason.
+        let found = self.node.upgrade().and_then(|node| node.slot.reason());
+        found.unwrap_or_else(|| reason.to_owned())
     }
 
     /// Keeps the admission of the connection up to date.

@@ -1,6 +1,9 @@
 //! Tests of the connection handling of a node, on a server in memory.
 
 mod breaker;
+mod login;
+#[cfg(feature = "metrics")]
+mod metrics;
 mod reconnect;
 mod watch;
 

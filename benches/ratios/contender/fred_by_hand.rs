@@ -51,7 +51,7 @@ impl FredByHand {
     }
 }
 
-async fn connect(url: &str) -> Client {
+pub(crate) async fn connect(url: &str) -> Client {
     let mut config = Config::from_url(url).expect("the address is valid");
     config.version = RespVersion::RESP3;
     config.fail_fast = true;

@@ -47,7 +47,7 @@ impl RedisByHand {
 }
 
 /// Connects with the settings of the adapter, and without a timeout of the client.
-async fn connect(url: &str) -> MultiplexedConnection {
+pub(crate) async fn connect(url: &str) -> MultiplexedConnection {
     let info = url.into_connection_info().expect("the address is valid");
     let tcp = info.tcp_settings().clone().set_nodelay(true);
     let login = info.redis_settings().clone().set_protocol(redis::ProtocolVersion::RESP3);

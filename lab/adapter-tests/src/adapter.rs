@@ -1,7 +1,11 @@
 //! The adapter under test.
 
+use std::future::Future;
+use std::sync::Arc;
+
+use redlock_core::node::LockNode;
 use redlock_core::{Builder, Error};
-use redlock_wire::{Connector, Node, Options};
+use redlock_wire::{Connector, Node, Options, Preflight, PreflightSettings};
 
 /// An adapter: the functions that the cases call, and the differences between clients.
 pub trait Adapter: Send + Sync + 'static {
@@ -14,7 +18,7 @@ pub trait Adapter: Send + Sync + 'static {
     /// `true` if the client reports the push of a server whose keys were all deleted.
     const REPORTS_FLUSH: bool;
 
-    /// Parses a URL.
+    /// Parses a URL with the default options.
     ///
     /// # Errors
     ///
@@ -41,4 +45,18 @@ pub trait Adapter: Send + Sync + 'static {
     ///
     /// Same as [`connector`](Adapter::connector).
     fn builder_with(urls: impl IntoIterator<Item = String>, options: &Options) -> Result<Builder, Error>;
+
+    /// Calls the adapter's function of the same name.
+    ///
+    /// # Errors
+    ///
+    /// Same as [`connector`](Adapter::connector).
+    fn preflight(
+        urls: Vec<String>,
+        options: &Options,
+        settings: PreflightSettings,
+    ) -> impl Future<Output = Result<Preflight, Error>>;
+
+    /// Returns a node over a connection of the application, which reconnects by itself.
+    fn borrowed(url: String, options: &Options) -> impl Future<Output = Arc<dyn LockNode>> + Send;
 }

@@ -2,11 +2,11 @@
 
 use crate::Adapter;
 use crate::servers::{
-    admission, bad_input, cancelled, contention, costs, crowd, extension, fencing, forgotten, grants,
-    healthy, interop, keepalive, limits, losses, majority_down, minority_down, prefixes, processes, programs,
-    readers, reconnect, runtimes, stale, waiting, work,
+    admission, bad_input, borrowed, cancelled, contention, costs, crowd, extension, fencing, forgotten,
+    grants, healthy, interop, keepalive, limits, losses, majority_down, minority_down, outages, prefixes,
+    processes, programs, readers, reconnect, runtimes, stale, waiting, work,
 };
-use crate::{connect, connection, counters, hostile, native, node, tls, watch};
+use crate::{connect, connection, counters, hostile, native, node, preflight, tls, watch};
 
 /// Generates a `#[test]` for each case, in a module for each topic.
 ///
@@ -18,7 +18,7 @@ macro_rules! adapter_tests {
         mod conformance {
             use super::$adapter;
 
-            $crate::redlock_testkit::conformance!($crate::server::<$adapter>());
+            $crate::redlock_testkit::conformance!($crate::server::<$adapter>(), without: [admission]);
         }
         /// The contract of a backend, with scripts even if the server has commands that replace them.
         mod conformance_by_scripts {
@@ -98,6 +98,8 @@ macro_rules! __cases {
                 what_is_in_flight_when_the_server_dies_has_an_unknown_outcome
                 requests_given_up_at_once_do_not_count
                 a_password_that_is_corrected_later_heals
+                a_password_that_is_set_later_is_the_reason_of_the_failure
+                a_rotated_password_is_used_by_the_next_connection
                 a_server_without_resp3_serves_and_heals
                 a_user_with_few_rights_can_lock
                 out_of_memory_is_a_rejection
@@ -113,6 +115,11 @@ macro_rules! __cases {
                 a_read_only_replica_is_a_rejection
                 a_request_whose_reply_is_lost_is_not_repeated
                 the_first_command_of_a_connection_is_not_tracked
+            }
+            preflight {
+                findings_name_the_server
+                servers_without_faults_have_no_errors
+                an_unreachable_server_is_a_finding
             }
             watch {
                 whatever_happens_to_a_key_completes_its_watch
@@ -145,6 +152,11 @@ macro_rules! __cases {
                 two_addresses_of_one_server_are_one_node
                 a_key_of_another_type_is_an_error_that_names_the_key
                 secrets_are_shown_nowhere
+            }
+            borrowed {
+                a_majority_that_restarts_empty_grants_no_second_lock
+                a_majority_that_is_flushed_grants_no_second_lock
+                a_majority_that_fails_over_and_back_grants_no_second_lock
             }
             cancelled {
                 an_acquire_dropped_before_its_first_poll_sends_nothing
@@ -263,6 +275,11 @@ macro_rules! __cases {
                 a_slow_node_leaves_no_key_behind_in_200_cycles
                 cold_connections_to_a_hung_node_delay_ten_locks_no_more_than_one
             }
+            outages {
+                a_rolling_restart_under_load_fails_no_lock
+                after_a_power_cut_locks_are_granted_when_the_quarantine_is_over
+                after_a_power_cut_vouching_ends_the_quarantine
+            }
             prefixes {
                 every_node_is_asked_with_its_own_prefix
                 every_node_counts_under_its_own_prefix_for_its_own_time
@@ -335,6 +352,7 @@ macro_rules! __cases {
             tls {
                 a_certificate_of_an_unknown_authority_is_rejected
                 the_authorities_of_the_system_are_trusted
+                chosen_certificates_are_used
                 #[ignore = "run by the test above, in a process whose roots include the server's authority"]
                 connects_to_the_server_in_the_environment
             }

@@ -44,7 +44,7 @@ async fn turn<C>(attempt: Pin<&mut impl Future<Output = Result<C, Failure>>>) ->
 /// Polls an attempt at most `turns` times and drops it. Returns the number of polls if it was completed.
 async fn attempt<A: Adapter>(connector: &A::Connector, turns: u32) -> Option<u32> {
     let hub = Hub::default();
-    let mut attempt = pin!(connector.connect(&hub));
+    let mut attempt = pin!(connector.connect(None, &hub));
     for turns in 1..=turns {
         if let Some(outcome) = turn(attempt.as_mut()).await {
             assert!(outcome.is_ok(), "{outcome:?}");
@@ -58,7 +58,7 @@ async fn attempt<A: Adapter>(connector: &A::Connector, turns: u32) -> Option<u32
 async fn accepted_attempt<A: Adapter>(connector: &A::Connector, server: &RedisServer, more: u32) {
     eventually("those before it are gone", PATIENCE, async || clients(server) == 0).await;
     let hub = Hub::default();
-    let mut attempt = pin!(connector.connect(&hub));
+    let mut attempt = pin!(connector.connect(None, &hub));
     while clients(server) == 0 {
         let outcome = turn(attempt.as_mut()).await;
         assert!(outcome.is_none(), "{outcome:?} before there was a connection");
@@ -107,7 +107,7 @@ pub(crate) async fn an_attempt_at_a_server_that_never_answers_leaves_nothing<A: 
     let (connector, before) = (connector::<A>(silent.port()), tasks());
     for number in 0..ATTEMPTS {
         let (hub, asked) = (Hub::default(), silent.seen(""));
-        let mut attempt = pin!(connector.connect(&hub));
+        let mut attempt = pin!(connector.connect(None, &hub));
         // One half is dropped in the first turns, the other half while the client waits for a reply.
         let mut turns = 0;
         while if number < ATTEMPTS / 2 { turns < number } else { silent.seen("") == asked } {

@@ -15,7 +15,7 @@ use crate::wait::{soon, until};
 
 async fn connect<A: Adapter>(port: u16) -> <A::Connector as Connector>::Connection {
     let connector = A::connector(format!("redis://127.0.0.1:{port}")).unwrap();
-    connector.connect(&Hub::default()).await.unwrap()
+    connector.connect(None, &Hub::default()).await.unwrap()
 }
 
 fn started_with(args: &[&str]) -> RedisServer {
@@ -145,6 +145,6 @@ pub(crate) async fn speaks_resp3_and_falls_back_to_resp2_where_hello_is_denied<A
 pub(crate) async fn connects_over_ipv6<A: Adapter>() {
     let server = started_with(&["--bind", "127.0.0.1", "::1"]);
     let connector = A::connector(format!("redis://[::1]:{}", server.port())).unwrap();
-    let connection = connector.connect(&Hub::default()).await.unwrap();
+    let connection = connector.connect(None, &Hub::default()).await.unwrap();
     assert_eq!(bytes("OK"), call(&connection, set(b"k", b"v", false)).await.unwrap());
 }

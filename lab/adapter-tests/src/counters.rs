@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redlock_core::FencingToken;
-use redlock_core::node::{Claim, FencedVote, LockNode, NodeErrorKind};
+use redlock_core::node::{Claim, FencedVote, LockNode, NodeError, NodeErrorKind};
 use redlock_testkit::RedisServer;
 use redlock_wire::Options;
 
@@ -27,9 +27,15 @@ async fn counted(node: &impl LockNode, claim: &Claim) -> u64 {
     }
 }
 
-fn rejected<T: std::fmt::Debug>(outcome: Result<T, redlock_core::node::NodeError>) -> String {
+fn rejected<T: std::fmt::Debug>(outcome: Result<T, NodeError>) -> String {
     let error = outcome.unwrap_err();
     assert_eq!(NodeErrorKind::Rejected, error.kind(), "{error}");
+    error.to_string()
+}
+
+fn damaged<T: std::fmt::Debug>(outcome: Result<T, NodeError>) -> String {
+    let error = outcome.unwrap_err();
+    assert_eq!(NodeErrorKind::DamagedCounter, error.kind(), "{error}");
     error.to_string()
 }
 
@@ -146,10 +152,10 @@ pub(crate) async fn what_is_no_counter_is_an_error_that_names_the_resource<A: Ad
     for command in std::iter::once(list).chain(sets) {
         server.command(&["DEL", B]);
         server.command(&command);
-        let error = rejected(node.acquire_fenced(&both, minute()).await);
+        let error = damaged(node.acquire_fenced(&both, minute()).await);
         assert!(error.contains("the fencing counter of \"b\" is not a number"), "{error}");
-        rejected(node.refill_fenced(&both, minute(), token(7)).await);
-        let error = rejected(node.acquire_fenced(&claim("b", "mine"), minute()).await);
+        damaged(node.refill_fenced(&both, minute(), token(7)).await);
+        let error = damaged(node.acquire_fenced(&claim("b", "mine"), minute()).await);
         assert!(error.contains("the fencing counter of \"b\" is not a number"), "{error}");
         if let ["SET", _, text] = command[..] {
             assert_eq!(text, server.command(&["GET", B]), "nothing is counted");
@@ -158,7 +164,7 @@ pub(crate) async fn what_is_no_counter_is_an_error_that_names_the_resource<A: Ad
         for key in ["a", "b"] {
             server.command(&["SET", key, "mine", "PX", "30000"]);
         }
-        rejected(node.confirm(&both, minute(), token(7)).await);
+        damaged(node.confirm(&both, minute(), token(7)).await);
         assert!(pttl(&server, "a") <= 30_000, "nothing is extended");
         assert_eq!(GRANTED, of(node.release(&both).await));
     }
@@ -184,20 +190,20 @@ pub(crate) async fn a_counter_far_ahead_of_the_clock_is_an_error<A: Adapter>() {
     for far in far.map(|far| far.to_string()) {
         server.command(&["SET", A, &far]);
         for error in [
-            rejected(node.acquire_fenced(&both, minute()).await),
-            rejected(node.refill_fenced(&both, minute(), soon).await),
+            damaged(node.acquire_fenced(&both, minute()).await),
+            damaged(node.refill_fenced(&both, minute(), soon).await),
         ] {
             let text = format!("the fencing counter of \"a\", {far}, is ");
             assert!(error.starts_with(&text) && error.contains("s ahead of the server's clock"), "{error}");
         }
-        let error = rejected(node.acquire_fenced(&mine, minute()).await);
+        let error = damaged(node.acquire_fenced(&mine, minute()).await);
         assert!(error.contains("s ahead of the server's clock"), "{error}");
         assert_eq!([A], server.keys()[..], "nothing is set");
         assert_eq!(far, server.command(&["GET", A]), "nothing is counted");
         server.command(&["SET", "a", "mine", "PX", "30000"]);
-        rejected(node.confirm(&mine, minute(), soon).await);
-        rejected(node.confirm(&mine, minute(), FencingToken::MAX).await);
-        rejected(node.acquire_fenced(&mine, minute()).await);
+        damaged(node.confirm(&mine, minute(), soon).await);
+        damaged(node.confirm(&mine, minute(), FencingToken::MAX).await);
+        damaged(node.acquire_fenced(&mine, minute()).await);
         assert!(pttl(&server, "a") <= 30_000, "nothing is extended");
         assert_eq!((&*far, -1), (&*server.command(&["GET", A]), pttl(&server, A)));
         assert_eq!(GRANTED, of(node.release(&mine).await));

@@ -32,7 +32,7 @@ const NESTED: &[(&str, &str)] =
 async fn before_login<A: Adapter>((first, rest): (&'static str, &'static str)) {
     let server = Scripted::start(move |_| Answer::Flood(first, rest)).await;
     let connector = connector::<A>(&server);
-    assert!(soon(connector.connect(&Hub::default())).await.is_err(), "{first:?} {rest:?}");
+    assert!(soon(connector.connect(None, &Hub::default())).await.is_err(), "{first:?} {rest:?}");
     stopped(&server, first, rest).await;
 }
 
@@ -59,7 +59,7 @@ fn connector<A: Adapter>(server: &Scripted) -> A::Connector {
 type ConnectionOf<A> = <<A as Adapter>::Connector as Connector>::Connection;
 
 async fn connected<A: Adapter>(server: &Scripted) -> ConnectionOf<A> {
-    soon(connector::<A>(server).connect(&Hub::default())).await.unwrap()
+    soon(connector::<A>(server).connect(None, &Hub::default())).await.unwrap()
 }
 
 fn echo_a<A: Adapter>() -> <ConnectionOf<A> as Connection>::Packed {

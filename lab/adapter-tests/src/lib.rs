@@ -19,6 +19,7 @@ pub mod examples;
 mod hostile;
 mod native;
 mod node;
+mod preflight;
 mod process;
 pub mod requests;
 pub mod scripted;

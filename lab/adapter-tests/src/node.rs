@@ -1,6 +1,7 @@
 //! A node over a real server: its votes, and its recovery from faults of the server.
 
 use std::future::poll_fn;
+use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
@@ -10,7 +11,7 @@ use redlock_core::node::{
 };
 use redlock_core::{IntoResources, Resource};
 use redlock_testkit::RedisServer;
-use redlock_wire::{Node, Options};
+use redlock_wire::{Credentials, Node, Options};
 use tokio::time::{sleep, timeout};
 
 use crate::Adapter;
@@ -391,6 +392,46 @@ pub(crate) async fn a_password_that_is_corrected_later_heals<A: Adapter>() {
     assert!(error.to_string().contains("WRONGPASS"), "{error}");
     server.command(&["CONFIG", "SET", "requirepass", "hunter2"]);
     until_it_votes(&node).await; // it tries less often than after other failures
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn a_password_that_is_set_later_is_the_reason_of_the_failure<A: Adapter>() {
+    let server = RedisServer::start();
+    let node = node_of::<A>(&server);
+    until_it_votes(&node).await;
+    server.command(&["CONFIG", "SET", "requirepass", "hunter2"]);
+    // Open connections stay logged in.
+    assert_eq!(GRANTED, of(node.acquire(&claim("b", "mine"), minute()).await));
+    server.authenticated("hunter2").command(&["CLIENT", "KILL", "TYPE", "normal"]);
+    let is_named = async || {
+        let outcome = node.acquire(&claim("c", "mine"), minute()).await;
+        outcome.is_err_and(|error| error.to_string().starts_with("NOAUTH"))
+    };
+    until(is_named).await;
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn a_rotated_password_is_used_by_the_next_connection<A: Adapter>() {
+    let server = RedisServer::start();
+    server.command(&["ACL", "SETUSER", "locks", "on", ">first", "~*", "+@all"]);
+    let password = Arc::new(Mutex::new("first"));
+    let current = Arc::clone(&password);
+    let options = Options::tokio().credentials(move || {
+        let password = *current.lock().unwrap();
+        async move { Ok(Credentials::new("locks", password)) }
+    });
+    // The callback replaces the login of the address.
+    let url = format!("redis://nobody:hunter2@127.0.0.1:{}", server.port());
+    let node = A::node(url, &options).unwrap();
+    until_it_votes(&node).await;
+
+    server.command(&["ACL", "SETUSER", "locks", "<first", ">second"]);
+    *password.lock().unwrap() = "second";
+    let before = node.connection();
+    assert_eq!(GRANTED, of(node.acquire(&claim("b", "mine"), minute()).await), "it stays logged in");
+    server.command(&["CLIENT", "KILL", "USER", "locks"]);
+    until(async || node.connection() != before).await;
+    until_it_votes(&node).await;
 }
 
 #[tokio::main(flavor = "current_thread")]

@@ -2,6 +2,7 @@
 
 pub(crate) mod admission;
 pub(crate) mod bad_input;
+pub(crate) mod borrowed;
 pub(crate) mod cancelled;
 pub(crate) mod contention;
 pub(crate) mod costs;
@@ -17,6 +18,7 @@ pub(crate) mod limits;
 pub(crate) mod losses;
 pub(crate) mod majority_down;
 pub(crate) mod minority_down;
+pub(crate) mod outages;
 pub(crate) mod prefixes;
 pub(crate) mod processes;
 pub(crate) mod programs;

@@ -1,17 +1,20 @@
 //! `rediss://` against a real server with a certificate of a private authority.
 
 use std::process::Command;
+use std::time::Duration;
 
-use redlock_wire::{Command as Request, Connection, Connector, Hub, Reply, Sent};
+use redlock_core::node::{LockNode, NodeErrorKind, Vote};
+use redlock_wire::{Command as Request, Connection, Connector, Hub, Options, Reply, Sent};
 
 use crate::Adapter;
+use crate::node::{claim, minute};
 use crate::secure::Secure;
 
 #[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_certificate_of_an_unknown_authority_is_rejected<A: Adapter>() {
     let secure = Secure::start();
     let connector = A::connector(secure.url().replace("//", "//:hunter2@")).unwrap();
-    let Err(failure) = connector.connect(&Hub::default()).await else { panic!("it connects") };
+    let Err(failure) = connector.connect(None, &Hub::default()).await else { panic!("it connects") };
     assert_eq!(Sent::No, failure.sent);
     assert!(failure.message.to_lowercase().contains("certificate"), "{}", failure.message);
     assert!(!failure.message.contains("hunter2"), "{}", failure.message);
@@ -36,13 +39,27 @@ pub(crate) async fn connects_to_the_server_in_the_environment<A: Adapter>() {
     let port = std::env::var(PORT).expect("the port of a server with TLS");
     for host in ["localhost", "127.0.0.1", "[::1]"] {
         let connector = A::connector(format!("rediss://{host}:{port}")).unwrap();
-        let connection = connector.connect(&Hub::default()).await.unwrap();
+        let connection = connector.connect(None, &Hub::default()).await.unwrap();
         let set = Request::SetIfAbsent { key: host.as_bytes(), value: b"v", millis: 60_000, get: false };
         assert_eq!(
             vec![Reply::Bytes(b"OK".to_vec())],
             connection.pipeline(vec![packed(&connection, set)]).await.unwrap()
         );
     }
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn chosen_certificates_are_used<A: Adapter>() {
+    let secure = Secure::with_client_certificates("yes");
+    let limit = Duration::from_secs(10); // for a busy machine
+    let trusting = Options::tokio().connect_timeout(limit).root_certificates(secure.file("ca.pem"));
+    let node = A::node(secure.url(), &trusting).unwrap();
+    let error = node.acquire(&claim("a", "mine"), minute()).await.unwrap_err();
+    assert_eq!(NodeErrorKind::Unavailable, error.kind(), "{error}");
+
+    let identified = trusting.client_identity(secure.file("server.pem"), secure.file("server.key"));
+    let node = A::node(secure.url(), &identified).unwrap();
+    assert_eq!(Vote::Granted, node.acquire(&claim("a", "mine"), minute()).await.unwrap());
 }
 
 fn packed<C: Connection>(_: &C, command: Request<'_>) -> C::Packed {

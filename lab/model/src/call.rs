@@ -3,7 +3,7 @@
 use crate::cleanup::{Cleanup, WriteState};
 use crate::client::World;
 use crate::scope::{ATTEMPTS, Transport};
-use crate::state::{Attempt, Flight, Order};
+use crate::state::{Attempt, Flight, Order, VoteState};
 use crate::step::{Request, RequestKind};
 use crate::variant::Variant;
 
@@ -11,7 +11,7 @@ impl World<'_> {
     pub(crate) fn carry(&mut self, request: Request) {
         self.deliver(request);
         if self.flight(request).is_open() && self.protocol.is_received_at_once(self.state, request) {
-            self.reply(request);
+            self.reply(request, true);
         }
     }
 
@@ -27,23 +27,25 @@ impl World<'_> {
         *flight = if flight.is_open() { replied } else { Flight::None };
     }
 
-    pub(crate) fn reply(&mut self, request: Request) {
+    /// Receives a reply. A vote that does not count has its effect on the cleanup all the same.
+    pub(crate) fn reply(&mut self, request: Request, counts: bool) {
         let Request { client, attempt, node, kind } = request;
         let granted = *self.flight(request) == Flight::Granted;
+        let vote = VoteState::of_reply(granted, counts);
         *self.flight(request) = Flight::None;
         match kind {
             RequestKind::Acquire => {
                 if self.needs_outcome(request) {
                     self.part(request).write_state.settle(granted);
                 }
-                self.voted(request, Some(granted));
+                self.voted(request, vote);
             }
             RequestKind::Refill(_) => {
                 if self.needs_outcome(request) {
                     self.part(request).write_state.settle(granted);
                 }
             }
-            RequestKind::Extend => self.extension_voted(request, Some(granted)),
+            RequestKind::Extend => self.extension_voted(request, vote),
             RequestKind::Release => {
                 let variant = self.protocol.variant;
                 let part = &mut self.state.nodes[node].links[client].attempts[attempt];
@@ -70,7 +72,7 @@ impl World<'_> {
                 if self.needs_outcome(request) {
                     self.part(request).write_state.lose();
                 }
-                self.voted(request, None);
+                self.voted(request, VoteState::Failed);
             }
             RequestKind::Refill(_) => {
                 if self.needs_outcome(request) {
@@ -79,7 +81,7 @@ impl World<'_> {
             }
             RequestKind::Extend => {
                 *self.flight(request) = self.protocol.abandoned(late);
-                self.extension_voted(request, None);
+                self.extension_voted(request, VoteState::Failed);
             }
             RequestKind::Release => {
                 let retried = self.protocol.variant != Variant::LateWriteIsNotCleanedUp;

@@ -40,7 +40,11 @@ impl World<'_> {
                 self.part(request).copy = false;
                 self.carry_out(request, true);
             }
-            Step::Reply(request) => self.reply(request),
+            Step::Reply(request) => self.reply(request, true),
+            Step::ReplyUncounted(request) => {
+                self.state.faults += 1;
+                self.reply(request, false);
+            }
             Step::Fail(request) => {
                 self.state.faults += 1;
                 self.fail(request);
@@ -173,7 +177,7 @@ impl World<'_> {
             let request = Request { client, attempt: current, node, kind: RequestKind::Acquire };
             match self.part(request).acquire {
                 Flight::Sent => self.fail(request),
-                Flight::Granted | Flight::Denied => self.reply(request),
+                Flight::Granted | Flight::Denied => self.reply(request, true),
                 Flight::None | Flight::Late(_) => {}
             }
         }

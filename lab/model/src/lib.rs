@@ -10,7 +10,8 @@
 //! ```
 //! use redlock_model::{Protocol, Scope, Transport, explore};
 //!
-//! let scope = Scope { transport: Transport::Streams, attempts: [1, 1], extensions: [0, 0], faults: 0 };
+//! let (attempts, extensions) = ([1, 1], [0, 0]);
+//! let scope = Scope { transport: Transport::Streams, attempts, extensions, faults: 0, quarantine: false };
 //! let exploration = explore(Protocol::new(scope));
 //! assert!(exploration.violation.is_none() && exploration.states > 10_000);
 //! ```

@@ -104,6 +104,10 @@ impl Protocol {
             }
             if flight.has_reply() {
                 steps.push(Step::Reply(request));
+                let is_vote = matches!(kind, RequestKind::Acquire | RequestKind::Extend);
+                if is_vote && faulty && self.scope.quarantine {
+                    steps.push(Step::ReplyUncounted(request));
+                }
             }
             // A release that is lost before it is carried out is sent again, as if it were in flight all the while.
             if flight.is_open() && faulty && (flight.has_reply() || kind != RequestKind::Release) {

@@ -39,6 +39,9 @@ pub struct Scope {
     /// arrives twice, a dropped attempt. Late and reordered messages, the expiry of keys and the end of validity are no
     /// faults: they happen in every possible way.
     pub faults: u8,
+    /// True if nodes may be in quarantine when their replies arrive, so that these count neither as grants nor as
+    /// denials. Each such reply is a fault.
+    pub quarantine: bool,
 }
 
 /// Formats the scope like `streams, attempts 2+1, extensions 0+0, 2 faults`.
@@ -51,6 +54,7 @@ impl fmt::Display for Scope {
         let (attempts, extensions) =
             (self.attempts.map(|count| count.to_string()).join("+"), self.extensions);
         let extensions = extensions.map(|count| count.to_string()).join("+");
-        write!(f, "{transport}, attempts {attempts}, extensions {extensions}, faults {}", self.faults)
+        write!(f, "{transport}, attempts {attempts}, extensions {extensions}, faults {}", self.faults)?;
+        f.write_str(if self.quarantine { ", quarantine" } else { "" })
     }
 }

@@ -109,7 +109,22 @@ pub(crate) enum VoteState {
     Pending,
     Granted,
     Denied,
+    /// The node did not have the key, and does not count.
+    DeniedInQuarantine,
+    /// There is no reply, or a grant that does not count.
     Failed,
+}
+
+impl VoteState {
+    /// Returns the vote in a reply.
+    pub(crate) fn of_reply(granted: bool, counts: bool) -> Self {
+        match (granted, counts) {
+            (true, true) => Self::Granted,
+            (false, true) => Self::Denied,
+            (true, false) => Self::Failed,
+            (false, false) => Self::DeniedInQuarantine,
+        }
+    }
 }
 
 /// A request, its reply, and the call that waits for it.

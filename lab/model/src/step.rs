@@ -41,6 +41,8 @@ pub enum Step {
     CarryCopy(Request),
     /// A reply arrives.
     Reply(Request),
+    /// A reply to an acquire or an extension arrives, and does not count: the node is in quarantine. A fault.
+    ReplyUncounted(Request),
     /// A call ends without its reply, and its request may be carried out later. A fault.
     Fail(Request),
     /// A connection breaks, and its client notices. A fault.
@@ -103,7 +105,7 @@ pub enum Event {
         attempt: usize,
         /// The node.
         node: usize,
-        /// The reply of the node, or `None` if there was none.
+        /// The reply of the node, or `None` if there was none, or if it does not count.
         granted: Option<bool>,
     },
     /// An attempt has acquired a lease.
@@ -154,6 +156,7 @@ impl fmt::Display for Step {
             Self::Reply(request) => {
                 write!(f, "{} receives the reply of n{} to {request}", name(request.client), request.node)
             }
+            Self::ReplyUncounted(request) => write!(f, "{}, in quarantine", Self::Reply(*request)),
             Self::Fail(request) => {
                 write!(
                     f,

@@ -58,7 +58,13 @@ pub struct Broken {
 }
 
 /// Two attempts against one, without extensions.
-const LOCKS: Scope = Scope { transport: Transport::Streams, attempts: [2, 1], extensions: [0, 0], faults: 1 };
+const LOCKS: Scope = Scope {
+    transport: Transport::Streams,
+    attempts: [2, 1],
+    extensions: [0, 0],
+    faults: 1,
+    quarantine: false,
+};
 
 /// One lease that is extended once, and a contender.
 const EXTENSION: Scope = Scope { attempts: [1, 1], extensions: [1, 0], ..LOCKS };

@@ -18,8 +18,13 @@ enum Decision {
 
 impl World<'_> {
     /// Records the end of the call of an acquire.
-    pub(crate) fn voted(&mut self, request: Request, granted: Option<bool>) {
+    pub(crate) fn voted(&mut self, request: Request, vote: VoteState) {
         let Request { client, attempt, node, .. } = request;
+        let granted = match vote {
+            VoteState::Granted => Some(true),
+            VoteState::Denied => Some(false),
+            _ => None,
+        };
         (self.see)(Event::Voted { client, attempt, node, granted });
         if self.part(request).cleanup == Cleanup::Waits {
             return self.send_release(Request { kind: RequestKind::Release, ..request });
@@ -37,7 +42,7 @@ impl World<'_> {
             }
             return;
         }
-        self.state.nodes[node].links[client].vote = vote_state(granted);
+        self.state.nodes[node].links[client].vote = vote;
         match self.decision(client) {
             Decision::Open => {}
             Decision::Won if is.lapsed == 0 => {
@@ -56,9 +61,9 @@ impl World<'_> {
     }
 
     /// Records the end of the call of an extension.
-    pub(crate) fn extension_voted(&mut self, request: Request, granted: Option<bool>) {
+    pub(crate) fn extension_voted(&mut self, request: Request, vote: VoteState) {
         let Request { client, node, .. } = request;
-        self.state.nodes[node].links[client].vote = vote_state(granted);
+        self.state.nodes[node].links[client].vote = vote;
         let is = self.state.clients[client];
         if is.extension == Extension::Open {
             let revives = self.protocol.variant == Variant::ExtensionRevives;
@@ -97,7 +102,7 @@ impl World<'_> {
         let is = self.state.clients[client];
         for node in &mut self.state.nodes {
             let link = &mut node.links[client];
-            if link.vote == VoteState::Denied && is.is_valid() {
+            if matches!(link.vote, VoteState::Denied | VoteState::DeniedInQuarantine) && is.is_valid() {
                 let part = &mut link.attempts[is.current()];
                 part.refills[usize::from(is.round) - 1] = Flight::Sent;
                 if variant == Variant::RefillIsNotCleanedUp {
@@ -150,13 +155,5 @@ impl World<'_> {
         for node in &mut self.state.nodes {
             node.links[client].vote = VoteState::None;
         }
-    }
-}
-
-fn vote_state(granted: Option<bool>) -> VoteState {
-    match granted {
-        Some(true) => VoteState::Granted,
-        Some(false) => VoteState::Denied,
-        None => VoteState::Failed,
     }
 }

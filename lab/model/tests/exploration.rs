@@ -2,7 +2,13 @@
 
 use redlock_model::{CATALOG, Protocol, Scope, State, Step, Transport, Variant, explore, explore_for};
 
-const SMALL: Scope = Scope { transport: Transport::Streams, attempts: [1, 1], extensions: [1, 0], faults: 0 };
+const SMALL: Scope = Scope {
+    transport: Transport::Streams,
+    attempts: [1, 1],
+    extensions: [1, 0],
+    faults: 0,
+    quarantine: false,
+};
 
 fn nothing_is_violated(scope: Scope, states: usize) {
     let found = explore(Protocol::new(scope));
@@ -23,6 +29,11 @@ fn locks_over_datagrams_violate_nothing() {
 #[test]
 fn locks_over_streams_with_faults_violate_nothing() {
     nothing_is_violated(Scope { extensions: [0, 0], faults: 1, ..SMALL }, 410_242);
+}
+
+#[test]
+fn replies_of_nodes_in_quarantine_violate_nothing() {
+    nothing_is_violated(Scope { extensions: [0, 0], faults: 1, quarantine: true, ..SMALL }, 419_572);
 }
 
 /// The variants that take at most a few hundred thousand states. `scripts/exhaust` covers the others.

@@ -56,7 +56,7 @@ async function start(settings) {
 
 function showNothing({ tried, out_of_time: outOfTime }) {
   const runs = tried === 1 ? "1 seed was tried" : `${tried} seeds were tried`;
-  status.textContent = outOfTime ? `The time is over: ${runs}, without a violation.` : `${runs}, without a violation.`;
+  status.textContent = outOfTime ? `The time limit is reached: ${runs}, without a violation.` : `${runs}, without a violation.`;
 }
 
 function showFound({ seed, tried, address, violation, prefix, picture }) {

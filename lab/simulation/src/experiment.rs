@@ -33,6 +33,17 @@ use crate::invariant::{Rules, Violation, check, check_waiting};
 use crate::plan::{Faults, Plan, Scope};
 use crate::server::Server;
 
+/// The occupation of the clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Occupation {
+    /// They come and go, and wait at random.
+    Locking,
+    /// They wait for one lock, as the run about waiting needs.
+    Waiting,
+    /// They are readers and writers.
+    Sharing,
+}
+
 /// A simulated run: its size, and the faults that may occur.
 ///
 /// The times and places of faults, the behavior of clients, the times of clocks, and all other unset choices are drawn
@@ -51,8 +62,7 @@ pub struct Experiment {
     faults: Faults,
     plan: Option<Plan>,
     drift_factor: f64,
-    waiting: bool,
-    sharing: bool,
+    clients_do: Occupation,
     /// Overrides the choice that depends on the faults.
     fenced: Option<bool>,
     timeless: bool,
@@ -102,8 +112,7 @@ impl Experiment {
             faults: Faults::Bounded,
             plan: None,
             drift_factor: 0.01,
-            waiting: false,
-            sharing: false,
+            clients_do: Occupation::Locking,
             fenced: None,
             timeless: false,
             reads_first: false,
@@ -189,7 +198,7 @@ impl Experiment {
     /// Some of the writers hold plain locks. A reader may be beside other readers, and never beside a writer.
     #[must_use]
     pub fn sharing(mut self) -> Self {
-        (self.sharing, self.resources) = (true, 1);
+        (self.clients_do, self.resources) = (Occupation::Sharing, 1);
         self
     }
 
@@ -201,7 +210,7 @@ impl Experiment {
     /// seed, servers notify of all changes, of few, of too many, or late.
     #[must_use]
     pub fn waiting(mut self) -> Self {
-        (self.waiting, self.resources) = (true, 1);
+        (self.clients_do, self.resources) = (Occupation::Waiting, 1);
         self
     }
 
@@ -319,7 +328,7 @@ impl Experiment {
         world.pass(self.lasts, &mut proceeds)?;
         injection.kill();
         injector.calm();
-        if self.waiting {
+        if self.is_about_waiting() {
             waiting::contend(simulation, servers);
         }
         clients.iter().for_each(Client::close);
@@ -336,8 +345,16 @@ impl Experiment {
         Some(Report { experiment: self.clone(), plan, lasted, history, violations })
     }
 
+    fn is_about_waiting(&self) -> bool {
+        self.clients_do == Occupation::Waiting
+    }
+
     fn check_waiting(&self, history: &History) -> Vec<Violation> {
-        if self.waiting { check_waiting(history, &waiting::expectations(self.seed)) } else { Vec::new() }
+        if self.is_about_waiting() {
+            check_waiting(history, &waiting::expectations(self.seed))
+        } else {
+            Vec::new()
+        }
     }
 
     fn rules(&self) -> Rules {

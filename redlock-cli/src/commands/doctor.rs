@@ -18,16 +18,14 @@ pub(crate) fn doctor(args: &Doctor, shared: &Shared) -> Result<u8, Failure> {
     let quiet = shared.quiet;
     with_redlock(shared, async |redlock| {
         let result = servers.preflight(checks).await.map_err(|error| Failure::config(error.to_string()))?;
-        let mut problems = quarantines(&redlock.health().await);
+        let health = redlock.health().await;
+        let mut problems = quarantines(&health);
         problems.extend(result.findings().iter().map(Problem::from));
         problems.sort_by_key(|problem| std::cmp::Reverse(problem.severity));
         let disagreements = disagreements(&redlock, &names).await;
         if !quiet {
-            print(&if args.json {
-                as_json(&result, &problems, &disagreements)
-            } else {
-                as_text(&result, &problems, &disagreements)
-            })?;
+            let form = if args.json { as_json } else { as_text };
+            print(&form(&result, health.nodes().len(), &problems, &disagreements))?;
         }
         Ok(code(&result, &problems, &disagreements, args.strict) as u8)
     })
@@ -98,7 +96,7 @@ async fn disagreements(redlock: &Redlock, names: &[Resource]) -> Vec<String> {
     found
 }
 
-fn as_text(result: &Preflight, problems: &[Problem], disagreements: &[String]) -> String {
+fn as_text(result: &Preflight, servers: usize, problems: &[Problem], disagreements: &[String]) -> String {
     let mut lines = Vec::new();
     for Problem { severity, nodes, problem, consequence, fix } in problems {
         let nodes = nodes.join(", ");
@@ -115,14 +113,14 @@ fn as_text(result: &Preflight, problems: &[Problem], disagreements: &[String]) -
         lines.push("  fix: look again; if it stays, wait for its TTL".into());
     }
     lines.push(format!(
-        "{} servers reachable, {} findings",
+        "{} of {servers} servers reachable; findings: {}",
         result.reachable_nodes(),
         problems.len() + disagreements.len()
     ));
     lines.join("\n")
 }
 
-fn as_json(result: &Preflight, problems: &[Problem], disagreements: &[String]) -> String {
+fn as_json(result: &Preflight, servers: usize, problems: &[Problem], disagreements: &[String]) -> String {
     let finding = |Problem { severity, nodes, problem, consequence, fix }: &Problem| -> Value {
         json!({
             "severity": severity.to_string(),
@@ -134,6 +132,6 @@ fn as_json(result: &Preflight, problems: &[Problem], disagreements: &[String]) -
     };
     let findings: Vec<_> = problems.iter().map(finding).collect();
     let reachable = result.reachable_nodes();
-    json!({ "available": result.is_available(), "reachable": reachable, "findings": findings, "disagreements": disagreements })
+    json!({ "available": result.is_available(), "servers": servers, "reachable": reachable, "findings": findings, "disagreements": disagreements })
         .to_string()
 }

@@ -9,10 +9,10 @@ use std::io::{self, Read};
 use redlock_redis_rs::{DetachedLease, Redlock, ReleaseOutcome};
 use serde_json::json;
 
-use super::{print, resources, with_redlock};
+use super::{lockable, print, with_redlock};
 use crate::args::{Extend, Handle, Lock, Shared, Unavailable, Unlock, Waiting};
 use crate::exit::{Code, Failure};
-use crate::request::{self, Options};
+use crate::request::{self, Acquired, Options, Target};
 use crate::settings::{self, bytes};
 
 /// The longest handle: a thousand names of a kilobyte each, percent-encoded.
@@ -20,13 +20,15 @@ const LONGEST: u64 = 4 * 1024 * 1024;
 
 /// Acquires a lock and prints its handle.
 pub(crate) fn lock(args: &Lock, shared: &Shared) -> Result<u8, Failure> {
-    resources(&args.resources)?;
-    let names: Vec<_> = args.resources.iter().map(bytes).collect();
+    lockable(&args.names)?;
+    let names: Vec<_> = args.names.resources.iter().map(bytes).collect();
     let owner = settings::owner(args.owner.as_deref());
     with_redlock(shared, async |redlock| {
         let (ttl, fenced, owner) = (args.ttl, args.fenced, Some(owner.as_str()));
-        let options = Options { resources: &names, ttl, fenced, owner, keep_alive: None };
-        let guard = acquire(&redlock, &options, &args.waiting).await?;
+        let options = Options { ttl, fenced, owner, keep_alive: None };
+        let target = Target::new(&redlock, &names, args.names.slots);
+        let target = target.map_err(|error| request::failure(&error))?;
+        let Acquired { guard, .. } = acquire(&redlock, &target, &options, &args.waiting).await?;
         let handle = serde_json::to_string(&guard.detach().await);
         print(&handle.map_err(|error| Failure::internal("cannot write the handle", error))?)?;
         Ok(0)
@@ -36,14 +38,15 @@ pub(crate) fn lock(args: &Lock, shared: &Shared) -> Result<u8, Failure> {
 /// Acquires a lock, and waits as the options say.
 pub(super) async fn acquire(
     redlock: &Redlock,
+    target: &Target<'_>,
     options: &Options<'_>,
     waiting: &Waiting,
-) -> Result<redlock_redis_rs::Guard, Failure> {
+) -> Result<Acquired, Failure> {
     let start = redlock.now();
     let until = if waiting.no_wait { Some(start) } else { waiting.wait.map(|wait| start + wait) };
     loop {
-        let error = match request::lock(redlock, options, until).await {
-            Ok(guard) => return Ok(guard),
+        let error = match target.acquire(options, until).await {
+            Ok(acquired) => return Ok(acquired),
             Err(error) => error,
         };
         let failure = request::failure(&error);

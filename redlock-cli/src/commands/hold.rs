@@ -12,43 +12,44 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 
 use super::handle::acquire;
-use super::{print, resources, with_redlock};
+use super::{lockable, print, with_redlock};
 use crate::args::{Hold, Shared};
 use crate::exit::{Code, Failure};
-use crate::request::Options;
+use crate::request::{self, Acquired, Options, Target};
 use crate::run::{Times, Watched};
 use crate::settings::{self, bytes};
 
 /// Holds a lock. Returns the exit code.
 pub(crate) fn hold(args: &Hold, shared: &Shared) -> Result<u8, Failure> {
-    resources(&args.resources)?;
+    lockable(&args.names)?;
     let times = Times::new(args.ttl, args.grace).map_err(Failure::usage)?;
     let watched = args.pid.map(Watched::new).transpose()?;
-    let names: Vec<_> = args.resources.iter().map(bytes).collect();
+    let names: Vec<_> = args.names.resources.iter().map(bytes).collect();
     let owner = settings::owner(args.owner.as_deref());
     with_redlock(shared, async |redlock| {
         let keep_alive = Some(KeepAlive::new());
-        let options = Options {
-            resources: &names,
-            ttl: args.ttl,
-            fenced: args.fenced,
-            owner: Some(&owner),
-            keep_alive,
-        };
-        let guard = acquire(&redlock, &options, &args.waiting).await?;
-        let fencing_token = guard.fencing_token().map(redlock_redis_rs::FencingToken::as_u64);
-        print(
-            &json!({ "holder": guard.fingerprint().to_string(), "fencing_token": fencing_token }).to_string(),
-        )?;
+        let options = Options { ttl: args.ttl, fenced: args.fenced, owner: Some(&owner), keep_alive };
+        let target = Target::new(&redlock, &names, args.names.slots);
+        let target = target.map_err(|error| request::failure(&error))?;
+        let acquired = acquire(&redlock, &target, &options, &args.waiting).await?;
+        print(&as_json(&acquired))?;
+        let Acquired { guard, .. } = acquired;
         let lost = match watched {
             Some(watched) => until_gone(&guard, &watched, times).await?,
             None => until_told(&guard, times).await?,
         };
         match lost {
             Some(reason) => Err(Failure::new(Code::Lost, format!("lock lost: {reason}"))),
-            None => guard.release().await.map(|_| 0).map_err(|error| crate::request::failure(&error)),
+            None => guard.release().await.map(|_| 0).map_err(|error| request::failure(&error)),
         }
     })
+}
+
+fn as_json(Acquired { guard, slot }: &Acquired) -> String {
+    let fencing_token = guard.fencing_token().map(redlock_redis_rs::FencingToken::as_u64);
+    let slot = slot.as_ref().map(|slot| slot.index);
+    json!({ "holder": guard.fingerprint().to_string(), "fencing_token": fencing_token, "slot": slot })
+        .to_string()
 }
 
 /// Waits for the end of stdin or a signal. Returns the reason of a loss.

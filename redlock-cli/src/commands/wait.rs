@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redlock_redis_rs::{Redlock, Resource};
 
-use super::{resources, with_redlock};
+use super::{lockable, with_redlock};
 use crate::args::{Shared, Wait};
 use crate::exit::{Code, Failure};
 use crate::request;
@@ -12,13 +12,17 @@ use crate::request;
 /// The interval between two looks.
 const INTERVAL: Duration = Duration::from_millis(200);
 
-/// Waits until all names are free.
+/// Waits until all names are free, or one of the slots.
 pub(crate) fn wait(args: &Wait, shared: &Shared) -> Result<u8, Failure> {
-    let names = resources(&args.resources)?;
+    let names = lockable(&args.names)?;
     with_redlock(shared, async |redlock| {
         let until = args.wait.map(|wait| redlock.now() + wait);
         loop {
-            let Some(busy) = busy(&redlock, &names).await? else { return Ok(0) };
+            let busy = match args.names.slots {
+                None => busy_name(&redlock, &names).await?,
+                Some(count) => busy_slots(&redlock, &names[0], count).await?,
+            };
+            let Some(busy) = busy else { return Ok(0) };
             if until.is_some_and(|until| redlock.now() >= until) {
                 return Err(Failure::new(Code::Conflict, busy));
             }
@@ -28,13 +32,23 @@ pub(crate) fn wait(args: &Wait, shared: &Shared) -> Result<u8, Failure> {
 }
 
 /// Returns a description of the first name that is not free.
-async fn busy(redlock: &Redlock, names: &[Resource]) -> Result<Option<String>, Failure> {
+async fn busy_name(redlock: &Redlock, names: &[Resource]) -> Result<Option<String>, Failure> {
     for name in names {
-        match redlock.inspect(name).await {
-            Ok(found) if found.is_free() => {}
-            Ok(found) => return Ok(Some(found.to_string())),
-            Err(error) => return Err(request::failure(&error)),
+        let found = redlock.inspect(name).await.map_err(|error| request::failure(&error))?;
+        if !found.is_free() {
+            return Ok(Some(found.to_string()));
         }
     }
     Ok(None)
+}
+
+/// Returns a message if no slot is free.
+async fn busy_slots(redlock: &Redlock, name: &Resource, count: u16) -> Result<Option<String>, Failure> {
+    let slots = redlock.slots(name, usize::from(count)).map_err(|error| request::failure(&error))?;
+    for slot in slots.resources() {
+        if busy_name(redlock, std::slice::from_ref(slot)).await?.is_none() {
+            return Ok(None);
+        }
+    }
+    Ok(Some(format!("none of the {count} slots of {name:?} is free")))
 }

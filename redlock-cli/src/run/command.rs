@@ -87,6 +87,7 @@ fn plan(args: &Run, shared: &Shared, say: &Say) -> Result<Plan, Failure> {
             Group::Shared => false,
             Group::Auto => !has_terminal(),
         },
+        leads_session: leads_session(),
         signal,
         stolen_grace: args.stolen_grace,
         max_runtime: args.max_runtime,
@@ -115,6 +116,12 @@ pub(crate) fn wait(waiting: &Waiting) -> Wait {
 /// Returns whether this process has a controlling terminal.
 fn has_terminal() -> bool {
     fs::File::options().read(true).write(true).open("/dev/tty").is_ok()
+}
+
+/// Returns whether this process leads its session.
+fn leads_session() -> bool {
+    // Not with rustix: it requires a number, but the leader may be outside of the process namespace and have none.
+    nix::unistd::getsid(None) == Ok(nix::unistd::getpid())
 }
 
 /// Ends this process by the signal that ended the command, so that a shell sees it. Returns only if that fails.

@@ -3,21 +3,6 @@
 use crate::args::{Run, Shared};
 use crate::exit::Failure;
 
-/// A lock that was not acquired.
-pub(crate) struct Refusal {
-    pub(crate) kind: RefusalKind,
-    pub(crate) message: String,
-}
-
-/// Why a lock was not acquired.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum RefusalKind {
-    Conflict,
-    Unavailable,
-    Config,
-    Usage,
-}
-
 /// Fails: there is no way to stop a command and its descendants in time.
 pub(crate) fn run(_: &Run, _: &Shared) -> Result<u8, Failure> {
     Err(Failure::config("`redlock run` is not supported on this system"))

@@ -16,15 +16,15 @@ use redlock_redis_rs::runtime::{Instant, suspend_aware_now};
 use redlock_redis_rs::{Guard, LeaseState, Loss, Redlock, ReleaseOutcome};
 use rustix::process::Signal;
 
-use self::acquire::Acquired;
 use self::line::Line;
 use super::board::Board;
 use super::signals;
 use super::timing::Times;
 use super::tree::{self, KEEPER_NAME, Supervisor};
-use super::wire::{FromKeeper, Held, Lost, Refusal, RefusalKind, Slot, Task, ToKeeper};
+use super::wire::{FromKeeper, Held, Lost, Task, ToKeeper};
 use crate::duration::shown;
 use crate::exit::Failure;
+use crate::request::{Acquired, Refusal, RefusalKind, Slot};
 
 /// The hidden first argument.
 pub(crate) const KEEPER: &str = "__keeper";
@@ -83,7 +83,7 @@ async fn keep(mut line: Line, board: Board, task: Task) {
         _ = line.next() => Err(Refusal { kind: RefusalKind::Canceled, message: "canceled".into() }),
     };
     match outcome {
-        Ok(Acquired { guard, slot, waited }) => {
+        Ok((Acquired { guard, slot }, waited)) => {
             Keeper::new(line, board, guard, &task).run(slot, waited).await;
         }
         Err(refusal) if refusal.kind == RefusalKind::Canceled => {

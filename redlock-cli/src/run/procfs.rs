@@ -47,6 +47,28 @@ pub(crate) fn all() -> Vec<Process> {
     pids.filter_map(Process::get).collect()
 }
 
+/// Returns the numbers of the children of this process, including those that have ended.
+///
+/// The list is complete: nothing but this process removes children from it.
+pub(crate) fn children() -> Vec<i32> {
+    listed_children().unwrap_or_else(|| {
+        let own = rustix::process::getpid().as_raw_nonzero().get();
+        all().into_iter().filter(|process| process.parent == own).map(|process| process.pid).collect()
+    })
+}
+
+/// Returns the lists of the kernel, one for each thread; `None` if the kernel has none.
+///
+/// [`all`] reads a file for each process of the machine, which takes longer than the rest of a short run.
+fn listed_children() -> Option<Vec<i32>> {
+    let mut found = Vec::new();
+    for thread in fs::read_dir("/proc/self/task").ok()? {
+        let list = fs::read_to_string(thread.ok()?.path().join("children")).ok()?;
+        found.extend(list.split_ascii_whitespace().filter_map(|pid| pid.parse::<i32>().ok()));
+    }
+    Some(found)
+}
+
 /// Returns the descendants of a process, without those below a process that `is_foreign` accepts.
 pub(crate) fn descendants(all: &[Process], root: i32, is_foreign: impl Fn(&Process) -> bool) -> Vec<Process> {
     let mut children: HashMap<i32, Vec<&Process>> = HashMap::new();
@@ -98,6 +120,17 @@ mod tests {
         found.sort_unstable();
         assert_eq!([3, 4], *found);
         assert_eq!(2, descendants(&all, 8, |_| false).len(), "a circle ends");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_child_is_listed_until_it_is_reaped() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let pid = i32::try_from(child.id()).unwrap();
+        assert!(children().contains(&pid));
+        assert!(listed_children().is_none_or(|children| children.contains(&pid)));
+        child.wait().unwrap();
+        assert!(!children().contains(&pid));
     }
 
     #[cfg(target_os = "linux")]

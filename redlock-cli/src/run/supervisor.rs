@@ -21,9 +21,10 @@ use super::environment::{Environment, HOLDERS};
 use super::exec::{self, EXEC};
 use super::keeper::KEEPER;
 use super::machine::{Action, Event, Machine, Settings};
+use super::procfs;
 use super::report::Report;
 use super::signals::Signals;
-use super::tree::{self, Tree};
+use super::tree::Tree;
 use super::verdict::{Ended, Exit, Verdict};
 use super::wire::{self, FromKeeper, Held, Lines, Task, ToKeeper};
 use crate::exit::{Code, Failure};
@@ -52,7 +53,7 @@ pub(crate) fn supervise(plan: Plan, say: &Say) -> Result<Outcome, Failure> {
     let fail = |error: io::Error| Failure::internal("cannot start", error);
     let signals = Signals::new().map_err(fail)?;
     // Before the keeper is born.
-    let mut born_with = tree::children();
+    let mut born_with = procfs::children();
     adopt_orphans();
     let board = Board::new().map_err(fail)?;
     let (socket, other) = UnixStream::pair().map_err(fail)?;

@@ -55,28 +55,49 @@ impl Tree {
 
     /// Returns the number of processes that are alive, without the command itself.
     pub(crate) fn left(&self) -> usize {
+        if self.has_ended() {
+            return 0;
+        }
         let command = self.command.as_raw_nonzero().get();
         self.living().iter().filter(|process| process.pid != command).count()
+    }
+
+    /// Returns whether no child is alive. Then no descendant is either, because orphans become children.
+    ///
+    /// It looks at the children only, and not at all processes of the machine.
+    fn has_ended(&self) -> bool {
+        loop {
+            let children = procfs::children();
+            let processes = children.iter().filter_map(|pid| Process::get(*pid));
+            if processes.into_iter().any(|process| process.is_alive() && !self.is_foreign(&process)) {
+                return false;
+            }
+            // A child that ended after the first list has left its own children to the second one.
+            if procfs::children() == children {
+                return true;
+            }
+        }
     }
 
     /// Removes adopted processes that have ended. The command stays until this process ends.
     pub(crate) fn reap(&self) {
         let command = self.command.as_raw_nonzero().get();
-        let adopted = |process: &Process| {
-            process.parent == self.root && process.pid != command && !self.born_with.contains(&process.pid)
-        };
-        for process in procfs::all().into_iter().filter(|process| !process.is_alive() && adopted(process)) {
-            if let Some(pid) = Pid::from_raw(process.pid) {
+        let adopted = |pid: &i32| *pid != command && !self.born_with.contains(pid);
+        for pid in procfs::children().into_iter().filter(adopted) {
+            if let Some(pid) = Pid::from_raw(pid) {
                 let _ = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
             }
         }
     }
 
     fn living(&self) -> Vec<Process> {
-        let is_foreign = |process: &Process| self.born_with.contains(&process.pid) || is_keeper(process.pid);
-        let mut all = procfs::descendants(&procfs::all(), self.root, is_foreign);
+        let mut all = procfs::descendants(&procfs::all(), self.root, |process| self.is_foreign(process));
         all.retain(Process::is_alive);
         all
+    }
+
+    fn is_foreign(&self, process: &Process) -> bool {
+        self.born_with.contains(&process.pid) || is_keeper(process.pid)
     }
 }
 
@@ -136,12 +157,6 @@ pub(crate) fn send(process: &Process, signal: Signal) -> Result<(), Errno> {
 
 fn is_keeper(pid: i32) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim_end() == KEEPER_NAME)
-}
-
-/// Returns the present children of this process.
-pub(crate) fn children() -> Vec<i32> {
-    let own = rustix::process::getpid().as_raw_nonzero().get();
-    procfs::all().into_iter().filter(|process| process.parent == own).map(|process| process.pid).collect()
 }
 
 #[cfg(all(test, target_os = "linux"))]

@@ -1,7 +1,7 @@
 //! How a run ended, and the exit code for it.
 
-use super::wire::{Refusal, RefusalKind};
 use crate::exit::Code;
+use crate::request::{Refusal, RefusalKind};
 
 /// How the command itself ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

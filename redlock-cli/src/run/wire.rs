@@ -8,6 +8,7 @@ use std::time::Duration;
 use redlock_redis_rs::runtime::Instant;
 use serde::{Deserialize, Serialize};
 
+use crate::request::{Refusal, Slot};
 use crate::settings::Servers;
 
 /// The lock that the keeper acquires, and its servers. Secrets travel here, never in arguments.
@@ -100,15 +101,6 @@ pub(crate) struct Held {
     pub(crate) waited: Duration,
 }
 
-/// The slot of a granted lock.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Slot {
-    /// From 0.
-    pub(crate) index: usize,
-    /// The name of its lock.
-    pub(crate) resource: Vec<u8>,
-}
-
 /// A loss.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Lost {
@@ -117,30 +109,6 @@ pub(crate) struct Lost {
     pub(crate) revoked: bool,
     /// `true` if the keeper sends `SIGKILL` right after this message.
     pub(crate) killing: bool,
-}
-
-/// A lock that was not acquired.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Refusal {
-    pub(crate) kind: RefusalKind,
-    pub(crate) message: String,
-}
-
-/// Why a lock was not acquired.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum RefusalKind {
-    /// Another client holds it.
-    Conflict,
-    /// The program itself runs under this lock.
-    Nested,
-    /// Too few nodes replied.
-    Unavailable,
-    /// The name is used for something other than a lock, or a setting is wrong.
-    Config,
-    /// The command line is wrong.
-    Usage,
-    /// The request was canceled.
-    Canceled,
 }
 
 /// A point in time on the boot clock, in nanoseconds.

@@ -4,7 +4,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 
-use crate::common::{Cluster, output, private, text};
+use rustix::process::Signal;
+
+use crate::common::{Cluster, eventually, output, private, send, text};
 
 #[test]
 fn the_command_decides_the_code() {
@@ -220,4 +222,38 @@ fn max_runtime_is_124() {
     let cluster = Cluster::new();
     let end = cluster.run("run", &["--max-runtime", "0.3"], "exec sleep 1000").end();
     assert_eq!((Some(124), Some(15)), (end.code(), end.report["command_signal"].as_i64()), "{end:?}");
+}
+
+/// The processes of a user are limited: first there is no room for the keeper, then none for the command.
+#[test]
+fn a_fork_that_fails_is_70_and_leaves_no_lock() {
+    let cluster = Cluster::new();
+    let binary = cluster.for_all_users();
+    for limit in [1, 2] {
+        let run = format!("ulimit -u {limit}; exec {binary} run job echo started");
+        // root has no limit. Without the right to become another user, a new namespace has a count of its own.
+        let script = format!(
+            "as='setpriv --reuid 54321'; $as true || as='unshare --user --map-root-user'; exec $as bash -c '{run}'"
+        );
+        let found = output(&mut cluster.shell(&script));
+        assert_eq!((Some(70), ""), (found.status.code(), &*text(&found.stdout)), "{limit}: {found:?}");
+        assert!(text(&found.stderr).contains("Resource temporarily unavailable"), "{limit}: {found:?}");
+        eventually("the release", || (cluster.keys() == 0).then_some(()));
+    }
+}
+
+#[test]
+fn a_keeper_that_ends_while_it_waits_is_70() {
+    let cluster = Cluster::new();
+    let holder = cluster.run("holder", &[], "echo > running; until [ -e go ]; do sleep 0.01; done");
+    cluster.lines("running");
+    let waiter = cluster.run("waiter", &["-v"], "echo > never");
+    cluster.says("waiter", "waiting");
+    send(waiter.keeper(), Signal::KILL);
+    let end = waiter.end();
+    assert_eq!((Some(70), Some("internal")), (end.code(), end.report["outcome"].as_str()), "{end:?}");
+    assert!(end.stderr.contains("the keeper process ended"), "{end:?}");
+    fs::write(cluster.path("go"), "").unwrap();
+    assert_eq!(Some(0), holder.end().code());
+    assert!(!cluster.path("never").exists());
 }

@@ -76,6 +76,24 @@ impl Cluster {
         Run { cluster: self, name: name.to_owned(), child: command.spawn().unwrap() }
     }
 
+    /// Waits until a run has written a text to stderr.
+    pub(crate) fn says(&self, name: &str, text: &str) {
+        let path = self.path(&format!("{name}.err"));
+        eventually(text, || fs::read_to_string(&path).ok()?.contains(text).then_some(()));
+    }
+
+    /// Returns a copy of the program that every user may execute.
+    pub(crate) fn for_all_users(&self) -> String {
+        use std::os::unix::fs::PermissionsExt;
+
+        let copy = self.path("redlock-copy");
+        fs::copy(env!("CARGO_BIN_EXE_redlock"), &copy).unwrap();
+        for path in [&copy, self.folder.path()] {
+            fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        copy.to_str().unwrap().to_owned()
+    }
+
     pub(crate) fn pause_all(&self) {
         self.servers.iter().for_each(RedisServer::pause);
     }

@@ -1,9 +1,11 @@
 //! Jobs that are started on many machines at once.
 
 use std::fs;
-use std::process::Child;
+use std::process::{Child, Command};
 
 use redlock_testkit::RedisServer;
+use rustix::process::Signal;
+use serde_json::Value;
 
 use crate::common::{Cluster, output, sleep, wait};
 
@@ -92,11 +94,104 @@ fn a_waiter_takes_over_from_a_dead_machine() {
     let keeper = first.keeper();
     // A machine that dies takes both processes along.
     for pid in [keeper, first.pid()] {
-        crate::common::send(pid, rustix::process::Signal::STOP);
+        crate::common::send(pid, Signal::STOP);
     }
     for pid in [keeper, first.pid()] {
-        crate::common::send(pid, rustix::process::Signal::KILL);
+        crate::common::send(pid, Signal::KILL);
     }
     assert_eq!(Some(0), second.end().code());
     cluster.lines("second");
+}
+
+#[test]
+fn at_least_applies_after_failures_and_deaths_of_the_command() {
+    for script in ["exit 1", "kill -9 $$"] {
+        let cluster = Cluster::new();
+        let end = cluster.run("run", &["--at-least", "100"], script).end();
+        assert!(end.at("kept_seconds") > 10.0, "{end:?}");
+        assert_eq!(Some(75), output(&mut cluster.redlock(["run", "-n", "job", "true"])).status.code());
+    }
+}
+
+/// Its outcome is unknown, so another machine may run the job.
+#[test]
+fn at_least_ends_with_a_killed_supervisor() {
+    let cluster = Cluster::new();
+    let run = cluster.run("run", &["--at-least", "100", "--ttl", "600"], "echo > running; sleep 1000");
+    cluster.lines("running");
+    run.signal(Signal::KILL);
+    assert_eq!(Some(0), cluster.run("other", &["-w", "50"], "true").end().code());
+}
+
+#[test]
+fn a_lock_is_kept_by_a_quorum_and_its_failure_is_a_warning() {
+    for (hung, code, is_kept) in [(1, 75, true), (2, 69, false)] {
+        let cluster = Cluster::new();
+        let script = "echo > running; until [ -e go ]; do sleep 0.01; done";
+        let run = cluster.run("run", &["--at-least", "100"], script);
+        cluster.lines("running");
+        cluster.servers[..hung].iter().for_each(RedisServer::pause);
+        fs::write(cluster.path("go"), "").unwrap();
+        let end = run.end();
+        assert_eq!((Some(0), is_kept), (end.code(), end.report["kept_seconds"].is_number()), "{end:?}");
+        assert_eq!(is_kept, end.stderr.is_empty(), "{end:?}");
+        assert_eq!(Some(code), output(&mut cluster.redlock(["run", "-n", "job", "true"])).status.code());
+        cluster.resume_all();
+    }
+}
+
+/// A library that adds the number in a file to the time of day, for all programs that are started with it.
+const STEP: &str = r#"
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+int clock_gettime(clockid_t clock, struct timespec *time) {
+    int (*real)(clockid_t, struct timespec *) = dlsym(RTLD_NEXT, "clock_gettime");
+    int result = real(clock, time);
+    FILE *file = clock == CLOCK_REALTIME ? fopen(getenv("STEP"), "r") : NULL;
+    long step = 0;
+    if (file) {
+        if (fscanf(file, "%ld", &step) == 1) time->tv_sec += step;
+        fclose(file);
+    }
+    return result;
+}
+"#;
+
+#[test]
+fn a_step_of_the_clock_changes_nothing() {
+    const DAY: i64 = 86_400;
+
+    let cluster = Cluster::new();
+    fs::write(cluster.path("step.c"), STEP).unwrap();
+    let built = Command::new("cc")
+        .args(["-shared", "-fPIC", "-o"])
+        .args(["step.so", "step.c"].map(|name| cluster.path(name)))
+        .arg("-ldl")
+        .output();
+    assert!(built.as_ref().is_ok_and(|built| built.status.success()), "{built:?}");
+    let script = "for i in 1 2 3; do date +%s > time-$i; until [ -e go-$i ]; do sleep 0.01; done; done";
+    let mut command = cluster.redlock(["run", "--ttl", "2", "--at-least", "600", "--report", "run.json"]);
+    command.args(["job", "bash", "-c", script]).env("LD_PRELOAD", cluster.path("step.so"));
+    command.env("STEP", cluster.path("step")).stderr(fs::File::create(cluster.path("run.err")).unwrap());
+    let mut run = command.spawn().unwrap();
+    for (number, step) in [(1, DAY), (2, -DAY), (3, 0)] {
+        cluster.lines(&format!("time-{number}"));
+        fs::write(cluster.path("step"), step.to_string()).unwrap();
+        // Longer than the TTL.
+        sleep(3.0);
+        fs::write(cluster.path(&format!("go-{number}")), "").unwrap();
+    }
+    assert_eq!(
+        (Some(0), ""),
+        (wait(&mut run).code(), &*fs::read_to_string(cluster.path("run.err")).unwrap())
+    );
+    let time = |number| i64::from(cluster.number(&format!("time-{number}")));
+    assert!(time(2) - time(1) >= DAY && time(2) - time(3) >= DAY, "the command has seen the steps");
+    let report: Value = serde_json::from_slice(&fs::read(cluster.path("run.json")).unwrap()).unwrap();
+    let kept = report["kept_seconds"].as_f64().unwrap();
+    assert!(kept > 300.0 && kept <= 591.0, "{report}");
 }

@@ -106,3 +106,12 @@ fn visible_passwords_are_warned_of() {
         text(&output(command.env("REDLOCK_NODES", bare(&cluster))).stderr).contains("readable by others")
     );
 }
+
+#[test]
+fn help_shows_no_value_of_the_environment() {
+    let cluster = guarded();
+    for words in [&["--help"][..], &["help", "run"], &["run", "--help"], &["doctor", "-h"]] {
+        let found = output(cluster.redlock(words).env("REDLOCK_PASSWORD", SECRET));
+        assert!(found.status.success() && !text(&found.stdout).contains(SECRET), "{words:?}");
+    }
+}

@@ -5,7 +5,7 @@ use std::os::unix::process::ExitStatusExt;
 
 use rustix::process::Signal;
 
-use crate::common::{Cluster, End, dies, eventually, output, send};
+use crate::common::{Cluster, End, dies, eventually, output, send, sleep, state};
 
 #[test]
 fn a_signal_ends_the_wait_and_starts_nothing() {
@@ -14,9 +14,7 @@ fn a_signal_ends_the_wait_and_starts_nothing() {
     cluster.lines("running");
     for signal in [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT] {
         let waiter = cluster.run("waiter", &["-v"], "echo > never");
-        eventually("the wait", || {
-            fs::read_to_string(cluster.path("waiter.err")).ok()?.contains("waiting").then_some(())
-        });
+        cluster.says("waiter", "waiting");
         waiter.signal(signal);
         let end = waiter.end();
         assert_eq!(Some(signal.as_raw()), end.status.signal(), "{end:?}");
@@ -24,6 +22,35 @@ fn a_signal_ends_the_wait_and_starts_nothing() {
     }
     fs::write(cluster.path("go"), "").unwrap();
     assert_eq!(Some(0), holder.end().code());
+    assert!(!cluster.path("never").exists());
+    eventually("no keys", || (cluster.keys() == 0).then_some(()));
+}
+
+/// The supervisor is stopped while its keeper acquires the lock, so it finds the grant and the signal at once.
+#[test]
+fn a_signal_that_arrives_with_the_grant_starts_nothing() {
+    let cluster = Cluster::new();
+    let holder = cluster.run("holder", &[], "echo > running; until [ -e go ]; do sleep 0.01; done");
+    cluster.lines("running");
+    let waiter = cluster.run("waiter", &["-v", "--owner", "waiter"], "echo > never");
+    cluster.says("waiter", "waiting");
+    waiter.signal(Signal::STOP);
+    eventually("a stop", || (state(waiter.pid()) == Some('T')).then_some(()));
+    fs::write(cluster.path("go"), "").unwrap();
+    assert_eq!(Some(0), holder.end().code());
+    let is_granted =
+        || cluster.servers.iter().all(|server| server.command(&["GET", "job"]).contains("waiter#"));
+    eventually("the grant", || is_granted().then_some(()));
+    // The message to the supervisor follows the last reply.
+    sleep(0.2);
+    waiter.signal(Signal::TERM);
+    waiter.signal(Signal::CONT);
+    let end = waiter.end();
+    assert_eq!(
+        (Some(15), Some("canceled")),
+        (end.status.signal(), end.report["outcome"].as_str()),
+        "{end:?}"
+    );
     assert!(!cluster.path("never").exists());
     eventually("no keys", || (cluster.keys() == 0).then_some(()));
 }
@@ -87,7 +114,7 @@ fn stop_and_continue_are_passed_on() {
     let pid = cluster.number("running");
     run.signal(Signal::TSTP);
     for pid in [pid, run.pid()] {
-        eventually("a stop", || (crate::common::state(pid) == Some('T')).then_some(()));
+        eventually("a stop", || (state(pid) == Some('T')).then_some(()));
     }
     run.signal(Signal::CONT);
     fs::write(cluster.path("go"), "").unwrap();
@@ -161,4 +188,23 @@ fn kill_after_ends_a_command_that_ignores_signals() {
     run.signal(Signal::TERM);
     let end = run.end();
     assert_eq!(Some(9), end.status.signal(), "{end:?}");
+}
+
+/// The process belongs to another user, as with `redlock run job sudo command`.
+#[test]
+fn a_process_that_may_not_be_signaled_is_reported() {
+    let cluster = Cluster::new();
+    // The supervisor is root without the right to signal processes of others.
+    let script = "setpriv --reuid 54321 true 2>/dev/null || { echo none > pid; exit; }; setpriv --bounding-set -kill $REDLOCK run --ttl 2 job setpriv --reuid 54321 bash -c 'echo $$; exec sleep 1000' > pid 2> run.err; echo $? > code";
+    let mut shell = cluster.shell(script).spawn().unwrap();
+    // Without the right to become another user there is nothing to test.
+    if cluster.lines("pid") != ["none"] {
+        let pid = cluster.number("pid");
+        cluster.pause_all();
+        cluster.says("run", &format!("cannot signal process {pid}: Operation not permitted"));
+        send(pid, Signal::KILL);
+        assert_eq!(["79"], *cluster.lines("code"));
+        cluster.resume_all();
+    }
+    crate::common::wait(&mut shell);
 }

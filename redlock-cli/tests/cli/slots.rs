@@ -1,8 +1,11 @@
 //! `redlock run --slots`.
 
 use std::fs;
+use std::process::Stdio;
 
-use crate::common::{Cluster, output, text};
+use serde_json::Value;
+
+use crate::common::{Cluster, output, text, wait};
 
 /// Writes the slot into a file, and runs until there is a file with the given name.
 fn until(name: &str, end: &str) -> String {
@@ -68,4 +71,34 @@ fn a_run_cannot_wait_for_the_slots_of_its_own_ancestors() {
     let _other = cluster.run("other", &["--slots", "2"], &until("held", "never"));
     cluster.lines("held");
     assert_eq!(Some(75), nested("2 -n").status.code(), "the other run may end");
+}
+
+#[test]
+fn other_commands_take_slots_too() {
+    let cluster = Cluster::new();
+    let slots = ["--slots", "2"];
+    let code =
+        |words: &[&str]| output(&mut cluster.redlock([words, &slots, &["job"]].concat())).status.code();
+    let locked = output(&mut cluster.redlock(["lock", "--ttl", "60", "--slots", "2", "job"]));
+    let handle = text(&locked.stdout);
+    assert!(locked.status.code() == Some(0) && handle.contains("\"job:slot:"), "{locked:?}");
+    assert_eq!(Some(0), code(&["wait"]), "one of two is free");
+
+    let mut holder = cluster.redlock(["hold", "--slots", "2", "job"]);
+    let out = fs::File::create(cluster.path("out")).unwrap();
+    let mut holder = holder.stdin(Stdio::piped()).stdout(out).spawn().unwrap();
+    let held: Value = serde_json::from_str(&cluster.lines("out")[0]).unwrap();
+    let name = format!("job:slot:{}", held["slot"]);
+    assert_ne!(handle.contains("slot:0"), name.ends_with('0'), "{handle} {name}");
+    assert_eq!(Some(75), output(&mut cluster.redlock(["inspect", &name])).status.code());
+    for refused in [&["wait", "-w", "0.1"][..], &["lock", "-n", "--ttl", "60"], &["hold", "-n"]] {
+        assert_eq!(Some(75), code(refused), "{refused:?}");
+    }
+
+    let mut waiter = cluster.redlock(["wait", "--slots", "2", "job"]).spawn().unwrap();
+    assert_eq!(Some(0), output(cluster.redlock(["unlock"]).env("REDLOCK_HANDLE", &handle)).status.code());
+    assert_eq!(Some(0), wait(&mut waiter).code());
+    drop(holder.stdin.take());
+    assert_eq!(Some(0), wait(&mut holder).code());
+    assert_eq!(Some(64), code(&["wait", "another"]), "slots have a single name");
 }

@@ -1,21 +1,57 @@
 //! Runs with a controlling terminal: a real one, made by the kernel.
 
+use std::ffi::{CStr, CString};
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus};
-use std::thread;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Action, tcflow};
 
 use crate::common::{Cluster, eventually, is_alive, output, sleep, state, wait};
 
 /// A terminal with a program that leads its session.
 struct Terminal {
+    /// The other end of the terminal, where people type.
     keyboard: Option<File>,
+    screen: Option<Screen>,
+    path: CString,
     child: Child,
+}
+
+/// What is shown on a terminal. A screen that nobody reads would fill up.
+struct Screen {
+    text: Arc<Mutex<Vec<u8>>>,
+    closed: Arc<AtomicBool>,
+    reader: JoinHandle<()>,
+}
+
+impl Screen {
+    fn of(keyboard: &File) -> Self {
+        let (text, closed) = (Arc::<Mutex<Vec<u8>>>::default(), Arc::<AtomicBool>::default());
+        let mut output = keyboard.try_clone().unwrap();
+        let (shown, is_closed) = (Arc::clone(&text), Arc::clone(&closed));
+        let reader = thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            let limit = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
+            while !is_closed.load(Ordering::Relaxed) {
+                let mut ready = [PollFd::new(&output, PollFlags::IN)];
+                if poll(&mut ready, Some(&limit)).is_ok_and(|count| count == 0) {
+                    continue;
+                }
+                let Some(count) = output.read(&mut bytes).ok().filter(|count| *count > 0) else { break };
+                shown.lock().unwrap().extend_from_slice(&bytes[..count]);
+            }
+        });
+        Self { text, closed, reader }
+    }
 }
 
 impl Terminal {
@@ -24,20 +60,15 @@ impl Terminal {
         grantpt(&keyboard).unwrap();
         unlockpt(&keyboard).unwrap();
         let path = ptsname(&keyboard, Vec::new()).unwrap();
-        let screen = open(&*path, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty()).unwrap();
+        let end = device(&path);
         let mut command = Command::new("setsid");
         cluster.prepare(&mut command);
         let copy = |fd: &OwnedFd| fd.try_clone().unwrap();
-        command.arg("-c").args(words).stdin(copy(&screen)).stdout(copy(&screen)).stderr(screen);
+        command.arg("-c").args(words).stdin(copy(&end)).stdout(copy(&end)).stderr(end);
         let child = command.env("PS1", "$ ").env("HISTFILE", "/dev/null").spawn().unwrap();
         let keyboard = File::from(keyboard);
-        // A screen that nobody reads would fill up.
-        let mut output = keyboard.try_clone().unwrap();
-        thread::spawn(move || {
-            let mut bytes = [0; 4096];
-            while output.read(&mut bytes).is_ok_and(|count| count > 0) {}
-        });
-        Self { keyboard: Some(keyboard), child }
+        let screen = Some(Screen::of(&keyboard));
+        Self { keyboard: Some(keyboard), screen, path, child }
     }
 
     fn shell(cluster: &Cluster) -> Self {
@@ -48,9 +79,33 @@ impl Terminal {
         self.keyboard.as_mut().unwrap().write_all(text.as_bytes()).unwrap();
     }
 
+    /// Stops the output, as Ctrl-S does.
+    fn hold(&self) {
+        tcflow(device(&self.path), Action::OOff).unwrap();
+    }
+
+    /// Returns what was shown.
+    fn shown(&self) -> String {
+        crate::common::text(&self.screen.as_ref().unwrap().text.lock().unwrap())
+    }
+
+    /// Closes the terminal, as the end of a connection does.
+    fn close(&mut self) {
+        self.keyboard = None;
+        if let Some(Screen { closed, reader, .. }) = self.screen.take() {
+            closed.store(true, Ordering::Relaxed);
+            reader.join().unwrap();
+        }
+    }
+
     fn end(mut self) -> ExitStatus {
         wait(&mut self.child)
     }
+}
+
+/// Opens the end of a terminal that programs use.
+fn device(path: &CStr) -> OwnedFd {
+    open(path, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty()).unwrap()
 }
 
 impl Drop for Terminal {
@@ -61,6 +116,7 @@ impl Drop for Terminal {
 }
 
 const CTRL_C: &str = "\x03";
+const CTRL_BACKSLASH: &str = "\x1c";
 const CTRL_Z: &str = "\x1a";
 
 fn redlock() -> &'static str {
@@ -78,6 +134,17 @@ fn ctrl_c_reaches_the_command_once() {
     fs::write(cluster.path("go"), "").unwrap();
     assert_eq!(Some(7), terminal.end().code());
     assert_eq!(["int"], *cluster.lines("got"));
+}
+
+#[test]
+fn ctrl_backslash_ends_the_command_and_is_imitated() {
+    let cluster = Cluster::new();
+    let script = "ulimit -c 0; echo > running; exec sleep 1000";
+    let mut terminal = Terminal::start(&cluster, &[redlock(), "run", "job", "bash", "-c", script]);
+    cluster.lines("running");
+    terminal.type_in(CTRL_BACKSLASH);
+    assert_eq!(Some(3), terminal.end().signal());
+    eventually("no keys", || (cluster.keys() == 0).then_some(()));
 }
 
 #[test]
@@ -155,18 +222,51 @@ fn a_background_job_that_reads_waits_for_fg() {
 }
 
 #[test]
-fn a_closed_terminal_ends_command_and_lock() {
+fn a_terminal_that_is_held_harms_nobody() {
     let cluster = Cluster::new();
-    let mut terminal = Terminal::start(
-        &cluster,
-        &[redlock(), "run", "job", "bash", "-c", "echo $$ > running; exec sleep 1000"],
-    );
-    let pid = cluster.number("running");
-    assert_eq!(3, cluster.keys());
-    // The reader of the screen has a copy, so the session is told as the kernel does it when the last copy is closed.
-    terminal.keyboard = None;
-    crate::common::send(i32::try_from(terminal.child.id()).unwrap(), rustix::process::Signal::HUP);
-    crate::common::send(pid, rustix::process::Signal::HUP);
-    assert_eq!(Some(1), terminal.end().signal());
-    eventually("no keys", || (cluster.keys() == 0).then_some(()));
+    let script = "echo > running; until [ -e go ]; do sleep 0.01; done; exit 5";
+    let mut terminal = Terminal::start(&cluster, &[redlock(), "run", "-v", "job", "bash", "-c", script]);
+    cluster.lines("running");
+    terminal.hold();
+    fs::write(cluster.path("go"), "").unwrap();
+    assert_eq!(Some(5), wait(&mut terminal.child).code());
+    assert!(!terminal.shown().contains("released"), "the line for it was not shown: {}", terminal.shown());
+}
+
+/// The leader of the session is the supervisor, a script, or an interactive shell.
+#[test]
+fn a_closed_terminal_ends_command_and_lock() {
+    const SCRIPT: &str = "$REDLOCK run job bash -c 'echo > running; exec sleep 1000'; echo > after";
+
+    for leader in [
+        &[redlock(), "run", "job", "bash", "-c", "echo > running; exec sleep 1000"][..],
+        &["bash", "-c", SCRIPT],
+        &[],
+    ] {
+        let cluster = Cluster::new();
+        let mut terminal =
+            if leader.is_empty() { Terminal::shell(&cluster) } else { Terminal::start(&cluster, leader) };
+        if leader.is_empty() {
+            terminal.type_in(&format!("{SCRIPT}\n"));
+        }
+        cluster.lines("running");
+        assert_eq!(3, cluster.keys());
+        terminal.close();
+        assert_eq!(Some(1), terminal.end().signal(), "{leader:?}");
+        eventually("no keys", || (cluster.keys() == 0).then_some(()));
+        assert!(!cluster.path("after").exists(), "{leader:?}");
+    }
+}
+
+#[test]
+fn a_command_that_survives_its_terminal_keeps_its_lock() {
+    let cluster = Cluster::new();
+    let script = "trap 'echo > closed' HUP; echo > running; until [ -e go ]; do sleep 0.01; done; exit 7";
+    let mut terminal = Terminal::start(&cluster, &[redlock(), "run", "job", "bash", "-c", script]);
+    cluster.lines("running");
+    terminal.close();
+    cluster.lines("closed");
+    assert_eq!(Some(75), output(&mut cluster.redlock(["run", "-n", "job", "true"])).status.code());
+    fs::write(cluster.path("go"), "").unwrap();
+    assert_eq!(Some(7), terminal.end().code());
 }

@@ -186,7 +186,7 @@ impl Attempts {
             let retry_cause = match failure.reason {
                 Reason::Contended | Reason::ContendedBeforeConfirmation => RetryCause::Contended,
                 Reason::NoQuorum | Reason::TooSlow => RetryCause::Unusable,
-                Reason::WrongType => return Err(self.error(*failure)),
+                Reason::WrongType | Reason::DamagedCounter => return Err(self.error(*failure)),
             };
             if let (RetryCause::Contended, Some(place)) = (retry_cause, &place) {
                 let holder = failure.responses.holder();
@@ -250,7 +250,13 @@ impl Attempts {
                 let resources = &self.resources;
                 let message =
                     format!("{resources} is locked by, or queued for, another task in this process");
-                Err(Error::new(ErrorKind::Contended, message))
+                let error = Error::new(ErrorKind::Contended, message);
+                Err(match place.holder() {
+                    Some((token, until)) => {
+                        error.held_by(&token, until.saturating_duration_since(handle.now()))
+                    }
+                    None => error,
+                })
             }
             Some(Some(())) => {
                 if place.should_pause() {

@@ -12,6 +12,7 @@ use crate::decide::holder::{HolderQuorum, conclude};
 use crate::drive::{Responder, drive};
 use crate::inner::Inner;
 use crate::lease::handle::Lease;
+use crate::node::NodeErrorKind;
 use crate::protocol::call::Call;
 use crate::protocol::fan_out::Calls;
 use crate::protocol::responses::Responses;
@@ -123,7 +124,7 @@ impl fmt::Display for Inspection {
 }
 
 pub(crate) async fn inspect(shared: &Arc<Inner>, resource: Resource) -> Result<Inspection, Error> {
-    shared.check_names(std::slice::from_ref(&resource))?;
+    shared.check_call(std::slice::from_ref(&resource))?;
     let able = shared.peers.iter().filter(|peer| peer.node.capabilities().inspect).count();
     if able < shared.quorum() {
         let (nodes, quorum) = (shared.peers.len(), shared.quorum());
@@ -159,7 +160,7 @@ fn result(resource: &Resource, responses: &Responses, shared: &Inner) -> Option<
         HolderQuorum::Open => return None,
         HolderQuorum::NoQuorum => {
             let what = format_args!("inspect {resource:?}");
-            let (kind, message) = if responses.is_wrong_type(shared) {
+            let (kind, message) = if responses.excludes_quorum(NodeErrorKind::WrongType, shared) {
                 (ErrorKind::WrongType, responses.wrong_type(what))
             } else {
                 (ErrorKind::NoQuorum, responses.no_quorum(what, shared))

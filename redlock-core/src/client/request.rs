@@ -128,7 +128,7 @@ impl Attempt {
     fn check(self) -> Result<Attempts, Error> {
         let Self { handle, resources, ttl, owner, keep_alive, mode } = self;
         let (resources, ttl, owner) = (resources?, handle.check_ttl(Ttl::new(ttl)?)?, owner.transpose()?);
-        handle.check_names(&resources)?;
+        handle.check_call(&resources)?;
         match &mode {
             Mode::Exclusive => {}
             Mode::Fenced => handle.check_fencing()?,
@@ -385,7 +385,7 @@ impl LockRequest {
     /// Waits for the lock, keeps it alive, drops the work if the lock is lost, and releases the lock. Unless
     /// [`keep_alive`](LockRequest::keep_alive) sets a limit, the lock is renewed until the work ends.
     ///
-    /// `work` gets a view of the lock. It is polled in the caller's task, and the clock is read before each poll. So
+    /// `work` gets a view of the lock. It is polled in the caller's task, and the clock is read before each poll. Thus
     /// the work does not continue after a pause that outlasted the lock. The clock is read again when the work has
     /// finished.
     ///

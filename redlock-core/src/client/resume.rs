@@ -21,7 +21,7 @@ use crate::types::error::{Error, ErrorKind};
 use crate::types::report::ReleaseOutcome;
 
 pub(crate) async fn resume(handle: &Arc<Handle>, detached: &DetachedLease) -> Result<Guard, Error> {
-    handle.check_names(detached.resources())?;
+    handle.check_call(detached.resources())?;
     handle.check_ttl(detached.ttl)?;
     if detached.fencing_token.is_some() {
         handle.check_fencing()?;
@@ -46,7 +46,7 @@ pub(crate) async fn resume(handle: &Arc<Handle>, detached: &DetachedLease) -> Re
 }
 
 pub(crate) async fn release(handle: &Arc<Handle>, detached: &DetachedLease) -> Result<ReleaseOutcome, Error> {
-    handle.check_names(detached.resources())?;
+    handle.check_call(detached.resources())?;
     handle.resume_cleanup();
     release::release(&LeaseRecord::foreign(Arc::clone(handle), detached)).await
 }

@@ -8,6 +8,7 @@ mod request;
 mod search;
 
 use std::fmt;
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,8 +17,10 @@ pub use self::request::SlotRequest;
 use crate::client::inspect::{self, Inspection};
 use crate::client::request::LockRequest;
 use crate::inner::Handle;
+use crate::sync::{Mutex, locked};
 use crate::types::error::Error;
 use crate::types::resource::{IntoResource, Resource, Resources};
+use crate::wait::watcher::Parked;
 
 /// A fixed number of slots under one name, each of which one client holds at a time.
 ///
@@ -37,12 +40,16 @@ use crate::types::resource::{IntoResource, Resource, Resources};
 /// several `Slots` of the same name. One of them at a time searches: it watches all slots, and is notified when any of
 /// them becomes free. There is no order between processes. Each search begins at a random slot, so clients spread over
 /// the slots.
+///
+/// Keep a `Slots` instead of creating one for each request: a waiting task then continues the watches of the one before.
 #[derive(Clone)]
 pub struct Slots {
     handle: Arc<Handle>,
     name: Resource,
     /// The locks, by index.
     locks: Arc<[Resource]>,
+    /// The watches of the last search, by index, for the next one. Empty during a search.
+    parked: Arc<Mutex<Vec<Parked>>>,
 }
 
 impl Slots {
@@ -58,7 +65,7 @@ impl Slots {
             return Err(Error::invalid(format!("{count} slots of {name:?} are out of range: 1 to {max}")));
         }
         let locks: Result<Vec<_>, _> = (0..count).map(|index| lock_name(&name, &index.to_string())).collect();
-        Ok(Self { handle, name, locks: locks?.into() })
+        Ok(Self { handle, name, locks: locks?.into(), parked: Arc::default() })
     }
 
     /// Returns the number of slots.
@@ -140,6 +147,11 @@ impl Slots {
             inspections.push(inspect::inspect(&self.handle, lock.clone()).await?);
         }
         Ok(inspections)
+    }
+
+    /// Takes the watches of the last search, or puts those of a search in their place.
+    fn swap_parked(&self, parked: Vec<Parked>) -> Vec<Parked> {
+        mem::replace(&mut *locked(&self.parked), parked)
     }
 
     /// Returns the name under which the tasks of this process queue for a slot. It is never locked.

@@ -35,7 +35,7 @@ pub(crate) struct Fairness {
     last_rival: Option<Rival>,
 }
 
-/// Another client that had the lock.
+/// Another client that held the lock.
 #[derive(Debug)]
 struct Rival {
     seen: Instant,
@@ -61,7 +61,7 @@ impl Fairness {
         (self.turns, self.pauses) = (0, false);
     }
 
-    /// Records that another client had the lock.
+    /// Records that another client held the lock.
     pub(crate) fn saw_rival(&mut self, now: Instant) {
         self.last_rival = Some(Rival { seen: now, turns: 0 });
     }

@@ -29,7 +29,7 @@
 //! the claim, and its counter becomes `m`. Thus leaving counters out costs an attempt some votes, but never changes the
 //! order of tokens.
 //!
-//! Two groups of counters that do not overlap cannot both be a quorum. Of two that overlap, the one with the smaller
+//! Two groups of counters that do not overlap cannot both be a quorum. If two overlap, the one with the smaller
 //! numbers is used. Either would be correct, and this one gives the greatest counter the least influence.
 //!
 //! The bound limits the influence of a single node. Nodes reject numbers that are further ahead of their own clocks
@@ -57,7 +57,7 @@ impl Bound {
 
     /// Returns the least and the greatest of the largest group that is together.
     ///
-    /// Of several such groups, it is the lowest. `None` if there is no counter.
+    /// If there are several such groups, it is the lowest. `None` if there is no counter.
     pub(crate) fn together(
         self,
         counters: &(impl Iterator<Item = FencingToken> + Clone),

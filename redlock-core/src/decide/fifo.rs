@@ -26,8 +26,8 @@ pub(crate) struct Queue<W> {
 #[derive(Debug)]
 struct Turn {
     number: u64,
-    /// The time at which the turn ends on its own, once it has acquired the lock.
-    until: Option<Instant>,
+    /// The token of the lock, and the time at which the turn ends on its own, once it has acquired the lock.
+    lock: Option<(Token, Instant)>,
 }
 
 /// A turn that passed on before its release was confirmed.
@@ -89,12 +89,12 @@ impl<W: Clone> Queue<W> {
         let is_next = self.waiting.first_key_value().is_none_or(|(next, _)| *next >= number);
         if is_next && self.is_free(now) {
             let before = self.waiting.remove(&number);
-            self.turn = Some(Turn { number, until: None });
+            self.turn = Some(Turn { number, lock: None });
             return (Answer::Turn, before);
         }
         let before = self.waiting.insert(number, waker());
         let answer = match &self.turn {
-            Some(Turn { until: Some(until), .. }) if is_next => Answer::WaitUntil(*until),
+            Some(Turn { lock: Some((_, until)), .. }) if is_next => Answer::WaitUntil(*until),
             _ => Answer::Wait,
         };
         (answer, before)
@@ -105,14 +105,14 @@ impl<W: Clone> Queue<W> {
         self.waiting.is_empty() && self.is_free(now)
     }
 
-    /// Sets the end of the turn: the lock was acquired, and is valid until then.
-    pub(crate) fn hold_until(&mut self, number: u64, until: Instant) -> Wakers<W> {
+    /// Sets the end of the turn: the lock with this token was acquired, and is valid until then.
+    pub(crate) fn hold_until(&mut self, number: u64, token: &Token, until: Instant) -> Wakers<W> {
         let Some(turn) = self.turn.as_mut().filter(|turn| turn.number == number) else {
             return Wakers::default();
         };
         // A number that waits for an earlier time checks again then, so it need not be woken.
-        let news = turn.until.is_none_or(|before| until < before);
-        turn.until = Some(until);
+        let news = turn.lock.as_ref().is_none_or(|(_, before)| until < *before);
+        turn.lock = Some((token.clone(), until));
         Wakers { to_wake: if news { self.next() } else { None }, to_drop: None }
     }
 
@@ -156,6 +156,11 @@ impl<W: Clone> Queue<W> {
         Wakers { to_wake: self.next(), to_drop: before.and_then(|before| before.waker) }
     }
 
+    /// Returns the token of the lock that the turn has acquired, and the end of its validity.
+    pub(crate) fn holder(&self) -> Option<&(Token, Instant)> {
+        self.turn.as_ref()?.lock.as_ref()
+    }
+
     /// Returns the token of the lease whose release is not confirmed, if the turn was handed over.
     pub(crate) fn unconfirmed(&self) -> Option<&Token> {
         self.handed_over.as_ref().map(|handed_over| &handed_over.token)
@@ -171,7 +176,7 @@ impl<W: Clone> Queue<W> {
         }
     }
 
-    /// Records that another client had the lock.
+    /// Records that another client held the lock.
     pub(crate) fn saw_rival(&mut self, now: Instant) {
         self.fairness.saw_rival(now);
     }
@@ -193,7 +198,7 @@ impl<W: Clone> Queue<W> {
     fn is_free(&self, now: Instant) -> bool {
         match &self.turn {
             None => true,
-            Some(turn) => turn.until.is_some_and(|until| until <= now),
+            Some(turn) => turn.lock.as_ref().is_some_and(|(_, until)| *until <= now),
         }
     }
 
@@ -221,7 +226,7 @@ mod tests {
 
     /// Returns the number that is woken.
     fn hold_until(queue: &mut Queue<u64>, number: u64, until: u64) -> Option<u64> {
-        queue.hold_until(number, at(until)).to_wake
+        queue.hold_until(number, &token(number), at(until)).to_wake
     }
 
     /// Returns the number that is woken.
@@ -395,7 +400,7 @@ mod tests {
         ], 1..120)) {
             let mut queue = Queue::default();
             let (mut now, mut asked) = (0, Vec::<u64>::new());
-            // The holder as the numbers see it, which is the last number that got the turn and has not left.
+            // The holder as the numbers see it, which is the last number that received the turn and has not left.
             let (mut holder, mut until) = (None, None);
             let mut seen = Vec::new();
             for step in steps {

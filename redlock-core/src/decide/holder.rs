@@ -56,8 +56,8 @@ impl HolderReply<'_> {
 ///
 /// Each different reply counts once. Equal replies count once, with the shortest time.
 ///
-/// If the names disagree, one of them may wrongly claim to be this server. It must not remove the vote of the other. So
-/// each reply counts, and none counts twice.
+/// If the names disagree, one of them may wrongly claim to be this server. It must not remove the vote of the other.
+/// Thus each reply counts, and none counts twice.
 pub(crate) fn of_server<'a>(names: impl IntoIterator<Item = HolderReply<'a>>) -> Vec<HolderReply<'a>> {
     let mut answers: Vec<HolderReply<'a>> = Vec::with_capacity(1);
     let mut without = HolderReply::Failed;

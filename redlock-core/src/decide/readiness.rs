@@ -7,6 +7,7 @@
 
 use std::time::Duration;
 
+use crate::node::Admission;
 use crate::types::instant::Instant;
 
 /// The knowledge about one node.
@@ -40,7 +41,17 @@ pub(crate) enum Readiness {
 const GRANULE: Duration = Duration::from_millis(2);
 
 impl NodeView {
-    /// Combines the views of two resources that a claim needs.
+    /// Returns the view that follows from the admission alone: a node in quarantine grants nothing before its end.
+    pub(crate) fn of_admission(admission: Admission, now: Instant) -> Self {
+        match admission {
+            Admission::Unchecked | Admission::Admitted(_) => Self::Free,
+            Admission::Quarantined(quarantine) => {
+                quarantine.remaining.map_or(Self::Unknown, |remaining| Self::Taken(Some(now + remaining)))
+            }
+        }
+    }
+
+    /// Combines two views, for example of two resources that a claim needs.
     pub(crate) fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::Unknown, _) | (_, Self::Unknown) => Self::Unknown,

@@ -12,6 +12,7 @@ use crate::lease::keep_alive::{self, KeepAlive};
 use crate::lease::record::LeaseRecord;
 use crate::protocol::{keep_for, release};
 use crate::runtime::sleep_until_or;
+use crate::telemetry::Counted;
 use crate::types::detached::DetachedLease;
 use crate::types::error::Error;
 use crate::types::lease_state::Loss;
@@ -35,6 +36,7 @@ use crate::types::report::ReleaseOutcome;
 pub struct Guard {
     lease: Lease,
     released: bool,
+    _counted: Counted,
 }
 
 impl Guard {
@@ -241,7 +243,7 @@ impl Guard {
     }
 
     pub(crate) fn new(lease: Arc<LeaseRecord>) -> Self {
-        Self { lease: Lease(lease), released: false }
+        Self { lease: Lease(lease), released: false, _counted: Counted::new() }
     }
 }
 

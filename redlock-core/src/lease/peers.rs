@@ -103,6 +103,15 @@ impl LeaseRecord {
         locked(&self.state).peers[index].begin_release();
     }
 
+    /// Records that a write on a node was never sent, so that it needs no release.
+    pub(crate) fn forget_write(&self, index: usize) {
+        let mut state = locked(&self.state);
+        state.peers[index].writes.settle(false);
+        state.peers[index].release = None;
+        drop(state);
+        self.notify();
+    }
+
     /// Takes the unconfirmed release on a node, in order to follow it up.
     pub(crate) fn take_release(&self, index: usize) -> Option<PendingRelease> {
         locked(&self.state).peers[index].release.take()

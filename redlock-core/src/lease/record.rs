@@ -220,7 +220,7 @@ impl LeaseRecord {
 
     /// Takes over the place in the queue: other tasks wait behind it until the end.
     pub(crate) fn keep_place(&self, place: Waiter) {
-        drop(place.hold_until(self.term().0));
+        drop(place.hold_until(self.claim.token(), self.term().0));
         let before = locked(&self.place).replace(place);
         drop(before);
     }
@@ -251,7 +251,8 @@ impl LeaseRecord {
 
     /// Moves the end of the queue place to the present deadline.
     fn update_place(&self) {
-        let woken = locked(&self.place).as_ref().map(|place| place.hold_until(self.term().0));
+        let woken =
+            locked(&self.place).as_ref().map(|place| place.hold_until(self.claim.token(), self.term().0));
         // Dropped after `place` is unlocked, because a task that is woken may lock it.
         drop(woken);
     }

@@ -62,8 +62,8 @@ pub enum QuarantineReason {
 
 /// The shortest quarantine.
 ///
-/// It covers the counters of fenced locks. A new counter starts with the time of the server, in steps of 4.2 s, and the
-/// clock may differ by 1.8 s from that of the server before.
+/// It covers the counters of fenced locks. A new counter starts with the time of the server, in steps of 4.2 s. The clock
+/// may differ by 1.8 s from the clock that the lost counters followed.
 const SHORTEST: Duration = Duration::from_secs(6);
 
 /// The time that is added because servers count whole milliseconds.

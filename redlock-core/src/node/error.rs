@@ -33,6 +33,10 @@ pub enum NodeErrorKind {
     Rejected,
     /// The resource's key holds a value that is not a lock. Nothing was changed.
     WrongType,
+    /// The fencing counter of a resource is unusable: it is no number, at its maximum, or too far ahead of the clock.
+    ///
+    /// Nothing was changed, and the counter stays as it is until an operator corrects it.
+    DamagedCounter,
     /// The backend does not support the operation. Nothing was sent.
     Unsupported,
 }
@@ -56,6 +60,11 @@ impl NodeError {
     /// Creates an error: the key of `resource` holds a value that is not a lock.
     pub fn wrong_type(resource: &Resource) -> Self {
         Self::new(NodeErrorKind::WrongType, format!("key {resource:?} holds a non-lock value"))
+    }
+
+    /// Creates an error: a fencing counter is unusable. The message names the resource and the defect.
+    pub fn damaged_counter(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(NodeErrorKind::DamagedCounter, message)
     }
 
     /// Creates an error: the backend does not support `operation`.

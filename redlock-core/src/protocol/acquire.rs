@@ -15,6 +15,7 @@ use crate::drive::{Responder, drive};
 use crate::inner::Inner;
 use crate::lease::guard::Guard;
 use crate::lease::record::LeaseRecord;
+use crate::node::NodeErrorKind;
 use crate::protocol::acquire_round::{AcquireRound, Phase, Stragglers};
 use crate::protocol::attempt_error::{AttemptError, NotGranted, Reason};
 use crate::protocol::rollback::{Releases, Rollback};
@@ -109,14 +110,15 @@ impl Lost<'_> {
         let (lease, inner) = (self.lease, self.lease.inner());
         let now = inner.now();
         let rollback = Rollback::begin(lease, now);
-        let mut releases = rollback.send_to_none(now);
-        for index in (0..inner.peers.len()).filter(|index| !self.round.is_pending(*index)) {
-            releases.start(index);
-        }
-        // A caller that no longer waits needs no reason.
+        // A caller that no longer waits needs no reason, and no request that was not sent yet.
         self.responder.take_if(|responder| responder.is_canceled());
         if self.responder.is_none() {
             telemetry::attempt_abandoned(lease.claim());
+            self.round.drop_unsent();
+        }
+        let mut releases = rollback.send_to_none(now);
+        for index in (0..inner.peers.len()).filter(|index| !self.round.is_pending(*index)) {
+            releases.start(index);
         }
         loop {
             self.report();
@@ -191,9 +193,14 @@ fn reason(round: &AcquireRound<'_>, in_time: bool, inner: &Inner) -> Option<Reas
             Some(Reason::ContendedBeforeConfirmation)
         }
         Decision::Lost(Some(Cause::Denied | Cause::Superseded)) => Some(Reason::Contended),
-        Decision::Lost(Some(Cause::NoQuorum)) if round.deciding().responses.is_wrong_type(inner) => {
-            Some(Reason::WrongType)
+        Decision::Lost(Some(Cause::NoQuorum)) => {
+            let responses = &round.deciding().responses;
+            let excluded_by = |kind| responses.excludes_quorum(kind, inner);
+            Some(match () {
+                () if excluded_by(NodeErrorKind::WrongType) => Reason::WrongType,
+                () if excluded_by(NodeErrorKind::DamagedCounter) => Reason::DamagedCounter,
+                () => Reason::NoQuorum,
+            })
         }
-        Decision::Lost(Some(Cause::NoQuorum)) => Some(Reason::NoQuorum),
     }
 }

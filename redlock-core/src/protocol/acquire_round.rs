@@ -91,6 +91,13 @@ impl<'a> AcquireRound<'a> {
         self.claim.responses.is_pending(index)
     }
 
+    /// Drops the claims that were not sent yet. Their nodes need no release.
+    pub(crate) fn drop_unsent(&mut self) {
+        for index in self.claim.drop_unsent() {
+            self.lease.forget_write(index);
+        }
+    }
+
     /// Returns when the last of the deciding votes was seen.
     pub(crate) fn completed_at(&self) -> Instant {
         self.deciding().completed_at()

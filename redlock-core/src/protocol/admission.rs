@@ -28,6 +28,11 @@ impl<'a> Check<'a> {
         Self { peer, before: Before::Unread }
     }
 
+    /// Returns whether the admission is read, so that the request may have been sent.
+    pub(crate) fn is_read(&self) -> bool {
+        matches!(self.before, Before::Read(_))
+    }
+
     /// Completes when the admission is read. The request must not be sent before.
     pub(crate) fn poll_before(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {

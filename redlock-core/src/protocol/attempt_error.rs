@@ -34,6 +34,8 @@ pub(crate) enum Reason {
     NoQuorum,
     /// On too many nodes, a key holds a value that is not a lock.
     WrongType,
+    /// On too many nodes, a fencing counter is unusable.
+    DamagedCounter,
     /// No validity was left when a quorum granted.
     TooSlow,
 }
@@ -45,6 +47,7 @@ impl NotGranted {
             Reason::Contended | Reason::ContendedBeforeConfirmation => ErrorKind::Contended,
             Reason::NoQuorum => ErrorKind::NoQuorum,
             Reason::WrongType => ErrorKind::WrongType,
+            Reason::DamagedCounter => ErrorKind::DamagedCounter,
             Reason::TooSlow => ErrorKind::TooSlow,
         }
     }
@@ -77,6 +80,7 @@ impl NotGranted {
             }
             Reason::NoQuorum => responses.no_quorum(format_args!("lock {resources}"), inner),
             Reason::WrongType => responses.wrong_type(format_args!("lock {resources}")),
+            Reason::DamagedCounter => responses.damaged_counter(format_args!("lock {resources}")),
             Reason::TooSlow => format!("cannot lock {resources}: no validity left when a quorum granted it"),
         };
         responses.error(self.kind(), message, inner)

@@ -76,6 +76,11 @@ impl<'a> Call<'a> {
         Self::new(&peer.replies, None, Request::Vouch(peer.node.vouch()))
     }
 
+    /// Returns whether the request may have been sent.
+    pub(crate) fn is_begun(&self) -> bool {
+        self.check.as_ref().is_none_or(Check::is_read)
+    }
+
     fn checked(peer: &'a Peer, request: Request<'a>) -> Self {
         Self::new(&peer.replies, Some(Check::new(peer)), request)
     }

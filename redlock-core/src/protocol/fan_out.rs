@@ -115,6 +115,18 @@ impl<'a> Calls<'a> {
         self.poll_past_deadline = false;
     }
 
+    /// Drops the calls whose requests were not sent yet, and returns their places.
+    pub(crate) fn drop_unsent(&mut self) -> Vec<usize> {
+        let mut places = Vec::new();
+        for (place, slot) in self.slots.iter_mut().enumerate() {
+            if matches!(slot, Slot::Pending(call) if !call.is_begun()) {
+                *slot = Slot::Empty;
+                places.push(place);
+            }
+        }
+        places
+    }
+
     /// Returns when the last returned outcome was seen; it came no later.
     ///
     /// Outcomes that are seen together have the same time, so that the clock is read once for all of them.

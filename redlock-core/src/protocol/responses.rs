@@ -78,8 +78,8 @@ impl Responses {
 
     /// Counts the votes so far.
     ///
-    /// Nodes that are one server have one vote, the strongest of theirs. Of the nodes that granted a fenced claim, only
-    /// the largest group whose counters are [together](crate::decide::fencing) has a vote.
+    /// Nodes that are one server have one vote, the strongest of theirs. Among the nodes that granted a fenced claim,
+    /// only the largest group whose counters are [together](crate::decide::fencing) has a vote.
     pub(crate) fn tally(&self, inner: &Inner) -> Tally {
         let group = self.together(inner);
         let vote = |index: usize| match self.outcome(index) {
@@ -112,7 +112,7 @@ impl Responses {
             Outcome::GrantedFenced(counter) => Some(*counter),
             _ => None,
         };
-        // Of equal counters, the first one counts.
+        // If counters are equal, the first one counts.
         let rank = |index: usize| answered(index).map(|counter| (counter, usize::MAX - index));
         let same = |other: &usize| self.first_of_server(*other) == self.first_of_server(index);
         let beaten =
@@ -221,24 +221,30 @@ impl Responses {
 
     /// Returns why `what`, such as `lock "a"`, failed because of values that are not locks.
     pub(crate) fn wrong_type(&self, what: fmt::Arguments<'_>) -> String {
-        let (nodes, wrong) = (self.responses.len(), self.non_lock_values());
+        let (nodes, wrong) = (self.responses.len(), self.failures(NodeErrorKind::WrongType));
         format!(
             "cannot {what}: the key holds a non-lock value on {wrong} of {nodes} nodes; another program uses the name"
         )
     }
 
-    /// Returns whether values that are not locks alone exclude a quorum.
-    pub(crate) fn is_wrong_type(&self, inner: &Inner) -> bool {
-        self.responses.len() - self.non_lock_values() < inner.quorum()
+    /// Returns why `what`, such as `lock "a"`, failed because of damaged fencing counters.
+    pub(crate) fn damaged_counter(&self, what: fmt::Arguments<'_>) -> String {
+        let (nodes, damaged) = (self.responses.len(), self.failures(NodeErrorKind::DamagedCounter));
+        format!("cannot {what}: the fencing counter is damaged on {damaged} of {nodes} nodes")
     }
 
-    /// Returns the number of nodes whose key holds a non-lock value.
-    fn non_lock_values(&self) -> usize {
-        let wrong = |response: &&Response| match &response.outcome {
-            Outcome::Failed(error) => error.kind() == NodeErrorKind::WrongType,
+    /// Returns whether errors of this kind alone exclude a quorum.
+    pub(crate) fn excludes_quorum(&self, kind: NodeErrorKind, inner: &Inner) -> bool {
+        self.responses.len() - self.failures(kind) < inner.quorum()
+    }
+
+    /// Returns the number of nodes that failed with an error of this kind.
+    fn failures(&self, kind: NodeErrorKind) -> usize {
+        let failed = |response: &&Response| match &response.outcome {
+            Outcome::Failed(error) => error.kind() == kind,
             _ => false,
         };
-        self.responses.iter().filter(wrong).count()
+        self.responses.iter().filter(failed).count()
     }
 
     /// Returns the first node known to be the same server; itself, if none is.

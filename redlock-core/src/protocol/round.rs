@@ -65,6 +65,11 @@ impl<'a> Round<'a> {
         Poll::Ready(Some(index))
     }
 
+    /// Drops the requests that were not sent yet, and returns their nodes.
+    pub(crate) fn drop_unsent(&mut self) -> Vec<usize> {
+        self.calls.drop_unsent()
+    }
+
     /// Returns when the last vote was seen.
     pub(crate) fn completed_at(&self) -> Instant {
         self.calls.completed_at()

@@ -4,13 +4,15 @@ mod dedicated;
 mod timers;
 
 use std::future::pending;
+use std::panic::catch_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::runtime::Handle;
+use tokio::runtime::{Handle, Id};
 
 use super::{BoxFuture, Runtime, fill_from_os};
+use crate::types::error::Error;
 use crate::types::instant::{Instant, suspend_aware_now};
 
 /// A [`Runtime`] on tokio: by default, the tokio runtime of the caller.
@@ -33,8 +35,8 @@ use crate::types::instant::{Instant, suspend_aware_now};
 /// # Timers
 ///
 /// Inside a tokio runtime, tokio's timers are used. The runtime must have been built with `enable_time` or
-/// `enable_all`: otherwise tokio panics, and names `enable_time`. Outside any tokio runtime, one thread of the process
-/// serves all timers.
+/// `enable_all`: otherwise requests fail with [`InvalidInput`](crate::ErrorKind::InvalidInput). Outside any tokio
+/// runtime, one thread of the process serves all timers.
 ///
 /// If tokio's clock is paused for a test, [`now`](Runtime::now) follows the later of the paused clock and the real one.
 /// Thus a loop that sleeps and reads the clock makes progress. Outside the paused runtime it shows the real clock.
@@ -43,6 +45,8 @@ pub struct TokioRuntime {
     /// The runtime of background tasks, if it does not depend on the caller.
     fixed: Option<Handle>,
     last: Mutex<Option<Handle>>,
+    /// The last runtime of a caller, and whether it has timers.
+    checked: Mutex<Option<(Id, bool)>>,
     /// `true` once the use in several runtimes was logged.
     warned: AtomicBool,
 }
@@ -151,6 +155,14 @@ impl TokioRuntime {
     }
 }
 
+/// Returns whether the current runtime has timers.
+///
+/// Only a panic shows that, so tokio prints a message if there are none.
+#[allow(clippy::disallowed_methods)] // the check needs tokio's own timer
+fn has_timers() -> bool {
+    catch_unwind(|| drop(tokio::time::sleep(Duration::ZERO))).is_ok()
+}
+
 /// Returns whether a runtime has not shut down.
 fn exists(runtime: &Handle) -> bool {
     // A task that is spawned in a runtime that has shut down is dropped at once.
@@ -177,7 +189,7 @@ impl Runtime for TokioRuntime {
 
     /// # Panics
     ///
-    /// In a tokio runtime that was built without `enable_time`.
+    /// In a tokio runtime that was built without `enable_time`. [`check`](Runtime::check) detects this before.
     #[allow(clippy::disallowed_methods)] // other code calls this method instead
     fn sleep(&self, duration: Duration) -> BoxFuture<()> {
         if Handle::try_current().is_ok() {
@@ -194,6 +206,15 @@ impl Runtime for TokioRuntime {
                 tracing::debug!("background task dropped: this was never used in a tokio runtime");
             }
         }
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        let Ok(current) = Handle::try_current() else { return Ok(()) };
+        let mut checked = self.checked.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = checked.filter(|(id, _)| *id == current.id());
+        let (_, has_timers) = *checked.insert(known.unwrap_or_else(|| (current.id(), has_timers())));
+        let missing = "the tokio runtime has no timers; build it with `enable_time` or `enable_all`";
+        if has_timers { Ok(()) } else { Err(Error::invalid(missing)) }
     }
 
     /// Notes the current runtime, because every attempt creates its token first.

@@ -49,6 +49,8 @@ struct Inner {
     /// `true` if `run` lost the lock: another call acquires another lock.
     lost_by_run: bool,
     nodes: NodeReports,
+    /// The lock of this process that excluded the request, and the rest of its validity.
+    local_holder: Option<(Fingerprint, Duration)>,
 }
 
 /// The kind of an [`Error`].
@@ -86,6 +88,13 @@ pub enum ErrorKind {
     /// There are so many of these nodes that the others are not a quorum. Another program uses the name for something
     /// else.
     WrongType,
+    /// The [fencing counters](crate::LockRequest::fenced) of a resource are damaged.
+    ///
+    /// There are so many of these nodes that the others are not a quorum. The reports of the nodes name the defects, and
+    /// the chapter [Damaged counters] what to do.
+    ///
+    /// [Damaged counters]: https://github.com/redlock-rs/redlock/blob/main/docs/fencing.md#damaged-counters
+    DamagedCounter,
     /// A setting or an argument is invalid. Nothing was sent.
     InvalidInput,
     /// A backend does not support the operation. Nothing was sent.
@@ -118,7 +127,8 @@ impl Error {
     }
 
     pub(crate) fn new(kind: ErrorKind, message: String) -> Self {
-        Self(Box::new(Inner { kind, message, loss: None, lost_by_run: false, nodes: NodeReports::default() }))
+        let nodes = NodeReports::default();
+        Self(Box::new(Inner { kind, message, loss: None, lost_by_run: false, nodes, local_holder: None }))
     }
 
     /// Adds the reports of all nodes.
@@ -136,6 +146,12 @@ impl Error {
     /// Marks the error as one of `run`, which can be called again.
     pub(crate) fn lost_by_run(mut self) -> Self {
         self.0.lost_by_run = true;
+        self
+    }
+
+    /// Adds the lock of this process that excluded the request.
+    pub(crate) fn held_by(mut self, token: &Token, remaining: Duration) -> Self {
+        self.0.local_holder = Some((token.fingerprint(), remaining));
         self
     }
 
@@ -177,6 +193,7 @@ impl Error {
             ErrorKind::Lost => self.0.lost_by_run,
             ErrorKind::Superseded
             | ErrorKind::WrongType
+            | ErrorKind::DamagedCounter
             | ErrorKind::InvalidInput
             | ErrorKind::Unsupported
             | ErrorKind::Closed => false,
@@ -231,10 +248,10 @@ impl Error {
         self.0.loss.as_ref()
     }
 
-    /// Returns the current holder, if a node reported it.
+    /// Returns the current holder, if a node reported it, or if it is in this process.
     ///
     /// It is the token that most nodes named, as a fingerprint, with the label of its [owner](Fingerprint::owner) if it
-    /// has one.
+    /// has one. If the request waited for another task of this process, it is the lock of that task.
     ///
     #[cfg_attr(feature = "tokio", doc = "```")]
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
@@ -256,14 +273,18 @@ impl Error {
     /// # Ok(()) }
     /// ```
     pub fn holder(&self) -> Option<Fingerprint> {
-        report::holder(self.node_reports().iter().map(NodeReport::outcome)).map(Token::fingerprint)
+        let reported = report::holder(self.node_reports().iter().map(NodeReport::outcome));
+        let local = || self.0.local_holder.as_ref().map(|(holder, _)| holder.clone());
+        reported.map(Token::fingerprint).or_else(local)
     }
 
-    /// Returns how long the current holder keeps the lock, if a node reported it.
+    /// Returns how long the [holder](Error::holder) keeps the lock, if it is known.
     ///
-    /// The value is the longest of all nodes, at the time of that node's reply. The holder may still extend the lock.
+    /// The value is the longest of all nodes, at the time of that node's reply. For a lock of this process, it is the
+    /// rest of its validity when the request ended. The holder may still extend the lock.
     pub fn remaining(&self) -> Option<Duration> {
-        self.denials().filter_map(|denial| denial.remaining).max()
+        let local = self.0.local_holder.as_ref().map(|(_, remaining)| *remaining);
+        self.denials().filter_map(|denial| denial.remaining).max().or(local)
     }
 
     /// Returns the time until a quorum of nodes can count again, if quarantine prevents the lock.

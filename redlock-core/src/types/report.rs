@@ -34,7 +34,7 @@ pub enum Outcome {
     Superseded(FencingToken),
     /// The node deleted at least one resource of the lock. Releases only.
     Released,
-    /// The node had no resource of the lock. Releases only.
+    /// The node held no resource of the lock. Releases only.
     NotHeld,
     /// The node has nothing under the resource. Inspections only.
     Free,
@@ -68,8 +68,8 @@ pub enum ReleaseOutcome {
     ///
     /// Another client may have acquired the lock since then.
     ///
-    /// Also returned if an extension found the keys gone on a quorum of nodes in the margin before the end of the
-    /// validity (TTL / 50, 1 ms to 500 ms). The lease counts as expired by then.
+    /// Also returned if an extension found the keys gone on a quorum of nodes shortly before the end of the validity.
+    /// This margin is TTL / 50, at least 1 ms and at most 500 ms. The lease counts as expired in it.
     AlreadyExpired,
     /// The lock was lost before its validity had passed.
     ///

@@ -48,6 +48,13 @@ impl Ttl {
     }
 }
 
+/// Returns the TTL in milliseconds, for databases, whose integers are signed.
+impl From<Ttl> for i64 {
+    fn from(ttl: Ttl) -> Self {
+        Self::try_from(ttl.0).expect("a TTL is at most 24 days")
+    }
+}
+
 impl TryFrom<Duration> for Ttl {
     type Error = Error;
 
@@ -69,7 +76,9 @@ mod tests {
     #[test]
     fn the_limits_are_inclusive_and_named_in_the_error() {
         for good in [Ttl::MIN.as_duration(), Duration::from_secs(10), Ttl::MAX.as_duration()] {
-            assert_eq!(good, Ttl::new(good).unwrap().as_duration());
+            let ttl = Ttl::new(good).unwrap();
+            assert_eq!(good, ttl.as_duration());
+            assert_eq!(i128::from(i64::from(ttl)), i128::try_from(good.as_millis()).unwrap());
         }
         let rejection = |ttl| Ttl::new(ttl).unwrap_err().to_string();
         assert_eq!("a TTL of 0ns is too short; the minimum is 10 ms", rejection(Duration::ZERO));

@@ -89,7 +89,7 @@ impl Waiter {
         self.any_queue(Queue::should_pause)
     }
 
-    /// Records that another client had the lock.
+    /// Records that another client held the lock.
     pub(crate) fn saw_rival(&self) {
         let now = self.shared.now();
         drop(self.with_queues(|queue| {
@@ -107,6 +107,13 @@ impl Waiter {
     pub(crate) fn hand_over(&self, token: &Token) -> Woken {
         let now = self.shared.now();
         self.with_queues(|queue| queue.hand_over(self.number, token, now))
+    }
+
+    /// Returns the lock of this process that the place waits for: its token, and the end of its validity.
+    pub(crate) fn holder(&self) -> Option<(Token, Instant)> {
+        let queues = locked(&self.shared.queues.queues);
+        let queue = self.asked.checked_sub(1).and_then(|last| queues.get(&self.resources[last]));
+        queue.and_then(Queue::holder).cloned()
     }
 
     /// Returns the tokens of the leases that handed over the turn, and whose releases are not confirmed yet.
@@ -132,8 +139,8 @@ impl Waiter {
     }
 
     /// Limits the turn to the validity of a lock that was acquired or extended.
-    pub(crate) fn hold_until(&self, until: Instant) -> Woken {
-        self.with_queues(|queue| queue.hold_until(self.number, until))
+    pub(crate) fn hold_until(&self, token: &Token, until: Instant) -> Woken {
+        self.with_queues(|queue| queue.hold_until(self.number, token, until))
     }
 
     fn poll_turn(&self, cx: &mut Context<'_>, alarm: &mut Alarm) -> Poll<()> {
@@ -311,7 +318,8 @@ mod tests {
             assert!(poll_turn(&mut waiters[1], &waker).is_pending());
             let turn = waiters.remove(0);
             // This notifies the next waiter, which drops the third one.
-            let woken = turn.hold_until(Instant::since_origin(Duration::from_secs(1)));
+            let woken =
+                turn.hold_until(&Token::from_bytes("t"), Instant::since_origin(Duration::from_secs(1)));
             drop(woken);
             drop(turn);
             assert!(poll_turn(&mut waiters[0], &waker).is_ready());

@@ -22,7 +22,7 @@ use std::time::Duration;
 use crate::decide::concurrency::Class;
 use crate::decide::readiness::{NodeView, ProbeBudget, Readiness, readiness};
 use crate::decide::time_limit::TimeLimit;
-use crate::inner::Inner;
+use crate::inner::{Inner, Peer};
 use crate::node::{Availability, LockNode, NodeError, Watch};
 use crate::runtime::{Alarm, BoxFuture};
 use crate::types::instant::Instant;
@@ -61,6 +61,15 @@ pub(crate) struct LockWatcher<'a> {
     probes: ProbeBudget,
     queries: QueryPermit<'a>,
 }
+
+/// The watches of a [`LockWatcher`] between two requests for the same resources, by node, then by resource.
+///
+/// A watch stays true although nobody looks: any later change completes it.
+#[derive(Default)]
+pub(crate) struct Parked(Vec<Option<Active>>);
+
+/// The beginning of an active watch, the reported state, and the future that a change completes.
+type Active = (Instant, NodeView, BoxFuture<()>);
 
 /// The right to query nodes, [limited](crate::decide::concurrency) for all requests together.
 enum QueryPermit<'a> {
@@ -113,6 +122,25 @@ impl<'a> LockWatcher<'a> {
         Self { shared, watches, probes: ProbeBudget::default(), queries: QueryPermit::None }
     }
 
+    /// Continues active watches of an earlier request, which replace queries.
+    pub(crate) fn resume(mut self, Parked(active): Parked) -> Self {
+        for (watch, active) in self.watches.iter_mut().flatten().zip(active) {
+            if let Some((since, view, changed)) = active {
+                (watch.phase, watch.watched) = (Phase::Armed(since, view, changed), true);
+            }
+        }
+        self
+    }
+
+    /// Ends the request, and returns its active watches.
+    pub(crate) fn park(self) -> Parked {
+        let active = |watch: NodeWatch<'_>| match watch.phase {
+            Phase::Armed(since, view, changed) => Some((since, view, changed)),
+            Phase::Idle(_) | Phase::Arming(..) => None,
+        };
+        Parked(self.watches.into_iter().flatten().map(active).collect())
+    }
+
     /// Waits until a quorum of nodes is free, or until `delay` has passed.
     ///
     /// The wait may last longer than `delay` if a quorum is watched and `may_exceed` is true. It always ends at `until`.
@@ -138,11 +166,7 @@ impl<'a> LockWatcher<'a> {
             for watch in self.watches.iter_mut().flatten() {
                 let _ = watch.poll(cx, now, limit, false);
             }
-            let views = self
-                .watches
-                .iter()
-                .map(|node| node.iter().map(|watch| watch.view(now)).fold(NodeView::Free, NodeView::and));
-            Poll::Ready(readiness(views, self.shared.quorum(), now) == Readiness::Free)
+            Poll::Ready(readiness(self.views(now), self.shared.quorum(), now) == Readiness::Free)
         })
         .await
     }
@@ -165,16 +189,14 @@ impl<'a> LockWatcher<'a> {
             if self.poll_permit(cx, now).is_ready() {
                 continue;
             }
-            let candidates =
-                self.watches.iter().filter(|node| node.iter().all(|watch| watch.may_be_free(now))).count();
+            let may_be_free = |(watches, peer): &(&Vec<NodeWatch<'_>>, &Peer)| {
+                peer.is_admitted() && watches.iter().all(|watch| watch.may_be_free(now))
+            };
+            let candidates = self.watches.iter().zip(&self.shared.peers).filter(may_be_free).count();
             if self.probes.see(candidates, self.shared.quorum()) {
                 return Poll::Ready(WakeReason::Free);
             }
-            let views = self
-                .watches
-                .iter()
-                .map(|node| node.iter().map(|watch| watch.view(now)).fold(NodeView::Free, NodeView::and));
-            let (longest, free_at) = match readiness(views, self.shared.quorum(), now) {
+            let (longest, free_at) = match readiness(self.views(now), self.shared.quorum(), now) {
                 Readiness::Free => {
                     self.probes.tried();
                     return Poll::Ready(WakeReason::Free);
@@ -192,6 +214,14 @@ impl<'a> LockWatcher<'a> {
                 Poll::Pending => return Poll::Pending,
             }
         }
+    }
+
+    /// Returns the view of each node: the combined views of its resources and its admission.
+    fn views(&self, now: Instant) -> impl Iterator<Item = NodeView> + '_ {
+        self.watches.iter().zip(&self.shared.peers).map(move |(watches, peer)| {
+            let admission = NodeView::of_admission(peer.node.admission(), now);
+            watches.iter().map(|watch| watch.view(now)).fold(admission, NodeView::and)
+        })
     }
 
     /// Completes when queries are due and have just been allowed.

@@ -20,21 +20,16 @@ async fn admission(node: &dyn LockNode) -> Admission {
     node.admission()
 }
 
-/// Returns whether the node is admitted, after an operator has vouched for it.
-async fn is_vouched(stage: &Stage) -> bool {
-    if admission(&*stage.node).await == Admission::Unchecked {
-        return false;
-    }
+/// Vouches for the server as an operator.
+async fn vouch(stage: &Stage) {
+    stage.node.connected().await;
     holds_true(stage.node.longest_ttl().is_some(), BOUND);
     holds_true(stage.node.vouch().await.is_ok(), VOUCHED);
     holds_true(matches!(stage.node.admission(), Admission::Admitted(_)), VOUCHED);
-    true
 }
 
 pub(crate) async fn an_admission_lasts_while_nothing_is_lost(stage: &Stage) {
-    if !is_vouched(stage).await {
-        return;
-    }
+    vouch(stage).await;
     let (before, alice) = (stage.node.admission(), claim("a", "alice"));
     stage.acquire(&alice, hour()).await;
     stage.extend(&alice, hour()).await;
@@ -43,10 +38,8 @@ pub(crate) async fn an_admission_lasts_while_nothing_is_lost(stage: &Stage) {
 }
 
 pub(crate) async fn a_loss_ends_the_admission_before_the_next_reply(stage: &Stage) {
-    let Some(lose) = &stage.lose else { return };
-    if !is_vouched(stage).await {
-        return;
-    }
+    let lose = stage.lose.as_ref().expect("the case needs it");
+    vouch(stage).await;
     let (before, alice) = (stage.node.admission(), claim("a", "alice"));
     stage.acquire(&alice, hour()).await;
     lose();
@@ -60,10 +53,8 @@ pub(crate) async fn a_loss_ends_the_admission_before_the_next_reply(stage: &Stag
 }
 
 pub(crate) async fn two_clients_learn_of_a_loss(stage: &Stage) {
-    let Some(lose) = &stage.lose else { return };
-    if !is_vouched(stage).await {
-        return;
-    }
+    let lose = stage.lose.as_ref().expect("the case needs it");
+    vouch(stage).await;
     let before = [admission(&*stage.node).await, admission(&*stage.twin).await];
     lose();
     for (node, before) in [&stage.node, &stage.twin].into_iter().zip(before) {

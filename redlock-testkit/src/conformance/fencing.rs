@@ -39,10 +39,6 @@ const FAR_CHANGES: &str = "where a token is too far ahead of the node's clock, n
 /// The granularity of the time that counters may go to.
 const GRANULE: u64 = 1 << 22;
 
-fn cannot_fence(stage: &Stage) -> bool {
-    !stage.node.capabilities().fencing
-}
-
 fn token(number: u64) -> FencingToken {
     FencingToken::new(number).expect("cases count with valid numbers")
 }
@@ -118,9 +114,6 @@ fn superseded(vote: ConfirmVote, by: u64) {
 }
 
 pub(crate) async fn a_fenced_acquire_grants_a_free_resource(stage: &Stage) {
-    if cannot_fence(stage) {
-        return;
-    }
     take(stage, "a", "alice").await;
     holds_true(stage.holds("a", "alice").await, SETS);
     take(stage, ["b", "c", "d"], "alice").await;
@@ -133,9 +126,6 @@ pub(crate) async fn a_fenced_acquire_grants_a_free_resource(stage: &Stage) {
 }
 
 pub(crate) async fn a_counter_grows_by_one_or_goes_to_the_time(stage: &Stage) {
-    if cannot_fence(stage) {
-        return;
-    }
     let mut latest = take_and_leave(stage, "a").await;
     holds_true(
         latest == 1 || latest % GRANULE == 0,
@@ -149,9 +139,6 @@ pub(crate) async fn a_counter_grows_by_one_or_goes_to_the_time(stage: &Stage) {
 }
 
 pub(crate) async fn a_denied_fenced_acquire_changes_nothing(stage: &Stage) {
-    if cannot_fence(stage) {
-        return;
-    }
     let ((votes, before, after), armed) = stage
         .in_time(async |resource, ttl| {
             let before = counted(&acquire(stage, resource, "alice", ttl).await);
@@ -172,9 +159,6 @@ pub(crate) async fn a_denied_fenced_acquire_changes_nothing(stage: &Stage) {
 }
 
 pub(crate) async fn a_fenced_acquire_with_the_same_token_counts_once(stage: &Stage) {
-    if cannot_fence(stage) {
-        return;
-    }
     for resources in [vec!["a"], vec!["b", "c"]] {
         let counter = take(stage, resources.clone(), "alice").await;
         for _ in 0..3 {
@@ -188,9 +172,6 @@ pub(crate) async fn a_fenced_acquire_with_the_same_token_counts_once(stage: &Sta
 }
 
 pub(crate) async fn a_fenced_acquire_again_does_not_change_the_time(stage: &Stage) {
-    if cannot_fence(stage) {
-        return;
-    }
     let (_, armed) = stage
         .in_time(async |resource, ttl| {
             acquire(stage, resource, "alice", ttl).await;
@@ -201,9 +182,6 @@ pub(crate) async fn a_fenced_acquire_again_does_not_change_the_time(stage: &Stag
 }
 
 pub(crate) async fn a_fenced_acquire_sets_absent_resources_and_counts(stage: &Stage) {
-    if cannot_fence(stage) {
-        return;
-    }
     let before = take(stage, "a", "alice").await;
     let counter = take(stage, ["a", "b"], "alice").await;
     follows(counter, before, NEXT);
@@ -212,9 +190,6 @@ pub(crate) async fn a_fenced_acquire_sets_absent_resources_and_counts(stage: &St
 }
 
 pub(crate) async fn several_resources_count_above_the_greatest_counter(stage: &Stage) {
-    if cannot_fence(stage) {
-        return;
-    }
     let mut greatest = 0;
     for _ in 0..4 {
         greatest = take_and_leave(stage, "b").await;
@@ -228,9 +203,6 @@ pub(crate) async fn several_resources_count_above_the_greatest_counter(stage: &S
 }
 
 pub(crate) async fn every_resource_has_its_own_counter(stage: &Stage) {
-    if cannot_fence(stage) {
-        return;
-    }
     let names = ["a", "A", "b", "{a}", "a}", ":a", "a:", "*"];
     let mut latest = Vec::new();
     for name in names {
@@ -242,9 +214,6 @@ pub(crate) async fn every_resource_has_its_own_counter(stage: &Stage) {
 }
 
 pub(crate) async fn a_counter_outlives_its_lock(stage: &Stage) {
-    if cannot_fence(stage) {
-        return;
-    }
     let mut latest = 0;
     for _ in 0..3 {
         latest = take_and_leave(stage, "a").await;
@@ -264,9 +233,6 @@ pub(crate) async fn a_counter_outlives_its_lock(stage: &Stage) {
 }
 
 pub(crate) async fn plain_locks_do_not_change_counters(stage: &Stage) {
-    if cannot_fence(stage) {
-        return;
-    }
     let mut latest = 0;
     for _ in 0..3 {
         latest = take_and_leave(stage, "a").await;
@@ -279,9 +245,6 @@ pub(crate) async fn plain_locks_do_not_change_counters(stage: &Stage) {
 }
 
 pub(crate) async fn plain_and_fenced_locks_exclude_each_other(stage: &Stage) {
-    if cannot_fence(stage) {
-        return;
-    }
     let sentence = "a plain lock and a fenced one exclude each other";
     stage.acquire(&claim("plain", "alice"), hour()).await;
     denied(acquire(stage, "plain", "bob", hour()).await, sentence);
@@ -292,9 +255,6 @@ pub(crate) async fn plain_and_fenced_locks_exclude_each_other(stage: &Stage) {
 }
 
 pub(crate) async fn confirm_raises_the_counters(stage: &Stage) {
-    if cannot_fence(stage) {
-        return;
-    }
     for resources in [vec!["a"], vec!["b", "c"]] {
         let counter = take(stage, resources.clone(), "alice").await;
         for fence in [counter, counter + 3, counter + 3] {
@@ -307,9 +267,6 @@ pub(crate) async fn confirm_raises_the_counters(stage: &Stage) {
 }
 
 pub(crate) async fn confirm_prolongs_and_never_shortens(stage: &Stage) {
-    if cannot_fence(stage) {
-        return;
-    }
     // A name of its own: if these steps are repeated, the first resource stays held.
     let lengthened = |resource: &str| format!("{resource}-lengthened");
     let ((vote, ttl), armed) = stage
@@ -338,9 +295,6 @@ pub(crate) async fn confirm_prolongs_and_never_shortens(stage: &Stage) {
 }
 
 pub(crate) async fn confirm_denies_missing_and_foreign_resources(stage: &Stage) {
-    if cannot_fence(stage) {
-        return;
-    }
     let mine = take(stage, "mine", "alice").await;
     let theirs = take(stage, "theirs", "bob").await;
     let fence = mine.max(theirs) + 9;
@@ -355,9 +309,6 @@ pub(crate) async fn confirm_denies_missing_and_foreign_resources(stage: &Stage) 
 }
 
 pub(crate) async fn a_superseded_confirm_changes_nothing(stage: &Stage) {
-    if cannot_fence(stage) {
-        return;
-    }
     let ((votes, counters), armed) = stage
         .in_time(async |resource, ttl| {
             take_and_leave(stage, resource).await;
@@ -381,9 +332,6 @@ pub(crate) async fn a_superseded_confirm_changes_nothing(stage: &Stage) {
 }
 
 pub(crate) async fn refill_sets_absent_resources_and_raises_the_counters(stage: &Stage) {
-    if cannot_fence(stage) {
-        return;
-    }
     let greatest = take_and_leave(stage, "b").await.max(take(stage, "c", "alice").await);
     for fence in [greatest, greatest + 4] {
         granted(refill(stage, ["a", "b", "c"], "alice", hour(), fence).await, REFILL_GRANTED);
@@ -403,9 +351,6 @@ pub(crate) async fn refill_sets_absent_resources_and_raises_the_counters(stage: 
 }
 
 pub(crate) async fn refill_denies_a_resource_of_another_holder(stage: &Stage) {
-    if cannot_fence(stage) {
-        return;
-    }
     let theirs = take(stage, "theirs", "bob").await;
     for resources in [vec!["theirs"], vec!["free", "theirs"]] {
         denied(refill(stage, resources, "alice", hour(), theirs + 9).await, REFILL_DENIES);
@@ -416,9 +361,6 @@ pub(crate) async fn refill_denies_a_resource_of_another_holder(stage: &Stage) {
 }
 
 pub(crate) async fn a_superseded_refill_changes_nothing(stage: &Stage) {
-    if cannot_fence(stage) {
-        return;
-    }
     take_and_leave(stage, "a").await;
     let greater = take_and_leave(stage, "a").await;
     superseded(refill(stage, "a", "alice", hour(), greater - 1).await, greater);
@@ -435,9 +377,6 @@ pub(crate) async fn a_superseded_refill_changes_nothing(stage: &Stage) {
 }
 
 pub(crate) async fn a_token_far_ahead_of_the_clock_is_an_error(stage: &Stage) {
-    if cannot_fence(stage) {
-        return;
-    }
     let ((replies, before, after), armed) = stage
         .in_time(async |resource, ttl| {
             let (node, far) = (&stage.node, FencingToken::MAX);
@@ -459,9 +398,6 @@ pub(crate) async fn a_token_far_ahead_of_the_clock_is_an_error(stage: &Stage) {
 }
 
 pub(crate) async fn one_of_many_fenced_claims_at_once_counts(stage: &Stage) {
-    if cannot_fence(stage) {
-        return;
-    }
     let mut latest = None;
     for _ in 0..10 {
         let contend = |contender: usize| async move {
@@ -485,9 +421,6 @@ pub(crate) async fn one_of_many_fenced_claims_at_once_counts(stage: &Stage) {
 }
 
 pub(crate) async fn two_clients_count_on_one_server(stage: &Stage) {
-    if cannot_fence(stage) {
-        return;
-    }
     let mut latest = take_and_leave(stage, "a").await;
     let theirs = claim("a", "bob");
     for _ in 0..3 {
@@ -501,9 +434,8 @@ pub(crate) async fn two_clients_count_on_one_server(stage: &Stage) {
     }
 }
 
-/// Runs only if the backend can set a non-lock value.
 pub(crate) async fn a_non_lock_value_is_an_error_for_fenced_operations(stage: &Stage) {
-    let Some(no_lock) = stage.no_lock.as_ref().filter(|_| !cannot_fence(stage)) else { return };
+    let no_lock = stage.no_lock();
     let theirs = claim(no_lock, "alice");
     let (node, one) = (&stage.node, token(1));
     let errors = [

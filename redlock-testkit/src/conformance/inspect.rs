@@ -23,14 +23,7 @@ async fn inspect(stage: &Stage, resource: impl IntoResource) -> Option<LockEntry
     reply.unwrap_or_else(|error| panic!("inspect of {resource:?} failed on a healthy server: {error:?}"))
 }
 
-fn can_inspect(stage: &Stage) -> bool {
-    stage.node.capabilities().inspect
-}
-
 pub(crate) async fn inspect_returns_the_holder_and_the_remaining_time(stage: &Stage) {
-    if !can_inspect(stage) {
-        return;
-    }
     let sent = stage.runtime.now();
     stage.acquire(&claim("a", "alice"), millis(60_000)).await;
     stage.acquire(&claim("b", b"\x00\xff#bob\r\n"), hour()).await;
@@ -48,9 +41,6 @@ pub(crate) async fn inspect_returns_the_holder_and_the_remaining_time(stage: &St
 }
 
 pub(crate) async fn inspect_of_a_free_resource_returns_nothing(stage: &Stage) {
-    if !can_inspect(stage) {
-        return;
-    }
     holds_true(inspect(stage, "a").await.is_none(), FREE);
     let alice = claim("a", "alice");
     stage.acquire(&alice, hour()).await;
@@ -64,9 +54,6 @@ pub(crate) async fn inspect_of_a_free_resource_returns_nothing(stage: &Stage) {
 }
 
 pub(crate) async fn inspect_changes_nothing(stage: &Stage) {
-    if !can_inspect(stage) {
-        return;
-    }
     inspect(stage, "a").await;
     granted(stage.acquire(&claim("a", "alice"), hour()).await, NOTHING);
     inspect(stage, "a").await;
@@ -80,9 +67,8 @@ pub(crate) async fn inspect_changes_nothing(stage: &Stage) {
     stage.expires(&armed, NOTHING).await;
 }
 
-/// Runs only if the backend can set a non-lock value.
 pub(crate) async fn inspect_of_a_non_lock_value_is_an_error(stage: &Stage) {
-    let Some(no_lock) = stage.no_lock.as_ref().filter(|_| can_inspect(stage)) else { return };
+    let no_lock = stage.no_lock();
     let reply = stage.node.inspect(no_lock).await;
     let error = reply.expect_err("contract broken: inspect of a key of another type is an error");
     holds_true(error.kind() == NodeErrorKind::WrongType, "a key of another type is of the kind WrongType");

@@ -12,9 +12,6 @@ const EVERY: &str = "keep_for is denied unless every resource still holds the to
 const NOTHING: &str = "a keep_for that is denied changes nothing";
 
 pub(crate) async fn keep_for_shortens(stage: &Stage) {
-    if !stage.keeps() {
-        return;
-    }
     let (vote, armed) = stage
         .in_time(async |resource, ttl| {
             let alice = claim([resource, "other"], "alice");
@@ -27,9 +24,6 @@ pub(crate) async fn keep_for_shortens(stage: &Stage) {
 }
 
 pub(crate) async fn keep_for_lengthens(stage: &Stage) {
-    if !stage.keeps() {
-        return;
-    }
     let ((vote, ttl), armed) = stage
         .in_time(async |resource, ttl| {
             let alice = claim(resource, "alice");
@@ -43,9 +37,6 @@ pub(crate) async fn keep_for_lengthens(stage: &Stage) {
 }
 
 pub(crate) async fn keep_for_requires_every_resource(stage: &Stage) {
-    if !stage.keeps() {
-        return;
-    }
     stage.acquire(&claim("ours", "alice"), hour()).await;
     stage.acquire(&claim("theirs", "bob"), hour()).await;
     denied(stage.keep_for(&claim(["ours", "theirs"], "alice"), Ttl::MIN).await, EVERY);

@@ -22,10 +22,6 @@ fn gate() -> Resource {
     Resource::new("gate").expect("cases use valid names")
 }
 
-fn can_share(stage: &Stage) -> bool {
-    stage.node.capabilities().shared
-}
-
 async fn share(stage: &Stage, resources: impl IntoResources, token: &str, ttl: Ttl) -> Vote {
     let claim = claim(resources, token);
     let reply = stage.node.acquire_shared(&claim, &gate(), ttl).await;
@@ -38,9 +34,6 @@ async fn excludes(stage: &Stage, resource: &str) -> bool {
 }
 
 pub(crate) async fn many_readers_share_a_resource(stage: &Stage) {
-    if !can_share(stage) {
-        return;
-    }
     for reader in ["alice", "bob", "carol"] {
         granted(share(stage, "a", reader, hour()).await, SHARES);
     }
@@ -52,9 +45,6 @@ pub(crate) async fn many_readers_share_a_resource(stage: &Stage) {
 }
 
 pub(crate) async fn readers_and_locks_exclude_each_other(stage: &Stage) {
-    if !can_share(stage) {
-        return;
-    }
     share(stage, "read", "alice", hour()).await;
     denied(stage.acquire(&claim("read", "bob"), hour()).await, EXCLUDES);
     denied(stage.acquire(&claim(["free", "read"], "bob"), hour()).await, EXCLUDES);
@@ -72,9 +62,6 @@ pub(crate) async fn readers_and_locks_exclude_each_other(stage: &Stage) {
 }
 
 pub(crate) async fn a_reader_is_denied_while_the_gate_is_locked(stage: &Stage) {
-    if !can_share(stage) {
-        return;
-    }
     share(stage, "a", "alice", hour()).await;
     let writer = claim("gate", "a writer");
     stage.acquire(&writer, hour()).await;
@@ -91,9 +78,6 @@ pub(crate) async fn a_reader_is_denied_while_the_gate_is_locked(stage: &Stage) {
 }
 
 pub(crate) async fn a_shared_acquire_adds_the_reader_to_all_resources_or_none(stage: &Stage) {
-    if !can_share(stage) {
-        return;
-    }
     stage.acquire(&claim("locked", "alice"), hour()).await;
     denied(share(stage, ["free", "locked"], "bob", hour()).await, EXCLUDES);
     holds_true(stage.is_free("free").await, NOTHING);
@@ -102,9 +86,6 @@ pub(crate) async fn a_shared_acquire_adds_the_reader_to_all_resources_or_none(st
 }
 
 pub(crate) async fn a_reader_expires_beside_another(stage: &Stage) {
-    if !can_share(stage) {
-        return;
-    }
     let ((is_early, ttl), armed) = stage
         .in_time(async |resource, ttl| {
             share(stage, resource, "alice", hour()).await;
@@ -119,9 +100,6 @@ pub(crate) async fn a_reader_expires_beside_another(stage: &Stage) {
 }
 
 pub(crate) async fn a_reader_with_a_short_time_shortens_no_other(stage: &Stage) {
-    if !can_share(stage) {
-        return;
-    }
     share(stage, "a", "alice", hour()).await;
     share(stage, "a", "bob", Ttl::MIN).await;
     stage.pause(50).await;
@@ -132,9 +110,6 @@ pub(crate) async fn a_reader_with_a_short_time_shortens_no_other(stage: &Stage) 
 }
 
 pub(crate) async fn extend_prolongs_one_reader(stage: &Stage) {
-    if !can_share(stage) {
-        return;
-    }
     let ((vote, ttl), armed) = stage
         .in_time(async |resource, ttl| {
             share(stage, resource, "alice", ttl).await;
@@ -148,9 +123,6 @@ pub(crate) async fn extend_prolongs_one_reader(stage: &Stage) {
 }
 
 pub(crate) async fn extend_of_an_expired_reader_is_denied(stage: &Stage) {
-    if !can_share(stage) {
-        return;
-    }
     let ((), armed) =
         stage.in_time(async |resource, ttl| drop(share(stage, resource, "alice", ttl).await)).await;
     stage.expires(&armed, "a resource has no readers if the time of the last one is over").await;
@@ -159,9 +131,6 @@ pub(crate) async fn extend_of_an_expired_reader_is_denied(stage: &Stage) {
 }
 
 pub(crate) async fn release_removes_one_reader_and_the_last_one_frees(stage: &Stage) {
-    if !can_share(stage) {
-        return;
-    }
     share(stage, "a", "alice", hour()).await;
     share(stage, "a", "bob", hour()).await;
     granted(stage.release(&claim("a", "alice")).await, REMOVES);
@@ -173,9 +142,6 @@ pub(crate) async fn release_removes_one_reader_and_the_last_one_frees(stage: &St
 }
 
 pub(crate) async fn the_token_of_a_reader_is_no_lock(stage: &Stage) {
-    if !can_share(stage) {
-        return;
-    }
     share(stage, "a", "alice", hour()).await;
     denied(stage.acquire(&claim("a", "alice"), hour()).await, EXCLUDES);
     let readers = claim("a", Token::of_readers().as_bytes());
@@ -185,9 +151,6 @@ pub(crate) async fn the_token_of_a_reader_is_no_lock(stage: &Stage) {
 }
 
 pub(crate) async fn inspect_returns_the_readers(stage: &Stage) {
-    if !can_share(stage) || !stage.node.capabilities().inspect {
-        return;
-    }
     share(stage, "a", "alice", hour()).await;
     let resource = "a".into_resource().expect("cases use valid names");
     let entry = stage.node.inspect(&resource).await.expect("contract broken: readers are another holder");
@@ -202,14 +165,7 @@ async fn watch(stage: &Stage, resource: &str) -> Watch {
     reply.unwrap_or_else(|error| panic!("watch_shared failed on a healthy server: {error:?}"))
 }
 
-fn can_watch(stage: &Stage) -> bool {
-    can_share(stage) && stage.node.capabilities().watch
-}
-
 pub(crate) async fn a_shared_watch_reports_readers_as_free(stage: &Stage) {
-    if !can_watch(stage) {
-        return;
-    }
     holds_true(watch(stage, "a").await.availability == Availability::Free, FREE);
     share(stage, "a", "alice", hour()).await;
     holds_true(watch(stage, "a").await.availability == Availability::Free, FREE);
@@ -219,9 +175,6 @@ pub(crate) async fn a_shared_watch_reports_readers_as_free(stage: &Stage) {
 }
 
 pub(crate) async fn a_release_of_a_lock_completes_a_shared_watch(stage: &Stage) {
-    if !can_watch(stage) {
-        return;
-    }
     let alice = claim("a", "alice");
     stage.acquire(&alice, hour()).await;
     let watch = watch(stage, "a").await;
@@ -237,9 +190,8 @@ pub(crate) async fn a_release_of_a_lock_completes_a_shared_watch(stage: &Stage) 
     assert!(first(notified, silence).await, "{BROKEN}a change completes the watch of a reader");
 }
 
-/// Runs only if the backend can set a non-lock value.
 pub(crate) async fn a_non_lock_value_is_an_error_for_readers(stage: &Stage) {
-    let Some(no_lock) = stage.no_lock.as_ref().filter(|_| can_share(stage)) else { return };
+    let no_lock = stage.no_lock();
     let reply = stage.node.acquire_shared(&claim(no_lock, "alice"), &gate(), hour()).await;
     let error = reply.expect_err("contract broken: a key of another type is an error");
     holds_true(error.kind() == NodeErrorKind::WrongType, "a key of another type is of the kind WrongType");

@@ -54,8 +54,9 @@ impl Stage {
         expect_reply("renew", claim, self.node.renew(claim, ttl).await)
     }
 
-    pub(super) fn keeps(&self) -> bool {
-        self.node.capabilities().keep
+    /// Returns the key that holds a non-lock value, for cases that need one.
+    pub(super) fn no_lock(&self) -> &Resource {
+        self.no_lock.as_ref().expect("the case needs it")
     }
 
     pub(super) async fn keep_for(&self, claim: &Claim, ttl: Ttl) -> Vote {

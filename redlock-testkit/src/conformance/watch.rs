@@ -42,14 +42,7 @@ async fn completes(stage: &Stage, watch: Watch, who: &str) {
     assert!(first(notified, silence).await, "{BROKEN}{COMPLETES}\n  not within {PATIENCE:?}: {who}");
 }
 
-fn can_watch(stage: &Stage) -> bool {
-    stage.node.capabilities().watch
-}
-
 pub(crate) async fn watch_reports_the_state_of_a_resource(stage: &Stage) {
-    if !can_watch(stage) {
-        return;
-    }
     holds_true(watch(stage, "a").await.availability == Availability::Free, FREE);
     let (alice, sent) = (claim("a", "alice"), stage.runtime.now());
     stage.acquire(&alice, millis(60_000)).await;
@@ -70,9 +63,6 @@ pub(crate) async fn watch_reports_the_state_of_a_resource(stage: &Stage) {
 }
 
 pub(crate) async fn watch_of_an_expired_resource_reports_it_as_free(stage: &Stage) {
-    if !can_watch(stage) {
-        return;
-    }
     let ((), armed) =
         stage.in_time(async |name, ttl| drop(stage.acquire(&claim(name, "alice"), ttl).await)).await;
     stage.expires(&armed, "a resource expires after its ttl").await;
@@ -81,9 +71,6 @@ pub(crate) async fn watch_of_an_expired_resource_reports_it_as_free(stage: &Stag
 }
 
 pub(crate) async fn watch_changes_nothing(stage: &Stage) {
-    if !can_watch(stage) {
-        return;
-    }
     watch(stage, "a").await;
     granted(stage.acquire(&claim("a", "alice"), hour()).await, NOTHING);
     watch(stage, "a").await;
@@ -98,9 +85,6 @@ pub(crate) async fn watch_changes_nothing(stage: &Stage) {
 }
 
 pub(crate) async fn a_release_over_the_same_client_completes_a_watch(stage: &Stage) {
-    if !can_watch(stage) {
-        return;
-    }
     for name in ["a".as_bytes(), b"\x00\xff\r\n*"] {
         let alice = claim(name, "alice");
         stage.acquire(&alice, hour()).await;
@@ -111,9 +95,6 @@ pub(crate) async fn a_release_over_the_same_client_completes_a_watch(stage: &Sta
 }
 
 pub(crate) async fn a_release_by_another_client_completes_a_watch(stage: &Stage) {
-    if !can_watch(stage) {
-        return;
-    }
     let alice = claim("a", "alice");
     stage.acquire(&alice, hour()).await;
     let watch = watch(stage, "a").await;
@@ -124,9 +105,6 @@ pub(crate) async fn a_release_by_another_client_completes_a_watch(stage: &Stage)
 
 /// Checks that either the watch finds the resource free, or it is notified.
 pub(crate) async fn no_release_is_missed_while_a_watch_begins(stage: &Stage) {
-    if !can_watch(stage) {
-        return;
-    }
     for round in 0..50 {
         let (name, mut watching) = (format!("round-{round}"), None);
         let alice = claim(name.as_str(), "alice");
@@ -148,9 +126,6 @@ pub(crate) async fn no_release_is_missed_while_a_watch_begins(stage: &Stage) {
 }
 
 pub(crate) async fn a_change_completes_all_watches_of_a_resource(stage: &Stage) {
-    if !can_watch(stage) {
-        return;
-    }
     let alice = claim("a", "alice");
     stage.acquire(&alice, hour()).await;
     let mut watches = join_all((0..10).map(|_| watch(stage, "a"))).await;

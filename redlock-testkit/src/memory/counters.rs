@@ -37,7 +37,7 @@ impl Counters {
         let time = if self.from_one { Duration::ZERO } else { now.elapsed_since_origin() };
         let next = FencingToken::next(self.greatest(resources, now).0, time);
         self.check(resources, next.unwrap_or(FencingToken::MAX), now)?;
-        next.ok_or_else(|| NodeError::rejected("the fencing counter is exhausted (2^53 - 1)"))
+        next.ok_or_else(|| NodeError::damaged_counter("the fencing counter is exhausted (2^53 - 1)"))
     }
 
     /// Fails if a number, or a counter of the resources, is too far ahead of the clock.
@@ -48,19 +48,19 @@ impl Counters {
         now: Instant,
     ) -> Result<(), NodeError> {
         let time = now.elapsed_since_origin();
-        let rejected = |what: &str, number: FencingToken| {
+        let message = |what: &str, number: FencingToken| {
             let ahead = Duration::from_micros(number.as_u64()).saturating_sub(time).as_secs();
-            let why = "ahead of the server's clock, more than the counter retention";
-            NodeError::rejected(format!("{what} is {ahead}s {why}"))
+            format!("{what} is {ahead}s ahead of the server's clock, more than the counter retention")
         };
         let far = |number: &FencingToken| !number.is_plausible(time, RETENTION);
         for resource in resources {
             if let Some(counter) = self.of(resource, now).filter(far) {
-                return Err(rejected(&format!("the fencing counter of {resource:?}, {counter},"), counter));
+                let what = format!("the fencing counter of {resource:?}, {counter},");
+                return Err(NodeError::damaged_counter(message(&what, counter)));
             }
         }
         if far(&number) {
-            return Err(rejected(&format!("the fencing token {number}"), number));
+            return Err(NodeError::rejected(message(&format!("the fencing token {number}"), number)));
         }
         Ok(())
     }

@@ -1,5 +1,8 @@
 //! The admission of one connection, shared by requests, the keeper and the receiver of pushes.
 
+#[cfg(all(test, loom))]
+mod loom_tests;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

@@ -91,7 +91,7 @@ pub(crate) struct Link {
 /// The facts from which the admission follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// The server had lost nothing for `age` at a time.
+    /// At the time `at`, the server had lost nothing for `age`.
     Intact { age: Duration, at: Instant, reason: QuarantineReason },
     /// The server does not count, for a time that is unknown.
     Out(QuarantineReason),

@@ -9,14 +9,14 @@ use super::{PreflightSettings, call};
 use crate::connection::{Connection, Reply};
 use crate::secret::Secret;
 
-/// How many pings are timed.
+/// The number of pings that are timed.
 const PINGS: usize = 5;
 
 /// The known facts about one server.
 #[derive(Clone, Debug)]
 pub(super) struct Facts {
     pub(super) label: String,
-    /// The error is the reason why it could not be asked.
+    /// The error is the reason why it could not be queried.
     pub(super) state: Result<State, String>,
 }
 
@@ -27,13 +27,13 @@ pub(super) struct State {
     pub(super) info: HashMap<String, String>,
     /// `appendfsync`, if it may be read.
     pub(super) fsync: Option<String>,
-    /// The commands that the user may not run, if the server can tell.
+    /// The commands that the user may not run, if the server reports them.
     pub(super) denied: Option<Vec<&'static str>>,
     /// The slowest of a few pings.
     pub(super) latency: Duration,
-    /// The server's clock minus this machine's, in seconds, and how uncertain that is.
+    /// The server's clock minus this machine's, in seconds, and the uncertainty of this difference.
     pub(super) clock: Option<(f64, f64)>,
-    /// How much faster the server's clock runs than this machine's, as a share, and how uncertain that is.
+    /// The rate of the server's clock above that of this machine, as a share, and its uncertainty.
     pub(super) speed: Option<(f64, f64)>,
 }
 
@@ -100,7 +100,7 @@ pub(super) async fn gather<C: Connection>(
     Ok(State { info, fsync, denied, latency, clock: first.map(|reading| reading.offset()), speed })
 }
 
-/// Returns the commands that are denied; `None` if the server cannot tell.
+/// Returns the commands that are denied; `None` if the server does not report them.
 async fn denied<C: Connection>(connection: &C, secret: &Secret<'_>) -> Option<Vec<&'static str>> {
     let user = text(&call(connection, "ACL", &[b"WHOAMI"], secret).await.ok()?)?;
     let mut denied = Vec::new();

@@ -64,7 +64,7 @@ fn sends(link: &Active<Line>) -> bool {
 #[test]
 fn nothing_is_sent_over_a_connection_that_is_not_in_use() {
     loom::model(|| {
-        let slot = Arc::new(Slot::new());
+        let slot = Arc::new(Slot::new("line"));
         let epoch = take_over(&slot);
         let link = up(&slot, epoch).expect("it is the only supervisor");
         let in_use = slot.connection();
@@ -82,7 +82,7 @@ fn nothing_is_sent_over_a_connection_that_is_not_in_use() {
 #[test]
 fn a_connection_that_is_seen_twice_was_in_use_in_between() {
     loom::model(|| {
-        let slot = Arc::new(Slot::new());
+        let slot = Arc::new(Slot::new("line"));
         let epoch = take_over(&slot);
         let link = up(&slot, epoch).expect("it is the only supervisor");
         let supervisor = {
@@ -104,7 +104,7 @@ fn a_connection_that_is_seen_twice_was_in_use_in_between() {
 #[test]
 fn a_supervisor_that_is_replaced_notices_it_and_changes_nothing() {
     loom::model(|| {
-        let slot = Arc::new(Slot::new());
+        let slot = Arc::new(Slot::new("line"));
         let old = take_over(&slot);
         let request = {
             let slot = Arc::clone(&slot);
@@ -134,7 +134,7 @@ fn a_supervisor_that_is_replaced_notices_it_and_changes_nothing() {
 #[test]
 fn the_supervisor_notices_a_doubt() {
     loom::model(|| {
-        let slot = Slot::new();
+        let slot = Slot::new("line");
         let link = up(&slot, take_over(&slot)).expect("it is the only supervisor");
         let request = {
             let link = Arc::clone(&link);

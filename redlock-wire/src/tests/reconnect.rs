@@ -142,7 +142,7 @@ async fn a_flapping_connection_does_not_fill_the_log() {
     fake.cut();
     tokio::time::sleep(10 * SECOND).await;
     fake.is(|behavior| behavior.accepts = Err("WRONGPASS"));
-    tokio::time::sleep(60 * SECOND).await;
+    tokio::time::sleep(50 * SECOND).await;
     let lost = count("node disconnected") - many.1;
     assert_eq!(
         (1, 1, 3),
@@ -151,4 +151,8 @@ async fn a_flapping_connection_does_not_fill_the_log() {
         lines()
     );
     assert!(count("unlogged=") == 1 || many.1 > 6, "{:#?}", lines());
+
+    // A failure that lasts is logged again every minute.
+    tokio::time::sleep(120 * SECOND).await;
+    assert_eq!(3, count("reason=\"WRONGPASS\""), "{:#?}", lines());
 }

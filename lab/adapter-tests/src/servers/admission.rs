@@ -5,11 +5,11 @@ use redlock_core::node::QuarantineReason;
 
 use super::*;
 
-/// The quarantine that follows from it is 6 s, the shortest one.
-const LONGEST: Duration = Duration::from_secs(2);
+/// The longest TTL with the shortest quarantine, which is 6 s.
+pub(super) const LONGEST: Duration = Duration::from_secs(5);
 
 /// The limit for the end of a quarantine. It is generous: the tests are about the end, not about punctuality.
-const OVER: Duration = Duration::from_secs(20);
+pub(super) const OVER: Duration = Duration::from_secs(20);
 
 fn three() -> Vec<RedisServer> {
     RedisServer::start_many(3)
@@ -27,7 +27,7 @@ async fn vouched<A: Adapter>(servers: &[RedisServer]) -> Redlock {
     redlock
 }
 
-async fn vouch(redlock: &Redlock, nodes: usize) {
+pub(super) async fn vouch(redlock: &Redlock, nodes: usize) {
     for index in 0..nodes {
         redlock.vouch(index).await.unwrap();
     }
@@ -35,7 +35,7 @@ async fn vouch(redlock: &Redlock, nodes: usize) {
 }
 
 /// Returns the reasons for which nodes do not count.
-fn reasons(health: &Health) -> Vec<Option<QuarantineReason>> {
+pub(super) fn reasons(health: &Health) -> Vec<Option<QuarantineReason>> {
     health.nodes().iter().map(|node| node.quarantine().map(|quarantine| quarantine.reason)).collect()
 }
 
@@ -82,7 +82,17 @@ async fn a_majority_that_loses<A: Adapter>(
     lose: impl Fn(&RedisServer),
     reason: QuarantineReason,
 ) {
-    let (holder, other) = (vouched::<A>(servers).await, vouched::<A>(servers).await);
+    let clients = [vouched::<A>(servers).await, vouched::<A>(servers).await];
+    a_majority_loses_between::<A>(clients, servers, lose, reason).await;
+}
+
+/// Same as [`a_majority_that_loses`], with a holder and another client that connect in any way.
+pub(super) async fn a_majority_loses_between<A: Adapter>(
+    [holder, other]: [Redlock; 2],
+    servers: &[RedisServer],
+    lose: impl Fn(&RedisServer),
+    reason: QuarantineReason,
+) {
     let guard = holder.lock("a", LONGEST).await.unwrap();
     granted_by_all(&guard).await;
     servers[..2].iter().for_each(&lose);
@@ -97,15 +107,15 @@ async fn a_majority_that_loses<A: Adapter>(
     assert!(error.quarantine().is_some_and(|time| time <= Duration::from_secs(6)), "{error}");
     assert_eq!([Some(reason), Some(reason), None], reasons(&other.health().await)[..]);
     let unguarded = redlock::<A>(servers);
-    assert!(
-        unguarded.try_lock("a", LONGEST).await.unwrap().is_some(),
-        "without restart admission, there is a second holder"
-    );
+    // The attempts of the other client may not be cleaned up yet.
+    let second = async || unguarded.try_lock("a", LONGEST).await.unwrap().is_some();
+    eventually("without restart admission, there is a second holder", LONGEST, second).await;
     unguarded.close().await;
 
     // The holder cannot extend its lock, but it does not lose it before its time either.
     let error = guard.extend(LONGEST).await.unwrap_err();
-    assert_eq!(ErrorKind::NoQuorum, error.kind(), "{error}");
+    // A busy machine may have taken longer than the TTL.
+    assert!(matches!(error.kind(), ErrorKind::NoQuorum | ErrorKind::TooSlow), "{error}");
     drop(guard);
     let all = async || other.health().await.healthy_nodes() == 3;
     eventually("all servers count again", OVER, all).await;
@@ -164,6 +174,11 @@ pub(crate) async fn a_flush_is_noticed_without_pushes<A: Adapter>() {
 #[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_majority_that_fails_over_and_back_grants_no_second_lock<A: Adapter>() {
     let servers = three();
+    let clients = [vouched::<A>(&servers).await, vouched::<A>(&servers).await];
+    a_majority_fails_back_between(clients, &servers).await;
+}
+
+pub(super) async fn a_majority_fails_back_between([holder, other]: [Redlock; 2], servers: &[RedisServer]) {
     let copies = RedisServer::start_many(2);
     let fail_back = |(server, copy): (&RedisServer, &RedisServer)| {
         let replicate = |port: &str| server.command(&["REPLICAOF", "127.0.0.1", port]);
@@ -173,7 +188,6 @@ pub(crate) async fn a_majority_that_fails_over_and_back_grants_no_second_lock<A:
         }
         server.command(&["REPLICAOF", "NO", "ONE"]);
     };
-    let (holder, other) = (vouched::<A>(&servers).await, vouched::<A>(&servers).await);
     let guard = holder.lock("a", LONGEST).await.unwrap();
     granted_by_all(&guard).await;
     for pair in servers.iter().zip(&copies) {
@@ -237,7 +251,7 @@ pub(crate) async fn ttls_above_the_longest_send_nothing<A: Adapter>() {
     let guard = redlock.lock("a", LONGEST).await.unwrap();
     let before = sets();
     let error = redlock.lock("b", long).await.unwrap_err();
-    assert_eq!("the TTL of 4s is longer than longest_ttl, 2s", error.to_string());
+    assert_eq!("the TTL of 10s is longer than longest_ttl, 5s", error.to_string());
     assert_eq!(ErrorKind::InvalidInput, error.kind());
     assert_eq!(ErrorKind::InvalidInput, redlock.try_lock("b", long).await.unwrap_err().kind());
     assert_eq!(ErrorKind::InvalidInput, guard.extend(long).await.unwrap_err().kind());

@@ -31,7 +31,9 @@ impl Sharing {
         let is_granted = match self.scope.roles[client] {
             Role::Writer if readers && self.variant == Variant::WriterReplacesReaders => {
                 state.trespassed = true;
-                clear(links);
+                for link in links.iter_mut() {
+                    link.entry = None;
+                }
                 true
             }
             Role::Writer => !readers && !writer,
@@ -84,7 +86,9 @@ impl Sharing {
     pub(crate) fn expire(self, state: &mut State, client: usize, node: usize) {
         let links = &mut state.nodes[node];
         if self.variant == Variant::LastReaderSetsTheExpiry && links[client].is_last {
-            clear(links);
+            for link in links.iter_mut() {
+                link.entry = None;
+            }
         }
         (links[client].entry, links[client].is_last) = (None, false);
     }
@@ -95,10 +99,4 @@ fn set(links: &mut [Link; CLIENTS], client: usize, round: u8) {
         link.is_last = false;
     }
     (links[client].entry, links[client].is_last) = (Some(round), true);
-}
-
-fn clear(links: &mut [Link; CLIENTS]) {
-    for link in links {
-        link.entry = None;
-    }
 }

@@ -18,7 +18,13 @@ use redlock_model::{Protocol, RequestKind, Scope, Step, Transport};
 use self::replay::Replay;
 
 /// A scope larger than can be explored.
-const SCOPE: Scope = Scope { transport: Transport::Streams, attempts: [2, 2], extensions: [2, 2], faults: 3 };
+const SCOPE: Scope = Scope {
+    transport: Transport::Streams,
+    attempts: [2, 2],
+    extensions: [2, 2],
+    faults: 3,
+    quarantine: true,
+};
 
 const WALKS: u64 = 2_000;
 
@@ -33,6 +39,7 @@ struct Seen {
     second_releases: usize,
     breaks: usize,
     copies: usize,
+    uncounted: usize,
 }
 
 impl Seen {
@@ -43,6 +50,7 @@ impl Seen {
             Step::Lapse { .. } => self.lapses += 1,
             Step::Break { .. } => self.breaks += 1,
             Step::CarryCopy(_) => self.copies += 1,
+            Step::ReplyUncounted(_) => self.uncounted += 1,
             Step::Carry(request) if matches!(request.kind, RequestKind::Refill(_)) => self.refills += 1,
             Step::Carry(request)
                 if request.kind == RequestKind::Release && replay.state.is_second_release(request) =>
@@ -88,7 +96,7 @@ fn walk(protocol: Protocol, seed: u64, noted: &mut Seen) {
 }
 
 fn ends_early(step: Step) -> bool {
-    use Step::{Break, Cancel, CarryWithoutReply, Expire, Fail, Lapse, Release};
+    use Step::{Break, Cancel, CarryWithoutReply, Expire, Fail, Lapse, Release, ReplyUncounted};
     matches!(
         step,
         Break { .. }
@@ -98,6 +106,7 @@ fn ends_early(step: Step) -> bool {
             | Fail(_)
             | Lapse { .. }
             | Release { .. }
+            | ReplyUncounted(_)
     )
 }
 
@@ -116,6 +125,7 @@ fn the_core_agrees_with_the_model_over_streams() {
         seen.refills > 10 && seen.second_releases > 10 && seen.breaks > 10 && seen.lapses > 10,
         "{seen:?}"
     );
+    assert!(seen.uncounted > 10, "{seen:?}");
 }
 
 #[test]
@@ -125,4 +135,5 @@ fn the_core_agrees_with_the_model_over_datagrams() {
         seen.refills > 10 && seen.second_releases > 10 && seen.copies > 10 && seen.lapses > 10,
         "{seen:?}"
     );
+    assert!(seen.uncounted > 10, "{seen:?}");
 }

@@ -4,7 +4,10 @@ use std::future::pending;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_channel::oneshot;
-use redlock_core::node::{Claim, ConnectionId, Denial, LockNode, NodeError, Token, Ttl, Vote, async_trait};
+use redlock_core::node::{
+    Admission, AdmissionId, Claim, ConnectionId, Denial, LockNode, NodeError, Quarantine, QuarantineReason,
+    Token, Ttl, Vote, async_trait,
+};
 use redlock_core::runtime::{Instant, Runtime};
 use redlock_model::{CLIENTS, NODES};
 
@@ -53,6 +56,8 @@ pub(crate) struct Script {
     pub(crate) keys: [Option<Token>; NODES],
     /// The connection numbers, if there are connections.
     pub(crate) connections: Option<[[u64; NODES]; CLIENTS]>,
+    /// The client and the node whose votes do not count at this moment.
+    pub(crate) quarantined: Option<(usize, usize)>,
 }
 
 impl Script {
@@ -126,6 +131,14 @@ impl LockNode for ScriptedNode {
 
     async fn release(&self, claim: &Claim) -> Result<bool, NodeError> {
         Ok(self.call(Operation::Release, claim).await? == Vote::Granted)
+    }
+
+    fn admission(&self) -> Admission {
+        if locked(&self.script).quarantined == Some((self.client, self.node)) {
+            Admission::Quarantined(Quarantine::new(QuarantineReason::DataLost))
+        } else {
+            Admission::Admitted(AdmissionId(0))
+        }
     }
 
     fn connection(&self) -> Option<ConnectionId> {

@@ -48,7 +48,8 @@ const SENT_WITHIN: Duration = Duration::from_secs(3 * 100);
 impl Replay {
     pub(crate) fn new(protocol: Protocol, seed: u64) -> Self {
         let connections = (protocol.scope.transport == Transport::Streams).then_some([[0; NODES]; CLIENTS]);
-        let script = Script { calls: Vec::new(), keys: [const { None }; NODES], connections };
+        let keys = [const { None }; NODES];
+        let script = Script { calls: Vec::new(), keys, connections, quarantined: None };
         let script = Arc::new(Mutex::new(script));
         let client = |number: usize| {
             let program = Program::new(number, seed + number as u64, &script);
@@ -155,6 +156,12 @@ impl Replay {
             }
             Step::CarryCopy(request) => drop(self.carry_out(request)),
             Step::Reply(request) => self.reply(request),
+            Step::ReplyUncounted(request) => {
+                self.script().quarantined = Some((request.client, request.node));
+                self.reply(request);
+                self.clients[request.client].program.settle();
+                self.script().quarantined = None;
+            }
             Step::Fail(request) => self.end(request, Err(NodeError::unknown("lost"))),
             Step::Break { client, node } => {
                 let mut script = self.script();

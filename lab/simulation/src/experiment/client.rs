@@ -17,7 +17,7 @@ use redlock_testkit::sim::{Clock, Process, Simulation};
 use self::program::Program;
 pub(super) use self::program::name;
 pub(super) use self::protected::Protected;
-use super::Script;
+use super::{Occupation, Script};
 use crate::history::{EventKind, FaultKind, Place};
 use crate::network::Network;
 
@@ -29,10 +29,7 @@ pub(super) struct Behavior {
     pub(super) longest_ttl: Duration,
     pub(super) node_timeout: Duration,
     pub(super) drift_factor: f64,
-    /// If `true`, it requests one lock all the time, and waits for it.
-    pub(super) waits: bool,
-    /// If `true`, it reads and writes under one lock for readers and writers.
-    pub(super) shares: bool,
+    pub(super) does: Occupation,
     /// If `true`, it acts some time after it has checked its lease.
     pub(super) careless: bool,
     /// If `true`, it reads the protected resource before it writes its token there.

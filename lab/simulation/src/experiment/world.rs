@@ -84,7 +84,7 @@ impl World {
 impl Experiment {
     /// Draws the notifications of servers, in every other run. The generator is separate.
     fn notifications(&self) -> Option<Notifications> {
-        if self.waiting {
+        if self.is_about_waiting() {
             return Some(waiting::notifications(self.seed));
         }
         if let Some(notifies) = self.notifies {
@@ -153,10 +153,9 @@ impl Experiment {
         let clock = Clock { offset, drift_ppm: self.drift(chance) };
         let behavior = client::Behavior {
             resources: self.resources,
-            longest_ttl: if self.waiting { waiting::longest_ttl(self.seed) } else { LONGEST_TTL },
+            longest_ttl: if self.is_about_waiting() { waiting::longest_ttl(self.seed) } else { LONGEST_TTL },
             node_timeout: NODE_TIMEOUT,
-            waits: self.waiting,
-            shares: self.sharing,
+            does: self.clients_do,
             drift_factor: self.drift_factor,
             careless: self.faults.breaks(Assumption::HoldersLook),
             reads_first: self.reads_first,

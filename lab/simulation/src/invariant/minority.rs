@@ -21,8 +21,8 @@ use crate::history::{Answer, EventKind, FaultKind, History, Place, Request, Toke
 struct Client {
     /// The start and the time limit of the round that it waits for; `None` for several rounds.
     round: Option<(Instant, Duration)>,
-    /// The calls of the current extension round.
-    extending: BTreeSet<u64>,
+    /// The calls since the beginning of the current extension round that have no grant, each with its server.
+    extending: BTreeMap<u64, usize>,
     yes: BTreeMap<(TokenNumber, bool), BTreeSet<usize>>,
     /// The time when a quorum was reached; `true` for an extension.
     won: BTreeMap<(TokenNumber, bool), Instant>,
@@ -102,15 +102,15 @@ impl Client {
                 self.round = waits.then_some((at, rules.node_timeout));
                 None
             }
-            EventKind::Sent(Request { operation: Operation::Extend, call, .. }) => {
-                self.extending.insert(call);
+            EventKind::Sent(Request { operation: Operation::Extend, call, server, .. }) => {
+                self.extending.insert(call, server);
                 None
             }
             // A late confirmation may be in flight too; those of an extension are sent at its beginning.
-            EventKind::Sent(Request { operation: Operation::Confirm, call, token, .. })
+            EventKind::Sent(Request { operation: Operation::Confirm, call, server, token, .. })
                 if self.extends == Some((at, token)) && self.granted.contains(&token) =>
             {
-                self.extending.insert(call);
+                self.extending.insert(call, server);
                 None
             }
             EventKind::Received {
@@ -143,7 +143,11 @@ impl Client {
             EventKind::Received {
                 request: Request { server, operation, token, call, .. },
                 answer: Answer::Granted,
-            } if operation == Operation::Acquire || self.extending.contains(&call) => {
+            } if operation == Operation::Acquire || self.extending.remove(&call).is_some() => {
+                // Of two calls to one server, one is of an earlier round, and was sent late.
+                if self.extending.values().any(|other| *other == server) {
+                    return None;
+                }
                 let round = (token, matches!(operation, Operation::Extend | Operation::Confirm));
                 let yes = self.yes.entry(round).or_default();
                 if yes.insert(server) && yes.len() == rules.quorum() {
@@ -260,6 +264,17 @@ mod tests {
             extending().extension_granted_to(5, 0, 0, 0, 7).extending(5, 0, 0).sent_extension(5, 0, 1, 0, 9);
         let later = again.extension_granted_to(6, 0, 1, 0, 8).extension_granted_to(9, 0, 1, 0, 9);
         assert_eq!(0, violations(later.extended(9, 0, 0, 99)), "8 was given up");
+    }
+
+    #[test]
+    fn a_call_of_an_earlier_extension_that_was_sent_late_does_not_count() {
+        let both = || {
+            let sent = Story::default().extending(1, 0, 0).sent_extension(1, 0, 0, 0, 7);
+            sent.sent_extension(3, 0, 1, 0, 8).sent_extension(3, 0, 1, 0, 9)
+        };
+        let one = || both().extension_granted_to(5, 0, 0, 0, 7).extension_granted_to(6, 0, 1, 0, 8);
+        assert_eq!(0, violations(one().extension_granted_to(7, 0, 1, 0, 9).extended(7, 0, 0, 99)));
+        assert_eq!(1, violations(one().extension_granted_to(7, 0, 1, 0, 9).extended(8, 0, 0, 99)));
     }
 
     #[test]

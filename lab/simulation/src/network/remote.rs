@@ -262,8 +262,12 @@ impl Shared {
                 gate.rejected();
             }
         }
-        let nothing =
-            |error: &NodeError| matches!(error.kind(), NodeErrorKind::Rejected | NodeErrorKind::WrongType);
+        let nothing = |error: &NodeError| {
+            matches!(
+                error.kind(),
+                NodeErrorKind::Rejected | NodeErrorKind::WrongType | NodeErrorKind::DamagedCounter
+            )
+        };
         let answer = match outcome {
             // This copy has changed nothing; the effect of the other one is unknown.
             Err(error) if message.twice && nothing(&error) => {

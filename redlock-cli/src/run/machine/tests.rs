@@ -1,6 +1,10 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::run::keep::Keep;
+use crate::run::timing::Times;
+use crate::run::verdict::Ended;
+use crate::run::wire::Lost;
 
 fn at(millis: u64) -> Instant {
     Instant::since_origin(Duration::from_millis(millis))
@@ -15,6 +19,7 @@ fn settings() -> Settings {
     Settings {
         times: Times::new(ms(10_000), None).unwrap(),
         own_group: true,
+        leads_session: false,
         signal: Signal::TERM,
         stolen_grace: Duration::ZERO,
         max_runtime: None,
@@ -213,19 +218,28 @@ fn nothing_is_started_with_too_little_validity() {
     assert!(matches!(exit(&test.on(TERM_AT, released())), Verdict::Refused(_)));
 }
 
+/// The signal comes before the grant, or together with it.
 #[test]
 fn a_signal_before_the_start_means_no_start() {
-    for (first, second) in [(Event::Signal(Signal::TERM), held()), (held(), Event::Signal(Signal::TERM))] {
+    let signal = || Event::Signal(Signal::TERM);
+    for events in [[signal(), held()], [held(), signal()]] {
         let mut test = Test::new(settings());
         test.renew(0, DEADLINE);
-        let is_held = matches!(first, Event::Keeper(_));
-        test.on(0, first);
-        let actions = test.on(0, second);
-        if !is_held {
-            assert!(!actions.iter().any(|action| matches!(action, Action::Spawn(_))), "{actions:?}");
-            assert_eq!(Verdict::Canceled(Signal::TERM), exit(&test.on(1, released())));
+        for event in events {
+            test.machine.handle(event, at(0));
         }
+        assert_eq!([Action::Tell(ToKeeper::Cancel)], *test.actions());
+        assert_eq!(Verdict::Canceled(Signal::TERM), exit(&test.on(1, released())));
     }
+}
+
+#[test]
+fn nothing_is_started_without_a_keeper() {
+    let mut test = Test::new(settings());
+    test.renew(0, DEADLINE);
+    test.machine.handle(held(), at(0));
+    let actions = test.on(0, Event::KeeperGone);
+    assert!(matches!(*actions, [Action::Exit(Verdict::Internal(_))]), "{actions:?}");
 }
 
 #[test]
@@ -240,18 +254,28 @@ fn the_second_signal_does_not_wait_for_the_cleanup() {
     assert_eq!(Verdict::Canceled(Signal::INT), exit(&test.tick(1000)));
 }
 
+/// Returns whether a signal is passed on.
+fn forwards(signal: Signal, settings: Settings) -> bool {
+    let mut test = Test::running(settings);
+    test.on(100, Event::Signal(signal)).contains(&Action::Forward(signal))
+}
+
 #[test]
 fn signals_of_the_terminal_are_not_passed_on_twice() {
-    let forwarded = |own_group, signal| {
-        let mut test = Test::running(Settings { own_group, ..settings() });
-        test.on(100, Event::Signal(signal)).contains(&Action::Forward(signal))
-    };
+    let forwarded = |own_group, signal| forwards(signal, Settings { own_group, ..settings() });
     for signal in [Signal::INT, Signal::QUIT, Signal::HUP, Signal::TSTP, Signal::WINCH] {
         assert!(forwarded(true, signal) && !forwarded(false, signal), "{signal:?}");
     }
     for signal in [Signal::TERM, Signal::USR1, Signal::USR2, Signal::CONT] {
         assert!(forwarded(true, signal) && forwarded(false, signal), "{signal:?}");
     }
+}
+
+#[test]
+fn the_leader_of_a_session_passes_on_the_end_of_its_terminal() {
+    let leader = || Settings { own_group: false, leads_session: true, ..settings() };
+    assert!(forwards(Signal::HUP, leader()));
+    assert!(!forwards(Signal::INT, leader()), "the command has it from the terminal");
 }
 
 #[test]
@@ -413,7 +437,7 @@ proptest! {
             if let (true, Some(wake)) = (is_running, test.machine.wake_at(at(now))) {
                 prop_assert!(wake <= at(now) + times.tick());
                 for due in [times.term_at(at(deadline)), times.kill_at(at(deadline))] {
-                    let is_done = test.machine.record.kill.is_some() || (test.machine.record.term.is_some() && due < times.kill_at(at(deadline)));
+                    let is_done = test.machine.record().kill.is_some() || (test.machine.record().term.is_some() && due < times.kill_at(at(deadline)));
                     prop_assert!(due <= at(now) || wake <= due || is_done);
                 }
             }

@@ -44,7 +44,7 @@ pub(crate) async fn acquire(
 async fn behind_gate(attempts: &Attempts, gate: Resource, policy: &RetryPolicy) -> Result<Guard, Error> {
     let handle = &attempts.handle;
     let resources = Resources::new([gate])?;
-    handle.check_names(&resources)?;
+    handle.check_call(&resources)?;
     let gate = Attempts {
         resources,
         ttl: Ttl::new(attempts.ttl.as_duration().min(GATE_TTL))?,

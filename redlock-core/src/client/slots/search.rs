@@ -2,10 +2,11 @@
 //!
 //! One task of a process searches at a time; the others queue behind it. It attempts slots in the order of their indices,
 //! beginning at a random one, until it meets one that another client holds. Then it watches all slots, and attempts the
-//! first one that a quorum of nodes reports as free. If notifications are missing or lost, it attempts all slots after a
-//! delay.
+//! first one that a quorum of nodes reports as free. The next task continues these watches. If notifications are missing
+//! or lost, it attempts all slots after a delay.
 
 use std::future::{Future, poll_fn};
+use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
 use std::task::Poll;
@@ -22,7 +23,7 @@ use crate::types::error::{Error, ErrorKind};
 use crate::types::instant::Instant;
 use crate::types::resource::Resources;
 use crate::wait::local_queue::Waiter;
-use crate::wait::watcher::{LockWatcher, WakeReason};
+use crate::wait::watcher::{LockWatcher, Parked, WakeReason};
 
 /// Acquires a slot, within the limits of the request.
 pub(super) async fn acquire(slots: Slots, request: LockRequest) -> Result<SlotGuard, Error> {
@@ -75,10 +76,24 @@ impl<'a> Search<'a> {
     }
 
     async fn run(&self, start: Instant) -> Result<SlotGuard, Error> {
-        let handle = &self.attempts.handle;
         // Held until the end: then the next task searches.
         let turn = self.turn(start).await?;
-        let mut watchers: Vec<_> = Vec::new();
+        let mut watchers = Vec::new();
+        let result = self.in_turn(&turn, start, &mut watchers).await;
+        if !watchers.is_empty() {
+            self.park(watchers);
+        }
+        result
+    }
+
+    /// Searches until a slot is acquired, or the limits of the request are reached.
+    async fn in_turn<'w>(
+        &'w self,
+        turn: &Turn,
+        start: Instant,
+        watchers: &mut Vec<LockWatcher<'w>>,
+    ) -> Result<SlotGuard, Error> {
+        let handle = &self.attempts.handle;
         let mut backoff = Backoff::new(self.policy);
         let mut collisions = 0;
         let mut pass = if turn.has_waited {
@@ -107,11 +122,10 @@ impl<'a> Search<'a> {
                 continue;
             }
             if watchers.is_empty() {
-                let locks = self.order.iter().map(|candidate| &candidate.attempts.resources);
-                watchers.extend(locks.map(|lock| LockWatcher::new(handle, lock, None)));
+                watchers.extend(self.watchers());
             }
             let began = handle.now();
-            let free = while_open(handle, any_free(&mut watchers, delay, self.policy.until)).await.flatten();
+            let free = while_open(handle, any_free(watchers, delay, self.policy.until)).await.flatten();
             pass = match free {
                 Some(position) => {
                     backoff.uncount_attempt();
@@ -138,6 +152,25 @@ impl<'a> Search<'a> {
                 }
             };
         }
+    }
+
+    /// Creates a watcher for each slot, which continues the watches of the last search.
+    fn watchers(&self) -> impl Iterator<Item = LockWatcher<'_>> {
+        let mut parked = self.slots.swap_parked(Vec::new());
+        parked.resize_with(self.order.len(), Parked::default);
+        self.order.iter().map(move |Candidate { index, attempts }| {
+            let watcher = LockWatcher::new(&self.attempts.handle, &attempts.resources, None);
+            watcher.resume(mem::take(&mut parked[*index]))
+        })
+    }
+
+    /// Leaves the watches to the next search.
+    fn park(&self, watchers: Vec<LockWatcher<'_>>) {
+        let mut parked: Vec<_> = self.order.iter().map(|_| Parked::default()).collect();
+        for (candidate, watcher) in self.order.iter().zip(watchers) {
+            parked[candidate.index] = watcher.park();
+        }
+        drop(self.slots.swap_parked(parked));
     }
 
     /// Waits for the turn among the tasks of this process. There is none if the local queue is off.
@@ -187,7 +220,7 @@ impl<'a> Search<'a> {
                 Single::NotGranted(failure) => match failure.reason {
                     Reason::Contended | Reason::ContendedBeforeConfirmation => held = Some(failure),
                     Reason::NoQuorum | Reason::TooSlow => return Ok(Pass::Unusable(failure)),
-                    Reason::WrongType => return Err(attempts.error(*failure)),
+                    Reason::WrongType | Reason::DamagedCounter => return Err(attempts.error(*failure)),
                 },
             }
         }

@@ -13,6 +13,7 @@ use redlock_testkit::sim::Process;
 
 use super::Client;
 use super::writer::{Pace, Writer};
+use crate::experiment::Occupation;
 use crate::history::{EventKind, TokenNumber};
 
 pub(super) struct Program {
@@ -50,10 +51,10 @@ impl Program {
     }
 
     pub(super) async fn run(mut self) {
-        if self.client.0.behavior.waits {
+        if self.client.0.behavior.does == Occupation::Waiting {
             self.keep_waiting().await;
         }
-        if self.client.0.behavior.shares {
+        if self.client.0.behavior.does == Occupation::Sharing {
             self.read_and_write().await;
         } else if let Some(script) = self.client.0.behavior.script {
             self.follow(&script).await;

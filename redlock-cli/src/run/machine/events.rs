@@ -1,0 +1,113 @@
+//! The events and actions of a run, and its settings.
+
+use std::time::Duration;
+
+use redlock_redis_rs::runtime::Instant;
+use rustix::process::Signal;
+
+use crate::run::keep::Keep;
+use crate::run::timing::Times;
+use crate::run::verdict::{Ended, Verdict};
+use crate::run::wire::{FromKeeper, Held, ToKeeper};
+
+/// The options that matter here.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) times: Times,
+    /// `true` if the command leads its own process group.
+    pub(crate) own_group: bool,
+    /// `true` if this process leads its session: the system reports a closed terminal to it alone.
+    pub(crate) leads_session: bool,
+    /// The first signal when the command is to be stopped.
+    pub(crate) signal: Signal,
+    pub(crate) stolen_grace: Duration,
+    pub(crate) max_runtime: Option<Duration>,
+    pub(crate) kill_after: Option<Duration>,
+    pub(crate) leftover: Leftover,
+    pub(crate) keep: Option<Keep>,
+}
+
+/// The treatment of processes that the command leaves behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Leftover {
+    /// Stop them, then release the lock.
+    Kill,
+    /// Keep the lock until they end.
+    Wait,
+    /// Release the lock and let them run.
+    Leave,
+}
+
+/// Something that happened.
+#[derive(Clone, Debug)]
+pub(crate) enum Event {
+    Keeper(FromKeeper),
+    /// The keeper has ended.
+    KeeperGone,
+    Signal(Signal),
+    Started,
+    NotStarted(Verdict),
+    /// The command itself has ended.
+    Ended(Ended),
+    /// The command was stopped, for example with Ctrl-Z.
+    Stopped,
+    /// This many processes of the command are left, apart from itself.
+    Left(usize),
+}
+
+/// Something to do.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    Spawn(Held),
+    /// Passes a signal on: to the group if it is the command's own, otherwise to the command.
+    Forward(Signal),
+    /// Signals the command and all its descendants.
+    SignalTree(Signal),
+    Tell(ToKeeper),
+    StopSelf,
+    /// Shown unless `-q`.
+    Warn(String),
+    /// Shown with `-v`.
+    Note(String),
+    Exit(Verdict),
+}
+
+/// When things happened, on the boot clock.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Record {
+    pub(crate) held: Option<Held>,
+    pub(crate) started: Option<Instant>,
+    pub(crate) term: Option<Instant>,
+    pub(crate) kill: Option<Instant>,
+    pub(crate) ended: Option<Instant>,
+    pub(crate) empty: Option<Instant>,
+    pub(crate) loss: Option<String>,
+    pub(crate) kept: Option<Duration>,
+}
+
+/// The results of events: actions that are to be carried out, and the record of the run.
+#[derive(Default)]
+pub(super) struct Output {
+    pub(super) actions: Vec<Action>,
+    pub(super) record: Record,
+}
+
+impl Output {
+    pub(super) fn act(&mut self, action: Action) {
+        self.actions.push(action);
+    }
+
+    pub(super) fn warn(&mut self, message: impl Into<String>) {
+        self.act(Action::Warn(message.into()));
+    }
+
+    /// Takes back the order to start the command.
+    pub(super) fn withdraw_spawn(&mut self) {
+        self.actions.retain(|action| !matches!(action, Action::Spawn(_)));
+    }
+}
+
+/// Returns whether a signal asks a program to end.
+pub(super) fn ends(signal: Signal) -> bool {
+    matches!(signal, Signal::INT | Signal::TERM | Signal::HUP | Signal::QUIT)
+}

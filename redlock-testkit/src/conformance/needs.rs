@@ -1,0 +1,36 @@
+//! The capabilities that some cases need. A case is skipped if the backend lacks one of them.
+
+use redlock_core::node::Admission;
+
+use super::stage::Stage;
+
+/// A capability that a backend may lack.
+pub(super) struct Need {
+    pub(super) name: &'static str,
+    is_met: fn(&Stage) -> bool,
+}
+
+impl Need {
+    pub(super) fn is_met(&self, stage: &Stage) -> bool {
+        (self.is_met)(stage)
+    }
+
+    /// Returns the capability with this name.
+    pub(super) fn find(name: &str) -> Option<&'static Self> {
+        NEEDS.iter().find(|need| need.name == name)
+    }
+}
+
+/// The macro [`conformance!`](crate::conformance!) has an arm for each of them.
+static NEEDS: &[Need] = &[
+    Need { name: "inspect", is_met: |stage| stage.node.capabilities().inspect },
+    Need { name: "watch", is_met: |stage| stage.node.capabilities().watch },
+    Need { name: "keep", is_met: |stage| stage.node.capabilities().keep },
+    Need { name: "fencing", is_met: |stage| stage.node.capabilities().fencing },
+    Need { name: "shared", is_met: |stage| stage.node.capabilities().shared },
+    Need {
+        name: "admission",
+        is_met: |stage| stage.lose.is_some() && stage.node.admission() != Admission::Unchecked,
+    },
+    Need { name: "non_lock_values", is_met: |stage| stage.no_lock.is_some() },
+];
