@@ -52,6 +52,7 @@ enum Occupation {
 /// A run takes the time of the faults, then up to 20 s until the clients complete, and 40 s until all keys have
 /// expired. All of it is simulated.
 #[derive(Clone, Debug)]
+#[allow(clippy::struct_excessive_bools)] // each is a setting of its own
 pub struct Experiment {
     seed: u64,
     servers: usize,

@@ -276,7 +276,9 @@ impl Model for Sharing {
         self.apply(&mut next, step);
         // Only one rule needs the order of the entries.
         if self.variant != Variant::LastReaderSetsTheExpiry {
-            next.nodes.iter_mut().flatten().for_each(|link| link.is_last = false);
+            for link in next.nodes.iter_mut().flatten() {
+                link.is_last = false;
+            }
         }
         next
     }

@@ -23,6 +23,7 @@ use crate::network::Network;
 
 /// The behavior of a client.
 #[derive(Clone, Copy, Debug)]
+#[allow(clippy::struct_excessive_bools)] // each is a setting of its own
 pub(super) struct Behavior {
     pub(super) resources: usize,
     pub(super) longest_ttl: Duration,
