@@ -24,7 +24,7 @@ macro_rules! adapter_tests {
         mod conformance_by_scripts {
             use super::$adapter;
 
-            $crate::redlock_testkit::conformance!($crate::server_by_scripts::<$adapter>());
+            $crate::redlock_testkit::conformance!($crate::server_by_scripts::<$adapter>(), without: [admission]);
         }
         $crate::__cases! { $crate::__tests, $adapter }
     };

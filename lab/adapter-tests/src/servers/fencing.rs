@@ -158,12 +158,12 @@ pub(crate) async fn a_value_that_is_no_counter_is_named_by_the_error<A: Adapter>
         server.command(&["RPUSH", COUNTER, "one"]);
     }
     let error = redlock.lock("a", TTL).fenced().await.unwrap_err();
-    assert_eq!(ErrorKind::NoQuorum, error.kind());
+    assert_eq!(ErrorKind::DamagedCounter, error.kind());
     let nodes = error.to_string();
     assert!(nodes.contains("the fencing counter of \"a\" is not a number"), "{nodes}");
     for node in &error.node_reports()[..3] {
         let Outcome::Failed(error) = node.outcome() else { panic!("{node}") };
-        assert_eq!(NodeErrorKind::Rejected, error.kind());
+        assert_eq!(NodeErrorKind::DamagedCounter, error.kind());
     }
     // On a minority of nodes it has no effect.
     servers[0].command(&["DEL", COUNTER]);
