@@ -173,7 +173,7 @@ impl LockNode for Node {
                     let one = Claim::new(one, claim.token().clone());
                     match self.memory.acquire_shared(&one, gate, ttl).await? {
                         Vote::Granted => {}
-                        denied => vote = denied,
+                        denied @ Vote::Denied(_) => vote = denied,
                     }
                 }
                 Ok(vote)
