@@ -124,10 +124,12 @@ pub(crate) async fn a_job_runs_once_a_period_on_one_of_two_machines<A: Adapter>(
     assert_eq!(Some(Ok(42)), request(&other).run(async |_| Ok::<_, ()>(42)).await.unwrap());
     let not_called = async |_| -> Result<(), ()> { unreachable!("the job has run") };
     assert_eq!(None, request(&one).run(not_called).await.unwrap());
-    let left = servers.iter().map(|server| server.command(&["PTTL", "job"]).parse::<u64>().unwrap());
-    // Nine tenths of an hour, and half a second for clocks, less the duration of this test.
+    let left = servers.iter().map(|server| server.command(&["PTTL", "job"]).parse::<i64>().unwrap());
+    // Nine tenths of an hour, and half a second for clocks, less the duration of this test. A minority may lack the key:
+    // on a busy machine, the release of the first job is late there.
     let expected = 3_000_000..=3_240_502;
-    assert!(left.clone().all(|left| expected.contains(&left)), "{:?}", left.collect::<Vec<_>>());
+    let left: Vec<_> = left.collect();
+    assert!(left.iter().filter(|left| expected.contains(left)).count() >= 3, "{left:?}");
 }
 
 /// The program has no runtime at all.
