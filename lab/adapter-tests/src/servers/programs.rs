@@ -129,7 +129,7 @@ pub(crate) async fn a_job_runs_once_a_period_on_one_of_two_machines<A: Adapter>(
     // on a busy machine, the release of the first job is late there.
     let expected = 3_000_000..=3_240_502;
     let left: Vec<_> = left.collect();
-    assert!(left.iter().filter(|left| expected.contains(left)).count() >= 3, "{left:?}");
+    assert!(left.iter().filter(|left| expected.contains(*left)).count() >= 3, "{left:?}");
 }
 
 /// The program has no runtime at all.
