@@ -84,7 +84,7 @@ impl Native {
 
 /// Returns whether the server rejected a native command without an effect, so that the script is to be sent instead.
 ///
-/// A key of another type is the exception: the script would find the same.
+/// A key of another type is no rejection: it is a reply about the key.
 pub(crate) fn is_rejected(reply: &Reply) -> bool {
     matches!(reply, Reply::Error(message) if !message.starts_with("WRONGTYPE"))
 }
@@ -98,7 +98,7 @@ pub(crate) fn is_unavailable(reply: &Reply) -> bool {
 /// Interprets the reply to a native deletion.
 pub(crate) fn deleted(reply: &Reply) -> Result<bool, NodeError> {
     match reply {
-        // A release leaves such a key as it is.
+        // Without scripts there are no readers, and a release leaves a key of another type as it is.
         Reply::Error(message) if message.starts_with("WRONGTYPE") => Ok(false),
         _ => reply::deleted(reply),
     }
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_key_of_another_type_is_no_reason_for_the_script() {
+    fn a_key_of_another_type_is_no_rejection() {
         let error = |text: &str| Reply::Error(text.into());
         for (message, is_final) in [
             ("ERR unknown command 'DELIFEQ'", true),

@@ -132,8 +132,8 @@ impl<'a> Request<'a> {
         match (exchange, reply) {
             // Nothing was set. `GET` distinguishes another holder from a replay of this claim.
             (Exchange::Set, Ok(Reply::Nil)) => Some(Exchange::Get),
-            // The script distinguishes readers from a value that is not a lock.
-            (Exchange::SetGet | Exchange::Get, Ok(Reply::Error(message)))
+            // Only scripts handle readers, and distinguish them from a value that is not a lock.
+            (Exchange::SetGet | Exchange::Get | Exchange::Native(_), Ok(Reply::Error(message)))
                 if dialect.scripts && message.starts_with("WRONGTYPE") =>
             {
                 Some(Exchange::Known)
@@ -234,6 +234,10 @@ mod tests {
         assert_eq!(None, next(Exchange::Get, Reply::Bytes(b"other".into())));
         assert_eq!(Some(Exchange::Known), next(Exchange::Get, wrong_type()));
         assert_eq!(Some(Exchange::Whole), next(Exchange::Known, error("NOSCRIPT No matching script")));
+        let native = Exchange::Native(Native::DelIfEq);
+        assert_eq!(Some(Exchange::Known), next(native, wrong_type()), "a reader, perhaps");
+        assert_eq!(Some(Exchange::Whole), next(native, error("ERR unknown command 'DELIFEQ'")));
+        assert_eq!(None, next(native, Reply::Int(0)));
         for end in [Exchange::Known, Exchange::Whole] {
             assert_eq!(None, next(end, wrong_type()));
         }
