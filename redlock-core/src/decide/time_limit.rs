@@ -67,7 +67,8 @@ impl TimeLimit {
         let is_queued = replies() >= QUEUE;
         if (was_paused || is_queued) && self.uncounted < MAX_UNCOUNTED {
             self.uncounted += 1;
-            self.end = self.end + self.part + late;
+            let pause = if was_paused { late } else { Duration::ZERO };
+            self.end = self.end + self.part + pause;
         }
         self.next = self.end.min(now + self.part);
         now >= self.end
@@ -140,6 +141,13 @@ mod tests {
         assert_eq!(at(1160), end(8, QUEUE - 1), "few replies");
         assert_eq!(at(1160 + 3 * 20), end(3, QUEUE));
         assert_eq!(at(1160 + 16 * 20), end(u32::MAX, QUEUE));
+        // Timers that are a little late do not prolong it further.
+        let mut limit = TimeLimit::new(at(1000), LIMIT);
+        let mut late = std::iter::from_fn(|| {
+            let now = limit.next() + Duration::from_millis(5);
+            (!limit.has_passed(now, || QUEUE)).then_some(now)
+        });
+        assert!(late.by_ref().last().unwrap() < at(1000 + 3 * 160));
     }
 
     proptest! {

@@ -242,7 +242,9 @@ impl LeaseRecord {
         drop(woken);
     }
 
-    /// Gives the next task of this process its turn, unless it has it already. The release is confirmed, or cannot be.
+    /// Gives the next task of this process its turn, unless it has it already, and readers their chance.
+    ///
+    /// The release is confirmed, or cannot be.
     pub(crate) fn leave_queue(&self) {
         let (place, gate) = (locked(&self.place).take(), locked(&self.gate).take());
         drop(place);

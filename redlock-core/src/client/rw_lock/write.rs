@@ -30,7 +30,9 @@ pub(crate) async fn acquire(
     }
     let result = match attempts.single(start).await {
         Ok(Single::Acquired(guard)) => Ok(guard),
-        Ok(Single::NotGranted(failure)) if failure.reason == Reason::WrongType => {
+        Ok(Single::NotGranted(failure))
+            if matches!(failure.reason, Reason::WrongType | Reason::DamagedCounter) =>
+        {
             Err(attempts.error(*failure))
         }
         // Nodes that failed may work again by the time when the gate is locked.
