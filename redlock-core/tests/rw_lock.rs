@@ -9,21 +9,10 @@ use common::*;
 use redlock_core::node::{Claim, LockNode, Token, Ttl, Vote};
 use redlock_core::runtime::Runtime;
 use redlock_core::{Builder, ErrorKind, IntoResources, KeepAlive, LeaseState, Loss, ReleaseOutcome, RwLock};
-use redlock_testkit::sim::Simulation;
-use redlock_testkit::{FakeNode, Fault, MemoryNode};
+use redlock_testkit::{Fault, MemoryNode};
 
 fn locks(world: &World) -> (RwLock, RwLock) {
     (world.redlock.rw_lock("a").unwrap(), world.other_client().rw_lock("a").unwrap())
-}
-
-/// Runs a test on five fake nodes that notify waiters.
-fn with_watching<F: Future<Output = ()> + Send + 'static>(test: impl FnOnce(World) -> F) {
-    let simulation = Simulation::new(1).max_polls(1_000_000);
-    let process = simulation.process("client");
-    let node = |number| FakeNode::new(format!("fake-{number}"), process.runtime()).watching();
-    let nodes: Vec<_> = (0..5).map(node).collect();
-    let redlock = builder(&process, &nodes).build().unwrap();
-    simulation.block_on(&process.clone(), test(World { process, nodes, redlock }));
 }
 
 #[test]

@@ -8,8 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use common::*;
 use redlock_core::{ErrorKind, LeaseState, Loss, ReleaseOutcome};
-use redlock_testkit::sim::Simulation;
-use redlock_testkit::{FakeNode, Fault, Operation};
+use redlock_testkit::{Fault, Operation};
 
 #[test]
 fn all_slots_are_held_by_different_holders_and_no_other_one_gets_in() {
@@ -55,16 +54,6 @@ fn any_client_takes_part_by_the_published_names() {
         drop(other);
         world.nothing_left().await;
     });
-}
-
-/// Runs a test on five fake nodes that notify waiters.
-fn with_watching<F: Future<Output = ()> + Send + 'static>(test: impl FnOnce(World) -> F) {
-    let simulation = Simulation::new(1).max_polls(1_000_000);
-    let process = simulation.process("client");
-    let node = |number| FakeNode::new(format!("fake-{number}"), process.runtime()).watching();
-    let nodes: Vec<_> = (0..5).map(node).collect();
-    let redlock = builder(&process, &nodes).build().unwrap();
-    simulation.block_on(&process.clone(), test(World { process, nodes, redlock }));
 }
 
 /// The waiting task is notified, so it does not poll.

@@ -26,8 +26,8 @@ pub(crate) struct World {
     pub(crate) redlock: Redlock,
 }
 
-/// Runs a test on `count` fake nodes.
-pub(crate) fn with_nodes<F, T>(count: usize, test: impl FnOnce(World) -> F) -> T
+/// Runs a test on fake nodes, each of which `change` has changed.
+fn with_changed<F, T>(count: usize, change: impl Fn(FakeNode) -> FakeNode, test: impl FnOnce(World) -> F) -> T
 where
     F: Future<Output = T> + Send + 'static,
     T: Send + 'static,
@@ -35,10 +35,28 @@ where
     // This is far more than any test needs. It stops a hot loop before the memory is exhausted.
     let simulation = Simulation::new(1).max_polls(1_000_000);
     let process = simulation.process("client");
-    let node = |number| FakeNode::new(format!("fake-{number}"), process.runtime());
+    let node = |number| change(FakeNode::new(format!("fake-{number}"), process.runtime()));
     let nodes: Vec<_> = (0..count).map(node).collect();
     let redlock = builder(&process, &nodes).build().unwrap();
     simulation.block_on(&process.clone(), test(World { process, nodes, redlock }))
+}
+
+/// Runs a test on `count` fake nodes.
+pub(crate) fn with_nodes<F, T>(count: usize, test: impl FnOnce(World) -> F) -> T
+where
+    F: Future<Output = T> + Send + 'static,
+    T: Send + 'static,
+{
+    with_changed(count, |node| node, test)
+}
+
+/// Runs a test on five fake nodes that notify waiters.
+pub(crate) fn with_watching<F, T>(test: impl FnOnce(World) -> F) -> T
+where
+    F: Future<Output = T> + Send + 'static,
+    T: Send + 'static,
+{
+    with_changed(5, FakeNode::watching, test)
 }
 
 pub(crate) fn with_five<F, T>(test: impl FnOnce(World) -> F) -> T

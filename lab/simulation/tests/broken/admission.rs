@@ -9,7 +9,7 @@ use redlock_testkit::MemoryNode;
 use redlock_testkit::conformance::{self, Backend};
 
 use self::Flaw::*;
-use super::failure;
+use super::{assert_all_caught, assert_none_caught};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flaw {
@@ -37,18 +37,12 @@ pub(crate) fn catches(case: &str) -> bool {
 
 #[test]
 fn every_flaw_of_an_admission_is_caught_by_the_case_for_it() {
-    for (flaw, case, sentence) in CAUGHT {
-        let said = failure(&server(*flaw), case).unwrap_or_else(|| panic!("{case} lets {flaw:?} pass"));
-        assert!(said.contains(sentence), "{case} on {flaw:?} says: {said}");
-        assert_eq!(None, failure(&server(Sound), case), "{case}");
-    }
+    assert_all_caught(CAUGHT, server);
 }
 
 #[test]
 fn a_sound_node_with_restart_admission_passes_the_suite() {
-    for case in conformance::cases().filter(|case| catches(case)) {
-        assert_eq!(None, failure(&server(Sound), case), "{case}");
-    }
+    assert_none_caught(conformance::cases().filter(|case| catches(case)), || server(Sound));
 }
 
 struct Server {
