@@ -27,7 +27,7 @@ impl World<'_> {
         *flight = if flight.is_open() { replied } else { Flight::None };
     }
 
-    /// Receives a reply. A vote that does not count has its effect on the cleanup all the same.
+    /// Receives a reply. A vote that does not count still determines the cleanup.
     pub(crate) fn reply(&mut self, request: Request, counts: bool) {
         let Request { client, attempt, node, kind } = request;
         let granted = *self.flight(request) == Flight::Granted;

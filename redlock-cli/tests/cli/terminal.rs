@@ -26,7 +26,7 @@ struct Terminal {
     child: Child,
 }
 
-/// What is shown on a terminal. A screen that nobody reads would fill up.
+/// The text on a terminal, which a task reads all the time. Otherwise the terminal would fill up.
 struct Screen {
     text: Arc<Mutex<Vec<u8>>>,
     closed: Arc<AtomicBool>,

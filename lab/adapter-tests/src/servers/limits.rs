@@ -138,7 +138,7 @@ pub(crate) async fn the_documented_rights_are_enough<A: Adapter>() {
     }
 }
 
-/// What a server without scripts can do, from `docs/operating.md`.
+/// The operations of a server without scripts, as `docs/operating.md` lists them.
 #[tokio::main(flavor = "current_thread")]
 pub(crate) async fn servers_that_forbid_scripts_keep_locks_alive<A: Adapter>() {
     let servers = RedisServer::start_many(3);

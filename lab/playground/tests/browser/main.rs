@@ -96,7 +96,7 @@ impl Page {
     }
 }
 
-/// What the page must show at a time: the story, the time in seconds, and a part of the knowledge of some places.
+/// The expected content of the page at a time: the story, the time in seconds, and a part of the knowledge of some places.
 type Moment = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
 
 const MOMENTS: [Moment; 22] = [
