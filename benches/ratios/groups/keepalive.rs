@@ -81,7 +81,8 @@ fn held<N: LockNode>(
     let memory = (memory_of(servers) - memory) / (servers.len() * locks) as f64;
     let (cpu, servers_cpu, count) =
         (cpu_micros(ClockId::ProcessCPUTime), server_cpu(servers), renewals.count());
-    runtime.block_on(tokio::time::sleep(ttl));
+    // A timer is made inside the runtime only.
+    runtime.block_on(async { tokio::time::sleep(ttl).await });
     let count = (renewals.count() - count) as f64;
     let cpu = (cpu_micros(ClockId::ProcessCPUTime) - cpu) / count;
     let servers_cpu = (server_cpu(servers) - servers_cpu) / (count * servers.len() as f64);
