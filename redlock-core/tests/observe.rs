@@ -256,6 +256,45 @@ fn renewals_and_a_loss_are_emitted() {
     });
 }
 
+/// The size of the names of a large lock, in bytes.
+const NAMES: u64 = 128 << 10;
+
+/// Acquires and releases a lock on 128 names of 1 KiB.
+async fn large_cycle(world: &World, number: usize) {
+    let names = (0..NAMES >> 10).map(|name| format!("{number:04}-{name:04}{}", "x".repeat(1015)));
+    let guard = world.redlock.lock(names.collect::<Vec<_>>(), TTL).await.unwrap();
+    assert_eq!(ReleaseOutcome::Released, guard.release().await.unwrap());
+}
+
+#[test]
+fn a_node_that_grants_and_denies_releases_costs_bounded_memory_and_one_message_a_minute() {
+    /// The limit of the queue of a node that acknowledges nothing.
+    const LIMIT: u64 = 16 << 20;
+    const CYCLES: usize = 256;
+
+    recorded(async |world, recording| {
+        world.nodes[0].inject(Fault::reject().on(Operation::Release));
+        // Four minutes, and twice the limit. The node counts as silent only after 30 s.
+        for number in 0..CYCLES {
+            large_cycle(&world, number).await;
+            world.sleep(Duration::from_secs(240) / CYCLES as u32).await;
+        }
+        let events = recording.events();
+        let logged: Vec<_> =
+            events.iter().filter(|event| !["DEBUG", "TRACE"].contains(&&*event.level)).collect();
+        assert!(logged.iter().all(|event| event.message.starts_with("cleanup queue full")), "{logged:#?}");
+        assert!((3..=4).contains(&logged.len()), "one a minute: {logged:#?}");
+
+        // Each claim that the queue still has is released once more.
+        let before = world.request_counts(Operation::Release)[0];
+        world.nodes[0].clear_faults();
+        let dropped = world.redlock.close().await;
+        let kept = world.request_counts(Operation::Release)[0] - before;
+        assert_eq!(CYCLES as u64, kept + dropped);
+        assert!((LIMIT / 2..=LIMIT).contains(&(kept * NAMES)), "{kept} claims of {NAMES} bytes");
+    });
+}
+
 /// Returns the first cells of the tables in `docs/monitoring.md`.
 fn documented() -> BTreeSet<String> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/monitoring.md");

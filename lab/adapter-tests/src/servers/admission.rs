@@ -1,5 +1,9 @@
 //! Servers that lose their data: their votes do not count until the lost locks have expired.
 
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
 use redlock_core::Health;
 use redlock_core::node::QuarantineReason;
 
@@ -139,6 +143,50 @@ pub(crate) async fn a_majority_that_restarts_from_a_snapshot_grants_no_second_lo
         server.command(&["SAVE"]);
     }
     a_majority_that_loses::<A>(&servers, RedisServer::restart, QuarantineReason::Restarted).await;
+}
+
+/// Returns the file to which a server appends its writes, after it has written all that it has received.
+fn log_of(server: &RedisServer) -> PathBuf {
+    let has_written = || {
+        let info = server.command(&["INFO", "persistence"]);
+        ["aof_buffer_length:0", "aof_rewrite_in_progress:0"].iter().all(|field| info.contains(field))
+    };
+    while !has_written() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let directory = server.command(&["CONFIG", "GET", "dir"]);
+    let directory = Path::new(directory.strip_prefix("dir ").expect("the name and the value"));
+    // Before Redis 7.0, the log was a single file.
+    let parts = fs::read_dir(directory.join("appendonlydir")).into_iter().flatten();
+    let mut parts = parts.map(|part| part.unwrap().path());
+    let last = parts.find(|path| path.to_string_lossy().ends_with(".incr.aof"));
+    last.unwrap_or_else(|| directory.join("appendonly.aof"))
+}
+
+/// The machine loses its power: with `appendfsync everysec`, the last writes are not on the disk yet.
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn a_majority_that_loses_the_end_of_its_log_grants_no_second_lock<A: Adapter>() {
+    let server = || RedisServer::builder().persistent(true).arg("--appendfsync").arg("everysec").start();
+    let servers: Vec<_> = (0..3).map(|_| server()).collect();
+    drop(vouched::<A>(&servers).await);
+    // What is on the disk contains the stamp, and no lock.
+    let disks: HashMap<_, _> = servers
+        .iter()
+        .map(|server| {
+            let log = log_of(server);
+            let length = fs::metadata(&log).unwrap().len();
+            (server.port(), (log, length))
+        })
+        .collect();
+    let lose = |server: &RedisServer| {
+        server.kill();
+        let (log, length) = &disks[&server.port()];
+        let log = fs::OpenOptions::new().write(true).open(log).unwrap();
+        log.set_len(*length).unwrap();
+        server.restart();
+        assert!(server.command(&["GET", "redlock:admission"]).starts_with("1 "), "the stamp was kept");
+    };
+    a_majority_that_loses::<A>(&servers, lose, QuarantineReason::Restarted).await;
 }
 
 #[tokio::main(flavor = "current_thread")]
