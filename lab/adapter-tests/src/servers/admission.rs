@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use redlock_core::Health;
 use redlock_core::node::QuarantineReason;
+use redlock_testkit::Reply;
 
 use super::*;
 
@@ -44,7 +45,7 @@ pub(super) fn reasons(health: &Health) -> Vec<Option<QuarantineReason>> {
 }
 
 /// Asserts that a quorum of the servers does not count, so that there is no second holder.
-async fn no_second_holder(other: &Redlock, lost: &str) {
+pub(super) async fn no_second_holder(other: &Redlock, lost: &str) {
     match other.try_lock("a", LONGEST).await {
         Err(error) if error.kind() == ErrorKind::NoQuorum => {}
         other => panic!("after {lost}: {other:?}"),
@@ -154,8 +155,8 @@ fn log_of(server: &RedisServer) -> PathBuf {
     while !has_written() {
         std::thread::sleep(Duration::from_millis(5));
     }
-    let directory = server.command(&["CONFIG", "GET", "dir"]);
-    let directory = Path::new(directory.strip_prefix("dir ").expect("the name and the value"));
+    let Reply::Array(setting) = server.reply(&[b"CONFIG", b"GET", b"dir"]) else { panic!("no array") };
+    let directory = PathBuf::from(setting[1].text());
     // Before Redis 7.0, the log was a single file.
     let parts = fs::read_dir(directory.join("appendonlydir")).into_iter().flatten();
     let mut parts = parts.map(|part| part.unwrap().path());
@@ -201,7 +202,7 @@ pub(crate) async fn a_flush_is_noticed_without_pushes<A: Adapter>() {
     let servers = three();
     let (holder, vouching) = (vouched::<A>(&servers).await, vouched::<A>(&servers).await);
     for server in &servers {
-        server.command(&["ACL", "SETUSER", "old", "on", ">secret", "~*", "&*", "+@all", "-hello"]);
+        server.command(&["ACL", "SETUSER", "old", "on", ">secret", "~*", "&*", "+@all", "-client|tracking"]);
     }
     let other = guarded::<A>(servers.iter().map(|server| server.url().replace("//", "//old:secret@")));
     all_up(&other).await;
@@ -226,21 +227,36 @@ pub(crate) async fn a_majority_that_fails_over_and_back_grants_no_second_lock<A:
     a_majority_fails_back_between(clients, &servers).await;
 }
 
+/// Makes a server the replica of another one for a time. Afterwards it has the data of the other one.
+fn copy(to: &RedisServer, from: &RedisServer) {
+    to.command(&["REPLICAOF", "127.0.0.1", &from.port().to_string()]);
+    while !to.command(&["INFO", "replication"]).contains("master_link_status:up") {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    to.command(&["REPLICAOF", "NO", "ONE"]);
+}
+
 pub(super) async fn a_majority_fails_back_between([holder, other]: [Redlock; 2], servers: &[RedisServer]) {
-    let copies = RedisServer::start_many(2);
-    let fail_back = |(server, copy): (&RedisServer, &RedisServer)| {
-        let replicate = |port: &str| server.command(&["REPLICAOF", "127.0.0.1", port]);
-        replicate(&copy.port().to_string());
-        while !server.command(&["INFO", "replication"]).contains("master_link_status:up") {
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        server.command(&["REPLICAOF", "NO", "ONE"]);
-    };
+    let replicas = RedisServer::start_many(2);
+    for server in servers.iter().chain(&replicas) {
+        server.command(&["CONFIG", "SET", "repl-diskless-sync-delay", "0"]);
+    }
+    // The replicas have the stamps, and not the lock.
+    for (server, replica) in servers.iter().zip(&replicas) {
+        copy(replica, server);
+    }
     let guard = holder.lock("a", LONGEST).await.unwrap();
     granted_by_all(&guard).await;
-    for pair in servers.iter().zip(&copies) {
-        fail_back(pair);
+    for (server, replica) in servers.iter().zip(&replicas) {
+        copy(server, replica);
+        assert_eq!(["redlock:admission"], server.keys()[..], "the stamp only");
     }
+    no_second_holder(&other, "the failback").await;
+    let are_masters = async || {
+        let reasons = reasons(&other.health().await);
+        !reasons.iter().flatten().any(|reason| matches!(reason, QuarantineReason::Replica | QuarantineReason::NotChecked))
+    };
+    eventually("the servers are masters again", OVER, are_masters).await;
     no_second_holder(&other, "the failback").await;
     drop(guard);
 }
