@@ -204,7 +204,7 @@ fn a_dropped_attempt_is_emitted_once() {
         world.sleep(Duration::from_secs(1)).await;
         let events = recording.of("attempt completed");
         assert_eq!(1, events.len(), "{events:?}");
-        assert!(events[0].fields.ends_with("outcome=\"abandoned\""), "{events:?}");
+        assert!(events[0].fields.ends_with("outcome=\"canceled\""), "{events:?}");
         assert_eq!(1, events[0].spans.len(), "within the span of the attempt");
     });
 }

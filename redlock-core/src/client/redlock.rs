@@ -505,7 +505,7 @@ impl Redlock {
             // The second call takes the cleanup that was left behind in between.
             let runs = self.0.resume_cleanup() || self.0.resume_cleanup();
             if !runs || self.0.is_idle() {
-                return self.0.abandoned_cleanups();
+                return self.0.given_up_cleanup();
             }
             changed.await;
         }

@@ -252,7 +252,7 @@ impl CleanupTask {
     /// If that is in the future, nothing was taken. `None` means that the task has ended.
     fn take(&mut self, limit: usize) -> Option<Instant> {
         let now = self.shared.now();
-        let given_up = self.shared.abandoned().is_some_and(|since| now > since + GRACE);
+        let given_up = self.shared.unused_since().is_some_and(|since| now > since + GRACE);
         let mut queue = locked(&self.shared.peers[self.index].cleanup.queue);
         if given_up && !queue.entries.is_empty() {
             tracing::warn!(
