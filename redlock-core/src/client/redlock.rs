@@ -467,8 +467,9 @@ impl Redlock {
     /// Guards that are still held can be extended and released afterwards.
     ///
     /// Returns how many cleanups were given up since the `Redlock` was built, as a number of claims on single nodes.
-    /// Their keys expire with their TTL. The number is zero, except in two cases. Either a node did not reply while
-    /// more than 16 MiB of claims waited for it, or there was no runtime to clean up in. Load alone gives up none.
+    /// Their keys expire with their TTL. The number is zero, except in two cases. Either a node acknowledged no
+    /// release while more than 16 MiB of claims waited for it, or there was no runtime to clean up in. Load alone gives
+    /// up none.
     ///
     /// The wait has no limit. Limit it with your runtime's timeout, because it does not end in these cases:
     ///
