@@ -181,7 +181,8 @@ mod tests {
         assert!(again.grant(at(19_898), ttl(10_000), at(9_697)));
         assert_eq!(LeaseState::Held, again.state(at(9_698)));
 
-        for (doubt, loss) in [(Degraded::Superseded, Loss::Superseded), (Degraded::RenewalEnded, Loss::Expired)]
+        for (doubt, loss) in
+            [(Degraded::Superseded, Loss::Superseded), (Degraded::RenewalEnded, Loss::Expired)]
         {
             status.degrade(doubt, at(4_000));
             assert_eq!(LeaseState::AtRisk, status.state(at(9_697)));

@@ -254,7 +254,10 @@ pub(super) async fn a_majority_fails_back_between([holder, other]: [Redlock; 2],
     no_second_holder(&other, "the failback").await;
     let are_masters = async || {
         let reasons = reasons(&other.health().await);
-        !reasons.iter().flatten().any(|reason| matches!(reason, QuarantineReason::Replica | QuarantineReason::NotChecked))
+        !reasons
+            .iter()
+            .flatten()
+            .any(|reason| matches!(reason, QuarantineReason::Replica | QuarantineReason::NotChecked))
     };
     eventually("the servers are masters again", OVER, are_masters).await;
     no_second_holder(&other, "the failback").await;

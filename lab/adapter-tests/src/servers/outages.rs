@@ -160,6 +160,11 @@ pub(crate) async fn after_a_power_cut_vouching_ends_the_quarantine<A: Adapter>()
     let redlock = program::<A>(&servers);
     vouch(&redlock, servers.len()).await;
     cut_power(&servers);
+    let in_quarantine = async || {
+        let reasons = reasons(&redlock.health().await);
+        reasons.iter().flatten().filter(|reason| **reason != QuarantineReason::NotChecked).count() >= 3
+    };
+    eventually("a quorum is in quarantine", OVER, in_quarantine).await;
     no_second_holder(&redlock, "the power cut").await;
     for (index, server) in servers.iter().enumerate() {
         eventually("the server can be vouched for", OVER, async || redlock.vouch(index).await.is_ok()).await;
