@@ -31,8 +31,8 @@ pub(crate) enum Kind {
     Reader,
     /// A lock on a single name that goes before new readers.
     ///
-    /// A plain lock excludes readers, too, but readers that come one after another can keep it waiting forever. It does
-    /// not lock the gate itself: that is another key, for which its user may have no right, and another queue.
+    /// A plain lock excludes readers too, but readers that come one after another can keep it waiting forever. It does
+    /// not lock the gate: that is a second key and a second queue, for the sake of readers that few names have.
     Writer,
 }
 

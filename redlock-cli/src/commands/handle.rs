@@ -20,8 +20,8 @@ const LONGEST: u64 = 4 * 1024 * 1024;
 
 /// Acquires a lock and prints its handle.
 ///
-/// Read locks have none. A handle does not contain their gate, so `extend` would restore a lost key as a plain lock, and
-/// that key would keep out new readers.
+/// Read locks have none. A handle does not contain the gate, so `extend` would restore a lost key as a plain lock. On
+/// that server, it would keep out new readers.
 pub(crate) fn lock(args: &Lock, shared: &Shared) -> Result<u8, Failure> {
     let kind = Kind::new(args.names.sharing);
     let no_handle =

@@ -189,9 +189,13 @@ fn a_reader_inside_a_reader_does_not_wait_behind_a_writer() {
 fn other_commands_share_too() {
     let cluster = Cluster::new();
     let holders = ["one", "two"].map(|name| hold(&cluster, name, &["--shared"]));
-    for (options, expected) in [(&["-n"][..], 75), (&["-n", "--writer"], 75), (&["-n", "--slots", "2"], 0)] {
-        let mut command = cluster.redlock([&["hold"], options, &["job"]].concat());
-        assert_eq!(Some(expected), code(&mut command), "{options:?}");
+    for (words, expected) in [
+        (&["hold", "-n"][..], 75),
+        (&["hold", "-n", "--writer"], 75),
+        (&["lock", "-n", "--writer", "--ttl", "60"], 75),
+        (&["hold", "-n", "--slots", "2"], 0),
+    ] {
+        assert_eq!(Some(expected), code(&mut cluster.redlock([words, &["job"]].concat())), "{words:?}");
     }
     assert_eq!(Some(75), code(&mut cluster.redlock(["wait", "-w", "0.1", "job"])));
     assert_eq!(Some(0), code(&mut cluster.redlock(["wait", "--shared", "job"])));

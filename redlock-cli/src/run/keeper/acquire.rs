@@ -81,7 +81,7 @@ async fn nested(target: &Target<'_>, error: &Error, task: &Task) -> Option<Strin
         Target::All { .. } | Target::Reader(_) | Target::Writer(_) => {
             let holder = error.holder().and_then(|holder| known(holder.to_string()));
             holder.or_else(|| {
-                // Whatever denies the lock beside a reader waits for this reader: it is the reader itself, or a writer.
+                // Only this reader, or a writer that waits for it, can be in the way.
                 let is_read = |name: &&Vec<u8>| is_denied && task.read_by_ancestors.contains(name);
                 let name = task.resources.iter().find(is_read)?;
                 Some(format!("a read lock on {:?}", String::from_utf8_lossy(name)))
