@@ -48,7 +48,7 @@ fn under(effort: Effort, condition: &str, links: [Link; 5]) -> Vec<Row> {
         lane(flavor, RedisByHand::connect(&urls)),
         lane(flavor, async { Rslock::new(&urls) }),
     ];
-    let cycles = effort.cycles / 10;
+    let cycles = effort.cycles / 20;
     let third = links[THIRD].delay.as_secs_f64() * 1e6;
     let slices = lanes.iter().map(|lane| Box::new(move || lane.latency(cycles.max(1))) as Slice<'_, Latency>);
     let figures = interleaved(effort.rounds, slices.collect());
