@@ -21,8 +21,8 @@ impl Keeping {
 
     /// Sets the life of the keys once no write is in flight.
     fn keep_when_ready(self, state: &mut State) {
-        let writes = state.nodes.iter().flat_map(|node| node.writes);
-        let awaited = writes.filter(|write| *write == Flight::Sent).count() > 0;
+        let mut writes = state.nodes.iter().flat_map(|node| node.writes);
+        let awaited = writes.any(|write| write == Flight::Sent);
         let ready = !awaited || self.variant == Variant::WritesAreNotAwaited;
         if state.keeper.phase == Phase::Waiting && ready {
             state.keeper.phase = Phase::Keeping;

@@ -11,8 +11,8 @@ pub enum Property {
     Exclusion,
     /// The key exists until the promised end on every node that counted for the success.
     CountedKeysStand,
-    /// The last word is that of the keep: no earlier or later request changes the life that it has set. Requests are
-    /// exempt if their connection broke.
+    /// No other request of the client changes the life that the keep has set. Requests are exempt if their connection
+    /// broke.
     LifeAsSet,
     /// The client does not change the key of another client.
     NoTrespass,

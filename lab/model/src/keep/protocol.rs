@@ -67,10 +67,10 @@ impl Keeping {
 
     fn steps_on(self, state: &State, node: usize, steps: &mut Vec<Step>) {
         let faulty = state.faults < self.scope.faults;
-        let mut connected = false;
+        let (mut connected, mut requests) = (false, state.nodes[node]);
         for kind in RequestKind::all() {
             let request = Request { node, kind };
-            let flight = *{ state.nodes[node] }.flight(kind);
+            let flight = *requests.flight(kind);
             if flight != Flight::None {
                 steps.push(Step::Carry(request));
             }

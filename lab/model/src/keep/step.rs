@@ -15,7 +15,7 @@ pub enum Step {
     Keep,
     /// A drops an operation that keeps its lock. A fault.
     Cancel,
-    /// The validity of the earliest remaining round of A ends, and the operation or the lease that relies on it.
+    /// The validity of the earliest remaining round of A ends. An attempt and a lease end with their last one.
     Lapse,
     /// The promised time of the keys ends.
     Elapse,
