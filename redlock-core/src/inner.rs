@@ -57,13 +57,13 @@ struct Work {
     in_flight: usize,
     closed: bool,
     /// The time when the last handle was dropped.
-    abandoned: Option<Instant>,
+    unused_since: Option<Instant>,
     /// True if a runtime has ended before its cleanup was done.
     cleanup_stopped: bool,
     /// The number of nodes whose cleanup is behind.
     nodes_behind: usize,
-    /// The number of keys whose cleanup was abandoned; they expire with the TTL.
-    abandoned_keys: u64,
+    /// The number of claims on single nodes whose cleanup was given up; their keys expire with the TTL.
+    given_up: u64,
 }
 
 /// One configured node, and its pending cleanup.
@@ -224,19 +224,19 @@ impl Inner {
         locked(&self.work).in_flight == 0 && self.peers.iter().all(|peer| peer.cleanup.is_empty())
     }
 
-    /// Counts claims on one node whose cleanup was abandoned.
+    /// Counts claims on one node whose cleanup was given up.
     pub(crate) fn gave_up_cleanup(&self, claims: usize) {
         if claims > 0 {
-            locked(&self.work).abandoned_keys += claims as u64;
+            locked(&self.work).given_up += claims as u64;
         }
     }
 
-    /// Returns the number of claims on single nodes whose cleanup was abandoned.
+    /// Returns the number of claims on single nodes whose cleanup was given up.
     ///
     /// It includes queued cleanup, which is not carried out without a runtime.
-    pub(crate) fn abandoned_cleanups(&self) -> u64 {
+    pub(crate) fn given_up_cleanup(&self) -> u64 {
         let waiting: usize = self.peers.iter().map(|peer| peer.cleanup.len()).sum();
-        locked(&self.work).abandoned_keys + waiting as u64
+        locked(&self.work).given_up + waiting as u64
     }
 
     /// Notifies listeners that outstanding work has ended.
@@ -255,8 +255,8 @@ impl Inner {
     }
 
     /// Returns when the last handle was dropped, if it was.
-    pub(crate) fn abandoned(&self) -> Option<Instant> {
-        locked(&self.work).abandoned
+    pub(crate) fn unused_since(&self) -> Option<Instant> {
+        locked(&self.work).unused_since
     }
 
     /// Records that cleanup is queued which no task carries out.
@@ -316,6 +316,6 @@ impl Deref for Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         let now = self.0.now();
-        locked(&self.0.work).abandoned.get_or_insert(now);
+        locked(&self.0.work).unused_since.get_or_insert(now);
     }
 }

@@ -115,8 +115,8 @@ pub(crate) fn attempt_failed(claim: &Claim, reason: ErrorKind, holder: Option<&T
 }
 
 /// Records an attempt for which no caller waited any more.
-pub(crate) fn attempt_abandoned(claim: &Claim) {
-    attempted(claim, "abandoned", None, None);
+pub(crate) fn attempt_canceled(claim: &Claim) {
+    attempted(claim, "canceled", None, None);
 }
 
 fn attempted(

@@ -146,8 +146,8 @@ fn cleanup_retries_do_not_flood_a_node_that_is_down() {
         let releases = world.request_counts(Operation::Release)[0];
         assert!((60..200).contains(&releases), "{releases} releases in a minute");
         world.nodes[0].restart();
-        let (abandoned, took) = world.time(world.redlock.close()).await;
-        assert_eq!(0, abandoned);
+        let (given_up, took) = world.time(world.redlock.close()).await;
+        assert_eq!(0, given_up);
         assert!(took <= Duration::from_secs(1), "{took:?}");
         assert_eq!(0, world.keys());
     });
@@ -163,8 +163,8 @@ fn a_thousand_pending_releases_are_sent_in_batches_once_the_node_is_back() {
         world.sleep(TTL).await;
         let before = world.request_counts(Operation::Release)[0];
         world.nodes[0].resume().await;
-        let (abandoned, took) = world.time(world.redlock.close()).await;
-        assert_eq!(0, abandoned);
+        let (given_up, took) = world.time(world.redlock.close()).await;
+        assert_eq!(0, given_up);
         assert!(took <= Duration::from_secs(2), "{took:?}");
         let sent = world.request_counts(Operation::Release)[0] - before;
         assert!(sent <= 2_100, "{sent} releases for 1,000 pending releases");
@@ -274,7 +274,7 @@ fn close_finishes_the_cleanup_of_a_dropped_runtime() {
     assert_eq!(1, nodes[0].inner().len());
     nodes[0].restart();
     let closed = async { tokio::time::timeout(TTL / 2, redlock.close()).await };
-    assert!(runtime().block_on(closed).is_ok(), "the cleanup was abandoned");
+    assert!(runtime().block_on(closed).is_ok(), "the cleanup was not finished");
     assert!(nodes[0].inner().is_empty());
 }
 
@@ -299,6 +299,6 @@ fn all_tasks_end_after_the_last_handle_is_dropped() {
     simulation.run_for(Duration::from_secs(50));
     assert_eq!(1, process.tasks(), "the cleanup of the hung node");
     simulation.run_for(Duration::from_secs(15));
-    assert_eq!(0, process.tasks(), "cleanup is abandoned a minute after the last handle was dropped");
+    assert_eq!(0, process.tasks(), "cleanup ends a minute after the last handle was dropped");
     drop(node);
 }

@@ -161,8 +161,8 @@ fn a_dropped_inspection_leaves_nothing_behind() {
         assert_eq!(vec![1; 5], world.request_counts(Operation::Inspect));
         drop(inspection);
         // The inspection is outstanding until the node timeout, and no longer.
-        let (abandoned, took) = world.time(world.redlock.close()).await;
-        assert_eq!(0, abandoned);
+        let (given_up, took) = world.time(world.redlock.close()).await;
+        assert_eq!(0, given_up);
         assert_eq!(NODE_TIMEOUT, took);
     });
 }

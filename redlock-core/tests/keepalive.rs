@@ -110,8 +110,8 @@ fn a_renewal_in_flight_ends_with_the_release() {
         world.nodes.iter().for_each(|node| node.inject(Fault::hang().on(Operation::Extend)));
         world.nodes[0].wait_for_requests(Operation::Extend, 1).await;
         assert_eq!(ReleaseOutcome::Released, guard.release().await.unwrap());
-        let (abandoned, took) = world.time(world.redlock.close()).await;
-        assert_eq!(0, abandoned);
+        let (given_up, took) = world.time(world.redlock.close()).await;
+        assert_eq!(0, given_up);
         assert!(took < MS, "the renewal ends with the release, {took:?}");
         assert_eq!((1, 0), (world.process.tasks(), world.keys()));
     });

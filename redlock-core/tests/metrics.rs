@@ -7,7 +7,7 @@ mod common;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use common::{MS, TTL, World, foreign_claim, with_five};
+use common::{MS, TTL, World, foreign_claim, is_pending, with_five};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use redlock_core::KeepAlive;
 use redlock_core::node::Ttl;
@@ -131,18 +131,20 @@ fn renewals_and_a_loss_are_counted() {
     });
 }
 
+/// Returns the change of the gauge of held locks since the last call.
+fn change_of_held(recorder: &Snapshotter) -> f64 {
+    let metrics = recorder.snapshot().into_vec();
+    let gauge = metrics.into_iter().find(|(key, ..)| key.key().name() == "redlock_locks_held");
+    match gauge {
+        Some((.., DebugValue::Gauge(change))) => change.into_inner(),
+        other => panic!("{other:?}"),
+    }
+}
+
 #[test]
 fn locks_count_as_held_while_their_guards_exist() {
     recorded(async |world, recorder| {
-        // The recorder of this test returns the change since the last look.
-        let change = || {
-            let metrics = recorder.snapshot().into_vec();
-            let gauge = metrics.into_iter().find(|(key, ..)| key.key().name() == "redlock_locks_held");
-            match gauge {
-                Some((.., DebugValue::Gauge(change))) => change.into_inner(),
-                other => panic!("{other:?}"),
-            }
-        };
+        let change = || change_of_held(&recorder);
         let (one, two) = (world.redlock.lock("a", TTL).await.unwrap(), world.redlock.lock("b", TTL).await);
         assert_eq!([2.0, 0.0], [change(), change()]);
         drop(two);
@@ -155,6 +157,27 @@ fn locks_count_as_held_while_their_guards_exist() {
         assert_eq!(-1.0, change());
         world.redlock.run("c", TTL, async |_| assert_eq!(1.0, change())).await.unwrap();
         assert_eq!(-1.0, change());
+    });
+}
+
+#[test]
+fn a_waiting_writer_holds_no_lock() {
+    recorded(async |world, recorder| {
+        let catalog = world.redlock.rw_lock("catalog").unwrap();
+        let reader = catalog.read(TTL).await.unwrap();
+        assert_eq!(1.0, change_of_held(&recorder));
+        let mut writer = Box::pin(catalog.write(TTL).into_future());
+        assert!(is_pending(&mut writer).await);
+        world.sleep(MS).await;
+        assert!(is_pending(&mut writer).await);
+        assert!(world.nodes[0].inner().holder("catalog:writer").is_some());
+        assert_eq!(0.0, change_of_held(&recorder), "it has the gate only");
+        reader.release().await.unwrap();
+        let writer = writer.await.unwrap();
+        assert_eq!(0.0, change_of_held(&recorder), "the reader is gone, and the writer is there");
+        drop(writer);
+        world.settle().await;
+        assert_eq!(-1.0, change_of_held(&recorder));
     });
 }
 

@@ -32,6 +32,8 @@ struct Recording(Arc<Inner>);
 
 #[derive(Default)]
 struct Inner {
+    /// `true` if only the levels from INFO on are recorded.
+    is_quiet: bool,
     events: Mutex<Vec<Recorded>>,
     spans: Mutex<Vec<String>>,
     entered: Mutex<Vec<u64>>,
@@ -51,7 +53,7 @@ impl Visit for Fields<'_> {
 
 impl Subscriber for Recording {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target().starts_with("redlock")
+        metadata.target().starts_with("redlock") && (!self.0.is_quiet || *metadata.level() <= Level::INFO)
     }
 
     fn new_span(&self, span: &Attributes<'_>) -> Id {
@@ -103,7 +105,13 @@ fn recorded<F>(test: impl FnOnce(World, Recording) -> F)
 where
     F: Future<Output = ()> + Send + 'static,
 {
-    let recording = Recording::default();
+    recorded_by(Recording::default(), test);
+}
+
+fn recorded_by<F>(recording: Recording, test: impl FnOnce(World, Recording) -> F)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
     subscriber::with_default(recording.clone(), || with_five(|world| test(world, recording)));
 }
 
@@ -204,7 +212,7 @@ fn a_dropped_attempt_is_emitted_once() {
         world.sleep(Duration::from_secs(1)).await;
         let events = recording.of("attempt completed");
         assert_eq!(1, events.len(), "{events:?}");
-        assert!(events[0].fields.ends_with("outcome=\"abandoned\""), "{events:?}");
+        assert!(events[0].fields.ends_with("outcome=\"canceled\""), "{events:?}");
         assert_eq!(1, events[0].spans.len(), "within the span of the attempt");
     });
 }
@@ -253,6 +261,41 @@ fn renewals_and_a_loss_are_emitted() {
         drop(guard);
         world.settle().await;
         assert!(recording.of("lease lost").is_empty(), "a loss is emitted once");
+    });
+}
+
+/// Acquires and releases a lock on 128 names of 1 KiB.
+async fn large_cycle(world: &World, number: u32) {
+    let names = (0..128).map(|name| format!("{number:04}-{name:04}{}", "x".repeat(1015)));
+    let guard = world.redlock.lock(names.collect::<Vec<_>>(), 100 * MS).await.unwrap();
+    assert_eq!(ReleaseOutcome::Released, guard.release().await.unwrap());
+}
+
+#[test]
+fn a_node_that_grants_and_denies_releases_costs_bounded_memory_and_one_message_a_minute() {
+    /// The number of large claims in the queue of a node that acknowledges nothing: 16 MiB.
+    const LIMIT: u64 = 128;
+    const CYCLES: u32 = 176;
+
+    let quiet = Recording(Arc::new(Inner { is_quiet: true, ..Inner::default() }));
+    recorded_by(quiet, async |world, recording| {
+        world.nodes[0].inject(Fault::reject().on(Operation::Release));
+        // Eleven minutes, of which the queue is full in the last three.
+        for number in 0..CYCLES {
+            large_cycle(&world, number).await;
+            world.sleep(Duration::from_secs(660) / CYCLES).await;
+        }
+        let logged = recording.events();
+        assert!(logged.iter().all(|event| event.message.starts_with("cleanup queue full")), "{logged:#?}");
+        assert!((3..=4).contains(&logged.len()), "one a minute, once the queue is full: {logged:#?}");
+
+        // Each claim that the queue still has is released once more.
+        let before = world.request_counts(Operation::Release)[0];
+        world.nodes[0].clear_faults();
+        let dropped = world.redlock.close().await;
+        let kept = world.request_counts(Operation::Release)[0] - before;
+        assert_eq!(u64::from(CYCLES), kept + dropped);
+        assert!((LIMIT / 2..=LIMIT).contains(&kept), "{kept} claims");
     });
 }
 

@@ -138,3 +138,74 @@ impl AsyncWrite for Guarded {
         handle.flush(|| Pin::new(socket).poll_shutdown(cx))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tokio::io::AsyncReadExt;
+
+    use super::*;
+
+    /// A server that always has another push to read, up to 1 MiB. Its other functions are not used.
+    struct Flood {
+        sent: Arc<AtomicUsize>,
+    }
+
+    const PUSH: &[u8] = b">2\r\n$10\r\ninvalidate\r\n_\r\n";
+
+    const FLOOD: usize = 1 << 20;
+
+    impl AsyncRead for Flood {
+        fn poll_read(
+            self: Pin<&mut Self>,
+            _cx: &mut Context<'_>,
+            buffer: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            while self.sent.load(Ordering::Relaxed) < FLOOD && buffer.remaining() >= PUSH.len() {
+                buffer.put_slice(PUSH);
+                self.sent.fetch_add(PUSH.len(), Ordering::Relaxed);
+            }
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    impl AsyncWrite for Flood {
+        fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+            Poll::Ready(Ok(bytes.len()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_server_that_sends_without_end_leaves_the_thread_to_other_tasks() {
+        const CHUNK: usize = 4096;
+
+        let sent = Arc::new(AtomicUsize::new(0));
+        let flood = Box::new(Flood { sent: Arc::clone(&sent) });
+        let (handle, scanner) = (SocketHandle::default(), Scanner::new());
+        let mut socket = Guarded { socket: flood, handle, scanner, left: BYTES_PER_TURN };
+        let client = tokio::spawn(async move {
+            let mut buffer = [0; CHUNK];
+            while socket.read(&mut buffer).await.unwrap() > 0 {}
+        });
+        let mut turns = 0;
+        while !client.is_finished() {
+            let before = sent.load(Ordering::Relaxed);
+            yield_now().await;
+            let read = sent.load(Ordering::Relaxed) - before;
+            assert!(read < BYTES_PER_TURN + CHUNK, "{read} bytes in one turn");
+            turns += 1;
+        }
+        client.await.unwrap();
+        assert!(turns >= FLOOD / (BYTES_PER_TURN + CHUNK), "{turns} turns");
+    }
+}

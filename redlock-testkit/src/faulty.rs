@@ -28,7 +28,7 @@ pub use self::fake::{FakeNode, fake_nodes};
 use self::fault::Effect;
 pub use self::fault::Fault;
 use self::state::{Admission, Held, Outcome, State};
-use crate::request::{Answer, Operation, Request};
+use crate::request::{NodeReply, Operation, Request};
 
 /// Any [`LockNode`], with faults.
 ///
@@ -193,7 +193,7 @@ impl<N: LockNode> Faulty<N> {
 
     async fn call<T>(&self, request: Request) -> Result<T, NodeError>
     where
-        T: TryFrom<Answer, Error = Answer>,
+        T: TryFrom<NodeReply, Error = NodeReply>,
     {
         let (admission, crash) = {
             let mut state = self.state();
@@ -205,7 +205,7 @@ impl<N: LockNode> Faulty<N> {
             Err(connection_lost())
         })
         .await
-        .map(Answer::expect)
+        .map(NodeReply::expect)
     }
 
     async fn answer(&self, admission: Admission) -> Outcome {
@@ -242,7 +242,7 @@ impl<N: LockNode> Faulty<N> {
                 Err(connection_lost())
             }
             Effect::Miscount(counter) => match request.apply(&self.0.node).await {
-                Ok(Answer::Fenced(FencedVote::Granted(_))) => Ok(FencedVote::Granted(counter).into()),
+                Ok(NodeReply::Fenced(FencedVote::Granted(_))) => Ok(FencedVote::Granted(counter).into()),
                 answer => answer,
             },
             Effect::Hang | Effect::HoldReply => unreachable!("admitted to the queue"),

@@ -5,7 +5,7 @@
 //! | Run code that locks, without any server | [`MemoryNode`] | [Fake nodes](#fake-nodes) |
 //! | Test the behavior when nodes hang, crash, deny or lose messages | [`FakeNode`], [`Fault`] | [Scripted faults](#scripted-faults) |
 //! | Inject faults into any node, including a real one | [`Faulty`] | [Scripted faults](#scripted-faults) |
-//! | Write a wrapper with other faults | [`Request`], [`Operation`], [`Answer`] | [Custom faults](#custom-faults) |
+//! | Write a wrapper with other faults | [`Request`], [`Operation`], [`NodeReply`] | [Custom faults](#custom-faults) |
 //! | Simulate hours in milliseconds, and replay a run from a seed | [`sim`] | [Simulated time](#simulated-time) |
 //! | Test a whole service | `examples/billing.rs` | [Service tests](#service-tests) |
 //! | Verify a custom backend | [`conformance!`] | [Backend conformance](#backend-conformance) |
@@ -125,8 +125,8 @@
 //!
 //! ## Custom faults
 //!
-//! A [`Request`] is one call of a node as a value. Its [`Operation`] is the kind of the call, and its [`Answer`] is the
-//! reply. A wrapper around a node can therefore store, delay, reorder or drop calls, and then
+//! A [`Request`] is one call of a node as a value. Its [`Operation`] is the kind of the call, and its [`NodeReply`] is
+//! the reply. A wrapper around a node can therefore store, delay, reorder or drop calls, and then
 //! [apply](Request::apply) them. [`Faulty`] is written in this way.
 //!
 //! # Simulated time
@@ -316,7 +316,7 @@ mod threads;
 
 pub use crate::faulty::{FakeNode, Fault, Faulty, fake_nodes};
 pub use crate::memory::{MemoryNode, Snapshot};
-pub use crate::request::{Answer, Operation, Request};
+pub use crate::request::{NodeReply, Operation, Request};
 #[cfg(all(feature = "server", unix))]
 pub use crate::server::{Console, RedisServer, RedisServerBuilder, Reply};
 pub use crate::threads::{ThreadRuntime, block_on};

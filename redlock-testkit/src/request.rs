@@ -1,4 +1,4 @@
-//! The operations of a node as values: requests, and their answers.
+//! The operations of a node as values: requests, and their replies.
 
 use redlock_core::node::{
     Claim, ConfirmVote, Denial, FencedVote, LockEntry, LockNode, NodeError, Ttl, Vote, Watch,
@@ -70,20 +70,20 @@ pub enum Operation {
     Confirm,
 }
 
-/// The answer of a node to a [`Request`]. There is one variant for each type of answer.
+/// The reply of a node to a [`Request`], with one variant for each type of reply.
 #[derive(Debug)]
-pub enum Answer {
-    /// The answer to an acquisition or extension.
+pub enum NodeReply {
+    /// The reply to an acquisition or extension.
     Vote(Vote),
-    /// The answer to a fenced acquisition.
+    /// The reply to a fenced acquisition.
     Fenced(FencedVote),
-    /// The answer to a confirmation or a fenced refill.
+    /// The reply to a confirmation or a fenced refill.
     Confirmed(ConfirmVote),
-    /// The answer to a release: `true` if a resource was deleted.
+    /// The reply to a release: `true` if a resource was deleted.
     Released(bool),
-    /// The answer to an inspection: the lock of the resource, if there is one.
+    /// The reply to an inspection: the lock of the resource, if there is one.
     Inspected(Option<LockEntry>),
-    /// The answer to a watch.
+    /// The reply to a watch.
     Watching(Watch),
 }
 
@@ -128,7 +128,7 @@ impl Request {
     /// # Cancel safety
     ///
     /// Same as the operation of the node.
-    pub async fn apply(&self, node: &dyn LockNode) -> Result<Answer, NodeError> {
+    pub async fn apply(&self, node: &dyn LockNode) -> Result<NodeReply, NodeError> {
         Ok(match self {
             Self::Acquire(claim, ttl) => node.acquire(claim, *ttl).await?.into(),
             Self::Extend(claim, ttl) => node.extend(claim, *ttl).await?.into(),
@@ -145,10 +145,10 @@ impl Request {
         })
     }
 
-    /// Returns the answer of a node that denies the request; `None` for inspections and watches.
+    /// Returns the reply of a node that denies the request; `None` for inspections and watches.
     ///
     /// A release deletes nothing then.
-    pub(crate) fn denied(&self) -> Option<Answer> {
+    pub(crate) fn denied(&self) -> Option<NodeReply> {
         let denial = Denial::default();
         match self {
             Self::Acquire(..)
@@ -164,33 +164,33 @@ impl Request {
     }
 }
 
-impl Answer {
-    /// Returns the answer as the type that belongs to the request.
+impl NodeReply {
+    /// Returns the reply as the type that belongs to the request.
     ///
     /// # Panics
     ///
-    /// Panics if the request has answers of another type.
+    /// Panics if the request has replies of another type.
     #[track_caller]
     pub fn expect<T: TryFrom<Self, Error = Self>>(self) -> T {
-        self.try_into().unwrap_or_else(|other| panic!("an answer to another request: {other:?}"))
+        self.try_into().unwrap_or_else(|other| panic!("a reply to another request: {other:?}"))
     }
 }
 
-/// Implements the conversions between [`Answer`] and the types of its variants.
+/// Implements the conversions between [`NodeReply`] and the types of its variants.
 macro_rules! conversions {
-    ($($variant:ident: $answer:ty,)*) => {$(
-        impl From<$answer> for Answer {
-            fn from(answer: $answer) -> Self {
-                Self::$variant(answer)
+    ($($variant:ident: $reply:ty,)*) => {$(
+        impl From<$reply> for NodeReply {
+            fn from(reply: $reply) -> Self {
+                Self::$variant(reply)
             }
         }
 
-        impl TryFrom<Answer> for $answer {
-            type Error = Answer;
+        impl TryFrom<NodeReply> for $reply {
+            type Error = NodeReply;
 
-            fn try_from(answer: Answer) -> Result<Self, Answer> {
-                match answer {
-                    Answer::$variant(answer) => Ok(answer),
+            fn try_from(reply: NodeReply) -> Result<Self, NodeReply> {
+                match reply {
+                    NodeReply::$variant(reply) => Ok(reply),
                     other => Err(other),
                 }
             }

@@ -82,6 +82,7 @@ macro_rules! __cases {
                 a_key_of_another_type_is_left_as_it_is
                 redis_8_4_locks_without_scripts
                 a_rejected_command_is_replaced_by_the_script_for_good
+                a_reader_is_released_by_the_script_and_a_writer_by_the_command
             }
             node {
                 one_resource_is_locked_extended_and_released
@@ -120,6 +121,7 @@ macro_rules! __cases {
                 findings_name_the_server
                 servers_without_faults_have_no_errors
                 an_unreachable_server_is_a_finding
+                rights_are_checked_under_the_prefix_and_for_the_locks_in_use
             }
             watch {
                 whatever_happens_to_a_key_completes_its_watch
@@ -136,6 +138,7 @@ macro_rules! __cases {
                 new_servers_count_after_the_wait_or_when_vouched_for
                 a_majority_that_restarts_empty_grants_no_second_lock
                 a_majority_that_restarts_from_a_snapshot_grants_no_second_lock
+                a_majority_that_loses_the_end_of_its_log_grants_no_second_lock
                 a_majority_that_is_flushed_grants_no_second_lock
                 a_flush_is_noticed_without_pushes
                 a_majority_that_fails_over_and_back_grants_no_second_lock

@@ -192,3 +192,33 @@ pub(crate) async fn a_rejected_command_is_replaced_by_the_script_for_good<A: Ada
         assert_eq!(2, server.seen("EVALSHA") - handshakes, "the releases that follow");
     }
 }
+
+/// Replies as Valkey 9.1 does, where `mine` reads `read` and has locked `written`.
+fn valkey_9_1(command: &str) -> Answer {
+    let words: Vec<_> = command.split(' ').collect();
+    match words[..] {
+        ["INFO", ..] => bulk(Some("redis_version:7.2.4\r\nvalkey_version:9.1.0\r\n")),
+        ["DELIFEQ", "written", "mine"] => Answer::Say(":1\r\n"),
+        ["DELIFEQ", "read", _] => Answer::Say("-WRONGTYPE Operation against a key\r\n"),
+        ["SCRIPT", ..] => Answer::Say("+sha\r\n"),
+        ["EVALSHA", _, "0"] => Answer::Say(":0\r\n"),
+        ["EVALSHA", _, "1", "read", token] => Answer::Say(if token == "mine" { ":1\r\n" } else { ":0\r\n" }),
+        _ => greet(command).unwrap_or(Answer::HangUp),
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn a_reader_is_released_by_the_script_and_a_writer_by_the_command<A: Adapter>() {
+    let server = Scripted::start(valkey_9_1).await;
+    let node = A::node(format!("redis://127.0.0.1:{}", server.port()), &Options::tokio()).unwrap();
+    let written = claim("written", "mine");
+    assert_eq!(GRANTED, of(node.release(&written).await));
+    let handshakes = server.seen("EVALSHA");
+    for _ in 0..2 {
+        assert_eq!(GRANTED, of(node.release(&claim("read", "mine")).await));
+        assert_eq!(Ok(nothing_there()), of(node.release(&claim("read", "other")).await));
+        assert_eq!(GRANTED, of(node.release(&written).await));
+    }
+    assert_eq!((4, 3), (server.seen("DELIFEQ read"), server.seen("DELIFEQ written")));
+    assert_eq!(4, server.seen("EVALSHA") - handshakes, "the readers only");
+}

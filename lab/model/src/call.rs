@@ -80,7 +80,7 @@ impl World<'_> {
                 }
             }
             RequestKind::Extend => {
-                *self.flight(request) = self.protocol.abandoned(late);
+                *self.flight(request) = self.protocol.canceled(late);
                 self.extension_voted(request, VoteState::Failed);
             }
             RequestKind::Release => {

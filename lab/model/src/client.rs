@@ -135,7 +135,7 @@ impl World<'_> {
             let link = &mut node.links[client];
             link.vote = VoteState::None;
             link.counted = false;
-            link.extend = protocol.abandoned(link.extend);
+            link.extend = protocol.canceled(link.extend);
             if let Some(key) = &mut node.key {
                 if (usize::from(key.client), usize::from(key.attempt)) == (client, current) {
                     key.round = 0;
@@ -185,8 +185,8 @@ impl World<'_> {
 }
 
 impl Protocol {
-    /// Returns the state of an abandoned extension. It can only prolong the life of a key, so it no longer matters.
-    pub(crate) fn abandoned(self, extend: Flight) -> Flight {
+    /// Returns the state of a canceled extension. It can only prolong the life of a key, so it no longer matters.
+    pub(crate) fn canceled(self, extend: Flight) -> Flight {
         let creates = self.variant == Variant::ExtensionCreatesAndCounts;
         if creates && extend.is_in_flight() { Flight::Late(Order::Free) } else { Flight::None }
     }

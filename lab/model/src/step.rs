@@ -57,7 +57,7 @@ pub enum Step {
         /// The node.
         node: usize,
     },
-    /// A broken variant abandons a cleanup.
+    /// A broken variant gives up a cleanup.
     GiveUp {
         /// The client.
         client: usize,
@@ -170,7 +170,7 @@ impl fmt::Display for Step {
             }
             Self::Expire { node } => write!(f, "the key on n{node} expires"),
             Self::GiveUp { client, attempt, node } => {
-                write!(f, "{} abandons the cleanup of {} on n{node}", name(*client), token(*client, *attempt))
+                write!(f, "{} gives up the cleanup of {} on n{node}", name(*client), token(*client, *attempt))
             }
         }
     }

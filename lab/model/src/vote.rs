@@ -119,7 +119,7 @@ impl World<'_> {
         self.state.clients[client].extension = Extension::None;
         for node in 0..NODES {
             let extend = self.state.nodes[node].links[client].extend;
-            self.state.nodes[node].links[client].extend = self.protocol.abandoned(extend);
+            self.state.nodes[node].links[client].extend = self.protocol.canceled(extend);
         }
     }
 

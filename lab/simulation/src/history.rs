@@ -14,7 +14,7 @@ use std::time::Duration;
 use redlock_core::node::{Availability, ConfirmVote, FencedVote, Vote};
 use redlock_core::runtime::Instant;
 use redlock_core::{ErrorKind, FencingToken, Loss, ReleaseOutcome};
-use redlock_testkit::{Answer as NodeAnswer, Operation};
+use redlock_testkit::{NodeReply, Operation};
 
 pub use self::recorder::Recorder;
 use crate::server::Outcome;
@@ -352,21 +352,21 @@ impl Answer {
     /// Converts the result of a request. Of an inspection and a watch it says whether the resource is free.
     pub(crate) fn of(outcome: &Outcome) -> Self {
         match outcome {
-            Ok(NodeAnswer::Fenced(FencedVote::Granted(counter))) => Self::Counted(*counter),
+            Ok(NodeReply::Fenced(FencedVote::Granted(counter))) => Self::Counted(*counter),
             Ok(
-                NodeAnswer::Vote(Vote::Granted)
-                | NodeAnswer::Confirmed(ConfirmVote::Granted)
-                | NodeAnswer::Released(true),
+                NodeReply::Vote(Vote::Granted)
+                | NodeReply::Confirmed(ConfirmVote::Granted)
+                | NodeReply::Released(true),
             ) => Self::Granted,
-            Ok(NodeAnswer::Confirmed(ConfirmVote::Superseded(counter))) => Self::Superseded(*counter),
+            Ok(NodeReply::Confirmed(ConfirmVote::Superseded(counter))) => Self::Superseded(*counter),
             Ok(
-                NodeAnswer::Vote(Vote::Denied(_))
-                | NodeAnswer::Fenced(FencedVote::Denied(_))
-                | NodeAnswer::Confirmed(ConfirmVote::Denied(_))
-                | NodeAnswer::Released(false),
+                NodeReply::Vote(Vote::Denied(_))
+                | NodeReply::Fenced(FencedVote::Denied(_))
+                | NodeReply::Confirmed(ConfirmVote::Denied(_))
+                | NodeReply::Released(false),
             ) => Self::Denied,
-            Ok(NodeAnswer::Inspected(entry)) => Self::free(entry.is_none()),
-            Ok(NodeAnswer::Watching(watch)) => Self::free(matches!(watch.availability, Availability::Free)),
+            Ok(NodeReply::Inspected(entry)) => Self::free(entry.is_none()),
+            Ok(NodeReply::Watching(watch)) => Self::free(matches!(watch.availability, Availability::Free)),
             Err(_) => Self::Failed,
         }
     }

@@ -20,7 +20,7 @@ use redlock_core::node::{NodeError, Token};
 use redlock_core::runtime::{Instant, Runtime};
 use redlock_core::{IntoResource, Resource};
 use redlock_testkit::sim::{Clock, Process};
-use redlock_testkit::{Answer, Request};
+use redlock_testkit::{NodeReply, Request};
 
 use self::machine::Machine;
 pub use self::machine::Persistence;
@@ -64,7 +64,7 @@ enum Received {
 }
 
 /// The result of a request.
-pub(crate) type Outcome = Result<Answer, NodeError>;
+pub(crate) type Outcome = Result<NodeReply, NodeError>;
 
 /// A request that was carried out.
 pub(crate) struct Carried {

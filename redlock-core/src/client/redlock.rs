@@ -467,8 +467,9 @@ impl Redlock {
     /// Guards that are still held can be extended and released afterwards.
     ///
     /// Returns how many cleanups were given up since the `Redlock` was built, as a number of claims on single nodes.
-    /// Their keys expire with their TTL. The number is zero, except in two cases. Either a node did not reply while
-    /// more than 16 MiB of claims waited for it, or there was no runtime to clean up in. Load alone gives up none.
+    /// Their keys expire with their TTL. The number is zero, except in two cases. Either a node acknowledged no
+    /// release while more than 16 MiB of claims waited for it, or there was no runtime to clean up in. Load alone gives
+    /// up none.
     ///
     /// The wait has no limit. Limit it with your runtime's timeout, because it does not end in these cases:
     ///
@@ -505,7 +506,7 @@ impl Redlock {
             // The second call takes the cleanup that was left behind in between.
             let runs = self.0.resume_cleanup() || self.0.resume_cleanup();
             if !runs || self.0.is_idle() {
-                return self.0.abandoned_cleanups();
+                return self.0.given_up_cleanup();
             }
             changed.await;
         }

@@ -18,7 +18,7 @@ pub(crate) enum Degraded {
     /// Too few nodes replied to the last extension.
     Unreachable,
     /// The task that renews the lease has ended.
-    Abandoned,
+    RenewalEnded,
     /// The lease can never be extended again.
     Superseded,
 }
@@ -181,7 +181,8 @@ mod tests {
         assert!(again.grant(at(19_898), ttl(10_000), at(9_697)));
         assert_eq!(LeaseState::Held, again.state(at(9_698)));
 
-        for (doubt, loss) in [(Degraded::Superseded, Loss::Superseded), (Degraded::Abandoned, Loss::Expired)]
+        for (doubt, loss) in
+            [(Degraded::Superseded, Loss::Superseded), (Degraded::RenewalEnded, Loss::Expired)]
         {
             status.degrade(doubt, at(4_000));
             assert_eq!(LeaseState::AtRisk, status.state(at(9_697)));
@@ -245,7 +246,7 @@ mod tests {
         fn loss_is_final_and_the_deadline_never_moves_back(
             events in prop::collection::vec((0_u64..5_000, prop_oneof![
                 4 => (0_u64..12_000).prop_map(Event::Grant),
-                2 => prop_oneof![Just(Degraded::Unreachable), Just(Degraded::Abandoned)].prop_map(Event::Doubt),
+                2 => prop_oneof![Just(Degraded::Unreachable), Just(Degraded::RenewalEnded)].prop_map(Event::Doubt),
                 1 => Just(Event::End),
             ]), 1..40),
         ) {

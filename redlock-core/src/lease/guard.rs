@@ -36,7 +36,8 @@ use crate::types::report::ReleaseOutcome;
 pub struct Guard {
     lease: Lease,
     released: bool,
-    _counted: Counted,
+    /// `None` if the guard is a part of another lock.
+    counted: Option<Counted>,
 }
 
 impl Guard {
@@ -243,7 +244,13 @@ impl Guard {
     }
 
     pub(crate) fn new(lease: Arc<LeaseRecord>) -> Self {
-        Self { lease: Lease(lease), released: false, _counted: Counted::new() }
+        Self { lease: Lease(lease), released: false, counted: Some(Counted::new()) }
+    }
+
+    /// Takes the guard out of the count of held locks, because it is a part of another lock.
+    pub(crate) fn uncounted(mut self) -> Self {
+        drop(self.counted.take());
+        self
     }
 }
 

@@ -246,7 +246,7 @@ impl RenewalTask {
 impl Drop for RenewalTask {
     fn drop(&mut self) {
         if !self.done {
-            self.lease.degrade(Degraded::Abandoned);
+            self.lease.degrade(Degraded::RenewalEnded);
         }
     }
 }

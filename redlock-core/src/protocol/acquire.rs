@@ -113,7 +113,7 @@ impl Lost<'_> {
         // A caller that no longer waits needs no reason, and no request that was not sent yet.
         self.responder.take_if(|responder| responder.is_canceled());
         if self.responder.is_none() {
-            telemetry::attempt_abandoned(lease.claim());
+            telemetry::attempt_canceled(lease.claim());
             self.round.drop_unsent();
         }
         let mut releases = rollback.send_to_none(now);

@@ -6,8 +6,8 @@
 //!
 //! The following limits apply:
 //!
-//! - The queue of a node that does not reply holds 16 MiB, about 64 Ki claims with one short name.
-//! - The queue of a node that replies holds 256 MiB.
+//! - The queue of a node that acknowledges no release holds 16 MiB, about 64 Ki claims with one short name.
+//! - The queue of any other node holds 256 MiB.
 //! - Above these limits, the entries that are due first are dropped with a warning.
 //! - Load alone drops no entry: while the queues of more than a minority of the nodes are long, no new attempt begins.
 //! - After the last handle and lease are gone, cleanup continues for one minute.
@@ -34,10 +34,10 @@ use crate::types::claim::Claim;
 use crate::types::instant::Instant;
 use crate::types::report::Outcome;
 
-/// The maximum size of the queue of a node that has not replied for [`SILENCE`].
+/// The maximum size of the queue of a node that has acknowledged no release for [`SILENCE`].
 const MAX_BYTES_UNANSWERED: usize = 16 << 20;
 
-/// The maximum size of the queue of a node that replies and so empties the queue.
+/// The maximum size of the queue of a node that acknowledges releases and so empties the queue.
 const MAX_BYTES: usize = 256 << 20;
 
 /// The silence that is caused by the node itself, not by the load of this process.
@@ -87,7 +87,7 @@ struct Queue {
     entries: BTreeMap<(Instant, u64), CleanupEntry>,
     pushed: u64,
     bytes: usize,
-    /// The time of the first failed request since the last reply.
+    /// The time of the first failed release since the last acknowledged one.
     unanswered_since: Option<Instant>,
     is_behind: bool,
     /// True while there is a task; it may have taken entries out of the queue.
@@ -252,7 +252,7 @@ impl CleanupTask {
     /// If that is in the future, nothing was taken. `None` means that the task has ended.
     fn take(&mut self, limit: usize) -> Option<Instant> {
         let now = self.shared.now();
-        let given_up = self.shared.abandoned().is_some_and(|since| now > since + GRACE);
+        let given_up = self.shared.unused_since().is_some_and(|since| now > since + GRACE);
         let mut queue = locked(&self.shared.peers[self.index].cleanup.queue);
         if given_up && !queue.entries.is_empty() {
             tracing::warn!(

@@ -163,14 +163,14 @@ pub(super) fn hour() -> Ttl {
     millis(3_600_000)
 }
 
-/// An answer to a request about a claim.
-pub(super) trait Answer {
+/// A reply to a request about a claim.
+pub(super) trait ClaimReply {
     fn is_granted(&self) -> bool;
 
     fn is_denied(&self) -> bool;
 }
 
-impl Answer for Vote {
+impl ClaimReply for Vote {
     fn is_granted(&self) -> bool {
         matches!(self, Self::Granted)
     }
@@ -180,7 +180,7 @@ impl Answer for Vote {
     }
 }
 
-impl Answer for FencedVote {
+impl ClaimReply for FencedVote {
     fn is_granted(&self) -> bool {
         matches!(self, Self::Granted(_))
     }
@@ -190,7 +190,7 @@ impl Answer for FencedVote {
     }
 }
 
-impl Answer for ConfirmVote {
+impl ClaimReply for ConfirmVote {
     fn is_granted(&self) -> bool {
         matches!(self, Self::Granted)
     }
@@ -201,7 +201,7 @@ impl Answer for ConfirmVote {
 }
 
 /// A release counts as granted if it deleted a resource.
-impl Answer for bool {
+impl ClaimReply for bool {
     fn is_granted(&self) -> bool {
         *self
     }
@@ -213,14 +213,14 @@ impl Answer for bool {
 
 #[track_caller]
 #[allow(clippy::needless_pass_by_value)] // reads as a sentence at each call
-pub(super) fn granted(answer: impl Answer, sentence: &str) {
-    assert!(answer.is_granted(), "{BROKEN}{sentence}\n  it was not granted");
+pub(super) fn granted(reply: impl ClaimReply, sentence: &str) {
+    assert!(reply.is_granted(), "{BROKEN}{sentence}\n  it was not granted");
 }
 
 #[track_caller]
 #[allow(clippy::needless_pass_by_value)] // reads as a sentence at each call
-pub(super) fn denied(answer: impl Answer, sentence: &str) {
-    assert!(answer.is_denied(), "{BROKEN}{sentence}\n  it was not denied");
+pub(super) fn denied(reply: impl ClaimReply, sentence: &str) {
+    assert!(reply.is_denied(), "{BROKEN}{sentence}\n  it was not denied");
 }
 
 /// Asserts a sentence.

@@ -9,10 +9,10 @@ use futures_channel::oneshot;
 use redlock_core::node::{ConnectionId, NodeError};
 
 use super::fault::{Effect, Script};
-use crate::request::{Answer, Operation, Request};
+use crate::request::{NodeReply, Operation, Request};
 
 /// The result of a request.
-pub(super) type Outcome = Result<Answer, NodeError>;
+pub(super) type Outcome = Result<NodeReply, NodeError>;
 
 /// A held request or reply.
 pub(super) enum Held {

@@ -92,8 +92,8 @@ fn parts_of(parts: &[Reply]) -> Finding {
     match parts {
         [Reply::Int(-1)] => Finding::Replica,
         [Reply::Int(-2)] => Finding::LaterVersion,
-        [Reply::Int(why), Reply::Int(age), Reply::Int(longest), Reply::Bytes(text)] => {
-            let renewed = match why {
+        [Reply::Int(cause), Reply::Int(age), Reply::Int(longest), Reply::Bytes(text)] => {
+            let renewed = match cause {
                 0 => None,
                 1 => Some(QuarantineReason::DataLost),
                 2 => Some(QuarantineReason::Restarted),
@@ -147,13 +147,13 @@ mod tests {
         Reply::Bytes(text.into())
     }
 
-    fn stamp(why: i64) -> Reply {
-        Reply::Array(vec![Reply::Int(why), Reply::Int(1500), Reply::Int(30_000), bytes("1 a 0 5 30000")])
+    fn stamp(cause: i64) -> Reply {
+        Reply::Array(vec![Reply::Int(cause), Reply::Int(1500), Reply::Int(30_000), bytes("1 a 0 5 30000")])
     }
 
     #[test]
     fn a_stamp_is_read_with_the_reason_of_its_renewal() {
-        let renewed = |why| match read(&[stamp(why)]) {
+        let renewed = |cause| match read(&[stamp(cause)]) {
             Some(Finding::Stamp(stamp)) => stamp.renewed,
             other => panic!("{other:?}"),
         };

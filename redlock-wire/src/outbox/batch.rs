@@ -26,7 +26,7 @@ pub(super) struct SentBatch {
     board: Arc<BatchState>,
 }
 
-/// The result that a request of a batch waits for. Dropping it abandons the request; before the batch is sent, the
+/// The result that a request of a batch waits for. Dropping it cancels the request; before the batch is sent, the
 /// request is then left out.
 pub(super) struct Answer {
     board: Arc<BatchState>,
@@ -43,7 +43,7 @@ struct BatchState(Mutex<State>);
 struct State {
     /// The replies by place. Each is taken by its request.
     outcome: Option<Result<Vec<Reply>, Failure>>,
-    /// The wakers by place, until there is an outcome; `None` for abandoned requests.
+    /// The wakers by place, until there is an outcome; `None` for canceled requests.
     wakers: Vec<Option<Waker>>,
     /// The number of requests that are waited for.
     count: usize,

@@ -6,7 +6,7 @@ for position, key in ipairs(KEYS) do
     if not held then
         absent[#absent + 1] = key
     elseif type(held) == 'table' then
-        return no_string(position, held)
+        return not_a_string(position, held)
     elseif held ~= ARGV[1] then
         return {0, held, redis.call('PTTL', key)}
     end

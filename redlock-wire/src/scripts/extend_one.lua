@@ -4,8 +4,8 @@
 -- type.
 -- Most extensions have one key, which holds the token. From Redis 7.0 on, one command compares the TTLs and sets the
 -- greater one. Local variables are faster than global ones.
-local redis, only = redis, KEYS[1]
-if #KEYS == 1 and redis.REDIS_VERSION_NUM and redis.pcall('GET', only) == ARGV[1] then
-    redis.call('PEXPIRE', only, ARGV[2], 'GT')
+local redis, key = redis, KEYS[1]
+if #KEYS == 1 and redis.REDIS_VERSION_NUM and redis.pcall('GET', key) == ARGV[1] then
+    redis.call('PEXPIRE', key, ARGV[2], 'GT')
     return 1
 end

@@ -4,6 +4,6 @@ local held = redis.pcall('GET', KEYS[1])
 if not held then
     return 0
 elseif type(held) == 'table' then
-    return no_string(1, held)
+    return not_a_string(1, held)
 end
 return {0, held, redis.call('PTTL', KEYS[1])}

@@ -1,19 +1,19 @@
-local ours, read = {}, {}
+local held_keys, read_keys = {}, {}
 for position, key in ipairs(KEYS) do
     local held = redis.pcall('GET', key)
     if held == ARGV[1] then
-        ours[#ours + 1] = key
+        held_keys[#held_keys + 1] = key
     elseif type(held) == 'table' then
-        local reply = no_string(position, held)
+        local reply = not_a_string(position, held)
         if reply.err then return reply end
-        if reply[1] == 0 and reads(key) then read[#read + 1] = key end
+        if reply[1] == 0 and is_reader(key) then read_keys[#read_keys + 1] = key end
     end
 end
-for _, key in ipairs(ours) do
+for _, key in ipairs(held_keys) do
     redis.call('DEL', key)
 end
-for _, key in ipairs(read) do
+for _, key in ipairs(read_keys) do
     redis.call('ZREM', key, ARGV[1])
-    settle(key)
+    update_expiry(key)
 end
-return #ours + #read
+return #held_keys + #read_keys

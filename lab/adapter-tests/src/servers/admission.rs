@@ -1,7 +1,12 @@
 //! Servers that lose their data: their votes do not count until the lost locks have expired.
 
+use std::collections::HashMap;
+use std::fs;
+use std::path::PathBuf;
+
 use redlock_core::Health;
 use redlock_core::node::QuarantineReason;
+use redlock_testkit::Reply;
 
 use super::*;
 
@@ -40,7 +45,7 @@ pub(super) fn reasons(health: &Health) -> Vec<Option<QuarantineReason>> {
 }
 
 /// Asserts that a quorum of the servers does not count, so that there is no second holder.
-async fn no_second_holder(other: &Redlock, lost: &str) {
+pub(super) async fn no_second_holder(other: &Redlock, lost: &str) {
     match other.try_lock("a", LONGEST).await {
         Err(error) if error.kind() == ErrorKind::NoQuorum => {}
         other => panic!("after {lost}: {other:?}"),
@@ -141,6 +146,50 @@ pub(crate) async fn a_majority_that_restarts_from_a_snapshot_grants_no_second_lo
     a_majority_that_loses::<A>(&servers, RedisServer::restart, QuarantineReason::Restarted).await;
 }
 
+/// Returns the file to which a server appends its writes, after it has written all that it has received.
+fn log_of(server: &RedisServer) -> PathBuf {
+    let has_written = || {
+        let info = server.command(&["INFO", "persistence"]);
+        ["aof_buffer_length:0", "aof_rewrite_in_progress:0"].iter().all(|field| info.contains(field))
+    };
+    while !has_written() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let Reply::Array(setting) = server.reply(&[b"CONFIG", b"GET", b"dir"]) else { panic!("no array") };
+    let directory = PathBuf::from(setting[1].text());
+    // Before Redis 7.0, the log was a single file.
+    let parts = fs::read_dir(directory.join("appendonlydir")).into_iter().flatten();
+    let mut parts = parts.map(|part| part.unwrap().path());
+    let last = parts.find(|path| path.to_string_lossy().ends_with(".incr.aof"));
+    last.unwrap_or_else(|| directory.join("appendonly.aof"))
+}
+
+/// The machine loses its power: with `appendfsync everysec`, the last writes are not on the disk yet.
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn a_majority_that_loses_the_end_of_its_log_grants_no_second_lock<A: Adapter>() {
+    let server = || RedisServer::builder().persistent(true).arg("--appendfsync").arg("everysec").start();
+    let servers: Vec<_> = (0..3).map(|_| server()).collect();
+    drop(vouched::<A>(&servers).await);
+    // What is on the disk contains the stamp, and no lock.
+    let disks: HashMap<_, _> = servers
+        .iter()
+        .map(|server| {
+            let log = log_of(server);
+            let length = fs::metadata(&log).unwrap().len();
+            (server.port(), (log, length))
+        })
+        .collect();
+    let lose = |server: &RedisServer| {
+        server.kill();
+        let (log, length) = &disks[&server.port()];
+        let log = fs::OpenOptions::new().write(true).open(log).unwrap();
+        log.set_len(*length).unwrap();
+        server.restart();
+        assert!(server.command(&["GET", "redlock:admission"]).starts_with("1 "), "the stamp was kept");
+    };
+    a_majority_that_loses::<A>(&servers, lose, QuarantineReason::Restarted).await;
+}
+
 #[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_majority_that_is_flushed_grants_no_second_lock<A: Adapter>() {
     let servers = three();
@@ -153,7 +202,7 @@ pub(crate) async fn a_flush_is_noticed_without_pushes<A: Adapter>() {
     let servers = three();
     let (holder, vouching) = (vouched::<A>(&servers).await, vouched::<A>(&servers).await);
     for server in &servers {
-        server.command(&["ACL", "SETUSER", "old", "on", ">secret", "~*", "&*", "+@all", "-hello"]);
+        server.command(&["ACL", "SETUSER", "old", "on", ">secret", "~*", "&*", "+@all", "-client|tracking"]);
     }
     let other = guarded::<A>(servers.iter().map(|server| server.url().replace("//", "//old:secret@")));
     all_up(&other).await;
@@ -178,21 +227,39 @@ pub(crate) async fn a_majority_that_fails_over_and_back_grants_no_second_lock<A:
     a_majority_fails_back_between(clients, &servers).await;
 }
 
+/// Makes a server the replica of another one for a time. Afterwards it has the data of the other one.
+fn copy(to: &RedisServer, from: &RedisServer) {
+    to.command(&["REPLICAOF", "127.0.0.1", &from.port().to_string()]);
+    while !to.command(&["INFO", "replication"]).contains("master_link_status:up") {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    to.command(&["REPLICAOF", "NO", "ONE"]);
+}
+
 pub(super) async fn a_majority_fails_back_between([holder, other]: [Redlock; 2], servers: &[RedisServer]) {
-    let copies = RedisServer::start_many(2);
-    let fail_back = |(server, copy): (&RedisServer, &RedisServer)| {
-        let replicate = |port: &str| server.command(&["REPLICAOF", "127.0.0.1", port]);
-        replicate(&copy.port().to_string());
-        while !server.command(&["INFO", "replication"]).contains("master_link_status:up") {
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        server.command(&["REPLICAOF", "NO", "ONE"]);
-    };
+    let replicas = RedisServer::start_many(2);
+    for server in servers.iter().chain(&replicas) {
+        server.command(&["CONFIG", "SET", "repl-diskless-sync-delay", "0"]);
+    }
+    // The replicas have the stamps, and not the lock.
+    for (server, replica) in servers.iter().zip(&replicas) {
+        copy(replica, server);
+    }
     let guard = holder.lock("a", LONGEST).await.unwrap();
     granted_by_all(&guard).await;
-    for pair in servers.iter().zip(&copies) {
-        fail_back(pair);
+    for (server, replica) in servers.iter().zip(&replicas) {
+        copy(server, replica);
+        assert_eq!(["redlock:admission"], server.keys()[..], "the stamp only");
     }
+    no_second_holder(&other, "the failback").await;
+    let are_masters = async || {
+        let reasons = reasons(&other.health().await);
+        !reasons
+            .iter()
+            .flatten()
+            .any(|reason| matches!(reason, QuarantineReason::Replica | QuarantineReason::NotChecked))
+    };
+    eventually("the servers are masters again", OVER, are_masters).await;
     no_second_holder(&other, "the failback").await;
     drop(guard);
 }

@@ -7,12 +7,15 @@ use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use redlock_core::node::{Quarantine, QuarantineReason};
+use redlock_core::node::QuarantineReason;
 use redlock_core::{Error, KeepAlive, ReleaseOutcome};
 use tokio::time::sleep;
 
-use super::admission::{LONGEST, OVER, reasons, vouch};
+use super::admission::{LONGEST, OVER, no_second_holder, reasons, vouch};
 use super::*;
+
+/// The shortest quarantine, which is longer than [`LONGEST`].
+const QUARANTINE: Duration = Duration::from_secs(6);
 
 /// The number of tasks that lock.
 const TASKS: usize = 8;
@@ -143,7 +146,7 @@ pub(crate) async fn after_a_power_cut_locks_are_granted_when_the_quarantine_is_o
             }
         };
         eventually("locks are granted again", OVER, granted).await;
-        assert!(off.elapsed() >= Quarantine::duration(LONGEST), "granted after {:?}", off.elapsed());
+        assert!(off.elapsed() >= QUARANTINE, "granted after {:?}", off.elapsed());
         let all = async || redlock.health().await.healthy_nodes() == servers.len();
         eventually("all servers count again", OVER, all).await;
     }
@@ -157,6 +160,12 @@ pub(crate) async fn after_a_power_cut_vouching_ends_the_quarantine<A: Adapter>()
     let redlock = program::<A>(&servers);
     vouch(&redlock, servers.len()).await;
     cut_power(&servers);
+    let in_quarantine = async || {
+        let reasons = reasons(&redlock.health().await);
+        reasons.iter().flatten().filter(|reason| **reason != QuarantineReason::NotChecked).count() >= 3
+    };
+    eventually("a quorum is in quarantine", OVER, in_quarantine).await;
+    no_second_holder(&redlock, "the power cut").await;
     for (index, server) in servers.iter().enumerate() {
         eventually("the server can be vouched for", OVER, async || redlock.vouch(index).await.is_ok()).await;
         let stamp = server.command(&["GET", "redlock:admission"]);

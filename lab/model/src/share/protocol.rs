@@ -237,7 +237,7 @@ fn end(state: &mut State, client: usize) {
     forget_round(state, client);
 }
 
-/// Drops the votes and the extensions. An abandoned extension can only prolong the life of an entry.
+/// Drops the votes and the extensions. A canceled extension can only prolong the life of an entry.
 fn forget_round(state: &mut State, client: usize) {
     for links in &mut state.nodes {
         (links[client].vote, links[client].extend) = (Vote::None, Flight::None);

@@ -25,7 +25,7 @@ pub(crate) struct Program {
     process: Process,
     client: usize,
     script: Arc<Mutex<Script>>,
-    /// Kept alive, since cleanup is abandoned a minute after the last handle is dropped.
+    /// Kept alive, since cleanup ends a minute after the last handle is dropped.
     redlocks: Vec<Redlock>,
     /// The tokens of its attempts, as received by the nodes.
     pub(crate) tokens: Vec<Token>,

@@ -178,7 +178,7 @@ impl Replay {
                     self.clients[usize::from(key.client)].has_expired = true;
                 }
             }
-            Step::GiveUp { .. } => unreachable!("the sound protocol abandons no cleanup"),
+            Step::GiveUp { .. } => unreachable!("the sound protocol gives up no cleanup"),
         }
     }
 
@@ -219,7 +219,7 @@ impl Replay {
         self.end(request, Ok(vote));
     }
 
-    /// Carries out the abandoned extensions, which the model drops. They must have no further effect.
+    /// Carries out the canceled extensions, which the model drops. They must have no further effect.
     fn carry_out_abandoned(&mut self, client: usize) {
         let mut script = self.script();
         for number in 0..script.calls.len() {

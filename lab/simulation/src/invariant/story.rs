@@ -175,7 +175,7 @@ impl Story {
         self.then(when, EventKind::Extended { client, token: TokenNumber(token), until: at(until) })
     }
 
-    pub(crate) fn abandoned_extension(self, when: u64, client: usize, token: u32) -> Self {
+    pub(crate) fn canceled_extension(self, when: u64, client: usize, token: u32) -> Self {
         self.then(when, EventKind::NotExtended { client, token: TokenNumber(token), why: None })
     }
 

@@ -193,7 +193,7 @@ mod tests {
         let yes = || sent().received(2, 0, 0, 0).received(2, 0, 1, 0);
         assert_eq!(0, broken(yes().granted(9, 0, 0, 10)).len());
         assert_eq!(vec![None], broken(yes().granted(10, 0, 0, 10)));
-        assert_eq!(vec![None], broken(held().abandoned_extension(3, 0, 0).extended(10, 0, 0, 10)));
+        assert_eq!(vec![None], broken(held().canceled_extension(3, 0, 0).extended(10, 0, 0, 10)));
     }
 
     #[test]
@@ -236,7 +236,7 @@ mod tests {
         assert_eq!(vec![None], broken(extending().extended(10, 0, 0, 20)));
         assert_eq!(
             0,
-            broken(held().abandoned_extension(5, 0, 0).extended(10, 0, 0, 11)).len(),
+            broken(held().canceled_extension(5, 0, 0).extended(10, 0, 0, 11)).len(),
             "the outcome is unknown"
         );
     }

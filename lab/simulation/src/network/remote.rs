@@ -19,7 +19,7 @@ use redlock_core::node::{
 };
 use redlock_core::runtime::{Instant, Runtime};
 use redlock_core::{FencingToken, Resource};
-use redlock_testkit::{Answer, Operation, Request};
+use redlock_testkit::{NodeReply, Operation, Request};
 
 use super::gate::Gate;
 use super::link::Link;
@@ -93,7 +93,7 @@ impl Remote {
 
     async fn call<T>(&self, request: Request) -> Result<T, NodeError>
     where
-        T: TryFrom<Answer, Error = Answer>,
+        T: TryFrom<NodeReply, Error = NodeReply>,
     {
         let (generation, answer) = self.0.send(request)?;
         let mut answer = pin!(async {
@@ -109,7 +109,7 @@ impl Remote {
                 return Err(NodeError::unknown("the connection was lost"));
             }
             if let Some(answer) = until(answer.as_mut(), broken).await {
-                return answer.map(Answer::expect);
+                return answer.map(NodeReply::expect);
             }
         }
     }
@@ -212,7 +212,7 @@ impl Shared {
         };
         let Carried { outcome, losses, look } = answer;
         let outcome = match outcome {
-            Ok(Answer::Watching(watch)) => Ok(Answer::Watching(self.relay(watch, &message))),
+            Ok(NodeReply::Watching(watch)) => Ok(NodeReply::Watching(self.relay(watch, &message))),
             outcome => outcome,
         };
         self.answer(message, Carried { outcome, losses, look }).await;

@@ -7,7 +7,7 @@ use redlock_core::node::{Claim, ConfirmVote, FencedVote, LockNode, NodeError, To
 use redlock_core::runtime::{Instant, Runtime};
 use redlock_core::{FencingToken, Resource};
 use redlock_testkit::sim::{Clock, Process};
-use redlock_testkit::{Answer, MemoryNode, Operation, Request, block_on};
+use redlock_testkit::{MemoryNode, NodeReply, Operation, Request, block_on};
 
 use super::Executed;
 use super::stamp::{Identity, Look, Stamp};
@@ -127,9 +127,9 @@ impl Machine {
         };
         let is_granted = matches!(
             outcome,
-            Ok(Answer::Vote(Vote::Granted)
-                | Answer::Fenced(FencedVote::Granted(_))
-                | Answer::Confirmed(ConfirmVote::Granted))
+            Ok(NodeReply::Vote(Vote::Granted)
+                | NodeReply::Fenced(FencedVote::Granted(_))
+                | NodeReply::Confirmed(ConfirmVote::Granted))
         );
         let is_written = is_granted && request.operation() != Operation::Release;
         let until = if is_written { self.until(request) } else { None };

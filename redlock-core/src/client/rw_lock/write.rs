@@ -54,7 +54,7 @@ async fn behind_gate(attempts: &Attempts, gate: Resource, policy: &RetryPolicy) 
         keep_alive: Some(KeepAlive::new()),
         ..attempts.clone()
     };
-    let gate = gate.one_after_another(handle.now(), policy).await?;
+    let gate = gate.one_after_another(handle.now(), policy).await?.uncounted();
     let guard = attempts.one_after_another(handle.now(), policy).await?;
     // From now on the lock itself keeps readers out, so the gate may expire.
     gate.0.next_epoch();

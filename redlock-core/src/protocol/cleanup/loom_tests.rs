@@ -49,7 +49,7 @@ fn the_cleanup_task_misses_no_entry() {
                 changed.await;
             }
         });
-        assert_eq!(0, inner.abandoned_cleanups());
+        assert_eq!(0, inner.given_up_cleanup());
         runtime.join();
     });
 }
