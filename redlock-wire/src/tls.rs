@@ -17,6 +17,10 @@ pub use self::native::native_tls_connector;
 #[cfg(feature = "tls-rustls")]
 pub use self::with_rustls::rustls_config;
 
+/// The message if no certificate authority is known.
+#[cfg(any(feature = "tls-rustls", feature = "tls-native-tls"))]
+const NO_ROOTS: &str = "no root certificate: install those of the system, or pass the content of a PEM file";
+
 /// Certificates in PEM.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub(crate) struct Certificates {

@@ -68,7 +68,7 @@ impl NotGranted {
                 match (responses.holder(), self.reason) {
                     (Some(holder), _) if *holder == Token::of_readers() => {
                         format!(
-                            "{resources} is locked by readers ({count}); a reader cannot become the writer"
+                            "{resources} is locked by readers ({count}); if this program is one of them, it must release first"
                         )
                     }
                     (Some(holder), _) => format!("{resources} is locked by {holder} ({count})"),

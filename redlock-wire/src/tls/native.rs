@@ -3,7 +3,7 @@
 use native_tls::{Certificate, Identity as Native, TlsConnector};
 
 use crate::options::Options;
-use crate::tls::Identity;
+use crate::tls::{Identity, NO_ROOTS};
 
 const END: &str = "-----END CERTIFICATE-----";
 
@@ -33,5 +33,5 @@ fn parsed(pem: &[u8]) -> Result<Vec<Certificate>, String> {
     let blocks = pem.split_inclusive(END).filter(|block| block.contains(END));
     let roots = blocks.map(|block| Certificate::from_pem(block.trim_start().as_bytes()));
     let roots = roots.collect::<Result<Vec<_>, _>>().map_err(|error| error.to_string())?;
-    if roots.is_empty() { Err("no readable root certificate".into()) } else { Ok(roots) }
+    if roots.is_empty() { Err(NO_ROOTS.into()) } else { Ok(roots) }
 }

@@ -8,7 +8,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
 
 use crate::options::Options;
-use crate::tls::Identity;
+use crate::tls::{Identity, NO_ROOTS};
 
 /// Creates the configuration of rustls with the certificates of `options`.
 ///
@@ -23,7 +23,7 @@ pub fn rustls_config(options: &Options) -> Result<ClientConfig, String> {
         None => of_the_system(),
     };
     if roots.is_empty() {
-        return Err("no readable root certificate".into());
+        return Err(NO_ROOTS.into());
     }
     let provider = CryptoProvider::get_default().cloned();
     let provider = provider.unwrap_or_else(|| Arc::new(ring::default_provider()));
