@@ -147,7 +147,7 @@ fn hung_majority() -> Story {
         ],
         (0..3).fold(setup, hangs),
     )
-    .opens_at(1_170)
+    .opens_at(1_175)
 }
 
 fn lost_majority() -> Story {

@@ -340,6 +340,7 @@ async fn a_search_finds_a_known_seed() {
     // The run opens at the announced violation, of the search.
     assert!(announced.contains(&format!("At {}:", page.text("#now").await)), "{announced}");
 
+    page.choose("#search-faults", "losses").await;
     page.browser.fill("#search-seeds", "7").await;
     page.browser.click("#search-start").await;
     page.browser.wait_for("document.querySelector('#search-status').textContent.includes('tried')").await;
@@ -348,8 +349,9 @@ async fn a_search_finds_a_known_seed() {
     // The address has the settings of the search.
     page.browser.reload().await;
     page.browser.wait_for(IS_SHOWN).await;
-    let settings = "[...document.querySelectorAll('#search-form :is(input, select)')].map((one) => one.value).join()";
-    assert_eq!("careless-holders,3,3,0,7", page.browser.text(settings).await);
+    let settings =
+        "[...document.querySelectorAll('#search-form :is(input, select)')].map((one) => one.value).join()";
+    assert_eq!("losses,3,3,0,7", page.browser.text(settings).await);
     page.browser.close().await;
 }
 
