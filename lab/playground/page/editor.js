@@ -5,11 +5,12 @@ import { byId, checkbox, described, element, field, number, select } from "./ele
 const form = byId("setup");
 
 let bounds = {};
+let attempts = "";
 let kinds = [];
 let onChange = () => {};
 
 export function prepare(catalog, changed) {
-  [bounds, kinds, onChange] = [catalog.bounds, catalog.kinds, changed];
+  [bounds, attempts, kinds, onChange] = [catalog.bounds, catalog.attempts, catalog.kinds, changed];
   form.addEventListener("submit", (event) => event.preventDefault());
 }
 
@@ -18,6 +19,11 @@ export function show(setup) {
   const focused = form.contains(document.activeElement) ? document.activeElement.id : null;
   form.replaceChildren(general(setup), clients(setup), incidents(setup));
   if (focused) byId(focused)?.focus();
+}
+
+// Marks the incident that the server rejects; none if there is no such incident.
+export function mark(index) {
+  form.querySelectorAll(".incident").forEach((fields, other) => fields.classList.toggle("wrong", other === index));
 }
 
 function numeric(id, label, value, range, set) {
@@ -50,6 +56,7 @@ function clients(setup) {
   };
   const isFull = setup.clients.length >= bounds.clients[1];
   return element("fieldset", {}, element("legend", {}, "Clients"),
+    element("p", { class: "hint", id: "attempts-help" }, attempts),
     ...setup.clients.map((client, index) => clientFields(setup, client, index)),
     element("button", { type: "button", id: "add-client", click: add, disabled: isFull }, "Add a client"));
 }
@@ -117,7 +124,7 @@ function incidentFields(setup, incident, index) {
     });
   };
   const isStep = incident.kind === "step";
-  return element("fieldset", {}, element("legend", {}, `Incident ${index + 1}`),
+  return element("fieldset", { class: "incident" }, element("legend", {}, `Incident ${index + 1}`),
     field(id("kind"), "Kind", select(incident.kind, kinds.map((kind) => [kind.name, kind.label])), replace),
     ...(kind.client ? [place("client", "Client", "c", setup.clients.length)] : []),
     ...(kind.node ? [place("node", "Node", "n", setup.nodes)] : []),

@@ -40,6 +40,11 @@ export function show(shown) {
   handles.replaceChildren(...(setup?.incidents ?? []).map(handle));
 }
 
+// Marks the incident that the server rejects; none if there is no such incident.
+export function mark(index) {
+  [...handles.children].forEach((handle, other) => handle.classList.toggle("wrong", other === index));
+}
+
 export function focus(index) {
   handles.children[index]?.focus();
 }

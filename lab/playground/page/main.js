@@ -28,11 +28,19 @@ async function run(request, { start = null, push = false } = {}) {
     message.hidden = true;
     return true;
   } catch (error) {
-    if (number === latest) [message.textContent, message.hidden] = [error.message, false];
+    if (number === latest) report(error.message);
     return false;
   } finally {
     byId("run").removeAttribute("aria-busy");
   }
+}
+
+// Shows a failure. The server names an incident by its number, which is also that of its fields and its handle.
+function report(text) {
+  [message.textContent, message.hidden] = [text, false];
+  const index = Number(/^incident (\d+)/.exec(text)?.[1]) - 1;
+  editor.mark(index);
+  incidents.mark(index);
 }
 
 function show(loaded, start) {
@@ -42,7 +50,7 @@ function show(loaded, start) {
   byId("text").textContent = view.sentences.join(" ");
   picture.show(view.picture, `Timeline: ${view.title}. ${result()}`);
   // Without a play, the cursor is where something is to be seen.
-  player.load(view, start ?? view.violations.at(-1)?.at);
+  player.load(view, start ?? view.moment);
   byId("result").textContent = result();
   byId("violations").replaceChildren(...view.violations.map(violation));
   byId("history").href = `/api/history?${view.address}`;
@@ -107,6 +115,7 @@ async function begin() {
   editor.prepare(catalog, changed);
   incidents.prepare(catalog, player.current, changedIncidents);
   search.prepare(catalog);
+  byId("attempts").textContent = catalog.attempts;
   byId("blank").addEventListener("click", async (event) => {
     event.preventDefault();
     edit.open = true;
@@ -128,6 +137,4 @@ addEventListener("resize", () => {
   run({ address: view.address }, { start: player.current() });
 });
 
-begin().catch((error) => {
-  [message.textContent, message.hidden] = [error.message, false];
-});
+begin().catch((error) => report(error.message));

@@ -2,7 +2,7 @@
 
 import { byId } from "./elements.js";
 
-const [stage, drawing, veil, cursor] = ["stage", "drawing", "veil", "cursor"].map(byId);
+const [stage, drawing, veil, mark, cursor] = ["stage", "drawing", "veil", "mark", "cursor"].map(byId);
 
 let picture = null;
 
@@ -48,15 +48,19 @@ export function laneAt(clientY) {
 }
 
 export function moveCursor(time) {
-  const left = `${share(time) * 100}%`;
-  cursor.style.left = left;
-  veil.style.left = left;
+  place(cursor, time);
+  place(veil, time);
   veil.style.right = `${(1 - picture.right / picture.width) * 100}%`;
+}
+
+export const moveMark = (time) => place(mark, time);
+
+// Puts an overlay at a moment, over all lanes.
+function place(overlay, time) {
   const first = picture.lanes[0], last = picture.lanes.at(-1);
-  for (const overlay of [cursor, veil]) {
-    overlay.style.top = `${((first?.top ?? 0) / picture.height) * 100}%`;
-    overlay.style.bottom = `${(1 - (last?.bottom ?? picture.height) / picture.height) * 100}%`;
-  }
+  overlay.style.left = `${share(time) * 100}%`;
+  overlay.style.top = `${((first?.top ?? 0) / picture.height) * 100}%`;
+  overlay.style.bottom = `${(1 - (last?.bottom ?? picture.height) / picture.height) * 100}%`;
 }
 
 // Calls `onTime` while the pointer is pressed on the picture.

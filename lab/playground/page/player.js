@@ -24,7 +24,8 @@ export function load(loaded, start) {
   view = loaded;
   const { from, until } = view.picture;
   [slider.min, slider.max] = [from, until];
-  seek(Math.min(Math.max(start ?? until, from), until));
+  picture.moveMark(view.moment);
+  seek(start);
 }
 
 export function seek(to) {
@@ -132,6 +133,10 @@ function showEvents(events) {
 play.addEventListener("click", () => (frame ? stop() : start()));
 byId("back").addEventListener("click", () => step(-1));
 byId("next").addEventListener("click", () => step(1));
+byId("moment").addEventListener("click", () => {
+  stop();
+  seek(view.moment);
+});
 slider.addEventListener("input", () => {
   stop();
   seek(Number(slider.value));

@@ -10,7 +10,7 @@ let running = null;
 
 export function prepare(catalog) {
   const { searches, bounds } = catalog;
-  const settings = { faults: searches[0].name, nodes: 3, clients: 3, first: 0, seeds: 300 };
+  const settings = addressed() ?? { faults: searches[0].name, nodes: 3, clients: 3, first: 0, seeds: 300 };
   const set = (name) => (value) => { settings[name] = name === "faults" ? value : Number(value); };
   const numbers = [["nodes", "Nodes", bounds.nodes], ["clients", "Clients", bounds.clients],
     ["first", "First seed", [0, Number.MAX_SAFE_INTEGER]], ["seeds", "Seeds", bounds.seeds]];
@@ -24,9 +24,21 @@ export function prepare(catalog) {
     if (running) running.abort();
     else start({ ...settings });
   });
+  if (addressed()) byId("search").scrollIntoView();
+}
+
+// The settings in the fragment of the address, such as #search=bounded,3,3,0,300.
+function addressed() {
+  const [, text] = location.hash.match(/^#search=(.*)/) ?? [];
+  if (!text) return null;
+  const [faults, ...numbers] = text.split(",");
+  const [nodes, clients, first, seeds] = numbers.map(Number);
+  return { faults, nodes, clients, first, seeds };
 }
 
 async function start(settings) {
+  const { faults, nodes, clients, first, seeds } = settings;
+  history.replaceState(null, "", `#search=${[faults, nodes, clients, first, seeds]}`);
   running = new AbortController();
   byId("search-start").textContent = "Stop";
   found.hidden = true;

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use redlock_simulation::experiment::Report;
-use redlock_simulation::invariant::{Assumption, Invariant, Violation};
+use redlock_simulation::invariant::Violation;
 use redlock_simulation::plan::Faults;
 use redlock_simulation::timeline::Timeline;
 use serde::{Deserialize, Serialize};
@@ -81,7 +81,7 @@ impl Search {
         for tried in 0..self.seeds {
             let Ok(random) = self.random(self.first.saturating_add(tried)) else { return };
             let Ok(run) = subject::run(&random.experiment()) else { return };
-            if let Some(violation) = run.violations.iter().find(|violation| self.is_wanted(violation)) {
+            if let Some(violation) = random.announced(&run) {
                 report(Progress::Found(Box::new(self.found(random, tried + 1, &run, violation))));
                 return;
             }
@@ -94,19 +94,6 @@ impl Search {
             }
         }
         report(Progress::Nothing { tried: self.seeds, out_of_time: false });
-    }
-
-    /// Returns whether a violation is the result of the search: every defect of the lock is, and two holders are.
-    ///
-    /// Lost counters break only fencing tokens.
-    fn is_wanted(&self, violation: &Violation) -> bool {
-        let tokens = self.faults == Faults::Violating(Assumption::CountersAreKept).to_string();
-        let wanted: &[Invariant] = if tokens {
-            &[Invariant::Unique, Invariant::Order, Invariant::Supersession, Invariant::Resource]
-        } else {
-            &[Invariant::Exclusion]
-        };
-        violation.broken.is_none() || wanted.contains(&violation.invariant)
     }
 
     fn random(&self, seed: u64) -> Result<Random, String> {
@@ -131,8 +118,8 @@ impl Search {
 /// The faults of a search, with the sentence about the assumption.
 pub const KINDS: [(&str, &str); 7] = [
     ("bounded", "All assumptions are kept"),
-    ("losses", "All are kept, nodes lose data, and restart admission is on"),
-    ("data-loss", "Nodes may lose data"),
+    ("losses", "Nodes may lose data, with restart admission"),
+    ("data-loss", "Nodes may lose data, without restart admission"),
     ("clock-steps", "Clocks may be set"),
     ("clock-drift", "Clocks may run unevenly"),
     ("careless-holders", "Holders may act without a check of their lease"),

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use redlock_simulation::experiment::{Experiment, Script};
+use redlock_simulation::experiment::{Experiment, NODE_TIMEOUT, RETRY_DELAY, Script};
 use redlock_simulation::plan::{self, Faults, Plan};
 use redlock_simulation::server::Persistence;
 use serde::{Deserialize, Serialize};
@@ -289,29 +289,22 @@ impl Setup {
             client.waits.map_or(Ok(()), |waits| within(&name("the wait"), waits, &WAITS))?;
             client.rests.map_or(Ok(()), |rests| within(&name("the rest"), rests, &RESTS))?;
         }
-        self.incidents.iter().try_for_each(|incident| self.check_incident(incident))
+        (1..).zip(&self.incidents).try_for_each(|(number, incident)| {
+            let name = |wrong| format!("incident {number}, \"{}\": {wrong}", incident.kind.label());
+            self.check_incident(incident).map_err(name)
+        })
     }
 
     fn check_incident(&self, incident: &Incident) -> Result<(), String> {
         let Incident { at, kind, node, client, ms } = incident;
-        let label = kind.label();
-        within(&format!("the time of \"{label}\" in ms"), *at, &(0..=self.lasts))?;
-        let exists = |what: &str, number: &Option<usize>, count: usize, is_needed: bool| match number {
-            Some(number) if is_needed && *number < count => Ok(()),
-            None if !is_needed => Ok(()),
-            Some(number) if is_needed => {
-                Err(format!("\"{label}\" names {what} {number}, which does not exist"))
-            }
-            Some(_) => Err(format!("\"{label}\" concerns no {what}")),
-            None => Err(format!("\"{label}\" names no {what}")),
-        };
-        exists("node", node, self.nodes, kind.has_node())?;
-        exists("client", client, self.clients.len(), kind.has_client())?;
+        within("the time in ms", *at, &(0..=self.lasts))?;
+        exists("node", 'n', *node, self.nodes, kind.has_node())?;
+        exists("client", 'c', *client, self.clients.len(), kind.has_client())?;
         if *kind == Kind::Step {
             return within("the step of a clock in ms", *ms, &STEP);
         }
         let most = i64::try_from(*LASTS.end()).unwrap_or(i64::MAX);
-        within(&format!("the duration of \"{label}\" in ms"), *ms, &(1..=most))
+        within("the duration in ms", *ms, &(1..=most))
     }
 
     /// Returns the experiment. The setup must be [valid](Setup::check).
@@ -353,8 +346,38 @@ impl Incident {
     }
 }
 
+/// Checks the node or the client of an incident. Their names have this letter.
+fn exists(
+    what: &str,
+    letter: char,
+    number: Option<usize>,
+    count: usize,
+    is_needed: bool,
+) -> Result<(), String> {
+    match number {
+        Some(_) if !is_needed => Err(format!("it concerns no {what}")),
+        Some(number) if number >= count => {
+            Err(format!("{letter}{number} does not exist, the last {what} is {letter}{}", count - 1))
+        }
+        None if is_needed => Err(format!("it names no {what}")),
+        _ => Ok(()),
+    }
+}
+
 fn millis(millis: u64) -> Duration {
     Duration::from_millis(millis)
+}
+
+/// Describes the attempts of clients: their time limit, and the retries.
+pub(crate) fn attempts() -> String {
+    format!(
+        "An attempt waits at most {} ms for the reply of a node (the node timeout). A waiting client tries again {} to \
+         {} ms after a failed attempt. If nodes notify it, it waits for them instead. Three attempts in a row without \
+         a quorum of replies end the request.",
+        NODE_TIMEOUT.as_millis(),
+        RETRY_DELAY.as_millis() / 2,
+        RETRY_DELAY.as_millis()
+    )
 }
 
 /// Checks a number.

@@ -17,6 +17,8 @@ pub struct Story {
     pub setup: Setup,
     /// The invariants that it violates.
     pub violated: Vec<Invariant>,
+    /// The marked moment in milliseconds, at which the page opens.
+    pub moment: u64,
 }
 
 /// Returns all stories, in the order of the page.
@@ -26,6 +28,7 @@ pub fn stories() -> Vec<Story> {
         hand_over(),
         hung_node(),
         dead_minority(),
+        hung_majority(),
         lost_majority(),
         dead_holder(),
         paused_holder(),
@@ -50,10 +53,14 @@ pub fn first() -> Story {
 }
 
 fn story(id: &'static str, title: &'static str, sentences: [&'static str; 2], setup: Setup) -> Story {
-    Story { id, title, sentences, setup, violated: Vec::new() }
+    Story { id, title, sentences, setup, violated: Vec::new(), moment: 0 }
 }
 
 impl Story {
+    fn opens_at(self, moment: u64) -> Self {
+        Self { moment, ..self }
+    }
+
     fn violates(self, violated: &[Invariant]) -> Self {
         Self { violated: violated.to_vec(), ..self }
     }
@@ -73,6 +80,7 @@ fn uncontended() -> Story {
         ],
         Setup { lasts: 4_000, ..setup(vec![Client::at(500).works(2_500)]) },
     )
+    .opens_at(600)
 }
 
 fn hand_over() -> Story {
@@ -88,6 +96,7 @@ fn hand_over() -> Story {
             ..setup(vec![Client::at(500).works(2_000), Client::at(1_200).works(1_500).waits(5_000)])
         },
     )
+    .opens_at(2_530)
 }
 
 fn hung_node() -> Story {
@@ -105,6 +114,7 @@ fn hung_node() -> Story {
             5_000,
         ),
     )
+    .opens_at(2_300)
 }
 
 fn dead_minority() -> Story {
@@ -122,6 +132,22 @@ fn dead_minority() -> Story {
         .on_node(100, Kind::Crash, 0, 5_500)
         .on_node(100, Kind::Crash, 1, 5_500),
     )
+    .opens_at(2_600)
+}
+
+fn hung_majority() -> Story {
+    let setup = setup(vec![Client::at(500).works(1_500).waits(1_000).rests(1_500)]);
+    let hangs = |setup: Setup, node| setup.on_node(100, Kind::Hang, node, 4_000);
+    story(
+        "hung-majority",
+        "Three of five nodes hang",
+        [
+            "Two nodes reply and three do not, so each attempt of the client fails after the node timeout of 200 ms.",
+            "After three such attempts, the client reports an error and waits no longer; when the nodes resume, its next request is granted.",
+        ],
+        (0..3).fold(setup, hangs),
+    )
+    .opens_at(1_175)
 }
 
 fn lost_majority() -> Story {
@@ -131,11 +157,12 @@ fn lost_majority() -> Story {
         "lost-majority",
         "Three of five nodes are down",
         [
-            "Without a quorum, each request fails with an error instead of a lock: safety goes before availability.",
+            "Three nodes refuse connections, so three attempts fail within 0.1 s, and the client reports an error: safety goes before availability.",
             "When the nodes are back, the next request is granted.",
         ],
         (0..3).fold(setup, down),
     )
+    .opens_at(570)
 }
 
 fn dead_holder() -> Story {
@@ -149,6 +176,7 @@ fn dead_holder() -> Story {
         ],
         Setup { lasts: 6_000, ..setup(clients) }.on_client(1_600, Kind::Kill, 0, 6_000),
     )
+    .opens_at(3_520)
 }
 
 /// The first client is paused for longer than its TTL, while the second one waits.
@@ -173,6 +201,7 @@ fn paused_holder() -> Story {
         ],
         long_pause(|client| client),
     )
+    .opens_at(5_000)
     .violates(&[Invariant::Exclusion])
 }
 
@@ -186,6 +215,7 @@ fn fenced_holder() -> Story {
         ],
         long_pause(Client::fenced),
     )
+    .opens_at(5_007)
 }
 
 /// The first client has the grants of n0, n1 and n2 only.
@@ -204,6 +234,7 @@ fn empty_restart() -> Story {
         ],
         narrow_quorum().on_node(1_500, Kind::CrashEmpty, 2, 600),
     )
+    .opens_at(2_606)
     .violates(&[Invariant::Validity, Invariant::Exclusion])
 }
 
@@ -217,6 +248,7 @@ fn empty_restart_guarded() -> Story {
         ],
         Setup { restart_admission: true, ..narrow_quorum() }.on_node(1_500, Kind::CrashEmpty, 2, 600),
     )
+    .opens_at(2_620)
 }
 
 fn clock_step() -> Story {
@@ -229,6 +261,7 @@ fn clock_step() -> Story {
         ],
         narrow_quorum().on_node(1_500, Kind::Step, 2, 10_000),
     )
+    .opens_at(2_606)
     .violates(&[Invariant::Validity, Invariant::Exclusion])
 }
 
@@ -246,6 +279,7 @@ fn late_write() -> Story {
         ],
         (0..2).fold(setup, stalls),
     )
+    .opens_at(2_410)
 }
 
 fn split_vote() -> Story {
@@ -265,6 +299,7 @@ fn split_vote() -> Story {
             ..setup(vec![client(), client(), client()])
         },
     )
+    .opens_at(535)
 }
 
 fn failed_renewal() -> Story {
@@ -279,4 +314,5 @@ fn failed_renewal() -> Story {
         ],
         (0..3).fold(setup(clients), cut),
     )
+    .opens_at(5_013)
 }

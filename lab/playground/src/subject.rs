@@ -26,6 +26,7 @@ use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use redlock_simulation::experiment::{Experiment, Report};
+use redlock_simulation::invariant::{Assumption, Invariant, Violation};
 use redlock_simulation::plan::Faults;
 use serde::Serialize;
 use url::form_urlencoded;
@@ -190,6 +191,19 @@ impl Random {
             Some(false) => experiment.without_admission(),
         };
         self.fenced.map_or(experiment.clone(), |fenced| experiment.fenced(fenced))
+    }
+
+    /// Returns the violation that a search announces: a defect of the lock, or two holders.
+    ///
+    /// Lost counters break only fencing tokens.
+    pub fn announced<'a>(&self, report: &'a Report) -> Option<&'a Violation> {
+        let wanted: &[Invariant] = if self.faults.breaks(Assumption::CountersAreKept) {
+            &[Invariant::Unique, Invariant::Order, Invariant::Supersession, Invariant::Resource]
+        } else {
+            &[Invariant::Exclusion]
+        };
+        let is_wanted = |one: &&Violation| one.broken.is_none() || wanted.contains(&one.invariant);
+        report.violations.iter().find(is_wanted)
     }
 
     /// Returns the settings for the page.

@@ -4,9 +4,12 @@
 
 mod words;
 
+use std::time::Duration;
+
 use redlock_core::runtime::Instant;
+use redlock_simulation::attempts::failed_attempts;
 use redlock_simulation::experiment::Report;
-use redlock_simulation::history::{Answer, EventKind, FaultKind, Place};
+use redlock_simulation::history::{EventKind, FaultKind, Place};
 use redlock_simulation::invariant::Violation;
 use redlock_simulation::knowledge::{Fact, Period, knowledge};
 use redlock_simulation::timeline::{Drawing, Timeline};
@@ -30,6 +33,8 @@ pub struct View {
     pub setup: Option<Setup>,
     /// The settings of a random run.
     pub random: Option<Settings>,
+    /// The marked moment, at which the page opens.
+    pub moment: f64,
     /// The picture.
     pub picture: Picture,
     /// The events within the picture.
@@ -108,11 +113,6 @@ impl View {
         let drawing =
             Timeline::new(&report.history, &report.violations).width(width).without_texts().drawing();
         let until = drawing.until;
-        let events = report.history.0.iter().filter(|event| event.at <= until).map(|event| Event {
-            at: seconds(event.at),
-            text: words::event(event),
-            is_message: is_message(&event.kind),
-        });
         let facts = knowledge(&report.history).into_iter().filter(|period| period.from <= until);
         let (title, sentences) = texts(subject);
         let grants = report.history.grants() - judged(&report, until);
@@ -127,7 +127,8 @@ impl View {
                 Subject::Random(_) => None,
             },
             random: if let Subject::Random(random) = subject { Some(random.settings()) } else { None },
-            events: events.collect(),
+            moment: moment(subject, &report, until),
+            events: events(&report, until),
             facts: facts.map(Known::of).collect(),
             violations: report.violations.iter().map(|violation| Shown::of(violation, &report)).collect(),
             grants: if grants == 1 {
@@ -177,10 +178,7 @@ impl Known {
                 (format!("requests the lock for {} ms{fenced}", ttl.as_millis()), None)
             }
             Fact::Votes { token, replies } => {
-                let vote =
-                    |(server, answer): (usize, Option<Answer>)| format!("n{server} {}", words::vote(answer));
-                let votes: Vec<_> = replies.into_iter().map(vote).collect();
-                (format!("votes for {token}: {}", votes.join(", ")), None)
+                (format!("votes for {token}: {}", words::votes(&replies)), None)
             }
             Fact::Lease { resources, token, deadline, fence } => {
                 let fence = fence.map_or(String::new(), |fence| format!(", fencing token {fence}"));
@@ -198,6 +196,37 @@ impl Known {
     }
 }
 
+/// Returns the events within the picture, with the failed attempts among them.
+fn events(report: &Report, until: Instant) -> Vec<Event> {
+    let mut failed = failed_attempts(&report.history).into_iter().peekable();
+    let nodes = report.rules().servers;
+    let mut events = Vec::new();
+    for (index, event) in report.history.0.iter().enumerate().take_while(|(_, event)| event.at <= until) {
+        let at = seconds(event.at);
+        let attempts = std::iter::from_fn(|| failed.next_if(|attempt| attempt.event == index));
+        let failed = attempts.map(|attempt| words::failed_attempt(&attempt, nodes));
+        events.extend(failed.map(|text| Event { at, text, is_message: false }));
+        events.push(Event { at, text: words::event(event), is_message: is_message(&event.kind) });
+    }
+    events
+}
+
+/// Returns the moment of a story, of the violation that a search announces, of the first violation, or of the first grant.
+fn moment(subject: &Subject, report: &Report, until: Instant) -> f64 {
+    let announced = match subject {
+        Subject::Story(story) => return Duration::from_millis(story.moment).as_secs_f64(),
+        Subject::Own(_) => None,
+        Subject::Random(random) => random.announced(report),
+    };
+    let violation = announced.or(report.violations.first());
+    let mut shown = report.history.0.iter().filter(|event| event.at <= until);
+    let event = match violation {
+        Some(violation) => report.history.0.get(violation.event),
+        None => shown.find(|event| matches!(event.kind, EventKind::Granted { .. })),
+    };
+    event.map_or(0.0, |event| seconds(event.at))
+}
+
 /// Returns the number of grants after the picture.
 fn judged(report: &Report, until: Instant) -> usize {
     let late = report.history.0.iter().filter(|event| event.at > until);
@@ -213,7 +242,7 @@ fn texts(subject: &Subject) -> (String, Vec<String>) {
             ("Your experiment".into(), vec![text.into()])
         }
         Subject::Random(random) => {
-            let text = "The behavior of clients, the incidents and all delays are drawn from the seed.";
+            let text = "The behavior of clients, the incidents and all delays are drawn from the seed. Such a run cannot be edited.";
             (format!("Random run, seed {}", random.seed), vec![text.into()])
         }
     }

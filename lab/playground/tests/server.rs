@@ -108,9 +108,14 @@ async fn bad_input_is_rejected_with_a_sentence() {
         (with("lasts", json!(30_001)), "the duration in ms is 30001"),
         (with("seed", json!(-1)), "the request is not readable"),
         (with("owner", json!(1)), "unknown field `owner`"),
-        (incident("hang", json!(3)), "\"node hangs\" names node 3, which does not exist"),
-        (incident("hang", Value::Null), "\"node hangs\" names no node"),
-        (incident("pause", json!(0)), "\"client is paused\" concerns no node"),
+        (incident("hang", json!(3)), "incident 1, \"node hangs\": n3 does not exist, the last node is n2"),
+        (incident("hang", Value::Null), "incident 1, \"node hangs\": it names no node"),
+        (incident("pause", json!(0)), "incident 1, \"client is paused\": it concerns no node"),
+        (
+            at("at=1:hang:n0:5&at=2:kill:c7:5"),
+            "incident 2, \"client is killed\": c7 does not exist, the last client is c1",
+        ),
+        (at("at=9000:hang:n0:5"), "incident 1, \"node hangs\": the time in ms is 9000"),
         (incident("earthquake", json!(0)), "unknown variant `earthquake`"),
         (at("story=none"), "there is no story \"none\""),
         (at("faults=none&nodes=99"), "the number of nodes is 99"),
@@ -183,6 +188,27 @@ async fn the_history_is_the_same_bytes_as_that_of_the_command() {
     }
 }
 
+#[tokio::test]
+async fn the_history_names_the_final_check_after_the_experiment() {
+    let (_, history) = get("/api/history?nodes=3&client=500:2000&lasts=4000").await;
+    let (experiment, check) = history.split_once("-- the final check: c1 requests each lock\n").unwrap();
+    assert!(!experiment.contains(" c1"), "{experiment}");
+    assert!(check.contains("c1 requests once r0") && !check.contains(" c0"), "{check}");
+}
+
+#[tokio::test]
+async fn an_experiment_opens_at_its_first_violation_or_grant() {
+    let moment =
+        async |address: &str| run(&json!({ "address": address, "width": 800.0 })).await["moment"].as_f64();
+    let granted = moment("nodes=3&client=500:2000").await.unwrap();
+    assert!(granted > 0.5 && granted < 0.6, "{granted}");
+    assert_eq!(Some(0.0), moment("nodes=1&client=500:2000&at=0:hang:n0:8000").await);
+    // The TTL ends during the pause, and the client acts after it.
+    let late = "nodes=3&ttl=1000&client=500:2000&client=600:2000:w5000&at=1000:pause:c0:1250";
+    let acts = moment(late).await.unwrap();
+    assert!(acts > 2.2, "{acts}");
+}
+
 /// Returns the lines of a search.
 async fn searched(body: &Value) -> Vec<Value> {
     let (status, text) = post("/api/search", body).await;
@@ -201,6 +227,15 @@ async fn a_search_streams_its_progress_and_stops_at_the_first_violation() {
     assert!(whole["violations"].as_array().unwrap().contains(&found["violation"]));
     let prefix = found["prefix"].as_str().unwrap();
     assert!(prefix.lines().last().unwrap().contains(" acts under "), "{prefix}");
+}
+
+#[tokio::test]
+async fn a_run_opens_at_the_violation_that_the_search_announces() {
+    let lines = searched(&search("data-loss", 100)).await;
+    let found = &lines.last().unwrap()["found"];
+    let whole = run(&json!({ "address": found["address"], "width": 600.0 })).await;
+    assert_eq!(found["violation"]["at"], whole["moment"]);
+    assert_ne!(whole["violations"][0]["at"], whole["moment"], "it is not the first one");
 }
 
 #[tokio::test]

@@ -8,8 +8,11 @@ use std::time::Duration;
 use redlock_core::ErrorKind;
 use redlock_core::runtime::Instant;
 use redlock_playground::stories::{Story, named, stories};
-use redlock_simulation::experiment::Report;
-use redlock_simulation::history::{Answer, Event, EventKind, Place, Request};
+use redlock_playground::subject::Subject;
+use redlock_playground::view::View;
+use redlock_simulation::attempts::{FailedAttempt, failed_attempts};
+use redlock_simulation::experiment::{NODE_TIMEOUT, RETRY_DELAY, Report};
+use redlock_simulation::history::{Answer, Event, EventKind, History, Place, Request};
 use redlock_simulation::invariant::Invariant;
 use redlock_simulation::knowledge::{Fact, knowledge};
 use redlock_simulation::timeline::Timeline;
@@ -94,6 +97,80 @@ fn without_a_majority_requests_fail_until_the_nodes_are_back() {
     assert!(first(&events, is_granted(0)) > Instant::since_origin(millis(4_100)));
 }
 
+/// Returns the failed attempts before the first result of a request, with its time.
+fn attempts_before_the_first_result(id: &str) -> (Vec<FailedAttempt>, Duration) {
+    let events = events(id);
+    let requested = first(&events, |kind| matches!(kind, EventKind::Requested { .. }));
+    let failed =
+        |event: &Event| matches!(event.kind, EventKind::NotGranted { why: Some(ErrorKind::NoQuorum), .. });
+    let index = events.iter().position(failed).unwrap();
+    let waited = events[index].at.saturating_duration_since(requested);
+    let attempts = failed_attempts(&History(events)).into_iter();
+    (attempts.take_while(|attempt| attempt.event <= index).collect(), waited)
+}
+
+#[test]
+fn three_attempts_without_a_quorum_of_replies_end_a_request_before_its_wait() {
+    let story = named("hung-majority").unwrap();
+    let (attempts, waited) = attempts_before_the_first_result("hung-majority");
+    assert_eq!(3, attempts.len());
+    for FailedAttempt { replies, .. } in attempts {
+        let replied: Vec<_> =
+            replies.iter().filter(|(_, answer)| answer.is_some()).map(|(node, _)| *node).collect();
+        assert_eq!(vec![3, 4], replied);
+    }
+    let (shortest, longest) = (3 * NODE_TIMEOUT + RETRY_DELAY, 3 * NODE_TIMEOUT + 2 * RETRY_DELAY);
+    assert!(shortest <= waited && waited <= longest, "{waited:?}");
+    assert!(waited < millis(story.setup.clients[0].waits.unwrap()), "{waited:?}");
+    let granted = first(&events("hung-majority"), is_granted(0));
+    assert!(granted > Instant::since_origin(millis(4_100)), "the nodes resume before");
+}
+
+#[test]
+fn nodes_that_refuse_connections_end_a_request_within_a_tenth_of_a_second() {
+    let (attempts, waited) = attempts_before_the_first_result("lost-majority");
+    assert_eq!(3, attempts.len());
+    assert!(waited < millis(100), "{waited:?}");
+}
+
+/// The last events at the marked moment of each story.
+const MARKED: [(&str, &str); 15] = [
+    ("uncontended", "c0 acquires r0"),
+    ("hand-over", "c1 acquires r0"),
+    ("hung-node", "c0 has renewed"),
+    ("dead-minority", "c1 acquires r0"),
+    ("hung-majority", "c0 does not acquire the lock: too few nodes replied"),
+    ("lost-majority", "c0 does not acquire the lock: too few nodes replied"),
+    ("dead-holder", "c1 acquires r0"),
+    ("paused-holder", "c0 acts under #0"),
+    ("fenced-holder", "r0 rejects write"),
+    ("empty-restart", "c1 acquires r0"),
+    ("empty-restart-guarded", "n2 does not count"),
+    ("clock-step", "c1 acquires r0"),
+    ("late-write", "attempt #1 of c1 fails (n0 denied, n1 denied, n2 granted), and its votes are released"),
+    ("split-vote", "attempt #2 of c2 fails (n0 denied, n1 denied, n2 granted), and its votes are released"),
+    ("failed-renewal", "c0 learns that #0 is lost"),
+];
+
+#[test]
+fn each_story_opens_at_the_moment_of_its_text() {
+    let stories = stories();
+    assert_eq!(MARKED.map(|(id, _)| id).to_vec(), stories.iter().map(|story| story.id).collect::<Vec<_>>());
+    for (story, (id, expected)) in stories.into_iter().zip(MARKED) {
+        let view = serde_json::to_value(View::of(&Subject::Story(story), 800.0).unwrap()).unwrap();
+        let moment = view["moment"].as_f64().unwrap();
+        let texts: Vec<_> = view["events"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|event| event["at"].as_f64() <= Some(moment) && event["is_message"] == false)
+            .map(|event| event["text"].as_str().unwrap())
+            .collect();
+        let latest = &texts[texts.len().saturating_sub(4)..];
+        assert!(latest.iter().any(|text| text.contains(expected)), "{id} at {moment} s: {latest:#?}");
+    }
+}
+
 #[test]
 fn a_resource_rejects_the_write_of_the_resumed_client() {
     let rejected = |event: &&Event| matches!(event.kind, EventKind::Wrote { accepted: false, .. });
@@ -161,6 +238,16 @@ fn each_client_has_one_vote_before_the_first_grant() {
         .collect();
     let (nodes, clients): (BTreeSet<_>, BTreeSet<_>) = keys.iter().copied().unzip();
     assert_eq!((3, 3, 3), (keys.len(), nodes.len(), clients.len()), "{keys:?}");
+}
+
+#[test]
+fn each_client_releases_its_vote_before_it_tries_again() {
+    let attempts = failed_attempts(&run(&named("split-vote").unwrap()).history);
+    let one_vote = |attempt: &&FailedAttempt| {
+        attempt.releases && attempt.replies.values().flatten().filter(|answer| answer.is_yes()).count() == 1
+    };
+    let clients: BTreeSet<_> = attempts[..3].iter().filter(one_vote).map(|attempt| attempt.client).collect();
+    assert_eq!(BTreeSet::from([0, 1, 2]), clients, "{attempts:?}");
 }
 
 #[test]

@@ -24,6 +24,7 @@ mod world;
 use std::time::Duration;
 
 use self::client::Client;
+pub use self::client::RETRY_DELAY;
 pub use self::report::{PLAYGROUND_PORT, Report};
 pub use self::script::Script;
 pub use self::totals::Totals;
@@ -85,7 +86,7 @@ pub struct Experiment {
 const LONGEST_TTL: Duration = Duration::from_secs(4);
 
 /// The node timeout. It is short relative to every TTL, so that rounds fail for lack of grants rather than of time.
-const NODE_TIMEOUT: Duration = Duration::from_millis(200);
+pub const NODE_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// The longest additional delay of a message. It is as long as a TTL, so that writes take effect unexpectedly late.
 const LATE_BY: Duration = Duration::from_secs(3);

@@ -36,6 +36,11 @@ pub struct Event {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TokenNumber(pub u32);
 
+impl TokenNumber {
+    /// The token of requests about no claim, such as a watch. It has no number.
+    pub const NONE: Self = Self(u32::MAX);
+}
+
 /// The reply of a server to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
@@ -346,6 +351,11 @@ pub enum EventKind {
     FaultEnds(Place, FaultKind),
     /// There are no faults from here on.
     Calm,
+    /// A final client begins to request each lock.
+    FinalCheck {
+        /// The client.
+        client: usize,
+    },
 }
 
 impl Answer {
@@ -454,7 +464,8 @@ impl EventKind {
             | Self::Runs { .. }
             | Self::FaultBegins(..)
             | Self::FaultEnds(..)
-            | Self::Calm => None,
+            | Self::Calm
+            | Self::FinalCheck { .. } => None,
         }
     }
 }

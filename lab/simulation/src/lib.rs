@@ -81,6 +81,7 @@
 //! [`without_initial_token_write`](experiment::Experiment::without_initial_token_write), updates are lost although the
 //! tokens are in perfect order.
 
+pub mod attempts;
 pub mod experiment;
 pub mod history;
 pub mod invariant;

@@ -1,10 +1,13 @@
 //! Experiments with the real core. Bounded faults violate nothing, and each violated assumption is detected.
 
+use std::collections::BTreeSet;
+
 use redlock_simulation::experiment::{Experiment, Totals};
-use redlock_simulation::history::{Event, FaultKind, History};
+use redlock_simulation::history::{Event, EventKind, FaultKind, History, TokenNumber};
 use redlock_simulation::invariant::{Assumption, Invariant, Rules, Violation, check};
 use redlock_simulation::plan::Faults;
 use redlock_simulation::timeline;
+use redlock_testkit::Operation;
 
 /// Runs many seeds, and fails at the first defect. Returns the combined results.
 fn run(experiment: impl Fn(u64) -> Experiment, seeds: u64) -> Totals {
@@ -53,6 +56,22 @@ fn the_same_seed_gives_the_same_history_to_the_byte() {
     let text = |seed| Experiment::new(seed).run().history.to_string();
     assert_eq!(text(3), text(3));
     assert_ne!(text(3), text(4));
+}
+
+#[test]
+fn attempts_are_numbered_without_gaps_and_watches_have_no_number() {
+    let history = Experiment::new(3).notifies(true).run().history;
+    let (mut claims, mut watches) = (BTreeSet::new(), BTreeSet::new());
+    for event in &history.0 {
+        let EventKind::Sent(request) = event.kind else { continue };
+        let tokens = if request.operation == Operation::Watch { &mut watches } else { &mut claims };
+        tokens.insert(request.token);
+    }
+    let numbers = (0..).map(TokenNumber).take(claims.len());
+    assert!(claims.len() > 10 && claims.iter().copied().eq(numbers), "{claims:?}");
+    assert_eq!(BTreeSet::from([TokenNumber::NONE]), watches);
+    let is_shown = |line: &str| line.contains(" Watch - (") && line.ends_with(" is sent");
+    assert!(history.to_string().lines().any(is_shown));
 }
 
 /// Returns the violations in a prefix of a history, except those about events that are missing at its end.

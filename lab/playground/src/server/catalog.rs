@@ -25,6 +25,7 @@ pub(super) async fn catalog() -> impl IntoResponse {
         "kinds": kinds,
         "searches": searches,
         "blank": Setup::default(),
+        "attempts": setup::attempts(),
         "bounds": {
             "nodes": bounds(&setup::NODES),
             "clients": bounds(&setup::CLIENTS),

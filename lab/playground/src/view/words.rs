@@ -2,8 +2,11 @@
 //!
 //! The history as text has the format of `scripts/simulate` instead.
 
+use std::collections::BTreeMap;
+
 use redlock_core::runtime::Instant;
 use redlock_core::{ErrorKind, ReleaseOutcome};
+use redlock_simulation::attempts::FailedAttempt;
 use redlock_simulation::history::{Answer, Event, EventKind, FaultKind, Place, Request};
 use redlock_testkit::Operation;
 
@@ -56,9 +59,26 @@ pub(super) fn event(Event { at, kind }: &Event) -> String {
         }
         EventKind::FaultBegins(place, fault) => begin(*place, *fault),
         EventKind::FaultEnds(place, fault) => end(*place, *fault),
-        EventKind::Calm => "the experiment ends".into(),
+        EventKind::Releasing { client, token, waits: false } => {
+            format!("c{client} releases {token} without waiting for the outcome")
+        }
+        EventKind::Calm => "all incidents end, and the clients complete".into(),
         other => other.to_string(),
     }
+}
+
+/// Describes an attempt that ended without a lock, at this number of nodes.
+pub(super) fn failed_attempt(attempt: &FailedAttempt, nodes: usize) -> String {
+    let FailedAttempt { client, token, replies, releases, .. } = attempt;
+    let vote = |node: usize| match replies.get(&node) {
+        None => format!("n{node} not connected"),
+        Some(None) => format!("n{node} no reply"),
+        Some(Some(answer)) => vote(node, *answer),
+    };
+    let votes: Vec<_> = (0..nodes).map(vote).collect();
+    let has_votes = replies.values().flatten().any(|answer| answer.is_yes());
+    let released = if *releases && has_votes { ", and its votes are released" } else { "" };
+    format!("attempt {token} of c{client} fails ({}){released}", votes.join(", "))
 }
 
 /// Describes a fault that lasts.
@@ -67,6 +87,8 @@ pub(super) fn fault(fault: FaultKind) -> String {
         FaultKind::Crash => "is down".into(),
         FaultKind::Hang => "hangs: it receives requests and does nothing".into(),
         FaultKind::Partition => "nothing gets through".into(),
+        FaultKind::Storm => "many messages are lost, repeated or late".into(),
+        FaultKind::WrongType => "another program uses the key of the lock".into(),
         FaultKind::Pause => "is paused".into(),
         FaultKind::Suspension => "is suspended".into(),
         FaultKind::Kill => "is dead".into(),
@@ -75,9 +97,13 @@ pub(super) fn fault(fault: FaultKind) -> String {
     }
 }
 
-/// Describes the vote of a node; `None` without a reply so far.
-pub(super) fn vote(answer: Option<Answer>) -> &'static str {
-    answer.map_or("no reply yet", |answer| reply(Operation::Acquire, answer))
+/// Lists the votes of nodes; `None` without a reply so far.
+pub(super) fn votes(replies: &BTreeMap<usize, Option<Answer>>) -> String {
+    let vote = |(node, answer): (&usize, &Option<Answer>)| {
+        answer.map_or_else(|| format!("n{node} no reply yet"), |answer| vote(*node, answer))
+    };
+    let votes: Vec<_> = replies.iter().map(vote).collect();
+    votes.join(", ")
 }
 
 /// Lists resources.
@@ -104,6 +130,7 @@ fn end(place: Place, fault: FaultKind) -> String {
         FaultKind::Hang | FaultKind::Pause | FaultKind::Suspension => format!("{place} resumes"),
         FaultKind::Kill => format!("{place} starts again"),
         FaultKind::Partition => format!("{place}: messages get through again"),
+        FaultKind::WrongType => format!("{place}: the key of another program is deleted"),
         other => format!("{place}: {} is over", other.name()),
     }
 }
@@ -111,6 +138,10 @@ fn end(place: Place, fault: FaultKind) -> String {
 fn message(Request { client, server, operation, token, .. }: &Request) -> String {
     let operation = format!("{operation:?}").to_lowercase();
     format!("{operation} {token} of c{client} to n{server}")
+}
+
+fn vote(node: usize, answer: Answer) -> String {
+    format!("n{node} {}", reply(Operation::Acquire, answer))
 }
 
 fn reply(operation: Operation, answer: Answer) -> &'static str {
@@ -214,6 +245,21 @@ mod tests {
             text(EventKind::Moved { server: 2, token: TokenNumber(7), until })
         };
         assert_eq!(["#7 expires on n2 at once", "#7 expires on n2 in 1.500 s"], [500, 2_000].map(moved));
+    }
+
+    #[test]
+    fn a_failed_attempt_has_its_votes() {
+        let failed = |replies, releases| {
+            let replies = BTreeMap::from(replies);
+            let (client, token) = (1, TokenNumber(7));
+            failed_attempt(&FailedAttempt { event: 9, client, token, replies, releases }, 3)
+        };
+        assert_eq!(
+            "attempt #7 of c1 fails (n0 granted, n1 no reply, n2 not connected), and its votes are released",
+            failed([(0, Some(Answer::Granted)), (1, None)], true)
+        );
+        let denied = "attempt #7 of c1 fails (n0 denied, n1 failed, n2 not connected)";
+        assert_eq!(denied, failed([(0, Some(Answer::Denied)), (1, Some(Answer::Failed))], true));
     }
 
     #[test]

@@ -99,7 +99,7 @@ impl Page {
 /// The expected content of the page at a time: the story, the time in seconds, and a part of the knowledge of some places.
 type Moment = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
 
-const MOMENTS: [Moment; 22] = [
+const MOMENTS: [Moment; 24] = [
     ("uncontended", "2", &[("c0", "holds r0"), ("n0", "key of c0"), ("n4", "key of c0")]),
     ("uncontended", "3.9", &[("c0", "holds no lock"), ("n0", "no key"), ("n4", "no key")]),
     ("hand-over", "2", &[("c0", "holds r0"), ("c1", "requests the lock")]),
@@ -107,6 +107,12 @@ const MOMENTS: [Moment; 22] = [
     ("hung-node", "2", &[("n0", "hangs"), ("c0", "holds r0"), ("n1", "key of c0")]),
     ("dead-minority", "1.5", &[("n0", "is down"), ("n1", "is down"), ("c0", "holds r0")]),
     ("dead-minority", "3", &[("n0", "is down"), ("n1", "is down"), ("c1", "holds r0")]),
+    (
+        "hung-majority",
+        "0.6",
+        &[("n0", "hangs"), ("n4", "key of c0"), ("c0", "votes for #0: n0 no reply yet")],
+    ),
+    ("hung-majority", "5", &[("n0", "key of c0"), ("c0", "holds r0")]),
     ("lost-majority", "1", &[("n0", "is down"), ("n2", "is down"), ("c0", "holds no lock")]),
     ("lost-majority", "6", &[("n0", "key of c0"), ("c0", "holds r0")]),
     ("dead-holder", "2", &[("c0", "is dead"), ("n0", "key of c0"), ("c1", "requests the lock")]),
@@ -185,6 +191,58 @@ async fn at_the_cursor_each_story_shows_what_its_text_says() {
         }
     }
     assert!(missing.is_empty(), "{missing:#?}");
+    page.browser.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_story_opens_at_its_marked_moment_and_returns_to_it() {
+    let page = Page::open("?story=split-vote").await;
+    assert_eq!("0.535 s", page.text("#now").await);
+    let events = page.text("#events").await;
+    for expected in ["attempt #0 of c1 fails", "attempt #1 of c0 fails", "attempt #2 of c2 fails"] {
+        assert!(events.contains(expected), "{expected}: {events}");
+    }
+    assert!(events.contains("and its votes are released"), "{events}");
+    let position =
+        "document.querySelector('#mark').style.left === document.querySelector('#cursor').style.left";
+    assert_eq!("true", page.browser.text(position).await);
+    page.seek("3").await;
+    assert_eq!("false", page.browser.text(position).await);
+    page.browser.click("#moment").await;
+    assert_eq!("0.535 s", page.text("#now").await);
+    page.browser.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_incident_of_an_own_experiment_changes_it() {
+    let page = Page::open("").await;
+    page.browser.click("#blank").await;
+    page.wait_for_address("nodes=5").await;
+    let hint = page.text("#attempts-help").await;
+    assert!(hint.contains("200 ms") && hint.contains("Three attempts in a row"), "{hint}");
+    let holds = page.text("#knowledge").await;
+    assert!(holds.contains("holds r0 as #0"), "it opens at the first grant: {holds}");
+    assert!(page.text("#palette button:nth-child(6)").await.contains("client is killed"));
+    page.browser.click("#palette button:nth-child(6)").await;
+    page.wait_for_address(":kill:c0:1500").await;
+    page.seek("1").await;
+    assert!(page.text("#knowledge").await.contains("is dead"));
+    page.browser.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_incident_of_a_removed_node_is_marked() {
+    let page = Page::open("?nodes=5&client=500:2000&at=1000:hang:n0:500&at=1000:hang:n4:500").await;
+    page.browser.click("#edit summary").await;
+    page.browser.fill("#world-nodes", "3").await;
+    page.browser.wait_for("!document.querySelector('#message').hidden").await;
+    let expected = "incident 2, \"node hangs\": n4 does not exist, the last node is n2";
+    assert_eq!(expected, page.text("#message").await);
+    let marked = "[...document.querySelectorAll('.wrong')].map((one) => one.ariaLabel ?? one.firstChild.innerText).join()";
+    assert_eq!("n4: node hangs, at 1.000 s for 0.500 s,Incident 2", page.browser.text(marked).await);
+    page.browser.fill("#world-nodes", "5").await;
+    page.browser.wait_for("document.querySelector('#message').hidden").await;
+    assert_eq!("", page.browser.text(marked).await);
     page.browser.close().await;
 }
 
@@ -275,14 +333,25 @@ async fn a_search_finds_a_known_seed() {
     assert!(status.starts_with(&format!("Seed {seed} violates an invariant")), "{status}");
     assert!(page.text("#found").await.contains("A resource has at most one valid holder."));
     assert_eq!("true", page.browser.text("Boolean(document.querySelector('#found svg'))").await);
+    let announced = page.text("#found p").await;
     page.browser.click("#found a").await;
     page.wait_for_address(&format!("faults=careless-holders&nodes=3&clients=3&seed={seed}")).await;
     assert!(!violations(&page).await.is_empty());
+    // The run opens at the announced violation, of the search.
+    assert!(announced.contains(&format!("At {}:", page.text("#now").await)), "{announced}");
 
+    page.choose("#search-faults", "losses").await;
     page.browser.fill("#search-seeds", "7").await;
     page.browser.click("#search-start").await;
     page.browser.wait_for("document.querySelector('#search-status').textContent.includes('tried')").await;
     assert_eq!("7 seeds were tried, without a violation.", page.text("#search-status").await);
+
+    // The address has the settings of the search.
+    page.browser.reload().await;
+    page.browser.wait_for(IS_SHOWN).await;
+    let settings =
+        "[...document.querySelectorAll('#search-form :is(input, select)')].map((one) => one.value).join()";
+    assert_eq!("losses,3,3,0,7", page.browser.text(settings).await);
     page.browser.close().await;
 }
 
@@ -407,6 +476,7 @@ async fn reduced_motion_and_dark_paper_are_respected() {
     page.browser.emulate(&[("prefers-color-scheme", "dark"), ("prefers-reduced-motion", "reduce")]).await;
     assert_ne!(light, page.browser.text(paper).await);
     // The cursor jumps from event to event.
+    page.seek("0").await;
     page.browser.click("#play").await;
     page.browser.wait_for("Number(document.querySelector('#time').value) === 0.5").await;
     page.browser.close().await;

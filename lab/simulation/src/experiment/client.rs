@@ -16,6 +16,7 @@ use redlock_core::runtime::Runtime;
 use redlock_testkit::sim::{Clock, Process, Simulation};
 
 use self::program::Program;
+pub use self::program::RETRY_DELAY;
 pub(super) use self::program::name;
 pub(super) use self::protected::Protected;
 use super::{Occupation, Script};

@@ -25,6 +25,7 @@ pub(super) fn judge(experiment: &Experiment, World { simulation, network, .. }: 
             // The clock of the server may be slow.
             me.sleep(quarantine.mul_f64(1.1)).await;
         }
+        recorder.record(EventKind::FinalCheck { client });
         for resource in 0..resources {
             recorder.record(EventKind::Requested {
                 client,

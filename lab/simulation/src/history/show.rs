@@ -111,6 +111,7 @@ impl fmt::Display for EventKind {
             Self::FaultBegins(place, fault) => write!(f, "{place} ! {fault}"),
             Self::FaultEnds(place, fault) => write!(f, "{place} . {} is over", fault.name()),
             Self::Calm => f.write_str("-- the faults have ended"),
+            Self::FinalCheck { client } => write!(f, "-- the final check: c{client} requests each lock"),
         }
     }
 }
@@ -135,10 +136,13 @@ impl fmt::Display for Answer {
     }
 }
 
-/// Formats as `#7`.
+/// Formats as `#7`, or as `-` without a number.
 impl fmt::Display for TokenNumber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "#{}", self.0)
+        match *self {
+            Self::NONE => f.write_str("-"),
+            Self(number) => write!(f, "#{number}"),
+        }
     }
 }
 

@@ -245,6 +245,10 @@ impl Story {
         self.then(when, EventKind::Sent(request(client, server, Operation::Acquire, token)))
     }
 
+    pub(crate) fn sent_release(self, when: u64, client: usize, server: usize, token: u32) -> Self {
+        self.then(when, EventKind::Sent(request(client, server, Operation::Release, token)))
+    }
+
     pub(crate) fn carried(self, when: u64, client: usize, server: usize, token: u32, until: u64) -> Self {
         self.carry(when, request(client, server, Operation::Acquire, token), Some(at(until)), false)
     }

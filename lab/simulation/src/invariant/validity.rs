@@ -53,7 +53,7 @@ pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
         let Some(lease) = leases.get_mut(&token) else { continue };
         let Some(deadline) = lease.deadline.filter(|deadline| entry.at < *deadline) else { continue };
         let description = if lease.counted.len() < rules.quorum() {
-            format!("the lease {token} of c{} counts {:?}, no quorum", lease.client, lease.counted)
+            format!("the lease {token} of c{} has no quorum, only {}", lease.client, votes(&lease.counted))
         } else {
             let early = |server: &&usize| !lease.keeps(**server, deadline);
             let Some(server) = lease.counted.iter().find(early) else { continue };
@@ -71,6 +71,16 @@ pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
         });
     }
     violations
+}
+
+/// Lists the servers whose votes count.
+fn votes(counted: &BTreeSet<usize>) -> String {
+    let names: Vec<_> = counted.iter().map(|server| format!("n{server}")).collect();
+    match names.as_slice() {
+        [] => "no vote".into(),
+        [name] => format!("the vote of {name}"),
+        _ => format!("the votes of {}", names.join(" and ")),
+    }
 }
 
 fn spent(entry: &Event, event: usize) -> Option<Violation> {

@@ -15,7 +15,7 @@ use event_listener::Event;
 use futures_channel::oneshot;
 use redlock_core::node::{
     Admission, Availability, Capabilities, Claim, ConfirmVote, ConnectionId, FencedVote, LockEntry, LockNode,
-    NodeError, NodeErrorKind, ServerId, Token, Ttl, Vote, Watch, async_trait,
+    NodeError, NodeErrorKind, ServerId, Ttl, Vote, Watch, async_trait,
 };
 use redlock_core::runtime::{Instant, Runtime};
 use redlock_core::{FencingToken, Resource};
@@ -25,7 +25,7 @@ use super::gate::Gate;
 use super::link::Link;
 use super::notifications::Subscription;
 use super::{Direction, Network, Transport};
-use crate::history::{self, EventKind, FaultKind, Place};
+use crate::history::{self, EventKind, FaultKind, Place, TokenNumber};
 use crate::server::{Arrival, Carried, Delivery, Outcome, Server};
 
 /// The longest time until a client notices that its connection is broken.
@@ -126,11 +126,7 @@ impl Shared {
             server: self.server.number(),
             operation: request.operation(),
             call: self.network.next_call(),
-            token: match request.claim() {
-                Some(claim) => recorder.number(claim.token()),
-                // All requests about no claim have one number, which belongs to no client.
-                None => recorder.number(&Token::from_bytes("")),
-            },
+            token: request.claim().map_or(TokenNumber::NONE, |claim| recorder.number(claim.token())),
         };
         recorder.record(EventKind::Sent(shown));
         let fate = {

@@ -26,8 +26,8 @@ pub(super) struct Program {
 /// The shortest TTL that is useful on the slowest network.
 const SHORTEST_TTL: Duration = Duration::from_millis(300);
 
-/// The retry delay. It is short, so that contenders meet often.
-const RETRY_DELAY: Duration = Duration::from_millis(60);
+/// The longest retry delay of clients; the shortest is half of it. It is short, so that contenders meet often.
+pub const RETRY_DELAY: Duration = Duration::from_millis(60);
 
 /// The rounding difference of a deadline that is converted to true time repeatedly.
 const ROUNDING: Duration = Duration::from_micros(1);

@@ -65,6 +65,8 @@ pub(super) fn caption(fault: FaultKind) -> String {
         FaultKind::Flush => "flushed".into(),
         FaultKind::Step(millis) => format!("clock {millis:+} ms"),
         FaultKind::Partition => "nothing gets through".into(),
+        FaultKind::Storm => "messages lost or late".into(),
+        FaultKind::WrongType => "key of another program".into(),
         FaultKind::Pause => "paused".into(),
         FaultKind::Suspension => "suspended".into(),
         FaultKind::Kill => "dead".into(),
