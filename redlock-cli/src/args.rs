@@ -96,11 +96,10 @@ pub(crate) struct Run {
     #[arg(value_names = ["RESOURCE", "COMMAND"], num_args = 2.., required = true, trailing_var_arg = true)]
     pub(crate) words: Vec<OsString>,
     /// Another name to lock together with RESOURCE: all or none
-    #[arg(long = "also", value_name = "RESOURCE")]
+    #[arg(long = "also", value_name = "RESOURCE", conflicts_with = "Sharing")]
     pub(crate) also: Vec<OsString>,
-    /// Acquires one of K slots instead: the locks RESOURCE:slot:0 and so on. Its index is in REDLOCK_SLOT
-    #[arg(long, value_name = "K", value_parser = slot_count(), conflicts_with = "also")]
-    pub(crate) slots: Option<u16>,
+    #[command(flatten)]
+    pub(crate) sharing: Sharing,
     #[command(flatten)]
     pub(crate) waiting: Waiting,
     /// The exit code if another client holds the lock
@@ -125,16 +124,16 @@ pub(crate) struct Run {
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) kill_after: Option<Duration>,
     /// Keeps the lock for at least this time after its grant
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, conflicts_with = "reader")]
     pub(crate) at_least: Option<Duration>,
     /// When --at-least applies
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = AtLeastIf::Always, requires = "at_least")]
     pub(crate) at_least_if: AtLeastIf,
     /// Runs the command once a period: -n, and after success the lock is kept for 0.9 of the period
-    #[arg(long, value_name = "PERIOD", value_parser = duration::parse, conflicts_with = "at_least")]
+    #[arg(long, value_name = "PERIOD", value_parser = duration::parse, conflicts_with_all = ["at_least", "reader"])]
     pub(crate) once_per: Option<Duration>,
     /// Gets a fencing token for the command, in REDLOCK_FENCING_TOKEN
-    #[arg(long)]
+    #[arg(long, conflicts_with = "reader")]
     pub(crate) fenced: bool,
     /// Treatment of processes that the command leaves behind
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = LeftoverArg::Kill)]
@@ -163,15 +162,29 @@ Exit codes: that of the command, or
   124 --max-runtime
   126, 127  the command is not executable, or was not found";
 
-/// The names of locks, or that of slots.
+/// The names of locks.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Names {
-    /// The names: all of them, or a single one with --slots
+    /// The names: all of them, or a single one with --slots, --shared or --writer
     #[arg(value_name = "RESOURCE", required = true)]
     pub(crate) resources: Vec<OsString>,
-    /// One of K slots instead: the locks RESOURCE:slot:0 and so on
+    #[command(flatten)]
+    pub(crate) sharing: Sharing,
+}
+
+/// A lock that others may share.
+#[derive(Clone, Copy, Debug, Default, Args)]
+#[group(multiple = false)]
+pub(crate) struct Sharing {
+    /// One of K slots instead: the locks RESOURCE:slot:0 and so on. `run` passes its index in REDLOCK_SLOT
     #[arg(long, value_name = "K", value_parser = slot_count())]
     pub(crate) slots: Option<u16>,
+    /// For reading: others with --shared may hold the lock too, but nobody without it
+    #[arg(short = 's', long = "shared")]
+    pub(crate) reader: bool,
+    /// For writing: a lock of its own, and while it waits, nobody else gets the lock with --shared
+    #[arg(long)]
+    pub(crate) writer: bool,
 }
 
 /// Parses the number of slots.
@@ -234,6 +247,7 @@ pub(crate) enum Group {
 /// Nothing renews the lock: it ends with its TTL unless `redlock extend` or `redlock unlock` gets the handle. The handle
 /// is a secret. With --slots, it contains the name of the slot, such as RESOURCE:slot:3.
 #[derive(Debug, Args)]
+#[command(mut_arg("reader", |arg| arg.hide(true)))] // for its own error: see `handle::lock`
 pub(crate) struct Lock {
     #[command(flatten)]
     pub(crate) names: Names,
@@ -294,7 +308,7 @@ pub(crate) struct Hold {
     #[command(flatten)]
     pub(crate) waiting: Waiting,
     /// Gets a fencing token
-    #[arg(long)]
+    #[arg(long, conflicts_with = "reader")]
     pub(crate) fenced: bool,
     /// The label that others see [default: HOST:PID]
     #[arg(long, value_name = "LABEL")]
@@ -303,7 +317,8 @@ pub(crate) struct Hold {
 
 /// Waits until all of the names are free, without locking them
 ///
-/// With --slots, waits until one of the slots is free.
+/// With --slots, waits until one of the slots is free. With --shared, waits until no writer holds the name or waits for
+/// it.
 #[derive(Debug, Args)]
 pub(crate) struct Wait {
     #[command(flatten)]
@@ -356,6 +371,7 @@ pub(crate) struct Health {
 ///
 /// Exit codes: 0 without errors, 1 with errors, 69 if too few servers replied.
 #[derive(Debug, Args)]
+#[allow(clippy::struct_excessive_bools)] // four flags
 pub(crate) struct Doctor {
     /// Names whose holders are compared between the servers
     #[arg(value_name = "RESOURCE")]
@@ -366,6 +382,9 @@ pub(crate) struct Doctor {
     /// Also checks what fenced locks need
     #[arg(long)]
     pub(crate) fenced: bool,
+    /// Also checks the rights that --shared needs
+    #[arg(short = 's', long = "shared")]
+    pub(crate) readers: bool,
     /// How long the speed of the clocks is observed
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "1s")]
     pub(crate) observe: Duration,
@@ -450,12 +469,31 @@ mod tests {
 
     #[test]
     fn slots_have_a_range_and_no_other_names() {
-        let slots = |count| run(&["--slots", count, "job", "true"]).map(|run| run.slots);
+        let slots = |count| run(&["--slots", count, "job", "true"]).map(|run| run.sharing.slots);
         assert_eq!((Some(1), Some(256)), (slots("1").unwrap(), slots("256").unwrap()));
         for wrong in ["", "x", "-1", "0", "257"] {
             assert!(slots(wrong).is_err(), "{wrong}");
         }
-        assert!(run(&["--slots", "2", "--also", "other", "job", "true"]).is_err());
+    }
+
+    #[test]
+    fn one_name_is_shared_in_one_way() {
+        let sharing = [&["--slots", "2"][..], &["--shared"], &["--writer"]];
+        for (one, other) in [(0, 1), (0, 2), (1, 2)] {
+            assert!(run(&[sharing[one], sharing[other], &["job", "true"]].concat()).is_err());
+        }
+        for sharing in sharing {
+            assert!(run(&[sharing, &["job", "true"]].concat()).is_ok(), "{sharing:?}");
+            assert!(run(&[sharing, &["--also", "other", "job", "true"]].concat()).is_err(), "{sharing:?}");
+        }
+    }
+
+    #[test]
+    fn readers_have_no_token_and_are_not_kept() {
+        for option in [&["--fenced"][..], &["--once-per", "1h"], &["--at-least", "1h"]] {
+            assert!(run(&[&["-s"], option, &["job", "true"]].concat()).is_err(), "{option:?}");
+            assert!(run(&[&["--writer"], option, &["job", "true"]].concat()).is_ok(), "{option:?}");
+        }
     }
 
     #[test]

@@ -19,11 +19,12 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::time::Duration;
 
-use redlock_redis_rs::{Redlock, Resource};
+use redlock_redis_rs::node::Token;
+use redlock_redis_rs::{Inspection, Redlock, Resource};
 
 use crate::args::{Names, Shared};
 use crate::exit::Failure;
-use crate::request;
+use crate::request::{self, Kind};
 use crate::say::Say;
 use crate::settings;
 
@@ -57,12 +58,17 @@ pub(crate) fn resources(names: &[OsString]) -> Result<Vec<Resource>, Failure> {
     names.collect::<Result<_, _>>().map_err(|error| request::failure(&error))
 }
 
-/// Checks the names to lock: slots have a single one.
+/// Checks the names to lock.
 pub(crate) fn lockable(names: &Names) -> Result<Vec<Resource>, Failure> {
-    match (names.slots, &*names.resources) {
-        (Some(_), [_, _, ..]) => Err(Failure::usage("--slots needs a single name")),
-        (_, resources) => self::resources(resources),
+    match (Kind::new(names.sharing), &*names.resources) {
+        (Kind::Plain, resources) | (_, resources @ [_]) => self::resources(resources),
+        _ => Err(Failure::usage("--slots, --shared and --writer need a single name")),
     }
+}
+
+/// Returns whether readers hold a lock.
+pub(crate) fn is_read(found: &Inspection) -> bool {
+    found.holder() == Some(&Token::of_readers().fingerprint())
 }
 
 /// Writes a line to stdout. A reader that has gone is no failure.

@@ -1,11 +1,15 @@
 //! Requests for locks, and their errors, as all commands have them.
 
+use std::ops::Deref;
 use std::time::Duration;
 
 use redlock_redis_rs::runtime::Instant;
-use redlock_redis_rs::{Error, ErrorKind, Guard, KeepAlive, Redlock, Slots};
+use redlock_redis_rs::{
+    Error, ErrorKind, Guard, KeepAlive, Lease, ReadGuard, Redlock, ReleaseOutcome, RwLock, Slots,
+};
 use serde::{Deserialize, Serialize};
 
+use crate::args::Sharing;
 use crate::exit::{Code, Failure};
 
 /// The options of a request.
@@ -16,16 +20,73 @@ pub(crate) struct Options<'a> {
     pub(crate) keep_alive: Option<KeepAlive>,
 }
 
-/// The subject of a request: all of these names, or any of the slots of one name.
+/// The kind of a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Kind {
+    /// A lock on all names.
+    Plain,
+    /// Any of this many slots of a single name.
+    Slot(u16),
+    /// A read lock on a single name.
+    Reader,
+    /// A lock on a single name that goes before new readers.
+    ///
+    /// A plain lock excludes readers too, but readers that come one after another can keep it waiting forever. It does
+    /// not lock the gate: that is a second key and a second queue, for the sake of readers that few names have.
+    Writer,
+}
+
+impl Kind {
+    /// Returns the kind that the options name.
+    pub(crate) fn new(sharing: Sharing) -> Self {
+        match sharing {
+            Sharing { slots: Some(count), .. } => Self::Slot(count),
+            Sharing { reader: true, .. } => Self::Reader,
+            Sharing { writer: true, .. } => Self::Writer,
+            _ => Self::Plain,
+        }
+    }
+}
+
+/// The subject of a request: all of these names, or one name in another way.
 pub(crate) enum Target<'a> {
     All { redlock: &'a Redlock, resources: &'a [Vec<u8>] },
     Slot(Slots),
+    Reader(RwLock),
+    Writer(RwLock),
 }
 
 /// An acquired lock.
 pub(crate) struct Acquired {
-    pub(crate) guard: Guard,
+    pub(crate) lock: HeldLock,
     pub(crate) slot: Option<Slot>,
+}
+
+/// The guard of a lock.
+pub(crate) enum HeldLock {
+    Exclusive(Guard),
+    Reader(ReadGuard),
+}
+
+impl HeldLock {
+    /// Releases the lock.
+    pub(crate) async fn release(self) -> Result<ReleaseOutcome, Error> {
+        match self {
+            Self::Exclusive(guard) => guard.release().await,
+            Self::Reader(guard) => guard.release().await,
+        }
+    }
+}
+
+impl Deref for HeldLock {
+    type Target = Lease;
+
+    fn deref(&self) -> &Lease {
+        match self {
+            Self::Exclusive(guard) => guard,
+            Self::Reader(guard) => guard,
+        }
+    }
 }
 
 /// The slot of an acquired lock.
@@ -37,7 +98,7 @@ pub(crate) struct Slot {
     pub(crate) resource: Vec<u8>,
 }
 
-/// Sets the options of a request for a lock or for a slot, which have methods of the same names.
+/// Sets the options of a request of any kind, all of which have methods of the same names.
 macro_rules! with_options {
     ($request:expr, $options:expr, $until:expr) => {{
         let mut request = $request;
@@ -51,24 +112,27 @@ macro_rules! with_options {
         if let Some(settings) = $options.keep_alive {
             request = request.keep_alive(settings);
         }
-        if $options.fenced {
-            request = request.fenced();
-        }
         request
     }};
 }
 
+/// Sets the options of a request that can be fenced.
+macro_rules! with_all_options {
+    ($request:expr, $options:expr, $until:expr) => {{
+        let request = with_options!($request, $options, $until);
+        if $options.fenced { request.fenced() } else { request }
+    }};
+}
+
 impl<'a> Target<'a> {
-    /// Creates the subject of a request: with `slots`, one of this many slots of the first name.
-    pub(crate) fn new(
-        redlock: &'a Redlock,
-        resources: &'a [Vec<u8>],
-        slots: Option<u16>,
-    ) -> Result<Self, Error> {
-        match (resources, slots) {
-            ([name, ..], Some(count)) => Ok(Self::Slot(redlock.slots(name, usize::from(count))?)),
-            _ => Ok(Self::All { redlock, resources }),
-        }
+    /// Creates the subject of a request. Every kind except a plain one uses the first name only.
+    pub(crate) fn new(redlock: &'a Redlock, resources: &'a [Vec<u8>], kind: Kind) -> Result<Self, Error> {
+        Ok(match (kind, resources) {
+            (Kind::Slot(count), [name, ..]) => Self::Slot(redlock.slots(name, usize::from(count))?),
+            (Kind::Reader, [name, ..]) => Self::Reader(redlock.rw_lock(name)?),
+            (Kind::Writer, [name, ..]) => Self::Writer(redlock.rw_lock(name)?),
+            _ => Self::All { redlock, resources },
+        })
     }
 
     /// Requests the lock, and waits until `until` if another client holds it; without a limit if that is `None`.
@@ -77,17 +141,22 @@ impl<'a> Target<'a> {
         options: &Options<'_>,
         until: Option<Instant>,
     ) -> Result<Acquired, Error> {
-        match self {
+        let ttl = options.ttl;
+        let lock = match self {
             Self::All { redlock, resources } => {
-                let request = redlock.lock(*resources, options.ttl);
-                Ok(Acquired { guard: with_options!(request, options, until).await?, slot: None })
+                HeldLock::Exclusive(with_all_options!(redlock.lock(*resources, ttl), options, until).await?)
             }
+            Self::Writer(lock) => {
+                HeldLock::Exclusive(with_all_options!(lock.write(ttl), options, until).await?)
+            }
+            Self::Reader(lock) => HeldLock::Reader(with_options!(lock.read(ttl), options, until).await?),
             Self::Slot(slots) => {
-                let held = with_options!(slots.acquire(options.ttl), options, until).await?;
+                let held = with_all_options!(slots.acquire(ttl), options, until).await?;
                 let slot = Slot { index: held.index(), resource: held.resource().as_bytes().to_vec() };
-                Ok(Acquired { guard: held.into_guard(), slot: Some(slot) })
+                return Ok(Acquired { lock: HeldLock::Exclusive(held.into_guard()), slot: Some(slot) });
             }
-        }
+        };
+        Ok(Acquired { lock, slot: None })
     }
 }
 

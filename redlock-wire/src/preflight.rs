@@ -31,6 +31,8 @@ pub struct PreflightSettings {
     pub ttl: Duration,
     /// `true` to check what fenced locks need.
     pub fenced: bool,
+    /// `true` to check what read locks need.
+    pub readers: bool,
     /// The time for which the speed of the servers' clocks is observed. Zero skips it.
     pub observe: Duration,
 }
@@ -38,13 +40,20 @@ pub struct PreflightSettings {
 impl PreflightSettings {
     /// Creates settings for plain locks with this TTL. The clocks are observed for one second.
     pub fn new(ttl: Duration) -> Self {
-        Self { ttl, fenced: false, observe: Duration::from_secs(1) }
+        Self { ttl, fenced: false, readers: false, observe: Duration::from_secs(1) }
     }
 
     /// Checks what fenced locks need, too.
     #[must_use]
     pub fn fenced(mut self, fenced: bool) -> Self {
         self.fenced = fenced;
+        self
+    }
+
+    /// Checks what read locks need, too: the rights of the user.
+    #[must_use]
+    pub fn readers(mut self, readers: bool) -> Self {
+        self.readers = readers;
         self
     }
 
@@ -186,7 +195,7 @@ async fn ask<C: Connector>(connector: &C, options: &Options, settings: Preflight
         let secret = Secret::of_login(login.as_ref(), connector);
         let connection = connector.connect(login.as_ref(), &Hub::default()).await;
         let connection = connection.map_err(|failure| secret.published(&failure.message))?;
-        gather(&connection, &*runtime, settings, &secret).await
+        gather(&connection, &*runtime, &options.keys.prefix, settings, &secret).await
     };
     let limit = options.connect_timeout.get() + settings.observe + LIMIT;
     let state = match select(pin!(queries), runtime.sleep(limit)).await {

@@ -121,6 +121,7 @@ macro_rules! __cases {
                 findings_name_the_server
                 servers_without_faults_have_no_errors
                 an_unreachable_server_is_a_finding
+                rights_are_checked_under_the_prefix_and_for_the_locks_in_use
             }
             watch {
                 whatever_happens_to_a_key_completes_its_watch

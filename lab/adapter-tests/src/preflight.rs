@@ -8,10 +8,17 @@ use redlock_wire::{Finding, Options, Preflight, PreflightSettings, Severity};
 use crate::Adapter;
 
 async fn check<A: Adapter>(servers: &[RedisServer]) -> Preflight {
+    check_with::<A>(servers, &Options::tokio(), |settings| settings.fenced(true).readers(true)).await
+}
+
+async fn check_with<A: Adapter>(
+    servers: &[RedisServer],
+    options: &Options,
+    set: impl FnOnce(PreflightSettings) -> PreflightSettings,
+) -> Preflight {
     let urls = servers.iter().map(RedisServer::url).collect();
-    let settings =
-        PreflightSettings::new(Duration::from_secs(30)).fenced(true).observe(Duration::from_millis(10));
-    A::preflight(urls, &Options::tokio(), settings).await.unwrap()
+    let settings = PreflightSettings::new(Duration::from_secs(30)).observe(Duration::from_millis(10));
+    A::preflight(urls, options, set(settings)).await.unwrap()
 }
 
 fn label(server: &RedisServer) -> String {
@@ -51,4 +58,21 @@ pub(crate) async fn an_unreachable_server_is_a_finding<A: Adapter>() {
     assert_eq!((2, true), (found.reachable_nodes(), found.is_available()), "{found:#?}");
     let is_meant = |finding: &Finding| finding.nodes() == [label(&servers[0])];
     assert!(found.findings().iter().any(is_meant), "{found:#?}");
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn rights_are_checked_under_the_prefix_and_for_the_locks_in_use<A: Adapter>() {
+    let servers = [RedisServer::builder().persistent(true).start()];
+    let options = Options::tokio().key_prefix("lock:");
+    for (rules, problem) in [
+        (&["resetkeys", "~lock:*", "-zadd"][..], "the user may not run ZADD"),
+        (&["resetkeys", "~lock:redlock-preflight", "+zadd"], "the user may not run SET NAME:writer"),
+    ] {
+        servers[0].command(&[&["ACL", "SETUSER", "default"], rules].concat());
+        let plain = check_with::<A>(&servers, &options, |settings| settings).await;
+        assert!(errors(&plain).is_empty(), "{plain:#?}");
+        let found = check_with::<A>(&servers, &options, |settings| settings.readers(true)).await;
+        let problems: Vec<_> = errors(&found).into_iter().map(Finding::problem).collect();
+        assert_eq!([problem], *problems, "{found:#?}");
+    }
 }

@@ -27,6 +27,12 @@ pub(crate) fn break_lock(args: &Break, shared: &Shared) -> Result<u8, Failure> {
         let mut tokens: Vec<_> = found.node_reports().iter().filter_map(token).collect();
         tokens.retain(|token| is_meant(token, &args.holder));
         tokens.dedup();
+        if tokens.contains(&&Token::of_readers()) {
+            let way = "stop their commands, or wait until their locks expire";
+            return Err(Failure::usage(format!(
+                "readers hold {name:?}, and cannot be named one by one; {way}"
+            )));
+        }
         if tokens.is_empty() {
             return Err(Failure::new(
                 Code::Conflict,

@@ -14,7 +14,8 @@ use crate::settings;
 pub(crate) fn doctor(args: &Doctor, shared: &Shared) -> Result<u8, Failure> {
     let names = resources(&args.resources)?;
     let servers = settings::find(shared)?.servers;
-    let checks = PreflightSettings::new(args.ttl).fenced(args.fenced).observe(args.observe);
+    let checks =
+        PreflightSettings::new(args.ttl).fenced(args.fenced).readers(args.readers).observe(args.observe);
     let quiet = shared.quiet;
     with_redlock(shared, async |redlock| {
         let result = servers.preflight(checks).await.map_err(|error| Failure::config(error.to_string()))?;

@@ -12,23 +12,33 @@ use serde_json::json;
 use super::{lockable, print, with_redlock};
 use crate::args::{Extend, Handle, Lock, Shared, Unavailable, Unlock, Waiting};
 use crate::exit::{Code, Failure};
-use crate::request::{self, Acquired, Options, Target};
+use crate::request::{self, Acquired, HeldLock, Kind, Options, Target};
 use crate::settings::{self, bytes};
 
 /// The longest handle: a thousand names of a kilobyte each, percent-encoded.
 const LONGEST: u64 = 4 * 1024 * 1024;
 
 /// Acquires a lock and prints its handle.
+///
+/// Read locks have none. A handle does not contain the gate, so `extend` would restore a lost key as a plain lock. On
+/// that server, it would keep out new readers.
 pub(crate) fn lock(args: &Lock, shared: &Shared) -> Result<u8, Failure> {
+    let kind = Kind::new(args.names.sharing);
+    let no_handle =
+        || Failure::usage("--shared: a read lock has no handle; use `redlock hold` or `redlock run`");
+    if kind == Kind::Reader {
+        return Err(no_handle());
+    }
     lockable(&args.names)?;
     let names: Vec<_> = args.names.resources.iter().map(bytes).collect();
     let owner = settings::owner(args.owner.as_deref());
     with_redlock(shared, async |redlock| {
         let (ttl, fenced, owner) = (args.ttl, args.fenced, Some(owner.as_str()));
         let options = Options { ttl, fenced, owner, keep_alive: None };
-        let target = Target::new(&redlock, &names, args.names.slots);
+        let target = Target::new(&redlock, &names, kind);
         let target = target.map_err(|error| request::failure(&error))?;
-        let Acquired { guard, .. } = acquire(&redlock, &target, &options, &args.waiting).await?;
+        let Acquired { lock, .. } = acquire(&redlock, &target, &options, &args.waiting).await?;
+        let HeldLock::Exclusive(guard) = lock else { return Err(no_handle()) };
         let handle = serde_json::to_string(&guard.detach().await);
         print(&handle.map_err(|error| Failure::internal("cannot write the handle", error))?)?;
         Ok(0)

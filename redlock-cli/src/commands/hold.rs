@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::thread;
 
 use redlock_redis_rs::runtime::suspend_aware_now;
-use redlock_redis_rs::{Guard, KeepAlive, LeaseState};
+use redlock_redis_rs::{KeepAlive, Lease, LeaseState};
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
@@ -15,7 +15,7 @@ use super::handle::acquire;
 use super::{lockable, print, with_redlock};
 use crate::args::{Hold, Shared};
 use crate::exit::{Code, Failure};
-use crate::request::{self, Acquired, Options, Target};
+use crate::request::{self, Acquired, Kind, Options, Target};
 use crate::run::{Times, Watched};
 use crate::settings::{self, bytes};
 
@@ -29,31 +29,31 @@ pub(crate) fn hold(args: &Hold, shared: &Shared) -> Result<u8, Failure> {
     with_redlock(shared, async |redlock| {
         let keep_alive = Some(KeepAlive::new());
         let options = Options { ttl: args.ttl, fenced: args.fenced, owner: Some(&owner), keep_alive };
-        let target = Target::new(&redlock, &names, args.names.slots);
+        let target = Target::new(&redlock, &names, Kind::new(args.names.sharing));
         let target = target.map_err(|error| request::failure(&error))?;
         let acquired = acquire(&redlock, &target, &options, &args.waiting).await?;
         print(&as_json(&acquired))?;
-        let Acquired { guard, .. } = acquired;
+        let Acquired { lock, .. } = acquired;
         let lost = match watched {
-            Some(watched) => until_gone(&guard, &watched, times).await?,
-            None => until_told(&guard, times).await?,
+            Some(watched) => until_gone(&lock, &watched, times).await?,
+            None => until_told(&lock, times).await?,
         };
         match lost {
             Some(reason) => Err(Failure::new(Code::Lost, format!("lock lost: {reason}"))),
-            None => guard.release().await.map(|_| 0).map_err(|error| request::failure(&error)),
+            None => lock.release().await.map(|_| 0).map_err(|error| request::failure(&error)),
         }
     })
 }
 
-fn as_json(Acquired { guard, slot }: &Acquired) -> String {
-    let fencing_token = guard.fencing_token().map(redlock_redis_rs::FencingToken::as_u64);
+fn as_json(Acquired { lock, slot }: &Acquired) -> String {
+    let fencing_token = lock.fencing_token().map(redlock_redis_rs::FencingToken::as_u64);
     let slot = slot.as_ref().map(|slot| slot.index);
-    json!({ "holder": guard.fingerprint().to_string(), "fencing_token": fencing_token, "slot": slot })
+    json!({ "holder": lock.fingerprint().to_string(), "fencing_token": fencing_token, "slot": slot })
         .to_string()
 }
 
 /// Waits for the end of stdin or a signal. Returns the reason of a loss.
-async fn until_told(guard: &Guard, times: Times) -> Result<Option<String>, Failure> {
+async fn until_told(lease: &Lease, times: Times) -> Result<Option<String>, Failure> {
     let (ended, end) = oneshot::channel();
     // A thread, because stdin may be anything. It ends with the process.
     thread::spawn(move || {
@@ -65,12 +65,12 @@ async fn until_told(guard: &Guard, times: Times) -> Result<Option<String>, Failu
     tokio::select! {
         _ = end => Ok(None),
         result = signaled() => result.map(|()| None),
-        reason = lost(guard, times) => Ok(Some(reason)),
+        reason = lost(lease, times) => Ok(Some(reason)),
     }
 }
 
 /// Waits for the end of a process or a signal. Stops the process at the times of a loss.
-async fn until_gone(guard: &Guard, watched: &Watched, times: Times) -> Result<Option<String>, Failure> {
+async fn until_gone(lease: &Lease, watched: &Watched, times: Times) -> Result<Option<String>, Failure> {
     use rustix::process::Signal;
 
     let mut signals = std::pin::pin!(signaled());
@@ -80,10 +80,10 @@ async fn until_gone(guard: &Guard, watched: &Watched, times: Times) -> Result<Op
             return Ok(reason);
         }
         let now = suspend_aware_now();
-        let deadline = now + guard.remaining();
-        let revoked = guard.remaining().is_zero();
+        let deadline = now + lease.remaining();
+        let revoked = lease.remaining().is_zero();
         if reason.is_none() && (revoked || now >= times.term_at(deadline)) {
-            reason = Some(why(guard));
+            reason = Some(why(lease));
             kill_at = Some(if revoked { now } else { times.kill_after(now, deadline) });
             watched.send(Signal::TERM);
             watched.send(Signal::CONT);
@@ -99,15 +99,15 @@ async fn until_gone(guard: &Guard, watched: &Watched, times: Times) -> Result<Op
 }
 
 /// Waits for the loss, which is reported before the validity ends.
-async fn lost(guard: &Guard, times: Times) -> String {
-    while guard.remaining() > times.tick() && !matches!(guard.state(), LeaseState::Lost(_)) {
+async fn lost(lease: &Lease, times: Times) -> String {
+    while lease.remaining() > times.tick() && !matches!(lease.state(), LeaseState::Lost(_)) {
         tokio::time::sleep(times.tick()).await;
     }
-    why(guard)
+    why(lease)
 }
 
-fn why(guard: &Guard) -> String {
-    match guard.state() {
+fn why(lease: &Lease) -> String {
+    match lease.state() {
         LeaseState::Lost(loss) => loss.to_string(),
         _ => "it could not be renewed in time".into(),
     }

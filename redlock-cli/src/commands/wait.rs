@@ -4,23 +4,24 @@ use std::time::Duration;
 
 use redlock_redis_rs::{Redlock, Resource};
 
-use super::{lockable, with_redlock};
+use super::{is_read, lockable, with_redlock};
 use crate::args::{Shared, Wait};
 use crate::exit::{Code, Failure};
-use crate::request;
+use crate::request::{self, Kind};
 
 /// The interval between two looks.
 const INTERVAL: Duration = Duration::from_millis(200);
 
-/// Waits until all names are free, or one of the slots.
+/// Waits until all names are free, or one of the slots, or a name is free for readers.
 pub(crate) fn wait(args: &Wait, shared: &Shared) -> Result<u8, Failure> {
     let names = lockable(&args.names)?;
     with_redlock(shared, async |redlock| {
         let until = args.wait.map(|wait| redlock.now() + wait);
         loop {
-            let busy = match args.names.slots {
-                None => busy_name(&redlock, &names).await?,
-                Some(count) => busy_slots(&redlock, &names[0], count).await?,
+            let busy = match Kind::new(args.names.sharing) {
+                Kind::Plain | Kind::Writer => busy_name(&redlock, &names).await?,
+                Kind::Slot(count) => busy_slots(&redlock, &names[0], count).await?,
+                Kind::Reader => busy_for_reader(&redlock, &names[0]).await?,
             };
             let Some(busy) = busy else { return Ok(0) };
             if until.is_some_and(|until| redlock.now() >= until) {
@@ -40,6 +41,17 @@ async fn busy_name(redlock: &Redlock, names: &[Resource]) -> Result<Option<Strin
         }
     }
     Ok(None)
+}
+
+/// Returns a description of a writer that holds the name or waits for it.
+async fn busy_for_reader(redlock: &Redlock, name: &Resource) -> Result<Option<String>, Failure> {
+    let failure = |error| request::failure(&error);
+    let found = redlock.inspect(name).await.map_err(failure)?;
+    if found.is_free() || is_read(&found) {
+        let lock = redlock.rw_lock(name).map_err(failure)?;
+        return busy_name(redlock, std::slice::from_ref(lock.gate())).await;
+    }
+    Ok(Some(found.to_string()))
 }
 
 /// Returns a message if no slot is free.

@@ -5,7 +5,7 @@ use std::fs;
 
 use rustix::process::{Resource, Rlimit, setrlimit};
 
-use super::environment::HOLDERS;
+use super::environment::{self, HOLDERS};
 use super::keep::{Keep, LONGEST};
 use super::machine::{Leftover, Settings};
 use super::supervisor::{Outcome, Plan, supervise};
@@ -15,6 +15,7 @@ use super::wire::{Task, Wait};
 use super::{lookup, signals};
 use crate::args::{AtLeastIf, Group, LeftoverArg, Run, Shared, Unavailable, Waiting};
 use crate::exit::{Code, Failure};
+use crate::request::Kind;
 use crate::say::Say;
 use crate::settings::{self, bytes};
 
@@ -69,13 +70,14 @@ fn plan(args: &Run, shared: &Shared, say: &Say) -> Result<Plan, Failure> {
         supervisor: rustix::process::getpid().as_raw_nonzero().get(),
         servers: found.servers,
         resources: [resource].iter().chain(&args.also).map(bytes).collect(),
-        slots: args.slots,
+        kind: Kind::new(args.sharing),
         ttl: args.ttl,
         wait,
         wait_for_servers: args.waiting.unavailable == Unavailable::Wait,
         fenced: args.fenced,
         owner: settings::owner(args.owner.as_deref()),
         ancestors: holders.iter().flat_map(|holders| holders.split(' ')).map(str::to_owned).collect(),
+        read_by_ancestors: environment::read_names(),
         stolen_grace: args.stolen_grace,
         grace: args.grace,
         debug: shared.verbose > 1,

@@ -24,7 +24,7 @@ use super::tree::{self, KEEPER_NAME, Supervisor};
 use super::wire::{FromKeeper, Held, Lost, Task, ToKeeper};
 use crate::duration::shown;
 use crate::exit::Failure;
-use crate::request::{Acquired, Refusal, RefusalKind, Slot};
+use crate::request::{Acquired, HeldLock, Refusal, RefusalKind, Slot};
 
 /// The hidden first argument.
 pub(crate) const KEEPER: &str = "__keeper";
@@ -83,8 +83,8 @@ async fn keep(mut line: Line, board: Board, task: Task) {
         _ = line.next() => Err(Refusal { kind: RefusalKind::Canceled, message: "canceled".into() }),
     };
     match outcome {
-        Ok((Acquired { guard, slot }, waited)) => {
-            Keeper::new(line, board, guard, &task).run(slot, waited).await;
+        Ok((Acquired { lock, slot }, waited)) => {
+            Keeper::new(line, board, lock, &task).run(slot, waited).await;
         }
         Err(refusal) if refusal.kind == RefusalKind::Canceled => {
             close(&redlock, task.ttl).await;
@@ -123,7 +123,7 @@ impl Command {
 struct Keeper {
     line: Line,
     board: Board,
-    guard: Guard,
+    lock: HeldLock,
     times: Times,
     stolen_grace: Duration,
     holder: String,
@@ -139,15 +139,15 @@ struct Keeper {
 }
 
 impl Keeper {
-    fn new(line: Line, board: Board, guard: Guard, task: &Task) -> Self {
-        let holder = guard.fingerprint().to_string();
+    fn new(line: Line, board: Board, lock: HeldLock, task: &Task) -> Self {
+        let holder = lock.fingerprint().to_string();
         // Checked by the supervisor.
         let times = Times::new(task.ttl, task.grace).unwrap_or_else(|_| Times::smallest());
         let granted = suspend_aware_now();
         let mut keeper = Self {
             line,
             board,
-            guard,
+            lock,
             times,
             stolen_grace: task.stolen_grace,
             holder,
@@ -167,7 +167,7 @@ impl Keeper {
         self.line.say(&FromKeeper::Held(Held {
             granted: self.granted.into(),
             holder: self.holder.clone(),
-            fencing_token: self.guard.fencing_token().map(redlock_redis_rs::FencingToken::as_u64),
+            fencing_token: self.lock.fencing_token().map(redlock_redis_rs::FencingToken::as_u64),
             slot,
             waited,
         }));
@@ -209,7 +209,7 @@ impl Keeper {
     fn publish(&mut self) {
         // The clock is read first, so the result is early rather than late.
         let now = suspend_aware_now();
-        let remaining = self.guard.remaining();
+        let remaining = self.lock.remaining();
         if !remaining.is_zero() {
             self.deadline = self.deadline.max(now + remaining);
         }
@@ -228,7 +228,7 @@ impl Keeper {
             return;
         }
         if !std::mem::replace(&mut self.killing_told, true) {
-            let loss = match self.guard.state() {
+            let loss = match self.lock.state() {
                 LeaseState::Lost(loss) => loss,
                 _ => Loss::Unreachable,
             };
@@ -239,7 +239,7 @@ impl Keeper {
 
     /// Reports a loss once.
     fn report_loss(&mut self, now: Instant) {
-        let LeaseState::Lost(loss) = self.guard.state() else { return };
+        let LeaseState::Lost(loss) = self.lock.state() else { return };
         let revoked = matches!(loss, Loss::Revoked { .. });
         if revoked && self.revoked_kill.is_none() {
             self.revoked_kill = Some(now + self.stolen_grace);
@@ -263,17 +263,18 @@ impl Keeper {
 
     /// Releases the lock, or keeps it for the rest of a period.
     async fn end(self, keep: Option<Duration>) {
-        let Self { mut line, guard, .. } = self;
-        let (warning, kept) = match keep {
-            Some(rest) => keep_for(guard, rest).await,
-            None => (release(guard).await, None),
+        let Self { mut line, lock, .. } = self;
+        let (warning, kept) = match (lock, keep) {
+            (HeldLock::Exclusive(guard), Some(rest)) => keep_for(guard, rest).await,
+            // Servers keep no read lock, so no option asks for it.
+            (lock, _) => (release(lock).await, None),
         };
         line.say(&FromKeeper::Released { warning, kept });
     }
 }
 
-async fn release(guard: Guard) -> Option<String> {
-    match guard.release().await {
+async fn release(lock: HeldLock) -> Option<String> {
+    match lock.release().await {
         Ok(ReleaseOutcome::AlreadyLost) => Some("the lock was lost before its release".into()),
         Ok(_) => None,
         Err(error) => Some(format!("{error}; the lock may stay until its TTL ends")),

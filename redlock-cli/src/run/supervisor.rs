@@ -28,6 +28,7 @@ use super::tree::Tree;
 use super::verdict::{Ended, Exit, Verdict};
 use super::wire::{self, FromKeeper, Held, Lines, Task, ToKeeper};
 use crate::exit::{Code, Failure};
+use crate::request::Kind;
 use crate::say::Say;
 use crate::settings::SECRET_VARIABLES;
 
@@ -65,6 +66,7 @@ pub(crate) fn supervise(plan: Plan, say: &Say) -> Result<Outcome, Failure> {
         keeper: Some(socket),
         unsent: Vec::new(),
         received: Lines::default(),
+        kind: task.kind,
         resources: task.resources.clone(),
         owner: task.owner.clone(),
         ttl: task.ttl,
@@ -127,6 +129,7 @@ struct Supervisor<'a> {
     born_with: Vec<i32>,
     command: Vec<OsString>,
     own_group: bool,
+    kind: Kind,
     resources: Vec<Vec<u8>>,
     owner: String,
     ttl: Duration,
@@ -270,6 +273,7 @@ impl Supervisor<'_> {
         let own = rustix::process::getpid().as_raw_nonzero();
         command.arg(EXEC).arg(own.to_string()).arg(exec::format(&self.signals.blocked)).args(&self.command);
         let environment = Environment {
+            kind: self.kind,
             resources: &self.resources,
             held,
             owner: &self.owner,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use redlock_redis_rs::runtime::Instant;
 use serde::{Deserialize, Serialize};
 
-use crate::request::{Refusal, Slot};
+use crate::request::{Kind, Refusal, Slot};
 use crate::settings::Servers;
 
 /// The lock that the keeper acquires, and its servers. Secrets travel here, never in arguments.
@@ -18,8 +18,7 @@ pub(crate) struct Task {
     pub(crate) supervisor: i32,
     pub(crate) servers: Servers,
     pub(crate) resources: Vec<Vec<u8>>,
-    /// The number of slots of the only resource, if one of them is to be acquired.
-    pub(crate) slots: Option<u16>,
+    pub(crate) kind: Kind,
     pub(crate) ttl: Duration,
     pub(crate) wait: Wait,
     pub(crate) wait_for_servers: bool,
@@ -27,6 +26,8 @@ pub(crate) struct Task {
     pub(crate) owner: String,
     /// The holders under which this program itself runs.
     pub(crate) ancestors: Vec<String>,
+    /// The names for which some of them have read locks.
+    pub(crate) read_by_ancestors: Vec<Vec<u8>>,
     /// How long the command may go on after another client holds the lock.
     pub(crate) stolen_grace: Duration,
     pub(crate) grace: Option<Duration>,

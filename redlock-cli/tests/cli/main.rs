@@ -12,6 +12,7 @@ mod cron;
 mod handles;
 mod loss;
 mod secrets;
+mod shared;
 mod signals;
 mod slots;
 mod terminal;

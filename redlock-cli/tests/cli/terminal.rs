@@ -250,7 +250,7 @@ fn a_closed_terminal_ends_command_and_lock() {
             terminal.type_in(&format!("{SCRIPT}\n"));
         }
         cluster.lines("running");
-        assert_eq!(3, cluster.keys());
+        eventually("all keys", || (cluster.keys() == 3).then_some(()));
         terminal.close();
         assert_eq!(Some(1), terminal.end().signal(), "{leader:?}");
         eventually("no keys", || (cluster.keys() == 0).then_some(()));

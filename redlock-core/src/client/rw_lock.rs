@@ -61,6 +61,13 @@ impl RwLock {
         &self.name
     }
 
+    /// Returns the name of the gate, such as `catalog:writer`. It is locked while a writer waits.
+    ///
+    /// The access rules of the servers must permit this key, too.
+    pub fn gate(&self) -> &Resource {
+        &self.gate
+    }
+
     /// Locks the resource for reading, together with other readers.
     ///
     /// Returns a [`ReadRequest`]: set options, then `.await` it. The request waits for up to 10 s by default. `ttl` is

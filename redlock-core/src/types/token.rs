@@ -19,6 +19,9 @@ use crate::types::owner::{Owner, SEPARATOR};
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Token(Arc<[u8]>);
 
+/// The token of all readers together.
+const READERS: &[u8] = b"readers#0000000000000000000000000000000000000000";
+
 /// The number of hexadecimal digits of the random part.
 ///
 /// They have 160 bits, as many as the [article] that introduced Redlock reads from the operating system.
@@ -52,7 +55,7 @@ impl Token {
     ///
     /// Denials and inspections name it as the holder. No claim has it. Its [owner](Token::owner) is `readers`.
     pub fn of_readers() -> Self {
-        Self::from_bytes("readers#0000000000000000000000000000000000000000")
+        Self::from_bytes(READERS)
     }
 
     /// Returns the token itself, for requests. Do not log it.
@@ -78,17 +81,17 @@ impl Token {
 
     /// Returns the fingerprint, which may be shown.
     pub fn fingerprint(&self) -> Fingerprint {
-        Fingerprint { owner: self.owner().map(Owner::of_valid), hash: self.hash() }
+        Fingerprint { owner: self.owner().map(Owner::of_valid), hash: hash(&self.0) }
     }
+}
 
-    fn hash(&self) -> u32 {
-        // FNV-1a: a few lines that give a token the same fingerprint in every process and version.
-        let hash = self.0.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-            (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-        });
-        // Combines the two halves: 32 bits are enough for people to compare.
-        u32::try_from((hash ^ (hash >> 32)) & 0xffff_ffff).expect("32 bits are left")
-    }
+fn hash(token: &[u8]) -> u32 {
+    // FNV-1a: a few lines that give a token the same fingerprint in every process and version.
+    let hash = token.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    // Combines the two halves: 32 bits are enough for people to compare.
+    u32::try_from((hash ^ (hash >> 32)) & 0xffff_ffff).expect("32 bits are left")
 }
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
@@ -100,10 +103,13 @@ impl fmt::Debug for Token {
     }
 }
 
-/// Formats as `#9c01a7f2` or `host-1:4242#9c01a7f2`: owner label and fingerprint.
+/// Formats as `#9c01a7f2` or `host-1:4242#9c01a7f2`: owner label and fingerprint. The token of all readers is `readers`.
 impl fmt::Display for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}#{:08x}", self.owner().unwrap_or_default(), self.hash())
+        match self.fingerprint() {
+            Fingerprint { owner: None, hash } => write!(f, "#{hash:08x}"),
+            labeled => labeled.fmt(f),
+        }
     }
 }
 
@@ -122,12 +128,18 @@ impl Fingerprint {
     pub fn owner(&self) -> Option<&str> {
         self.owner.as_ref().map(Owner::as_str)
     }
+
+    fn is_of_readers(&self) -> bool {
+        self.hash == hash(READERS) && self.owner() == Some("readers")
+    }
 }
 
-/// Formats as `9c01a7f2` or `host-1:4242#9c01a7f2`.
+/// Formats as `9c01a7f2` or `host-1:4242#9c01a7f2`, and as `readers` for [all readers](Token::of_readers) together.
 impl fmt::Display for Fingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.owner() {
+            // One token stands for all of them, so its fingerprint distinguishes nothing.
+            Some(owner) if self.is_of_readers() => f.write_str(owner),
             Some(owner) => write!(f, "{owner}#{:08x}", self.hash),
             None => write!(f, "{:08x}", self.hash),
         }
@@ -211,6 +223,14 @@ mod tests {
             assert_eq!(None, Token::from_bytes(&foreign).owner(), "{foreign}");
         }
         assert_eq!(None, Token::from_bytes([b"\xff#", random.as_bytes()].concat()).owner());
+    }
+
+    #[test]
+    fn readers_together_have_no_fingerprint_to_compare() {
+        let readers = Token::of_readers();
+        assert_eq!(["readers", "readers"], [readers.to_string(), readers.fingerprint().to_string()]);
+        let named = Token::from_bytes(format!("readers#{}", "1".repeat(40))).to_string();
+        assert!(named.starts_with("readers#"), "{named}");
     }
 
     #[test]

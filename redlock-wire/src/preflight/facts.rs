@@ -27,7 +27,7 @@ pub(super) struct State {
     pub(super) info: HashMap<String, String>,
     /// `appendfsync`, if it may be read.
     pub(super) fsync: Option<String>,
-    /// The commands that the user may not run, if the server reports them.
+    /// The rights that the user lacks, if the server reports them.
     pub(super) denied: Option<Vec<&'static str>>,
     /// The slowest of a few pings.
     pub(super) latency: Duration,
@@ -49,29 +49,50 @@ impl State {
     }
 }
 
-/// The commands that locks need, each with arguments that a dry run accepts.
-pub(super) const NEEDED: [(&str, &[&str]); 7] = [
-    ("set", &["redlock-preflight", "1"]),
-    ("get", &["redlock-preflight"]),
-    ("del", &["redlock-preflight"]),
-    ("pttl", &["redlock-preflight"]),
-    ("pexpire", &["redlock-preflight", "1"]),
-    ("evalsha", &["0", "1", "redlock-preflight"]),
-    ("eval", &["return 1", "1", "redlock-preflight"]),
+/// The right to run a command: its name for people, and the words of a dry run.
+type Right = (&'static str, &'static [&'static str]);
+
+/// The key of the dry runs, and the gate of its readers. The prefix of the options precedes them.
+const KEY: &str = "redlock-preflight";
+const GATE: &str = "redlock-preflight:writer";
+
+/// The rights that locks need.
+pub(super) const NEEDED: &[Right] = &[
+    ("SET", &["set", KEY, "1"]),
+    ("GET", &["get", KEY]),
+    ("DEL", &["del", KEY]),
+    ("PTTL", &["pttl", KEY]),
+    ("PEXPIRE", &["pexpire", KEY, "1"]),
+    ("EVALSHA", &["evalsha", "0", "1", KEY]),
+    ("EVAL", &["eval", "return 1", "1", KEY]),
 ];
 
-/// The commands without which something is slower.
-pub(super) const USEFUL: [(&str, &[&str]); 4] = [
-    ("client|tracking", &["tracking", "on"]),
-    ("script|load", &["load", "return 1"]),
-    ("info", &[]),
-    ("ping", &[]),
+/// The rights that read locks need in addition. Writers lock the gate, and readers look at it.
+pub(super) const READERS: &[Right] = &[
+    ("TIME", &["time"]),
+    ("TYPE", &["type", KEY]),
+    ("ZADD", &["zadd", KEY, "1", "x"]),
+    ("ZSCORE", &["zscore", KEY, "x"]),
+    ("ZREM", &["zrem", KEY, "x"]),
+    ("ZREMRANGEBYSCORE", &["zremrangebyscore", KEY, "0", "0"]),
+    ("ZREVRANGE", &["zrevrange", KEY, "0", "0"]),
+    ("PEXPIREAT", &["pexpireat", KEY, "1"]),
+    ("SET NAME:writer", &["set", GATE, "1"]),
+];
+
+/// The rights without which something is slower.
+pub(super) const USEFUL: &[Right] = &[
+    ("CLIENT TRACKING", &["client", "tracking", "on"]),
+    ("SCRIPT LOAD", &["script", "load", "return 1"]),
+    ("INFO", &["info"]),
+    ("PING", &["ping"]),
 ];
 
 /// Asks a server.
 pub(super) async fn gather<C: Connection>(
     connection: &C,
     runtime: &dyn Runtime,
+    prefix: &[u8],
     settings: PreflightSettings,
     secret: &Secret<'_>,
 ) -> Result<State, String> {
@@ -89,7 +110,8 @@ pub(super) async fn gather<C: Connection>(
         call(connection, "PING", &[], secret).await?;
         latency = latency.max(runtime.now().saturating_duration_since(start));
     }
-    let denied = denied(connection, secret).await;
+    let readers = if settings.readers { READERS } else { &[] };
+    let denied = denied(connection, prefix, [NEEDED, readers, USEFUL].concat(), secret).await;
     let first = time(connection, runtime, secret).await;
     let mut speed = None;
     if !settings.observe.is_zero() && first.is_some() {
@@ -100,14 +122,23 @@ pub(super) async fn gather<C: Connection>(
     Ok(State { info, fsync, denied, latency, clock: first.map(|reading| reading.offset()), speed })
 }
 
-/// Returns the commands that are denied; `None` if the server does not report them.
-async fn denied<C: Connection>(connection: &C, secret: &Secret<'_>) -> Option<Vec<&'static str>> {
+/// Returns the rights that the user lacks; `None` if the server does not report them.
+async fn denied<C: Connection>(
+    connection: &C,
+    prefix: &[u8],
+    rights: Vec<Right>,
+    secret: &Secret<'_>,
+) -> Option<Vec<&'static str>> {
     let user = text(&call(connection, "ACL", &[b"WHOAMI"], secret).await.ok()?)?;
+    let (key, gate) = ([prefix, KEY.as_bytes()].concat(), [prefix, GATE.as_bytes()].concat());
     let mut denied = Vec::new();
-    for (name, args) in NEEDED.into_iter().chain(USEFUL) {
-        let command = name.split('|').next().unwrap_or(name);
-        let mut words: Vec<&[u8]> = vec![b"DRYRUN", user.as_bytes(), command.as_bytes()];
-        words.extend(args.iter().map(|arg| arg.as_bytes()));
+    for (name, command) in rights {
+        let words = command.iter().map(|word| match *word {
+            KEY => &key[..],
+            GATE => &gate[..],
+            word => word.as_bytes(),
+        });
+        let words: Vec<_> = [&b"DRYRUN"[..], user.as_bytes()].into_iter().chain(words).collect();
         match call(connection, "ACL", &words, secret).await.ok()? {
             Reply::Bytes(ok) if ok == b"OK" => {}
             _ => denied.push(name),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::facts::{Facts, NEEDED, State};
+use super::facts::{Facts, NEEDED, READERS, State, USEFUL};
 use super::{Finding, PreflightSettings, Severity};
 
 /// The least version whose locks are tested.
@@ -243,22 +243,17 @@ fn persistence(
 
 fn rights(state: &State, add: &mut impl FnMut(Severity, String, &str, &str)) {
     let Some(denied) = &state.denied else { return };
-    let needed = |name: &&&str| NEEDED.iter().any(|(needed, _)| *needed == **name);
-    let (missing, slow): (Vec<_>, Vec<_>) = denied.iter().partition(|name| needed(name));
-    let words = |names: &[&&str]| {
-        names.iter().map(|name| name.to_uppercase().replace('|', " ")).collect::<Vec<_>>().join(", ")
-    };
-    let fix = "see the line for ACL SETUSER in docs/operating.md";
-    if !missing.is_empty() {
-        add(Severity::Error, format!("the user may not run {}", words(&missing)), "locks fail", fix);
-    }
-    if !slow.is_empty() {
-        add(
-            Severity::Note,
-            format!("the user may not run {}", words(&slow)),
-            "waiters poll, or requests are longer",
-            fix,
-        );
+    for (rights, severity, consequence) in [
+        (NEEDED, Severity::Error, "locks fail"),
+        (READERS, Severity::Error, "read locks fail"),
+        (USEFUL, Severity::Note, "waiters poll, or requests are longer"),
+    ] {
+        let names = rights.iter().map(|(name, _)| *name);
+        let missing: Vec<_> = names.filter(|name| denied.contains(name)).collect();
+        if !missing.is_empty() {
+            let problem = format!("the user may not run {}", missing.join(", "));
+            add(severity, problem, consequence, "see the line for ACL SETUSER in docs/operating.md");
+        }
     }
 }
 
@@ -390,10 +385,12 @@ mod tests {
             one(change(three(&[]), |state| state.latency = Duration::from_secs(2)))
                 .contains("a reply took 2s")
         );
-        let denied = change(three(&[]), |state| state.denied = Some(vec!["evalsha", "set"]));
-        assert!(one(denied).starts_with("error: a: the user may not run EVALSHA, SET"));
-        let denied = change(three(&[]), |state| state.denied = Some(vec!["client|tracking"]));
-        assert!(one(denied).starts_with("note: a: the user may not run CLIENT TRACKING"));
+        let denied = change(three(&[]), |state| state.denied = Some(vec!["SET", "EVALSHA"]));
+        assert!(one(denied).starts_with("error: a: the user may not run SET, EVALSHA; locks fail;"));
+        let denied = change(three(&[]), |state| state.denied = Some(vec!["SET NAME:writer"]));
+        assert!(one(denied).starts_with("error: a: the user may not run SET NAME:writer; read locks fail;"));
+        let denied = change(three(&[]), |state| state.denied = Some(vec!["CLIENT TRACKING"]));
+        assert!(one(denied).starts_with("note: a: the user may not run CLIENT TRACKING; waiters poll"));
     }
 
     #[test]

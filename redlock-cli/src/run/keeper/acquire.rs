@@ -1,4 +1,4 @@
-//! Acquiring the lock of a run, or one of its slots.
+//! Acquiring the lock of a run.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub(super) async fn acquire(
     say: impl Fn(String),
 ) -> Result<(Acquired, Duration), Refusal> {
     let start = redlock.now();
-    let target = Target::new(redlock, &task.resources, task.slots);
+    let target = Target::new(redlock, &task.resources, task.kind);
     let target = target.map_err(|error| request::refusal(&error))?;
     let until = match task.wait {
         Wait::No => Some(start),
@@ -40,8 +40,8 @@ pub(super) async fn acquire(
         let refusal = match target.acquire(&options, limit).await {
             Ok(acquired) => return Ok((acquired, redlock.now().saturating_duration_since(start))),
             Err(error) => {
-                if let Some(holder) = ancestor(&target, &error, &task.ancestors).await {
-                    let message = format!("this run is nested in the run that holds the lock ({holder})");
+                if let Some(lock) = nested(&target, &error, task).await {
+                    let message = format!("this run is nested in the run that holds the lock ({lock})");
                     return Err(Refusal { kind: RefusalKind::Nested, message });
                 }
                 request::refusal(&error)
@@ -66,18 +66,27 @@ pub(super) async fn acquire(
     }
 }
 
-/// Returns the holder for which this run would wait forever, if this program runs under it.
-async fn ancestor(target: &Target<'_>, error: &Error, ancestors: &[String]) -> Option<String> {
-    let known = |holder: String| Some(holder).filter(|holder| ancestors.contains(holder));
+/// Returns the lock for which this run would wait forever, if this program runs under it.
+async fn nested(target: &Target<'_>, error: &Error, task: &Task) -> Option<String> {
+    let known = |holder: String| Some(holder).filter(|holder| task.ancestors.contains(holder));
     let of_slot = |slot: &Inspection| known(slot.holder()?.to_string());
+    let is_denied = error.kind() == ErrorKind::Contended;
     match target {
-        Target::All { .. } => known(error.holder()?.to_string()),
-        Target::Slot(slots) if !ancestors.is_empty() && error.kind() == ErrorKind::Contended => {
+        Target::Slot(slots) if is_denied && !task.ancestors.is_empty() => {
             let slots = slots.inspect().await.ok()?;
             // Any other holder may release its slot.
             slots.iter().map(of_slot).collect::<Option<Vec<_>>>()?.pop()
         }
         Target::Slot(_) => None,
+        Target::All { .. } | Target::Reader(_) | Target::Writer(_) => {
+            let holder = error.holder().and_then(|holder| known(holder.to_string()));
+            holder.or_else(|| {
+                // Only this reader, or a writer that waits for it, can be in the way.
+                let is_read = |name: &&Vec<u8>| is_denied && task.read_by_ancestors.contains(name);
+                let name = task.resources.iter().find(is_read)?;
+                Some(format!("a read lock on {:?}", String::from_utf8_lossy(name)))
+            })
+        }
     }
 }
 
