@@ -219,7 +219,8 @@ pub trait LockNode: Send + Sync + 'static {
     /// Same as [`extend`](LockNode::extend). The caller promises that all requests about this claim so far had this TTL.
     ///
     /// The default calls [`extend`](LockNode::extend). Override it for a server that cannot compare TTLs, and thus fails
-    /// every `extend`. Such a server may set the TTL as it is, even late: it never carries out a longer one.
+    /// every `extend`. Such a server may set the TTL as it is, even late: it never carries out a longer one. Thus it must
+    /// fail every [`keep_for`](LockNode::keep_for), too: a late renewal could shorten the time of a kept lock.
     async fn renew(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
         self.extend(claim, ttl).await
     }

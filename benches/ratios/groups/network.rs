@@ -48,7 +48,7 @@ fn under(effort: Effort, condition: &str, links: [Link; 5]) -> Vec<Row> {
         lane(flavor, RedisByHand::connect(&urls)),
         lane(flavor, async { Rslock::new(&urls) }),
     ];
-    let cycles = effort.cycles / 10;
+    let cycles = effort.cycles / 20;
     let third = links[THIRD].delay.as_secs_f64() * 1e6;
     let slices = lanes.iter().map(|lane| Box::new(move || lane.latency(cycles.max(1))) as Slice<'_, Latency>);
     let figures = interleaved(effort.rounds, slices.collect());
@@ -61,10 +61,11 @@ fn under(effort: Effort, condition: &str, links: [Link; 5]) -> Vec<Row> {
         ratios,
         figure: millis(median(figures[REDLOCK].iter().map(of))),
         goal,
-        charted: condition == "even delays" && !what.contains("p99"),
+        charted: condition == "even delays" && !what.contains("slowest"),
     };
     let acquire = |latency: &Latency| latency.acquire.p50;
     let cycle = |latency: &Latency| latency.cycle.p50;
+    // A round has few cycles, so the last percentile is the slowest.
     let slowest = |latency: &Latency| latency.cycle.p99;
     let against = |other: usize, of: fn(&Latency) -> f64| ratios(&figures[REDLOCK], &figures[other], of);
     // Stalls and jitter may delay the third server, too.
@@ -77,8 +78,8 @@ fn under(effort: Effort, condition: &str, links: [Link; 5]) -> Vec<Row> {
         row("acquire p50", "third fastest server", &acquire, of_third(1.0, &acquire), goal()),
         row("cycle p50", "twice the third fastest server", &cycle, of_third(2.0, &cycle), goal()),
         row("cycle p50", "by hand", &cycle, against(BY_HAND, cycle), Some(Goal::AtMost(1.10))),
-        row("cycle p99", "by hand", &slowest, against(BY_HAND, slowest), None),
+        row("slowest cycle of a round", "by hand", &slowest, against(BY_HAND, slowest), None),
         row("cycle p50", "rslock", &cycle, against(RSLOCK, cycle), None),
-        row("cycle p99", "rslock", &slowest, against(RSLOCK, slowest), None),
+        row("slowest cycle of a round", "rslock", &slowest, against(RSLOCK, slowest), None),
     ]
 }

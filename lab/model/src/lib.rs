@@ -66,6 +66,10 @@
 //! # Readers and writers
 //!
 //! Locks that many readers share have a separate model, [`share`].
+//!
+//! # Kept locks
+//!
+//! A lock that its owner gives up, and that lasts for the rest of a period, has a separate model, [`keep`].
 
 pub mod admission;
 mod call;
@@ -73,6 +77,7 @@ mod cleanup;
 mod client;
 mod explore;
 pub mod fence;
+pub mod keep;
 mod node;
 mod property;
 mod protocol;

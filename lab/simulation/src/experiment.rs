@@ -42,6 +42,8 @@ enum Occupation {
     Waiting,
     /// They are readers and writers.
     Sharing,
+    /// They come and go, and keep some of their locks for a time.
+    Keeping,
 }
 
 /// A simulated run: its size, and the faults that may occur.
@@ -199,6 +201,16 @@ impl Experiment {
     #[must_use]
     pub fn sharing(mut self) -> Self {
         (self.clients_do, self.resources) = (Occupation::Sharing, 1);
+        self
+    }
+
+    /// Makes the run about locks that are kept for a time. The default is off.
+    ///
+    /// Clients come and go, and end half of their leases with [`keep_for`](redlock_core::Guard::keep_for). No other
+    /// client may acquire such a lock before the promised end.
+    #[must_use]
+    pub fn keeping(mut self) -> Self {
+        self.clients_do = Occupation::Keeping;
         self
     }
 

@@ -258,6 +258,22 @@ pub enum EventKind {
         /// `true` if it waits for the outcome.
         waits: bool,
     },
+    /// The holder starts to keep the lock for a time, and gives it up: from here on the lease is not valid.
+    Keeping {
+        /// The client.
+        client: usize,
+        /// The lock.
+        token: TokenNumber,
+    },
+    /// The lock is kept: no other client acquires it before the promised end.
+    Kept {
+        /// The client.
+        client: usize,
+        /// The lock.
+        token: TokenNumber,
+        /// The promised end, in true time.
+        until: Instant,
+    },
     /// The release completes.
     Released {
         /// The client.
@@ -423,6 +439,8 @@ impl EventKind {
             | Self::Acted { token, .. }
             | Self::Wrote { token, .. }
             | Self::Releasing { token, .. }
+            | Self::Keeping { token, .. }
+            | Self::Kept { token, .. }
             | Self::Released { token, .. }
             | Self::Sent(Request { token, .. })
             | Self::CarriedOut { request: Request { token, .. }, .. }

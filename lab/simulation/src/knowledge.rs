@@ -138,7 +138,9 @@ impl Book {
             EventKind::Extended { client, token, until } | EventKind::Noticed { client, token, until } => {
                 self.extend(at, *client, *token, *until);
             }
-            EventKind::Releasing { client, .. } | EventKind::LossReported { client, .. } => {
+            EventKind::Releasing { client, .. }
+            | EventKind::Keeping { client, .. }
+            | EventKind::LossReported { client, .. } => {
                 self.close(at, Place::Client(*client), &[Slot::Lease, Slot::Votes]);
             }
             EventKind::Sent(request) if request.operation == Operation::Acquire => {

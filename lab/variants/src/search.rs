@@ -1,8 +1,8 @@
 //! Runs one seed after another until an invariant is violated although all assumptions hold.
 //!
-//! `search INVARIANT [losses]` prints the number of seeds that it took, or nothing; `losses` selects runs in which servers
-//! lose data. `search` looks for a violation of any invariant
-//! in all kinds of runs.
+//! `search INVARIANT [losses|sharing|keeping]` prints the number of seeds that it took, or nothing. `losses` selects runs
+//! in which servers lose data, `sharing` those of readers and writers, and `keeping` those of locks that are kept for a
+//! time. `search` looks for a violation of any invariant in all kinds of runs.
 #![allow(clippy::print_stdout, clippy::print_stderr)] // a command reports to people
 
 use std::collections::BTreeSet;
@@ -28,9 +28,11 @@ const FENCED_LASTS: Duration = Duration::from_secs(12);
 const LOSSES_LAST: Duration = Duration::from_secs(20);
 
 fn main() {
-    let losses = std::env::args().nth(2).is_some_and(|kind| kind == "losses");
-    let seeds = match std::env::args().nth(1) {
-        Some(name) => seeds_until_violated(&name, if losses { Kind::Losses } else { Kind::of(&name) }),
+    let (name, kind) = (std::env::args().nth(1), std::env::args().nth(2));
+    let seeds = match name {
+        Some(name) => {
+            seeds_until_violated(&name, kind.map_or_else(|| Kind::of(&name), |kind| Kind::named(&kind)))
+        }
         None => first_defect(),
     };
     if let Some(seeds) = seeds {
@@ -54,7 +56,8 @@ fn seeds_until_violated(name: &str, kind: Kind) -> Option<usize> {
 
 /// Shows the first violation of the core as it is, if there is one within the seeds.
 fn first_defect() -> Option<usize> {
-    let kinds = [Kind::Plain, Kind::Fenced, Kind::Losses, Kind::Waiting].into_iter();
+    let kinds =
+        [Kind::Plain, Kind::Fenced, Kind::Losses, Kind::Sharing, Kind::Keeping, Kind::Waiting].into_iter();
     let mut reports = kinds.flat_map(|kind| (0..kind.seeds()).map(move |seed| kind.run(seed)));
     let position = reports.position(|report| {
         let is_violated = report.defects().next().is_some();
@@ -72,10 +75,21 @@ enum Kind {
     Plain,
     Fenced,
     Losses,
+    Sharing,
+    Keeping,
     Waiting,
 }
 
 impl Kind {
+    fn named(name: &str) -> Self {
+        match name {
+            "losses" => Self::Losses,
+            "sharing" => Self::Sharing,
+            "keeping" => Self::Keeping,
+            _ => panic!("no kind of runs: {name}"),
+        }
+    }
+
     fn of(invariant: &str) -> Self {
         use Invariant::{Cost, Counting, Fairness, Order, Resource, Supersession, Unique, Waking};
         let is_one_of = |invariants: &[Invariant]| invariants.iter().any(|one| one.to_string() == invariant);
@@ -88,7 +102,7 @@ impl Kind {
 
     fn seeds(self) -> u64 {
         match self {
-            Self::Plain | Self::Fenced | Self::Losses => SEEDS,
+            Self::Plain | Self::Fenced | Self::Losses | Self::Sharing | Self::Keeping => SEEDS,
             Self::Waiting => WAITING_SEEDS,
         }
     }
@@ -104,6 +118,8 @@ impl Kind {
                 .lasts(LOSSES_LAST)
                 .faults(Faults::Losses)
                 .run(),
+            Self::Sharing => experiment.servers([3, 5][(seed % 2) as usize]).clients(5).sharing().run(),
+            Self::Keeping => experiment.servers([3, 5][(seed % 2) as usize]).keeping().run(),
             // Three and five servers, four seeds each: there are four kinds of servers.
             Self::Waiting => experiment.servers(if seed % 8 < 4 { 3 } else { 5 }).waiting().run(),
             Self::Fenced => {

@@ -141,7 +141,7 @@ impl Guard {
     /// by at most 500 ms in all. Returns once a quorum has confirmed; the remaining requests continue in the background.
     ///
     /// Writes of the lock that are still in flight are awaited first, for at most two node timeouts. If the outcome of
-    /// one stays unknown, it may still lengthen a key to its TTL.
+    /// one stays unknown, or the connection of a renewal in flight breaks, a key may still live for up to its TTL.
     ///
     #[cfg_attr(feature = "tokio", doc = "```")]
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]

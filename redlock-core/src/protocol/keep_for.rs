@@ -1,7 +1,10 @@
 //! Keeping a lock for a time without renewals: the last thing that its owner does with it.
 //!
-//! Used by jobs that run once a period. Renewals end first, and pending writes are awaited, so that none of them
-//! lengthens a key afterwards. Then each key's life is set on all nodes, which shortens it as nothing else may.
+//! Used by jobs that run once a period. Renewals end first, and pending acquires and refills are awaited, so that nothing
+//! is sent afterwards. Then each key's life is set on all nodes, which shortens it as nothing else may.
+//!
+//! A node carries out the requests of one connection in their order. Thus an earlier request lengthens a key only if its
+//! connection broke, and by up to the TTL of the lock. No request shortens what was set. `lab/model` explores the rule.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,13 +1,14 @@
-//! Explores the protocol, the fencing rule, the admission rule, readers and writers, and every broken variant of them,
-//! and prints the results.
+//! Explores the protocol, the fencing rule, the admission rule, readers and writers, locks that are kept, and every broken
+//! variant of them, and prints the results.
 //!
-//! Usage: `exhaust [locks|fencing|admission|sharing] [sound|variants|traces]`. The default is everything, which takes half an
-//! hour. `traces` prints the shortest trace to each violation.
+//! Usage: `exhaust [locks|fencing|admission|sharing|keeping] [sound|variants|traces]`. The default is everything, which
+//! takes half an hour. `traces` prints the shortest trace to each violation.
 
 #![allow(clippy::print_stdout)] // the program prints its results
 
 mod admission;
 mod fencing;
+mod keeping;
 mod locks;
 mod sharing;
 mod table;
@@ -20,17 +21,20 @@ type Explore = fn(bool, bool, bool) -> bool;
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let has = |argument: &str| arguments.iter().any(|given| given == argument);
-    let parts: [(&str, Explore); 4] = [
+    let parts: [(&str, Explore); 5] = [
         ("locks", locks::explore),
         ("fencing", fencing::explore),
         ("admission", admission::explore),
         ("sharing", sharing::explore),
+        ("keeping", keeping::explore),
     ];
     let known = |argument: &str| {
         parts.iter().any(|(name, _)| *name == argument) || ["sound", "variants", "traces"].contains(&argument)
     };
     if let Some(unknown) = arguments.iter().find(|argument| !known(argument)) {
-        println!("{unknown}: usage: exhaust [locks|fencing|admission|sharing] [sound|variants|traces]");
+        println!(
+            "{unknown}: usage: exhaust [locks|fencing|admission|sharing|keeping] [sound|variants|traces]"
+        );
         return ExitCode::FAILURE;
     }
     let traces = has("traces");

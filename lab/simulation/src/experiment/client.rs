@@ -1,5 +1,6 @@
 //! A client: a machine with a clock, and a program on it with a `Redlock`, which may be stopped, killed and restarted.
 
+mod keeper;
 mod program;
 mod protected;
 mod scripted;

@@ -80,6 +80,12 @@ impl fmt::Display for EventKind {
             Self::Releasing { client, token, waits } => {
                 write!(f, "c{client} {} {token}", if *waits { "releases" } else { "drops" })
             }
+            Self::Keeping { client, token } => {
+                write!(f, "c{client} gives {token} up and keeps it for a time")
+            }
+            Self::Kept { client, token, until } => {
+                write!(f, "c{client} has kept {token} until {}", time(*until))
+            }
             Self::Released { client, token, outcome: Ok(outcome) } => {
                 write!(f, "c{client} has released {token}: {outcome:?}")
             }

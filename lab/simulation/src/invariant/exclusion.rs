@@ -157,6 +157,22 @@ mod tests {
     }
 
     #[test]
+    fn a_lock_that_is_kept_has_no_other_holder_before_the_promised_end() {
+        let kept = || Story::default().granted(1, 0, 0, 10).keeping(4, 0, 0).kept(5, 0, 0, 30);
+        assert_eq!(0, broken(kept().granted(30, 1, 1, 40)).len());
+        assert_eq!(vec![None], broken(kept().granted(29, 1, 1, 40)), "after the end of the lease");
+        assert_eq!(
+            vec![None],
+            broken(kept().killed(6, 0).granted(29, 1, 1, 40)),
+            "after the end of the client"
+        );
+        let shortened = Story::default().granted(1, 0, 0, 100).keeping(4, 0, 0).kept(5, 0, 0, 30);
+        assert_eq!(0, broken(shortened.granted(30, 1, 1, 40)).len());
+        let failed = Story::default().granted(1, 0, 0, 10).keeping(4, 0, 0).granted(5, 1, 1, 40);
+        assert_eq!(0, broken(failed).len(), "nothing was promised");
+    }
+
+    #[test]
     fn a_short_lease_does_not_hide_a_long_one() {
         let story = Story::default().granted(1, 0, 0, 100).granted(2, 1, 1, 3).granted(50, 2, 2, 60);
         assert_eq!(2, broken(story).len());

@@ -1,4 +1,4 @@
-//! The validity periods of leases, in true time.
+//! The validity periods of leases, and the periods for which locks are kept, in true time.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -10,7 +10,7 @@ use crate::history::{EventKind, FaultKind, History, Place, TokenNumber};
 /// A period in which a client's lease is valid.
 ///
 /// It begins when the client learns of it, and ends at its deadline, its release, or the death of the client. At
-/// `until` it is no longer valid.
+/// `until` it is no longer valid. A lock that is kept has another period, which ends only at the promised time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Hold {
     pub(crate) client: usize,
@@ -51,6 +51,18 @@ pub(crate) fn holds(history: &History) -> Vec<Hold> {
             EventKind::Releasing { token, .. } => {
                 let ended = latest.remove(token).unwrap_or_default();
                 holds[ended].iter_mut().for_each(|hold| hold.until = hold.until.min(entry.at));
+            }
+            EventKind::Keeping { token, .. } => {
+                let ended = latest.get(token).cloned().unwrap_or_default();
+                holds[ended].iter_mut().for_each(|hold| hold.until = hold.until.min(entry.at));
+            }
+            EventKind::Kept { token, until, .. } => {
+                let kept = latest.remove(token).unwrap_or_default();
+                holds.extend_from_within(kept.clone());
+                let count = holds.len() - kept.len();
+                holds[count..]
+                    .iter_mut()
+                    .for_each(|hold| (hold.from, hold.until, hold.event) = (entry.at, *until, event));
             }
             EventKind::FaultBegins(Place::Client(dead), FaultKind::Kill) => {
                 latest.retain(|_, range| {

@@ -64,7 +64,7 @@ pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
                     heard.insert(request.server);
                 }
             }
-            EventKind::Releasing { client, token, .. } => {
+            EventKind::Releasing { client, token, .. } | EventKind::Keeping { client, token } => {
                 attempts.entry(client).or_default().releases.insert(token, (entry.at, BTreeSet::new()));
             }
             EventKind::Received {

@@ -1,9 +1,9 @@
 //! I8: completed operations leave no key and no task behind once the servers reply again.
 //!
 //! At the end all clients release and close. Closing waits for pending cleanup, so it must complete, and no key may
-//! exist at a later check, and no task may run. The requests of a dead client are exempt: their keys expire. No client can clean up after a
-//! request that the network holds for longer than a node timeout, or repeats: the second copy takes effect after the
-//! cleanup of the first.
+//! exist at a later check, and no task may run. The requests of a dead client and locks that are kept are exempt: their
+//! keys expire. No client can clean up after a request that the network holds for longer than a node timeout, or
+//! repeats: the second copy takes effect after the cleanup of the first.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,6 +32,8 @@ pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
                 owners.insert(token, client);
                 latest.insert(client, token);
             }
+            // Its keys are left on purpose.
+            EventKind::Keeping { token, .. } => drop(owners.remove(&token)),
             EventKind::CarriedOut {
                 request: Request { server, operation: Operation::Acquire, token, .. },
                 until: Some(_),
@@ -101,6 +103,7 @@ mod tests {
         assert_eq!(vec![None], broken(sent().calm(9).left(9, 1, 7)));
         assert_eq!(0, broken(sent().killed(5, 0).left(9, 1, 7)).len(), "left to its TTL");
         assert_eq!(vec![None], broken(sent().killed(5, 2).left(9, 1, 7)), "another died");
+        assert_eq!(0, broken(sent().granted(2, 0, 7, 9).keeping(5, 0, 7).left(9, 1, 7)).len(), "kept");
         let again = sent().carried_again(5, 0, 1, 7, 99).left(9, 1, 7);
         assert_eq!(vec![Some(Assumption::RequestsArriveSoon)], broken(again));
     }

@@ -100,6 +100,8 @@ fn matters(kind: &EventKind) -> bool {
         | EventKind::Extended { .. }
         | EventKind::Noticed { .. }
         | EventKind::Releasing { .. }
+        | EventKind::Keeping { .. }
+        | EventKind::Kept { .. }
         | EventKind::Wrote { .. }
         | EventKind::Moved { .. }
         | EventKind::Lost { .. }

@@ -187,6 +187,14 @@ impl Story {
         self.then(when, EventKind::Releasing { client, token: TokenNumber(token), waits: true })
     }
 
+    pub(crate) fn keeping(self, when: u64, client: usize, token: u32) -> Self {
+        self.then(when, EventKind::Keeping { client, token: TokenNumber(token) })
+    }
+
+    pub(crate) fn kept(self, when: u64, client: usize, token: u32, until: u64) -> Self {
+        self.then(when, EventKind::Kept { client, token: TokenNumber(token), until: at(until) })
+    }
+
     pub(crate) fn released(self, when: u64, client: usize, token: u32) -> Self {
         let outcome = Ok(ReleaseOutcome::Released);
         self.then(when, EventKind::Released { client, token: TokenNumber(token), outcome })

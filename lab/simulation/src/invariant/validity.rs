@@ -9,6 +9,9 @@
 //!
 //! An expired lease is not revived: an extension that a holder learns of after its deadline has no effect. No client
 //! gets a lease without remaining validity.
+//!
+//! A lock that is kept is checked in the same way, until the promised end. No client relies on it, so it does not end with
+//! its client.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,6 +29,8 @@ struct Lease {
     counted: BTreeSet<usize>,
     /// If `true`, it is kept alive or an extension was dropped: the deadline may move unseen.
     given_up: bool,
+    /// If `true`, the lock is kept for a time, even if the client ends.
+    kept: bool,
     /// The servers that have ever granted.
     yes: BTreeSet<usize>,
     /// The expiry of the key on each server.
@@ -106,9 +111,11 @@ fn apply(kind: &EventKind, now: Instant, leases: &mut BTreeMap<TokenNumber, Leas
         }
         EventKind::Granted { client, token, until, .. }
         | EventKind::Extended { client, token, until }
-        | EventKind::Noticed { client, token, until } => {
+        | EventKind::Noticed { client, token, until }
+        | EventKind::Kept { client, token, until } => {
             let lease = leases.entry(token).or_default();
             lease.client = client;
+            lease.kept = matches!(kind, EventKind::Kept { .. });
             if lease.deadline.is_none_or(|deadline| until > deadline) {
                 let yes = lease.yes.iter().copied();
                 lease.counted = yes.filter(|server| lease.keeps(*server, until)).collect();
@@ -120,12 +127,13 @@ fn apply(kind: &EventKind, now: Instant, leases: &mut BTreeMap<TokenNumber, Leas
             leases.get_mut(&token)?.given_up = true;
             None
         }
-        EventKind::Releasing { token, .. } => {
+        EventKind::Releasing { token, .. } | EventKind::Keeping { token, .. } => {
             leases.get_mut(&token)?.deadline = None;
             None
         }
         EventKind::FaultBegins(Place::Client(dead), FaultKind::Kill) => {
-            leases.values_mut().filter(|lease| lease.client == dead).for_each(|lease| lease.deadline = None);
+            let ends = |lease: &&mut Lease| lease.client == dead && !lease.kept;
+            leases.values_mut().filter(ends).for_each(|lease| lease.deadline = None);
             None
         }
         EventKind::CarriedOut { request: Request { server, token, .. }, until: Some(until), .. }
@@ -208,6 +216,17 @@ mod tests {
         assert_eq!(vec![None], broken(extending().extended(6, 0, 0, 20)), "one yes is no quorum");
         let both = extending().extension_granted(6, 0, 2, 0).extended(6, 0, 0, 20);
         assert_eq!(vec![None], broken(both), "a yes that moved no key");
+    }
+
+    #[test]
+    fn keys_outlive_the_time_for_which_a_lock_is_kept() {
+        let keeping = || held().keeping(4, 0, 0).carried(5, 0, 0, 0, 31).extension_granted(6, 0, 0, 0);
+        let kept = || keeping().carried(5, 0, 2, 0, 31).extension_granted(6, 0, 2, 0).kept(6, 0, 0, 30);
+        assert_eq!(0, broken(kept()).len());
+        assert_eq!(0, broken(kept().lost(30, 0, 0)).len());
+        assert_eq!(vec![None], broken(keeping().kept(6, 0, 0, 30)), "one server is no quorum");
+        assert_eq!(vec![None], broken(kept().killed(7, 0).carried(8, 0, 0, 0, 20)), "shortened");
+        assert_eq!(vec![None], broken(kept().deleted(29, 0, 2, 0)), "released");
     }
 
     #[test]

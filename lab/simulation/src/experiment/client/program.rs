@@ -51,11 +51,14 @@ impl Program {
     }
 
     pub(super) async fn run(mut self) {
-        if self.client.0.behavior.does == Occupation::Waiting {
+        let does = self.client.0.behavior.does;
+        if does == Occupation::Waiting {
             self.keep_waiting().await;
         }
-        if self.client.0.behavior.does == Occupation::Sharing {
+        if does == Occupation::Sharing {
             self.read_and_write().await;
+        } else if does == Occupation::Keeping {
+            self.lock_and_keep().await;
         } else if let Some(script) = self.client.0.behavior.script {
             self.follow(&script).await;
         } else {
@@ -83,7 +86,7 @@ impl Program {
     }
 
     /// Selects mostly one resource; of several, sometimes two at once, in either order.
-    fn wanted(&mut self) -> Vec<usize> {
+    pub(super) fn wanted(&mut self) -> Vec<usize> {
         let all = self.client.0.behavior.resources;
         let first = self.chance.usize(..all);
         if all == 1 || self.chance.u32(..4) > 0 {
@@ -92,7 +95,7 @@ impl Program {
         vec![first, (first + self.chance.usize(1..all)) % all]
     }
 
-    async fn acquire(&mut self, resources: Vec<usize>) -> Option<(Guard, TokenNumber)> {
+    pub(super) async fn acquire(&mut self, resources: Vec<usize>) -> Option<(Guard, TokenNumber)> {
         let (client, ttl) = (self.client.0.number, self.ttl());
         let way = self.chance.u32(..10);
         // Both kinds in turn: they exclude each other.

@@ -1,0 +1,61 @@
+//! A separate model of a lock that is kept for a time and given up, with every interleaving.
+//!
+//! A client that has finished a job keeps its lock for the rest of a period. It ends its renewals, waits for its writes,
+//! and then sets the life of its keys, even to a shorter one. The question is if another client can acquire the lock
+//! before the promised end. Acquisition, cleanup and several attempts are those of locks, and the model of locks covers
+//! them. See [`Property`].
+//!
+//! ```
+//! use redlock_model::explore;
+//! use redlock_model::keep::{Keeping, Scope};
+//!
+//! let exploration = explore(Keeping::new(Scope { extensions: 0, faults: 0 }));
+//! assert!(exploration.violation.is_none() && exploration.states > 1_000);
+//! ```
+//!
+//! # The rule
+//!
+//! - *Keep*: sent to all nodes. A node that has the key of the client sets its life to the promised time and grants.
+//!   Without this key, it denies. A majority of all nodes is a success.
+//! - *Before*: no extension begins, and the calls of an open one are dropped. An acquire or a refill is awaited until its
+//!   call has ended.
+//! - *After*: the client sends nothing more. If too few nodes grant, the keys are left to their expiry. If the client
+//!   drops the operation while it waits for writes, it releases the lock.
+//! - *Extend*: raises the life of a key, and never shortens it.
+//!
+//! # Why it holds
+//!
+//! A majority has counted for the success. Each of these nodes has set the life of the key after the promise began, so
+//! the key cannot expire before the promised end. Acquires, refills and extensions that are carried out later do not
+//! shorten it, and the client sends no release. Thus a majority of the nodes denies all other clients until the end.
+//!
+//! Late requests cannot lengthen the life either, as long as each node carries out the requests of one connection in
+//! their order: all of them were sent before the keep. If their connection broke, they may be carried out afterwards,
+//! and a key then lives for up to the TTL of the lock. This delays other clients, and harms nothing.
+//!
+//! # Reduction of the states
+//!
+//! Time is abstracted as in the model of locks: see the [crate](crate#time). The promised end is another such step,
+//! before or after the ends of the rounds. In addition:
+//!
+//! - *Replies* arrive at once. A later arrival only shortens the time in which a client relies on its grants, or is equal
+//!   to a later call of the operation that waits for it.
+//! - *The other client* makes one attempt, which it may give up at any moment. Its requests are carried out at any later
+//!   moment, or never.
+//! - *Keys* of a client that has ended may disappear at any moment, by their expiry or a release.
+
+mod client;
+mod property;
+mod protocol;
+mod rule;
+mod scope;
+mod state;
+mod step;
+mod variant;
+
+pub use crate::keep::property::Property;
+pub use crate::keep::protocol::Keeping;
+pub use crate::keep::scope::Scope;
+pub use crate::keep::state::State;
+pub use crate::keep::step::{Request, RequestKind, Step};
+pub use crate::keep::variant::{Broken, CATALOG, Variant};

@@ -1,0 +1,56 @@
+//! The invariants of a lock that is kept.
+
+use std::fmt;
+
+use crate::keep::state::{Key, Life, Other, Phase, State};
+
+/// A property of a lock that is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Property {
+    /// Another client has no valid lease as long as the lease is valid, or the promised time has not ended.
+    Exclusion,
+    /// The key exists until the promised end on every node that counted for the success.
+    CountedKeysStand,
+    /// No other request of the client changes the life that the keep has set. Requests are exempt if their connection
+    /// broke.
+    LifeAsSet,
+    /// The client does not change the key of another client.
+    NoTrespass,
+}
+
+/// The properties that the rule guarantees.
+pub(crate) const PROPERTIES: [Property; 4] =
+    [Property::Exclusion, Property::CountedKeysStand, Property::LifeAsSet, Property::NoTrespass];
+
+/// The life that a keep sets.
+const KEPT: Key = Key::Own(Life { kept: true, round: None });
+
+impl Property {
+    /// Returns true if the property holds in a state.
+    pub(crate) fn holds(self, state: &State) -> bool {
+        match self {
+            Self::Exclusion => !(state.is_protected() && state.other == Other::Held),
+            Self::CountedKeysStand => {
+                let has_own = |key: Option<Key>| matches!(key, Some(Key::Own(_)));
+                let stands = state.nodes.iter().all(|node| !node.counted || has_own(node.key));
+                state.keeper.phase != Phase::Kept || stands
+            }
+            Self::LifeAsSet => {
+                let as_set = |key: Option<Key>| key.is_none_or(|key| key == KEPT || key == Key::Other);
+                state.nodes.iter().all(|node| !node.settled || as_set(node.key))
+            }
+            Self::NoTrespass => !state.trespassed,
+        }
+    }
+}
+
+impl fmt::Display for Property {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Exclusion => "nobody else before the end",
+            Self::CountedKeysStand => "counted keys stand",
+            Self::LifeAsSet => "life as set",
+            Self::NoTrespass => "no trespass",
+        })
+    }
+}

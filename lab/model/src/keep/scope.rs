@@ -1,0 +1,28 @@
+//! The scope of an exploration of a lock that is kept.
+
+use std::fmt;
+
+/// The number of nodes.
+pub(crate) const NODES: usize = 3;
+
+/// The number of nodes that must agree.
+pub(crate) const QUORUM: usize = NODES / 2 + 1;
+
+/// The maximum number of extensions.
+pub(crate) const EXTENSIONS: usize = 2;
+
+/// The bounds of an exploration. Within them, every interleaving is visited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scope {
+    /// The maximum number of extensions before the lock is kept, up to two.
+    pub extensions: u8,
+    /// The maximum number of faults: a call that ends without its reply, a connection that breaks, a dropped operation.
+    pub faults: u8,
+}
+
+/// Formats the scope like `extensions 1, faults 1`.
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "extensions {}, faults {}", self.extensions, self.faults)
+    }
+}
