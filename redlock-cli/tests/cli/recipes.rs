@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::Command;
 
-use crate::common::{Cluster, eventually, output, text};
+use crate::common::{Cluster, output, text};
 
 const GUIDE: &str = include_str!("../../../docs/commands-and-cron.md");
 
@@ -23,13 +23,13 @@ fn program(cluster: &Cluster, name: &str, content: &str) {
 
 /// Returns a shell in which `redlock` is in the `PATH`.
 fn shell(cluster: &Cluster, line: &str) -> Command {
-    let link = cluster.path("redlock");
-    if !link.exists() {
-        symlink(env!("CARGO_BIN_EXE_redlock"), &link).unwrap();
+    let in_path = cluster.path("redlock");
+    if !in_path.exists() {
+        symlink(env!("CARGO_BIN_EXE_redlock"), &in_path).unwrap();
     }
     let mut shell = cluster.shell(line);
     let path = std::env::var("PATH").unwrap();
-    shell.env("PATH", format!("{}:{path}", link.parent().unwrap().display()));
+    shell.env("PATH", format!("{}:{path}", in_path.parent().unwrap().display()));
     shell
 }
 
