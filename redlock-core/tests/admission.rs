@@ -270,6 +270,8 @@ struct Connecting {
     node: FakeNode,
     process: Process,
     at: Instant,
+    /// Whether the server is checked for lost data.
+    checked: bool,
 }
 
 #[async_trait]
@@ -287,11 +289,12 @@ impl LockNode for Connecting {
     }
 
     async fn release(&self, claim: &Claim) -> Result<bool, NodeError> {
+        self.connected().await;
         self.node.release(claim).await
     }
 
     fn admission(&self) -> Admission {
-        if self.process.now() < self.at {
+        if self.checked && self.process.now() < self.at {
             Admission::Quarantined(Quarantine::new(QuarantineReason::NotChecked))
         } else {
             self.node.admission()
@@ -299,7 +302,9 @@ impl LockNode for Connecting {
     }
 
     async fn connected(&self) {
-        self.process.sleep(self.at.saturating_duration_since(self.process.now())).await;
+        if self.process.now() < self.at {
+            self.process.sleep(self.at.saturating_duration_since(self.process.now())).await;
+        }
     }
 }
 
@@ -309,7 +314,7 @@ fn a_request_dropped_while_nodes_connect_sends_nothing_to_them() {
         let node = |index: usize| {
             let (node, process) = (world.nodes[index].clone(), world.process.clone());
             let at = process.now() + if index == 0 { Duration::ZERO } else { 10 * MS };
-            Arc::new(Connecting { node, process, at }) as Arc<dyn LockNode>
+            Arc::new(Connecting { node, process, at, checked: true }) as Arc<dyn LockNode>
         };
         let redlock = Builder::new(world.process.runtime()).nodes((0..3).map(node)).build().unwrap();
         let mut request = Box::pin(redlock.lock("a", TTL).into_future());
@@ -320,6 +325,26 @@ fn a_request_dropped_while_nodes_connect_sends_nothing_to_them() {
         for operation in [Operation::Acquire, Operation::Release] {
             assert_eq!(vec![1, 0, 0], world.request_counts(operation), "{operation:?}");
         }
+        world.nothing_left().await;
+    });
+}
+
+#[test]
+fn a_node_that_is_not_connected_in_time_needs_no_cleanup() {
+    with_three(async |world| {
+        let node = |index: usize| {
+            let (node, process) = (world.nodes[index].clone(), world.process.clone());
+            let at = process.now() + if index == 2 { Duration::from_secs(3_600) } else { Duration::ZERO };
+            Arc::new(Connecting { node, process, at, checked: false }) as Arc<dyn LockNode>
+        };
+        let redlock = Builder::new(world.process.runtime()).nodes((0..3).map(node)).build().unwrap();
+        let start = world.process.now();
+        let guard = redlock.lock("a", TTL).await.unwrap();
+        guard.release().await.unwrap();
+        assert_eq!(0, redlock.close().await);
+        let elapsed = world.process.now().saturating_duration_since(start);
+        assert!(elapsed < Duration::from_secs(1), "closed after {elapsed:?}");
+        assert_eq!(vec![1, 1, 0], world.request_counts(Operation::Acquire));
         world.nothing_left().await;
     });
 }

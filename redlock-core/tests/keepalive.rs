@@ -405,7 +405,9 @@ fn a_loss_is_reported_even_if_the_renewal_task_panicked() {
         let node = Panics(node);
         let redlock = Redlock::builder(TokioRuntime::new()).node(node).build().unwrap();
         let guard = redlock.lock("a", Duration::from_secs(2)).keep_alive(KeepAlive::new()).await.unwrap();
-        assert_eq!(LeaseState::AtRisk, guard.changed().await);
+        // On a machine that stops this test for long, the lock has expired by then.
+        let changed = guard.changed().await;
+        assert!(matches!(changed, LeaseState::AtRisk | LeaseState::Lost(Loss::Expired)), "{changed:?}");
         assert_eq!(Loss::Expired, guard.lost().await);
     });
 }

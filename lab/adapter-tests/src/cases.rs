@@ -274,6 +274,7 @@ macro_rules! __cases {
                 two_hung
                 one_killed
                 two_killed
+                hung_from_the_start
                 killed_and_hung_while_a_lock_is_held
                 a_slow_node_leaves_no_key_behind_in_200_cycles
                 cold_connections_to_a_hung_node_delay_ten_locks_no_more_than_one

@@ -82,6 +82,11 @@ impl WriteState {
         self.unsettled() == 0
     }
 
+    /// Returns whether the node may have the key, or get it later.
+    pub(crate) fn may_be_there(self) -> bool {
+        self.written || self.unsettled() > 0
+    }
+
     /// Returns the pending release of these writes.
     pub(crate) fn pending_release(self) -> PendingRelease {
         PendingRelease { writes: self, first_reply: None }
@@ -154,7 +159,7 @@ impl PendingRelease {
 
     /// Handles a release without a reply. Another one follows, unless the node cannot have anything of this claim.
     pub(crate) fn without_reply(self, now: Instant) -> Next {
-        if self.writes.written || self.writes.unsettled() > 0 { Next::Again(now) } else { Next::Done }
+        if self.writes.may_be_there() { Next::Again(now) } else { Next::Done }
     }
 }
 

@@ -43,13 +43,21 @@ impl LeasePeer {
         counter < token
     }
 
+    /// Records that a write was never carried out, and never will be.
+    fn forget_write(&mut self) {
+        self.writes.settle(false);
+        if !self.writes.may_be_there() {
+            self.release = None;
+        }
+    }
+
     /// Records the effect of an outcome on the write.
     fn settle(&mut self, outcome: &Outcome) {
         match outcome {
             Outcome::Granted | Outcome::GrantedFenced(_) => self.writes.settle(true),
             Outcome::Denied(_) | Outcome::Superseded(_) => self.writes.settle(false),
             Outcome::Quarantined { granted, .. } => self.writes.settle(*granted),
-            Outcome::Failed(error) if error.kind() != NodeErrorKind::Unknown => self.writes.settle(false),
+            Outcome::Failed(error) if error.kind() != NodeErrorKind::Unknown => self.forget_write(),
             Outcome::Failed(_) | Outcome::TimedOut => self.writes.lose(),
             Outcome::Released | Outcome::NotHeld | Outcome::Free | Outcome::Held(_) | Outcome::Pending => {}
         }
@@ -60,6 +68,11 @@ impl LeaseRecord {
     /// Returns whether a write may still be sent.
     pub(crate) fn is_written(&self) -> bool {
         locked(&self.state).peers.iter().any(|peer| peer.writes.is_in_flight())
+    }
+
+    /// Returns whether a write may still be sent to a node.
+    pub(crate) fn is_written_on(&self, index: usize) -> bool {
+        locked(&self.state).peers[index].writes.is_in_flight()
     }
 
     /// Records the outcome of a write on a node, or that it will stay unknown.
@@ -110,6 +123,20 @@ impl LeaseRecord {
         state.peers[index].release = None;
         drop(state);
         self.notify();
+    }
+
+    /// Returns whether a release is not confirmed, and not followed up yet.
+    pub(crate) fn has_release(&self) -> bool {
+        locked(&self.state).peers.iter().any(|peer| peer.release.is_some())
+    }
+
+    /// Takes the unconfirmed release on a node, according to what is known about its writes now.
+    ///
+    /// The caller must send another release if there is anything to delete.
+    pub(crate) fn take_current_release(&self, index: usize) -> Option<PendingRelease> {
+        let mut state = locked(&self.state);
+        let peer = &mut state.peers[index];
+        peer.release.take().map(|_| peer.writes.pending_release())
     }
 
     /// Takes the unconfirmed release on a node, in order to follow it up.

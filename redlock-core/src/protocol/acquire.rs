@@ -128,9 +128,11 @@ impl Lost<'_> {
                     lease.begin_release(index);
                     releases.start(index);
                 }
-                None => return,
+                None => break,
             }
         }
+        drop(releases);
+        rollback.finish().await;
     }
 
     /// Reports the reason of the failure, once it is certain.

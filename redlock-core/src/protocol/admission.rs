@@ -18,7 +18,7 @@ pub(crate) struct Check<'a> {
 /// The admission when the request is sent.
 enum Before<'a> {
     Unread,
-    /// The node is being connected.
+    /// The node is being connected. The request is not sent before, so that one without an effect is known.
     Connecting(Pin<Box<dyn Future<Output = ()> + Send + 'a>>),
     Read(Admission),
 }
@@ -38,14 +38,14 @@ impl<'a> Check<'a> {
         loop {
             self.before = match &mut self.before {
                 Before::Read(_) => return Poll::Ready(()),
-                Before::Unread => match self.peer.admission() {
-                    Admission::Quarantined(quarantine)
-                        if quarantine.reason == QuarantineReason::NotChecked =>
-                    {
+                Before::Unread => {
+                    let admission = self.peer.admission();
+                    if self.peer.node.connection().is_none() || is_unchecked(admission) {
                         Before::Connecting(self.peer.node.connected())
+                    } else {
+                        Before::Read(admission)
                     }
-                    admission => Before::Read(admission),
-                },
+                }
                 Before::Connecting(connected) => {
                     ready!(connected.as_mut().poll(cx));
                     Before::Read(self.peer.admission())
@@ -67,4 +67,8 @@ impl<'a> Check<'a> {
             None => outcome,
         }
     }
+}
+
+fn is_unchecked(admission: Admission) -> bool {
+    matches!(admission, Admission::Quarantined(quarantine) if quarantine.reason == QuarantineReason::NotChecked)
 }

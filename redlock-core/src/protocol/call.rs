@@ -81,6 +81,15 @@ impl<'a> Call<'a> {
         self.check.as_ref().is_none_or(Check::is_read)
     }
 
+    /// Returns the outcome if the request has not ended at its time limit. It must not be polled any more.
+    pub(crate) fn outcome_at_limit(&self) -> Outcome {
+        if self.is_begun() {
+            Outcome::TimedOut
+        } else {
+            Outcome::Failed(NodeError::unavailable("not connected in time"))
+        }
+    }
+
     fn checked(peer: &'a Peer, request: Request<'a>) -> Self {
         Self::new(&peer.replies, Some(Check::new(peer)), request)
     }

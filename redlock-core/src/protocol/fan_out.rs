@@ -152,10 +152,10 @@ impl<'a> Calls<'a> {
             let too_late = !self.poll_past_deadline && self.runtime.now() >= self.limit.nominal_end();
             for slot in &mut self.slots {
                 let Slot::Pending(call) = slot else { continue };
-                let polled = if too_late { Poll::Pending } else { Pin::new(call).poll(cx) };
+                let polled = if too_late { Poll::Pending } else { Pin::new(&mut *call).poll(cx) };
                 let outcome = match polled {
                     Poll::Ready(outcome) => outcome,
-                    Poll::Pending if self.timed_out || too_late => Outcome::TimedOut,
+                    Poll::Pending if self.timed_out || too_late => call.outcome_at_limit(),
                     Poll::Pending => {
                         waiting = true;
                         continue;

@@ -68,6 +68,8 @@ async fn run(
             responder.send(result);
         }
     }
+    drop(releases);
+    rollback.finish().await;
 }
 
 /// The passing of the turn to the next task of this process, before the nodes confirm the release.

@@ -11,6 +11,7 @@ use crate::inner::Inner;
 use crate::lease::record::LeaseRecord;
 use crate::protocol::cleanup::CleanupEntry;
 use crate::protocol::fan_out::Calls;
+use crate::runtime::sleep_until_or;
 use crate::types::instant::Instant;
 use crate::types::report::Outcome;
 
@@ -40,6 +41,30 @@ impl Rollback {
         let calls = (0..inner.peers.len()).map(|index| lease.release_on(index));
         let calls = Calls::new(&*inner.runtime, sent, inner.settings.node_timeout, calls);
         Releases { lease, sent, calls }
+    }
+
+    /// Follows up the releases without a reply on nodes whose writes had not ended before. Then all is known about them.
+    ///
+    /// A write that was never sent needs no other release.
+    pub(crate) async fn finish(self) {
+        let (lease, inner) = (&self.0, self.0.inner());
+        if !lease.has_release() {
+            return;
+        }
+        // Two timeouts, because a delayed process gives its calls slightly more time than one.
+        let limit = inner.now() + 2 * inner.settings.node_timeout;
+        while lease.is_written() && inner.now() < limit {
+            let changed = lease.listen();
+            if lease.is_written() {
+                sleep_until_or(&*inner.runtime, limit, changed).await;
+            }
+        }
+        for index in 0..inner.peers.len() {
+            let Some(release) = lease.take_current_release(index) else { continue };
+            if let Next::Again(due) = release.without_reply(inner.now()) {
+                inner.clean_up(index, due, CleanupEntry { claim: lease.claim().clone(), release });
+            }
+        }
     }
 
     /// Returns a set without releases, which are sent to one node after the other.
@@ -93,6 +118,10 @@ impl Releases<'_> {
     /// Leaves the node to its cleanup queue if the outcome of the release is not sufficient.
     fn follow_up(&self, index: usize, outcome: &Outcome) {
         let (lease, at) = (self.lease, self.calls.completed_at());
+        if !matches!(outcome, Outcome::Released | Outcome::NotHeld) && lease.is_written_on(index) {
+            // See `Rollback::finish`.
+            return;
+        }
         let Some(mut release) = lease.take_release(index) else { return };
         if let Next::Again(due) = release
             .next(ended(lease.inner(), index, outcome, self.sent, at), lease.inner().settings.node_timeout)

@@ -39,5 +39,5 @@ pub(crate) async fn a_majority_that_is_flushed_grants_no_second_lock<A: Adapter>
 #[tokio::main(flavor = "current_thread")]
 pub(crate) async fn a_majority_that_fails_over_and_back_grants_no_second_lock<A: Adapter>() {
     let servers = RedisServer::start_many(3);
-    a_majority_fails_back_between(two::<A>(&servers).await, &servers).await;
+    a_majority_fails_back_between(two::<A>(&servers).await, &servers, true).await;
 }

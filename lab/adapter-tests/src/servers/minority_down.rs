@@ -38,6 +38,21 @@ pub(crate) async fn two_killed<A: Adapter>() {
     nobody_waits::<A>(RedisServer::kill, 2).await;
 }
 
+/// Nothing was ever sent to such a server, so `close` has nothing to clean up there.
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn hung_from_the_start<A: Adapter>() {
+    let servers = five();
+    servers[0].pause();
+    let redlock = redlock::<A>(&servers);
+    let guard = redlock.lock("a", TTL).await.unwrap();
+    assert_eq!(ReleaseOutcome::Released, guard.release().await.unwrap());
+    // Cleanup of a request that may have been sent would last for as long as the server hangs, up to a minute.
+    let closed = tokio::time::timeout(Duration::from_secs(30), redlock.close()).await;
+    assert_eq!(Ok(0), closed);
+    servers[0].resume();
+    assert_eq!(Vec::<String>::new(), keys(&servers));
+}
+
 #[tokio::main(flavor = "current_thread")]
 pub(crate) async fn killed_and_hung_while_a_lock_is_held<A: Adapter>() {
     let servers = five();
