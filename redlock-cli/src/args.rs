@@ -15,13 +15,29 @@ use crate::duration;
 
 /// Distributed locks over independent Redis or Valkey servers, for anything that can be started.
 #[derive(Debug, Parser)]
-#[command(name = "redlock", version, propagate_version = true, max_term_width = 100)]
+#[command(name = "redlock", version, propagate_version = true, max_term_width = 100, after_long_help = HELP)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
     #[command(flatten)]
     pub(crate) shared: Shared,
 }
+
+const HELP: &str = "\
+Durations: 10 and 10s are ten seconds; also 500ms, 1.5, 5m, 2h, 1d.
+
+Environment, if the option is missing:
+  REDLOCK_NODES          the servers, separated by commas or blanks
+  REDLOCK_CONFIG         the configuration file
+  REDLOCK_USER, REDLOCK_PASSWORD, REDLOCK_PASSWORD_FILE
+  REDLOCK_CACERT, REDLOCK_CERT, REDLOCK_KEY
+  REDLOCK_KEY_PREFIX, REDLOCK_NODE_TIMEOUT, REDLOCK_LONGEST_TTL
+  REDLOCK_HANDLE         the handle for `extend` and `unlock`
+
+Files: ~/.config/redlock/config.toml, or else /etc/redlock/config.toml, in TOML:
+  nodes = [\"rediss://10.0.0.1\", \"rediss://10.0.0.2\", \"rediss://10.0.0.3\"]
+  user, password, password_file, ca_file, cert_file, key_file,
+  key_prefix, node_timeout, longest_ttl";
 
 /// Options of all commands.
 #[derive(Clone, Debug, Default, Args)]
@@ -117,10 +133,10 @@ pub(crate) struct Run {
     /// How long the command may go on after the keys were deleted: others may hold the lock then
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "0")]
     pub(crate) stolen_grace: Duration,
-    /// Stops the command after this time, with exit code 124
+    /// Stops the command after this time, with exit code 124. SIGKILL follows after --kill-after, or else --grace
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) max_runtime: Option<Duration>,
-    /// Sends SIGKILL this long after a signal that was passed on, or after --max-runtime
+    /// Sends SIGKILL this long after a signal that was passed on [default: never], or after --max-runtime [default: --grace]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) kill_after: Option<Duration>,
     /// Keeps the lock for at least this time after its grant
@@ -160,7 +176,9 @@ Exit codes: that of the command, or
   78  wrong configuration, or the name is used for something other than a lock
   79  the lock was lost and the command was stopped
   124 --max-runtime
-  126, 127  the command is not executable, or was not found";
+  126, 127  the command is not executable, or was not found
+
+`redlock --help` describes durations, the environment and configuration files.";
 
 /// The names of locks.
 #[derive(Clone, Debug, Args)]
@@ -336,6 +354,9 @@ pub(crate) struct Inspect {
     /// The names
     #[arg(value_name = "RESOURCE", required = true)]
     pub(crate) resources: Vec<OsString>,
+    /// The K slots of each name instead, as with `redlock run --slots K`
+    #[arg(long, value_name = "K", value_parser = slot_count())]
+    pub(crate) slots: Option<u16>,
     /// Prints JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -421,7 +442,7 @@ pub(crate) struct Completions {
 /// Prints the manual page, or writes one page for each command
 #[derive(Debug, Args)]
 pub(crate) struct Man {
-    /// The directory for all pages
+    /// The directory for all pages. It is created if it is missing
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
 }

@@ -31,8 +31,21 @@ use crate::settings;
 /// How long a command waits for pending cleanup before it ends.
 const CLEANUP_LIMIT: Duration = Duration::from_secs(2);
 
-/// Runs a command with the servers of the options, in a runtime of its own.
+/// Runs a command with the servers of the options, and waits for its cleanup.
 pub(crate) fn with_redlock<W>(shared: &Shared, work: impl FnOnce(Redlock) -> W) -> Result<u8, Failure>
+where
+    W: Future<Output = Result<u8, Failure>>,
+{
+    only_looking(shared, async |redlock| {
+        let result = work(redlock.clone()).await;
+        // After the limit, the TTL ends the rest.
+        let _ = tokio::time::timeout(CLEANUP_LIMIT, redlock.close()).await;
+        result
+    })
+}
+
+/// Runs a command that changes nothing on the servers of the options, in a runtime of its own.
+pub(crate) fn only_looking<W>(shared: &Shared, work: impl FnOnce(Redlock) -> W) -> Result<u8, Failure>
 where
     W: Future<Output = Result<u8, Failure>>,
 {
@@ -43,10 +56,7 @@ where
     let runtime = runtime.map_err(|error| Failure::internal("cannot start", error))?;
     let result = runtime.block_on(async {
         let redlock = found.servers.redlock().map_err(|error| Failure::config(error.to_string()))?;
-        let result = work(redlock.clone()).await;
-        // After the limit, the TTL ends the rest.
-        let _ = tokio::time::timeout(CLEANUP_LIMIT, redlock.close()).await;
-        result
+        work(redlock).await
     });
     say.flush();
     result

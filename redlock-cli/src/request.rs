@@ -195,18 +195,14 @@ pub(crate) fn refusal(error: &Error) -> Refusal {
     Refusal { kind, message: message(error) }
 }
 
-/// Returns the error as one line, with the causes per server where they say more.
+/// Returns the error as one line.
 pub(crate) fn message(error: &Error) -> String {
-    match std::error::Error::source(error) {
-        Some(nodes)
-            if matches!(error.kind(), ErrorKind::NoQuorum | ErrorKind::WrongType | ErrorKind::TooSlow) =>
-        {
-            let (error, nodes) = (error.to_string(), nodes.to_string());
-            if error.contains(&nodes) { error } else { format!("{error} ({nodes})") }
-        }
-        _ => error.to_string(),
-    }
+    let text = error.to_string();
+    if text.contains("NOAUTH ") { format!("{text}; {NO_PASSWORD}") } else { text }
 }
+
+/// The advice for servers that require a password. The file reaches nested runs, and an option does not.
+const NO_PASSWORD: &str = "set REDLOCK_PASSWORD_FILE, which nested runs get too, or --password-file";
 
 /// Returns the error with its exit code.
 pub(crate) fn failure(error: &Error) -> Failure {

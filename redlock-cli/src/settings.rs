@@ -74,7 +74,11 @@ pub(crate) fn find(args: &Shared) -> Result<Found, Failure> {
         user: args.user.clone().or(environment.text("REDLOCK_USER")?).or(file.user.clone()),
         password: login::password(args, &environment, &file, &mut warnings)?,
     };
-    let urls = urls.into_iter().map(|url| login.complete(&url)).collect::<Result<Vec<_>, _>>()?;
+    let complete = |(index, url): (usize, &String)| {
+        let completed = login.complete(url);
+        completed.map_err(|error| Failure::config(format!("server {}: {error}", index + 1)))
+    };
+    let urls = urls.iter().enumerate().map(complete).collect::<Result<Vec<_>, _>>()?;
     let certificates = certificates(args, &environment, &file)?;
     let key_prefix = args.key_prefix.clone().or(environment.get("REDLOCK_KEY_PREFIX"));
     let key_prefix = key_prefix.or(file.key_prefix.clone().map(Into::into)).unwrap_or_default();

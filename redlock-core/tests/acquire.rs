@@ -8,7 +8,7 @@ use std::time::Duration;
 use common::*;
 use redlock_core::node::{ServerId, Ttl};
 use redlock_core::{ErrorKind, Outcome};
-use redlock_testkit::{Fault, Operation};
+use redlock_testkit::{Fault, Faulty, Operation};
 
 #[test]
 fn a_hung_minority_does_not_delay_acquisition() {
@@ -34,6 +34,21 @@ fn late_replies_show_up_in_the_node_reports_of_the_lease() {
         assert!(matches!(votes[1].outcome(), Outcome::TimedOut), "{}", votes[1]);
         assert_eq!((50 * MS, NODE_TIMEOUT), (votes[0].latency(), votes[1].latency()));
     });
+}
+
+#[test]
+fn nodes_that_have_not_replied_are_not_counted_as_available() {
+    for (hung, expected) in [
+        (2, "only 0 of 5 nodes available, 3 required, 2 have not replied yet ("),
+        (1, "only 1 of 5 nodes available, 3 required, 1 has not replied yet ("),
+    ] {
+        with_five(async move |world| {
+            world.nodes[..hung].iter().for_each(|node| node.inject(Fault::hang()));
+            world.nodes[2..].iter().for_each(Faulty::crash);
+            let error = world.redlock.try_lock("a", TTL).await.unwrap_err();
+            assert!(error.to_string().starts_with(&format!("cannot lock \"a\": {expected}")), "{error}");
+        });
+    }
 }
 
 #[test]

@@ -45,8 +45,9 @@ fn a_majority_that_lost_its_data_grants_no_second_lock() {
         assert_eq!(ErrorKind::NoQuorum, error.kind());
         assert!(guard.is_held());
         assert_eq!(
-            "cannot lock \"a\": only 1 of 3 nodes available, 2 required (fake-0: may have lost locks (server \
-             restarted), counts again in 10.1s; fake-1: may have lost locks (server restarted), counts again in 10.1s)",
+            "cannot lock \"a\": only 0 of 3 nodes available, 2 required, 1 has not replied yet \
+             (fake-0: may have lost locks (server restarted), counts again in 10.1s; \
+             fake-1: may have lost locks (server restarted), counts again in 10.1s)",
             error.to_string()
         );
         assert_eq!(Some(WAIT), error.quarantine());
@@ -224,6 +225,8 @@ fn health_reports_the_quarantine_and_an_operator_ends_it() {
         assert!(!node.is_healthy());
         let quarantine = node.quarantine().unwrap();
         assert_eq!(QuarantineReason::DataLost, quarantine.reason);
+        let shown = node.to_string();
+        assert!(shown.contains("replied after 0.0ns, not counted: may have lost locks"), "{shown}");
         assert_eq!(Some(WAIT.saturating_sub(Duration::from_secs(3))), quarantine.remaining);
         assert!(node.to_string().contains("counts again in 7.1s"), "{node}");
         assert_eq!(ErrorKind::InvalidInput, kind(world.redlock.vouch(3).await));

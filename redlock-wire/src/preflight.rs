@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use futures_util::future::{Either, join_all, select};
 use redlock_core::Error;
+use redlock_core::runtime::Runtime;
 
 use crate::connection::{Connection, Connector};
 use crate::options::Options;
@@ -20,7 +21,7 @@ use crate::secret::Secret;
 
 use self::facts::{Facts, gather};
 
-/// The time limit of all queries to one server, apart from the observation of its clock.
+/// The time limit of all queries to one server, apart from connecting and the observation of its clock.
 const LIMIT: Duration = Duration::from_secs(5);
 
 /// The expectations that the servers are checked against.
@@ -191,18 +192,30 @@ pub async fn preflight<C: Connector>(
 async fn ask<C: Connector>(connector: &C, options: &Options, settings: PreflightSettings) -> Facts {
     let runtime = options.runtime();
     let queries = async {
-        let login = options.login().await?;
+        let connect_timeout = options.connect_timeout.get();
+        let login = within(&*runtime, connect_timeout, options.login()).await?;
         let secret = Secret::of_login(login.as_ref(), connector);
-        let connection = connector.connect(login.as_ref(), &Hub::default()).await;
-        let connection = connection.map_err(|failure| secret.published(&failure.message))?;
-        gather(&connection, &*runtime, &options.keys.prefix, settings, &secret).await
+        let connecting = async {
+            let connection = connector.connect(login.as_ref(), &Hub::default()).await;
+            connection.map_err(|failure| secret.published(&failure.message))
+        };
+        let connection = within(&*runtime, connect_timeout, connecting).await?;
+        let facts = gather(&connection, &*runtime, &options.keys.prefix, settings, &secret);
+        within(&*runtime, settings.observe + LIMIT, facts).await
     };
-    let limit = options.connect_timeout.get() + settings.observe + LIMIT;
-    let state = match select(pin!(queries), runtime.sleep(limit)).await {
-        Either::Left((state, _)) => state,
+    Facts { label: connector.label().to_owned(), state: queries.await }
+}
+
+/// Returns the result of `queries`, or an error after the limit.
+async fn within<T>(
+    runtime: &dyn Runtime,
+    limit: Duration,
+    queries: impl Future<Output = Result<T, String>>,
+) -> Result<T, String> {
+    match select(pin!(queries), runtime.sleep(limit)).await {
+        Either::Left((result, _)) => result,
         Either::Right(_) => Err(format!("no reply for {limit:.1?}")),
-    };
-    Facts { label: connector.label().to_owned(), state }
+    }
 }
 
 /// Sends one command. An error reply is an `Err`, like a failure.

@@ -215,11 +215,11 @@ fn unexpected_reply(reply: &Reply) -> NodeError {
 
 /// Returns the part of a message that is fit for reports and logs.
 ///
-/// The result is one line of limited length, without command arguments. Unprintable characters, such as terminal
-/// control sequences, are escaped.
+/// The result is one line of limited length, without command arguments and advice about commands. Unprintable
+/// characters, such as terminal control sequences, are escaped.
 pub(crate) fn sanitize(message: &str) -> String {
     let line = message.lines().next().unwrap_or_default();
-    let end = line.find(", with args beginning with").unwrap_or(line.len());
+    let end = SUPERFLUOUS.iter().filter_map(|text| line.find(text)).min().unwrap_or(line.len());
     let mut text = String::with_capacity(end.min(LONGEST));
     for char in line[..end].chars().take(LONGEST) {
         match char {
@@ -229,6 +229,10 @@ pub(crate) fn sanitize(message: &str) -> String {
     }
     text
 }
+
+/// The beginnings of parts that are left out: the arguments of an unknown command, and the advice of a server that
+/// requires a login.
+const SUPERFLUOUS: [&str; 2] = [", with args beginning with", ", otherwise the HELLO"];
 
 /// The maximum length in characters; messages of servers are shorter.
 const LONGEST: usize = 200;
@@ -434,6 +438,9 @@ mod tests {
             assert_eq!("ERR unknown command 'HELLO'", shown);
         }
         assert_eq!("one", sanitize("one\r\ntwo"));
+        let login = "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> \
+                     AUTH <user> <pass> option can be used to authenticate the client";
+        assert_eq!("NOAUTH HELLO must be called with the client already authenticated", sanitize(login));
         assert_eq!(200, sanitize(&"ü".repeat(300)).chars().count());
         assert_eq!(
             r"ERR \u{1b}[31m it's \u{7}\u{202e} \r\t",

@@ -27,6 +27,8 @@ pub(crate) fn man(args: &Man) -> Result<u8, Failure> {
         print(page(command).map_err(fail)?.trim_end())?;
         return Ok(0);
     };
+    let fail = |error: io::Error| Failure::internal(&format!("cannot write to {}", folder.display()), error);
+    fs::create_dir_all(folder).map_err(fail)?;
     write(folder, "redlock", command.clone()).map_err(fail)?;
     for subcommand in command.get_subcommands().filter(|subcommand| subcommand.get_name() != "help") {
         let name = format!("redlock-{}", subcommand.get_name());

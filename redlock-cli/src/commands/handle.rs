@@ -59,7 +59,7 @@ pub(super) async fn acquire(
             Ok(acquired) => return Ok(acquired),
             Err(error) => error,
         };
-        let failure = request::failure(&error);
+        let failure = request::failure(&error.after(redlock.now().saturating_duration_since(start)));
         let again = waiting.unavailable == Unavailable::Wait && failure.code == Code::Unavailable;
         if !again || until.is_some_and(|until| redlock.now() >= until) {
             return Err(failure);

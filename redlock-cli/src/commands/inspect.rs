@@ -1,9 +1,9 @@
 //! `redlock inspect`: who holds a lock, and for how long.
 
-use redlock_redis_rs::{Error, Inspection, LockStatus, NodeReport, Outcome};
+use redlock_redis_rs::{Error, Inspection, LockStatus, NodeReport, Outcome, Redlock, Resource, Slots};
 use serde::Serialize;
 
-use super::{print, quarantine, resources, with_redlock};
+use super::{only_looking, print, quarantine, resources};
 use crate::args::{Inspect, Shared};
 use crate::exit::{Code, Failure};
 use crate::request;
@@ -12,9 +12,9 @@ use crate::request;
 pub(crate) fn inspect(args: &Inspect, shared: &Shared) -> Result<u8, Failure> {
     let names = resources(&args.resources)?;
     let quiet = shared.quiet;
-    with_redlock(shared, async |redlock| {
+    only_looking(shared, async |redlock| {
         let mut code = Code::Ok;
-        for name in names {
+        for name in with_slots(&redlock, names, args.slots)? {
             let result = redlock.inspect(&name).await;
             code = worse(code, &result);
             match &result {
@@ -28,6 +28,14 @@ pub(crate) fn inspect(args: &Inspect, shared: &Shared) -> Result<u8, Failure> {
     })
 }
 
+/// Returns the names of the slots, if the names have slots.
+fn with_slots(redlock: &Redlock, names: Vec<Resource>, slots: Option<u16>) -> Result<Vec<Resource>, Failure> {
+    let Some(count) = slots else { return Ok(names) };
+    let slots = names.iter().map(|name| redlock.slots(name, usize::from(count)));
+    let slots = slots.collect::<Result<Vec<_>, _>>().map_err(|error| request::failure(&error))?;
+    Ok(slots.iter().flat_map(Slots::resources).cloned().collect())
+}
+
 fn worse(before: Code, result: &Result<Inspection, Error>) -> Code {
     match result.as_ref().map(Inspection::status) {
         Ok(LockStatus::Held { .. }) if before == Code::Ok => Code::Conflict,
@@ -37,7 +45,14 @@ fn worse(before: Code, result: &Result<Inspection, Error>) -> Code {
 }
 
 fn text(found: &Inspection) -> String {
-    let nodes = found.node_reports().iter().map(|node| format!("  {node}"));
+    let node = |node: &NodeReport| match node.outcome() {
+        // Usually a healthy server that is a little slower.
+        Outcome::Pending => {
+            format!("  node {} ({}): not waited for: the others suffice", node.index(), node.label())
+        }
+        _ => format!("  {node}"),
+    };
+    let nodes = found.node_reports().iter().map(node);
     [found.to_string()].into_iter().chain(nodes).collect::<Vec<_>>().join("\n")
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redlock_redis_rs::{Redlock, Resource};
 
-use super::{is_read, lockable, with_redlock};
+use super::{is_read, lockable, only_looking};
 use crate::args::{Shared, Wait};
 use crate::exit::{Code, Failure};
 use crate::request::{self, Kind};
@@ -15,7 +15,7 @@ const INTERVAL: Duration = Duration::from_millis(200);
 /// Waits until all names are free, or one of the slots, or a name is free for readers.
 pub(crate) fn wait(args: &Wait, shared: &Shared) -> Result<u8, Failure> {
     let names = lockable(&args.names)?;
-    with_redlock(shared, async |redlock| {
+    only_looking(shared, async |redlock| {
         let until = args.wait.map(|wait| redlock.now() + wait);
         loop {
             let busy = match Kind::new(args.names.sharing) {

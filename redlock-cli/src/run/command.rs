@@ -2,6 +2,7 @@
 
 use std::env;
 use std::fs;
+use std::io::{self, IsTerminal};
 
 use rustix::process::{Resource, Rlimit, setrlimit};
 
@@ -99,6 +100,7 @@ fn plan(args: &Run, shared: &Shared, say: &Say) -> Result<Plan, Failure> {
             LeftoverArg::Wait => Leftover::Wait,
             LeftoverArg::Leave => Leftover::Leave,
         },
+        shows_waits: io::stderr().is_terminal(),
         keep,
     };
     let pass_credentials = args.pass_credentials;

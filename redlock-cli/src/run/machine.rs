@@ -125,7 +125,7 @@ impl Machine {
     pub(crate) fn handle(&mut self, event: Event, now: Instant) {
         match (&mut self.phase, event) {
             (Phase::Over, _) => {}
-            (_, Event::Keeper(FromKeeper::Log(line))) => self.out.act(Action::Note(line)),
+            (_, Event::Keeper(FromKeeper::Log(line))) => self.out.note(line),
             (_, Event::KeeperGone) => self.keeper_gone(),
             (Phase::Asking, event) => self.while_asking(event, now),
             (Phase::Canceling { signal, .. }, event) => {
@@ -143,7 +143,10 @@ impl Machine {
         match event {
             Event::Signal(signal) if ends(signal) => self.cancel(signal, now),
             Event::Signal(Signal::TSTP) => self.out.act(Action::StopSelf),
-            Event::Keeper(FromKeeper::Waiting { message }) => self.out.act(Action::Note(message)),
+            Event::Keeper(FromKeeper::Waiting { message }) => {
+                let is_shown = self.settings.shows_waits;
+                self.out.act(if is_shown { Action::Warn(message) } else { Action::Note(message) });
+            }
             Event::Keeper(FromKeeper::Refused(refusal)) => self.exit(Verdict::Refused(refusal)),
             Event::Keeper(FromKeeper::Held(held)) => self.held(held, now),
             _ => {}
@@ -153,7 +156,7 @@ impl Machine {
     fn held(&mut self, held: Held, now: Instant) {
         self.out.record.held = Some(held.clone());
         let waited = shown(held.waited);
-        self.out.act(Action::Note(format!("lock acquired as {} (waited {waited})", held.holder)));
+        self.out.note(format!("lock acquired as {} (waited {waited})", held.holder));
         if now >= self.settings.times.term_at(self.deadline) {
             let message = "too little validity was left when the lock was acquired".into();
             let refusal = Refusal { kind: RefusalKind::Unavailable, message };
@@ -232,10 +235,11 @@ impl Machine {
                 // After a loss, the loss is what matters.
                 let warning = warning.filter(|_| !self.is_lost());
                 self.out.actions.extend(warning.map(Action::Warn));
-                self.out.act(Action::Note(match kept {
-                    Some(kept) => format!("lock kept for another {}", shown(kept)),
-                    None => "lock released".into(),
-                }));
+                match kept {
+                    Some(kept) => self.out.note(format!("lock kept for another {}", shown(kept))),
+                    None if self.is_lost() => {}
+                    None => self.out.note("lock released"),
+                }
                 self.finish();
             }
             _ => {}

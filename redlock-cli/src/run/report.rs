@@ -1,14 +1,15 @@
 //! `--report`: the outcome for scripts that must not guess.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use redlock_redis_rs::runtime::Instant;
+use redlock_redis_rs::runtime::{Instant, suspend_aware_now};
 use serde::Serialize;
 
 use super::machine::Record;
 use super::verdict::{Ended, Exit, Verdict};
 
-/// The fields of the file. Times are seconds on the boot clock, which all processes of a machine share.
+/// The fields of the file. The times `*_at` and `valid_until` are seconds on the boot clock, which all processes of a
+/// machine share and nobody can set.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     outcome: &'static str,
@@ -26,6 +27,8 @@ pub(crate) struct Report {
     loss: Option<String>,
     waited_seconds: Option<f64>,
     kept_seconds: Option<f64>,
+    /// The zero of the boot clock in seconds since 1970, to compare the times below with those of other machines.
+    boot_time: Option<f64>,
     granted_at: Option<f64>,
     started_at: Option<f64>,
     term_sent_at: Option<f64>,
@@ -57,9 +60,10 @@ impl Report {
             holder: held.map(|held| held.holder.clone()),
             fencing_token: held.and_then(|held| held.fencing_token),
             slot: held.and_then(|held| held.slot.as_ref()).map(|slot| slot.index),
-            loss: record.loss.clone(),
+            loss: verdict.loss().map(str::to_owned).or_else(|| record.loss.clone()),
             waited_seconds: held.map(|held| held.waited.as_secs_f64()),
             kept_seconds: record.kept.as_ref().map(Duration::as_secs_f64),
+            boot_time: boot_time(),
             granted_at: seconds(held.map(|held| held.granted.into())),
             started_at: seconds(record.started),
             term_sent_at: seconds(record.term),
@@ -69,4 +73,10 @@ impl Report {
             valid_until: seconds(deadline.filter(|_| held.is_some())),
         }
     }
+}
+
+fn boot_time() -> Option<f64> {
+    let since_boot = suspend_aware_now().elapsed_since_origin();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
+    Some(now.checked_sub(since_boot)?.as_secs_f64())
 }

@@ -27,7 +27,7 @@ pub(crate) enum Verdict {
     Refused(Refusal),
     /// The lock was lost, and the command was stopped.
     Lost(String),
-    /// The command was stopped after `--max-runtime`.
+    /// The command ended after the first signal of `--max-runtime`.
     MaxRuntime,
     /// The command could not be started.
     NotExecuted(Code, String),
@@ -84,13 +84,18 @@ impl Verdict {
         }
     }
 
+    /// Returns the reason for which the lock was lost, if that ended the run.
+    pub(crate) fn loss(&self) -> Option<&str> {
+        if let Self::Lost(reason) = self { Some(reason) } else { None }
+    }
+
     /// Returns the line for people, unless the command ended by itself.
     pub(crate) fn message(&self) -> Option<String> {
         match self {
             Self::Command(_) | Self::Canceled(_) => None,
             Self::Refused(refusal) => Some(refusal.message.clone()),
             Self::Lost(reason) => Some(format!("lock lost, command stopped: {reason}")),
-            Self::MaxRuntime => Some("command stopped after --max-runtime".into()),
+            Self::MaxRuntime => Some("command ended after --max-runtime".into()),
             Self::NotExecuted(_, message) | Self::Internal(message) => Some(message.clone()),
         }
     }

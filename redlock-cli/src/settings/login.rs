@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use redlock_redis_rs::Address;
+use redlock_redis_rs::{Address, Error};
 
 use super::Environment;
 use super::file::{File, is_readable_by_others};
@@ -56,7 +56,7 @@ pub(super) fn password(
 
 impl Login {
     /// Adds user and password to a URL that has no password.
-    pub(super) fn complete(&self, url: &str) -> Result<String, Failure> {
+    pub(super) fn complete(&self, url: &str) -> Result<String, Error> {
         let Some(password) = &self.password else { return checked(url) };
         let has_login = url.contains('@') || url.contains("pass=");
         let Some((scheme, rest)) = url.split_once("://").filter(|_| !has_login) else { return checked(url) };
@@ -72,8 +72,8 @@ impl Login {
     }
 }
 
-fn checked(url: &str) -> Result<String, Failure> {
-    Address::parse(url).map(|_| url.to_owned()).map_err(|error| Failure::config(error.to_string()))
+fn checked(url: &str) -> Result<String, Error> {
+    Address::parse(url).map(|_| url.to_owned())
 }
 
 /// Percent-encodes everything but letters and digits.

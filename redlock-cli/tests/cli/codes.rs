@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 
+use redlock_testkit::RedisServer;
 use rustix::process::Signal;
 
 use crate::common::{Cluster, eventually, output, private, send, text};
@@ -116,8 +117,12 @@ fn a_configuration_error_is_78_and_an_outage_69() {
     let cluster = Cluster::new();
     let found = output(cluster.redlock(["run", "job", "true"]).env_remove("REDLOCK_NODES"));
     assert!(found.status.code() == Some(78) && text(&found.stderr).contains("no servers"), "{found:?}");
-    let found = output(cluster.redlock(["run", "job", "true"]).env("REDLOCK_NODES", "http://a"));
-    assert_eq!(Some(78), found.status.code());
+    let nodes = "redis://a, http://a";
+    let found = output(cluster.redlock(["run", "job", "true"]).env("REDLOCK_NODES", nodes));
+    assert!(
+        found.status.code() == Some(78) && text(&found.stderr).contains("server 2: invalid address"),
+        "{found:?}"
+    );
     for server in &cluster.servers {
         server.command(&["LPUSH", "list", "x"]);
     }
@@ -206,6 +211,22 @@ fn a_run_inside_a_run_under_the_same_lock_is_an_error() {
     assert!(text(&found.stderr).contains("nested"));
     let found = output(&mut cluster.shell("$REDLOCK run job $REDLOCK run other true"));
     assert_eq!(Some(0), found.status.code(), "{found:?}");
+}
+
+/// The servers are down, so each request ends at once, and the run repeats it until its wait is over.
+#[test]
+fn the_time_of_an_outage_is_that_of_all_requests() {
+    let cluster = Cluster::new();
+    cluster.servers.iter().for_each(RedisServer::kill);
+    for command in [&["run"][..], &["lock", "--ttl", "1m"]] {
+        let words = [command, &["--unavailable", "wait", "-w", "1s", "job"]].concat();
+        let words = if command == ["run"] { [&words[..], &["true"]].concat() } else { words };
+        let found = output(&mut cluster.redlock(words));
+        let shown = text(&found.stderr);
+        let waited = shown.split(", after ").nth(1).and_then(|rest| rest.split("s (").next());
+        let waited = waited.and_then(|seconds| seconds.parse::<f64>().ok());
+        assert!(found.status.code() == Some(69) && waited.is_some_and(|seconds| seconds >= 1.0), "{shown}");
+    }
 }
 
 #[test]

@@ -177,11 +177,15 @@ fn completions_and_manual_pages_are_complete() {
             "{shell}"
         );
     }
-    fs::create_dir(cluster.path("man")).unwrap();
-    assert!(output(&mut cluster.redlock(["man", "--dir", "man"])).status.success());
+    assert!(output(&mut cluster.redlock(["man", "--dir", "man"])).status.success(), "a new directory");
     for page in ["redlock", "redlock-run", "redlock-doctor", "redlock-hold", "redlock-vouch"] {
         let page = fs::read_to_string(cluster.path(&format!("man/{page}.1"))).unwrap();
         assert!(page.contains(".SH"), "{page}");
     }
+    let page = fs::read_to_string(cluster.path("man/redlock.1")).unwrap();
+    assert!(["REDLOCK_NODES", "config.toml", "ten seconds"].iter().all(|word| page.contains(word)), "{page}");
+    fs::write(cluster.path("file"), "").unwrap();
+    let failed = output(&mut cluster.redlock(["man", "--dir", "file"]));
+    assert!(failed.status.code() == Some(70) && text(&failed.stderr).contains("file"), "{failed:?}");
     assert!(text(&output(&mut cluster.redlock(["man"])).stdout).contains(".TH redlock"));
 }

@@ -21,6 +21,7 @@ fn all_nodes_hang() {
     assert_eq!(Some(79), end.code(), "{end:?}");
     assert_eq!("redlock: lock lost, command stopped: ", &end.stderr[..37]);
     assert_eq!(1, end.stderr.lines().count(), "{}", end.stderr);
+    assert!(end.report["loss"].is_string() && end.at("boot_time") > 0.0, "{end:?}");
     // S_term = V - A - G, and S_kill = V - A, for A = 0.12 s and G = 1.5 s.
     assert!(end.at("term_sent_at") >= end.at("valid_until") - 1.62, "{end:?}");
     assert!(end.at("kill_sent_at") >= end.at("term_sent_at"), "{end:?}");

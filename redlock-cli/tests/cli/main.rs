@@ -11,6 +11,7 @@ mod common;
 mod cron;
 mod handles;
 mod loss;
+mod recipes;
 mod secrets;
 mod shared;
 mod signals;

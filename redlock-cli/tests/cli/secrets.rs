@@ -66,6 +66,19 @@ fn a_password_comes_from_a_file_or_the_environment() {
 }
 
 #[test]
+fn a_missing_password_is_an_outage_with_a_remedy() {
+    let cluster = guarded();
+    let found = output(cluster.redlock(["run", "-n", "job", "true"]).env("REDLOCK_NODES", bare(&cluster)));
+    let shown = text(&found.stderr);
+    let remedy =
+        "already authenticated); set REDLOCK_PASSWORD_FILE, which nested runs get too, or --password-file\n";
+    assert!(found.status.code() == Some(69) && shown.ends_with(remedy), "{shown}");
+    let doctor = ["doctor", "--observe", "0"];
+    let found = text(&output(cluster.redlock(doctor).env("REDLOCK_NODES", bare(&cluster))).stdout);
+    assert!(found.contains("fix: set a password") && !found.contains("survived"), "{found}");
+}
+
+#[test]
 fn nested_runs_get_the_password_if_wanted() {
     let cluster = guarded();
     let run = |options: &str| {

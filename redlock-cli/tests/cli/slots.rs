@@ -22,7 +22,15 @@ fn one_run_holds_each_slot() {
 
     let refused = cluster.run("refused", &["--slots", "2", "-n"], "echo > never").end();
     assert_eq!((Some(75), Some("conflict")), (refused.code(), refused.report["outcome"].as_str()));
-    assert!(refused.stderr.contains("all 2 slots of"), "{refused:?}");
+    assert!(refused.stderr.contains("all 2 slots of \"job\" are held, after "), "{refused:?}");
+    let inspect = |count: &str| output(&mut cluster.redlock(["inspect", "--slots", count, "job"]));
+    let (both, three) = (inspect("2"), inspect("3"));
+    assert_eq!(
+        (Some(75), 2),
+        (both.status.code(), text(&both.stdout).matches("is held by").count()),
+        "{both:?}"
+    );
+    assert!(text(&three.stdout).contains("\"job:slot:2\" is free"), "{three:?}");
     assert!(!cluster.path("never").exists());
     let name = format!("job:slot:{one}");
     assert_eq!(Some(75), output(&mut cluster.redlock(["run", "-n", &name, "true"])).status.code());

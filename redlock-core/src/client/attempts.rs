@@ -90,13 +90,7 @@ impl Attempts {
     /// Records the end of a request that may have waited, and adds the time to its error.
     pub(super) fn ended<T>(&self, start: Instant, result: Result<T, Error>) -> Result<T, Error> {
         self.completed(start, result.as_ref().err().map(Error::kind));
-        result.map_err(|error| match error.kind() {
-            // Other errors do not depend on the wait.
-            ErrorKind::Contended | ErrorKind::NoQuorum | ErrorKind::TooSlow | ErrorKind::Overloaded => {
-                error.after(self.handle.now().saturating_duration_since(start))
-            }
-            _ => error,
-        })
+        result.map_err(|error| error.after(self.handle.now().saturating_duration_since(start)))
     }
 
     fn completed(&self, start: Instant, failure: Option<ErrorKind>) {

@@ -98,16 +98,15 @@ impl NodeHealth {
 /// Formats as `node 2 (10.0.0.3:6379): healthy, replied after 0.2ms`, or its failure.
 impl fmt::Display for NodeHealth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.is_healthy() && self.same_server_as().is_none() {
-            write!(
-                f,
-                "node {} ({}): healthy, replied after {:.1?}",
-                self.index(),
-                self.label(),
-                self.latency()
-            )
-        } else {
-            self.0.fmt(f)
+        let (index, label, latency) = (self.index(), self.label(), self.latency());
+        match (self.same_server_as(), self.quarantine()) {
+            (None, Some(quarantine)) => {
+                write!(f, "node {index} ({label}): replied after {latency:.1?}, not counted: {quarantine}")
+            }
+            (None, None) if self.is_healthy() => {
+                write!(f, "node {index} ({label}): healthy, replied after {latency:.1?}")
+            }
+            _ => self.0.fmt(f),
         }
     }
 }

@@ -123,6 +123,11 @@ impl Tally {
         self.granted + self.denied + self.superseded
     }
 
+    /// Returns how many voters still may reply.
+    pub(crate) fn pending(self) -> usize {
+        self.pending
+    }
+
     /// Returns how many voters have granted.
     pub(crate) fn granted(self) -> usize {
         self.granted

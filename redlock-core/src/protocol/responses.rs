@@ -208,10 +208,17 @@ impl Responses {
     }
 
     /// Returns why there is no quorum of replies. Example: `only 1 of 3 nodes available, 2 required`.
+    ///
+    /// A node counts as available once it has replied. The round ends without the others if they cannot change its
+    /// outcome, so their number follows.
     pub(crate) fn too_few_available(&self, inner: &Inner) -> String {
-        let (available, nodes, quorum) =
-            (self.tally(inner).possible_replies(), self.responses.len(), inner.quorum());
-        format!("only {available} of {nodes} nodes available, {quorum} required")
+        let (tally, nodes, quorum) = (self.tally(inner), self.responses.len(), inner.quorum());
+        let count = format!("only {} of {nodes} nodes available, {quorum} required", tally.replies());
+        match tally.pending() {
+            0 => count,
+            1 => format!("{count}, 1 has not replied yet"),
+            pending => format!("{count}, {pending} have not replied yet"),
+        }
     }
 
     /// Returns why `what`, such as `lock "a"`, failed for lack of replies.

@@ -1,6 +1,6 @@
 //! The error type, with a report of every node.
 
-use std::fmt::{self, Write};
+use std::fmt;
 use std::time::Duration;
 
 use crate::decide::admission::until_quorum;
@@ -45,6 +45,8 @@ pub struct Error(Box<Inner>);
 struct Inner {
     kind: ErrorKind,
     message: String,
+    /// The time since the beginning of the request.
+    waited: Option<Duration>,
     loss: Option<Loss>,
     /// `true` if `run` lost the lock: another call acquires another lock.
     lost_by_run: bool,
@@ -128,7 +130,15 @@ impl Error {
 
     pub(crate) fn new(kind: ErrorKind, message: String) -> Self {
         let nodes = NodeReports::default();
-        Self(Box::new(Inner { kind, message, loss: None, lost_by_run: false, nodes, local_holder: None }))
+        Self(Box::new(Inner {
+            kind,
+            message,
+            waited: None,
+            loss: None,
+            lost_by_run: false,
+            nodes,
+            local_holder: None,
+        }))
     }
 
     /// Adds the reports of all nodes.
@@ -155,9 +165,35 @@ impl Error {
         self
     }
 
-    /// Adds the time for which the request has waited.
-    pub(crate) fn after(mut self, waited: Duration) -> Self {
-        let _ = write!(self.0.message, ", after {waited:.1?}");
+    /// Sets the time since the request began, which the text contains.
+    ///
+    /// A request sets it. A program that repeats requests can replace it by the time of all of them. Only the kinds
+    /// [`Contended`](ErrorKind::Contended), [`Overloaded`](ErrorKind::Overloaded), [`NoQuorum`](ErrorKind::NoQuorum) and
+    /// [`TooSlow`](ErrorKind::TooSlow) depend on the time; other errors are unchanged.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::{Redlock, TokioRuntime};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), redlock_core::Error> {
+    /// # let node = MemoryNode::new("a");
+    /// # let other = Redlock::builder(TokioRuntime::new()).node(node.clone()).build()?;
+    /// # let redlock = Redlock::builder(TokioRuntime::new()).node(node).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// # let guard = other.lock("report", ttl).await?;
+    /// let request = redlock.lock("report", ttl).max_wait(Duration::ZERO);
+    /// let error = request.await.unwrap_err().after(Duration::from_secs(90));
+    /// assert!(error.to_string().contains(", after 90.0s"));
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn after(mut self, waited: Duration) -> Self {
+        use ErrorKind::{Contended, NoQuorum, Overloaded, TooSlow};
+
+        if matches!(self.0.kind, Contended | Overloaded | NoQuorum | TooSlow) {
+            self.0.waited = Some(waited);
+        }
         self
     }
 
@@ -320,12 +356,15 @@ impl Error {
     }
 }
 
-/// Formats the failure, then the label of each node that has no vote of its own, with its error.
+/// Formats the failure, then the time that the request took, then the label of each node that has no vote of its own, with its error.
 ///
 /// A node that is the same server as an earlier one has no vote of its own.
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.message)?;
+        if let Some(waited) = self.0.waited {
+            write!(f, ", after {waited:.1?}")?;
+        }
         let mut separator = " (";
         for report in self.0.nodes.iter() {
             let Some(cause) = report.cause() else { continue };

@@ -22,14 +22,15 @@ const SLOW: u32 = 20;
 /// `restart_admission`: whether a longest TTL is set, so that servers without their locks do not count.
 pub(super) fn judge(all: &[Facts], settings: PreflightSettings, restart_admission: bool) -> Vec<Finding> {
     let mut findings = Vec::new();
-    count(all, &mut findings);
+    let is_available = count(all, &mut findings);
     if !restart_admission {
         findings.push(finding(
             Severity::Note,
             &[],
             "no longest TTL is set",
             "a server that was flushed, or restarted without its data, grants locks that are still held",
-            "set Options::longest_ttl, or --longest-ttl of the command redlock, to one value in all programs",
+            "set one value in all programs: --longest-ttl or longest_ttl in the file of the command redlock, \
+             Options::longest_ttl in the library",
         ));
     }
     twins(all, &mut findings);
@@ -48,8 +49,12 @@ pub(super) fn judge(all: &[Facts], settings: PreflightSettings, restart_admissio
                 Severity::Warning,
                 &[label],
                 format!("not reachable: {reason}"),
-                "one failure less is survived",
-                "check address, network and login",
+                if is_available {
+                    "one failure less is survived"
+                } else {
+                    "see above: too few servers are left"
+                },
+                fix(reason),
             )),
         }
     }
@@ -83,7 +88,19 @@ fn finding(
     Finding { severity, nodes, problem: problem.into(), consequence: consequence.into(), fix: fix.into() }
 }
 
-fn count(all: &[Facts], findings: &mut Vec<Finding>) {
+/// Returns what to do about a server that could not be queried.
+fn fix(reason: &str) -> &'static str {
+    match reason {
+        _ if reason.starts_with("NOAUTH") => {
+            "set a password: in the address, by Options::credentials, or by --password-file of the command redlock"
+        }
+        _ if reason.starts_with("WRONGPASS") => "check user and password",
+        _ => "check address, network and login",
+    }
+}
+
+/// Judges the number of servers. Returns whether enough for a lock could be reached.
+fn count(all: &[Facts], findings: &mut Vec<Finding>) -> bool {
     let (reachable, quorum) = (all.iter().filter(|facts| facts.state.is_ok()).count(), all.len() / 2 + 1);
     if reachable < quorum {
         let problem = format!("only {reachable} of {} servers reachable, {quorum} required", all.len());
@@ -98,7 +115,7 @@ fn count(all: &[Facts], findings: &mut Vec<Finding>) {
     let problem = match all.len() {
         1 => "there is a single server",
         even if even % 2 == 0 => "the number of servers is even",
-        _ => return,
+        _ => return reachable >= quorum,
     };
     let consequence =
         if all.len() == 1 { "its failure stops all locks" } else { "the last one adds no tolerance" };
@@ -109,6 +126,7 @@ fn count(all: &[Facts], findings: &mut Vec<Finding>) {
         consequence,
         "use three or five independent servers",
     ));
+    reachable >= quorum
 }
 
 /// Finds servers that are listed twice.
@@ -402,6 +420,9 @@ mod tests {
         let found = judge(&[server("a", &[]), down("b"), down("c")]);
         assert!(found[0].to_string().starts_with("error: only 1 of 3 servers reachable, 2 required"));
         assert_eq!(["b".to_owned(), "c".into()], *found[1].nodes(), "one finding for both");
+        assert_eq!("see above: too few servers are left", found[1].consequence());
+        let found = judge(&[server("a", &[]), server("b", &[]), down("c")]);
+        assert_eq!("one failure less is survived", found[0].consequence());
         assert!(judge(&[server("a", &[]), server("b", &[])])[0].problem().contains("even"));
     }
 }

@@ -44,7 +44,8 @@ pub(super) async fn acquire(
                     let message = format!("this run is nested in the run that holds the lock ({lock})");
                     return Err(Refusal { kind: RefusalKind::Nested, message });
                 }
-                request::refusal(&error)
+                // Of all requests: one alone says little about the wait.
+                request::refusal(&error.after(redlock.now().saturating_duration_since(start)))
             }
         };
         let is_over = until.is_some_and(|until| redlock.now() >= until);
@@ -56,7 +57,7 @@ pub(super) async fn acquire(
         if !waits {
             return Err(refusal);
         }
-        if is_first {
+        if is_first && (task.wait_for_servers || refusal.kind == RefusalKind::Conflict) {
             say(format!("waiting: {}", refusal.message));
         }
         if refusal.kind == RefusalKind::Unavailable && !is_first {

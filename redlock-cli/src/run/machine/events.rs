@@ -24,6 +24,8 @@ pub(crate) struct Settings {
     pub(crate) max_runtime: Option<Duration>,
     pub(crate) kill_after: Option<Duration>,
     pub(crate) leftover: Leftover,
+    /// `true` if a person watches stderr and wants to know why nothing happens.
+    pub(crate) shows_waits: bool,
     pub(crate) keep: Option<Keep>,
 }
 
@@ -99,6 +101,10 @@ impl Output {
 
     pub(super) fn warn(&mut self, message: impl Into<String>) {
         self.act(Action::Warn(message.into()));
+    }
+
+    pub(super) fn note(&mut self, message: impl Into<String>) {
+        self.act(Action::Note(message.into()));
     }
 
     /// Takes back the order to start the command.

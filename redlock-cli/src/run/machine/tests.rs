@@ -25,6 +25,7 @@ fn settings() -> Settings {
         max_runtime: None,
         kill_after: None,
         leftover: Leftover::Kill,
+        shows_waits: false,
         keep: None,
     }
 }
@@ -301,6 +302,27 @@ fn a_command_that_runs_too_long_is_stopped() {
     assert_eq!(stop(), test.tick(1_000));
     assert_eq!(kill(), test.tick(3_500));
     assert_eq!(Verdict::MaxRuntime, test.end(3_510, Ended::Killed(9)));
+}
+
+#[test]
+fn a_wait_is_shown_to_a_person() {
+    let waiting = || Event::Keeper(FromKeeper::Waiting { message: "waiting".into() });
+    let mut test = Test::new(Settings { shows_waits: true, ..settings() });
+    assert_eq!([Action::Warn("waiting".into())], *test.on(0, waiting()));
+    assert!(Test::new(settings()).on(0, waiting()).is_empty(), "a note");
+}
+
+#[test]
+fn no_release_is_noted_after_a_loss() {
+    let notes = |ended: u64| {
+        let mut test = Test::running(settings());
+        test.tick(ended);
+        test.on(ended, Event::Ended(Ended::Killed(15)));
+        test.on(ended, Event::Left(0));
+        test.machine.handle(released(), at(ended));
+        test.machine.actions().iter().filter(|action| matches!(action, Action::Note(_))).count()
+    };
+    assert_eq!((1, 0), (notes(TERM_AT - 1), notes(TERM_AT)));
 }
 
 #[test]

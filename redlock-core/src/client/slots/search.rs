@@ -113,6 +113,7 @@ impl<'a> Search<'a> {
             let Some(delay) = backoff.after(cause, handle.now(), self.attempts.random()) else {
                 return Err(match failure.filter(|_| cause == RetryCause::Unusable) {
                     Some(failure) => self.attempts.error(*failure),
+                    None if turn.has_waited => self.not_in_turn(),
                     None => self.all_held(),
                 });
             };
@@ -184,7 +185,7 @@ impl<'a> Search<'a> {
         if has_waited {
             match in_time(handle, self.policy.until, LONGEST_SLEEP, place.turn()).await {
                 None => return Err(Error::closed()),
-                Some(None) => return Err(self.all_held()),
+                Some(None) => return Err(self.not_in_turn()),
                 Some(Some(())) => {}
             }
         }
@@ -228,6 +229,12 @@ impl<'a> Search<'a> {
     }
 
     fn all_held(&self) -> Error {
+        let (count, name) = (self.slots.count(), &self.slots.name);
+        Error::new(ErrorKind::Contended, format!("all {count} slots of {name:?} are held"))
+    }
+
+    /// Returns the error of a request that has waited for other tasks of this process.
+    fn not_in_turn(&self) -> Error {
         let (count, name) = (self.slots.count(), &self.slots.name);
         let message =
             format!("all {count} slots of {name:?} are held, or other tasks in this process are first");
