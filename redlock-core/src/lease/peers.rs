@@ -70,9 +70,10 @@ impl LeaseRecord {
         locked(&self.state).peers.iter().any(|peer| peer.writes.is_in_flight())
     }
 
-    /// Returns whether a write may still be sent to a node.
-    pub(crate) fn is_written_on(&self, index: usize) -> bool {
-        locked(&self.state).peers[index].writes.is_in_flight()
+    /// Returns whether a write that began without a connection has not ended. It may never be sent.
+    pub(crate) fn is_connecting(&self, index: usize) -> bool {
+        let writes = locked(&self.state).peers[index].writes;
+        writes.is_in_flight() && writes.connection_without_key() == Some(None)
     }
 
     /// Records the outcome of a write on a node, or that it will stay unknown.

@@ -43,16 +43,16 @@ impl Rollback {
         Releases { lease, sent, calls }
     }
 
-    /// Follows up the releases without a reply on nodes whose writes had not ended before. Then all is known about them.
+    /// Follows up the releases that timed out on nodes that were not connected when they were written to.
     ///
-    /// A write that was never sent needs no other release.
+    /// Waits until it is known whether the write was sent. If it was not, no other release is needed.
     pub(crate) async fn finish(self) {
         let (lease, inner) = (&self.0, self.0.inner());
         if !lease.has_release() {
             return;
         }
-        // Two timeouts, because a delayed process gives its calls slightly more time than one.
-        let limit = inner.now() + 2 * inner.settings.node_timeout;
+        // The writes began before the releases, so this is long enough.
+        let limit = inner.now() + inner.settings.node_timeout;
         while lease.is_written() && inner.now() < limit {
             let changed = lease.listen();
             if lease.is_written() {
@@ -118,8 +118,8 @@ impl Releases<'_> {
     /// Leaves the node to its cleanup queue if the outcome of the release is not sufficient.
     fn follow_up(&self, index: usize, outcome: &Outcome) {
         let (lease, at) = (self.lease, self.calls.completed_at());
-        if !matches!(outcome, Outcome::Released | Outcome::NotHeld) && lease.is_written_on(index) {
-            // See `Rollback::finish`.
+        if matches!(outcome, Outcome::TimedOut) && lease.is_connecting(index) {
+            // The write ends at about the same time. `Rollback::finish` follows up.
             return;
         }
         let Some(mut release) = lease.take_release(index) else { return };
