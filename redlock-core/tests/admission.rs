@@ -270,7 +270,7 @@ struct Connecting {
     node: FakeNode,
     process: Process,
     at: Instant,
-    /// Whether the server is checked for lost data.
+    /// True if the server is checked for lost data.
     checked: bool,
 }
 

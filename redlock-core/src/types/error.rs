@@ -356,7 +356,7 @@ impl Error {
     }
 }
 
-/// Formats the failure, then the time that the request took, then the label of each node that has no vote of its own, with its error.
+/// Formats the failure and the time that the request took. The label and the error of each node without a vote follow.
 ///
 /// A node that is the same server as an earlier one has no vote of its own.
 impl fmt::Display for Error {

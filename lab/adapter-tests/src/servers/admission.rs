@@ -170,7 +170,7 @@ pub(crate) async fn a_majority_that_loses_the_end_of_its_log_grants_no_second_lo
     let server = || RedisServer::builder().persistent(true).arg("--appendfsync").arg("everysec").start();
     let servers: Vec<_> = (0..3).map(|_| server()).collect();
     drop(vouched::<A>(&servers).await);
-    // What is on the disk contains the stamp, and no lock.
+    // The file on the disk contains the stamp, and no lock.
     let disks: HashMap<_, _> = servers
         .iter()
         .map(|server| {
