@@ -119,8 +119,8 @@ impl Releases<'_> {
     fn follow_up(&self, index: usize, outcome: &Outcome) {
         let (lease, at) = (self.lease, self.calls.completed_at());
         if matches!(outcome, Outcome::TimedOut) && lease.is_connecting(index) {
-            // The write ends at about the same time. `Rollback::finish` follows up. With a connection there is nothing to
-            // wait for: such a write was sent.
+            // The write ends at about the same time, and `Rollback::finish` follows up. With a connection, the write may
+            // have been sent in any case.
             return;
         }
         let Some(mut release) = lease.take_release(index) else { return };
