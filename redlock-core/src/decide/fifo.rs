@@ -137,9 +137,11 @@ impl<W: Clone> Queue<W> {
         Wakers { to_wake: if was_next || had_turn { self.next() } else { None }, to_drop }
     }
 
-    /// Returns whether the number has the turn and another number waits for it.
-    pub(crate) fn is_awaited(&self, number: u64) -> bool {
-        self.has_turn(number) && !self.waiting.is_empty()
+    /// Returns the waker of the number to which the turn can be [handed over](Queue::hand_over) now.
+    ///
+    /// A number that is woken before the turn is handed over to it finds that it still waits.
+    pub(crate) fn successor(&self, number: u64, now: Instant) -> Option<W> {
+        if self.has_turn(number) && self.fairness.may_pass_early(now) { self.next() } else { None }
     }
 
     /// Hands the turn over to the next number, although the release of `token` is not confirmed yet.
@@ -147,13 +149,11 @@ impl<W: Clone> Queue<W> {
     /// The number then [leaves](Queue::leave) when the release is confirmed. The turn stays if no number waits for it,
     /// or if other processes are to have a chance first.
     pub(crate) fn hand_over(&mut self, number: u64, token: &Token, now: Instant) -> Wakers<W> {
-        if !self.is_awaited(number) || !self.fairness.may_pass_early(now) {
-            return Wakers::default();
-        }
+        let Some(successor) = self.successor(number, now) else { return Wakers::default() };
         self.turn = None;
         self.fairness.pass(now);
         let before = self.handed_over.replace(HandedOver { number, token: token.clone(), waker: None });
-        Wakers { to_wake: self.next(), to_drop: before.and_then(|before| before.waker) }
+        Wakers { to_wake: Some(successor), to_drop: before.and_then(|before| before.waker) }
     }
 
     /// Returns the token of the lock that the turn has acquired, and the end of its validity.
@@ -292,10 +292,12 @@ mod tests {
     fn a_turn_is_handed_over_only_to_a_waiting_number() {
         let mut queue = Queue::default();
         ask(&mut queue, 1, 0);
-        assert_eq!((false, None), (queue.is_awaited(1), hand_over(&mut queue, 1)));
+        assert_eq!((None, None), (queue.successor(1, at(0)), hand_over(&mut queue, 1)));
         assert_eq!(Answer::Wait, ask(&mut queue, 2, 0), "the first one still has the turn");
-        assert_eq!((false, None), (queue.is_awaited(2), hand_over(&mut queue, 2)), "it has no turn");
-        assert_eq!((true, Some(2)), (queue.is_awaited(1), hand_over(&mut queue, 1)));
+        assert_eq!((None, None), (queue.successor(2, at(0)), hand_over(&mut queue, 2)), "it has no turn");
+        assert_eq!(Some(2), queue.successor(1, at(0)));
+        assert_eq!(Answer::Wait, ask(&mut queue, 2, 0), "it is woken, but the turn is not handed over yet");
+        assert_eq!(Some(2), hand_over(&mut queue, 1));
         assert_eq!(Answer::Turn, ask(&mut queue, 2, 0));
         assert_eq!(Some(&token(1)), queue.unconfirmed());
         assert_eq!(None, leave(&mut queue, 2));

@@ -230,9 +230,12 @@ impl LeaseRecord {
         *locked(&self.gate) = Some(gate);
     }
 
-    /// Returns whether another task of this process waits for this lease to end.
-    pub(crate) fn is_awaited(&self) -> bool {
-        locked(&self.place).as_ref().is_some_and(Waiter::is_awaited)
+    /// Wakes the next task of this process, if it could be [given its turn](Self::hand_over) now. Returns whether there
+    /// is one.
+    pub(crate) fn wake_next(&self) -> bool {
+        let woken = locked(&self.place).as_ref().map(Waiter::wake_successors);
+        // Dropped after `place` is unlocked, because a task that is woken may lock it.
+        woken.is_some_and(|woken| !woken.is_empty())
     }
 
     /// Gives the next task of this process its turn before the release is confirmed.

@@ -85,9 +85,13 @@ struct HandOver<'a> {
 }
 
 impl<'a> HandOver<'a> {
-    /// Prepares it before the releases are sent; `None` if no task waits.
+    /// Prepares it before the releases are sent; `None` if no task can take the turn now.
+    ///
+    /// The next task is woken here already. If the runtime has one thread, that task then runs before those of the
+    /// clients, so each client sends the release and the attempt in one write. A task that runs earlier than that, on
+    /// another thread, finds that it still waits.
     fn prepare(lease: &'a LeaseRecord) -> Option<Self> {
-        lease.is_awaited().then(|| Self { lease, before: lease.settled_connections() })
+        lease.wake_next().then(|| Self { lease, before: lease.settled_connections() })
     }
 
     /// Passes the turn after the releases were sent.

@@ -98,9 +98,10 @@ impl Waiter {
         }));
     }
 
-    /// Returns whether another task waits for this turn.
-    pub(crate) fn is_awaited(&self) -> bool {
-        self.any_queue(|queue| queue.is_awaited(self.number))
+    /// Wakes the tasks to which the turn can be handed over, before it is.
+    pub(crate) fn wake_successors(&self) -> Woken {
+        let now = self.shared.now();
+        self.with_queues(|queue| Wakers { to_wake: queue.successor(self.number, now), to_drop: None })
     }
 
     /// Hands the turn over to the tasks that wait for it. The release of the lease with this token is not confirmed yet.
@@ -189,6 +190,12 @@ impl Waiter {
 #[derive(Default)]
 #[must_use]
 pub(crate) struct Woken(Vec<Waker>);
+
+impl Woken {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
 
 impl Drop for Woken {
     fn drop(&mut self) {
