@@ -4,6 +4,10 @@
 //! a few requests are in flight on a connection, further ones are put into its outbox. The driver hands all that have
 //! accumulated to the client as one pipeline. The requests of a single task are sent alone, at once.
 //!
+//! If the driver took many requests last time, the next one is not sent alone either, even if all others have ended. It
+//! would be a write of its own, right before those of other tasks. The tasks would then take turns in two groups, and the
+//! servers would be woken twice as often. With 64 tasks this costs a tenth of the CPU of servers and client.
+//!
 //! Invariants:
 //! - The order is kept. A request is sent alone only if no earlier request is still on its way to the client.
 //! - A request that is dropped in the outbox is never sent. Once no request of a pipeline is waited for any more, the
@@ -43,6 +47,8 @@ struct State<P> {
     batched: usize,
     /// The number of batches that the driver has taken but not handed to the client.
     taken: usize,
+    /// The number of requests that the driver took when it took some last.
+    last_taken: usize,
     /// The waker of the driver, to be woken when there is something to take.
     driver: Option<Waker>,
     /// `true` if the driver is gone.
@@ -56,6 +62,7 @@ impl<P> Default for Outbox<P> {
             alone: 0,
             batched: 0,
             taken: 0,
+            last_taken: 0,
             driver: None,
             closed: false,
         }))
@@ -86,7 +93,8 @@ impl<P> Outbox<P> {
     fn put(&self, request: P, waker: &Waker) -> Found<P> {
         let mut state = self.state();
         let is_first = state.waiting.is_empty() && state.taken == 0;
-        if state.closed || is_first && state.alone + state.batched < ALONE {
+        let are_few = state.alone + state.batched < ALONE && state.last_taken <= ALONE;
+        if state.closed || is_first && are_few {
             state.alone += 1;
             return Found::Alone(request);
         }
@@ -121,6 +129,9 @@ impl<P> Outbox<P> {
         let mut state = self.state();
         let before = state.driver.replace(cx.waker().clone());
         state.taken += state.waiting.len();
+        if !state.waiting.is_empty() {
+            state.last_taken = state.waiting.iter().map(Batch::len).sum();
+        }
         let waiting = mem::take(&mut state.waiting);
         drop(state);
         drop(before);

@@ -176,6 +176,26 @@ async fn few_requests_are_sent_alone_and_more_as_one_pipeline_in_order() {
 }
 
 #[tokio::test]
+async fn after_many_requests_at_once_the_next_ones_wait_for_each_other_too() {
+    let world = World::default();
+    let few = world.few();
+    world.drive().await;
+    let many = i64::try_from(ALONE).unwrap() + 1;
+    let calls = world.calls(1..=many);
+    world.is(Outcome::Replies).await;
+    world.is(Outcome::None).await;
+    drop((few, calls));
+    assert_eq!(vec![(1..=many).collect::<Vec<_>>()], world.sent());
+
+    let _calls = world.calls([1, 2]);
+    assert!(world.sent().is_empty(), "they are not sent alone, although nothing else is in flight");
+    yield_now().await;
+    assert_eq!(vec![vec![1, 2]], world.sent());
+    let _call = world.call(3);
+    assert_eq!(vec![vec![3]], world.sent(), "the driver took few requests last time");
+}
+
+#[tokio::test]
 async fn the_driver_is_woken_by_later_requests() {
     let world = World::default();
     let _few = world.few();
