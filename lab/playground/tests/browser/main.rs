@@ -370,7 +370,7 @@ async fn a_search_with_lost_data_finds_two_holders_only_without_restart_admissio
         let status = page.text("#search-status").await;
         assert!(status.starts_with(&expected), "{faults}: {status}");
     }
-    assert!(page.text("#found").await.contains("The assumption that was broken: servers keep their data."));
+    assert!(page.text("#found").await.contains("The assumption that was broken: nodes keep their data."));
     page.browser.close().await;
 }
 
