@@ -153,18 +153,22 @@ impl Browser {
         self.act(json!({ "type": "key", "id": "keyboard", "actions": actions })).await;
     }
 
+    /// Presses the pointer at a point of the window, without a movement.
+    pub(crate) async fn press_at(&self, point: [f64; 2]) {
+        let actions = [to_point(point, 0), button("pointerDown"), button("pointerUp")];
+        self.act(json!({ "type": "pointer", "id": "mouse", "actions": actions })).await;
+    }
+
     /// Drags the pointer from one point of the window to another.
     pub(crate) async fn drag(&self, from: [f64; 2], to: [f64; 2]) {
-        let to_point = |[x, y]: [f64; 2], duration: u32| json!({ "type": "pointerMove", "x": x.round(), "y": y.round(), "duration": duration });
         let half = [f64::midpoint(from[0], to[0]), f64::midpoint(from[1], to[1])];
-        let button = |kind: &str| json!({ "type": kind, "button": 0 });
-        let actions = json!([
+        let actions = [
             to_point(from, 0),
             button("pointerDown"),
             to_point(half, 50),
             to_point(to, 50),
-            button("pointerUp")
-        ]);
+            button("pointerUp"),
+        ];
         self.act(json!({ "type": "pointer", "id": "mouse", "actions": actions })).await;
     }
 
@@ -242,4 +246,14 @@ impl Browser {
         let mut reply: Value = serde_json::from_str(&text).expect("replies are JSON");
         reply["value"].take()
     }
+}
+
+/// Returns the action that moves the pointer to a point of the window, in this number of milliseconds.
+fn to_point([x, y]: [f64; 2], duration: u32) -> Value {
+    json!({ "type": "pointerMove", "x": x.round(), "y": y.round(), "duration": duration })
+}
+
+/// Returns an action of the left button of the pointer.
+fn button(kind: &str) -> Value {
+    json!({ "type": kind, "button": 0 })
 }
