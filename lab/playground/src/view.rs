@@ -174,8 +174,8 @@ impl Known {
             Fact::Counter(counter) => (format!("fencing counter {counter}"), None),
             Fact::Fault(fault) => (words::fault(fault), None),
             Fact::Requests { ttl, fenced, .. } => {
-                let fenced = if fenced { ", with a fencing token" } else { "" };
-                (format!("requests the lock for {} ms{fenced}", ttl.as_millis()), None)
+                let fenced = if fenced { " and a fencing token" } else { "" };
+                (format!("requests the lock with a TTL of {} ms{fenced}", ttl.as_millis()), None)
             }
             Fact::Votes { token, replies } => {
                 (format!("votes for {token}: {}", words::votes(&replies)), None)

@@ -5,13 +5,15 @@ mod http;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use http_body_util::BodyExt;
 use hyper::{Method, StatusCode};
 use redlock_playground::server;
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
 
 /// Starts a server on a free port. It ends with the runtime of the test.
 async fn server() -> SocketAddr {
@@ -57,11 +59,51 @@ async fn every_file_of_the_page_is_served_and_refers_to_no_other_site() {
 #[tokio::test]
 async fn a_request_for_a_foreign_name_is_rejected() {
     let server = server().await;
-    let response = http::send(server, "rebound.example", Method::GET, "/api/catalog", "").await;
-    assert!(response.headers().contains_key("content-security-policy"));
-    let (status, text) = http::text(response).await;
-    assert_eq!(StatusCode::MISDIRECTED_REQUEST, status);
-    assert!(text.contains("only to requests for 127.0.0.1 or localhost"), "{text}");
+    for (method, path) in [
+        (Method::GET, "/"),
+        (Method::GET, "/main.js"),
+        (Method::GET, "/api/catalog"),
+        (Method::GET, "/api/history"),
+        (Method::POST, "/api/run"),
+        (Method::POST, "/api/search"),
+    ] {
+        let (status, text) = http::text(http::send(server, "rebound.example", method, path, "").await).await;
+        assert_eq!(StatusCode::MISDIRECTED_REQUEST, status, "{path}");
+        assert!(text.contains("only to requests for 127.0.0.1 or localhost"), "{path}: {text}");
+    }
+}
+
+#[tokio::test]
+async fn every_response_forbids_scripts_and_data_of_other_sites() {
+    let server = server().await;
+    for (host, path) in [("localhost", "/"), ("localhost", "/api/catalog"), ("rebound.example", "/")] {
+        let response = http::send(server, host, Method::GET, path, "").await;
+        let header = |name: &str| response.headers()[name].to_str().unwrap();
+        let policy: Vec<_> = header("content-security-policy").split("; ").collect();
+        for directive in
+            ["default-src 'none'", "script-src 'self'", "connect-src 'self'", "frame-ancestors 'none'"]
+        {
+            assert!(policy.contains(&directive), "{host}{path}: {policy:?}");
+        }
+        assert_eq!("nosniff", header("x-content-type-options"), "{host}{path}");
+    }
+}
+
+/// Other machines reach only the other addresses of this one.
+#[tokio::test]
+async fn the_command_listens_on_one_loopback_address_only() {
+    let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_redlock-playground"));
+    let mut process =
+        command.args(["--port", "0"]).stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
+    let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+    let line = lines.next_line().await.unwrap().unwrap();
+    let address = line.strip_prefix("http://").and_then(|rest| rest.strip_suffix('/'));
+    let address: SocketAddr = address.unwrap().parse().unwrap();
+    let response = http::send(address, &address.to_string(), Method::GET, "/", "").await;
+    assert_eq!(StatusCode::OK, response.status());
+    let other = SocketAddr::from((Ipv4Addr::new(127, 0, 0, 2), address.port()));
+    assert!(TcpStream::connect(other).await.is_err(), "it listens on {other} too");
+    process.kill().await.unwrap();
 }
 
 #[tokio::test]
@@ -88,26 +130,39 @@ async fn a_setup_and_its_address_have_the_same_run() {
     assert_eq!(2, own["violations"].as_array().unwrap().len());
 }
 
+/// Returns a setup with three nodes.
+async fn three_nodes() -> Value {
+    run(&json!({ "address": "nodes=3", "width": 800.0 })).await["setup"].clone()
+}
+
+/// Returns a request for a setup with one other value. The name is a JSON pointer.
+fn with(setup: &Value, name: &str, value: Value) -> Value {
+    let mut setup = setup.clone();
+    *setup.pointer_mut(name).unwrap() = value;
+    json!({ "setup": setup, "width": 800.0 })
+}
+
 #[tokio::test]
 async fn bad_input_is_rejected_with_a_sentence() {
-    let blank = run(&json!({ "address": "nodes=3", "width": 800.0 })).await["setup"].clone();
-    let with = |name: &str, value: Value| {
-        let mut setup = blank.clone();
-        setup[name] = value;
-        json!({ "setup": setup, "width": 800.0 })
-    };
+    let blank = three_nodes().await;
+    let with = |name: &str, value: Value| with(&blank, &format!("/{name}"), value);
+    let hang = json!({ "at": 1, "kind": "hang", "node": 0, "client": null, "ms": 5 });
     let incident = |kind: &str, node: Value| {
         with("incidents", json!([{ "at": 1, "kind": kind, "node": node, "client": null, "ms": 5 }]))
     };
     let at = |address: &str| json!({ "address": address, "width": 800.0 });
     let cases = [
-        (with("nodes", json!(10)), "the number of nodes is 10, and must be between 1 and 9"),
-        (with("ttl", json!(99)), "the TTL in ms is 99"),
         (with("least_delay", json!(900)), "the shortest delay of 900 ms is longer than the longest"),
-        (with("clients", json!([])), "the number of clients is 0"),
-        (with("lasts", json!(30_001)), "the duration in ms is 30001"),
+        (with("clients", json!([])), "the number of clients is 0, and must be between 1 and 6"),
+        (with("clients", json!(vec![&blank["clients"][0]; 7])), "the number of clients is 7"),
+        (
+            with("incidents", json!(vec![&hang; 41])),
+            "the number of incidents is 41, and must be between 0 and 40",
+        ),
+        (with("clients/0/starts", json!(8_001)), "the start of client c0 in ms is 8001"),
+        (with("clients/1/works", json!(8_001)), "the work of client c1 in ms is 8001"),
         (with("seed", json!(-1)), "the request is not readable"),
-        (with("owner", json!(1)), "unknown field `owner`"),
+        (json!({ "setup": { "owner": 1 }, "width": 800.0 }), "unknown field `owner`"),
         (incident("hang", json!(3)), "incident 1, \"node hangs\": n3 does not exist, the last node is n2"),
         (incident("hang", Value::Null), "incident 1, \"node hangs\": it names no node"),
         (incident("pause", json!(0)), "incident 1, \"client is paused\": it concerns no node"),
@@ -116,9 +171,12 @@ async fn bad_input_is_rejected_with_a_sentence() {
             "incident 2, \"client is killed\": c7 does not exist, the last client is c1",
         ),
         (at("at=9000:hang:n0:5"), "incident 1, \"node hangs\": the time in ms is 9000"),
+        (at("at=1:hang:n0:0"), "incident 1, \"node hangs\": the duration in ms is 0"),
+        (at("at=1:hang:n0:30001"), "the duration in ms is 30001, and must be between 1 and 30000"),
         (incident("earthquake", json!(0)), "unknown variant `earthquake`"),
         (at("story=none"), "there is no story \"none\""),
         (at("faults=none&nodes=99"), "the number of nodes is 99"),
+        (at("faults=none&clients=7"), "the number of clients is 7"),
         (at("faults=gremlins"), "there are no faults \"gremlins\""),
         (at("nodes=three"), "the address has nodes=three, which is not readable"),
         (at("at=1:hang:n0"), "the address has at=1:hang:n0, which is not readable"),
@@ -133,9 +191,51 @@ async fn bad_input_is_rejected_with_a_sentence() {
         assert_eq!(StatusCode::BAD_REQUEST, status, "{expected}: {text}");
         assert!(text.contains(expected), "{expected}: {text}");
     }
-    let (status, text) = post("/api/search", &search("bounded", 1_000_000)).await;
-    assert_eq!(StatusCode::BAD_REQUEST, status);
-    assert!(text.contains("the number of seeds is 1000000, and must be between 1 and 5000"), "{text}");
+    for (name, value, expected) in [
+        ("seeds", json!(1_000_000), "the number of seeds is 1000000, and must be between 1 and 5000"),
+        ("seeds", json!(0), "the number of seeds is 0"),
+        ("nodes", json!(10), "the number of nodes is 10"),
+        ("clients", json!(7), "the number of clients is 7"),
+        ("width", json!(1e9), "the width of the picture is 1000000000"),
+        ("faults", json!("gremlins"), "there are no faults \"gremlins\""),
+    ] {
+        let mut body = search("bounded", 10);
+        body[name] = value;
+        let (status, text) = post("/api/search", &body).await;
+        assert_eq!(StatusCode::BAD_REQUEST, status, "{expected}: {text}");
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+}
+
+#[tokio::test]
+async fn the_bounds_of_the_form_are_those_of_the_server() {
+    let catalog: Value = serde_json::from_str(&get("/api/catalog").await.1).unwrap();
+    let mut setup = three_nodes().await;
+    setup["incidents"] = json!([{ "at": 1, "kind": "step", "node": 0, "client": null, "ms": 5 }]);
+    let mut left = catalog["bounds"].clone();
+    for (bound, name) in [
+        ("nodes", "/nodes"),
+        ("ttl", "/ttl"),
+        ("delay", "/least_delay"),
+        ("delay", "/most_delay"),
+        ("drift", "/drift"),
+        ("drift", "/allowed_drift"),
+        ("lasts", "/lasts"),
+        ("waits", "/clients/0/waits"),
+        ("rests", "/clients/0/rests"),
+        ("step", "/incidents/0/ms"),
+    ] {
+        let [least, most] = [0, 1].map(|end| catalog["bounds"][bound][end].as_i64().unwrap());
+        // A negative number of most fields is not readable.
+        for outside in [least - 1, most + 1].into_iter().filter(|outside| *outside >= 0 || least < 0) {
+            let (status, text) = post("/api/run", &with(&setup, name, json!(outside))).await;
+            assert_eq!(StatusCode::BAD_REQUEST, status, "{name}: {text}");
+            let expected = format!(" is {outside}, and must be between {least} and {most}");
+            assert!(text.contains(&expected), "{name}: {text}");
+        }
+        left.as_object_mut().unwrap().remove(bound);
+    }
+    assert_eq!(json!({ "clients": [1, 6], "seeds": [1, 5_000] }), left, "the other bounds");
 }
 
 #[tokio::test]
@@ -157,7 +257,11 @@ async fn a_long_body_is_rejected() {
 fn simulate(arguments: &str) -> String {
     let target = std::env::current_exe().unwrap().parent().unwrap().parent().unwrap().to_owned();
     let program = target.join("examples/simulate").with_extension(std::env::consts::EXE_EXTENSION);
-    assert!(program.exists(), "build it with `cargo build -p redlock-simulation --example simulate`");
+    if !program.exists() {
+        // Only tests of the whole workspace build it.
+        let build = ["build", "--locked", "-p", "redlock-simulation", "--example", "simulate"];
+        assert!(Command::new(env!("CARGO")).args(build).status().unwrap().success());
+    }
     let output = Command::new(program).args(arguments.split(' ')).output().unwrap();
     String::from_utf8(output.stdout).unwrap()
 }
@@ -223,6 +327,7 @@ async fn a_search_streams_its_progress_and_stops_at_the_first_violation() {
     let seed = found["seed"].as_u64().unwrap();
     assert_eq!("A resource has at most one valid holder.", found["violation"]["sentence"]);
     assert!(lines[..lines.len() - 1].iter().all(|line| line["tried"].as_u64().unwrap() <= seed));
+    assert_eq!(seed + 1, found["tried"].as_u64().unwrap(), "the first seed is 0");
     let whole = run(&json!({ "address": found["address"], "width": 600.0 })).await;
     assert!(whole["violations"].as_array().unwrap().contains(&found["violation"]));
     let prefix = found["prefix"].as_str().unwrap();
@@ -258,8 +363,10 @@ async fn one_search_runs_at_a_time_and_ends_with_its_connection() {
     assert_eq!(StatusCode::TOO_MANY_REQUESTS, status);
     assert!(text.contains("another search runs"), "{text}");
     drop(first);
-    // The end of the first search is noticed at its next run.
+    // The end of the first search is noticed at its next run, which takes some milliseconds. All runs take far longer.
+    let begun = Instant::now();
     while start().await.status() != StatusCode::OK {
+        assert!(begun.elapsed() < Duration::from_secs(10), "the first search goes on");
         tokio::task::yield_now().await;
     }
 }

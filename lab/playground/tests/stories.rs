@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use redlock_core::ErrorKind;
 use redlock_core::runtime::Instant;
+use redlock_playground::setup::Kind;
 use redlock_playground::stories::{Story, named, stories};
 use redlock_playground::subject::Subject;
 use redlock_playground::view::View;
@@ -61,6 +62,74 @@ fn each_text_has_two_short_sentences() {
             assert!(sentence.ends_with('.') && !sentence.contains(". "), "one sentence: {sentence}");
             assert!(sentence.split_whitespace().count() <= 25, "at most 25 words: {sentence}");
         }
+    }
+}
+
+/// The words of texts for kinds of incidents, by their beginnings.
+const WORDS: [(&str, Kind); 8] = [
+    ("hang", Kind::Hang),
+    ("hung", Kind::Hang),
+    ("down", Kind::Crash),
+    ("restarts", Kind::CrashEmpty),
+    ("loses", Kind::Partition),
+    ("pause", Kind::Pause),
+    ("killed", Kind::Kill),
+    ("clock", Kind::Step),
+];
+
+#[test]
+fn each_text_names_the_incidents_of_its_experiment() {
+    for Story { id, title, sentences, setup, .. } in stories() {
+        let text = format!("{title} {}", sentences.join(" "));
+        let named = |kind: Kind| {
+            let mut words = text.split_whitespace();
+            words.any(|word| WORDS.iter().any(|(begin, other)| *other == kind && word.starts_with(begin)))
+        };
+        let has = |kind: Kind| setup.incidents.iter().any(|incident| incident.kind == kind);
+        for (name, kind) in Kind::ALL {
+            // Some texts name the votes of a client instead of its partitions.
+            assert!(named(kind) == has(kind) || kind == Kind::Partition && has(kind), "{id}: {name}");
+        }
+    }
+}
+
+/// Returns the numbers before "ms" or "s" in a text, with this unit.
+fn times(text: &str) -> Vec<String> {
+    let words: Vec<_> =
+        text.split_whitespace().map(|word| word.trim_end_matches([',', '.', ';', ':'])).collect();
+    let is_time = |pair: &&[&str]| pair[0].parse::<f64>().is_ok() && ["ms", "s"].contains(&pair[1]);
+    words.windows(2).filter(is_time).map(|pair| pair.join(" ")).collect()
+}
+
+#[test]
+fn the_times_in_texts_are_those_of_the_experiments() {
+    let [holder, clock] = ["dead-holder", "clock-step"].map(|id| named(id).unwrap().setup);
+    let expected = [
+        ("hung-majority", format!("{} ms", NODE_TIMEOUT.as_millis())),
+        // A test of the attempts checks this one.
+        ("lost-majority", "0.1 s".into()),
+        ("dead-holder", format!("{} s", holder.ttl / 1_000)),
+        (
+            "clock-step",
+            format!("{} s", clock.incidents.iter().find(|one| one.kind == Kind::Step).unwrap().ms / 1_000),
+        ),
+    ];
+    let times =
+        |story: Story| times(&story.sentences.join(" ")).into_iter().map(move |time| (story.id, time));
+    assert_eq!(expected.to_vec(), stories().into_iter().flat_map(times).collect::<Vec<_>>());
+}
+
+#[test]
+fn each_violation_is_marked_in_the_picture() {
+    for story in stories() {
+        let (id, report) = (story.id, run(&story));
+        let view = serde_json::to_value(View::of(&Subject::Story(story), 800.0).unwrap()).unwrap();
+        let picture = view["picture"]["svg"].as_str().unwrap();
+        for violation in &report.violations {
+            assert!(picture.contains(&format!("<title>{violation}</title>")), "{id}: {violation}");
+        }
+        let badges = picture.matches("r=\"8\"").count();
+        assert_eq!(report.violations.len(), badges, "{id}: a number above each violation");
     }
 }
 

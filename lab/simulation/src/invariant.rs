@@ -167,7 +167,7 @@ impl Invariant {
             Self::Order => "Fencing tokens increase in the order of grants.",
             Self::Supersession => "No fenced lease is extended once a newer one was granted.",
             Self::Resource => "A resource that checks fencing tokens never goes backward.",
-            Self::Validity => "The validity ends before the key expires, on every server that was counted.",
+            Self::Validity => "A lease ends before its key expires, on every node whose vote counts.",
             Self::Liveness => "Once faults have ended and TTLs have passed, a lock is granted.",
             Self::Leftovers => "Completed operations leave no key and no task behind.",
             Self::Minority => "No client waits for a minority.",
@@ -255,7 +255,7 @@ impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.invariant, self.description)?;
         match self.broken {
-            Some(broken) => write!(f, " [{broken} was not kept]"),
+            Some(broken) => write!(f, " [broken assumption: {broken}]"),
             None => write!(f, " [no assumption was broken]"),
         }
     }
@@ -285,11 +285,11 @@ impl fmt::Display for Invariant {
 impl fmt::Display for Assumption {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::DataIsKept => "servers keep their data",
+            Self::DataIsKept => "nodes keep their data",
             Self::ClocksAreNotSet => "clocks are not set",
             Self::ClocksRunEvenly => "clocks run evenly",
-            Self::HoldersLook => "holders look before they act",
-            Self::CountersAreKept => "servers keep their counters",
+            Self::HoldersLook => "holders check their lease before they act",
+            Self::CountersAreKept => "nodes keep their counters",
             Self::TokensComeFirst => "holders write their token before they read",
             Self::RequestsArriveSoon => "requests arrive soon",
         })

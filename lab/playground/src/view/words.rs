@@ -14,9 +14,13 @@ use redlock_testkit::Operation;
 pub(super) fn event(Event { at, kind }: &Event) -> String {
     match kind {
         EventKind::Requested { client, resources, ttl, once, fenced } => {
-            let fenced = if *fenced { ", with a fencing token" } else { "" };
+            let fenced = if *fenced { " and a fencing token" } else { "" };
             let once = if *once { ", in a single attempt" } else { "" };
-            format!("c{client} requests {} for {} ms{fenced}{once}", names(resources), ttl.as_millis())
+            format!(
+                "c{client} requests {} with a TTL of {} ms{fenced}{once}",
+                names(resources),
+                ttl.as_millis()
+            )
         }
         EventKind::Granted { client, resources, token, until, fence } => {
             let fence = fence.map_or(String::new(), |fence| format!(", with fencing token {fence}"));

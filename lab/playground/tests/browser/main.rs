@@ -60,6 +60,11 @@ impl Page {
         ]
     }
 
+    /// Returns the text of the first accessible element, with its role.
+    async fn accessible(&self, selector: &str) -> (String, String) {
+        self.browser.accessible(selector).await.remove(0)
+    }
+
     /// Waits until the address has a part, and the run is shown.
     async fn wait_for_address(&self, part: &str) {
         self.browser.wait_for(&format!("location.search.includes('{part}')")).await;
@@ -100,7 +105,12 @@ impl Page {
 type Moment = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
 
 const MOMENTS: [Moment; 24] = [
-    ("uncontended", "2", &[("c0", "holds r0"), ("n0", "key of c0"), ("n4", "key of c0")]),
+    // The TTL of 3 s began shortly after 0.5 s.
+    (
+        "uncontended",
+        "2",
+        &[("c0", "holds r0"), ("c0", "valid for 1.46"), ("n0", "key of c0"), ("n4", "expires in 1.50")],
+    ),
     ("uncontended", "3.9", &[("c0", "holds no lock"), ("n0", "no key"), ("n4", "no key")]),
     ("hand-over", "2", &[("c0", "holds r0"), ("c1", "requests the lock")]),
     ("hand-over", "2.6", &[("c0", "holds no lock"), ("c1", "holds r0")]),
@@ -171,6 +181,16 @@ async fn each_story_plays_and_shows_what_its_text_says() {
         shown.dedup();
         let expected: Vec<_> = violated.into_iter().map(Invariant::sentence).collect();
         assert_eq!(expected, shown, "{id}");
+        let marks = "document.querySelectorAll('#drawing svg circle[r=\"8\"]').length";
+        assert_eq!(expected.len().to_string(), page.browser.text(marks).await, "{id}: marks in the picture");
+        let current = page.text("[data-story][aria-current=page]").await;
+        assert_eq!(title, current);
+        if !expected.is_empty() {
+            let last = page.text("#violations li:last-child").await;
+            assert!(last.contains("The assumption that was broken: "), "{id}: {last}");
+            page.browser.click("#violations li:last-child button").await;
+            assert!(last.contains(&format!("At {}:", page.text("#now").await)), "{id}: {last}");
+        }
     }
     page.browser.close().await;
 }
@@ -210,6 +230,87 @@ async fn a_story_opens_at_its_marked_moment_and_returns_to_it() {
     assert_eq!("false", page.browser.text(position).await);
     page.browser.click("#moment").await;
     assert_eq!("0.535 s", page.text("#now").await);
+    page.browser.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_cursor_follows_the_time_axis_and_the_pointer() {
+    let page = Page::open("?story=split-vote").await;
+    let center = |element: &str| {
+        format!(
+            "return ((box) => [box.left + box.width / 2, box.top + box.height / 2])({element}.getBoundingClientRect())"
+        )
+    };
+    let point = async |element: &str| -> [f64; 2] {
+        serde_json::from_value(page.browser.evaluate(&center(element)).await).unwrap()
+    };
+    let label = |text: &str| {
+        format!(
+            "[...document.querySelectorAll('#drawing text')].find((one) => one.textContent.trim() === '{text}')"
+        )
+    };
+    let (cursor, one, three) = ("document.querySelector('#cursor')", label("1.0 s"), label("3.0 s"));
+    page.seek("3").await;
+    let (on_axis, shown) = (point(&three).await, point(cursor).await);
+    assert!((on_axis[0] - shown[0]).abs() < 2.0, "{on_axis:?} {shown:?}");
+
+    // The pointer is pressed at 1 s, and then dragged to 3 s.
+    let height = shown[1];
+    let from = point(&one).await[0];
+    page.browser.press_at([from, height]).await;
+    let time = "Number(document.querySelector('#time').value)";
+    let pressed: f64 = page.browser.text(time).await.parse().unwrap();
+    assert!((pressed - 1.0).abs() < 0.02, "{pressed}");
+    assert!(page.text("#knowledge").await.contains("holds r0 as #6"));
+    page.browser.drag([from, height], [on_axis[0], height]).await;
+    let dragged: f64 = page.browser.text(time).await.parse().unwrap();
+    assert!((dragged - 3.0).abs() < 0.02, "{dragged}");
+    assert!(page.text("#knowledge").await.contains("holds r0 as #10"));
+    page.browser.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_speed_is_that_of_the_list() {
+    let page = Page::open("?story=uncontended").await;
+    page.seek("0").await;
+    page.choose("#speed", "0.02").await;
+    let times = "[performance.now() / 1000, Number(document.querySelector('#time').value)]";
+    let begin = format!("document.querySelector('#play').click(); return {times}");
+    let [from, _]: [f64; 2] = serde_json::from_value(page.browser.evaluate(&begin).await).unwrap();
+    page.browser.wait_for("Number(document.querySelector('#time').value) >= 0.02").await;
+    let end = page.browser.evaluate(&format!("return {times}")).await;
+    let [until, shown]: [f64; 2] = serde_json::from_value(end).unwrap();
+    // A frame may be older than the click by a moment.
+    let passed = until - from + 0.1;
+    assert!(shown <= passed * 0.02 + 0.001, "{shown} s of the run in {passed} s");
+    page.browser.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_buttons_of_the_browser_move_between_stories() {
+    let page = Page::open("?story=uncontended").await;
+    page.browser.click("[data-story=hand-over]").await;
+    page.wait_for_address("story=hand-over").await;
+    page.browser.back().await;
+    page.wait_for_address("story=uncontended").await;
+    page.browser.wait_for("document.querySelector('#title').innerText === 'One client, no contention'").await;
+    page.browser.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_and_incidents_are_added_and_removed() {
+    let clients = "?nodes=3&client=500:1000&client=600:1100&client=700:1200";
+    let page = Page::open(&format!("{clients}&at=1000:kill:c0:400&at=1000:pause:c2:500")).await;
+    page.browser.click("#edit summary").await;
+    // The third client becomes the second one, with its incident.
+    page.browser.click("[aria-label=\"Remove c1\"]").await;
+    page.wait_for_address("client=500:1000&client=700:1200&at=1000:kill:c0:400&at=1000:pause:c1:500").await;
+    page.browser.click("[aria-label=\"Remove incident 1\"]").await;
+    page.wait_for_address("client=700:1200&at=1000:pause:c1:500").await;
+    page.browser.click("#add-client").await;
+    page.wait_for_address("client=700:1200&client=1200:1200&at=1000:pause:c1:500").await;
+    page.choose("#incident-0-kind", "partition").await;
+    page.wait_for_address("&at=1000:partition:c1-n0:500").await;
     page.browser.close().await;
 }
 
@@ -260,6 +361,10 @@ async fn the_cursor_shows_what_each_place_knows() {
     assert_eq!("false", page.browser.text(rejected).await);
     let drawn = "document.querySelector('#drawing').innerHTML.includes('rejects a write')";
     assert_eq!("true", page.browser.text(drawn).await);
+    assert!(!page.text("#events").await.contains(" returns to c1: "));
+    page.browser.click("#messages").await;
+    assert!(page.text("#events").await.contains(" returns to c1: "), "{}", page.text("#events").await);
+    page.browser.click("#messages").await;
     for _ in 0..40 {
         page.browser.click("#next").await;
         if page.browser.text(rejected).await == "true" {
@@ -301,6 +406,14 @@ async fn an_own_experiment_survives_a_reload_by_its_address() {
 
     let edited = page.experiment().await;
     assert!(edited[0].contains(":pause:c0:1500"), "{}", edited[0]);
+    // The shown address, the copied one, and the link to the history are those of this experiment.
+    page.browser.evaluate("navigator.clipboard.writeText = (text) => { window.copied = text; }").await;
+    page.browser.click("#copy").await;
+    for shown in ["document.querySelector('#address').value", "window.copied"] {
+        assert_eq!("true", page.browser.text(&format!("{shown} === location.href")).await, "{shown}");
+    }
+    let history = "document.querySelector('#history').search";
+    assert_eq!(edited[0], page.browser.text(history).await);
     page.browser.reload().await;
     page.browser.wait_for(IS_SHOWN).await;
     assert_eq!(edited, page.experiment().await);
@@ -315,6 +428,9 @@ async fn bad_input_is_reported_and_changes_nothing() {
     page.browser.fill("#world-ttl", "5").await;
     page.browser.wait_for("!document.querySelector('#message').hidden").await;
     assert_eq!("the TTL in ms is 5, and must be between 100 and 10000", page.text("#message").await);
+    assert_eq!("alert", page.accessible("#message").await.0);
+    let bounds = "['min', 'max'].map((name) => document.querySelector('#world-ttl')[name]).join()";
+    assert_eq!("100,10000", page.browser.text(bounds).await);
     assert_eq!(picture, page.experiment().await[2]);
     page.browser.fill("#world-ttl", "2500").await;
     page.wait_for_address("ttl=2500").await;
@@ -330,18 +446,23 @@ async fn a_search_finds_a_known_seed() {
     page.browser.wait_for("!document.querySelector('#found').hidden").await;
     let status = page.text("#search-status").await;
     let seed = known_seed("careless-holders");
-    assert!(status.starts_with(&format!("Seed {seed} violates an invariant")), "{status}");
+    let seeds = if seed == 0 { "1 seed".into() } else { format!("{} seeds", seed + 1) };
+    assert_eq!(format!("Seed {seed} violates an invariant, after {seeds}."), status);
     assert!(page.text("#found").await.contains("A resource has at most one valid holder."));
     assert_eq!("true", page.browser.text("Boolean(document.querySelector('#found svg'))").await);
     let announced = page.text("#found p").await;
     page.browser.click("#found a").await;
     page.wait_for_address(&format!("faults=careless-holders&nodes=3&clients=3&seed={seed}")).await;
     assert!(!violations(&page).await.is_empty());
+    let command = format!("scripts/simulate --nodes 3 --clients 3 --faults careless-holders --seed {seed}");
+    assert_eq!(format!("On the command line: {command}"), page.text("#replay").await);
     // The run opens at the announced violation, of the search.
     assert!(announced.contains(&format!("At {}:", page.text("#now").await)), "{announced}");
 
     page.choose("#search-faults", "losses").await;
-    page.browser.fill("#search-seeds", "7").await;
+    for (name, number) in [("nodes", "4"), ("clients", "2"), ("first", "1"), ("seeds", "7")] {
+        page.browser.fill(&format!("#search-{name}"), number).await;
+    }
     page.browser.click("#search-start").await;
     page.browser.wait_for("document.querySelector('#search-status').textContent.includes('tried')").await;
     assert_eq!("7 seeds were tried, without a violation.", page.text("#search-status").await);
@@ -351,7 +472,25 @@ async fn a_search_finds_a_known_seed() {
     page.browser.wait_for(IS_SHOWN).await;
     let settings =
         "[...document.querySelectorAll('#search-form :is(input, select)')].map((one) => one.value).join()";
-    assert_eq!("losses,3,3,0,7", page.browser.text(settings).await);
+    assert_eq!("losses,4,2,1,7", page.browser.text(settings).await);
+    page.browser.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_search_shows_its_progress_and_is_stopped_by_its_button() {
+    let page = Page::open("").await;
+    page.browser.fill("#search-seeds", "5000").await;
+    page.browser.click("#search-start").await;
+    page.browser.wait_for("document.querySelector('#progress').value >= 5").await;
+    assert_eq!(("progressbar".into(), "Seeds tried".into()), page.accessible("#progress").await);
+    assert_eq!("Stop", page.text("#search-start").await);
+    page.browser.click("#search-start").await;
+    page.browser.wait_for("document.querySelector('#search-start').textContent === 'Search'").await;
+    let status = page.text("#search-status").await;
+    let tried = status
+        .strip_prefix("Stopped after ")
+        .and_then(|rest| rest.strip_suffix(" seeds, without a violation."));
+    assert!((5..5_000).contains(&tried.unwrap_or(&status).parse::<u64>().unwrap()), "{status}");
     page.browser.close().await;
 }
 
@@ -370,7 +509,7 @@ async fn a_search_with_lost_data_finds_two_holders_only_without_restart_admissio
         let status = page.text("#search-status").await;
         assert!(status.starts_with(&expected), "{faults}: {status}");
     }
-    assert!(page.text("#found").await.contains("The assumption that was broken: servers keep their data."));
+    assert!(page.text("#found").await.contains("The assumption that was broken: nodes keep their data."));
     page.browser.close().await;
 }
 
@@ -401,6 +540,10 @@ async fn everything_works_with_the_keyboard_alone() {
     page.tab_to("#back").await;
     page.browser.press(&[key::SPACE, key::SPACE, key::SPACE]).await;
     assert!(page.text("#announcement").await.contains(" s, "));
+    let announced = page.text("#announcement").await;
+    page.tab_to("#next").await;
+    page.browser.press(&[key::SPACE]).await;
+    assert_ne!(announced, page.text("#announcement").await);
     page.tab_to("#time").await;
     let before = page.text("#now").await;
     page.browser.press(&[key::LEFT]).await;
@@ -417,9 +560,16 @@ async fn everything_works_with_the_keyboard_alone() {
     page.browser.wait_for(is_focused).await;
     page.browser.press(&[key::DOWN]).await;
     page.wait_for_address(":hang:n1:1500").await;
-    page.browser.wait_for(is_focused).await;
-    page.browser.press(&["+"]).await;
-    page.wait_for_address(":hang:n1:1600").await;
+    for (key, expected) in [
+        (key::UP, ":hang:n0:1500"),
+        (key::DOWN, ":hang:n1:1500"),
+        ("-", ":hang:n1:1400"),
+        ("+", ":hang:n1:1500"),
+    ] {
+        page.browser.wait_for(is_focused).await;
+        page.browser.press(&[key]).await;
+        page.wait_for_address(expected).await;
+    }
     page.browser.wait_for(is_focused).await;
     let time = "Number(location.search.match(/at=(\\d+)/)[1])";
     let at: u64 = page.browser.text(time).await.parse().unwrap();
@@ -437,6 +587,8 @@ async fn everything_works_with_the_keyboard_alone() {
     let before: u64 = page.browser.text("document.activeElement.value").await.parse().unwrap();
     page.browser.press(&[key::DOWN, key::TAB]).await;
     page.wait_for_address(&format!("client=500:{}:", before - 1)).await;
+    // The focus stays in the form, although the form is drawn again.
+    page.browser.wait_for("document.activeElement.id === 'client-0-has-waits'").await;
     page.tab_to("#world-restart_admission").await;
     page.browser.press(&[key::SPACE]).await;
     page.wait_for_address("admission=on").await;
@@ -454,17 +606,124 @@ async fn everything_works_with_the_keyboard_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_control_has_a_name_and_the_page_is_not_wider_than_a_phone() {
+async fn every_control_has_a_name_and_every_region_a_role() {
     let page = Page::open("?story=late-write").await;
-    page.browser.resize(390, 1_600).await;
-    page.browser.wait_for("document.querySelector('#drawing svg').viewBox.baseVal.width < 390").await;
     page.browser.click("#edit summary").await;
-    let nameless = "[...document.querySelectorAll('button, input, select, a')].filter((one) => \
-                    !(one.innerText || one.getAttribute('aria-label') || one.labels?.[0]?.innerText)).length";
-    assert_eq!("0", page.browser.text(nameless).await);
-    assert_eq!("true", page.browser.text("document.documentElement.scrollWidth <= 390").await);
-    let unlabeled = "[...document.querySelectorAll('section')].filter((one) => !one.hasAttribute('aria-labelledby')).length";
-    assert_eq!("0", page.browser.text(unlabeled).await);
+    for selector in
+        ["button:not([hidden] *)", "input", "select", "a:not([hidden] *)", "section", "table", "nav"]
+    {
+        let found = page.browser.accessible(selector).await;
+        assert!(!found.is_empty() && found.iter().all(|(_, name)| !name.is_empty()), "{selector}: {found:?}");
+    }
+    for (selector, role, name) in [
+        ("#drawing", "image", "Timeline: A late write is cleaned up. No invariant is violated."),
+        ("#time", "slider", "Time"),
+        ("#speed", "combobox", "Speed"),
+        ("#search-faults", "combobox", "Assumptions"),
+        (".controls", "group", "Playback"),
+        ("#palette", "group", "Add an incident"),
+        (".handle", "button", "n0: node hangs, at 0.900 s for 1.100 s"),
+        ("#announcement", "status", ""),
+        ("#result", "status", ""),
+        ("#search-status", "status", ""),
+    ] {
+        let found = page.accessible(selector).await;
+        assert!(found.0 == role && found.1.starts_with(name), "{selector}: {found:?}");
+    }
+    page.browser.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_is_not_wider_than_a_phone() {
+    let page = Page::open("?story=clock-step").await;
+    for width in [390, 320] {
+        // The picture is drawn again, since its texts have a fixed size.
+        page.browser.resize(width, 1_600).await;
+        let drawn = "document.querySelector('#drawing svg').viewBox.baseVal.width";
+        page.browser.wait_for(&format!("{drawn} < {width}")).await;
+        page.choose("#search-faults", "data-loss").await;
+        page.browser.click("#search-start").await;
+        page.browser.wait_for("!document.querySelector('#found').hidden").await;
+        page.browser
+            .evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+            .await;
+        let wide = format!(
+            "[...document.querySelectorAll('body *')].filter((one) => one.getBoundingClientRect().right > {width} \
+             && !one.closest('nav ol, pre, .hidden, svg')).map((one) => one.outerHTML.slice(0, 80)).join()"
+        );
+        assert_eq!("", page.browser.text(&wide).await, "at {width}");
+        let all = "document.documentElement.scrollWidth";
+        assert_eq!(width.to_string(), page.browser.text(all).await);
+    }
+    page.browser.close().await;
+}
+
+/// Lists the texts whose contrast to what is below them is less than 4.5, with the contrast.
+///
+/// Text on a bar has the bar and the paper below it.
+const FAINT_TEXTS: &str = r"
+    const channels = (color) => {
+        const [red, green, blue, opacity = 1] = color.match(/[\d.]+/g).map(Number);
+        return [red, green, blue, opacity];
+    };
+    const over = ([red, green, blue, opacity], below) =>
+        [red, green, blue].map((channel, index) => channel * opacity + below[index] * (1 - opacity));
+    const luminance = (color) => {
+        const [red, green, blue] = color.map((channel) => {
+            const share = channel / 255;
+            return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
+        });
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+    };
+    const contrast = (one, other) => {
+        const [low, high] = [luminance(one), luminance(other)].sort((a, b) => a - b);
+        return (high + 0.05) / (low + 0.05);
+    };
+    const paper = channels(getComputedStyle(document.documentElement).backgroundColor);
+    const below = (element) => {
+        if (!element) return paper.slice(0, 3);
+        return over(channels(getComputedStyle(element).backgroundColor), below(element.parentElement));
+    };
+    const filled = (shape) => {
+        const { fill, fillOpacity, opacity } = getComputedStyle(shape);
+        return over([...channels(fill).slice(0, 3), fillOpacity * opacity], paper);
+    };
+    const isOver = (text, shape) => {
+        const [inner, outer] = [text, shape].map((one) => one.getBoundingClientRect());
+        const [x, y] = [(inner.left + inner.right) / 2, (inner.top + inner.bottom) / 2];
+        return outer.left <= x && x <= outer.right && outer.top <= y && y <= outer.bottom;
+    };
+    const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    const faint = [];
+    while (texts.nextNode()) {
+        const [text, parent] = [texts.currentNode.textContent.trim(), texts.currentNode.parentElement];
+        if (!text || !parent.checkVisibility() || parent.closest('title, style, script, option, :disabled')) continue;
+        const drawn = parent.closest('svg');
+        const color = channels(getComputedStyle(parent)[drawn ? 'fill' : 'color']);
+        const shape = drawn && [...parent.parentElement.children].find((one) =>
+            one.matches('rect, circle') && getComputedStyle(one).fill.startsWith('rgb') && isOver(parent, one));
+        const ground = shape ? filled(shape) : below(drawn ? drawn.parentElement : parent);
+        const ratio = contrast(over(color, ground), ground);
+        if (ratio < 4.5) faint.push(`${text.slice(0, 40)}: ${ratio.toFixed(1)}`);
+    }
+    return [...new Set(faint)];
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_text_is_readable_on_light_and_dark_paper() {
+    let page = Page::open("").await;
+    for paper in ["light", "dark"] {
+        page.browser.emulate(&[("prefers-color-scheme", paper)]).await;
+        for story in ["clock-step", "fenced-holder", "split-vote", "failed-renewal"] {
+            page.go(&format!("?story={story}")).await;
+            page.browser
+                .evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+                .await;
+            let faint: Vec<String> =
+                serde_json::from_value(page.browser.evaluate(FAINT_TEXTS).await).unwrap();
+            assert_eq!(Vec::<String>::new(), faint, "{story} on {paper} paper");
+        }
+    }
     page.browser.close().await;
 }
 

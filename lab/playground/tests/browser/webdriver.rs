@@ -33,13 +33,16 @@ pub(crate) mod key {
     pub(crate) const SPACE: &str = " ";
     pub(crate) const LEFT: &str = "\u{E012}";
     pub(crate) const RIGHT: &str = "\u{E014}";
+    pub(crate) const UP: &str = "\u{E013}";
     pub(crate) const DOWN: &str = "\u{E015}";
     pub(crate) const DELETE: &str = "\u{E017}";
 }
 
-impl Browser {
-    /// Starts `chromedriver` and Chromium with a window of this size.
-    pub(crate) async fn start(width: u32, height: u32) -> Self {
+/// Starts `chromedriver`, and returns its port.
+///
+/// It takes a free port of IPv4 and needs the same one of IPv6, which another program may use. Then it ends.
+async fn driver() -> (Child, u16) {
+    for _ in 0..10 {
         let mut process = Command::new("chromedriver")
             .arg("--port=0")
             .stdout(Stdio::piped())
@@ -47,14 +50,22 @@ impl Browser {
             .spawn()
             .expect("chromedriver is missing: scripts/test-playground installs it");
         let mut lines = BufReader::new(process.stdout.take().expect("it is piped")).lines();
-        let port: u16 = loop {
-            let line = lines.next_line().await.expect("its output is text").expect("it prints its port");
+        while let Some(line) = lines.next_line().await.expect("its output is text") {
             if let Some((_, port)) = line.split_once("started successfully on port ") {
-                break port.trim_end_matches('.').parse().expect("a port is a number");
+                let port = port.trim_end_matches('.').parse().expect("a port is a number");
+                // A closed pipe would end it.
+                tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+                return (process, port);
             }
-        };
-        // A closed pipe would end it.
-        tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+        }
+    }
+    panic!("chromedriver finds no free port");
+}
+
+impl Browser {
+    /// Starts `chromedriver` and Chromium with a window of this size.
+    pub(crate) async fn start(width: u32, height: u32) -> Self {
+        let (process, port) = driver().await;
         let arguments = json!([
             "--headless=new",
             "--no-sandbox",
@@ -82,6 +93,11 @@ impl Browser {
 
     pub(crate) async fn open(&self, address: &str) {
         self.command(Method::POST, "/url", json!({ "url": address })).await;
+    }
+
+    /// Goes back to the previous address.
+    pub(crate) async fn back(&self) {
+        self.command(Method::POST, "/back", json!({})).await;
     }
 
     pub(crate) async fn reload(&self) {
@@ -137,18 +153,22 @@ impl Browser {
         self.act(json!({ "type": "key", "id": "keyboard", "actions": actions })).await;
     }
 
+    /// Presses the pointer at a point of the window, without a movement.
+    pub(crate) async fn press_at(&self, point: [f64; 2]) {
+        let actions = [to_point(point, 0), button("pointerDown"), button("pointerUp")];
+        self.act(json!({ "type": "pointer", "id": "mouse", "actions": actions })).await;
+    }
+
     /// Drags the pointer from one point of the window to another.
     pub(crate) async fn drag(&self, from: [f64; 2], to: [f64; 2]) {
-        let to_point = |[x, y]: [f64; 2], duration: u32| json!({ "type": "pointerMove", "x": x.round(), "y": y.round(), "duration": duration });
         let half = [f64::midpoint(from[0], to[0]), f64::midpoint(from[1], to[1])];
-        let button = |kind: &str| json!({ "type": kind, "button": 0 });
-        let actions = json!([
+        let actions = [
             to_point(from, 0),
             button("pointerDown"),
             to_point(half, 50),
             to_point(to, 50),
-            button("pointerUp")
-        ]);
+            button("pointerUp"),
+        ];
         self.act(json!({ "type": "pointer", "id": "mouse", "actions": actions })).await;
     }
 
@@ -159,6 +179,24 @@ impl Browser {
              return [box.left + box.width / 2, box.top + box.height / 2]"
         );
         serde_json::from_value(self.evaluate(&script).await).expect("two numbers")
+    }
+
+    /// Returns the roles and names of elements, as assistive technology sees them.
+    pub(crate) async fn accessible(&self, selector: &str) -> Vec<(String, String)> {
+        let query = json!({ "using": "css selector", "value": selector });
+        let elements = self.command(Method::POST, "/elements", query).await;
+        let mut found = Vec::new();
+        for element in elements.as_array().expect("a list of elements") {
+            let element = element[ELEMENT].as_str().expect("an element has a number");
+            let [mut role, mut name] = [const { String::new() }; 2];
+            for (text, property) in [(&mut role, "computedrole"), (&mut name, "computedlabel")] {
+                let value =
+                    self.command(Method::GET, &format!("/element/{element}/{property}"), Value::Null).await;
+                *text = value.as_str().expect("it is text").trim().into();
+            }
+            found.push((role, name));
+        }
+        found
     }
 
     /// Returns a picture of the window, as PNG in base 64.
@@ -208,4 +246,14 @@ impl Browser {
         let mut reply: Value = serde_json::from_str(&text).expect("replies are JSON");
         reply["value"].take()
     }
+}
+
+/// Returns the action that moves the pointer to a point of the window, in this number of milliseconds.
+fn to_point([x, y]: [f64; 2], duration: u32) -> Value {
+    json!({ "type": "pointerMove", "x": x.round(), "y": y.round(), "duration": duration })
+}
+
+/// Returns an action of the left button of the pointer.
+fn button(kind: &str) -> Value {
+    json!({ "type": kind, "button": 0 })
 }

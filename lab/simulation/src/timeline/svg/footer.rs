@@ -47,7 +47,7 @@ fn sentence(at: Instant, violation: &Violation) -> String {
 
 fn badge(number: u32, x: f64, y: f64) -> Group {
     let circle = Circle::new().set("r", BADGE).set("fill", paint::ALARM).set("cx", x).set("cy", y);
-    let text = label(number.to_string(), x, y + 4.0, paint::ON_DARK).set("text-anchor", "middle");
+    let text = label(number.to_string(), x, y + 4.0, paint::PAPER).set("text-anchor", "middle");
     Group::new().add(circle).add(text.set("font-weight", "bold"))
 }
 
@@ -73,7 +73,7 @@ fn entries(scene: &Scene<'_>) -> Vec<(Group, String)> {
         Place::Client(client) => Some(*client),
         _ => None,
     });
-    let holds = |number: usize| (bar(paint::client(number), 0.85), format!("c{number} holds a lock"));
+    let holds = |number: usize| (bar(paint::client(number), paint::LEASE), format!("c{number} holds a lock"));
     let mut entries: Vec<(Group, String)> = clients.clone().map(holds).collect();
     let colour = paint::client(clients.min().unwrap_or(0));
 
@@ -83,7 +83,7 @@ fn entries(scene: &Scene<'_>) -> Vec<(Group, String)> {
     let has_act = |by_right| has(&|lane| lane.acts.iter().any(|act| act.by_right == by_right));
     let has_write = |is: &dyn Fn(&Write) -> bool| has(&|lane| lane.writes.iter().any(is));
     let marks = [
-        (has_key(true), bar(colour, 0.35), "key on a node, in the color of its client"),
+        (has_key(true), bar(colour, paint::KEY), "key on a node, in the color of its client"),
         (has_key(false), dashed(colour), "key whose vote does not count"),
         (has(&|lane| !lane.requests.is_empty()), dashes(), "requests the lock"),
         (has_act(true), dot(2.0, paint::INK), "acts under the lock"),

@@ -110,7 +110,7 @@ impl<'a> Rows<'a> {
 fn extent(fault: FaultKind, span: Span, layout: &Layout) -> (f64, f64) {
     let (x, width) = layout.stretch(span);
     let text = caption(fault);
-    let start = layout.text_start(&text, x + 4.0);
+    let start = layout.caption_start(&text, x);
     (start.min(x), (x + width).max(start + text_width(&text)) + 4.0)
 }
 
@@ -120,7 +120,7 @@ fn draw_trouble(fault: FaultKind, span: Span, layout: &Layout, top: f64) -> Grou
     let colour = paint::fault(fault);
     let extent = Rectangle::new().set("fill", colour).set("opacity", 0.25).set("rx", 2);
     let begin = Rectangle::new().set("fill", colour).set("x", x).set("y", top).set("width", 2);
-    let caption = label(text.clone(), layout.text_start(&text, x + 4.0), top + 10.0, colour);
+    let caption = label(text.clone(), layout.caption_start(&text, x), top + 10.0, colour);
     Group::new()
         .add(extent.set("x", x).set("y", top).set("width", width).set("height", TROUBLES - 2.0))
         .add(begin.set("height", TROUBLES - 2.0))
@@ -178,7 +178,9 @@ fn draw_loss(at: Instant, layout: &Layout, top: f64) -> Group {
 fn draw_bar(place: Place, bar: &Bar, layout: &Layout, top: f64, violated: &BTreeSet<TokenNumber>) -> Group {
     let (x, width) = layout.stretch(bar.span);
     let (is_key, colour) = (matches!(place, Place::Server(_)), paint::client(bar.client));
-    let bars = Rectangle::new().set("fill", colour).set("fill-opacity", if is_key { 0.35 } else { 0.85 });
+    let bars = Rectangle::new()
+        .set("fill", colour)
+        .set("fill-opacity", if is_key { paint::KEY } else { paint::LEASE });
     let bars =
         bars.set("x", x).set("y", top + 2.0).set("width", width).set("height", BARS - 4.0).set("rx", 3);
     let bars = if violated.contains(&bar.token) {

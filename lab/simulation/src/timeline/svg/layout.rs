@@ -39,6 +39,13 @@ impl Layout {
         (from, round((self.x(span.until) - from).max(2.0)))
     }
 
+    /// Returns the start of the caption of a mark at `x`. If there is no room on the right, it is on the left.
+    pub(super) fn caption_start(&self, text: &str, x: f64) -> f64 {
+        let width = text_width(text);
+        let (left, right) = (x - 4.0 - width, x + 4.0);
+        if right + width > self.right() && left >= LEFT { round(left) } else { self.text_start(text, right) }
+    }
+
     /// Returns the start of a text at `x`, moved left if it would leave the picture.
     pub(super) fn text_start(&self, text: &str, x: f64) -> f64 {
         round(x.min(self.right() - text_width(text)).max(LEFT))
@@ -88,6 +95,18 @@ mod tests {
     fn overlapping_bars_go_into_different_rows() {
         assert_eq!((vec![0, 1, 0, 2], 3), rows([(0.0, 5.0), (4.0, 9.0), (5.0, 8.0), (6.0, 7.0)]));
         assert_eq!((vec![], 0), rows([]));
+    }
+
+    #[test]
+    fn a_caption_does_not_cover_its_mark() {
+        let at = |millis| Instant::since_origin(Duration::from_millis(millis));
+        let layout = Layout { window: Span { from: at(0), until: at(100) }, width: 390.0 };
+        let width = text_width("clock +5000 ms");
+        let start = |x| layout.caption_start("clock +5000 ms", x);
+        assert_eq!(
+            [104.0, round(346.0 - width)].map(f64::to_bits),
+            [start(100.0), start(350.0)].map(f64::to_bits)
+        );
     }
 
     #[test]

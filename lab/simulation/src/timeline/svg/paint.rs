@@ -43,6 +43,12 @@ pub(super) fn client(number: usize) -> &'static str {
     CLIENTS[number % CLIENTS.len()]
 }
 
+/// The opacity of a lease. Its text is readable on any paper.
+pub(super) const LEASE: f64 = 0.95;
+
+/// The opacity of a key.
+pub(super) const KEY: f64 = 0.35;
+
 /// Returns the color of text on a client's color.
 pub(super) fn on_client(number: usize) -> &'static str {
     if number % CLIENTS.len() == 0 { ON_DARK } else { ON_LIGHT }
