@@ -12,6 +12,8 @@ use redlock_core::node::LockNode;
 use redlock_core::{Redlock, TokioRuntime};
 use redlock_wire::{Connector, Node, Options};
 
+use crate::servers::NODE_TIMEOUT;
+
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
 /// The `main` of the example `process_*` of an adapter.
@@ -47,5 +49,5 @@ pub fn process<C: Connector>(
 
 fn redlock(nodes: Vec<impl LockNode + 'static>) -> Outcome<Redlock> {
     let nodes = nodes.into_iter().map(|node| Arc::new(node) as Arc<dyn LockNode>);
-    Ok(Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?)
+    Ok(Redlock::builder(TokioRuntime::new()).nodes(nodes).node_timeout(NODE_TIMEOUT).build()?)
 }

@@ -89,7 +89,7 @@ pub(crate) async fn two_addresses_of_one_server_are_one_node<A: Adapter>() {
 }
 
 async fn eventually_up(redlock: &Redlock, up: usize) -> redlock_core::Health {
-    eventually("enough nodes are up", Duration::from_secs(5), async || {
+    eventually("enough nodes are up", Duration::from_secs(30), async || {
         redlock.health().await.healthy_nodes() == up
     })
     .await;

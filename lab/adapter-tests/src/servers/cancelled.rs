@@ -16,7 +16,7 @@ async fn dropped_after<A: Adapter>(replies: usize) {
             assert!(replies >= 3, "decided with {replies} replies");
             drop(guard.unwrap().expect("nobody else has it"));
         }
-        _ = eventually("all are set", Duration::from_secs(5), all_set), if replies < 3 => drop(acquire),
+        _ = eventually("all are set", Duration::from_secs(30), all_set), if replies < 3 => drop(acquire),
     }
     nodes.iter().for_each(Faulty::clear_faults);
     nothing_left(&redlock, &servers).await;

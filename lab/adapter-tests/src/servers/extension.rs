@@ -54,7 +54,7 @@ pub(crate) async fn no_extension_ever_shortens_a_key<A: Adapter>() {
 }
 
 async fn all_up_again(redlock: &Redlock) {
-    eventually("all nodes are back", Duration::from_secs(5), async || {
+    eventually("all nodes are back", Duration::from_secs(30), async || {
         redlock.health().await.healthy_nodes() == 5
     })
     .await;
@@ -68,12 +68,12 @@ pub(crate) async fn a_quorum_of_all_nodes_counts_and_lost_keys_are_refilled<A: A
     granted_by_all(&guard).await;
     servers[..2].iter().for_each(|server| drop(server.command(&["FLUSHALL"])));
     guard.extend(TTL).await.unwrap();
-    eventually("both are refilled", Duration::from_secs(5), async || keys(&servers).len() == 5).await;
+    eventually("both are refilled", Duration::from_secs(30), async || keys(&servers).len() == 5).await;
 
     // From now on the refilled nodes count toward the quorum.
     servers[2..4].iter().for_each(|server| drop(server.command(&["FLUSHALL"])));
     guard.extend(TTL).await.unwrap();
-    eventually("both are refilled", Duration::from_secs(5), async || keys(&servers).len() == 5).await;
+    eventually("both are refilled", Duration::from_secs(30), async || keys(&servers).len() == 5).await;
 
     servers[..3].iter().for_each(|server| drop(server.command(&["FLUSHALL"])));
     assert_eq!(ErrorKind::Lost, guard.extend(TTL).await.unwrap_err().kind());

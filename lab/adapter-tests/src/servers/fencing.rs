@@ -47,7 +47,7 @@ async fn fenced_by_all(redlock: &Redlock) -> Guard {
         if reports.iter().all(|node| matches!(node.outcome(), Outcome::GrantedFenced(_))) {
             return guard;
         }
-        assert!(start.elapsed() < Duration::from_secs(5), "not all nodes grant: {reports:?}");
+        assert!(start.elapsed() < Duration::from_secs(30), "not all nodes grant: {reports:?}");
         guard.release().await.unwrap();
     }
 }
@@ -196,7 +196,7 @@ pub(crate) async fn a_damaged_counter_costs_the_vote_of_its_node_and_nothing_els
         assert!(fence(&guard) > newest && fence(&guard) < ahead(&servers[1]), "{guard:?}");
         newest = fence(&guard);
         let failed = async || matches!(guard.node_reports()[0].outcome(), Outcome::Failed(_));
-        eventually("the damaged node fails", Duration::from_secs(5), failed).await;
+        eventually("the damaged node fails", Duration::from_secs(30), failed).await;
         let said = guard.node_reports()[0].to_string();
         assert!(said.contains("ahead of the server's clock"), "{said}");
         guard.extend(TTL).await.unwrap();
@@ -220,7 +220,7 @@ pub(crate) async fn an_evicted_counter_is_written_back_by_the_holder<A: Adapter>
     to_all(&servers, &["DEL", COUNTER]);
     guard.extend(TTL).await.unwrap();
     let back = async || counters(&servers) == vec![token.to_string(); 5];
-    eventually("all have it", Duration::from_secs(5), back).await;
+    eventually("all have it", Duration::from_secs(30), back).await;
     assert_eq!((token, 5), (fence(&guard), guard.extendable_nodes()));
 }
 
@@ -235,7 +235,7 @@ pub(crate) async fn a_minority_that_lost_everything_counts_again_unless_others_h
     to_all(&servers[..2], &["FLUSHALL"]);
     guard.extend(TTL).await.unwrap();
     let back = async || counters(&servers) == vec![token.to_string(); 5];
-    eventually("they are refilled", Duration::from_secs(5), back).await;
+    eventually("they are refilled", Duration::from_secs(30), back).await;
     assert_eq!((5, 10), (guard.extendable_nodes(), keys(&servers).len()));
 
     to_all(&servers[..2], &["FLUSHALL"]);
@@ -243,7 +243,7 @@ pub(crate) async fn a_minority_that_lost_everything_counts_again_unless_others_h
     assert!(other.try_lock("a", TTL).fenced().await.unwrap().is_none(), "a majority is held");
     other.close().await;
     guard.extend(TTL).await.unwrap();
-    eventually("two are superseded", Duration::from_secs(5), async || guard.extendable_nodes() == 3).await;
+    eventually("two are superseded", Duration::from_secs(30), async || guard.extendable_nodes() == 3).await;
     assert_eq!(LeaseState::Held, guard.state());
     let beyond = counters(&servers)[..2].iter().all(|counter| counter.parse::<u64>().unwrap() > token);
     assert!(beyond, "the attempt that failed has counted there");

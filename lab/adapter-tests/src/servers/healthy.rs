@@ -70,7 +70,7 @@ pub(crate) async fn close_right_after_a_release_leaves_no_key_and_no_task<A: Ada
         assert_eq!(Vec::<String>::new(), keys(&servers));
     }
     // The tasks of the connections end some time after the nodes are dropped.
-    eventually("all tasks end", Duration::from_secs(5), async || tasks() <= before).await;
+    eventually("all tasks end", Duration::from_secs(30), async || tasks() <= before).await;
 }
 
 #[tokio::main(flavor = "current_thread")]

@@ -65,7 +65,7 @@ pub(crate) async fn rounds_lost_through_errors_are_no_hot_loop<A: Adapter>() {
 pub(crate) async fn attempts_are_counted<A: Adapter>() {
     let servers = five();
     let redlock = warm::<A>(&servers).await;
-    let guard = redlock.lock("a", TTL).await.unwrap();
+    let guard = redlock.lock("a", 6 * TTL).await.unwrap();
     granted_by_all(&guard).await;
     let before = servers[0].commandstats("set");
     let request = redlock.lock("a", TTL).max_attempts(3).retry_delay(Duration::ZERO).wait_unbounded();

@@ -138,9 +138,10 @@ pub(crate) async fn a_lease_goes_from_process_to_process<A: Adapter>() {
     let servers = five();
     let redlock = warm::<A>(&servers).await;
     let lease = detached::<A>(&servers, "60000");
-    // The keys remain, with less than their full TTL.
+    // The keys remain, with less than their full TTL. On a busy machine, a minority receives its key late.
     for server in &servers {
-        assert_eq!("1", server.command(&["PEXPIRE", "a", "30000"]));
+        eventually("the key is there", PATIENCE, async || server.command(&["PEXPIRE", "a", "30000"]) == "1")
+            .await;
     }
     let mut holder = Holder::start::<A>(&servers, "resume", &[]);
     holder.tell(&lease);

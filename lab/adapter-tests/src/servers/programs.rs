@@ -100,7 +100,7 @@ pub(crate) async fn a_leader_that_closes_is_followed_at_once<A: Adapter>() {
 pub(crate) async fn leadership_ends_in_an_outage_and_returns_after_it<A: Adapter>() {
     let servers = five();
     let redlock = warm::<A>(&servers).await;
-    let (leadership, run) = candidate(&redlock, Duration::from_secs(1));
+    let (leadership, run) = candidate(&redlock, Duration::from_secs(4));
     leads(&leadership).await;
     let lease = leadership.lease().unwrap();
     servers[..3].iter().for_each(RedisServer::pause);
@@ -138,7 +138,7 @@ pub(crate) fn a_synchronous_program_keeps_its_lock_while_it_computes<A: Adapter>
     let builder = || A::builder_with(servers.iter().map(RedisServer::url), &Options::dedicated()).unwrap();
     let redlock = blocking::Redlock::new(builder().node_timeout(NODE_TIMEOUT)).unwrap();
     let other = blocking::Redlock::new(builder().node_timeout(NODE_TIMEOUT)).unwrap();
-    let ttl = Duration::from_secs(2);
+    let ttl = Duration::from_secs(4);
     let request = redlock.lock("a", ttl).keep_alive(KeepAlive::new());
     let guard = request.max_wait(TTL).acquire().unwrap();
     thread::sleep(3 * ttl);

@@ -60,7 +60,7 @@ pub(crate) async fn a_reader_is_kept_alive_extended_and_lost<A: Adapter>() {
     let servers = five();
     let redlock = warm::<A>(&servers).await;
     let lock = redlock.rw_lock("a").unwrap();
-    let ttl = Duration::from_millis(600);
+    let ttl = Duration::from_secs(3);
     let kept = lock.read(ttl).keep_alive(KeepAlive::new()).await.unwrap();
     let short = lock.read(ttl).await.unwrap();
     short.extend(TTL).await.unwrap();
