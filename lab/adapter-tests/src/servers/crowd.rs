@@ -255,7 +255,8 @@ pub(crate) async fn many_tasks_on_several_threads_leave_nothing_on_servers_in_tr
 pub(crate) async fn a_burst_of_locks_succeeds_and_costs_no_connection<A: Adapter>() {
     let servers = five();
     let nodes = nodes::<A>(&servers);
-    let redlock = over::<A>(&nodes, NODE_TIMEOUT);
+    // A server on a busy machine may be silent for a second.
+    let redlock = over::<A>(&nodes, 5 * NODE_TIMEOUT);
     all_up(&redlock).await;
     let connections = || nodes.iter().map(|node| node.connection()).collect::<Vec<_>>();
     let before = connections();
