@@ -75,8 +75,8 @@ pub(crate) fn find(args: &Shared) -> Result<Found, Failure> {
         password: login::password(args, &environment, &file, &mut warnings)?,
     };
     let complete = |(index, url): (usize, &String)| {
-        let completed = login.complete(url);
-        completed.map_err(|error| Failure::config(format!("server {}: {error}", index + 1)))
+        let (completed, position, count) = (login.complete(url), index + 1, urls.len());
+        completed.map_err(|error| Failure::config(format!("server {position} of {count}: {error}")))
     };
     let urls = urls.iter().enumerate().map(complete).collect::<Result<Vec<_>, _>>()?;
     let certificates = certificates(args, &environment, &file)?;

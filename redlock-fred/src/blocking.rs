@@ -31,7 +31,7 @@ use crate::builder::builder_with;
 ///
 /// # Errors
 ///
-/// Same as [`IntoConnector::into_connector`].
+/// Same as [`builder_with`].
 pub fn builder<A: IntoConnector>(addresses: impl IntoIterator<Item = A>) -> Result<Builder, Error> {
     builder_with(addresses, &Options::dedicated())
 }

@@ -21,7 +21,7 @@ pub type BorrowedNode = redlock_wire::Node<BorrowedConnection>;
 ///
 /// # Errors
 ///
-/// Same as [`IntoConnector::into_connector`].
+/// Same as [`IntoConnector::into_connector`], after the position of the address: `server 2 of 3: `.
 #[cfg(feature = "tokio")]
 pub fn builder<A: IntoConnector>(addresses: impl IntoIterator<Item = A>) -> Result<Builder, Error> {
     builder_with(addresses, &Options::tokio())
@@ -33,7 +33,7 @@ pub fn builder<A: IntoConnector>(addresses: impl IntoIterator<Item = A>) -> Resu
 ///
 /// # Errors
 ///
-/// Same as [`IntoConnector::into_connector`].
+/// Same as [`IntoConnector::into_connector`], after the position of the address: `server 2 of 3: `.
 pub fn builder_with<A: IntoConnector>(
     addresses: impl IntoIterator<Item = A>,
     options: &Options,
@@ -75,7 +75,7 @@ pub fn node(address: impl IntoConnector, options: &Options) -> Result<Node, Erro
 ///
 /// # Errors
 ///
-/// Same as [`IntoConnector::into_connector`]. Unreachable servers are findings, not errors.
+/// Same as [`builder_with`]. Unreachable servers are findings, not errors.
 pub async fn preflight<A: IntoConnector>(
     addresses: impl IntoIterator<Item = A>,
     options: &Options,

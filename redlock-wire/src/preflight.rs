@@ -14,6 +14,7 @@ use futures_util::future::{Either, join_all, select};
 use redlock_core::Error;
 use redlock_core::runtime::Runtime;
 
+use crate::builder::all;
 use crate::connection::{Connection, Connector};
 use crate::options::Options;
 use crate::push::Hub;
@@ -173,13 +174,13 @@ impl fmt::Display for Finding {
 ///
 /// # Errors
 ///
-/// - The first error among the connectors.
+/// - Same as [`builder`](crate::builder()).
 pub async fn preflight<C: Connector>(
     connectors: impl IntoIterator<Item = Result<C, Error>>,
     options: &Options,
     settings: PreflightSettings,
 ) -> Result<Preflight, Error> {
-    let connectors = connectors.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let connectors = all(connectors)?;
     let facts = join_all(connectors.iter().map(|connector| ask(connector, options, settings))).await;
     let reachable = facts.iter().filter(|facts| facts.state.is_ok()).count();
     Ok(Preflight {

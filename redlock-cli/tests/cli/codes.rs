@@ -120,7 +120,7 @@ fn a_configuration_error_is_78_and_an_outage_69() {
     let nodes = "redis://a, http://a";
     let found = output(cluster.redlock(["run", "job", "true"]).env("REDLOCK_NODES", nodes));
     assert!(
-        found.status.code() == Some(78) && text(&found.stderr).contains("server 2: invalid address"),
+        found.status.code() == Some(78) && text(&found.stderr).contains("server 2 of 2: invalid address"),
         "{found:?}"
     );
     for server in &cluster.servers {

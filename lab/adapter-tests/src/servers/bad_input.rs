@@ -65,6 +65,9 @@ pub(crate) async fn bad_nodes_are_rejected_at_build<A: Adapter>() {
         let message = rejected(build(&[url]));
         assert!(!message.contains("secret"), "{message}");
     }
+    let urls = ["redis://10.0.0.1", "redis://:secret@10.0.0.2/x", "redis://10.0.0.3"];
+    let message = rejected(build(&urls));
+    assert!(message.starts_with("server 2 of 3: invalid address redis://10.0.0.2: "), "{message}");
     assert!(rejected(Redlock::builder(TokioRuntime::new()).build()).contains("no nodes"));
 }
 
