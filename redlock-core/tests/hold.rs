@@ -368,8 +368,17 @@ fn health_reports_the_nodes_that_can_vote() {
         let up: Vec<_> = health.nodes().iter().map(redlock_core::NodeHealth::is_healthy).collect();
         assert_eq!(vec![true, false, false, true, true], up);
         assert!(health.nodes()[1].to_string().starts_with("node 1 (fake-1): "));
+        let shown = health.to_string();
+        let lines: Vec<_> = shown.lines().collect();
+        assert_eq!(("available: 3 of 5 nodes healthy, 3 required", 6), (lines[0], lines.len()));
+        for (line, node) in lines[1..].iter().zip(health.nodes()) {
+            assert_eq!(format!("  {node}"), *line);
+        }
         world.nodes[3].crash();
-        assert!(!world.redlock.health().await.is_available());
+        let health = world.redlock.health().await;
+        assert!(!health.is_available());
+        let shown = health.to_string();
+        assert!(shown.starts_with("unavailable: 2 of 5 nodes healthy, 3 required\n"), "{shown}");
     });
 }
 

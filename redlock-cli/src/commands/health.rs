@@ -14,7 +14,7 @@ pub(crate) fn health(args: &args::Health, shared: &Shared) -> Result<u8, Failure
     with_redlock(shared, async |redlock| {
         let health = redlock.health().await;
         if !quiet {
-            print(&if args.json { json(&health) } else { text(&health) })?;
+            print(&if args.json { json(&health) } else { health.to_string() })?;
         }
         Ok(code(&health, args.all) as u8)
     })
@@ -23,14 +23,6 @@ pub(crate) fn health(args: &args::Health, shared: &Shared) -> Result<u8, Failure
 fn code(health: &Health, all: bool) -> Code {
     let is_met = if all { health.healthy_nodes() == health.nodes().len() } else { health.is_available() };
     if is_met { Code::Ok } else { Code::Unavailable }
-}
-
-fn text(health: &Health) -> String {
-    let state = if health.is_available() { "available" } else { "unavailable" };
-    let (healthy, all, quorum) = (health.healthy_nodes(), health.nodes().len(), health.quorum());
-    let first = format!("{state}: {healthy} of {all} nodes healthy, {quorum} required");
-    let nodes = health.nodes().iter().map(|node| format!("  {node}"));
-    [first].into_iter().chain(nodes).collect::<Vec<_>>().join("\n")
 }
 
 fn json(health: &Health) -> String {

@@ -95,6 +95,23 @@ impl NodeHealth {
     }
 }
 
+/// Formats a line with the numbers, and then a line for each node.
+///
+/// ```text
+/// available: 2 of 3 nodes healthy, 2 required
+///   node 0 (10.0.0.1:6379): healthy, replied after 0.2ms
+///   node 1 (10.0.0.2:6379): healthy, replied after 0.3ms
+///   node 2 (10.0.0.3:6379): connection refused (after 0.1ms)
+/// ```
+impl fmt::Display for Health {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = if self.is_available() { "available" } else { "unavailable" };
+        let (healthy, all, quorum) = (self.healthy_nodes(), self.nodes.len(), self.quorum);
+        write!(f, "{state}: {healthy} of {all} nodes healthy, {quorum} required")?;
+        self.nodes.iter().try_for_each(|node| write!(f, "\n  {node}"))
+    }
+}
+
 /// Formats as `node 2 (10.0.0.3:6379): healthy, replied after 0.2ms`, or its failure.
 impl fmt::Display for NodeHealth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

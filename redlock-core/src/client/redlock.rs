@@ -374,9 +374,7 @@ impl Redlock {
     /// # let redlock = Redlock::builder(TokioRuntime::new()).node(MemoryNode::new("a")).build()?;
     /// let health = redlock.health().await;
     /// assert!(health.is_available());
-    /// for node in health.nodes() {
-    ///     println!("{node}");
-    /// }
+    /// println!("{health}");
     /// # Ok(()) }
     /// ```
     ///
