@@ -102,7 +102,8 @@ impl Redlock {
 
     /// Makes a single attempt to lock a resource, or several: all or none.
     ///
-    /// Returns a [`TryLockRequest`]: set options, then call [`acquire`](TryLockRequest::acquire). Same as
+    /// Returns a [`TryLockRequest`]: set options, then call [`acquire`](TryLockRequest::acquire). To wait for a limited
+    /// time instead, use [`lock`](Redlock::lock) with [`max_wait`](LockRequest::max_wait). Same as
     /// [`crate::Redlock::try_lock`].
     pub fn try_lock(&self, resources: impl IntoResources, ttl: Duration) -> TryLockRequest {
         TryLockRequest::new(self.redlock.try_lock(resources, ttl), self.thread.clone())

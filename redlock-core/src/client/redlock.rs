@@ -91,7 +91,8 @@ impl Redlock {
     /// Makes a single attempt to lock a resource, or several: all or none.
     ///
     /// Returns a [`TryLockRequest`]: `.await` it to get a guard, or `None` if another client or task holds the lock.
-    /// `ttl` is the same as for [`lock`](Redlock::lock).
+    /// `ttl` is the same as for [`lock`](Redlock::lock). To wait for a limited time instead, use [`lock`](Redlock::lock)
+    /// with [`max_wait`](LockRequest::max_wait).
     ///
     /// If too many attempts are [in flight](Builder::max_concurrent_attempts), the attempt waits for its turn for up to
     /// 10 s. It then fails with [`Overloaded`](crate::ErrorKind::Overloaded).

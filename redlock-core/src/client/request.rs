@@ -66,7 +66,8 @@ pub struct LockRequest {
 
 /// A request for a single attempt: `.await` it to get a guard or `None`.
 ///
-/// `None` means that another client or task holds the lock, or is ahead in the queue.
+/// `None` means that another client or task holds the lock, or is ahead in the queue. To wait for a limited time
+/// instead, use [`lock`](crate::Redlock::lock) with [`max_wait`](LockRequest::max_wait).
 ///
 #[cfg_attr(feature = "tokio", doc = "```")]
 #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
