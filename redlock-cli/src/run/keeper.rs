@@ -20,7 +20,7 @@ use self::line::Line;
 use super::board::Board;
 use super::signals;
 use super::timing::Times;
-use super::tree::{self, KEEPER_NAME, Supervisor};
+use super::tree::{self, Supervisor};
 use super::wire::{FromKeeper, Held, Lost, Task, ToKeeper};
 use crate::duration::shown;
 use crate::exit::Failure;
@@ -42,7 +42,7 @@ pub(crate) fn main() -> Result<(), Failure> {
     let _ = rustix::process::setsid();
     let _ = std::env::set_current_dir("/");
     #[cfg(any(target_os = "linux", target_os = "android"))]
-    let _ = rustix::thread::set_name(&std::ffi::CString::new(KEEPER_NAME).unwrap_or_default());
+    let _ = rustix::thread::set_name(&std::ffi::CString::new(tree::KEEPER_NAME).unwrap_or_default());
     signals::shrug_off().map_err(fail)?;
     let socket = io::stdin().as_fd().try_clone_to_owned().map_err(fail)?;
     let board = Board::from(io::stdout().as_fd().try_clone_to_owned().map_err(fail)?);
