@@ -5,6 +5,7 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, Cmd, IntoConnectionInfo, Script, Value};
+use tokio::task::unconstrained;
 
 use super::by_hand::{EXTEND, RELEASE, at_quorum, token};
 use super::{Contender, TTL};
@@ -40,7 +41,10 @@ impl RedisByHand {
         let command = Arc::new(command);
         let call = |connection: &MultiplexedConnection| {
             let (mut connection, command) = (connection.clone(), Arc::clone(&command));
-            async move { connection.send_packed_command(&command).await.is_ok_and(|value| yes(&value)) }
+            // Without this, a task that has used up tokio's budget would send a release behind its next acquire.
+            unconstrained(async move {
+                connection.send_packed_command(&command).await.is_ok_and(|value| yes(&value))
+            })
         };
         at_quorum(self.0.connections.iter().map(call)).await;
     }
