@@ -139,9 +139,11 @@ impl<W: Clone> Queue<W> {
 
     /// Returns the waker of the number to which the turn can be [handed over](Queue::hand_over) now.
     ///
-    /// A number that is woken before the turn is handed over to it finds that it still waits.
-    pub(crate) fn successor(&self, number: u64, now: Instant) -> Option<W> {
-        if self.has_turn(number) && self.fairness.may_pass_early(now) { self.next() } else { None }
+    /// A number that is woken before the turn is handed over to it finds that it still waits. `now` is called only if
+    /// another number waits.
+    pub(crate) fn successor(&self, number: u64, now: impl FnOnce() -> Instant) -> Option<W> {
+        let next = if self.has_turn(number) { self.next()? } else { return None };
+        self.fairness.may_pass_early(now()).then_some(next)
     }
 
     /// Hands the turn over to the next number, although the release of `token` is not confirmed yet.
@@ -149,7 +151,7 @@ impl<W: Clone> Queue<W> {
     /// The number then [leaves](Queue::leave) when the release is confirmed. The turn stays if no number waits for it,
     /// or if other processes are to have a chance first.
     pub(crate) fn hand_over(&mut self, number: u64, token: &Token, now: Instant) -> Wakers<W> {
-        let Some(successor) = self.successor(number, now) else { return Wakers::default() };
+        let Some(successor) = self.successor(number, || now) else { return Wakers::default() };
         self.turn = None;
         self.fairness.pass(now);
         let before = self.handed_over.replace(HandedOver { number, token: token.clone(), waker: None });
@@ -292,10 +294,10 @@ mod tests {
     fn a_turn_is_handed_over_only_to_a_waiting_number() {
         let mut queue = Queue::default();
         ask(&mut queue, 1, 0);
-        assert_eq!((None, None), (queue.successor(1, at(0)), hand_over(&mut queue, 1)));
+        assert_eq!((None, None), (queue.successor(1, || at(0)), hand_over(&mut queue, 1)));
         assert_eq!(Answer::Wait, ask(&mut queue, 2, 0), "the first one still has the turn");
-        assert_eq!((None, None), (queue.successor(2, at(0)), hand_over(&mut queue, 2)), "it has no turn");
-        assert_eq!(Some(2), queue.successor(1, at(0)));
+        assert_eq!((None, None), (queue.successor(2, || at(0)), hand_over(&mut queue, 2)), "it has no turn");
+        assert_eq!(Some(2), queue.successor(1, || at(0)));
         assert_eq!(Answer::Wait, ask(&mut queue, 2, 0), "it is woken, but the turn is not handed over yet");
         assert_eq!(Some(2), hand_over(&mut queue, 1));
         assert_eq!(Answer::Turn, ask(&mut queue, 2, 0));

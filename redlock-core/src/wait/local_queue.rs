@@ -100,7 +100,7 @@ impl Waiter {
 
     /// Wakes the tasks to which the turn can be handed over, before it is.
     pub(crate) fn wake_successors(&self) -> Woken {
-        let now = self.shared.now();
+        let now = || self.shared.now();
         self.with_queues(|queue| Wakers { to_wake: queue.successor(self.number, now), to_drop: None })
     }
 
