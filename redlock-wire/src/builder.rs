@@ -52,6 +52,8 @@ fn at(error: Error, position: usize, count: usize) -> Error {
 mod tests {
     use std::time::Duration;
 
+    use redlock_core::TokioRuntime;
+
     use super::*;
     use crate::Address;
     use crate::fake::Fake;
@@ -76,7 +78,8 @@ mod tests {
 
     #[tokio::test]
     async fn an_error_of_another_kind_stays() {
-        let redlock = builder([Ok(Fake::default())], &Options::tokio()).unwrap().build().unwrap();
+        let options = Options::new(Arc::new(TokioRuntime::new()));
+        let redlock = builder([Ok(Fake::default())], &options).unwrap().build().unwrap();
         redlock.close().await;
         let error = redlock.try_lock("a", Duration::from_secs(1)).await.unwrap_err();
         let shown = error.to_string();
