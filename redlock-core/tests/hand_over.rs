@@ -4,8 +4,10 @@
 mod common;
 
 use std::future::Future;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 use common::{MS, NODE_TIMEOUT, TTL};
@@ -30,6 +32,22 @@ struct Distant {
     acquires: AtomicU64,
     /// The time at which the last request arrives.
     last_arrival: Mutex<Instant>,
+    /// The next task, in the test that polls it by hand.
+    next: Arc<NextTask>,
+    /// Whether the next task was awake when each release was sent.
+    awake_at_releases: Mutex<Vec<bool>>,
+}
+
+/// A task that is polled by hand.
+#[derive(Default)]
+struct NextTask {
+    is_awake: AtomicBool,
+}
+
+impl Wake for NextTask {
+    fn wake(self: Arc<Self>) {
+        self.is_awake.store(true, Ordering::Relaxed);
+    }
 }
 
 /// The deviations of a node from an ideal one.
@@ -76,6 +94,7 @@ impl LockNode for Distant {
     }
 
     async fn release(&self, claim: &Claim) -> Result<bool, NodeError> {
+        self.awake_at_releases.lock().unwrap().push(self.next.is_awake.load(Ordering::Relaxed));
         if self.quirks.reconnects {
             self.connection.fetch_add(1, Ordering::Relaxed);
         }
@@ -107,6 +126,7 @@ where
 {
     let simulation = Simulation::new(1).max_polls(1_000_000);
     let process = simulation.process("client");
+    let next = Arc::<NextTask>::default();
     let node = |(number, quirks): (usize, &Quirks)| {
         let store = MemoryNode::with_runtime(format!("distant-{number}"), process.runtime());
         Arc::new(Distant {
@@ -116,6 +136,8 @@ where
             connection: AtomicU64::new(0),
             acquires: AtomicU64::new(0),
             last_arrival: Mutex::new(Instant::ORIGIN),
+            next: Arc::clone(&next),
+            awake_at_releases: Mutex::default(),
         })
     };
     let nodes: Vec<_> = nodes.iter().enumerate().map(node).collect();
@@ -203,6 +225,25 @@ fn a_hand_over_takes_one_round_trip() {
     for nodes in [1, 3, 5] {
         assert_eq!((vec![ONE_TRIP; 9], vec![10; nodes]), hand_overs(&vec![IDEAL; nodes], 10));
     }
+}
+
+/// On a runtime with one thread, the next task then runs before the tasks of the clients, so each client sends the
+/// release and the attempt in one write.
+#[test]
+fn the_next_task_is_woken_before_the_releases_are_sent() {
+    with(&[IDEAL; 5], async |world| {
+        let guard = world.redlock.lock("a", TTL).await.unwrap();
+        let next = Arc::clone(&world.nodes[0].next);
+        let mut request = pin!(world.redlock.lock("a", TTL));
+        let waker = Waker::from(Arc::clone(&next));
+        assert!(request.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        assert!(!next.is_awake.load(Ordering::Relaxed), "it must wait for its turn");
+        guard.release().await.unwrap();
+        for node in &world.nodes {
+            assert_eq!(vec![true], *node.awake_at_releases.lock().unwrap());
+        }
+        request.await.unwrap().release().await.unwrap();
+    });
 }
 
 #[test]
