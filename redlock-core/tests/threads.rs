@@ -7,9 +7,11 @@
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt;
 use redlock_core::node::LockNode;
+use redlock_core::runtime::{BoxFuture, Runtime as _};
 use redlock_core::{ErrorKind, Redlock, TokioRuntime};
-use redlock_testkit::{FakeNode, Fault, Faulty, MemoryNode, block_on};
+use redlock_testkit::{FakeNode, Fault, Faulty, MemoryNode, Operation, block_on, fake_nodes};
 use tokio::runtime::{Builder, Runtime};
 
 const TTL: Duration = Duration::from_secs(1_000);
@@ -237,6 +239,20 @@ fn in_a_tokio_runtime_without_timers_requests_name_the_missing_method() {
     }
 }
 
+#[test]
+fn a_runtime_for_background_tasks_needs_timers_as_well() {
+    let node = MemoryNode::new("memory");
+    let without = Builder::new_current_thread().build().unwrap();
+    let runtime = TokioRuntime::on(without.handle().clone());
+    let redlock = Redlock::builder(runtime).node(node.clone()).build().unwrap();
+    one_thread().block_on(async {
+        let error = redlock.lock("a", TTL).await.unwrap_err();
+        assert_eq!(ErrorKind::InvalidInput, error.kind());
+        assert!(error.to_string().contains("`enable_time`"), "{error}");
+    });
+    assert!(node.is_empty(), "nothing was sent");
+}
+
 /// The runtime of the library continues even if no other runtime is driven.
 #[test]
 fn a_dedicated_runtime_renews_while_the_only_thread_blocks() {
@@ -254,6 +270,66 @@ fn a_dedicated_runtime_renews_while_the_only_thread_blocks() {
         assert!(redlock.run("a", ttl, work).await.unwrap(), "renewed");
         redlock.close().await;
     });
+}
+
+/// Returns a timer that was polled in `runtime`.
+fn timer_of(runtime: &Runtime, duration: Duration) -> BoxFuture<()> {
+    let _inside = runtime.enter();
+    let mut timer = TokioRuntime::new().sleep(duration);
+    assert!(timer.as_mut().now_or_never().is_none());
+    timer
+}
+
+#[test]
+fn a_timer_continues_in_the_runtime_that_polls_it() {
+    let paused = || Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    let first = paused();
+    let timer = timer_of(&first, TTL);
+    drop(first);
+    paused().block_on(timer);
+
+    let not_driven = paused();
+    let timer = timer_of(&not_driven, TTL);
+    paused().block_on(timer);
+
+    let duration = Duration::from_millis(20);
+    let (start, timer) = (Instant::now(), timer_of(&not_driven, duration));
+    block_on(timer);
+    assert!(start.elapsed() >= duration);
+}
+
+/// The rest of a request waits with a timer. The end of the caller's runtime must not end that wait.
+#[test]
+fn on_a_dedicated_runtime_work_continues_after_the_end_of_the_callers_runtime() {
+    let nodes = fake_nodes(3, Arc::new(TokioRuntime::dedicated()));
+    // So long that the test would not wait for it.
+    let builder = Redlock::builder(TokioRuntime::dedicated()).node_timeout(TTL);
+    let redlock = builder.nodes(nodes.iter().map(|node| Arc::new(node.clone()) as _)).build().unwrap();
+    // The first two nodes reply to what they have received, so the caller does not wait for the third.
+    let reply = async |operation| {
+        for node in &nodes {
+            node.wait_for_requests(operation, 1).await;
+        }
+        for node in &nodes[..2] {
+            node.resume().await;
+            node.inject(Fault::hang());
+        }
+    };
+    for node in &nodes {
+        node.inject(Fault::hang());
+    }
+    one_thread().block_on(async {
+        let (guard, ()) = tokio::join!(redlock.lock("a", TTL), reply(Operation::Acquire));
+        let (released, ()) = tokio::join!(guard.unwrap().release(), reply(Operation::Release));
+        released.unwrap();
+    });
+    one_thread().block_on(async {
+        for node in &nodes {
+            node.resume().await;
+        }
+        tokio::time::timeout(Duration::from_secs(60), redlock.close()).await.expect("the work continues");
+    });
+    assert_eq!(0, left(&nodes));
 }
 
 /// Counts the events that are emitted on its thread.

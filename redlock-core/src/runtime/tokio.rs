@@ -1,12 +1,13 @@
 //! The runtime of most adapters.
 
 mod dedicated;
+mod sleep;
 mod timers;
 
 use std::future::pending;
 use std::panic::catch_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tokio::runtime::{Handle, Id};
@@ -34,9 +35,10 @@ use crate::types::instant::{Instant, suspend_aware_now};
 ///
 /// # Timers
 ///
-/// Inside a tokio runtime, tokio's timers are used. The runtime must have been built with `enable_time` or
-/// `enable_all`: otherwise requests fail with [`InvalidInput`](crate::ErrorKind::InvalidInput). Outside any tokio
-/// runtime, one thread of the process serves all timers.
+/// Inside a tokio runtime, tokio's timers are used. The runtime of the caller and that of [`on`](TokioRuntime::on) must
+/// have been built with `enable_time` or `enable_all`: otherwise requests fail with
+/// [`InvalidInput`](crate::ErrorKind::InvalidInput). Outside any tokio runtime, one thread of the process serves all
+/// timers.
 ///
 /// If tokio's clock is paused for a test, [`now`](Runtime::now) follows the later of the paused clock and the real one.
 /// Thus a loop that sleeps and reads the clock makes progress. Outside the paused runtime it shows the real clock.
@@ -45,6 +47,8 @@ pub struct TokioRuntime {
     /// The runtime of background tasks, if it does not depend on the caller.
     fixed: Option<Handle>,
     last: Mutex<Option<Handle>>,
+    /// Whether the fixed runtime has timers; true without one.
+    fixed_has_timers: OnceLock<bool>,
     /// The last runtime of a caller, and whether it has timers.
     checked: Mutex<Option<(Id, bool)>>,
     /// `true` once the use in several runtimes was logged.
@@ -140,6 +144,22 @@ impl TokioRuntime {
         }
     }
 
+    /// Returns whether the fixed runtime and that of the caller have timers, as far as they exist.
+    fn has_timers(&self) -> bool {
+        let of_fixed = || {
+            let _inside = self.fixed.as_ref().map(Handle::enter);
+            self.fixed.is_none() || has_timers()
+        };
+        if !*self.fixed_has_timers.get_or_init(of_fixed) {
+            return false;
+        }
+        let Ok(current) = Handle::try_current() else { return true };
+        let mut checked = self.checked.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = checked.filter(|(id, _)| *id == current.id());
+        let (_, has_timers) = *checked.insert(known.unwrap_or_else(|| (current.id(), has_timers())));
+        has_timers
+    }
+
     /// Logs a warning if `before` still exists: from now on, another runtime is used.
     fn left(&self, before: &Handle) {
         if !self.warned.load(Ordering::Relaxed)
@@ -187,16 +207,14 @@ impl Runtime for TokioRuntime {
         suspend_aware_now().max(boot + paused)
     }
 
+    /// Returns a future that completes after `duration`. It may be polled in one runtime after the other.
+    ///
     /// # Panics
     ///
-    /// In a tokio runtime that was built without `enable_time`. [`check`](Runtime::check) detects this before.
-    #[allow(clippy::disallowed_methods)] // other code calls this method instead
+    /// When it is polled in a tokio runtime that was built without `enable_time`. [`check`](Runtime::check) detects this
+    /// before.
     fn sleep(&self, duration: Duration) -> BoxFuture<()> {
-        if Handle::try_current().is_ok() {
-            Box::pin(tokio::time::sleep(duration))
-        } else {
-            timers::sleep(duration)
-        }
+        sleep::sleep(duration)
     }
 
     fn spawn(&self, future: BoxFuture<()>) {
@@ -209,12 +227,8 @@ impl Runtime for TokioRuntime {
     }
 
     fn check(&self) -> Result<(), Error> {
-        let Ok(current) = Handle::try_current() else { return Ok(()) };
-        let mut checked = self.checked.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = checked.filter(|(id, _)| *id == current.id());
-        let (_, has_timers) = *checked.insert(known.unwrap_or_else(|| (current.id(), has_timers())));
         let missing = "the tokio runtime has no timers; build it with `enable_time` or `enable_all`";
-        if has_timers { Ok(()) } else { Err(Error::invalid(missing)) }
+        if self.has_timers() { Ok(()) } else { Err(Error::invalid(missing)) }
     }
 
     /// Notes the current runtime, because every attempt creates its token first.
