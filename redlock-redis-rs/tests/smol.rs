@@ -51,7 +51,7 @@ fn a_node_votes_heals_and_ends() {
         while node.connection().is_none() {
             Timer::after(Duration::from_millis(1)).await;
         }
-        assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+        assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
         assert_eq!(Vote::Granted, node.acquire(&claim, ttl()).await.unwrap());
 
         assert!(clients() > 0);

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt;
 use redlock_core::FencingToken;
 use redlock_core::node::{
     Claim, ConfirmVote, FencedVote, LockNode, NodeError, NodeErrorKind, ServerId, Token, Ttl, Vote,
@@ -19,8 +20,9 @@ use crate::native::delete_of;
 use crate::scripted::{Answer, Scripted, greet};
 use crate::wait::{soon, until};
 
-/// The time limit until a server that came back votes again.
-const HEALED: Duration = Duration::from_secs(1);
+/// The time limit until a server that came back votes again, on a busy machine. On a quiet one it
+/// takes 200 ms; the tests of `redlock-wire` in virtual time check that.
+const HEALED: Duration = Duration::from_secs(10);
 
 pub(crate) fn claim(resources: impl IntoResources, token: &str) -> Claim {
     Claim::new(resources.into_resources().unwrap(), Token::from_bytes(token))
@@ -294,10 +296,8 @@ pub(crate) async fn a_killed_server_is_down_at_once_and_votes_again_without_traf
 
     server.kill();
     until(async || node.connection().is_none()).await;
-    let start = Instant::now();
-    let error = node.acquire(&mine, minute()).await.unwrap_err();
-    assert_eq!(NodeErrorKind::Unavailable, error.kind());
-    assert!(start.elapsed() < Duration::from_millis(50), "{:?}", start.elapsed());
+    let outcome = node.acquire(&mine, minute()).now_or_never().expect("the request waits");
+    assert_eq!(Err(NodeErrorKind::Unavailable), of(outcome));
     assert_eq!(was, node.server(), "the last that was known");
 
     server.restart();
@@ -340,9 +340,8 @@ pub(crate) async fn a_hung_server_is_given_up_after_some_requests_and_comes_back
     }
     assert!(requests >= 3, "{requests}");
     assert_eq!(None, node.connection());
-    let start = Instant::now();
-    assert_eq!(Err(NodeErrorKind::Unavailable), of(node.extend(&mine, minute()).await));
-    assert!(start.elapsed() < Duration::from_millis(50), "{:?}", start.elapsed());
+    let outcome = node.extend(&mine, minute()).now_or_never().expect("the request waits");
+    assert_eq!(Err(NodeErrorKind::Unavailable), of(outcome));
 
     server.resume();
     let took = until_it_votes(&node).await;

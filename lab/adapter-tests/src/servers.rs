@@ -45,7 +45,7 @@ use crate::warnings::Warnings;
 pub(crate) const TTL: Duration = Duration::from_secs(10);
 
 /// Long enough for a busy machine. Whatever must be faster than this takes a small fraction of it.
-pub(crate) const NODE_TIMEOUT: Duration = Duration::from_secs(1);
+pub(crate) const NODE_TIMEOUT: Duration = Duration::from_secs(3);
 
 pub(crate) fn five() -> Vec<RedisServer> {
     RedisServer::start_many(5)

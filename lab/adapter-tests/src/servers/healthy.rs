@@ -15,7 +15,7 @@ pub(crate) async fn a_lock_is_granted_denied_extended_and_released<A: Adapter>()
     let guard = redlock.lock("invoice:42", TTL).await.unwrap();
     granted_by_all(&guard).await;
     assert_eq!(5, keys(&servers).len());
-    assert!(guard.remaining() > Duration::from_secs(9) && guard.remaining() < Duration::from_millis(9_898));
+    assert!(guard.remaining() > TTL / 2 && guard.remaining() < Duration::from_millis(9_898));
 
     let denied = other.lock("invoice:42", TTL).max_wait(Duration::from_millis(300)).await;
     let error = denied.unwrap_err();
@@ -24,7 +24,7 @@ pub(crate) async fn a_lock_is_granted_denied_extended_and_released<A: Adapter>()
     assert!(other.try_lock("invoice:42", TTL).await.unwrap().is_none());
 
     guard.extend(2 * TTL).await.unwrap();
-    assert!(guard.remaining() > Duration::from_secs(19));
+    assert!(guard.remaining() > TTL);
     assert_eq!(ReleaseOutcome::Released, guard.release().await.unwrap());
     nothing_left(&redlock, &servers).await;
     assert!(other.try_lock("invoice:42", TTL).await.unwrap().is_some());
