@@ -73,7 +73,8 @@ pub trait Runtime: Send + Sync + fmt::Debug + 'static {
 
     /// Returns a future that completes after `duration` or slightly later.
     ///
-    /// Dropping it cancels it.
+    /// Dropping it cancels it. If requests may continue in another executor than that of their caller, the future must
+    /// work in the executor that polls it.
     fn sleep(&self, duration: Duration) -> BoxFuture<()>;
 
     /// Runs `future` in the background.
@@ -88,7 +89,8 @@ pub trait Runtime: Send + Sync + fmt::Debug + 'static {
     ///
     /// # Errors
     ///
-    /// - [`InvalidInput`](crate::ErrorKind::InvalidInput): the runtime of the caller lacks something, for example timers.
+    /// - [`InvalidInput`](crate::ErrorKind::InvalidInput): the runtime of the caller or that of background tasks
+    ///   lacks something, for example timers.
     fn check(&self) -> Result<(), Error> {
         Ok(())
     }

@@ -34,7 +34,7 @@ struct Distant {
     last_arrival: Mutex<Instant>,
     /// The next task, in the test that polls it by hand.
     next: Arc<NextTask>,
-    /// Whether the next task was awake when each release was sent.
+    /// For each release, `true` if the next task was awake when it was sent.
     awake_at_releases: Mutex<Vec<bool>>,
 }
 

@@ -27,15 +27,19 @@ pub(crate) fn run(effort: Effort) -> Vec<Fact> {
     let lasts = Duration::from_millis(scaled(effort, 30_000));
     let mut facts = Vec::new();
     for way in [Way::RedisRs, Way::Fred, Way::RedisRsPolling, Way::Rslock] {
-        let round = Round::of(way, lasts);
+        let round = Round::of(way, lasts, effort);
         facts.push(round.fact(way));
         facts.push(round.overlaps(way.name()));
     }
     // Handoffs as quick as possible, until there are enough of them.
-    let target = usize::try_from(scaled(effort, HANDOFFS as u64)).expect("fewer than that");
+    let target = match effort.rounds {
+        rounds if rounds >= Effort::FULL.rounds => HANDOFFS,
+        rounds if rounds >= Effort::QUICK.rounds => HANDOFFS / 10,
+        _ => 1,
+    };
     let mut all = Round { holds: Vec::new(), lasted: 0.0, cycle: 0.0 };
     while all.handoffs() < target {
-        all.holds.extend(Round::of(Way::RedisRs, lasts).holds);
+        all.holds.extend(Round::of(Way::RedisRs, lasts, effort).holds);
     }
     facts.push(all.overlaps("redis-rs, all rounds"));
     facts
@@ -52,10 +56,10 @@ struct Round {
 }
 
 impl Round {
-    fn of(way: Way, lasts: Duration) -> Self {
+    fn of(way: Way, lasts: Duration, effort: Effort) -> Self {
         let (_servers, urls) = servers(5);
         let alone = lane(Flavor::CurrentThread, async { RedlockClient::redis_rs(&urls) });
-        let cycle = alone.latency(400).cycle.p50 / 1e6;
+        let cycle = alone.latency(effort.cycles).cycle.p50 / 1e6;
         drop(alone);
         let mut parties: Vec<_> = (0..PROCESSES).map(|_| Party::start(way, &urls, TASKS, HOLD)).collect();
         for party in &mut parties {

@@ -23,12 +23,12 @@ const GOAL: f64 = 0.95;
 const GROUP: &str = "16 tasks of one process on one key, holds of 1 ms";
 
 pub(crate) fn run(effort: Effort) -> Vec<Fact> {
-    let lasts = Duration::from_millis(scaled(effort, 20_000));
-    DELAYS.into_iter().flat_map(|millis| with_delay(Duration::from_millis(millis), lasts)).collect()
+    DELAYS.into_iter().flat_map(|millis| with_delay(Duration::from_millis(millis), effort)).collect()
 }
 
 #[allow(clippy::cast_precision_loss)] // some thousands
-fn with_delay(delay: Duration, lasts: Duration) -> Vec<Fact> {
+fn with_delay(delay: Duration, effort: Effort) -> Vec<Fact> {
+    let lasts = Duration::from_millis(scaled(effort, 20_000));
     let (servers, mut urls) = servers(5);
     let proxied = (!delay.is_zero()).then(|| proxies(&servers, &[Link { delay, ..Link::default() }; 5]));
     if let Some((_, proxied)) = &proxied {
@@ -36,7 +36,7 @@ fn with_delay(delay: Duration, lasts: Duration) -> Vec<Fact> {
     }
     let alone = lane(Flavor::CurrentThread, async { RedlockClient::redis_rs(&urls) });
     // Measured after a pause as long as a hold: idle servers take longer to reply than busy ones.
-    let round_trip = alone.acquire_after(HOLD, 200).p50 / 1e6;
+    let round_trip = alone.acquire_after(HOLD, effort.cycles / 2).p50 / 1e6;
     drop(alone);
     let holds_of = |tasks: &[usize]| -> Vec<Vec<Hold>> {
         let start = |tasks: &usize| Party::start(Way::RedisRs, &urls, *tasks, HOLD);

@@ -78,7 +78,7 @@ fn woken(effort: Effort) -> Vec<Fact> {
 #[allow(clippy::cast_precision_loss)] // some megabytes
 fn gone(effort: Effort) -> Vec<Fact> {
     let (servers, urls) = servers(1);
-    let (keys, at_once) = (scaled(effort, 1_000_000), scaled(effort, AT_ONCE));
+    let keys = scaled(effort, 1_000_000);
     let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
         let client = RedlockClient::redis_rs(&urls);
@@ -88,20 +88,20 @@ fn gone(effort: Effort) -> Vec<Fact> {
             if before == 0 && next >= warm {
                 before = rss();
             }
-            take(&servers[0], next, at_once);
-            let waiters: Vec<_> = (next..next + at_once)
+            take(&servers[0], next, AT_ONCE);
+            let waiters: Vec<_> = (next..next + AT_ONCE)
                 .map(|number| {
                     let client = client.clone();
                     tokio::spawn(async move { client.release(client.acquire(&key(number)).await).await })
                 })
                 .collect();
             // Most of the keys are watched by then.
-            sleep(Duration::from_millis(at_once / 20)).await;
-            let_go(&servers[0], next, at_once);
+            sleep(Duration::from_millis(AT_ONCE / 20)).await;
+            let_go(&servers[0], next, AT_ONCE);
             for waiter in waiters {
                 waiter.await.expect("the waiter does not panic");
             }
-            next += at_once;
+            next += AT_ONCE;
         }
         let growth = rss().saturating_sub(before) as f64;
         let a_key = growth / (keys - warm) as f64;

@@ -39,7 +39,7 @@ use redlock_testkit::{Fault, Faulty, Operation, RedisServer};
 use redlock_wire::{Node, Options};
 
 use crate::Adapter;
-use crate::wait::eventually;
+use crate::wait::{PATIENCE, eventually};
 use crate::warnings::Warnings;
 
 pub(crate) const TTL: Duration = Duration::from_secs(10);
@@ -82,7 +82,7 @@ pub(crate) async fn all_up(redlock: &Redlock) {
         let health = redlock.health().await;
         health.nodes().len() == health.healthy_nodes()
     };
-    eventually("all nodes reply", Duration::from_secs(30), all).await;
+    eventually("all nodes reply", PATIENCE, all).await;
 }
 
 /// Returns a runtime with a single thread.

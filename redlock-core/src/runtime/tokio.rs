@@ -47,7 +47,7 @@ pub struct TokioRuntime {
     /// The runtime of background tasks, if it does not depend on the caller.
     fixed: Option<Handle>,
     last: Mutex<Option<Handle>>,
-    /// Whether the fixed runtime has timers; true without one.
+    /// `true` if the fixed runtime has timers, or if there is none.
     fixed_has_timers: OnceLock<bool>,
     /// The last runtime of a caller, and whether it has timers.
     checked: Mutex<Option<(Id, bool)>>,
@@ -63,8 +63,8 @@ impl TokioRuntime {
 
     /// Runs background tasks and connections in the runtime of `handle`.
     ///
-    /// The runtime of the caller has no influence. The runtime of `handle` must outlive the
-    /// [`Redlock`](crate::Redlock), and something must drive it. A multi-threaded runtime drives itself; a
+    /// The runtime of the caller has no influence, except that it must have timers. The runtime of `handle` must outlive
+    /// the [`Redlock`](crate::Redlock), and something must drive it. A multi-threaded runtime drives itself; a
     /// current-thread runtime runs only while a thread is in its `block_on`.
     pub fn on(handle: Handle) -> Self {
         Self { fixed: Some(handle), ..Self::default() }
@@ -211,8 +211,8 @@ impl Runtime for TokioRuntime {
     ///
     /// # Panics
     ///
-    /// When it is polled in a tokio runtime that was built without `enable_time`. [`check`](Runtime::check) detects this
-    /// before.
+    /// If it is polled in a tokio runtime that was built without `enable_time`, or in one that is shutting down.
+    /// [`check`](Runtime::check) detects the former before a request is sent.
     fn sleep(&self, duration: Duration) -> BoxFuture<()> {
         sleep::sleep(duration)
     }

@@ -231,8 +231,7 @@ async fn many_tasks_over_servers_in_trouble<A: Adapter>() {
     for task in all {
         task.await.unwrap();
     }
-    let healed = async || redlock.health().await.healthy_nodes() == servers.len();
-    eventually("all servers are up", Duration::from_secs(60), healed).await;
+    all_up(&redlock).await;
     drop(redlock.lock("a", TTL).await.unwrap());
     nothing_left(&redlock, &servers).await;
     let gone = async || clients(&servers) == before;

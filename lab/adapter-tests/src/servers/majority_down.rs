@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Longer than the node timeout, also on a busy machine. Two node timeouts in a row take longer.
+/// Longer than the node timeout, even on a busy machine. Two node timeouts in a row take longer.
 const ONE_TIMEOUT: Duration = NODE_TIMEOUT.saturating_mul(2);
 
 #[tokio::main(flavor = "current_thread")]

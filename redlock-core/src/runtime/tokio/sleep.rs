@@ -19,10 +19,10 @@ use crate::runtime::BoxFuture;
 ///
 /// # Panics
 ///
-/// When it is polled in a tokio runtime without timers.
+/// If it is polled in a tokio runtime that has no timers or is shutting down.
 #[allow(clippy::disallowed_methods)] // other code calls this function instead
 pub(super) fn sleep(duration: Duration) -> BoxFuture<()> {
-    // A time beyond the range of the clock never comes.
+    // A time above the range of the clock never comes.
     let Some(deadline) = Instant::now().checked_add(duration) else { return Box::pin(pending()) };
     Box::pin(async move {
         while let Some(runtime) = current() {
