@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{MS, TTL, World, foreign_claim, with_five};
+use common::{MS, TTL, World, foreign_claim, subscribe, with_five};
 use redlock_core::node::Ttl;
 use redlock_core::{FencingToken, KeepAlive, ReleaseOutcome};
 use redlock_testkit::{Fault, Operation};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Level, Metadata, Subscriber, subscriber};
+use tracing::{Event, Level, Metadata, Subscriber};
 
 /// An event with its message, level, other fields and enclosing spans.
 #[derive(Clone, Debug, Default)]
@@ -112,7 +112,8 @@ fn recorded_by<F>(recording: Recording, test: impl FnOnce(World, Recording) -> F
 where
     F: Future<Output = ()> + Send + 'static,
 {
-    subscriber::with_default(recording.clone(), || with_five(|world| test(world, recording)));
+    let _subscribed = subscribe(recording.clone());
+    with_five(|world| test(world, recording));
 }
 
 #[test]

@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used)] // a panic fails the test
 #![allow(clippy::disallowed_methods)] // these tests run in real time
 
+mod common;
+
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
@@ -363,7 +365,7 @@ fn a_second_runtime_beside_the_first_logs_one_warning() {
         let node = MemoryNode::new("memory");
         let redlock = Redlock::builder(make()).node(node).build().unwrap();
         let warnings = Warnings::default();
-        let _listening = tracing::subscriber::set_default(warnings.clone());
+        let _subscribed = common::subscribe(warnings.clone());
         let mut kept = Vec::new();
         for _ in 0..3 {
             let runtime = one_thread();

@@ -315,7 +315,7 @@ macro_rules! __cases {
             }
             reconnect {
                 a_program_that_starts_while_a_minority_is_down_works
-                a_node_that_comes_back_votes_again
+                a_node_that_comes_back_votes_again_before_a_request_fails
                 a_wrong_password_that_is_corrected_heals
             }
             runtimes {

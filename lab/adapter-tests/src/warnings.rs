@@ -4,13 +4,23 @@ use std::sync::{Arc, Mutex};
 
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Level, Metadata, Subscriber};
+use tracing::subscriber::{self, DefaultGuard, NoSubscriber};
+use tracing::{Dispatch, Event, Level, Metadata, Subscriber};
 
 /// The messages of the warnings so far.
 #[derive(Clone, Default)]
 pub(crate) struct Warnings(Arc<Mutex<Vec<String>>>);
 
 impl Warnings {
+    /// Collects the warnings of this thread until the returned value is dropped.
+    ///
+    /// While a process has one subscriber, `tracing` lets the first thread that reaches an event decide for all threads. A
+    /// thread of another test, which has no subscriber, would disable the event. With two subscribers, both are asked.
+    pub(crate) fn subscribe(&self) -> (DefaultGuard, Dispatch) {
+        let second = Dispatch::new(NoSubscriber::new());
+        (subscriber::set_default(self.clone()), second)
+    }
+
     pub(crate) fn about(&self, what: &str) -> usize {
         self.0.lock().unwrap().iter().filter(|message| message.contains(what)).count()
     }

@@ -13,6 +13,8 @@ use redlock_core::runtime::Runtime;
 use redlock_core::{Builder, Error, ErrorKind, Guard, IntoResources, Outcome, Redlock};
 use redlock_testkit::sim::{Process, Simulation};
 use redlock_testkit::{FakeNode, Operation};
+use tracing::subscriber::{self, DefaultGuard, NoSubscriber};
+use tracing::{Dispatch, Subscriber};
 
 pub(crate) const TTL: Duration = Duration::from_secs(10);
 pub(crate) const NODE_TIMEOUT: Duration = Duration::from_millis(200);
@@ -70,6 +72,15 @@ where
 pub(crate) fn builder(process: &Process, nodes: &[FakeNode]) -> Builder {
     let nodes = nodes.iter().map(|node| Arc::new(node.clone()) as Arc<dyn LockNode>);
     Builder::new(process.runtime()).nodes(nodes).node_timeout(NODE_TIMEOUT)
+}
+
+/// Sends the events of this thread to `subscriber` until the returned value is dropped.
+///
+/// While a process has one subscriber, `tracing` lets the first thread that reaches an event decide for all threads. A
+/// thread of another test, which has no subscriber, would disable the event. With two subscribers, both are asked.
+pub(crate) fn subscribe(subscriber: impl Subscriber + Send + Sync) -> (DefaultGuard, Dispatch) {
+    let second = Dispatch::new(NoSubscriber::new());
+    (subscriber::set_default(subscriber), second)
 }
 
 impl World {

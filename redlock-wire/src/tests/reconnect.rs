@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Metadata, Subscriber};
+use tracing::subscriber::{self, DefaultGuard, NoSubscriber};
+use tracing::{Dispatch, Event, Metadata, Subscriber};
 
 use super::*;
 
@@ -121,10 +122,19 @@ impl Visit for Text {
     }
 }
 
+/// Sends the events of this thread to `subscriber` until the returned value is dropped.
+///
+/// While a process has one subscriber, `tracing` lets the first thread that reaches an event decide for all threads. A
+/// thread of another test, which has no subscriber, would disable the event. With two subscribers, both are asked.
+fn subscribe(subscriber: impl Subscriber + Send + Sync) -> (DefaultGuard, Dispatch) {
+    let second = Dispatch::new(NoSubscriber::new());
+    (subscriber::set_default(subscriber), second)
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_flapping_connection_does_not_fill_the_log() {
     let log = Log::default();
-    let _listening = tracing::subscriber::set_default(log.clone());
+    let _subscribed = subscribe(log.clone());
     let (fake, node) = node_with(&options());
     lock(&node).await.unwrap();
     for generation in 2..=100 {

@@ -169,7 +169,7 @@ pub(crate) fn a_runtime_that_is_not_driven_is_warned_of<A: Adapter>() {
     let runtime = one_thread();
     let ttl = Duration::from_secs(1);
     let warnings = Warnings::default();
-    let _subscriber = tracing::subscriber::set_default(warnings.clone());
+    let _subscribed = warnings.subscribe();
     let (redlock, guard) = runtime.block_on(async {
         let redlock = warm::<A>(&servers).await;
         let guard = redlock.lock("a", ttl).keep_alive(KeepAlive::new()).await.unwrap();

@@ -95,7 +95,7 @@ pub(crate) fn the_end_of_the_runtime_that_opened_the_connections_is_named_and_wa
     // Driven until `stop`, then dropped.
     let first = std::thread::spawn(move || first.block_on(async { stopped.await.unwrap() }));
     let warnings = Warnings::default();
-    let _listening = tracing::subscriber::set_default(warnings.clone());
+    let _subscribed = warnings.subscribe();
     one_thread().block_on(async {
         let guard = redlock.lock("a", TTL * 100).await.unwrap();
         granted_by_all(&guard).await;

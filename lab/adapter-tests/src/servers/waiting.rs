@@ -146,7 +146,7 @@ pub(crate) async fn where_tracking_is_not_allowed_waiters_poll_and_each_node_war
         assert_eq!("OK", server.command(&words.collect::<Vec<_>>()));
     }
     let warnings = Warnings::default();
-    let _listening = tracing::subscriber::set_default(warnings.clone());
+    let _subscribed = warnings.subscribe();
     let urls = servers.iter().map(|server| format!("redis://few:pw@127.0.0.1:{}", server.port()));
     let redlock = A::builder(urls).unwrap().node_timeout(NODE_TIMEOUT).build().unwrap();
     all_up(&redlock).await;

@@ -52,7 +52,7 @@ pub(crate) async fn work_that_blocks_the_only_thread_for_several_ttls_is_returne
         "charged"
     };
     let error = {
-        let _guard = tracing::subscriber::set_default(warnings.clone());
+        let _subscribed = warnings.subscribe();
         ours.run("a", ttl, work).await.unwrap_err()
     };
     assert_eq!((ErrorKind::Lost, Some(&Loss::Expired)), (error.kind(), error.loss()));
