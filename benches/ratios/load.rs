@@ -66,19 +66,11 @@ impl Plan {
     }
 
     fn locks(&self, full: &[usize], quick: &[usize], smoke: usize) -> Vec<usize> {
-        self.locks.clone().unwrap_or_else(|| self.choose(full.to_vec(), quick.to_vec(), vec![smoke]))
+        self.locks.clone().unwrap_or_else(|| self.effort.choose(full.to_vec(), quick.to_vec(), vec![smoke]))
     }
 
     fn seconds(&self, full: f64, quick: f64, smoke: f64) -> f64 {
-        self.seconds.unwrap_or_else(|| self.choose(full, quick, smoke))
-    }
-
-    fn choose<T>(&self, full: T, quick: T, smoke: T) -> T {
-        match self.effort.rounds {
-            rounds if rounds >= Effort::FULL.rounds => full,
-            rounds if rounds >= Effort::QUICK.rounds => quick,
-            _ => smoke,
-        }
+        self.seconds.unwrap_or_else(|| self.effort.choose(full, quick, smoke))
     }
 }
 

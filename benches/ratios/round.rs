@@ -20,6 +20,15 @@ impl Effort {
     pub(crate) const QUICK: Self = Self { rounds: 5, cycles: 100, slice_millis: 100 };
     /// The extent for verifying that the benchmarks run.
     pub(crate) const SMOKE: Self = Self { rounds: 1, cycles: 5, slice_millis: 20 };
+
+    /// Returns the value for this extent. One between two extents counts as the smaller.
+    pub(crate) fn choose<T>(self, full: T, quick: T, smoke: T) -> T {
+        match self.rounds {
+            rounds if rounds >= Self::FULL.rounds => full,
+            rounds if rounds >= Self::QUICK.rounds => quick,
+            _ => smoke,
+        }
+    }
 }
 
 /// A measurement that is made once per round.

@@ -28,13 +28,9 @@ pub(crate) const GROUPS: [(&str, Group); 6] = [
     ("keys", keys::run),
 ];
 
-/// Returns the seconds for this extent: all, a part, or a fraction of them.
+/// Returns all, a tenth or a hundredth of `full`, depending on the extent.
 fn scaled(effort: Effort, full: u64) -> u64 {
-    match effort.rounds {
-        rounds if rounds >= Effort::FULL.rounds => full,
-        rounds if rounds >= Effort::QUICK.rounds => (full / 10).max(1),
-        _ => (full / 100).max(1),
-    }
+    effort.choose(full, (full / 10).max(1), (full / 100).max(1))
 }
 
 fn millis(nanos: f64) -> String {

@@ -32,7 +32,7 @@ fn settings() -> [Options; 2] {
 }
 
 pub(crate) fn run(effort: Effort) -> Vec<Row> {
-    let rounds = if effort.rounds >= Effort::FULL.rounds { ROUNDS } else { effort.rounds };
+    let rounds = effort.choose(ROUNDS, effort.rounds, effort.rounds);
     let effort = Effort { rounds, ..effort };
     let (servers, urls) = servers(5);
     servers.iter().for_each(Client::prepare);

@@ -34,11 +34,8 @@ const AT_ONCE: usize = 64;
 
 pub(crate) fn run(effort: Effort) -> Vec<Fact> {
     // Smaller runs scale everything down, including the TTL.
-    let (share, ttl) = match effort.rounds {
-        rounds if rounds >= Effort::FULL.rounds => (1, Duration::from_secs(30)),
-        rounds if rounds >= Effort::QUICK.rounds => (10, Duration::from_secs(3)),
-        _ => (1000, Duration::from_secs(1)),
-    };
+    let (share, seconds) = effort.choose((1, 30), (10, 3), (1000, 1));
+    let ttl = Duration::from_secs(seconds);
     let mut facts = held("nodes that reply at once", InstantNode::granting(5), &[], 100_000 / share, ttl);
     for locks in [10_000, 100_000] {
         let (servers, urls) = servers(5);

@@ -32,11 +32,7 @@ pub(crate) fn run(effort: Effort) -> Vec<Fact> {
         facts.push(round.overlaps(way.name()));
     }
     // Handoffs as quick as possible, until there are enough of them.
-    let target = match effort.rounds {
-        rounds if rounds >= Effort::FULL.rounds => HANDOFFS,
-        rounds if rounds >= Effort::QUICK.rounds => HANDOFFS / 10,
-        _ => 1,
-    };
+    let target = effort.choose(HANDOFFS, HANDOFFS / 10, 1);
     let mut all = Round { holds: Vec::new(), lasted: 0.0, cycle: 0.0 };
     while all.handoffs() < target {
         all.holds.extend(Round::of(Way::RedisRs, lasts, effort).holds);

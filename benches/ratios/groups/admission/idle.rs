@@ -22,11 +22,7 @@ struct Usage {
 
 /// Measures each client on a server of its own, all at once.
 pub(crate) fn run(effort: Effort) -> Vec<Fact> {
-    let lasts = match effort.rounds {
-        rounds if rounds >= Effort::FULL.rounds => Duration::from_secs(10),
-        rounds if rounds >= Effort::QUICK.rounds => Duration::from_secs(3),
-        _ => Duration::from_millis(20),
-    };
+    let lasts = Duration::from_millis(effort.choose(10_000, 3_000, 20));
     let (servers, urls) = servers(Client::ALL.len());
     servers.iter().for_each(Client::prepare);
     let [with, _] = settings();
