@@ -9,10 +9,11 @@ mod watch;
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use redlock_core::node::{
     Claim, ConnectionId, Denial, LockNode, NodeError, NodeErrorKind, ServerId, Token, Ttl, Vote,
 };
@@ -139,7 +140,7 @@ async fn a_hanging_connect_times_out() {
 #[tokio::test(start_paused = true)]
 async fn a_server_is_down_until_it_is_ready() {
     let (fake, node) = node();
-    let ready = std::sync::Mutex::new(None);
+    let ready = Mutex::new(None);
     fake.is(|behavior| {
         let loading = Reply::Error("LOADING the data".into());
         *ready.lock().unwrap() = Some(std::mem::replace(&mut behavior.info, loading));
@@ -245,6 +246,54 @@ fn a_node_serves_two_runtimes_at_once() {
     });
     assert_eq!(0, fake.open());
     runtime().block_on(async { assert_eq!(Vote::Granted, lock(&node).await.unwrap()) });
+}
+
+/// A runtime whose tasks never run, and which calls a function the next time that the clock is read.
+#[derive(Default)]
+struct Idle {
+    tasks: Mutex<Vec<BoxFuture<()>>>,
+    at_next_reading: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+}
+
+impl std::fmt::Debug for Idle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Idle")
+    }
+}
+
+impl RuntimeContract for Idle {
+    fn now(&self) -> Instant {
+        let call = self.at_next_reading.lock().unwrap().take();
+        call.into_iter().for_each(|call| call());
+        Instant::ORIGIN
+    }
+
+    fn sleep(&self, _: Duration) -> BoxFuture<()> {
+        Box::pin(std::future::pending())
+    }
+
+    fn spawn(&self, task: BoxFuture<()>) {
+        self.tasks.lock().unwrap().push(task);
+    }
+}
+
+#[tokio::test]
+async fn the_end_of_another_requests_runtime_fails_no_request() {
+    let runtime = Arc::new(Idle::default());
+    let node = Arc::new(Node::new(Fake::default(), &Options::new(runtime.clone())));
+    // Another request starts the supervisor first, while this one is about to do it.
+    let other = Arc::clone(&node);
+    let starts = move || assert!(other.acquire(&claim("a"), ttl()).now_or_never().is_none());
+    *runtime.at_next_reading.lock().unwrap() = Some(Box::new(starts));
+    let claim = claim("b");
+    let mut request = node.acquire(&claim, ttl());
+    assert!(at_once(&mut request).await.is_none());
+    let tasks = || std::mem::take(&mut *runtime.tasks.lock().unwrap());
+    assert_eq!(1, tasks().len(), "the supervisor of the other request, which ends here");
+    assert!(at_once(&mut request).await.is_none(), "it waits for its own supervisor");
+    assert_eq!(1, tasks().len());
+    let ended = at_once(&mut request).await.expect("its own supervisor has ended");
+    assert_eq!(NodeErrorKind::Unavailable, ended.unwrap_err().kind());
 }
 
 #[test]
