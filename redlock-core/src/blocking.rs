@@ -55,7 +55,10 @@ use crate::client::health::Health;
 use crate::client::inspect::Inspection;
 use crate::client::run_error::RunError;
 use crate::runtime::tokio::TokioRuntime;
+use crate::types::detached::DetachedLease;
 use crate::types::error::Error;
+use crate::types::instant::Instant;
+use crate::types::report::ReleaseOutcome;
 use crate::types::resource::{IntoResource, IntoResources};
 
 /// A distributed lock over N independent nodes, for synchronous programs.
@@ -78,6 +81,16 @@ impl Redlock {
     /// The builder and its nodes must run on [`TokioRuntime::dedicated`], or on another runtime that some thread drives
     /// all the time. Otherwise nothing is renewed while the program computes.
     ///
+    /// ```
+    /// # use redlock_core::{TokioRuntime, blocking};
+    /// # use redlock_testkit::MemoryNode;
+    /// // Nodes and tasks run on the same thread.
+    /// let builder = redlock_core::Redlock::builder(TokioRuntime::dedicated());
+    /// let redlock = blocking::Redlock::new(builder.node(MemoryNode::new("a")))?;
+    /// assert!(redlock.health().is_available());
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// Same as [`Builder::build`].
@@ -88,6 +101,20 @@ impl Redlock {
     /// Returns the async handle, for all that has no blocking form, such as [`slots`](crate::Redlock::slots).
     ///
     /// Its futures run in any runtime, and in `block_on`.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::{TokioRuntime, blocking};
+    /// # use redlock_testkit::{MemoryNode, block_on};
+    /// # let builder = redlock_core::Redlock::builder(TokioRuntime::dedicated()).node(MemoryNode::new("a"));
+    /// # let redlock = blocking::Redlock::new(builder)?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let slots = redlock.as_async().slots("thumbnails", 2)?;
+    /// // The `block_on` of any async runtime.
+    /// let slot = block_on(slots.acquire(ttl))?;
+    /// assert!(slot.is_held() && slot.index() < 2);
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     pub fn as_async(&self) -> &crate::Redlock {
         &self.redlock
     }
@@ -96,6 +123,19 @@ impl Redlock {
     ///
     /// Returns a [`LockRequest`]: set options, then call [`acquire`](LockRequest::acquire) or
     /// [`run`](LockRequest::run). Same as [`crate::Redlock::lock`].
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::{TokioRuntime, blocking};
+    /// # use redlock_testkit::MemoryNode;
+    /// # let builder = redlock_core::Redlock::builder(TokioRuntime::dedicated()).node(MemoryNode::new("a"));
+    /// # let redlock = blocking::Redlock::new(builder)?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let guard = redlock.lock(["account:1", "account:2"], ttl).acquire()?;
+    /// assert!(redlock.try_lock("account:2", ttl).acquire()?.is_none());
+    /// guard.release()?;
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     pub fn lock(&self, resources: impl IntoResources, ttl: Duration) -> LockRequest {
         LockRequest::new(self.redlock.lock(resources, ttl), self.thread.clone())
     }
@@ -105,6 +145,20 @@ impl Redlock {
     /// Returns a [`TryLockRequest`]: set options, then call [`acquire`](TryLockRequest::acquire). To wait for a limited
     /// time instead, use [`lock`](Redlock::lock) with [`max_wait`](LockRequest::max_wait). Same as
     /// [`crate::Redlock::try_lock`].
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::{TokioRuntime, blocking};
+    /// # use redlock_testkit::MemoryNode;
+    /// # let builder = redlock_core::Redlock::builder(TokioRuntime::dedicated()).node(MemoryNode::new("a"));
+    /// # let redlock = blocking::Redlock::new(builder)?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let guard = redlock.try_lock("nightly-report", ttl).acquire()?;
+    /// assert!(guard.is_some(), "this program writes the report");
+    /// let second = redlock.try_lock("nightly-report", ttl).acquire()?;
+    /// assert!(second.is_none(), "another one skips it");
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     pub fn try_lock(&self, resources: impl IntoResources, ttl: Duration) -> TryLockRequest {
         TryLockRequest::new(self.redlock.try_lock(resources, ttl), self.thread.clone())
     }
@@ -112,6 +166,21 @@ impl Redlock {
     /// Runs `work` under the lock and returns its output.
     ///
     /// Short for [`lock`](Redlock::lock) and [`LockRequest::run`].
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::{TokioRuntime, blocking};
+    /// # use redlock_testkit::MemoryNode;
+    /// # let builder = redlock_core::Redlock::builder(TokioRuntime::dedicated()).node(MemoryNode::new("a"));
+    /// # let redlock = blocking::Redlock::new(builder)?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let copied = redlock.run("orders:archive", ttl, |lease| {
+    ///     // A loss ends the work.
+    ///     (0..100).take_while(|_order| lease.check().is_ok()).count()
+    /// })?;
+    /// assert_eq!(100, copied);
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -129,7 +198,76 @@ impl Redlock {
         self.lock(resources, ttl).run(work)
     }
 
+    /// Resumes a lock that was [detached](Guard::detach), or that another program holds. Same as
+    /// [`crate::Redlock::resume`].
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::{TokioRuntime, blocking};
+    /// # use redlock_testkit::MemoryNode;
+    /// # let builder = redlock_core::Redlock::builder(TokioRuntime::dedicated()).node(MemoryNode::new("a"));
+    /// # let redlock = blocking::Redlock::new(builder)?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let detached = redlock.lock("orders:42", ttl).acquire()?.detach();
+    /// // Another process continues with it.
+    /// let guard = redlock.resume(&detached)?;
+    /// assert!(guard.is_held());
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Same as [`crate::Redlock::resume`].
+    ///
+    /// # Panics
+    ///
+    /// Inside an async runtime.
+    pub fn resume(&self, lease: &DetachedLease) -> Result<Guard, Error> {
+        let guard = self.thread.block_on(self.redlock.resume(lease))?;
+        Ok(Guard::new(guard, self.thread.clone()))
+    }
+
+    /// Releases a lock that was [detached](Guard::detach), or that another program holds. Same as
+    /// [`crate::Redlock::release`].
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::{ReleaseOutcome, TokioRuntime, blocking};
+    /// # use redlock_testkit::MemoryNode;
+    /// # let builder = redlock_core::Redlock::builder(TokioRuntime::dedicated()).node(MemoryNode::new("a"));
+    /// # let redlock = blocking::Redlock::new(builder)?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let detached = redlock.lock("orders:42", ttl).acquire()?.detach();
+    /// assert_eq!(ReleaseOutcome::Released, redlock.release(&detached)?);
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Same as [`crate::Redlock::release`].
+    ///
+    /// # Panics
+    ///
+    /// Inside an async runtime.
+    pub fn release(&self, lease: &DetachedLease) -> Result<ReleaseOutcome, Error> {
+        self.thread.block_on(self.redlock.release(lease))
+    }
+
     /// Returns the holder of a resource, according to a quorum of nodes. Same as [`crate::Redlock::inspect`].
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::{TokioRuntime, blocking};
+    /// # use redlock_testkit::MemoryNode;
+    /// # let builder = redlock_core::Redlock::builder(TokioRuntime::dedicated()).node(MemoryNode::new("a"));
+    /// # let redlock = blocking::Redlock::new(builder)?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let guard = redlock.lock("orders:42", ttl).owner("host-1:4242").acquire()?;
+    /// let inspection = redlock.inspect("orders:42")?;
+    /// println!("{inspection}");
+    /// assert!(inspection.is_held_by(&guard));
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -144,6 +282,18 @@ impl Redlock {
 
     /// Checks which nodes can vote now. Same as [`crate::Redlock::health`].
     ///
+    /// ```
+    /// # use redlock_core::{TokioRuntime, blocking};
+    /// # use redlock_testkit::MemoryNode;
+    /// # let builder = redlock_core::Redlock::builder(TokioRuntime::dedicated()).node(MemoryNode::new("a"));
+    /// # let redlock = blocking::Redlock::new(builder)?;
+    /// let health = redlock.health();
+    /// // The numbers, and a line for each node.
+    /// println!("{health}");
+    /// assert!(health.is_available());
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
+    ///
     /// # Panics
     ///
     /// Inside an async runtime.
@@ -151,10 +301,43 @@ impl Redlock {
         self.thread.block_on(self.redlock.health())
     }
 
+    /// Returns the time on the clock of leases. Same as [`crate::Redlock::now`].
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::{TokioRuntime, blocking};
+    /// # use redlock_testkit::MemoryNode;
+    /// # let builder = redlock_core::Redlock::builder(TokioRuntime::dedicated()).node(MemoryNode::new("a"));
+    /// # let redlock = blocking::Redlock::new(builder)?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let deadline = redlock.now() + Duration::from_secs(1);
+    /// let guard = redlock.lock("orders:42", ttl).wait_until(deadline).acquire()?;
+    /// assert!(guard.deadline() > Some(redlock.now()));
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
+    pub fn now(&self) -> Instant {
+        self.redlock.now()
+    }
+
     /// Rejects new locks from now on, and waits for pending cleanup for up to `limit`.
     ///
     /// Returns how many cleanups were given up, as [`crate::Redlock::close`] does; `None` if the limit was reached. The
     /// remaining cleanup then continues on the thread of the locks, until the process ends.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::{ErrorKind, TokioRuntime, blocking};
+    /// # use redlock_testkit::MemoryNode;
+    /// # let builder = redlock_core::Redlock::builder(TokioRuntime::dedicated()).node(MemoryNode::new("a"));
+    /// # let redlock = blocking::Redlock::new(builder)?;
+    /// # let ttl = Duration::from_secs(10);
+    /// // At the end of `main`. No cleanup was given up.
+    /// assert_eq!(Some(0), redlock.close(Duration::from_secs(5)));
+    ///
+    /// let late = redlock.lock("orders:42", ttl).acquire();
+    /// assert_eq!(ErrorKind::Closed, late.unwrap_err().kind());
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     ///
     /// # Panics
     ///

@@ -35,12 +35,27 @@ fn a_lock_is_acquired_denied_extended_and_released() {
     guard.extend(2 * TTL).unwrap();
     assert!(guard.remaining() > TTL);
     guard.renew().unwrap();
-    let lease = Lease::clone(&guard);
+    let lease = guard.lease();
     assert_eq!(ReleaseOutcome::Released, guard.release().unwrap());
     assert_eq!((Loss::Released, ErrorKind::Lost), (lease.lost(), lease.check().unwrap_err().kind()));
     assert!(one.health().is_available());
     assert_eq!(Some(0), one.close(TTL));
     assert_eq!(ErrorKind::Closed, one.lock("a", TTL).acquire().unwrap_err().kind());
+}
+
+#[test]
+fn a_detached_lock_is_resumed_or_released() {
+    let nodes = nodes();
+    let (one, other) = (over(&nodes), over(&nodes));
+    let detached = one.lock("a", TTL).wait_until(one.now() + TTL).acquire().unwrap().detach();
+    let guard = other.resume(&detached).unwrap();
+    assert!(guard.is_held() && guard.deadline() > Some(other.now()));
+    assert_eq!(ReleaseOutcome::Released, guard.release().unwrap());
+    assert_eq!(ErrorKind::Lost, other.resume(&detached).unwrap_err().kind());
+
+    let detached = one.lock("a", TTL).acquire().unwrap().detach();
+    assert_eq!(ReleaseOutcome::Released, other.release(&detached).unwrap());
+    assert!(one.try_lock("a", TTL).acquire().unwrap().is_some());
 }
 
 #[test]

@@ -54,7 +54,42 @@ impl Guard {
         self.guard.take().expect("a guard is given up once, and by value")
     }
 
+    /// Returns a lease, which can be passed to other threads. Same as [`crate::Guard::lease`].
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::{TokioRuntime, blocking};
+    /// # use redlock_testkit::MemoryNode;
+    /// # let builder = redlock_core::Redlock::builder(TokioRuntime::dedicated()).node(MemoryNode::new("a"));
+    /// # let redlock = blocking::Redlock::new(builder)?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let guard = redlock.lock("orders:42", ttl).acquire()?;
+    /// let lease = guard.lease();
+    /// let watcher = std::thread::spawn(move || format!("the lock ended: {}", lease.lost()));
+    /// guard.release()?;
+    /// println!("{}", watcher.join().unwrap());
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
+    pub fn lease(&self) -> Lease {
+        self.lease.clone()
+    }
+
     /// Releases the lock on all nodes. Same as [`crate::Guard::release`].
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::{ReleaseOutcome, TokioRuntime, blocking};
+    /// # use redlock_testkit::MemoryNode;
+    /// # let builder = redlock_core::Redlock::builder(TokioRuntime::dedicated()).node(MemoryNode::new("a"));
+    /// # let redlock = blocking::Redlock::new(builder)?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let guard = redlock.lock("orders:42", ttl).acquire()?;
+    /// if guard.release()? != ReleaseOutcome::Released {
+    ///     println!("the lock ended before the work did");
+    /// }
+    /// assert!(redlock.inspect("orders:42")?.is_free());
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -70,6 +105,20 @@ impl Guard {
     }
 
     /// Renews the lock automatically from now on. Same as [`crate::Guard::keep_alive`].
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::{KeepAlive, TokioRuntime, blocking};
+    /// # use redlock_testkit::MemoryNode;
+    /// # let builder = redlock_core::Redlock::builder(TokioRuntime::dedicated()).node(MemoryNode::new("a"));
+    /// # let redlock = blocking::Redlock::new(builder)?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let guard = redlock.lock("orders:42", ttl).acquire()?;
+    /// // The import turns out to take longer than the TTL.
+    /// guard.keep_alive(KeepAlive::new().max_hold(Duration::from_secs(3600)));
+    /// guard.check()?;
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     pub fn keep_alive(&self, settings: KeepAlive) {
         if let Some(guard) = &self.guard {
             guard.keep_alive(settings);
@@ -77,6 +126,21 @@ impl Guard {
     }
 
     /// Keeps the lock for `rest` from now on, and gives up the guard. Same as [`crate::Guard::keep_for`].
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::{TokioRuntime, blocking};
+    /// # use redlock_testkit::MemoryNode;
+    /// # let builder = redlock_core::Redlock::builder(TokioRuntime::dedicated()).node(MemoryNode::new("a"));
+    /// # let redlock = blocking::Redlock::new(builder)?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let guard = redlock.lock("nightly-report", ttl).acquire()?;
+    /// // ... writes the report; then no other run for the rest of the night:
+    /// guard.keep_for(Duration::from_secs(8 * 3600))?;
+    /// let remaining = redlock.inspect("nightly-report")?.remaining();
+    /// assert!(remaining > Some(Duration::from_secs(7 * 3600)));
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -92,6 +156,20 @@ impl Guard {
 
     /// Detaches the lock, so that another process can resume it. Same as [`crate::Guard::detach`].
     ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::{TokioRuntime, blocking};
+    /// # use redlock_testkit::MemoryNode;
+    /// # let builder = redlock_core::Redlock::builder(TokioRuntime::dedicated()).node(MemoryNode::new("a"));
+    /// # let redlock = blocking::Redlock::new(builder)?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let detached = redlock.lock("orders:42", ttl).acquire()?.detach();
+    /// // Send it to another process, which resumes the lock. It is a secret.
+    /// let guard = redlock.resume(&detached)?;
+    /// assert!(guard.is_held());
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
+    ///
     /// # Panics
     ///
     /// Inside an async runtime.
@@ -101,6 +179,22 @@ impl Guard {
     }
 
     /// Keeps the lock until its validity ends, without a release. Same as [`crate::Guard::forget`].
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::{TokioRuntime, blocking};
+    /// # use redlock_testkit::MemoryNode;
+    /// # let builder = redlock_core::Redlock::builder(TokioRuntime::dedicated()).node(MemoryNode::new("a"));
+    /// # let redlock = blocking::Redlock::new(builder)?;
+    /// # let ttl = Duration::from_secs(10);
+    /// if let Some(guard) = redlock.try_lock("cleanup", ttl).acquire()? {
+    ///     // At most one program cleans up within the TTL.
+    ///     let lease = guard.forget();
+    ///     assert!(lease.is_held());
+    /// }
+    /// assert!(redlock.try_lock("cleanup", ttl).acquire()?.is_none());
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     pub fn forget(mut self) -> Lease {
         self.take().forget();
         self.lease.clone()
@@ -111,6 +205,22 @@ impl Lease {
     /// Returns an error once the lock is no longer held, or will not be in a moment.
     ///
     /// It sends no request: the [state](crate::Lease::state) follows the clock. Call it before each effect.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::{ErrorKind, TokioRuntime, blocking};
+    /// # use redlock_testkit::MemoryNode;
+    /// # let builder = redlock_core::Redlock::builder(TokioRuntime::dedicated()).node(MemoryNode::new("a"));
+    /// # let redlock = blocking::Redlock::new(builder)?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let guard = redlock.lock("orders:42", ttl).acquire()?;
+    /// guard.check()?; // still held: charge the customer
+    ///
+    /// let lease = guard.clone();
+    /// guard.release()?;
+    /// assert_eq!(ErrorKind::Lost, lease.check().unwrap_err().kind());
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -123,6 +233,20 @@ impl Lease {
     }
 
     /// Makes the lock valid for `ttl` from now, less clock drift. Same as [`crate::Lease::extend`].
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::{TokioRuntime, blocking};
+    /// # use redlock_testkit::MemoryNode;
+    /// # let builder = redlock_core::Redlock::builder(TokioRuntime::dedicated()).node(MemoryNode::new("a"));
+    /// # let redlock = blocking::Redlock::new(builder)?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let guard = redlock.lock("orders:42", ttl).acquire()?;
+    /// // The next step takes up to 1 min.
+    /// guard.extend(Duration::from_secs(60))?;
+    /// assert!(guard.remaining() > ttl);
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -137,6 +261,22 @@ impl Lease {
 
     /// Makes the lock valid for its TTL from now, less clock drift. Same as [`crate::Lease::renew`].
     ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::{TokioRuntime, blocking};
+    /// # use redlock_testkit::MemoryNode;
+    /// # let builder = redlock_core::Redlock::builder(TokioRuntime::dedicated()).node(MemoryNode::new("a"));
+    /// # let redlock = blocking::Redlock::new(builder)?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let guard = redlock.lock("orders:archive", ttl).acquire()?;
+    /// for _page in 0..3 {
+    ///     let before = guard.deadline();
+    ///     guard.renew()?; // each page has the whole TTL
+    ///     assert!(guard.deadline() > before);
+    /// }
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// Same as [`crate::Lease::extend`].
@@ -150,6 +290,21 @@ impl Lease {
 
     /// Waits until the lock is lost, and returns the reason. Same as [`crate::Lease::lost`].
     ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::{Loss, TokioRuntime, blocking};
+    /// # use redlock_testkit::MemoryNode;
+    /// # let builder = redlock_core::Redlock::builder(TokioRuntime::dedicated()).node(MemoryNode::new("a"));
+    /// # let redlock = blocking::Redlock::new(builder)?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let guard = redlock.lock("orders:42", ttl).acquire()?;
+    /// let lease = guard.clone();
+    /// let monitor = std::thread::spawn(move || lease.lost());
+    /// guard.release()?;
+    /// assert_eq!(Loss::Released, monitor.join().unwrap());
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
+    ///
     /// # Panics
     ///
     /// Inside an async runtime.
@@ -158,6 +313,21 @@ impl Lease {
     }
 
     /// Waits until the state differs from the present one. Same as [`crate::Lease::changed`].
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::{LeaseState, Loss, TokioRuntime, blocking};
+    /// # use redlock_testkit::MemoryNode;
+    /// # let builder = redlock_core::Redlock::builder(TokioRuntime::dedicated()).node(MemoryNode::new("a"));
+    /// # let redlock = blocking::Redlock::new(builder)?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let guard = redlock.lock("orders:42", ttl).acquire()?;
+    /// let lease = guard.clone();
+    /// let monitor = std::thread::spawn(move || lease.changed());
+    /// guard.release()?;
+    /// assert_eq!(LeaseState::Lost(Loss::Released), monitor.join().unwrap());
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     ///
     /// # Panics
     ///

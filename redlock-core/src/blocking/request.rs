@@ -42,26 +42,101 @@ impl LockRequest {
     /// Sets how long to wait while another client holds the lock. The default is 10 s.
     ///
     /// Same as [`crate::LockRequest::max_wait`].
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::{ErrorKind, TokioRuntime, blocking};
+    /// # use redlock_testkit::MemoryNode;
+    /// # let builder = redlock_core::Redlock::builder(TokioRuntime::dedicated()).node(MemoryNode::new("a"));
+    /// # let redlock = blocking::Redlock::new(builder)?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let guard = redlock.lock("orders:42", ttl).acquire()?;
+    ///
+    /// let request = redlock.lock("orders:42", ttl);
+    /// let result = request.max_wait(Duration::from_millis(5)).acquire();
+    /// assert_eq!(ErrorKind::Contended, result.unwrap_err().kind());
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     pub fn max_wait(self, wait: Duration) -> Self {
         self.with(|request| request.max_wait(wait))
     }
 
     /// Sets a deadline for the wait. Same as [`crate::LockRequest::wait_until`].
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::{TokioRuntime, blocking};
+    /// # use redlock_testkit::MemoryNode;
+    /// # let builder = redlock_core::Redlock::builder(TokioRuntime::dedicated()).node(MemoryNode::new("a"));
+    /// # let redlock = blocking::Redlock::new(builder)?;
+    /// # let ttl = Duration::from_secs(10);
+    /// // One deadline limits both waits.
+    /// let deadline = redlock.now() + Duration::from_secs(2);
+    /// let order = redlock.lock("orders:42", ttl).wait_until(deadline).acquire()?;
+    /// let account = redlock.lock("account:7", ttl).wait_until(deadline).acquire()?;
+    /// assert!(order.is_held() && account.is_held());
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     pub fn wait_until(self, deadline: Instant) -> Self {
         self.with(|request| request.wait_until(deadline))
     }
 
     /// Waits as long as another client holds the lock. Same as [`crate::LockRequest::wait_unbounded`].
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::{TokioRuntime, blocking};
+    /// # use redlock_testkit::MemoryNode;
+    /// # let builder = redlock_core::Redlock::builder(TokioRuntime::dedicated()).node(MemoryNode::new("a"));
+    /// # let redlock = blocking::Redlock::new(builder)?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let guard = redlock.lock("nightly-report", ttl).acquire()?;
+    /// // Another thread writes the report for an hour, and then drops its guard.
+    /// std::thread::spawn(move || drop(guard));
+    /// let next = redlock.lock("nightly-report", ttl).wait_unbounded().acquire()?;
+    /// assert!(next.is_held());
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     pub fn wait_unbounded(self) -> Self {
         self.with(crate::LockRequest::wait_unbounded)
     }
 
     /// Sets the maximum number of attempts. Same as [`crate::LockRequest::max_attempts`].
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::{ErrorKind, TokioRuntime, blocking};
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_core::node::{Token, Ttl};
+    /// # let node = MemoryNode::new("a");
+    /// # node.set_holder("orders:42", Token::from_bytes("another"), Ttl::MAX);
+    /// # let builder = redlock_core::Redlock::builder(TokioRuntime::dedicated()).node(node);
+    /// # let redlock = blocking::Redlock::new(builder)?;
+    /// # let ttl = Duration::from_secs(10);
+    /// // Another client holds the lock, and one attempt is enough to find out.
+    /// let result = redlock.lock("orders:42", ttl).max_attempts(1).acquire();
+    /// assert_eq!(ErrorKind::Contended, result.unwrap_err().kind());
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     pub fn max_attempts(self, attempts: u32) -> Self {
         self.with(|request| request.max_attempts(attempts))
     }
 
     /// Sets the longest delay between two attempts. Same as [`crate::LockRequest::retry_delay`].
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::{TokioRuntime, blocking};
+    /// # use redlock_testkit::MemoryNode;
+    /// # let builder = redlock_core::Redlock::builder(TokioRuntime::dedicated()).node(MemoryNode::new("a"));
+    /// # let redlock = blocking::Redlock::new(builder)?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let request = redlock.lock("orders:42", ttl);
+    /// // Three attempts, 10 ms to 20 ms apart.
+    /// let request = request.max_attempts(3).retry_delay(Duration::from_millis(20));
+    /// assert!(request.acquire()?.is_held());
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     pub fn retry_delay(self, delay: Duration) -> Self {
         self.with(|request| request.retry_delay(delay))
     }
@@ -70,21 +145,78 @@ impl LockRequest {
     ///
     /// Same as [`crate::LockRequest::keep_alive`]. The default is off, except for [`run`](LockRequest::run). Limit
     /// [`KeepAlive::max_hold`] if the program may hang.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::{KeepAlive, TokioRuntime, blocking};
+    /// # use redlock_testkit::MemoryNode;
+    /// # let builder = redlock_core::Redlock::builder(TokioRuntime::dedicated()).node(MemoryNode::new("a"));
+    /// # let redlock = blocking::Redlock::new(builder)?;
+    /// let settings = KeepAlive::new().max_hold(Duration::from_secs(3600));
+    /// let request = redlock.lock("nightly-report", Duration::from_secs(5));
+    /// let guard = request.keep_alive(settings).acquire()?;
+    /// // ... computes for longer than the TTL ...
+    /// guard.check()?;
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     pub fn keep_alive(self, settings: KeepAlive) -> Self {
         self.with(|request| request.keep_alive(settings))
     }
 
     /// Adds a fencing token to the lock. Same as [`crate::LockRequest::fenced`].
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::{TokioRuntime, blocking};
+    /// # use redlock_testkit::MemoryNode;
+    /// # let builder = redlock_core::Redlock::builder(TokioRuntime::dedicated()).node(MemoryNode::new("a"));
+    /// # let redlock = blocking::Redlock::new(builder)?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let first = redlock.lock("orders:42", ttl).fenced().acquire()?;
+    /// let earlier = first.fencing_token();
+    /// first.release()?;
+    ///
+    /// let second = redlock.lock("orders:42", ttl).fenced().acquire()?;
+    /// assert!(second.fencing_token() > earlier);
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     pub fn fenced(self) -> Self {
         self.with(crate::LockRequest::fenced)
     }
 
     /// Sets the owner label of this request. Same as [`crate::LockRequest::owner`].
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::{TokioRuntime, blocking};
+    /// # use redlock_testkit::MemoryNode;
+    /// # let builder = redlock_core::Redlock::builder(TokioRuntime::dedicated()).node(MemoryNode::new("a"));
+    /// # let redlock = blocking::Redlock::new(builder)?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let request = redlock.lock("nightly-report", ttl);
+    /// let guard = request.owner("cron@host-1").acquire()?;
+    /// assert_eq!(Some("cron@host-1"), guard.fingerprint().owner());
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     pub fn owner(self, label: impl AsRef<str>) -> Self {
         self.with(|request| request.owner(label))
     }
 
     /// Waits for the lock and returns its guard.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::{TokioRuntime, blocking};
+    /// # use redlock_testkit::MemoryNode;
+    /// # let builder = redlock_core::Redlock::builder(TokioRuntime::dedicated()).node(MemoryNode::new("a"));
+    /// # let redlock = blocking::Redlock::new(builder)?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let guard = redlock.lock("orders:42", ttl).acquire()?;
+    /// assert!(guard.is_held());
+    /// drop(guard); // waits for the release
+    /// assert!(redlock.inspect("orders:42")?.is_free());
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -146,21 +278,76 @@ impl TryLockRequest {
     }
 
     /// Renews the lock automatically once it is held. Same as [`LockRequest::keep_alive`].
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::{KeepAlive, TokioRuntime, blocking};
+    /// # use redlock_testkit::MemoryNode;
+    /// # let builder = redlock_core::Redlock::builder(TokioRuntime::dedicated()).node(MemoryNode::new("a"));
+    /// # let redlock = blocking::Redlock::new(builder)?;
+    /// let request = redlock.try_lock("nightly-report", Duration::from_secs(5));
+    /// if let Some(guard) = request.keep_alive(KeepAlive::new()).acquire()? {
+    ///     // ... writes the report for longer than the TTL ...
+    ///     guard.check()?;
+    /// }
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     pub fn keep_alive(self, settings: KeepAlive) -> Self {
         self.with(|request| request.keep_alive(settings))
     }
 
     /// Adds a fencing token to the lock. Same as [`crate::TryLockRequest::fenced`].
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::{TokioRuntime, blocking};
+    /// # use redlock_testkit::MemoryNode;
+    /// # let builder = redlock_core::Redlock::builder(TokioRuntime::dedicated()).node(MemoryNode::new("a"));
+    /// # let redlock = blocking::Redlock::new(builder)?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let request = redlock.try_lock("nightly-report", ttl).fenced();
+    /// let guard = request.acquire()?.expect("no other client holds the lock");
+    /// // Send it with every write.
+    /// assert!(guard.fencing_token().is_some());
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     pub fn fenced(self) -> Self {
         self.with(crate::TryLockRequest::fenced)
     }
 
     /// Sets the owner label of this request. Same as [`crate::TryLockRequest::owner`].
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::{TokioRuntime, blocking};
+    /// # use redlock_testkit::MemoryNode;
+    /// # let builder = redlock_core::Redlock::builder(TokioRuntime::dedicated()).node(MemoryNode::new("a"));
+    /// # let redlock = blocking::Redlock::new(builder)?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let request = redlock.try_lock("nightly-report", ttl).owner("cron@host-1");
+    /// let guard = request.acquire()?.expect("no other client holds the lock");
+    /// assert_eq!(Some("cron@host-1"), guard.fingerprint().owner());
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     pub fn owner(self, label: impl AsRef<str>) -> Self {
         self.with(|request| request.owner(label))
     }
 
     /// Makes the attempt; returns `None` if another client or task holds the lock.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::{TokioRuntime, blocking};
+    /// # use redlock_testkit::MemoryNode;
+    /// # let builder = redlock_core::Redlock::builder(TokioRuntime::dedicated()).node(MemoryNode::new("a"));
+    /// # let redlock = blocking::Redlock::new(builder)?;
+    /// # let ttl = Duration::from_secs(10);
+    /// match redlock.try_lock("nightly-report", ttl).acquire()? {
+    ///     Some(guard) => assert!(guard.is_held()),
+    ///     None => println!("another client writes the report"),
+    /// }
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     ///
     /// # Errors
     ///

@@ -59,6 +59,19 @@ const MAX_CONCURRENT_ATTEMPTS: usize = 256;
 
 impl Builder {
     /// Creates a builder with a runtime and no nodes.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use redlock_core::Builder;
+    /// # use redlock_core::runtime::Runtime;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime};
+    /// // The program uses the same runtime for other tasks.
+    /// let runtime: Arc<dyn Runtime> = Arc::new(ThreadRuntime);
+    /// let node = MemoryNode::new("10.0.0.1:6379");
+    /// let redlock = Builder::new(Arc::clone(&runtime)).node(node).build()?;
+    /// assert!(redlock.now() <= runtime.now());
+    /// # Ok::<_, redlock_core::Error>(())
+    /// ```
     pub fn new(runtime: Arc<dyn Runtime>) -> Self {
         let drift_factor = 0.01;
         Self {
@@ -133,6 +146,22 @@ impl Builder {
     /// the node.
     ///
     /// Nodes with connections allow at least this time for one connection attempt.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{Fault, ThreadRuntime, block_on, fake_nodes};
+    /// # block_on(async {
+    /// # let nodes = fake_nodes(3, Arc::new(ThreadRuntime));
+    /// # nodes[2].inject(Fault::hang());
+    /// # let builder = Redlock::builder(ThreadRuntime).nodes(nodes.into_iter().map(Into::into));
+    /// // All nodes are in the same data center, and one of them hangs.
+    /// let redlock = builder.node_timeout(Duration::from_millis(20)).build()?;
+    /// let health = redlock.health().await;
+    /// assert_eq!(2, health.healthy_nodes());
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn node_timeout(mut self, timeout: Duration) -> Self {
         self.node_timeout = timeout;
         self
@@ -147,6 +176,23 @@ impl Builder {
     /// While a quorum of nodes sends notifications, the next attempt starts at a notification. Otherwise it starts when
     /// the key expires according to the nodes, or after 5 s. If the [attempts](crate::LockRequest::max_attempts) are
     /// limited, it starts after the delay.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::node::{Token, Ttl};
+    /// # use redlock_core::{ErrorKind, Redlock};
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let node = MemoryNode::new("a");
+    /// # node.set_holder("orders:42", Token::from_bytes("another"), Ttl::MAX);
+    /// # let builder = Redlock::builder(ThreadRuntime).node(node);
+    /// # let ttl = Duration::from_secs(10);
+    /// // The three attempts are 5 ms to 10 ms apart.
+    /// let redlock = builder.retry_delay(Duration::from_millis(10)).build()?;
+    /// let request = redlock.lock("orders:42", ttl).max_attempts(3);
+    /// assert_eq!(ErrorKind::Contended, request.await.unwrap_err().kind());
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn retry_delay(mut self, delay: Duration) -> Self {
         self.retry_delay = delay;
         self
@@ -168,6 +214,21 @@ impl Builder {
     ///
     /// A request that is neither polled nor dropped keeps its place. If no place becomes free for two node timeouts,
     /// one more attempt starts.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let builder = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a"));
+    /// # let ttl = Duration::from_secs(10);
+    /// // A batch job sends few requests at once, however many locks it needs.
+    /// let redlock = builder.max_concurrent_attempts(4).build()?;
+    /// let requests = (0..20).map(|id| redlock.lock(format!("orders:{id}"), ttl));
+    /// let guards = futures_util::future::try_join_all(requests).await?;
+    /// assert!(guards.iter().all(|guard| guard.is_held()));
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn max_concurrent_attempts(mut self, max: usize) -> Self {
         self.max_concurrent_attempts = max;
         self
@@ -178,6 +239,23 @@ impl Builder {
     /// The default is `true`: first come, first served, and only one task at a time sends requests to the nodes.
     /// [`try_lock`](Redlock::try_lock) sends none while another task holds the lock or waits for it. Without the queue,
     /// tasks contend at the nodes like separate processes.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{FakeNode, Operation, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let node = FakeNode::new("a", Arc::new(ThreadRuntime));
+    /// # let builder = Redlock::builder(ThreadRuntime).node(node.clone());
+    /// # let ttl = Duration::from_secs(10);
+    /// // In a test, tasks contend at the nodes like separate processes.
+    /// let redlock = builder.local_queue(false).build()?;
+    /// let guard = redlock.lock("orders:42", ttl).await?;
+    /// assert!(redlock.try_lock("orders:42", ttl).await?.is_none());
+    /// assert_eq!(2, node.request_count(Operation::Acquire));
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn local_queue(mut self, on: bool) -> Self {
         self.local_queue = on;
         self
@@ -188,6 +266,20 @@ impl Builder {
     /// The value is a share of the TTL, from 0 to less than 1. The default is 0.01, which is 20 times the drift of
     /// clocks that NTP disciplines. 2 ms are always added, because servers count whole milliseconds. See "Safety
     /// arguments" in the [article].
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let builder = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a"));
+    /// // The clocks of these servers are not synchronized.
+    /// let redlock = builder.clock_drift_factor(0.05).build()?;
+    /// let guard = redlock.lock("orders:42", Duration::from_secs(10)).await?;
+    /// // The lock is valid for 5 % less than its TTL.
+    /// assert!(guard.remaining() <= Duration::from_millis(9500));
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     ///
     /// [article]: https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/
     pub fn clock_drift_factor(mut self, factor: f64) -> Self {
@@ -203,6 +295,23 @@ impl Builder {
     /// The label precedes the random part of every token (`host-1:4242#5f0c..`). Thus errors,
     /// [`inspect`](Redlock::inspect) and `redis-cli` show the holder of a lock. The label is not a secret, and it does
     /// not identify a client to the nodes: two processes may use the same label.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let builder = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a"));
+    /// # let ttl = Duration::from_secs(10);
+    /// let redlock = builder.owner("host-1:4242").build()?;
+    /// let guard = redlock.lock("orders:42", ttl).await?;
+    ///
+    /// // Any other client can find out who holds the lock.
+    /// let inspection = redlock.inspect("orders:42").await?;
+    /// let holder = inspection.holder().expect("the lock is held");
+    /// assert_eq!(Some("host-1:4242"), holder.owner());
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn owner(mut self, label: impl Into<String>) -> Self {
         self.owner = Some(label.into());
         self

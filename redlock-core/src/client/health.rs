@@ -36,21 +36,84 @@ pub struct NodeHealth(NodeReport);
 
 impl Health {
     /// Returns whether enough nodes could vote to grant a lock.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{ThreadRuntime, block_on, fake_nodes};
+    /// # block_on(async {
+    /// # let nodes = fake_nodes(3, Arc::new(ThreadRuntime));
+    /// # let redlock =
+    /// #     Redlock::builder(ThreadRuntime).nodes(nodes.iter().cloned().map(Into::into)).build()?;
+    /// nodes[2].crash();
+    /// // This is the readiness check of a service that needs locks.
+    /// let health = redlock.health().await;
+    /// let status = if health.is_available() { 200 } else { 503 };
+    /// assert_eq!(200, status);
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn is_available(&self) -> bool {
         self.up >= self.quorum
     }
 
     /// Returns the results of all nodes, in configured order.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{ThreadRuntime, block_on, fake_nodes};
+    /// # block_on(async {
+    /// # let nodes = fake_nodes(3, Arc::new(ThreadRuntime));
+    /// # let redlock =
+    /// #     Redlock::builder(ThreadRuntime).nodes(nodes.iter().cloned().map(Into::into)).build()?;
+    /// nodes[2].crash();
+    /// let health = redlock.health().await;
+    /// let failed: Vec<_> =
+    ///     health.nodes().iter().filter(|node| !node.is_healthy()).collect();
+    /// assert_eq!(1, failed.len());
+    /// println!("check this server: {}", failed[0]);
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn nodes(&self) -> &[NodeHealth] {
         &self.nodes
     }
 
     /// Returns the number of independent servers that are healthy.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{ThreadRuntime, block_on, fake_nodes};
+    /// # block_on(async {
+    /// # let nodes = fake_nodes(3, Arc::new(ThreadRuntime));
+    /// # let redlock =
+    /// #     Redlock::builder(ThreadRuntime).nodes(nodes.iter().cloned().map(Into::into)).build()?;
+    /// nodes[2].crash();
+    /// let health = redlock.health().await;
+    /// assert_eq!(2, health.healthy_nodes());
+    /// let reserve = health.healthy_nodes().saturating_sub(health.quorum());
+    /// assert_eq!(0, reserve, "no further server may fail");
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn healthy_nodes(&self) -> usize {
         self.up
     }
 
     /// Returns the number of nodes that must grant a lock.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{ThreadRuntime, block_on, fake_nodes};
+    /// # block_on(async {
+    /// # let nodes = fake_nodes(3, Arc::new(ThreadRuntime));
+    /// # let redlock =
+    /// #     Redlock::builder(ThreadRuntime).nodes(nodes.iter().cloned().map(Into::into)).build()?;
+    /// let health = redlock.health().await;
+    /// let tolerated = health.nodes().len() - health.quorum();
+    /// assert_eq!(1, tolerated, "one of three servers may fail");
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn quorum(&self) -> usize {
         self.quorum
     }
@@ -58,11 +121,39 @@ impl Health {
 
 impl NodeHealth {
     /// Returns the node's position in the configuration, from 0.
+    ///
+    /// ```
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// let addresses = ["10.0.0.1:6379", "10.0.0.2:6379"];
+    /// # let nodes = addresses.map(|address| MemoryNode::new(address).into());
+    /// # let redlock = Redlock::builder(ThreadRuntime).nodes(nodes).build()?;
+    /// for node in redlock.health().await.nodes() {
+    ///     assert_eq!(addresses[node.index()], node.label());
+    /// }
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn index(&self) -> usize {
         self.0.index()
     }
 
     /// Returns the node's label, such as `10.0.0.1:6379`.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{ThreadRuntime, block_on, fake_nodes};
+    /// # block_on(async {
+    /// # let nodes = fake_nodes(3, Arc::new(ThreadRuntime));
+    /// # let redlock =
+    /// #     Redlock::builder(ThreadRuntime).nodes(nodes.iter().cloned().map(Into::into)).build()?;
+    /// nodes[1].crash();
+    /// let health = redlock.health().await;
+    /// let mut failed = health.nodes().iter().filter(|node| !node.is_healthy());
+    /// assert_eq!(Some("fake-1"), failed.next().map(|node| node.label()));
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn label(&self) -> &str {
         self.0.label()
     }
@@ -71,6 +162,22 @@ impl NodeHealth {
     ///
     /// A healthy node replied to the request for a lock, and to its release. It is not in
     /// [quarantine](NodeHealth::quarantine).
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{Fault, ThreadRuntime, block_on, fake_nodes};
+    /// # block_on(async {
+    /// # let nodes = fake_nodes(3, Arc::new(ThreadRuntime));
+    /// # let redlock =
+    /// #     Redlock::builder(ThreadRuntime).nodes(nodes.iter().cloned().map(Into::into)).build()?;
+    /// // The server is full: it accepts connections, and no writes.
+    /// nodes[1].inject(Fault::reject());
+    /// let health = redlock.health().await;
+    /// assert!(!health.nodes()[1].is_healthy());
+    /// assert!(health.is_available(), "the other two are a quorum");
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn is_healthy(&self) -> bool {
         matches!(self.0.outcome(), Outcome::Denied(_) | Outcome::Granted)
     }
@@ -78,11 +185,45 @@ impl NodeHealth {
     /// Returns why the votes of the node do not count, and the time left, if it may have lost locks.
     ///
     /// Such a node is not [healthy](NodeHealth::is_healthy).
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::node::QuarantineReason;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let node = MemoryNode::new("a");
+    /// # node.set_longest_ttl(Duration::from_secs(10));
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
+    /// // The server was flushed, so it may have lost locks.
+    /// node.flush();
+    /// let health = redlock.health().await;
+    /// let quarantine = health.nodes()[0].quarantine().expect("the data is lost");
+    /// assert_eq!(QuarantineReason::DataLost, quarantine.reason);
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn quarantine(&self) -> Option<&Quarantine> {
         self.0.quarantine()
     }
 
     /// Returns how long the reply took, or how long the check waited for it.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{Fault, ThreadRuntime, block_on, fake_nodes};
+    /// # block_on(async {
+    /// # let nodes = fake_nodes(3, Arc::new(ThreadRuntime));
+    /// # let redlock =
+    /// #     Redlock::builder(ThreadRuntime).nodes(nodes.iter().cloned().map(Into::into)).build()?;
+    /// // One server is farther away than the others.
+    /// nodes[2].inject(Fault::delay(Duration::from_millis(20)));
+    /// let health = redlock.health().await;
+    /// let slowest = health.nodes().iter().max_by_key(|node| node.latency());
+    /// assert_eq!(Some("fake-2"), slowest.map(|node| node.label()));
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn latency(&self) -> Duration {
         self.0.latency()
     }
@@ -90,6 +231,23 @@ impl NodeHealth {
     /// Returns the first node that is the same server, as index and label.
     ///
     /// The two nodes have one vote together.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{ThreadRuntime, block_on, fake_nodes};
+    /// # block_on(async {
+    /// # let nodes = fake_nodes(3, Arc::new(ThreadRuntime));
+    /// # let redlock =
+    /// #     Redlock::builder(ThreadRuntime).nodes(nodes.iter().cloned().map(Into::into)).build()?;
+    /// // At startup, the program rejects two addresses of one server.
+    /// for node in redlock.health().await.nodes() {
+    ///     if let Some((_, other)) = node.same_server_as() {
+    ///         panic!("{} is the same server as {other}", node.label());
+    ///     }
+    /// }
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn same_server_as(&self) -> Option<(usize, &str)> {
         self.0.same_server_as()
     }

@@ -58,21 +58,82 @@ pub enum LockStatus {
 
 impl Inspection {
     /// Returns the inspected resource.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let inspection = redlock.inspect("orders:42").await?;
+    /// if inspection.is_free() {
+    ///     // The name is already validated.
+    ///     let guard = redlock.lock(inspection.resource(), ttl).await?;
+    ///     assert!(guard.is_held());
+    /// }
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn resource(&self) -> &Resource {
         &self.resource
     }
 
     /// Returns the status of the resource.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::{LockStatus, Redlock};
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let guard = redlock.lock("orders:42", ttl).await?;
+    /// let inspection = redlock.inspect("orders:42").await?;
+    /// let LockStatus::Held { by, .. } = inspection.status() else {
+    ///     panic!("free, or the nodes disagree");
+    /// };
+    /// assert_eq!(&guard.fingerprint(), by);
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn status(&self) -> &LockStatus {
         &self.finding
     }
 
     /// Returns whether the resource is free, according to a quorum.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let guard = redlock.lock("orders:42", ttl).await?;
+    /// assert!(!redlock.inspect("orders:42").await?.is_free());
+    ///
+    /// guard.release().await?;
+    /// assert!(redlock.inspect("orders:42").await?.is_free());
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn is_free(&self) -> bool {
         self.finding == LockStatus::Free
     }
 
     /// Returns the holder, if a quorum agrees on it.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let guard = redlock.lock("orders:42", ttl).owner("host-1").await?;
+    /// let inspection = redlock.inspect("orders:42").await?;
+    /// let holder = inspection.holder().expect("the lock is held");
+    /// assert_eq!(Some("host-1"), holder.owner());
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn holder(&self) -> Option<&Fingerprint> {
         match &self.finding {
             LockStatus::Held { by, .. } => Some(by),
@@ -84,6 +145,21 @@ impl Inspection {
     ///
     /// The time counts from the end of the inspection. `None` if the resource is free, the nodes disagree, or the key
     /// never expires.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let guard = redlock.lock("orders:42", ttl).await?;
+    /// let inspection = redlock.inspect("orders:42").await?;
+    /// // The client tries again after this time.
+    /// let retry_after = inspection.remaining().expect("the key expires");
+    /// assert!(retry_after <= ttl);
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn remaining(&self) -> Option<Duration> {
         match self.finding {
             LockStatus::Held { remaining, .. } => remaining,
@@ -92,6 +168,21 @@ impl Inspection {
     }
 
     /// Returns whether `lease` is the holder.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let guard = redlock.lock("orders:42", ttl).await?;
+    /// assert!(redlock.inspect("orders:42").await?.is_held_by(&guard));
+    ///
+    /// let other = redlock.lock("orders:43", ttl).await?;
+    /// assert!(!redlock.inspect("orders:42").await?.is_held_by(&other));
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn is_held_by(&self, lease: &Lease) -> bool {
         self.holder.as_ref() == Some(lease.0.claim().token())
     }
@@ -99,6 +190,27 @@ impl Inspection {
     /// Returns the reports of all nodes, in configured order.
     ///
     /// Nodes that did not reply before the result was certain are pending.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use redlock_core::node::{Token, Ttl};
+    /// # use redlock_core::{LockStatus, Redlock};
+    /// # use redlock_testkit::{ThreadRuntime, block_on, fake_nodes};
+    /// # block_on(async {
+    /// # let nodes = fake_nodes(3, Arc::new(ThreadRuntime));
+    /// # let redlock =
+    /// #     Redlock::builder(ThreadRuntime).nodes(nodes.iter().cloned().map(Into::into)).build()?;
+    /// # for (node, token) in nodes.iter().zip(["one", "another"]) {
+    /// #     node.inner().set_holder("orders:42", Token::from_bytes(token), Ttl::MAX);
+    /// # }
+    /// let inspection = redlock.inspect("orders:42").await?;
+    /// assert_eq!(&LockStatus::Undecided, inspection.status());
+    /// // The reports show which token is on which node.
+    /// for report in inspection.node_reports() {
+    ///     println!("{report}");
+    /// }
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn node_reports(&self) -> &[NodeReport] {
         &self.nodes
     }

@@ -103,6 +103,21 @@ impl Candidate {
     /// Adds a fencing token to the lock of each term. Same as [`LockRequest::fenced`](crate::LockRequest::fenced).
     ///
     /// The token increases with every term of any candidate.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use std::ops::ControlFlow;
+    /// # use redlock_core::{Lease, Redlock};
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let work = async |lease: Lease| ControlFlow::Break(lease.fencing_token());
+    /// let token = redlock.lead("scheduler", ttl).fenced().run(work).await?;
+    /// // Workers reject jobs with a smaller token, which are from earlier leaders.
+    /// assert!(token.is_some());
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn fenced(mut self) -> Self {
         self.fenced = true;
         self
@@ -111,12 +126,46 @@ impl Candidate {
     /// Sets the owner label of the lock. Same as [`LockRequest::owner`](crate::LockRequest::owner).
     ///
     /// [`Redlock::inspect`](crate::Redlock::inspect) then returns the label of the leader on any machine.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use std::ops::ControlFlow;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let candidate = redlock.lead("scheduler", ttl).owner("host-1");
+    /// // Any other client can find out who the leader is.
+    /// let work = async |_| ControlFlow::Break(redlock.inspect("scheduler").await);
+    /// let inspection = candidate.run(work).await??;
+    /// assert_eq!(Some("host-1"), inspection.holder().and_then(|by| by.owner()));
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn owner(mut self, label: impl Into<String>) -> Self {
         self.owner = Some(label.into());
         self
     }
 
     /// Returns a view of this candidate's leadership, for other tasks.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use std::ops::ControlFlow;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let candidate = redlock.lead("scheduler", ttl);
+    /// let leadership = candidate.leadership();
+    ///
+    /// // The status page shows whether this process is the leader.
+    /// let page = || format!("leader: {}", leadership.is_leading());
+    /// let work = async |_lease| ControlFlow::Break(page());
+    /// assert_eq!("leader: true", candidate.run(work).await?);
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn leadership(&self) -> Leadership {
         self.leadership.clone()
     }
@@ -132,6 +181,25 @@ impl Candidate {
     ///   [`LockRequest::run`](crate::LockRequest::run).
     ///
     /// The wait has no limit: neither contention nor an outage of the nodes ends it.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use std::ops::ControlFlow;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # async fn schedule() -> ControlFlow<()> { std::future::pending().await }
+    /// # async fn shutdown() {}
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let candidate = redlock.lead("scheduler", ttl);
+    /// tokio::select! {
+    ///     result = candidate.run(async |_lease| schedule().await) => result?,
+    ///     () = shutdown() => println!("resigned"),
+    /// }
+    /// assert_eq!(0, redlock.close().await, "the lock is released");
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     ///
     /// # Shutdown
     ///

@@ -42,6 +42,24 @@ impl OncePer {
     /// The job succeeds if it returns `Ok`. If the lock cannot be kept after the job, because too few nodes reply, a
     /// warning is logged: the job may then run again in this period.
     ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// # let day = Duration::from_secs(24 * 3600);
+    /// let report = async |_lease| Ok::<_, std::io::Error>("sent");
+    /// let request = redlock.try_lock("nightly-report", ttl).once_per(day);
+    /// assert!(request.run(report).await?.is_some());
+    ///
+    /// // The job does not run again on this day, on any machine.
+    /// let request = redlock.try_lock("nightly-report", ttl).once_per(day);
+    /// assert!(request.run(report).await?.is_none());
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
+    ///
     /// # Errors
     ///
     /// - The errors of [`TryLockRequest`] if the attempt failed. The job was not called.

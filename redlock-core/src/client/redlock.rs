@@ -514,6 +514,21 @@ impl Redlock {
     /// Returns the time on the clock of leases.
     ///
     /// It is the clock of [`LockRequest::wait_until`] and [`Lease::deadline`].
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// // One deadline limits the lock and the work.
+    /// let deadline = redlock.now() + Duration::from_secs(30);
+    /// let guard = redlock.lock("orders:42", ttl).wait_until(deadline).await?;
+    /// let left = deadline.saturating_duration_since(redlock.now());
+    /// assert!(left <= Duration::from_secs(30));
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn now(&self) -> Instant {
         self.0.now()
     }

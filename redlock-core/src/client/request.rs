@@ -268,6 +268,8 @@ impl LockRequest {
     /// The number is unlimited by default, because the waiting time is limited; 0 counts as 1. The attempts are
     /// [a delay](LockRequest::retry_delay) apart, and the [wait](LockRequest::max_wait) still limits them. Attempts
     /// that a notification triggers before a delay is over do not count.
+    /// Waiting behind other tasks of this process is not an attempt: even a single attempt may wait there until the
+    /// waiting time is used up. [`try_lock`](crate::Redlock::try_lock) does not wait.
     ///
     #[cfg_attr(feature = "tokio", doc = "```")]
     #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
@@ -294,6 +296,23 @@ impl LockRequest {
     /// The default is [`Builder::retry_delay`](crate::Builder::retry_delay). Each delay is random between half of this
     /// value and all of it, and at least 1 ms. The delay applies if the nodes do not show when to retry: after
     /// failures, or if too few nodes notify the waiter.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{FakeNode, Fault, Operation, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let node = FakeNode::new("a", Arc::new(ThreadRuntime));
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// // The first attempt fails, and the next one follows soon.
+    /// node.inject(Fault::unavailable().once());
+    /// let request = redlock.lock("orders:42", ttl);
+    /// let guard = request.retry_delay(Duration::from_millis(10)).await?;
+    /// assert_eq!(2, node.request_count(Operation::Acquire));
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn retry_delay(mut self, delay: Duration) -> Self {
         self.retry_delay = delay;
         self
@@ -525,18 +544,63 @@ impl TryLockRequest {
     /// Renews the lock automatically once it is held.
     ///
     /// Same as [`Guard::keep_alive`]. The default is off.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::{KeepAlive, Redlock};
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// // A report takes minutes, and never longer than an hour.
+    /// let settings = KeepAlive::new().max_hold(Duration::from_secs(3600));
+    /// let request = redlock.try_lock("nightly-report", ttl);
+    /// if let Some(guard) = request.keep_alive(settings).await? {
+    ///     assert!(guard.is_held());
+    /// }
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn keep_alive(mut self, settings: KeepAlive) -> Self {
         self.attempt.keep_alive = Some(settings);
         self
     }
 
     /// Adds a fencing token to the lock. Same as [`LockRequest::fenced`].
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let request = redlock.try_lock("orders:42", ttl).fenced();
+    /// if let Some(guard) = request.await? {
+    ///     let token = guard.fencing_token().expect("a fenced lock has a token");
+    ///     // UPDATE orders SET fence = $1, .. WHERE id = 42 AND fence <= $1
+    ///     let parameter = i64::from(token);
+    /// }
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn fenced(mut self) -> Self {
         self.attempt.mode = Mode::Fenced;
         self
     }
 
     /// Sets the owner label of this request. Same as [`LockRequest::owner`].
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let request = redlock.try_lock("orders:42", ttl).owner("request-7");
+    /// let guard = request.await?.expect("the lock is free");
+    /// assert_eq!(Some("request-7"), guard.fingerprint().owner());
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn owner(mut self, label: impl AsRef<str>) -> Self {
         self.attempt.owner = Some(Owner::new(label.as_ref()));
         self

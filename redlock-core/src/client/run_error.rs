@@ -57,6 +57,21 @@ impl<T> RunError<T> {
     /// Returns the kind of this error.
     ///
     /// It is [`Lost`](ErrorKind::Lost) whenever the work was called.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::{ErrorKind, Redlock};
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let guard = redlock.lock("nightly-report", ttl).await?;
+    ///
+    /// let request = redlock.lock("nightly-report", ttl).max_wait(Duration::ZERO);
+    /// let error = request.run(async |_lease| "sent").await.unwrap_err();
+    /// assert_eq!(ErrorKind::Contended, error.kind(), "the report was not sent");
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn kind(&self) -> ErrorKind {
         self.error.kind()
     }
@@ -64,31 +79,136 @@ impl<T> RunError<T> {
     /// Returns whether another call may succeed without manual changes. Same as [`Error::is_retryable`].
     ///
     /// It is true after a loss. If the work is not idempotent, check its effects before you repeat it.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// let ttl = Duration::ZERO; // a wrong configuration
+    /// let result = redlock.run("orders:42", ttl, async |_lease| "charged").await;
+    /// assert!(!result.unwrap_err().is_retryable());
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn is_retryable(&self) -> bool {
         self.error.is_retryable()
     }
 
     /// Returns why the lock was lost; `None` if it was not acquired.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::{Loss, Redlock};
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let node = MemoryNode::new("a");
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let work = async |_lease| {
+    ///     // Meanwhile, an operator deletes the key.
+    ///     node.remove("orders:42");
+    /// };
+    /// let error = redlock.run("orders:42", ttl, work).await.unwrap_err();
+    /// assert!(matches!(error.loss(), Some(Loss::Revoked { .. })));
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn loss(&self) -> Option<&Loss> {
         self.error.loss()
     }
 
     /// Returns the error without the output: its message, and the reports of the nodes.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let guard = redlock.lock("orders:42", ttl).owner("host-1").await?;
+    ///
+    /// let request = redlock.lock("orders:42", ttl).max_wait(Duration::ZERO);
+    /// let error = request.run(async |_lease| "charged").await.unwrap_err();
+    /// let holder = error.error().holder().expect("it is in this process");
+    /// assert_eq!(Some("host-1"), holder.owner());
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn error(&self) -> &Error {
         &self.error
     }
 
     /// Returns the output of the work, if it finished although the lock was lost.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let node = MemoryNode::new("a");
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// # let charge = async |_lease| {
+    /// #     // Meanwhile, an operator deletes the key.
+    /// #     node.remove("orders:42");
+    /// #     "charged"
+    /// # };
+    /// // `charge` returns "charged". The lock is lost meanwhile.
+    /// let error = redlock.run("orders:42", ttl, charge).await.unwrap_err();
+    /// match error.output() {
+    ///     Some(output) => println!("{output}, but perhaps twice: {error}"),
+    ///     None => println!("not completed: {error}"),
+    /// }
+    /// # assert_eq!(Some(&"charged"), error.output());
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn output(&self) -> Option<&T> {
         self.output.as_ref()
     }
 
     /// Returns the output of the work, if it finished although the lock was lost.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let node = MemoryNode::new("a");
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// # let charge = async |_lease| {
+    /// #     // Meanwhile, an operator deletes the key.
+    /// #     node.remove("orders:42");
+    /// #     "charged"
+    /// # };
+    /// // `charge` returns "charged". The lock is lost meanwhile.
+    /// let result = redlock.run("orders:42", ttl, charge).await;
+    /// // The output shows what an operator has to check.
+    /// let output = result.map_err(|error| error.into_output());
+    /// assert_eq!(Err(Some("charged")), output);
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn into_output(self) -> Option<T> {
         self.output
     }
 
     /// Returns the error, and drops the output.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::{Error, ErrorKind, Redlock, RunError};
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// # let guard = redlock.lock("nightly-report", ttl).await?;
+    /// // Only the reason is of interest, not the output.
+    /// let request = redlock.lock("nightly-report", ttl).max_wait(Duration::ZERO);
+    /// let result = request.run(async |_lease| "sent").await;
+    /// let result: Result<_, Error> = result.map_err(RunError::into_error);
+    /// assert_eq!(ErrorKind::Contended, result.unwrap_err().kind());
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn into_error(self) -> Error {
         self.error
     }

@@ -57,6 +57,20 @@ impl RwLock {
     }
 
     /// Returns the name of the lock.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let catalog = redlock.rw_lock("catalog")?;
+    /// let reader = catalog.read(ttl).await?;
+    /// let inspection = redlock.inspect(catalog.resource()).await?;
+    /// assert_eq!(Some("readers"), inspection.holder().and_then(|by| by.owner()));
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn resource(&self) -> &Resource {
         &self.name
     }
@@ -64,6 +78,19 @@ impl RwLock {
     /// Returns the name of the gate, such as `catalog:writer`. It is locked while a writer waits.
     ///
     /// The access rules of the servers must permit this key, too.
+    ///
+    /// ```
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// let catalog = redlock.rw_lock("catalog")?;
+    /// // The key patterns of a Redis user who may read and write.
+    /// let keys = [catalog.resource(), catalog.gate()];
+    /// let patterns = keys.map(|key| format!("~{key}"));
+    /// assert_eq!(["~catalog", "~catalog:writer"], patterns);
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn gate(&self) -> &Resource {
         &self.gate
     }
@@ -118,6 +145,22 @@ impl RwLock {
     /// Makes a single attempt to lock the resource for writing.
     ///
     /// Same as [`try_lock`](crate::Redlock::try_lock). It does not keep readers out.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let catalog = redlock.rw_lock("catalog")?;
+    /// let reader = catalog.read(ttl).await?;
+    /// assert!(catalog.try_write(ttl).await?.is_none(), "a reader holds the lock");
+    ///
+    /// reader.release().await?;
+    /// assert!(catalog.try_write(ttl).await?.is_some());
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn try_write(&self, ttl: Duration) -> TryLockRequest {
         TryLockRequest::new(Arc::clone(&self.handle), self.resources(), ttl)
     }

@@ -69,6 +69,21 @@ impl Slots {
     }
 
     /// Returns the number of slots.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let slots = redlock.slots("thumbnails", 8)?;
+    /// let slot = slots.acquire(ttl).await?;
+    /// let inspections = slots.inspect().await?;
+    /// let free = inspections.iter().filter(|slot| slot.is_free()).count();
+    /// assert_eq!(slots.count() - 1, free);
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn count(&self) -> usize {
         self.locks.len()
     }

@@ -31,6 +31,19 @@ pub struct Lease(pub(crate) Arc<LeaseRecord>);
 
 impl Lease {
     /// Returns the locked resources: at least one, sorted.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let guard = redlock.lock(["stock:7", "orders:42"], ttl).await?;
+    /// let names = guard.resources().iter().map(|resource| resource.to_string());
+    /// assert_eq!(["orders:42", "stock:7"], *names.collect::<Vec<_>>());
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn resources(&self) -> &[Resource] {
         self.0.claim().resources()
     }
@@ -207,6 +220,22 @@ impl Lease {
     /// Returns the fingerprint of this lock's token, for logs and errors.
     ///
     /// The token itself is a secret.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let guard = redlock.lock("orders:42", ttl).await?;
+    /// println!("charge order 42 with lease {}", guard.fingerprint());
+    ///
+    /// // Other clients see the same fingerprint.
+    /// let inspection = redlock.inspect("orders:42").await?;
+    /// assert_eq!(Some(&guard.fingerprint()), inspection.holder());
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn fingerprint(&self) -> Fingerprint {
         self.0.claim().token().fingerprint()
     }

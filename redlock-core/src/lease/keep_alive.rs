@@ -52,6 +52,25 @@ pub struct KeepAlive {
 
 impl KeepAlive {
     /// Creates settings without limits: the lock is renewed until it is released.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::runtime::Runtime;
+    /// # use redlock_core::{KeepAlive, Redlock};
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_testkit::sim::Simulation;
+    /// # let simulation = Simulation::new(42);
+    /// # let process = simulation.process("service");
+    /// # let node = MemoryNode::with_runtime("a", process.runtime());
+    /// # simulation.block_on(&process.clone(), async move {
+    /// # let redlock = Redlock::builder(process.clone()).node(node).build()?;
+    /// // The clock of this example is simulated.
+    /// let request = redlock.lock("nightly-report", Duration::from_secs(5));
+    /// let guard = request.keep_alive(KeepAlive::new()).await?;
+    /// process.sleep(Duration::from_secs(3600)).await;
+    /// assert!(guard.is_held());
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub const fn new() -> Self {
         Self { max_hold: None, max_extensions: None }
     }
@@ -61,6 +80,27 @@ impl KeepAlive {
     /// The default is unlimited. The time counts from the start of the attempt that acquired the lock, and the last
     /// renewal makes the lock valid until its end. The first grant is never shortened, so a value below the TTL has the
     /// effect of the TTL.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::runtime::Runtime;
+    /// # use redlock_core::{KeepAlive, Loss, Redlock};
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_testkit::sim::Simulation;
+    /// # let simulation = Simulation::new(42);
+    /// # let process = simulation.process("service");
+    /// # let node = MemoryNode::with_runtime("a", process.runtime());
+    /// # simulation.block_on(&process.clone(), async move {
+    /// # let redlock = Redlock::builder(process.clone()).node(node).build()?;
+    /// // The clock of this example is simulated.
+    /// let start = redlock.now();
+    /// # let hour = Duration::from_secs(3600);
+    /// let request = redlock.lock("nightly-report", Duration::from_secs(5));
+    /// let guard = request.keep_alive(KeepAlive::new().max_hold(hour)).await?;
+    /// assert_eq!(Loss::Expired, guard.lost().await, "the report hangs");
+    /// assert!(redlock.now() <= start + hour);
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub const fn max_hold(mut self, max_hold: Duration) -> Self {
         self.max_hold = Some(max_hold);
         self
@@ -69,6 +109,26 @@ impl KeepAlive {
     /// Sets how often the lock is extended at most. Afterwards it expires with its TTL.
     ///
     /// The default is unlimited; 0 never extends. Failed renewals do not count.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::runtime::Runtime;
+    /// # use redlock_core::{KeepAlive, Loss, Redlock};
+    /// # use redlock_testkit::MemoryNode;
+    /// # use redlock_testkit::sim::Simulation;
+    /// # let simulation = Simulation::new(42);
+    /// # let process = simulation.process("service");
+    /// # let node = MemoryNode::with_runtime("a", process.runtime());
+    /// # simulation.block_on(&process.clone(), async move {
+    /// # let redlock = Redlock::builder(process.clone()).node(node).build()?;
+    /// // The clock of this example is simulated.
+    /// let start = redlock.now();
+    /// let request = redlock.lock("nightly-report", Duration::from_secs(60));
+    /// let guard = request.keep_alive(KeepAlive::new().max_extensions(2)).await?;
+    /// assert_eq!(Loss::Expired, guard.lost().await, "the report hangs");
+    /// assert!(redlock.now() < start + Duration::from_secs(180));
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub const fn max_extensions(mut self, max_extensions: u32) -> Self {
         self.max_extensions = Some(max_extensions);
         self

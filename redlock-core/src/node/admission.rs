@@ -71,12 +71,32 @@ const GRANULE: Duration = Duration::from_millis(2);
 
 impl Quarantine {
     /// Creates a quarantine of unknown duration.
+    ///
+    /// ```
+    /// # use redlock_core::node::{Admission, Quarantine, QuarantineReason};
+    /// // While the backend has no connection to its server.
+    /// let quarantine = Quarantine::new(QuarantineReason::NotChecked);
+    /// let shown = "may have lost locks (server not checked yet)";
+    /// assert_eq!(shown, quarantine.to_string());
+    /// let admission = Admission::Quarantined(quarantine);
+    /// ```
     #[must_use]
     pub fn new(reason: QuarantineReason) -> Self {
         Self { reason, remaining: None }
     }
 
     /// Sets the time until the votes count again.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::node::{Quarantine, QuarantineReason};
+    /// // The server has been up for 10 s, and the longest TTL is 30 s.
+    /// let whole = Quarantine::duration(Duration::from_secs(30));
+    /// let remaining = whole.saturating_sub(Duration::from_secs(10));
+    /// let quarantine = Quarantine::new(QuarantineReason::Restarted);
+    /// let quarantine = quarantine.ending_in(remaining);
+    /// assert!(quarantine.to_string().ends_with("counts again in 20.3s"));
+    /// ```
     #[must_use]
     pub fn ending_in(mut self, remaining: Duration) -> Self {
         self.remaining = Some(remaining);

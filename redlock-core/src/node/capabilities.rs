@@ -45,6 +45,13 @@ impl Default for Capabilities {
 
 impl Capabilities {
     /// Adds support for [`inspect`](super::LockNode::inspect).
+    ///
+    /// ```
+    /// # use redlock_core::node::Capabilities;
+    /// // The backend overrides `LockNode::inspect`, and no other optional operation.
+    /// let capabilities = Capabilities::default().with_inspect();
+    /// assert!(capabilities.inspect && !capabilities.watch);
+    /// ```
     #[must_use]
     pub fn with_inspect(mut self) -> Self {
         self.inspect = true;
@@ -52,6 +59,17 @@ impl Capabilities {
     }
 
     /// Adds support for [`watch`](super::LockNode::watch).
+    ///
+    /// ```
+    /// # use redlock_core::node::Capabilities;
+    /// # let is_subscribed = true;
+    /// let mut capabilities = Capabilities::default().with_inspect();
+    /// if is_subscribed {
+    ///     // The present connection delivers notifications.
+    ///     capabilities = capabilities.with_watch();
+    /// }
+    /// assert!(capabilities.watch);
+    /// ```
     #[must_use]
     pub fn with_watch(mut self) -> Self {
         self.watch = true;
@@ -59,6 +77,13 @@ impl Capabilities {
     }
 
     /// Adds support for [fencing tokens](super::LockNode::acquire_fenced).
+    ///
+    /// ```
+    /// # use redlock_core::node::Capabilities;
+    /// // The backend overrides `acquire_fenced`, `confirm` and `refill_fenced`.
+    /// let capabilities = Capabilities::default().with_fencing();
+    /// assert!(capabilities.fencing);
+    /// ```
     #[must_use]
     pub fn with_fencing(mut self) -> Self {
         self.fencing = true;
@@ -66,6 +91,13 @@ impl Capabilities {
     }
 
     /// Adds support for [`keep_for`](crate::node::LockNode::keep_for).
+    ///
+    /// ```
+    /// # use redlock_core::node::Capabilities;
+    /// // Without it, `Guard::keep_for` fails with `ErrorKind::Unsupported`.
+    /// let capabilities = Capabilities::default().with_keep();
+    /// assert!(capabilities.keep && !Capabilities::default().keep);
+    /// ```
     #[must_use]
     pub fn with_keep(mut self) -> Self {
         self.keep = true;
@@ -73,6 +105,13 @@ impl Capabilities {
     }
 
     /// Adds support for [readers](crate::node::LockNode::acquire_shared).
+    ///
+    /// ```
+    /// # use redlock_core::node::Capabilities;
+    /// // With `watch`, the backend overrides `watch_shared`, too.
+    /// let capabilities = Capabilities::default().with_watch().with_shared();
+    /// assert!(capabilities.watch && capabilities.shared);
+    /// ```
     #[must_use]
     pub fn with_shared(mut self) -> Self {
         self.shared = true;
@@ -82,6 +121,16 @@ impl Capabilities {
     /// Sets how long [counters are kept](Capabilities::fence_retention).
     ///
     /// The time begins when the last fenced lock has expired.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::node::Capabilities;
+    /// // The server deletes a counter a week after its last fenced lock has expired.
+    /// let week = Duration::from_secs(7 * 24 * 60 * 60);
+    /// let capabilities = Capabilities::default().with_fencing();
+    /// let capabilities = capabilities.with_fence_retention(week);
+    /// assert_eq!(week, capabilities.fence_retention);
+    /// ```
     #[must_use]
     pub fn with_fence_retention(mut self, retention: Duration) -> Self {
         self.fence_retention = retention;

@@ -53,11 +53,29 @@ pub struct Denial {
 
 impl Denial {
     /// Creates a denial because of `holder`.
+    ///
+    /// ```
+    /// # use redlock_core::node::{Denial, Token, Vote};
+    /// // The value that the server has under the resource.
+    /// let holder = Token::from_bytes("1d0ca7e5");
+    /// let vote = Vote::Denied(Denial::by(holder.clone()));
+    /// assert!(matches!(vote, Vote::Denied(denial) if denial.holder == Some(holder)));
+    /// ```
     pub fn by(holder: Token) -> Self {
         Self { holder: Some(holder), remaining: None }
     }
 
     /// Adds the time after which the holder's key expires.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::node::{Denial, Token};
+    /// // The server returns the remaining time in milliseconds.
+    /// let (value, pttl) = ("1d0ca7e5", 8_900);
+    /// let denial = Denial::by(Token::from_bytes(value));
+    /// let denial = denial.expiring_in(Duration::from_millis(pttl));
+    /// assert_eq!(Some(Duration::from_millis(8_900)), denial.remaining);
+    /// ```
     #[must_use]
     pub fn expiring_in(mut self, remaining: Duration) -> Self {
         self.remaining = Some(remaining);

@@ -34,6 +34,19 @@ pub enum Availability {
 
 impl Watch {
     /// Creates a watch of a resource that was in this state at the beginning.
+    ///
+    /// ```
+    /// # use futures_channel::oneshot;
+    /// # use redlock_core::node::{Availability, Watch};
+    /// # use redlock_testkit::block_on;
+    /// let (notifier, notified) = oneshot::channel::<()>();
+    /// // Also completes if the notifier is dropped: no notification follows then.
+    /// let changed = async { notified.await.unwrap_or_default() };
+    /// let watch = Watch::new(Availability::Taken(None), changed);
+    ///
+    /// notifier.send(()).expect("the watch waits"); // the server reports a change
+    /// block_on(watch.changed);
+    /// ```
     pub fn new(availability: Availability, changed: impl Future<Output = ()> + Send + 'static) -> Self {
         Self { availability, changed: Box::pin(changed) }
     }

@@ -13,6 +13,18 @@ pub struct SmolRuntime {}
 
 impl SmolRuntime {
     /// Creates a runtime for a builder.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::{Redlock, SmolRuntime};
+    /// # use redlock_testkit::MemoryNode;
+    /// # let node = MemoryNode::new("10.0.0.1:6379");
+    /// # let ttl = Duration::from_secs(10);
+    /// let redlock = Redlock::builder(SmolRuntime::new()).node(node).build()?;
+    /// let guard = smol::block_on(redlock.lock("orders:42", ttl))?;
+    /// assert!(guard.is_held());
+    /// # Ok::<_, redlock_core::Error>(())
+    /// ```
     pub fn new() -> Self {
         Self::default()
     }

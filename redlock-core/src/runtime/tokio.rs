@@ -57,6 +57,21 @@ pub struct TokioRuntime {
 
 impl TokioRuntime {
     /// Runs background tasks and connections in the tokio runtime of the caller.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::{Redlock, TokioRuntime};
+    /// # use redlock_testkit::MemoryNode;
+    /// # let node = MemoryNode::new("10.0.0.1:6379");
+    /// # let ttl = Duration::from_secs(10);
+    /// // A `Redlock` can be created before the runtime that uses it.
+    /// let redlock = Redlock::builder(TokioRuntime::new()).node(node).build()?;
+    ///
+    /// let runtime = tokio::runtime::Runtime::new()?;
+    /// let guard = runtime.block_on(redlock.lock("orders:42", ttl))?;
+    /// assert!(guard.is_held());
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
     pub fn new() -> Self {
         Self::default()
     }
@@ -66,6 +81,21 @@ impl TokioRuntime {
     /// The runtime of the caller has no influence, except that it must have timers. The runtime of `handle` must outlive
     /// the [`Redlock`](crate::Redlock), and something must drive it. A multi-threaded runtime drives itself; a
     /// current-thread runtime runs only while a thread is in its `block_on`.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::{Redlock, TokioRuntime};
+    /// # use redlock_testkit::{MemoryNode, block_on};
+    /// # let node = MemoryNode::new("a");
+    /// let background = tokio::runtime::Runtime::new()?;
+    /// let runtime = TokioRuntime::on(background.handle().clone());
+    /// let redlock = Redlock::builder(runtime).node(node).build()?;
+    ///
+    /// // This thread is outside of any tokio runtime.
+    /// let guard = block_on(redlock.lock("orders:42", Duration::from_secs(10)))?;
+    /// assert!(guard.is_held());
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
     pub fn on(handle: Handle) -> Self {
         Self { fixed: Some(handle), ..Self::default() }
     }

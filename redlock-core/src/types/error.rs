@@ -198,6 +198,22 @@ impl Error {
     }
 
     /// Returns the kind of this error.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::{ErrorKind, Redlock};
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let guard = redlock.lock("orders:42", ttl).await?;
+    ///
+    /// let request = redlock.lock("orders:42", ttl).max_wait(Duration::ZERO);
+    /// let error = request.await.unwrap_err();
+    /// let status = if error.kind() == ErrorKind::Contended { 409 } else { 503 };
+    /// assert_eq!(409, status);
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
@@ -318,6 +334,23 @@ impl Error {
     ///
     /// The value is the longest of all nodes, at the time of that node's reply. For a lock of this process, it is the
     /// rest of its validity when the request ended. The holder may still extend the lock.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let guard = redlock.lock("orders:42", ttl).await?;
+    ///
+    /// let request = redlock.lock("orders:42", ttl).max_wait(Duration::ZERO);
+    /// let error = request.await.unwrap_err();
+    /// let left = error.remaining().expect("the holder is in this process");
+    /// println!("Retry-After: {}", left.as_secs() + 1);
+    /// assert!(left <= ttl);
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn remaining(&self) -> Option<Duration> {
         let local = self.0.local_holder.as_ref().map(|(_, remaining)| *remaining);
         self.denials().filter_map(|denial| denial.remaining).max().or(local)

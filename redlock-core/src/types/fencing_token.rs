@@ -32,11 +32,28 @@ impl FencingToken {
     /// Creates a token from a number.
     ///
     /// Returns `None` for zero and for numbers above [`MAX`](FencingToken::MAX).
+    ///
+    /// ```
+    /// # use redlock_core::FencingToken;
+    /// // The resource gets the token as text with each write.
+    /// let parse = |text: &str| text.parse().ok().and_then(FencingToken::new);
+    /// assert!(parse("1799999998394368") < parse("1799999998394369"));
+    /// assert_eq!(None, parse("0"));
+    /// ```
     pub fn new(number: u64) -> Option<Self> {
         NonZeroU64::new(number).map(Self).filter(|token| *token <= Self::MAX)
     }
 
     /// Returns the number.
+    ///
+    /// ```
+    /// # use redlock_core::FencingToken;
+    /// # let token = FencingToken::new(1_799_999_998_394_368).unwrap();
+    /// // A binary protocol has eight bytes for the token.
+    /// let bytes = token.as_u64().to_be_bytes();
+    /// let received = FencingToken::new(u64::from_be_bytes(bytes));
+    /// assert_eq!(Some(token), received);
+    /// ```
     pub fn as_u64(self) -> u64 {
         self.0.get()
     }

@@ -26,16 +26,47 @@ impl Instant {
     /// Returns the point that lies `elapsed` after the origin.
     ///
     /// The maximum is about 584 years.
+    ///
+    /// ```
+    /// # use std::cell::Cell;
+    /// # use std::time::Duration;
+    /// # use redlock_core::runtime::Instant;
+    /// // A test moves this clock by hand.
+    /// let seconds = Cell::new(0);
+    /// let now = || Instant::since_origin(Duration::from_secs(seconds.get()));
+    /// seconds.set(90);
+    /// assert_eq!(Instant::ORIGIN + Duration::from_secs(90), now());
+    /// ```
     pub fn since_origin(elapsed: Duration) -> Self {
         Self(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX))
     }
 
     /// Returns the time since the origin.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::runtime::Instant;
+    /// // The clock of a simulated run starts at zero.
+    /// let now = Instant::ORIGIN + Duration::from_millis(1250);
+    /// let line = format!("{:?}: lock acquired", now.elapsed_since_origin());
+    /// assert_eq!("1.25s: lock acquired", line);
+    /// ```
     pub fn elapsed_since_origin(self) -> Duration {
         Duration::from_nanos(self.0)
     }
 
     /// Returns the time from `earlier` to this point, or zero if `earlier` is later.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::runtime::Instant;
+    /// let started = Instant::ORIGIN;
+    /// let deadline = started + Duration::from_secs(2);
+    /// // The next step may take this time.
+    /// let left = |now| deadline.saturating_duration_since(now);
+    /// assert_eq!(Duration::from_secs(2), left(started));
+    /// assert_eq!(Duration::ZERO, left(started + Duration::from_secs(3)));
+    /// ```
     pub fn saturating_duration_since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
@@ -68,6 +99,15 @@ impl Sub<Duration> for Instant {
 /// A hypervisor that pauses a virtual machine (live migration, restoring a snapshot) may stop all clocks of the
 /// machine. After such a pause [`Lease::is_held`](crate::Lease::is_held) may return `true` although the keys on the
 /// nodes have expired. If that can happen, let the resource check [fencing tokens](crate::LockRequest::fenced).
+///
+/// ```
+/// # use std::time::Duration;
+/// # use redlock_core::runtime::suspend_aware_now;
+/// let cached = suspend_aware_now();
+/// // The time in which a laptop is suspended counts for the age, too.
+/// let age = || suspend_aware_now().saturating_duration_since(cached);
+/// assert!(age() < Duration::from_secs(3600), "the cache is fresh");
+/// ```
 #[cfg(unix)]
 pub fn suspend_aware_now() -> Instant {
     use rustix::time::{ClockId, clock_gettime};
@@ -93,6 +133,15 @@ pub fn suspend_aware_now() -> Instant {
 /// A hypervisor that pauses a virtual machine (live migration, restoring a snapshot) may stop all clocks of the
 /// machine. After such a pause [`Lease::is_held`](crate::Lease::is_held) may return `true` although the keys on the
 /// nodes have expired. If that can happen, let the resource check [fencing tokens](crate::LockRequest::fenced).
+///
+/// ```
+/// # use std::time::Duration;
+/// # use redlock_core::runtime::suspend_aware_now;
+/// let cached = suspend_aware_now();
+/// // The time in which a laptop is suspended counts for the age, too.
+/// let age = || suspend_aware_now().saturating_duration_since(cached);
+/// assert!(age() < Duration::from_secs(3600), "the cache is fresh");
+/// ```
 #[cfg(not(unix))]
 pub fn suspend_aware_now() -> Instant {
     use std::sync::OnceLock;

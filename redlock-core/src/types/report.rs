@@ -80,16 +80,71 @@ pub enum ReleaseOutcome {
 
 impl NodeReport {
     /// Returns the node's position in the configuration, from 0.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let ttl = Duration::from_secs(10);
+    /// let addresses = ["10.0.0.1:6379", "10.0.0.2:6379"];
+    /// # let nodes = addresses.map(|address| MemoryNode::new(address).into());
+    /// # let redlock = Redlock::builder(ThreadRuntime).nodes(nodes).build()?;
+    /// let guard = redlock.lock("orders:42", ttl).await?;
+    /// for report in guard.node_reports() {
+    ///     assert_eq!(addresses[report.index()], report.label());
+    /// }
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn index(&self) -> usize {
         self.index
     }
 
     /// Returns the node's label, such as `10.0.0.1:6379`.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use std::time::Duration;
+    /// # use redlock_core::{Outcome, Redlock};
+    /// # use redlock_testkit::{ThreadRuntime, block_on, fake_nodes};
+    /// # block_on(async {
+    /// # let nodes = fake_nodes(3, Arc::new(ThreadRuntime));
+    /// # let redlock =
+    /// #     Redlock::builder(ThreadRuntime).nodes(nodes.iter().cloned().map(Into::into)).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// # nodes[..2].iter().for_each(|node| node.crash());
+    /// # let request = redlock.lock("orders:42", ttl).max_attempts(1);
+    /// let error = request.await.unwrap_err();
+    /// for report in error.node_reports() {
+    ///     if let Outcome::Failed(cause) = report.outcome() {
+    ///         println!("check {}: {cause}", report.label());
+    ///     }
+    /// }
+    /// # assert_eq!("fake-0", error.node_reports()[0].label());
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn label(&self) -> &str {
         &self.label
     }
 
     /// Returns the outcome of the request.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::node::{Token, Ttl};
+    /// # use redlock_core::{Outcome, Redlock};
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let node = MemoryNode::new("a");
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// // Another client holds the lock.
+    /// node.set_holder("orders:42", Token::from_bytes("another"), Ttl::MAX);
+    /// let request = redlock.lock("orders:42", ttl).max_wait(Duration::ZERO);
+    /// let error = request.await.unwrap_err();
+    /// assert!(matches!(error.node_reports()[0].outcome(), Outcome::Denied(_)));
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn outcome(&self) -> &Outcome {
         &self.outcome
     }
@@ -97,6 +152,23 @@ impl NodeReport {
     /// Returns the time from the first request of the round to the outcome.
     ///
     /// For a pending node, the time ends at the report.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{FakeNode, Fault, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let node = FakeNode::new("a", Arc::new(ThreadRuntime));
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// // The network delays each request.
+    /// node.inject(Fault::delay(Duration::from_millis(20)));
+    /// let guard = redlock.lock("orders:42", ttl).await?;
+    /// let latency = guard.node_reports()[0].latency();
+    /// assert!(latency >= Duration::from_millis(20));
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn latency(&self) -> Duration {
         self.latency
     }
@@ -113,6 +185,26 @@ impl NodeReport {
     }
 
     /// Returns why the vote of the node does not count, if it may have lost locks.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::node::QuarantineReason;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let node = MemoryNode::new("a");
+    /// # node.set_longest_ttl(Duration::from_secs(10));
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// // The server was flushed, so it may have lost locks.
+    /// # node.flush();
+    /// let request = redlock.lock("orders:42", ttl).max_attempts(1);
+    /// let error = request.await.unwrap_err();
+    /// let quarantine = error.node_reports()[0].quarantine();
+    /// let reason = quarantine.map(|quarantine| quarantine.reason);
+    /// assert_eq!(Some(QuarantineReason::DataLost), reason);
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn quarantine(&self) -> Option<&Quarantine> {
         match &self.outcome {
             Outcome::Quarantined { quarantine, .. } => Some(quarantine),
@@ -133,6 +225,25 @@ impl NodeReport {
     /// Returns the first node that is the same server, as index and label.
     ///
     /// The two nodes have one vote together.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{ThreadRuntime, block_on, fake_nodes};
+    /// # block_on(async {
+    /// # let nodes = fake_nodes(3, Arc::new(ThreadRuntime));
+    /// # let redlock =
+    /// #     Redlock::builder(ThreadRuntime).nodes(nodes.iter().cloned().map(Into::into)).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let guard = redlock.lock("orders:42", ttl).await?;
+    /// for report in guard.node_reports() {
+    ///     if let Some((_, other)) = report.same_server_as() {
+    ///         panic!("{} is the same server as {other}", report.label());
+    ///     }
+    /// }
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn same_server_as(&self) -> Option<(usize, &str)> {
         self.same_server_as.as_ref().map(|(index, label)| (*index, label.as_str()))
     }

@@ -22,6 +22,16 @@ impl Resource {
 
     /// Creates a resource from a name.
     ///
+    /// ```
+    /// # use redlock_core::Resource;
+    /// // Checks a name that a user has entered.
+    /// let order = "42";
+    /// let resource = Resource::new(format!("orders:{order}"))?;
+    /// assert_eq!("orders:42", resource.to_string());
+    /// assert!(Resource::new("x".repeat(Resource::MAX_LEN + 1)).is_err());
+    /// # Ok::<_, redlock_core::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) if the name is empty or longer than [`Resource::MAX_LEN`].
@@ -38,6 +48,15 @@ impl Resource {
     }
 
     /// Returns the bytes of the name.
+    ///
+    /// ```
+    /// # use redlock_core::Resource;
+    /// // Names need not be text: this one is the number of an order.
+    /// let resource = Resource::new(42_u64.to_be_bytes())?;
+    /// let bytes = resource.as_bytes().try_into().expect("eight bytes");
+    /// assert_eq!(42, u64::from_be_bytes(bytes));
+    /// # Ok::<_, redlock_core::Error>(())
+    /// ```
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
@@ -72,6 +91,15 @@ impl Resources {
     const SHOWN: usize = 10;
 
     /// Creates the list of resources that are locked together.
+    ///
+    /// ```
+    /// # use redlock_core::{Resource, Resources};
+    /// let [one, other] = [Resource::new("stock:7")?, Resource::new("orders:42")?];
+    /// let resources = Resources::new([one.clone(), other])?;
+    /// assert_eq!(r#""orders:42", "stock:7""#, resources.to_string());
+    /// assert!(Resources::new([one.clone(), one]).is_err());
+    /// # Ok::<_, redlock_core::Error>(())
+    /// ```
     ///
     /// # Errors
     ///

@@ -47,6 +47,22 @@ impl Token {
     }
 
     /// Creates a token from any bytes, for example a token of another program.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::node::{Token, Ttl};
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let node = MemoryNode::new("a");
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// // In a test, another program holds the lock.
+    /// let token = Token::from_bytes("another");
+    /// node.set_holder("orders:42", token, Ttl::MAX);
+    /// assert!(redlock.try_lock("orders:42", ttl).await?.is_none());
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn from_bytes(bytes: impl AsRef<[u8]>) -> Self {
         Self(bytes.as_ref().into())
     }
@@ -54,11 +70,30 @@ impl Token {
     /// Returns the token that stands for all readers of a resource together.
     ///
     /// Denials and inspections name it as the holder. No claim has it. Its [owner](Token::owner) is `readers`.
+    ///
+    /// ```
+    /// # use redlock_core::node::{Denial, Token};
+    /// // A backend denies a writer because a resource has readers.
+    /// let denial = Denial::by(Token::of_readers());
+    /// assert_eq!(Some("readers"), denial.holder.as_ref().and_then(Token::owner));
+    /// ```
     pub fn of_readers() -> Self {
         Self::from_bytes(READERS)
     }
 
     /// Returns the token itself, for requests. Do not log it.
+    ///
+    /// ```
+    /// # use std::collections::HashMap;
+    /// # use redlock_core::node::Token;
+    /// # let token = Token::from_bytes("1d0ca7e5");
+    /// // A backend stores the token as the value of the key.
+    /// let mut keys = HashMap::new();
+    /// keys.insert("orders:42", token.as_bytes().to_vec());
+    ///
+    /// // Later, it compares the two before it deletes the key.
+    /// assert_eq!(token.as_bytes(), keys["orders:42"]);
+    /// ```
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
@@ -70,6 +105,23 @@ impl Token {
     ///
     /// Any client can write such a token, so the label is a claim and not a proof. A token of any other format may be
     /// secret as a whole, so none of it is returned.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::node::Token;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let node = MemoryNode::new("a");
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let guard = redlock.lock("orders:42", ttl).owner("host-1").await?;
+    /// // A test looks at the key on the server.
+    /// let token = node.holder("orders:42").expect("the lock is held");
+    /// assert_eq!(Some("host-1"), token.owner());
+    /// assert_eq!(None, Token::from_bytes("1d0ca7e5").owner());
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn owner(&self) -> Option<&str> {
         let (label, random) = self.0.split_at_checked(self.0.len().checked_sub(RANDOM + 1)?)?;
         let is_digit = |byte: &u8| HEX.contains(byte);
@@ -80,6 +132,21 @@ impl Token {
     }
 
     /// Returns the fingerprint, which may be shown.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let node = MemoryNode::new("a");
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let guard = redlock.lock("orders:42", ttl).await?;
+    /// // A test looks at the key on the server.
+    /// let token = node.holder("orders:42").expect("the lock is held");
+    /// assert_eq!(guard.fingerprint(), token.fingerprint());
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn fingerprint(&self) -> Fingerprint {
         Fingerprint { owner: self.owner().map(Owner::of_valid), hash: hash(&self.0) }
     }
@@ -125,6 +192,20 @@ pub struct Fingerprint {
 
 impl Fingerprint {
     /// Returns the owner label. See [`Token::owner`].
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let guard = redlock.lock("orders:42", ttl).owner("host-1").await?;
+    /// let inspection = redlock.inspect("orders:42").await?;
+    /// let owner = inspection.holder().and_then(|holder| holder.owner());
+    /// assert_eq!(Some("host-1"), owner);
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn owner(&self) -> Option<&str> {
         self.owner.as_ref().map(Owner::as_str)
     }

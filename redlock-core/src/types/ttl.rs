@@ -24,6 +24,16 @@ impl Ttl {
     ///
     /// Fractions of a millisecond are cut off, because servers count in milliseconds.
     ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::ErrorKind;
+    /// # use redlock_core::node::Ttl;
+    /// // A configuration file contains the TTL in seconds.
+    /// assert!(Ttl::new(Duration::from_secs(10)).is_ok());
+    /// let error = Ttl::new(Duration::from_secs(0)).unwrap_err();
+    /// assert_eq!(ErrorKind::InvalidInput, error.kind());
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) if the duration is below [`Ttl::MIN`] or above [`Ttl::MAX`].
@@ -38,11 +48,31 @@ impl Ttl {
     }
 
     /// Returns the TTL as a duration.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::node::Ttl;
+    /// # use redlock_core::runtime::suspend_aware_now;
+    /// // A backend in memory determines when a key expires.
+    /// let ttl = Ttl::new(Duration::from_secs(10))?;
+    /// let expires = suspend_aware_now() + ttl.as_duration();
+    /// assert!(expires > suspend_aware_now());
+    /// # Ok::<_, redlock_core::Error>(())
+    /// ```
     pub fn as_duration(self) -> Duration {
         Duration::from_millis(self.0)
     }
 
     /// Returns the TTL in milliseconds, as it is sent.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::node::Ttl;
+    /// let ttl = Ttl::new(Duration::from_micros(1_500_999))?;
+    /// let command = format!("SET orders:42 1d0ca7e5 NX PX {}", ttl.as_millis());
+    /// assert_eq!("SET orders:42 1d0ca7e5 NX PX 1500", command);
+    /// # Ok::<_, redlock_core::Error>(())
+    /// ```
     pub fn as_millis(self) -> u64 {
         self.0
     }

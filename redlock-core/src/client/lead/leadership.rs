@@ -51,6 +51,24 @@ pub enum LeadershipState {
 
 impl Leadership {
     /// Returns the state at this moment, according to the clock.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use std::ops::ControlFlow;
+    /// # use redlock_core::{LeadershipState, Redlock};
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let candidate = redlock.lead("scheduler", ttl);
+    /// let leadership = candidate.leadership();
+    /// assert_eq!(LeadershipState::NotLeading, leadership.state());
+    ///
+    /// let work = async |_lease| ControlFlow::Break(leadership.state());
+    /// assert_eq!(LeadershipState::Leading, candidate.run(work).await?);
+    /// assert_eq!(LeadershipState::Ended, leadership.state());
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn state(&self) -> LeadershipState {
         match self.stage() {
             Stage::Leading(lease) if !matches!(lease.state(), LeaseState::Lost(_)) => {
@@ -64,11 +82,51 @@ impl Leadership {
     /// Returns whether the candidate is the leader at this moment.
     ///
     /// The result ages: check [`lease`](Leadership::lease) before an effect that must not happen twice.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use std::ops::ControlFlow;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// # let candidate = redlock.lead("scheduler", ttl);
+    /// let leadership = candidate.leadership();
+    /// // The service accepts jobs only on the leader.
+    /// let accept = || if leadership.is_leading() { 202 } else { 503 };
+    /// assert_eq!(503, accept());
+    ///
+    /// let work = async |_lease| ControlFlow::Break(accept());
+    /// assert_eq!(202, candidate.run(work).await?);
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn is_leading(&self) -> bool {
         self.state() == LeadershipState::Leading
     }
 
     /// Returns the lock of the present term, or `None`.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use std::ops::ControlFlow;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// # let candidate = redlock.lead("scheduler", ttl);
+    /// # let leadership = candidate.leadership();
+    /// // Another task checks the time that is left before it ships an order.
+    /// let may_ship = || {
+    ///     let lease = leadership.lease();
+    ///     lease.is_some_and(|lease| lease.remaining() > Duration::from_secs(1))
+    /// };
+    /// assert!(!may_ship(), "this candidate is not the leader yet");
+    /// # let work = async |_lease| ControlFlow::Break(may_ship());
+    /// # assert!(candidate.run(work).await?);
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn lease(&self) -> Option<Lease> {
         match self.stage() {
             Stage::Leading(lease) => Some(lease),
@@ -80,6 +138,24 @@ impl Leadership {
     ///
     /// The present state is that at the time of the call. After [`Ended`](LeadershipState::Ended), this returns at once.
     /// Terms that begin and end before the next poll may be missed.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use std::ops::ControlFlow;
+    /// # use redlock_core::{LeadershipState, Redlock};
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # async fn schedule() -> ControlFlow<()> { std::future::pending().await }
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let candidate = redlock.lead("scheduler", ttl);
+    /// let leadership = candidate.leadership();
+    /// tokio::select! {
+    ///     state = leadership.changed() => assert_eq!(LeadershipState::Leading, state),
+    ///     result = candidate.run(async |_lease| schedule().await) => result?,
+    /// }
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     ///
     /// # Cancel safety
     ///

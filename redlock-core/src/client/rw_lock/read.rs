@@ -39,31 +39,119 @@ impl ReadRequest {
     }
 
     /// Sets how long to wait for writers. Same as [`LockRequest::max_wait`].
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::{ErrorKind, Redlock};
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let catalog = redlock.rw_lock("catalog")?;
+    /// let import = catalog.write(ttl).await?;
+    /// let request = catalog.read(ttl).max_wait(Duration::from_millis(5));
+    /// assert_eq!(ErrorKind::Contended, request.await.unwrap_err().kind());
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn max_wait(self, wait: Duration) -> Self {
         Self(self.0.max_wait(wait))
     }
 
     /// Sets a deadline for the wait. Same as [`LockRequest::wait_until`].
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// // One deadline limits both waits.
+    /// let deadline = redlock.now() + Duration::from_secs(2);
+    /// let catalog = redlock.rw_lock("catalog")?.read(ttl).wait_until(deadline).await?;
+    /// let prices = redlock.rw_lock("prices")?.read(ttl).wait_until(deadline).await?;
+    /// assert!(catalog.is_held() && prices.is_held());
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn wait_until(self, deadline: Instant) -> Self {
         Self(self.0.wait_until(deadline))
     }
 
     /// Waits for writers without a limit. Same as [`LockRequest::wait_unbounded`].
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let catalog = redlock.rw_lock("catalog")?;
+    /// let import = catalog.write(ttl).await?;
+    /// // Another thread imports for an hour, and then drops its guard.
+    /// std::thread::spawn(move || drop(import));
+    /// assert!(catalog.read(ttl).wait_unbounded().await?.is_held());
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn wait_unbounded(self) -> Self {
         Self(self.0.wait_unbounded())
     }
 
     /// Renews the lock automatically once it is held. Same as [`LockRequest::keep_alive`].
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::{KeepAlive, Redlock};
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let request = redlock.rw_lock("catalog")?.read(ttl);
+    /// let settings = KeepAlive::new().max_hold(Duration::from_secs(3600));
+    /// let reader = request.keep_alive(settings).await?;
+    /// // ... an export that takes longer than the TTL ...
+    /// assert!(reader.is_held());
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn keep_alive(self, settings: KeepAlive) -> Self {
         Self(self.0.keep_alive(settings))
     }
 
     /// Sets the owner label of this request. Same as [`LockRequest::owner`].
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let request = redlock.rw_lock("catalog")?.read(ttl);
+    /// let reader = request.owner("request-7").await?;
+    /// assert_eq!(Some("request-7"), reader.fingerprint().owner());
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn owner(self, label: impl AsRef<str>) -> Self {
         Self(self.0.owner(label))
     }
 
     /// Makes a single attempt; returns `None` if a writer holds the lock or waits for it.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let catalog = redlock.rw_lock("catalog")?;
+    /// let import = catalog.write(ttl).await?;
+    /// assert!(catalog.read(ttl).try_now().await?.is_none(), "an import runs");
+    ///
+    /// import.release().await?;
+    /// assert!(catalog.read(ttl).try_now().await?.is_some());
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     ///
     /// # Errors
     ///
@@ -136,6 +224,22 @@ pub struct ReadGuard(Guard);
 impl ReadGuard {
     /// Releases the read lock on all nodes.
     ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::{Redlock, ReleaseOutcome};
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let catalog = redlock.rw_lock("catalog")?;
+    /// let (first, last) = (catalog.read(ttl).await?, catalog.read(ttl).await?);
+    /// first.release().await?;
+    /// assert!(catalog.try_write(ttl).await?.is_none(), "one reader is left");
+    /// assert_eq!(ReleaseOutcome::Released, last.release().await?);
+    /// assert!(catalog.try_write(ttl).await?.is_some());
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
+    ///
     /// # Errors
     ///
     /// Same as [`Guard::release`].
@@ -148,11 +252,40 @@ impl ReadGuard {
     }
 
     /// Renews the read lock automatically from now on. Same as [`Guard::keep_alive`].
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::{KeepAlive, Redlock};
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let reader = redlock.rw_lock("catalog")?.read(ttl).await?;
+    /// // The export turns out to take longer than the TTL.
+    /// reader.keep_alive(KeepAlive::new().max_hold(Duration::from_secs(3600)));
+    /// assert!(reader.is_held());
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn keep_alive(&self, settings: KeepAlive) {
         self.0.keep_alive(settings);
     }
 
     /// Returns a view of the read lock that outlives the guard, for other tasks.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::{Loss, Redlock};
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let reader = redlock.rw_lock("catalog")?.read(ttl).await?;
+    /// let lease = reader.lease();
+    /// let monitor = std::thread::spawn(move || block_on(lease.lost()));
+    /// reader.release().await?;
+    /// assert_eq!(Loss::Released, monitor.join().unwrap());
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn lease(&self) -> Lease {
         self.0.lease()
     }

@@ -40,6 +40,20 @@ impl SlotGuard {
 
     /// Releases the slot on all nodes.
     ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::{Redlock, ReleaseOutcome};
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let slots = redlock.slots("thumbnails", 1)?;
+    /// let slot = slots.acquire(ttl).await?;
+    /// assert_eq!(ReleaseOutcome::Released, slot.release().await?);
+    /// assert!(slots.acquire(ttl).try_now().await?.is_some(), "free at once");
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
+    ///
     /// # Errors
     ///
     /// Same as [`Guard::release`](crate::Guard::release).
@@ -52,6 +66,20 @@ impl SlotGuard {
     }
 
     /// Renews the slot automatically from now on. Same as [`Guard::keep_alive`](crate::Guard::keep_alive).
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::{KeepAlive, Redlock};
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let slot = redlock.slots("transcoders", 4)?.acquire(ttl).await?;
+    /// // The video turns out to take longer than the TTL.
+    /// slot.keep_alive(KeepAlive::new().max_hold(Duration::from_secs(3600)));
+    /// assert!(slot.is_held());
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn keep_alive(&self, settings: KeepAlive) {
         self.guard.keep_alive(settings);
     }
@@ -79,6 +107,21 @@ impl SlotGuard {
     }
 
     /// Returns a view of the slot that outlives the guard, for other tasks.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::{Loss, Redlock};
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let slot = redlock.slots("transcoders", 4)?.acquire(ttl).await?;
+    /// let lease = slot.lease();
+    /// let monitor = std::thread::spawn(move || block_on(lease.lost()));
+    /// slot.release().await?;
+    /// assert_eq!(Loss::Released, monitor.join().unwrap());
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn lease(&self) -> SlotLease {
         self.lease.clone()
     }
@@ -108,11 +151,40 @@ impl SlotLease {
     ///
     /// No other client holds the same index at the same time. Use it, for example, to choose one of K ports or
     /// directories.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::{Redlock, SlotLease};
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let slots = redlock.slots("browsers", 3)?;
+    /// let (one, other) = (slots.acquire(ttl).await?, slots.acquire(ttl).await?);
+    /// let port = |slot: &SlotLease| 9222 + slot.index();
+    /// assert_ne!(port(&one), port(&other), "each browser has a port of its own");
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn index(&self) -> usize {
         self.index
     }
 
     /// Returns the name of the lock of this slot, such as `thumbnails:slot:3`.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let slot = redlock.slots("thumbnails", 8)?.acquire(ttl).await?;
+    /// let name = format!("thumbnails:slot:{}", slot.index());
+    /// assert_eq!(name, slot.resource().to_string());
+    /// let plain = redlock.try_lock(slot.resource(), ttl).await?;
+    /// assert!(plain.is_none(), "the slot is a lock of this name");
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn resource(&self) -> &Resource {
         &self.resource
     }
@@ -146,26 +218,100 @@ impl SlotLease {
     }
 
     /// Returns how much longer the slot is valid. Same as [`Lease::remaining`].
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let slot = redlock.slots("thumbnails", 8)?.acquire(ttl).await?;
+    /// if slot.remaining() > Duration::from_secs(2) {
+    ///     // There is enough time for an image that takes up to 2 s.
+    /// }
+    /// assert!(slot.remaining() < ttl, "the validity is shorter than the TTL");
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn remaining(&self) -> Duration {
         self.lease.remaining()
     }
 
     /// Returns the time at which the validity ends, unless the slot is extended. Same as [`Lease::deadline`].
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let slot = redlock.slots("thumbnails", 8)?.acquire(ttl).await?;
+    /// let deadline = slot.deadline().expect("the slot is held");
+    /// // The next step must end before the slot does.
+    /// let guard = redlock.lock("image:42", ttl).wait_until(deadline).await?;
+    /// assert!(guard.is_held() && deadline < redlock.now() + ttl);
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn deadline(&self) -> Option<Instant> {
         self.lease.deadline()
     }
 
     /// Returns whether the slot is valid at this moment. Same as [`Lease::is_held`].
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let slot = redlock.slots("thumbnails", 8)?.acquire(ttl).await?;
+    /// let lease = slot.lease();
+    /// assert!(lease.is_held());
+    /// slot.release().await?;
+    /// assert!(!lease.is_held());
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn is_held(&self) -> bool {
         self.lease.is_held()
     }
 
     /// Returns the state of the slot, according to the clock. Same as [`Lease::state`].
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::{LeaseState, Loss, Redlock};
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let slot = redlock.slots("thumbnails", 8)?.acquire(ttl).await?;
+    /// let lease = slot.lease();
+    /// assert_eq!(LeaseState::Held, lease.state());
+    /// slot.release().await?;
+    /// assert_eq!(LeaseState::Lost(Loss::Released), lease.state());
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn state(&self) -> LeaseState {
         self.lease.state()
     }
 
     /// Waits until the state differs from the present one. Same as [`Lease::changed`].
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::{LeaseState, Loss, Redlock};
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let slot = redlock.slots("thumbnails", 8)?.acquire(ttl).await?;
+    /// let changed = slot.changed();
+    /// slot.release().await?;
+    /// assert_eq!(LeaseState::Lost(Loss::Released), changed.await);
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     ///
     /// # Cancel safety
     ///
@@ -176,6 +322,21 @@ impl SlotLease {
 
     /// Waits until the slot is lost, and returns the reason. Same as [`Lease::lost`].
     ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let slot = redlock.slots("thumbnails", 8)?.acquire(ttl).await?;
+    /// let lost = slot.lost();
+    /// let monitor = std::thread::spawn(|| format!("stop: {}", block_on(lost)));
+    /// slot.release().await?;
+    /// assert_eq!("stop: lock released", monitor.join().unwrap());
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
+    ///
     /// # Cancel safety
     ///
     /// If this future is dropped, nothing is lost.
@@ -184,6 +345,20 @@ impl SlotLease {
     }
 
     /// Makes the slot valid for `ttl` from now, less clock drift. Same as [`Lease::extend`].
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let slot = redlock.slots("thumbnails", 8)?.acquire(ttl).await?;
+    /// // A large image: it takes up to 1 min.
+    /// slot.extend(Duration::from_secs(60)).await?;
+    /// assert!(slot.remaining() > ttl);
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     ///
     /// # Errors
     ///
@@ -197,11 +372,42 @@ impl SlotLease {
     }
 
     /// Returns the fingerprint of the token, for logs and errors. Same as [`Lease::fingerprint`].
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let slots = redlock.slots("thumbnails", 8)?;
+    /// let slot = slots.acquire(ttl).await?;
+    /// println!("{}: acquired as {}", slot.resource(), slot.fingerprint());
+    /// let inspection = &slots.inspect().await?[slot.index()];
+    /// assert_eq!(Some(&slot.fingerprint()), inspection.holder());
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn fingerprint(&self) -> Fingerprint {
         self.lease.fingerprint()
     }
 
     /// Returns the reports of all nodes about the acquisition. Same as [`Lease::node_reports`].
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::{Outcome, Redlock};
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let nodes = ["a", "b", "c"].map(|label| MemoryNode::new(label).into());
+    /// # let redlock = Redlock::builder(ThreadRuntime).nodes(nodes).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let slot = redlock.slots("thumbnails", 8)?.acquire(ttl).await?;
+    /// let reports = slot.node_reports();
+    /// let outcomes = reports.iter().map(|report| report.outcome());
+    /// let granted = outcomes.filter(|outcome| matches!(outcome, Outcome::Granted));
+    /// assert!(granted.count() >= 2, "a quorum of three nodes");
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn node_reports(&self) -> Vec<NodeReport> {
         self.lease.node_reports()
     }
@@ -219,6 +425,23 @@ pub struct SlotToken {
 
 impl SlotToken {
     /// Returns the slot to which the token belongs.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// # use std::collections::HashMap;
+    /// // The greatest token of each slot, as the protected resource stores it.
+    /// let mut greatest = HashMap::new();
+    /// let slot = redlock.slots("disks", 2)?.acquire(ttl).fenced().await?;
+    /// let token = slot.token_of_slot().expect("a fenced slot has a token");
+    /// greatest.insert(token.resource().clone(), token.number());
+    /// assert!(greatest.contains_key(slot.resource()));
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn resource(&self) -> &Resource {
         &self.resource
     }
@@ -226,6 +449,21 @@ impl SlotToken {
     /// Returns the number, which increases with every fenced lock on this slot.
     ///
     /// Compare it only with numbers of the same [`resource`](SlotToken::resource).
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let slot = redlock.slots("disks", 2)?.acquire(ttl).fenced().await?;
+    /// let token = slot.token_of_slot().expect("a fenced slot has a token");
+    /// // A parameter of a statement: `UPDATE disks .. WHERE token <= $1`.
+    /// let parameter = i64::from(token.number());
+    /// assert!(parameter > 0);
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn number(&self) -> FencingToken {
         self.number
     }

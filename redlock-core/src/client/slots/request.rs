@@ -70,11 +70,42 @@ impl SlotRequest {
     }
 
     /// Sets a deadline for the wait. Same as [`LockRequest::wait_until`](crate::LockRequest::wait_until).
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// // One deadline limits both waits.
+    /// let deadline = redlock.now() + Duration::from_secs(2);
+    /// let video = redlock.lock("video:42", ttl).wait_until(deadline).await?;
+    /// let slots = redlock.slots("transcoders", 4)?;
+    /// let slot = slots.acquire(ttl).wait_until(deadline).await?;
+    /// assert!(video.is_held() && slot.is_held());
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn wait_until(self, deadline: Instant) -> Self {
         self.with(|request| request.wait_until(deadline))
     }
 
     /// Waits as long as all slots are held. Same as [`LockRequest::wait_unbounded`](crate::LockRequest::wait_unbounded).
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let slots = redlock.slots("transcoders", 1)?;
+    /// let busy = slots.acquire(ttl).await?;
+    /// // Another thread transcodes for an hour, and then drops its guard.
+    /// std::thread::spawn(move || drop(busy));
+    /// assert!(slots.acquire(ttl).wait_unbounded().await?.is_held());
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn wait_unbounded(self) -> Self {
         self.with(LockRequest::wait_unbounded)
     }
@@ -83,21 +114,82 @@ impl SlotRequest {
     ///
     /// Same as [`Guard::keep_alive`](crate::Guard::keep_alive). The default is off, except for
     /// [`run`](SlotRequest::run).
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::{KeepAlive, Redlock};
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let request = redlock.slots("transcoders", 4)?.acquire(ttl);
+    /// let settings = KeepAlive::new().max_hold(Duration::from_secs(3600));
+    /// let slot = request.keep_alive(settings).await?;
+    /// // ... a video that takes longer than the TTL ...
+    /// assert!(slot.is_held());
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn keep_alive(self, settings: KeepAlive) -> Self {
         self.with(|request| request.keep_alive(settings))
     }
 
     /// Adds a fencing token to the slot: see [`SlotLease::token_of_slot`].
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let slots = redlock.slots("disks", 1)?;
+    /// let earlier = slots.acquire(ttl).fenced().await?;
+    /// let token_of_earlier = earlier.token_of_slot();
+    /// earlier.release().await?;
+    ///
+    /// let slot = slots.acquire(ttl).fenced().await?;
+    /// assert!(slot.token_of_slot() > token_of_earlier);
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn fenced(self) -> Self {
         self.with(LockRequest::fenced)
     }
 
     /// Sets the owner label of this request. Same as [`LockRequest::owner`](crate::LockRequest::owner).
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let slots = redlock.slots("thumbnails", 1)?;
+    /// let slot = slots.acquire(ttl).owner("host-1:4242").await?;
+    /// let inspections = slots.inspect().await?;
+    /// let holder = inspections[0].holder().expect("the slot is held");
+    /// assert_eq!(Some("host-1:4242"), holder.owner());
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     pub fn owner(self, label: impl AsRef<str>) -> Self {
         self.with(|request| request.owner(label))
     }
 
     /// Attempts each slot once; returns `None` if all of them are held.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # block_on(async {
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let slots = redlock.slots("thumbnails", 1)?;
+    /// let slot = slots.acquire(ttl).try_now().await?;
+    /// assert!(slot.is_some());
+    /// assert!(slots.acquire(ttl).try_now().await?.is_none(), "it is held");
+    /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
+    /// ```
     ///
     /// # Errors
     ///
