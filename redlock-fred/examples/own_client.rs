@@ -19,11 +19,14 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let options = Options::tokio();
     let (mut nodes, mut clients) = (Vec::new(), Vec::new());
     for url in urls.split(',') {
-        let mut builder = Builder::from_config(Config::from_url(url)?);
+        let config = Config::from_url(url)?;
+        // Not the URL: it may contain a password, and the label is logged.
+        let label = config.server.hosts()[0].to_string();
+        let mut builder = Builder::from_config(config);
         let client = builder.set_policy(ReconnectPolicy::new_exponential(0, 10, 1000, 2)).build()?;
         client.init().await?;
         let () = client.set("visits", 1, None, None, false).await?;
-        nodes.push(Arc::new(node_with_connection(url, &client, &options)) as Arc<dyn LockNode>);
+        nodes.push(Arc::new(node_with_connection(label, &client, &options)) as Arc<dyn LockNode>);
         clients.push(client);
     }
     let redlock = Redlock::builder(TokioRuntime::new()).nodes(nodes).build()?;

@@ -29,6 +29,16 @@ use crate::builder::builder_with;
 /// builder to [`Redlock::new`]. For other options of the nodes, pass [`Options::dedicated`] to
 /// [`builder_with`].
 ///
+/// ```
+/// # use std::time::Duration;
+/// # use redlock_fred::blocking;
+/// let servers = ["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"];
+/// let builder = blocking::builder(servers)?;
+/// let redlock = blocking::Redlock::new(builder.node_timeout(Duration::from_secs(1)))?;
+/// # drop(redlock);
+/// # Ok::<(), redlock_fred::Error>(())
+/// ```
+///
 /// # Errors
 ///
 /// Same as [`builder_with`].

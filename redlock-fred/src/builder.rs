@@ -19,6 +19,17 @@ pub type BorrowedNode = redlock_wire::Node<BorrowedConnection>;
 /// Its nodes are the servers at `addresses`. It does no I/O: nodes connect on first use. A node that is down costs
 /// nothing and is used as soon as it is reachable.
 ///
+/// ```
+/// # use redlock_fred::builder;
+/// let servers = ["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"];
+/// let redlock = builder(servers)?.build()?; // its nodes connect on first use
+///
+/// let error = builder(["redis://10.0.0.1", "10.0.0.2"]).unwrap_err();
+/// assert!(error.to_string().starts_with("server 2 of 2: invalid address"));
+/// # drop(redlock);
+/// # Ok::<(), redlock_fred::Error>(())
+/// ```
+///
 /// # Errors
 ///
 /// Same as [`IntoConnector::into_connector`], after the position of the address: `server 2 of 3: `.
@@ -30,6 +41,16 @@ pub fn builder<A: IntoConnector>(addresses: impl IntoIterator<Item = A>) -> Resu
 /// Starts a [`Redlock`](redlock_core::Redlock) on the runtime of `options`.
 ///
 /// The runtime must be a tokio one: fred runs on no other. The nodes are the servers at `addresses`. It does no I/O.
+///
+/// ```
+/// # #[cfg(feature = "tokio")] {
+/// # use redlock_fred::{Options, builder_with};
+/// let servers = ["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"];
+/// let options = Options::tokio().key_prefix("orders-service:");
+/// let redlock = builder_with(servers, &options)?.build()?;
+/// # drop(redlock); }
+/// # Ok::<(), redlock_fred::Error>(())
+/// ```
 ///
 /// # Errors
 ///
@@ -45,6 +66,20 @@ pub fn builder_with<A: IntoConnector>(
 /// Creates the node at `address`.
 ///
 /// Use it for a [`Builder`] whose nodes are of several kinds.
+///
+/// ```
+/// # #[cfg(feature = "tokio")] {
+/// # use redlock_fred::{Builder, Credentials, Options, node};
+/// # let passwords = [("redis://10.0.0.1", "one"), ("redis://10.0.0.2", "two"), ("redis://10.0.0.3", "three")];
+/// let mut builder = Builder::new(Options::tokio().runtime());
+/// for (url, password) in passwords {
+///     let login = move || async move { Ok(Credentials::new("locks", password)) };
+///     builder = builder.node(node(url, &Options::tokio().credentials(login))?);
+/// }
+/// let redlock = builder.build()?;
+/// # drop(redlock); }
+/// # Ok::<(), redlock_fred::Error>(())
+/// ```
 ///
 /// # Errors
 ///
@@ -107,6 +142,19 @@ pub async fn preflight<A: IntoConnector>(
 /// have no effect any more; each needs two replies instead of one.
 ///
 /// The client must lead to one server: not to a cluster, and not to a server that sentinels choose.
+///
+/// ```
+/// # #[cfg(feature = "tokio")] {
+/// # use fred::prelude::{Builder, Config, ReconnectPolicy};
+/// # use redlock_fred::{Options, node::LockNode, node_with_connection};
+/// let mut builder = Builder::from_config(Config::from_url("redis://10.0.0.1")?);
+/// let policy = ReconnectPolicy::new_exponential(0, 10, 1000, 2);
+/// let client = builder.set_policy(policy).build()?; // later: `client.init().await?`
+/// let node = node_with_connection("10.0.0.1:6379", &client, &Options::tokio());
+/// assert_eq!("10.0.0.1:6379", node.label());
+/// # }
+/// # Ok::<(), fred::error::Error>(())
+/// ```
 ///
 /// # Notifications
 ///

@@ -1,9 +1,10 @@
 //! Redlock over independent Redis or Valkey servers, through the [fred](https://docs.rs/fred) client.
 //!
 //! ```no_run
+//! # #[cfg(feature = "tokio")]
+//! # async fn example() -> Result<(), redlock_fred::Error> {
 //! use std::time::Duration;
 //!
-//! # async fn example() -> Result<(), redlock_fred::Error> {
 //! let servers = ["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"];
 //! let redlock = redlock_fred::builder(servers)?.build()?;
 //! let guard = redlock.lock("invoice:42", Duration::from_secs(10)).await?;
@@ -142,7 +143,9 @@ mod socket;
 mod tls;
 
 pub use redlock_core::{self, *};
-pub use redlock_wire::{Address, Credentials, Finding, Options, Preflight, PreflightSettings, Severity};
+pub use redlock_wire::{
+    Address, Credentials, Endpoint, Finding, Options, Preflight, PreflightSettings, Severity,
+};
 
 pub use crate::address::IntoConnector;
 #[cfg(feature = "tokio")]

@@ -148,7 +148,9 @@ mod socket;
 mod tls;
 
 pub use redlock_core::{self, *};
-pub use redlock_wire::{Address, Credentials, Finding, Options, Preflight, PreflightSettings, Severity};
+pub use redlock_wire::{
+    Address, Credentials, Endpoint, Finding, Options, Preflight, PreflightSettings, Severity,
+};
 
 #[cfg(any(feature = "tokio", feature = "smol"))]
 pub use crate::address::IntoConnector;

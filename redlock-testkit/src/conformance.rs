@@ -152,6 +152,21 @@ pub trait Backend {
 }
 
 /// Returns the names of all cases.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use redlock_core::node::LockNode;
+/// # use redlock_testkit::MemoryNode;
+/// # use redlock_testkit::conformance::{self, Backend};
+/// # struct Mine(MemoryNode);
+/// # impl Backend for Mine {
+/// #     async fn node(&self) -> Arc<dyn LockNode> { self.0.clone().into() }
+/// # }
+/// # let mine = || Mine(MemoryNode::new("mine"));
+/// for case in conformance::cases().filter(|case| case.starts_with("release_")) {
+///     conformance::run(&mine(), case); // a new server for each case
+/// }
+/// ```
 pub fn cases() -> impl Iterator<Item = &'static str> {
     CASES.iter().map(|case| case.name)
 }
@@ -166,6 +181,22 @@ pub enum Outcome {
 }
 
 /// Runs one case, or skips it if the backend lacks a capability that the case needs.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use redlock_core::node::LockNode;
+/// # use redlock_testkit::MemoryNode;
+/// # use redlock_testkit::conformance::{self, Backend, Outcome};
+/// # struct Mine(MemoryNode);
+/// # impl Backend for Mine {
+/// #     async fn node(&self) -> Arc<dyn LockNode> { self.0.clone().into() }
+/// # }
+/// # let mine = || Mine(MemoryNode::new("mine"));
+/// let outcome = conformance::run(&mine(), "acquire_grants_a_free_resource");
+/// assert_eq!(Outcome::Passed, outcome);
+/// let outcome = conformance::run(&mine(), "two_clients_learn_of_a_loss");
+/// assert_eq!(Outcome::Skipped("admission"), outcome, "`Backend::loss` is missing");
+/// ```
 ///
 /// # Panics
 ///

@@ -61,6 +61,20 @@ struct Shared<N> {
 
 impl<N: LockNode> Faulty<N> {
     /// Wraps a node with an empty script: all requests pass through.
+    ///
+    /// ```
+    /// # use std::{sync::Arc, time::Duration};
+    /// # use redlock_core::{ErrorKind, Redlock};
+    /// # use redlock_testkit::{Faulty, MemoryNode, ThreadRuntime, block_on};
+    /// # let ttl = Duration::from_secs(10);
+    /// let node = Faulty::wrap(MemoryNode::new("fake-1"), Arc::new(ThreadRuntime));
+    /// let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
+    /// assert!(block_on(redlock.try_lock("orders:42", ttl))?.is_some());
+    /// node.crash();
+    /// let error = block_on(redlock.try_lock("orders:43", ttl)).unwrap_err();
+    /// assert_eq!(ErrorKind::NoQuorum, error.kind());
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     pub fn wrap(node: N, runtime: Arc<dyn Runtime>) -> Self {
         let (arrived, crashed) = (Event::new(), Event::new());
         Self(Arc::new(Shared { node, runtime, state: Mutex::default(), arrived, crashed }))
@@ -71,6 +85,19 @@ impl<N: LockNode> Faulty<N> {
     /// Every loss of the connection leads to a new number. By default there is no connection. A connection guarantees
     /// that requests are carried out in the order in which they were sent, and a script may reorder them. An ordered
     /// node keeps the guarantee: a request behind one that hangs hangs as well, and faults that reorder are rejected.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use redlock_core::node::LockNode;
+    /// # use redlock_testkit::{FakeNode, ThreadRuntime};
+    /// let node = FakeNode::new("fake-1", Arc::new(ThreadRuntime));
+    /// assert_eq!(None, node.connection());
+    /// let node = node.ordered();
+    /// let first = node.connection().expect("requests keep their order");
+    /// node.crash();
+    /// node.restart();
+    /// assert_ne!(Some(first), node.connection(), "another connection after a loss");
+    /// ```
     ///
     /// # Panics
     ///
@@ -87,6 +114,21 @@ impl<N: LockNode> Faulty<N> {
     /// Passes on the inner node's [`watch`](LockNode::watch), until the node crashes.
     ///
     /// By default there are no watches and waiters poll, so that tests can rely on the times of their requests.
+    ///
+    /// ```
+    /// # use std::{sync::Arc, time::Duration};
+    /// # use redlock_core::{Redlock, node::{Token, Ttl}};
+    /// # use redlock_testkit::{FakeNode, Operation, ThreadRuntime, block_on};
+    /// let node = FakeNode::new("fake-1", Arc::new(ThreadRuntime)).watching();
+    /// node.inner().set_holder("orders:42", Token::from_bytes("another"), Ttl::MAX);
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
+    /// # let waiting = move || block_on(redlock.lock("orders:42", Duration::from_secs(10))).map(drop);
+    /// let waiter = std::thread::spawn(waiting); // waits for the lock
+    /// block_on(node.wait_for_requests(Operation::Watch, 1));
+    /// node.inner().remove("orders:42"); // notifies the waiter
+    /// waiter.join().unwrap()?;
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     #[must_use]
     pub fn watching(self) -> Self {
         self.state().watching = true;
@@ -94,6 +136,20 @@ impl<N: LockNode> Faulty<N> {
     }
 
     /// Returns the inner node.
+    ///
+    /// ```
+    /// # use std::{sync::Arc, time::Duration};
+    /// # use redlock_core::Redlock;
+    /// # use redlock_core::node::{Token, Ttl};
+    /// # use redlock_testkit::{FakeNode, ThreadRuntime, block_on};
+    /// # let node = FakeNode::new("fake-1", Arc::new(ThreadRuntime));
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// // Another client holds the lock.
+    /// node.inner().set_holder("orders:42", Token::from_bytes("another"), Ttl::MAX);
+    /// assert!(block_on(redlock.try_lock("orders:42", ttl))?.is_none());
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     pub fn inner(&self) -> &N {
         &self.0.node
     }
@@ -102,6 +158,22 @@ impl<N: LockNode> Faulty<N> {
     ///
     /// A request meets at most one fault. Counted faults take precedence: the first injected one that matches applies.
     /// Otherwise the last uncounted one that matches applies.
+    ///
+    /// ```
+    /// # use std::{sync::Arc, time::Duration};
+    /// # use redlock_core::{ErrorKind, Redlock};
+    /// # use redlock_testkit::{Fault, ThreadRuntime, block_on, fake_nodes};
+    /// # let nodes = fake_nodes(3, Arc::new(ThreadRuntime));
+    /// # let redlock = Redlock::builder(ThreadRuntime).nodes(nodes.iter().cloned().map(Into::into)).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// nodes[0].inject(Fault::reject());
+    /// let guard = block_on(redlock.lock("orders:42", ttl))?;
+    /// assert!(guard.is_held(), "the lock works without a minority");
+    /// nodes[1].inject(Fault::reject());
+    /// let error = block_on(redlock.try_lock("orders:43", ttl)).unwrap_err();
+    /// assert_eq!(ErrorKind::NoQuorum, error.kind());
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     ///
     /// # Panics
     ///
@@ -114,6 +186,20 @@ impl<N: LockNode> Faulty<N> {
     }
 
     /// Removes all faults. Requests that are already in flight or held back stay so.
+    ///
+    /// ```
+    /// # use std::{sync::Arc, time::Duration};
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{FakeNode, Fault, ThreadRuntime, block_on};
+    /// # let node = FakeNode::new("fake-1", Arc::new(ThreadRuntime));
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// node.inject(Fault::unavailable());
+    /// assert!(block_on(redlock.try_lock("orders:42", ttl)).is_err());
+    /// node.clear_faults();
+    /// assert!(block_on(redlock.try_lock("orders:42", ttl))?.is_some());
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     pub fn clear_faults(&self) {
         self.state().script.clear();
     }
@@ -122,6 +208,24 @@ impl<N: LockNode> Faulty<N> {
     ///
     /// All held requests and replies proceed, oldest first. The method returns when the inner node has carried out the
     /// last one.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{Fault, fake_nodes, sim::Simulation};
+    /// # let simulation = Simulation::new(42);
+    /// # let service = simulation.process("service");
+    /// # let nodes = fake_nodes(3, service.runtime());
+    /// # let redlock = Redlock::builder(service.clone()).nodes(nodes.iter().cloned().map(Into::into)).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// # simulation.block_on(&service.clone(), async move {
+    /// nodes[0].inject(Fault::hang());
+    /// let _guard = redlock.lock("orders:42", ttl).await?; // by the other two nodes
+    /// assert!(nodes[0].inner().is_empty());
+    /// nodes[0].resume().await;
+    /// assert!(nodes[0].inner().holder("orders:42").is_some(), "carried out late");
+    /// # Ok::<(), redlock_core::Error>(()) })?; Ok::<(), redlock_core::Error>(())
+    /// ```
     ///
     /// # Cancel safety
     ///
@@ -135,6 +239,24 @@ impl<N: LockNode> Faulty<N> {
     ///
     /// A request is carried out even if its caller has stopped waiting. A reply without a waiting caller is skipped.
     /// Returns `false` if nothing is held back.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{Fault, fake_nodes, sim::Simulation};
+    /// # let simulation = Simulation::new(42);
+    /// # let service = simulation.process("service");
+    /// # let nodes = fake_nodes(3, service.runtime());
+    /// # let redlock = Redlock::builder(service.clone()).nodes(nodes.iter().cloned().map(Into::into)).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// # simulation.block_on(&service.clone(), async move {
+    /// nodes[0].inject(Fault::hang());
+    /// let _guard = redlock.lock("orders:42", ttl).await?; // by the other two nodes
+    /// assert!(nodes[0].step().await, "carries out the acquisition");
+    /// assert!(nodes[0].inner().holder("orders:42").is_some());
+    /// assert!(!nodes[0].step().await, "nothing else is held back");
+    /// # Ok::<(), redlock_core::Error>(()) })?; Ok::<(), redlock_core::Error>(())
+    /// ```
     ///
     /// # Cancel safety
     ///
@@ -153,6 +275,24 @@ impl<N: LockNode> Faulty<N> {
     /// Returns the number of held requests and replies.
     ///
     /// [`step`](Faulty::step) releases them one by one.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{Fault, fake_nodes, sim::Simulation};
+    /// # let simulation = Simulation::new(42);
+    /// # let service = simulation.process("service");
+    /// # let nodes = fake_nodes(3, service.runtime());
+    /// # let redlock = Redlock::builder(service.clone()).nodes(nodes.iter().cloned().map(Into::into)).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// # simulation.block_on(&service.clone(), async move {
+    /// nodes[0].inject(Fault::hang());
+    /// let _guard = redlock.lock("orders:42", ttl).await?; // by the other two nodes
+    /// assert_eq!(1, nodes[0].pending(), "the acquisition");
+    /// nodes[0].resume().await;
+    /// assert_eq!(0, nodes[0].pending());
+    /// # Ok::<(), redlock_core::Error>(()) })?; Ok::<(), redlock_core::Error>(())
+    /// ```
     pub fn pending(&self) -> usize {
         self.state().held_count()
     }
@@ -161,22 +301,80 @@ impl<N: LockNode> Faulty<N> {
     ///
     /// Waiting callers get an error with unknown outcome. Requests in flight or held back are lost. The node is
     /// unavailable until [`restart`](Faulty::restart).
+    ///
+    /// ```
+    /// # use std::{sync::Arc, time::Duration};
+    /// # use redlock_core::{ErrorKind, Redlock};
+    /// # use redlock_testkit::{ThreadRuntime, block_on, fake_nodes};
+    /// # let nodes = fake_nodes(3, Arc::new(ThreadRuntime));
+    /// # let redlock = Redlock::builder(ThreadRuntime).nodes(nodes.iter().cloned().map(Into::into)).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let guard = block_on(redlock.lock("orders:42", ttl))?;
+    /// nodes[0].crash();
+    /// nodes[1].crash();
+    /// assert_eq!(ErrorKind::NoQuorum, block_on(guard.extend(ttl)).unwrap_err().kind());
+    /// assert!(guard.is_held(), "until its deadline");
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     pub fn crash(&self) {
         self.state().crash();
         self.0.crashed.notify(usize::MAX);
     }
 
     /// Restarts the node after a crash, with all its data and its script.
+    ///
+    /// ```
+    /// # use std::{sync::Arc, time::Duration};
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{FakeNode, ThreadRuntime, block_on};
+    /// # let node = FakeNode::new("fake-1", Arc::new(ThreadRuntime));
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let guard = block_on(redlock.lock("orders:42", ttl))?;
+    /// node.crash();
+    /// node.restart();
+    /// assert!(node.inner().holder("orders:42").is_some(), "it has kept its data");
+    /// block_on(guard.extend(ttl))?;
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     pub fn restart(&self) {
         self.state().down = false;
     }
 
     /// Returns how many requests of an operation have arrived, with any outcome.
+    ///
+    /// ```
+    /// # use std::{sync::Arc, time::Duration};
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{FakeNode, Operation, ThreadRuntime, block_on};
+    /// # let node = FakeNode::new("fake-1", Arc::new(ThreadRuntime));
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let _guard = block_on(redlock.lock("orders:42", ttl))?;
+    /// assert!(block_on(redlock.try_lock("orders:42", ttl))?.is_none());
+    /// assert_eq!(1, node.request_count(Operation::Acquire)); // the second one sent nothing
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     pub fn request_count(&self, operation: Operation) -> u64 {
         self.state().request_count(operation)
     }
 
     /// Waits until at least `count` requests of an operation have arrived in total.
+    ///
+    /// ```
+    /// # use std::{sync::Arc, time::Duration};
+    /// # use redlock_core::{Redlock, node::{Token, Ttl}};
+    /// # use redlock_testkit::{FakeNode, Operation, ThreadRuntime, block_on};
+    /// # let node = FakeNode::new("fake-1", Arc::new(ThreadRuntime));
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
+    /// # let waiting = move || block_on(redlock.lock("orders:42", Duration::from_secs(10))).map(drop);
+    /// node.inner().set_holder("orders:42", Token::from_bytes("another"), Ttl::MAX);
+    /// let waiter = std::thread::spawn(waiting); // waits for the lock
+    /// block_on(node.wait_for_requests(Operation::Acquire, 2)); // was denied once
+    /// node.inner().remove("orders:42"); // the other client releases it
+    /// waiter.join().unwrap()?;
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     ///
     /// # Cancel safety
     ///
@@ -263,7 +461,6 @@ impl<N: LockNode> Faulty<N> {
         answer.await.unwrap_or_else(|_| Err(connection_lost()))
     }
 
-    /// Only the rejection of a fault panics, and that precedes the change. A poisoned state is therefore intact.
     /// Watches with this request. A crash completes the watch.
     async fn watch_with(&self, request: Request) -> Result<Watch, NodeError> {
         let watch: Watch = self.call(request).await?;
@@ -271,6 +468,7 @@ impl<N: LockNode> Faulty<N> {
         Ok(Watch::new(watch.availability, first(watch.changed, crash)))
     }
 
+    /// Only the rejection of a fault panics, and that precedes the change. A poisoned state is therefore intact.
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -57,6 +57,17 @@ pub struct Snapshot(Content);
 
 impl MemoryNode {
     /// Creates an empty node whose keys expire by the clock of the machine.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// let node = MemoryNode::new("fake-1");
+    /// let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
+    /// let _guard = block_on(redlock.lock("orders:42", Duration::from_secs(10)))?;
+    /// assert!(node.holder("orders:42").is_some());
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     pub fn new(label: impl Into<String>) -> Self {
         Self::with_clock(label.into(), None)
     }
@@ -64,6 +75,20 @@ impl MemoryNode {
     /// Creates an empty node whose keys expire by the clock of a runtime.
     ///
     /// The runtime may be simulated or paused.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::node::{Token, Ttl};
+    /// # use redlock_testkit::{MemoryNode, sim::Simulation};
+    /// let simulation = Simulation::new(42);
+    /// let server = simulation.process("server");
+    /// let node = MemoryNode::with_runtime("fake-1", server.runtime());
+    /// let ttl = Ttl::new(Duration::from_secs(30))?;
+    /// node.set_holder("orders:42", Token::from_bytes("alice"), ttl);
+    /// simulation.run_for(Duration::from_secs(31));
+    /// assert_eq!(None, node.holder("orders:42"), "expired, without any wait");
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     pub fn with_runtime(label: impl Into<String>, runtime: Arc<dyn Runtime>) -> Self {
         Self::with_clock(label.into(), Some(runtime))
     }
@@ -71,6 +96,20 @@ impl MemoryNode {
     /// Returns the token that holds a resource.
     ///
     /// `None` means that the resource is free, has readers or holds a non-lock value.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # let node = MemoryNode::new("fake-1");
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let guard = block_on(redlock.lock("orders:42", ttl))?;
+    /// assert!(node.holder("orders:42").is_some());
+    /// block_on(guard.release())?;
+    /// assert_eq!(None, node.holder("orders:42"));
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     ///
     /// # Panics
     ///
@@ -80,6 +119,20 @@ impl MemoryNode {
     }
 
     /// Returns the tokens of the readers of a resource.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # let node = MemoryNode::new("fake-1");
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let prices = redlock.rw_lock("prices")?;
+    /// let _readers = [block_on(prices.read(ttl))?, block_on(prices.read(ttl))?];
+    /// assert_eq!(2, node.readers("prices").len());
+    /// assert_eq!(None, node.holder("prices"), "a reader is not a holder");
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     ///
     /// # Panics
     ///
@@ -94,6 +147,20 @@ impl MemoryNode {
     ///
     /// `None` means that there is no key or that it never expires.
     ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # let node = MemoryNode::new("fake-1");
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let guard = block_on(redlock.lock("orders:42", ttl))?;
+    /// assert!(node.remaining("orders:42") <= Some(ttl));
+    /// block_on(guard.extend(Duration::from_secs(3600)))?;
+    /// assert!(node.remaining("orders:42") > Some(ttl));
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
+    ///
     /// # Panics
     ///
     /// Panics if the name is invalid.
@@ -102,21 +169,73 @@ impl MemoryNode {
     }
 
     /// Returns the locks that have not expired, in the order of their resources.
+    ///
+    /// ```
+    /// # use redlock_core::node::{Token, Ttl};
+    /// # use redlock_testkit::MemoryNode;
+    /// # let node = MemoryNode::new("fake-1");
+    /// node.set_holder("stock:7", Token::from_bytes("bob"), Ttl::MAX);
+    /// node.set_holder("orders:42", Token::from_bytes("alice"), Ttl::MAX);
+    /// let locks = node.locks();
+    /// let names: Vec<_> = locks.iter().map(|(name, _)| name.to_string()).collect();
+    /// assert_eq!(["orders:42", "stock:7"], names[..]);
+    /// assert_eq!(Token::from_bytes("alice"), locks[0].1.token);
+    /// ```
     pub fn locks(&self) -> Vec<(Resource, LockEntry)> {
         self.store().locks(self.now())
     }
 
     /// Returns the number of keys that have not expired.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # let node = MemoryNode::new("fake-1");
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let _guard = block_on(redlock.lock(["orders:42", "stock:7"], ttl))?;
+    /// assert_eq!(2, node.len(), "one key for each resource");
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     pub fn len(&self) -> usize {
         self.store().living_count(self.now())
     }
 
     /// Returns whether no key is left, or all have expired.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # let node = MemoryNode::new("fake-1");
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let guard = block_on(redlock.lock("orders:42", ttl))?;
+    /// drop(guard);
+    /// block_on(redlock.close());
+    /// assert!(node.is_empty(), "nothing is left behind");
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Returns the counter for the fencing tokens of a resource; `None` without one.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # let node = MemoryNode::new("fake-1");
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let guard = block_on(redlock.lock("orders:42", ttl).fenced())?;
+    /// assert_eq!(guard.fencing_token(), node.fencing_counter("orders:42"));
+    /// block_on(guard.release())?;
+    /// assert!(node.fencing_counter("orders:42").is_some(), "it outlives the lock");
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     ///
     /// # Panics
     ///
@@ -126,6 +245,23 @@ impl MemoryNode {
     }
 
     /// Sets the counter of a resource, or deletes it like a server that evicts keys.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::{FencingToken, Redlock};
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # let node = MemoryNode::new("fake-1");
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// node.count_from_one();
+    /// node.set_counter("orders:42", FencingToken::new(41));
+    /// let guard = block_on(redlock.lock("orders:42", ttl).fenced())?;
+    /// assert_eq!(FencingToken::new(42), guard.fencing_token());
+    ///
+    /// node.set_counter("orders:42", None); // like a server that evicts keys
+    /// assert_eq!(None, node.fencing_counter("orders:42"));
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     ///
     /// # Panics
     ///
@@ -138,16 +274,60 @@ impl MemoryNode {
     /// Starts new counters with 1 from now on, regardless of the clock, so that fencing tokens are predictable.
     ///
     /// Servers start them with the time, so that tokens still grow after a counter was lost.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::{FencingToken, Redlock};
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # let node = MemoryNode::new("fake-1");
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// node.count_from_one();
+    /// for number in 1..=3 {
+    ///     let guard = block_on(redlock.lock("orders:42", ttl).fenced())?;
+    ///     assert_eq!(FencingToken::new(number), guard.fencing_token());
+    ///     block_on(guard.release())?;
+    /// }
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     pub fn count_from_one(&self) {
         self.store().counters.from_one = true;
     }
 
     /// Deletes all counters, and keeps the locks. Returns whether there was any.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # let node = MemoryNode::new("fake-1");
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let _guard = block_on(redlock.lock("orders:42", ttl).fenced())?;
+    /// assert!(node.clear_counters());
+    /// assert_eq!(None, node.fencing_counter("orders:42"));
+    /// assert!(node.holder("orders:42").is_some(), "the lock is kept");
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     pub fn clear_counters(&self) -> bool {
         self.store().counters.clear()
     }
 
     /// Deletes the key of a resource, like an operator or a server that evicts keys.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::{ErrorKind, Redlock};
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # let node = MemoryNode::new("fake-1");
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let guard = block_on(redlock.lock("orders:42", ttl))?;
+    /// node.remove("orders:42");
+    /// let error = block_on(guard.extend(ttl)).unwrap_err();
+    /// assert_eq!(ErrorKind::Lost, error.kind());
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     ///
     /// # Panics
     ///
@@ -157,18 +337,63 @@ impl MemoryNode {
     }
 
     /// Deletes all keys and counters, like a server that restarts without persistence.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # let node = MemoryNode::new("fake-1");
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// # let other = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
+    /// let guard = block_on(redlock.lock("orders:42", ttl))?;
+    /// node.clear();
+    /// let second = block_on(other.try_lock("orders:42", ttl))?;
+    /// assert!(guard.is_held() && second.is_some(), "two holders after the loss");
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     pub fn clear(&self) {
         self.store().clear();
         self.lose(QuarantineReason::Restarted);
     }
 
     /// Deletes all keys and counters, like a server that is flushed.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_core::node::QuarantineReason;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # let node = MemoryNode::new("fake-1");
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
+    /// node.set_longest_ttl(Duration::from_secs(10));
+    /// node.flush();
+    /// let health = block_on(redlock.health());
+    /// let quarantine = health.nodes()[0].quarantine().expect("it may have lost locks");
+    /// assert_eq!(QuarantineReason::DataLost, quarantine.reason);
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     pub fn flush(&self) {
         self.store().clear();
         self.lose(QuarantineReason::DataLost);
     }
 
     /// Returns a copy of all keys and counters.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # let node = MemoryNode::new("fake-1");
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let guard = block_on(redlock.lock("orders:42", ttl))?;
+    /// let snapshot = node.snapshot();
+    /// block_on(guard.release())?;
+    /// node.restore(&snapshot);
+    /// assert!(node.holder("orders:42").is_some(), "the released lock is back");
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     pub fn snapshot(&self) -> Snapshot {
         Snapshot(self.store().content())
     }
@@ -229,6 +454,21 @@ impl MemoryNode {
     ///
     /// It replaces any value.
     ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_core::node::{Token, Ttl};
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # let node = MemoryNode::new("fake-1");
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// node.set_holder("orders:42", Token::from_bytes("another"), Ttl::MAX);
+    /// assert!(block_on(redlock.try_lock("orders:42", ttl))?.is_none());
+    /// node.remove("orders:42"); // the other client releases it
+    /// assert!(block_on(redlock.try_lock("orders:42", ttl))?.is_some());
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
+    ///
     /// # Panics
     ///
     /// Panics if the name is invalid.
@@ -238,6 +478,19 @@ impl MemoryNode {
     }
 
     /// Sets a non-lock value under a resource. It replaces any value and never expires.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::{ErrorKind, Redlock};
+    /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
+    /// # let node = MemoryNode::new("fake-1");
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// node.set_non_lock_value("orders:42"); // another program uses the name
+    /// let error = block_on(redlock.try_lock("orders:42", ttl)).unwrap_err();
+    /// assert_eq!(ErrorKind::WrongType, error.kind());
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     ///
     /// # Panics
     ///

@@ -89,6 +89,16 @@ pub enum NodeReply {
 
 impl Request {
     /// Returns the kind of the request.
+    ///
+    /// ```
+    /// # use redlock_core::{IntoResources, node::{Claim, Token, Ttl}};
+    /// # use redlock_testkit::{Operation, Request};
+    /// let claim = Claim::new("orders:42".into_resources()?, Token::from_bytes("alice"));
+    /// let renewal = Request::Renew(claim.clone(), Ttl::MAX);
+    /// assert_eq!(Operation::Extend, renewal.operation(), "a renewal is an extension");
+    /// assert_eq!(Operation::Release, Request::Release(claim).operation());
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     pub fn operation(&self) -> Operation {
         match self {
             Self::Acquire(..)
@@ -104,6 +114,16 @@ impl Request {
     }
 
     /// Returns the claim of the request; `None` for an inspection and for a watch.
+    ///
+    /// ```
+    /// # use redlock_core::{IntoResource, IntoResources, node::{Claim, Token}};
+    /// # use redlock_testkit::Request;
+    /// let claim = Claim::new("orders:42".into_resources()?, Token::from_bytes("alice"));
+    /// let request = Request::Release(claim.clone());
+    /// assert_eq!(Some(claim.token()), request.claim().map(Claim::token));
+    /// assert!(Request::Inspect("orders:42".into_resource()?).claim().is_none());
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     pub fn claim(&self) -> Option<&Claim> {
         match self {
             Self::Acquire(claim, _)
@@ -120,6 +140,19 @@ impl Request {
     }
 
     /// Sends the request to a node.
+    ///
+    /// ```
+    /// # use redlock_core::{IntoResources, node::{Claim, Token, Ttl}};
+    /// # use redlock_testkit::{MemoryNode, Request, block_on};
+    /// # let node = MemoryNode::new("fake-1");
+    /// # let claim = Claim::new("orders:42".into_resources()?, Token::from_bytes("alice"));
+    /// let sent = [Request::Acquire(claim.clone(), Ttl::MAX), Request::Release(claim)];
+    /// for request in sent.iter().rev() {
+    ///     block_on(request.apply(&node))?; // the release overtakes the acquisition
+    /// }
+    /// assert!(node.holder("orders:42").is_some(), "a key is left behind");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -166,6 +199,18 @@ impl Request {
 
 impl NodeReply {
     /// Returns the reply as the type that belongs to the request.
+    ///
+    /// ```
+    /// # use redlock_core::{IntoResources, node::{Claim, Token, Ttl}};
+    /// # use redlock_testkit::{MemoryNode, Request, block_on};
+    /// # let node = MemoryNode::new("fake-1");
+    /// # node.set_holder("orders:42", Token::from_bytes("alice"), Ttl::MAX);
+    /// # let claim = Claim::new("orders:42".into_resources()?, Token::from_bytes("alice"));
+    /// let reply = block_on(Request::Release(claim).apply(&node))?;
+    /// let is_deleted: bool = reply.expect();
+    /// assert!(is_deleted);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Panics
     ///

@@ -66,11 +66,24 @@ impl Driver for ThreadRuntime {
 }
 
 /// Returns the names of all cases.
+///
+/// ```
+/// # use redlock_testkit::{ThreadRuntime, runtime_conformance};
+/// for case in runtime_conformance::cases().filter(|case| case.contains("timer")) {
+///     runtime_conformance::run(&ThreadRuntime, case);
+/// }
+/// ```
 pub fn cases() -> impl Iterator<Item = &'static str> {
     CASES.iter().map(|case| case.name)
 }
 
 /// Runs one case.
+///
+/// ```
+/// # use redlock_testkit::{ThreadRuntime, runtime_conformance};
+/// // Panics with the violated sentence of the contract if the case fails.
+/// runtime_conformance::run(&ThreadRuntime, "a_timer_is_never_early");
+/// ```
 ///
 /// # Panics
 ///

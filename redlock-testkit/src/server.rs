@@ -44,6 +44,13 @@ pub struct RedisServer {
 impl RedisServer {
     /// Starts a server and waits until it replies.
     ///
+    /// ```no_run
+    /// # use redlock_testkit::RedisServer;
+    /// let server = RedisServer::start();
+    /// assert_eq!("PONG", server.command(&["PING"]));
+    /// assert!(server.keys().is_empty());
+    /// ```
+    ///
     /// # Panics
     ///
     /// Same as [`RedisServerBuilder::start`].
@@ -54,6 +61,13 @@ impl RedisServer {
 
     /// Starts several servers.
     ///
+    /// ```no_run
+    /// # use redlock_testkit::RedisServer;
+    /// let servers = RedisServer::start_many(3);
+    /// let urls: Vec<String> = servers.iter().map(RedisServer::url).collect();
+    /// // ... let redlock = redlock_redis_rs::builder(urls)?.build()?; ...
+    /// ```
+    ///
     /// # Panics
     ///
     /// Same as [`RedisServerBuilder::start`].
@@ -63,6 +77,12 @@ impl RedisServer {
     }
 
     /// Returns a builder with the default options.
+    ///
+    /// ```no_run
+    /// # use redlock_testkit::RedisServer;
+    /// let server = RedisServer::builder().password("secret").persistent(true).start();
+    /// assert_eq!(format!("redis://:secret@127.0.0.1:{}", server.port()), server.url());
+    /// ```
     pub fn builder() -> RedisServerBuilder {
         RedisServerBuilder::default()
     }
@@ -83,11 +103,24 @@ impl RedisServer {
     }
 
     /// Returns the port on 127.0.0.1. It stays the same across restarts.
+    ///
+    /// ```no_run
+    /// # use redlock_testkit::RedisServer;
+    /// # let server = RedisServer::start();
+    /// let address = ("127.0.0.1", server.port());
+    /// assert!(std::net::TcpStream::connect(address).is_ok());
+    /// ```
     pub fn port(&self) -> u16 {
         self.port
     }
 
     /// Returns `redis://127.0.0.1:port`, with the password if there is one.
+    ///
+    /// ```no_run
+    /// # use redlock_testkit::RedisServer;
+    /// let server = RedisServer::builder().password("sword fish").start();
+    /// assert!(server.url().starts_with("redis://:sword%20fish@127.0.0.1:"));
+    /// ```
     pub fn url(&self) -> String {
         let login =
             self.builder.password.as_deref().map(|password| format!(":{}@", percent_encoded(password)));
@@ -97,11 +130,26 @@ impl RedisServer {
     /// Returns the path of its Unix socket.
     ///
     /// `None` if it was started [without one](RedisServerBuilder::unix_socket).
+    ///
+    /// ```no_run
+    /// # use redlock_testkit::RedisServer;
+    /// let server = RedisServer::builder().unix_socket().start();
+    /// let path = server.socket().expect("it was requested");
+    /// let url = format!("unix://{}", path.display());
+    /// ```
     pub fn socket(&self) -> Option<PathBuf> {
         self.builder.socket.then(|| self.directory.path().join(builder::SOCKET))
     }
 
     /// Kills the server with `SIGKILL` and waits for its end. A dead server stays dead.
+    ///
+    /// ```no_run
+    /// # use redlock_testkit::RedisServer;
+    /// # let server = RedisServer::start();
+    /// server.kill();
+    /// let address = ("127.0.0.1", server.port());
+    /// assert!(std::net::TcpStream::connect(address).is_err(), "connection refused");
+    /// ```
     pub fn kill(&self) {
         *self.process() = None;
     }
@@ -109,6 +157,14 @@ impl RedisServer {
     /// Stops the server with `SIGSTOP`: its connections stay open, and it sends no replies.
     ///
     /// When this returns, the server does nothing any more.
+    ///
+    /// ```no_run
+    /// # use redlock_testkit::RedisServer;
+    /// # let server = RedisServer::start();
+    /// server.pause();
+    /// let address = ("127.0.0.1", server.port());
+    /// assert!(std::net::TcpStream::connect(address).is_ok(), "but no reply follows");
+    /// ```
     ///
     /// # Panics
     ///
@@ -119,6 +175,15 @@ impl RedisServer {
     }
 
     /// Continues a paused server with `SIGCONT`. It carries out the requests that it received.
+    ///
+    /// ```no_run
+    /// # use redlock_testkit::RedisServer;
+    /// # let server = RedisServer::start();
+    /// server.pause();
+    /// // ... the code under test works without this server ...
+    /// server.resume();
+    /// assert_eq!("PONG", server.command(&["PING"]));
+    /// ```
     ///
     /// # Panics
     ///
@@ -133,6 +198,14 @@ impl RedisServer {
     /// It kills the server first if it runs. The data is kept if the server is
     /// [`persistent`](RedisServerBuilder::persistent); otherwise it is lost.
     ///
+    /// ```no_run
+    /// # use redlock_testkit::RedisServer;
+    /// # let server = RedisServer::start();
+    /// server.command(&["SET", "orders:42", "alice", "PX", "60000"]);
+    /// server.restart();
+    /// assert!(server.keys().is_empty(), "without persistence the lock is lost");
+    /// ```
+    ///
     /// # Panics
     ///
     /// Same as [`RedisServerBuilder::start`], and if another process has taken the port.
@@ -142,6 +215,14 @@ impl RedisServer {
     }
 
     /// Same as [`restart`](RedisServer::restart), but never keeps the data.
+    ///
+    /// ```no_run
+    /// # use redlock_testkit::RedisServer;
+    /// let server = RedisServer::builder().persistent(true).start();
+    /// server.command(&["SET", "orders:42", "alice", "PX", "60000"]);
+    /// server.restart_empty();
+    /// assert!(server.keys().is_empty());
+    /// ```
     ///
     /// # Panics
     ///
@@ -169,6 +250,15 @@ impl RedisServer {
 
     /// Sends a command of arbitrary bytes, and returns its reply or error reply.
     ///
+    /// ```no_run
+    /// # use redlock_testkit::{RedisServer, Reply};
+    /// # let server = RedisServer::start();
+    /// server.reply(&[b"SET", b"orders:42", b"\x00\xff"]);
+    /// let value = server.reply(&[b"GET", b"orders:42"]);
+    /// assert_eq!(Reply::Bytes(b"\x00\xff".to_vec()), value);
+    /// assert_eq!(Reply::Nil, server.reply(&[b"GET", b"orders:43"]));
+    /// ```
+    ///
     /// # Panics
     ///
     /// Panics if the server cannot be reached or does not reply within 10 s.
@@ -180,11 +270,25 @@ impl RedisServer {
     /// Returns a console with another password.
     ///
     /// Use it after a `CONFIG SET requirepass`.
+    ///
+    /// ```no_run
+    /// # use redlock_testkit::RedisServer;
+    /// # let server = RedisServer::start();
+    /// server.command(&["CONFIG", "SET", "requirepass", "rotated"]);
+    /// assert_eq!("PONG", server.authenticated("rotated").command(&["PING"]));
+    /// ```
     pub fn authenticated(&self, password: impl Into<String>) -> Console {
         Console { port: self.port, password: Some(password.into()) }
     }
 
     /// Returns all keys, sorted. Other than printable ASCII characters are escaped.
+    ///
+    /// ```no_run
+    /// # use redlock_testkit::RedisServer;
+    /// # let server = RedisServer::start();
+    /// server.command(&["MSET", "stock:7", "bob", "orders:42", "alice"]);
+    /// assert_eq!(["orders:42", "stock:7"], server.keys()[..]);
+    /// ```
     ///
     /// # Panics
     ///
@@ -206,6 +310,14 @@ impl RedisServer {
     /// Returns how often a command was executed since the start: `commandstats("set")`.
     ///
     /// Executions within scripts count as well.
+    ///
+    /// ```no_run
+    /// # use redlock_testkit::RedisServer;
+    /// # let server = RedisServer::start();
+    /// server.command(&["SET", "orders:42", "alice", "NX"]);
+    /// server.command(&["SET", "orders:42", "bob", "NX"]); // denied, but executed
+    /// assert_eq!(2, server.commandstats("set"));
+    /// ```
     ///
     /// # Panics
     ///

@@ -37,7 +37,6 @@ mod executor;
 mod process;
 
 use std::fmt;
-use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -60,6 +59,17 @@ const MAX_POLLS: u64 = 50_000_000;
 
 impl Simulation {
     /// Creates a world in which all random decisions are drawn from `seed`.
+    ///
+    /// ```
+    /// # use redlock_core::runtime::Runtime;
+    /// # use redlock_testkit::sim::Simulation;
+    /// let random = |seed| {
+    ///     let mut bytes = [0; 16];
+    ///     Simulation::new(seed).process("service").fill_random(&mut bytes);
+    ///     bytes
+    /// };
+    /// assert_eq!(random(42), random(42), "a seed replays its run");
+    /// ```
     pub fn new(seed: u64) -> Self {
         Self { world: Arc::new(World::new(seed)), seed, max_polls: MAX_POLLS }
     }
@@ -67,6 +77,17 @@ impl Simulation {
     /// Sets the maximum number of polls of one run. The default is 50 million.
     ///
     /// A run with more polls counts as a hot loop and panics. An hour of a busy lock has about 100,000.
+    ///
+    /// ```should_panic
+    /// # use std::time::Duration;
+    /// # use redlock_core::runtime::Runtime;
+    /// # use redlock_testkit::sim::Simulation;
+    /// let simulation = Simulation::new(42).max_polls(1_000);
+    /// let service = simulation.process("service");
+    /// simulation.block_on::<()>(&service.clone(), async move {
+    ///     loop { service.sleep(Duration::ZERO).await } // panics instead of hanging
+    /// });
+    /// ```
     #[must_use]
     pub fn max_polls(mut self, polls: u64) -> Self {
         self.max_polls = polls;
@@ -74,26 +95,86 @@ impl Simulation {
     }
 
     /// Returns the seed, for the message of a failed assertion.
+    ///
+    /// ```
+    /// # use redlock_testkit::{MemoryNode, sim::Simulation};
+    /// # let node = MemoryNode::new("fake-1");
+    /// for seed in 0..100 {
+    ///     let simulation = Simulation::new(seed);
+    ///     // ... a run of the service ...
+    ///     assert!(node.is_empty(), "seed {} leaves a key behind", simulation.seed());
+    /// }
+    /// ```
     pub fn seed(&self) -> u64 {
         self.seed
     }
 
     /// Returns the true time. A process sees it only if its clock is right.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::runtime::Runtime;
+    /// # use redlock_testkit::sim::Simulation;
+    /// # let simulation = Simulation::new(42);
+    /// # let service = simulation.process("service");
+    /// let (start, night) = (simulation.now(), Duration::from_secs(8 * 3600));
+    /// simulation.block_on(&service, service.sleep(night));
+    /// assert_eq!(start + night, simulation.now());
+    /// ```
     pub fn now(&self) -> Instant {
         self.world.state().now
     }
 
     /// Starts a program on a machine whose clock is right.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, sim::Simulation};
+    /// # let (simulation, ttl) = (Simulation::new(42), Duration::from_secs(10));
+    /// # let node = MemoryNode::with_runtime("fake-1", simulation.process("server").runtime());
+    /// let [a, b] = ["a", "b"].map(|name| simulation.process(name));
+    /// let first = Redlock::builder(a.clone()).node(node.clone()).build()?;
+    /// let second = Redlock::builder(b.clone()).node(node.clone()).build()?;
+    /// let _guard = simulation.block_on(&a, first.lock("report", ttl))?;
+    /// let denied = simulation.block_on(&b, second.try_lock("report", ttl))?;
+    /// assert!(denied.is_none(), "the other process holds the lock");
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     pub fn process(&self, name: &str) -> Process {
         self.process_with_clock(name, Clock::default())
     }
 
     /// Starts a program on a machine whose clock differs from true time.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::runtime::{Instant, Runtime};
+    /// # use redlock_testkit::sim::{Clock, Simulation};
+    /// # let simulation = Simulation::new(42);
+    /// let slow = Clock { drift_ppm: -500, ..Clock::default() };
+    /// let service = simulation.process_with_clock("service", slow);
+    /// simulation.run_for(Duration::from_secs(1_000));
+    /// assert_eq!(Instant::since_origin(Duration::from_millis(999_500)), service.now());
+    /// ```
     pub fn process_with_clock(&self, name: &str, clock: Clock) -> Process {
         Process::new(Arc::clone(&self.world), name, clock)
     }
 
     /// Runs `work` in a process until it completes, and all other tasks meanwhile.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, sim::Simulation};
+    /// # let (simulation, ttl) = (Simulation::new(42), Duration::from_secs(10));
+    /// # let service = simulation.process("service");
+    /// # let node = MemoryNode::with_runtime("fake-1", service.runtime());
+    /// # let redlock = Redlock::builder(service.clone()).node(node.clone()).build()?;
+    /// let guard = simulation.block_on(&service, redlock.lock("orders:42", ttl))?;
+    /// assert!(guard.is_held());
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     ///
     /// # Panics
     ///
@@ -102,10 +183,10 @@ impl Simulation {
     pub fn block_on<T: Send + 'static>(
         &self,
         process: &Process,
-        work: impl Future<Output = T> + Send + 'static,
+        work: impl IntoFuture<Output = T, IntoFuture: Send + 'static>,
     ) -> T {
         let result = Arc::new(Mutex::new(None));
-        let slot = Arc::clone(&result);
+        let (slot, work) = (Arc::clone(&result), work.into_future());
         let work = async move {
             let value = work.await;
             *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
@@ -124,6 +205,21 @@ impl Simulation {
     }
 
     /// Runs all tasks for this true time.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::{KeepAlive, Redlock};
+    /// # use redlock_testkit::{MemoryNode, sim::Simulation};
+    /// # let (simulation, ttl) = (Simulation::new(42), Duration::from_secs(10));
+    /// # let service = simulation.process("service");
+    /// # let node = MemoryNode::with_runtime("fake-1", service.runtime());
+    /// # let redlock = Redlock::builder(service.clone()).node(node.clone()).build()?;
+    /// let request = redlock.lock("nightly-report", ttl).keep_alive(KeepAlive::new());
+    /// let guard = simulation.block_on(&service, request)?;
+    /// simulation.run_for(Duration::from_secs(8 * 3600));
+    /// assert!(guard.is_held(), "it was renewed all night");
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     ///
     /// # Panics
     ///

@@ -57,6 +57,16 @@ impl Address {
     /// The forms are `redis://[[user]:password@]host[:port][/database]`, `rediss://` for TLS, and
     /// `unix:///path?db=..&user=..&pass=..`. `valkey` and `valkeys` are aliases of `redis` and `rediss`.
     ///
+    /// ```
+    /// # use redlock_wire::Address;
+    /// let address = Address::parse("rediss://locks:secret@cache.example:6380/2")?;
+    /// assert_eq!("cache.example:6380", address.to_string(), "without the login");
+    ///
+    /// let error = Address::parse("10.0.0.1:6379").unwrap_err();
+    /// assert!(error.to_string().contains("expected a URL such as redis://"));
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// - [`InvalidInput`](redlock_core::ErrorKind::InvalidInput): the URL has none of these forms. The message shows at
@@ -77,21 +87,50 @@ impl Address {
     }
 
     /// Returns the endpoint of the server.
+    ///
+    /// ```
+    /// # use redlock_wire::Address;
+    /// let address = Address::parse("redis://locks:secret@10.0.0.1/2")?;
+    /// let other = Address::parse("valkey://10.0.0.1:6379")?;
+    /// assert_eq!(address.endpoint(), other.endpoint(), "the same server");
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
 
     /// Returns the user name; `None` for the default user.
+    ///
+    /// ```
+    /// # use redlock_wire::Address;
+    /// assert_eq!(Some("locks"), Address::parse("redis://locks:secret@10.0.0.1")?.user());
+    /// assert_eq!(None, Address::parse("redis://:secret@10.0.0.1")?.user());
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     pub fn user(&self) -> Option<&str> {
         self.user.as_deref()
     }
 
     /// Returns the password; `None` if there is no login. Keep it out of logs.
+    ///
+    /// ```
+    /// # use redlock_wire::Address;
+    /// let address = Address::parse("redis://:p%40ss@10.0.0.1")?;
+    /// assert_eq!(Some("p@ss"), address.password(), "percent-decoded");
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     pub fn password(&self) -> Option<&str> {
         self.password.as_deref()
     }
 
     /// Returns the database number.
+    ///
+    /// ```
+    /// # use redlock_wire::Address;
+    /// assert_eq!(2, Address::parse("redis://10.0.0.1/2")?.database());
+    /// assert_eq!(0, Address::parse("redis://10.0.0.1")?.database());
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     pub fn database(&self) -> u32 {
         self.database
     }
@@ -168,6 +207,13 @@ impl Endpoint {
     }
 
     /// Returns the label of a node at this endpoint: its `Display`.
+    ///
+    /// ```
+    /// # use redlock_wire::Address;
+    /// let address = Address::parse("redis://:secret@[::1]/2")?;
+    /// assert_eq!("[::1]:6379", address.endpoint().label()?);
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     ///
     /// # Errors
     ///

@@ -20,16 +20,36 @@ pub struct Credentials {
 
 impl Credentials {
     /// Creates credentials. The user of a password that `requirepass` sets is `default`.
+    ///
+    /// ```
+    /// # use redlock_wire::Credentials;
+    /// let login = Credentials::new("locks", "secret");
+    /// assert!(!format!("{login:?}").contains("secret"), "it stays out of logs");
+    /// ```
     pub fn new(user: impl Into<String>, password: impl Into<String>) -> Self {
         Self { user: user.into(), password: password.into() }
     }
 
     /// Returns the user.
+    ///
+    /// ```
+    /// # use redlock_wire::Credentials;
+    /// let login = Credentials::new("locks", "secret");
+    /// assert_eq!("locks", login.user());
+    /// ```
     pub fn user(&self) -> &str {
         &self.user
     }
 
     /// Returns the password. Keep it out of logs.
+    ///
+    /// ```
+    /// # use redlock_wire::Credentials;
+    /// # let stored = Credentials::new("locks", "secret");
+    /// # let fetched = Credentials::new("locks", "rotated");
+    /// let is_rotated = stored.password() != fetched.password();
+    /// assert!(is_rotated);
+    /// ```
     pub fn password(&self) -> &str {
         &self.password
     }

@@ -84,6 +84,18 @@ impl Options {
     }
 
     /// Creates options with the runtime on which the nodes' connections and tasks run.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use redlock_core::TokioRuntime;
+    /// # use redlock_wire::Options;
+    /// # let tokio = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    /// // Connections run on this runtime, even if another one uses the locks.
+    /// let runtime = TokioRuntime::on(tokio.handle().clone());
+    /// let options = Options::new(Arc::new(runtime));
+    /// # drop(options);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn new(runtime: Arc<dyn Runtime>) -> Self {
         let keys =
             Keys { prefix: [].into(), fence_prefix: fence::PREFIX.into(), fence_retention: fence::RETENTION };
@@ -101,6 +113,12 @@ impl Options {
     }
 
     /// Creates options for tokio: the tokio runtime in which a node is first used.
+    ///
+    /// ```
+    /// # use redlock_wire::Options;
+    /// let options = Options::tokio().key_prefix("orders-service:");
+    /// # drop(options);
+    /// ```
     #[cfg(feature = "tokio")]
     pub fn tokio() -> Self {
         Self::new(Arc::new(redlock_core::TokioRuntime::new()))
@@ -109,6 +127,12 @@ impl Options {
     /// Creates options for the thread of the library: see [`TokioRuntime::dedicated`].
     ///
     /// Use it for synchronous programs, and for programs with several tokio runtimes.
+    ///
+    /// ```
+    /// # use redlock_wire::Options;
+    /// let options = Options::dedicated().key_prefix("orders-service:");
+    /// # drop(options);
+    /// ```
     ///
     /// # Panics
     ///
@@ -121,6 +145,12 @@ impl Options {
     }
 
     /// Creates options for the global executor of smol.
+    ///
+    /// ```
+    /// # use redlock_wire::Options;
+    /// let options = Options::smol().key_prefix("orders-service:");
+    /// # drop(options);
+    /// ```
     #[cfg(feature = "smol")]
     pub fn smol() -> Self {
         Self::new(Arc::new(redlock_core::SmolRuntime::new()))
@@ -137,6 +167,14 @@ impl Options {
     ///
     /// A name whose key would be that of a [fencing counter](Options::fence_prefix) is
     /// [`InvalidInput`](redlock_core::ErrorKind::InvalidInput).
+    ///
+    /// ```
+    /// # #[cfg(feature = "tokio")] {
+    /// # use redlock_wire::Options;
+    /// // The lock on "invoice:42" is then the key "orders-service:invoice:42".
+    /// let options = Options::tokio().key_prefix("orders-service:");
+    /// # drop(options); }
+    /// ```
     pub fn key_prefix(mut self, prefix: impl AsRef<[u8]>) -> Self {
         Arc::make_mut(&mut self.keys).prefix = prefix.as_ref().into();
         self
@@ -150,6 +188,15 @@ impl Options {
     ///
     /// The limit delays no request: a request waits at most the node timeout for the first connection, and not at all
     /// for later ones.
+    ///
+    /// ```
+    /// # #[cfg(feature = "tokio")] {
+    /// # use std::time::Duration;
+    /// # use redlock_wire::Options;
+    /// // The servers are far away, and TLS adds round trips.
+    /// let options = Options::tokio().connect_timeout(Duration::from_secs(1));
+    /// # drop(options); }
+    /// ```
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = ConnectTimeout::of(timeout.max(Duration::from_millis(1)));
         self
@@ -161,6 +208,15 @@ impl Options {
     /// random between half of it and the whole. Raise it if many processes reconnect to a server at once; a server that
     /// comes back is then used again later. After a rejected login or TLS certificate the delay is 5 s, or this one if
     /// it is longer.
+    ///
+    /// ```
+    /// # #[cfg(feature = "tokio")] {
+    /// # use std::time::Duration;
+    /// # use redlock_wire::Options;
+    /// // Thousands of processes reconnect when a server comes back.
+    /// let options = Options::tokio().reconnect_delay(Duration::from_secs(5));
+    /// # drop(options); }
+    /// ```
     pub fn reconnect_delay(mut self, max: Duration) -> Self {
         self.reconnect_delay = max.max(backoff::SHORTEST);
         self
@@ -173,6 +229,14 @@ impl Options {
     ///
     /// If `false`, all servers receive scripts, as older ones do. A server that forbids scripts still receives the
     /// commands.
+    ///
+    /// ```
+    /// # #[cfg(feature = "tokio")] {
+    /// # use redlock_wire::Options;
+    /// // Servers of all versions receive the same scripts.
+    /// let options = Options::tokio().native_commands(false);
+    /// # drop(options); }
+    /// ```
     pub fn native_commands(mut self, native: bool) -> Self {
         self.native_commands = native;
         self
@@ -196,6 +260,16 @@ impl Options {
     /// On first use, no server counts for this time: see [`Redlock::vouch`](redlock_core::Redlock::vouch).
     ///
     /// The default is no limit: nothing is checked, and operators must keep such a server away from the clients.
+    ///
+    /// ```
+    /// # #[cfg(feature = "tokio")] {
+    /// # use std::time::Duration;
+    /// # use redlock_wire::Options;
+    /// // No lock is longer than 30 s, so a server that lost its data counts again
+    /// // after about that time.
+    /// let options = Options::tokio().longest_ttl(Duration::from_secs(30));
+    /// # drop(options); }
+    /// ```
     pub fn longest_ttl(mut self, longest: Duration) -> Self {
         self.longest = Some(Longest::new(longest));
         self
@@ -205,6 +279,14 @@ impl Options {
     ///
     /// The counter of `invoice:42` is then `redlock:fence:{invoice:42}`. All programs that acquire fenced locks must
     /// use the same prefix. It should contain no braces: they keep a counter in the hash slot of its resource.
+    ///
+    /// ```
+    /// # #[cfg(feature = "tokio")] {
+    /// # use redlock_wire::Options;
+    /// // The counter of "invoice:42" is then "orders-service:fence:{invoice:42}".
+    /// let options = Options::tokio().fence_prefix("orders-service:fence:");
+    /// # drop(options); }
+    /// ```
     pub fn fence_prefix(mut self, prefix: impl AsRef<[u8]>) -> Self {
         Arc::make_mut(&mut self.keys).fence_prefix = prefix.as_ref().into();
         self
@@ -222,6 +304,15 @@ impl Options {
     /// The retention also bounds how far a counter or a token may be ahead of the server's clock. Beyond it, the node
     /// replies with an error and does not count toward the quorum. The clocks of the servers must therefore agree
     /// within this time.
+    ///
+    /// ```
+    /// # #[cfg(feature = "tokio")] {
+    /// # use std::time::Duration;
+    /// # use redlock_wire::Options;
+    /// // A batch job may write up to three days after it acquired its lock.
+    /// let options = Options::tokio().fence_retention(Duration::from_secs(7 * 86_400));
+    /// # drop(options); }
+    /// ```
     pub fn fence_retention(mut self, retention: Duration) -> Self {
         Arc::make_mut(&mut self.keys).fence_retention = retention.max(Duration::from_secs(60));
         self
@@ -231,6 +322,15 @@ impl Options {
     ///
     /// Only servers with a certificate of these authorities are accepted. The text may contain several certificates.
     /// Addresses without TLS are then [`InvalidInput`](redlock_core::ErrorKind::InvalidInput).
+    ///
+    /// ```
+    /// # #[cfg(feature = "tokio")] {
+    /// # use redlock_wire::Options;
+    /// # let ca = "-----BEGIN CERTIFICATE-----";
+    /// // `ca` is the content of a PEM file, such as /etc/redis/ca.pem.
+    /// let options = Options::tokio().root_certificates(ca);
+    /// # drop(options); }
+    /// ```
     pub fn root_certificates(mut self, pem: impl Into<Vec<u8>>) -> Self {
         Arc::make_mut(&mut self.certificates).roots = Some(pem.into());
         self
@@ -241,6 +341,16 @@ impl Options {
     /// Use it for servers that require one (`tls-auth-clients yes`). The certificate may be followed by those of its
     /// authorities. With native-tls, the key must be in PKCS #8. Addresses without TLS are then
     /// [`InvalidInput`](redlock_core::ErrorKind::InvalidInput).
+    ///
+    /// ```
+    /// # #[cfg(feature = "tokio")] {
+    /// # use redlock_wire::Options;
+    /// # let (certificate, key) = ("-----BEGIN CERTIFICATE-----", "-----BEGIN PRIVATE KEY-----");
+    /// // Both are contents of PEM files.
+    /// let options = Options::tokio().client_identity(certificate, key);
+    /// assert!(!format!("{options:?}").contains(key), "the key stays out of logs");
+    /// # }
+    /// ```
     pub fn client_identity(mut self, certificate: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) -> Self {
         let identity = Identity { certificate: certificate.into(), key: key.into() };
         Arc::make_mut(&mut self.certificates).identity = Some(identity);
@@ -285,6 +395,15 @@ impl Options {
     }
 
     /// Returns the runtime, for the builder of a `Redlock` over these nodes.
+    ///
+    /// ```
+    /// # #[cfg(feature = "tokio")] {
+    /// # use redlock_core::Builder;
+    /// # use redlock_wire::Options;
+    /// let options = Options::tokio();
+    /// let builder = Builder::new(options.runtime());
+    /// # drop(builder); }
+    /// ```
     pub fn runtime(&self) -> Arc<dyn Runtime> {
         Arc::clone(&self.runtime)
     }

@@ -31,7 +31,7 @@ const LIMIT: Duration = Duration::from_secs(5);
 pub struct PreflightSettings {
     /// The longest TTL of the locks.
     pub ttl: Duration,
-    /// `true` to check what fenced locks need.
+    /// `true` if the locks are fenced.
     pub fenced: bool,
     /// `true` to check what read locks need.
     pub readers: bool,
@@ -41,11 +41,29 @@ pub struct PreflightSettings {
 
 impl PreflightSettings {
     /// Creates settings for plain locks with this TTL. The clocks are observed for one second.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_wire::PreflightSettings;
+    /// let settings = PreflightSettings::new(Duration::from_secs(30));
+    /// assert_eq!(Duration::from_secs(1), settings.observe);
+    /// assert!(!settings.fenced && !settings.readers);
+    /// ```
     pub fn new(ttl: Duration) -> Self {
         Self { ttl, fenced: false, readers: false, observe: Duration::from_secs(1) }
     }
 
-    /// Checks what fenced locks need, too.
+    /// Sets whether the locks are fenced. The default is `false`.
+    ///
+    /// If they are, clocks of servers that differ are a warning instead of a note.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_wire::PreflightSettings;
+    /// # let ttl = Duration::from_secs(30);
+    /// let settings = PreflightSettings::new(ttl).fenced(true);
+    /// assert!(settings.fenced);
+    /// ```
     #[must_use]
     pub fn fenced(mut self, fenced: bool) -> Self {
         self.fenced = fenced;
@@ -53,6 +71,14 @@ impl PreflightSettings {
     }
 
     /// Checks what read locks need, too: the rights of the user.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_wire::PreflightSettings;
+    /// # let ttl = Duration::from_secs(30);
+    /// let settings = PreflightSettings::new(ttl).readers(true);
+    /// assert!(settings.readers);
+    /// ```
     #[must_use]
     pub fn readers(mut self, readers: bool) -> Self {
         self.readers = readers;
@@ -60,6 +86,15 @@ impl PreflightSettings {
     }
 
     /// Sets how long the speed of the clocks is observed.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_wire::PreflightSettings;
+    /// # let ttl = Duration::from_secs(30);
+    /// // A quick check at the start of a service, without the speed of the clocks.
+    /// let settings = PreflightSettings::new(ttl).observe(Duration::ZERO);
+    /// assert_eq!(Duration::ZERO, settings.observe);
+    /// ```
     #[must_use]
     pub fn observe(mut self, observe: Duration) -> Self {
         self.observe = observe;
@@ -77,21 +112,55 @@ pub struct Preflight {
 
 impl Preflight {
     /// Returns the findings, the worst first.
+    ///
+    /// ```
+    /// # use redlock_wire::Preflight;
+    /// fn log(preflight: &Preflight) {
+    ///     for finding in preflight.findings() {
+    ///         eprintln!("{finding}");
+    ///     }
+    /// }
+    /// ```
     pub fn findings(&self) -> &[Finding] {
         &self.findings
     }
 
     /// Returns whether enough servers for a lock could be reached.
+    ///
+    /// ```
+    /// # use redlock_wire::Preflight;
+    /// /// Stops the start of a service that could not lock anything.
+    /// fn require_servers(preflight: &Preflight) -> Result<(), String> {
+    ///     let reachable = preflight.reachable_nodes();
+    ///     let reason = || format!("only {reachable} lock servers are reachable");
+    ///     preflight.is_available().then_some(()).ok_or_else(reason)
+    /// }
+    /// ```
     pub fn is_available(&self) -> bool {
         self.reachable > self.nodes / 2
     }
 
     /// Returns how many servers could be reached.
+    ///
+    /// ```
+    /// # use redlock_wire::Preflight;
+    /// fn is_complete(preflight: &Preflight, urls: &[&str]) -> bool {
+    ///     preflight.reachable_nodes() == urls.len()
+    /// }
+    /// ```
     pub fn reachable_nodes(&self) -> usize {
         self.reachable
     }
 
     /// Returns the severity of the worst finding, if there is one.
+    ///
+    /// ```
+    /// # use redlock_wire::{Preflight, Severity};
+    /// /// Warnings alone do not stop a deployment.
+    /// fn may_deploy(preflight: &Preflight) -> bool {
+    ///     preflight.worst() < Some(Severity::Error)
+    /// }
+    /// ```
     pub fn worst(&self) -> Option<Severity> {
         self.findings.iter().map(Finding::severity).max()
     }
@@ -121,26 +190,65 @@ pub struct Finding {
 
 impl Finding {
     /// Returns the severity.
+    ///
+    /// ```
+    /// # use redlock_wire::{Finding, Severity};
+    /// fn log(finding: &Finding) {
+    ///     match finding.severity() {
+    ///         Severity::Error => eprintln!("ERROR {finding}"),
+    ///         _ => eprintln!("WARN {finding}"),
+    ///     }
+    /// }
+    /// ```
     pub fn severity(&self) -> Severity {
         self.severity
     }
 
     /// Returns the labels of the servers. Empty if the finding is about all of them together.
+    ///
+    /// ```
+    /// # use redlock_wire::Finding;
+    /// fn is_about(finding: &Finding, label: &str) -> bool {
+    ///     finding.nodes().is_empty() || finding.nodes().iter().any(|node| node == label)
+    /// }
+    /// ```
     pub fn nodes(&self) -> &[String] {
         &self.nodes
     }
 
     /// Returns what was found.
+    ///
+    /// ```
+    /// # use redlock_wire::Finding;
+    /// fn summary(findings: &[Finding]) -> String {
+    ///     let problems: Vec<_> = findings.iter().map(Finding::problem).collect();
+    ///     problems.join("; ")
+    /// }
+    /// ```
     pub fn problem(&self) -> &str {
         &self.problem
     }
 
     /// Returns what follows from it.
+    ///
+    /// ```
+    /// # use redlock_wire::Finding;
+    /// fn alert(finding: &Finding) -> String {
+    ///     format!("{} ({})", finding.consequence(), finding.problem())
+    /// }
+    /// ```
     pub fn consequence(&self) -> &str {
         &self.consequence
     }
 
     /// Returns what to do about it.
+    ///
+    /// ```
+    /// # use redlock_wire::Finding;
+    /// fn runbook(findings: &[Finding]) -> Vec<String> {
+    ///     findings.iter().map(|finding| format!("- [ ] {}", finding.fix())).collect()
+    /// }
+    /// ```
     pub fn fix(&self) -> &str {
         &self.fix
     }

@@ -264,7 +264,9 @@ impl std::fmt::Debug for Idle {
 impl RuntimeContract for Idle {
     fn now(&self) -> Instant {
         let call = self.at_next_reading.lock().unwrap().take();
-        call.into_iter().for_each(|call| call());
+        if let Some(call) = call {
+            call();
+        }
         Instant::ORIGIN
     }
 

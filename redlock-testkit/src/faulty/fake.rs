@@ -13,11 +13,39 @@ pub type FakeNode = Faulty<MemoryNode>;
 
 impl FakeNode {
     /// Creates an empty node in memory, whose keys expire by the runtime's clock.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{FakeNode, ThreadRuntime, block_on};
+    /// let nodes = ["eu", "us", "asia"].map(|name| FakeNode::new(name, Arc::new(ThreadRuntime)));
+    /// nodes[2].crash();
+    /// let redlock = Redlock::builder(ThreadRuntime).nodes(nodes.map(Into::into)).build()?;
+    /// let health = block_on(redlock.health());
+    /// let down = health.nodes().iter().find(|node| !node.is_healthy());
+    /// assert_eq!(Some("asia"), down.map(|node| node.label()));
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     pub fn new(label: impl Into<String>, runtime: Arc<dyn Runtime>) -> Self {
         Self::wrap(MemoryNode::with_runtime(label, runtime.clone()), runtime)
     }
 
     /// Restarts the node after a crash, with its script and without any data.
+    ///
+    /// ```
+    /// # use std::{sync::Arc, time::Duration};
+    /// # use redlock_core::{ErrorKind, Redlock};
+    /// # use redlock_testkit::{FakeNode, ThreadRuntime, block_on};
+    /// # let node = FakeNode::new("fake-1", Arc::new(ThreadRuntime));
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let guard = block_on(redlock.lock("orders:42", ttl))?;
+    /// node.crash();
+    /// node.restart_empty();
+    /// let error = block_on(guard.extend(ttl)).unwrap_err();
+    /// assert_eq!(ErrorKind::Lost, error.kind());
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     pub fn restart_empty(&self) {
         self.inner().clear();
         self.restart();

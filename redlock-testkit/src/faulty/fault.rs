@@ -44,21 +44,77 @@ impl Fault {
     ///
     /// A release returns `false`, as if the node did not have the lock. Inspections and watches are not affected, because
     /// they cannot be denied.
+    ///
+    /// ```
+    /// # use std::{sync::Arc, time::Duration};
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{Fault, ThreadRuntime, block_on, fake_nodes};
+    /// # let nodes = fake_nodes(3, Arc::new(ThreadRuntime));
+    /// # let redlock = Redlock::builder(ThreadRuntime).nodes(nodes.iter().cloned().map(Into::into)).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// nodes.iter().for_each(|node| node.inject(Fault::deny()));
+    /// let guard = block_on(redlock.try_lock("orders:42", ttl))?;
+    /// assert!(guard.is_none(), "as if another client held the lock");
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     pub fn deny() -> Self {
         Self::new(Effect::Deny)
     }
 
     /// Returns an error reply and changes nothing, like a server that is out of memory.
+    ///
+    /// ```
+    /// # use std::{sync::Arc, time::Duration};
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{Fault, Operation, ThreadRuntime, block_on, fake_nodes};
+    /// # let nodes = fake_nodes(3, Arc::new(ThreadRuntime));
+    /// # let redlock = Redlock::builder(ThreadRuntime).nodes(nodes.iter().cloned().map(Into::into)).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// nodes.iter().for_each(|node| node.inject(Fault::reject().on(Operation::Extend)));
+    /// let guard = block_on(redlock.lock("orders:42", ttl))?;
+    /// let error = block_on(guard.extend(ttl)).unwrap_err();
+    /// assert!(error.to_string().contains("OOM"), "the cause is in the message");
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     pub fn reject() -> Self {
         Self::fail(NodeError::rejected("OOM command not allowed when used memory > 'maxmemory'."))
     }
 
     /// Fails at once: nothing can be sent.
+    ///
+    /// ```
+    /// # use std::{sync::Arc, time::Duration};
+    /// # use redlock_core::{ErrorKind, Redlock};
+    /// # use redlock_testkit::{Fault, ThreadRuntime, block_on, fake_nodes};
+    /// # let nodes = fake_nodes(3, Arc::new(ThreadRuntime));
+    /// # let redlock = Redlock::builder(ThreadRuntime).nodes(nodes.iter().cloned().map(Into::into)).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// nodes[1..].iter().for_each(|node| node.inject(Fault::unavailable()));
+    /// let error = block_on(redlock.try_lock("orders:42", ttl)).unwrap_err();
+    /// assert_eq!(ErrorKind::NoQuorum, error.kind());
+    /// assert!(error.to_string().contains("connection refused"));
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     pub fn unavailable() -> Self {
         Self::fail(NodeError::unavailable("connection refused"))
     }
 
     /// Returns this error; nothing is carried out.
+    ///
+    /// ```
+    /// # use std::{sync::Arc, time::Duration};
+    /// # use redlock_core::Redlock;
+    /// # use redlock_core::node::NodeError;
+    /// # use redlock_testkit::{FakeNode, Fault, ThreadRuntime, block_on};
+    /// # let node = FakeNode::new("fake-1", Arc::new(ThreadRuntime));
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let denied = NodeError::rejected("NOPERM no permissions to run 'evalsha'");
+    /// node.inject(Fault::fail(denied));
+    /// let error = block_on(redlock.try_lock("orders:42", ttl)).unwrap_err();
+    /// assert!(error.to_string().contains("NOPERM"));
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     pub fn fail(error: NodeError) -> Self {
         Self::new(Effect::Fail(error))
     }
@@ -67,13 +123,49 @@ impl Fault {
     ///
     /// A request whose caller stops waiting before that is never carried out. See [`apply_late`](Fault::apply_late) for
     /// one that cannot be canceled.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{Fault, fake_nodes, sim::Simulation};
+    /// # let simulation = Simulation::new(42);
+    /// # let service = simulation.process("service");
+    /// # let nodes = fake_nodes(3, service.runtime());
+    /// # let redlock = Redlock::builder(service.clone()).nodes(nodes.iter().cloned().map(Into::into)).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// # simulation.block_on(&service.clone(), async move {
+    /// let delay = Duration::from_millis(50);
+    /// nodes.iter().for_each(|node| node.inject(Fault::delay(delay)));
+    /// let guard = redlock.lock("orders:42", ttl).await?;
+    /// assert!(guard.remaining() <= ttl - delay, "it counts from before the request");
+    /// # Ok::<(), redlock_core::Error>(()) })?; Ok::<(), redlock_core::Error>(())
+    /// ```
     pub fn delay(delay: Duration) -> Self {
         Self::new(Effect::Delay(delay))
     }
 
     /// Delays the request on its way, and then carries it out in any case.
     ///
-    /// The caller gets the reply if it still waits.
+    /// The caller gets the reply if it still waits. The cleanup of a lock ends about a node timeout after its release. A request
+    /// that is carried out later leaves its key to expire.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{Fault, fake_nodes, sim::Simulation};
+    /// # let simulation = Simulation::new(42);
+    /// # let service = simulation.process("service");
+    /// # let nodes = fake_nodes(3, service.runtime());
+    /// # let redlock = Redlock::builder(service.clone()).nodes(nodes.iter().cloned().map(Into::into)).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// # simulation.block_on(&service.clone(), async move {
+    /// nodes[0].inject(Fault::apply_late(Duration::from_millis(150)).once());
+    /// let guard = redlock.lock("orders:42", ttl).await?; // by the other two nodes
+    /// guard.release().await?; // overtakes the acquisition on the first node
+    /// redlock.close().await; // waits for the cleanup
+    /// assert!(nodes[0].inner().is_empty(), "the late key is deleted");
+    /// # Ok::<(), redlock_core::Error>(()) })?; Ok::<(), redlock_core::Error>(())
+    /// ```
     pub fn apply_late(delay: Duration) -> Self {
         Self::new(Effect::ApplyLate(delay))
     }
@@ -82,6 +174,22 @@ impl Fault {
     ///
     /// Requests are neither carried out nor get a reply. [`resume`](crate::Faulty::resume) carries them all out in the
     /// order in which they were sent, even if their callers have stopped waiting.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{Fault, fake_nodes, sim::Simulation};
+    /// # let simulation = Simulation::new(42);
+    /// # let service = simulation.process("service");
+    /// # let nodes = fake_nodes(3, service.runtime());
+    /// # let redlock = Redlock::builder(service.clone()).nodes(nodes.iter().cloned().map(Into::into)).build()?;
+    /// # simulation.block_on(&service.clone(), async move {
+    /// nodes[0].inject(Fault::hang());
+    /// let health = redlock.health().await;
+    /// assert!(health.is_available(), "the other two nodes are a quorum");
+    /// assert_eq!(2, health.healthy_nodes());
+    /// # Ok::<(), redlock_core::Error>(()) })?; Ok::<(), redlock_core::Error>(())
+    /// ```
     pub fn hang() -> Self {
         Self::new(Effect::Hang)
     }
@@ -89,16 +197,67 @@ impl Fault {
     /// Carries the request out at once, and holds the reply back.
     ///
     /// [`step`](crate::Faulty::step) or [`resume`](crate::Faulty::resume) releases it.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{Fault, fake_nodes, sim::Simulation};
+    /// # let simulation = Simulation::new(42);
+    /// # let service = simulation.process("service");
+    /// # let nodes = fake_nodes(3, service.runtime());
+    /// # let redlock = Redlock::builder(service.clone()).nodes(nodes.iter().cloned().map(Into::into)).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// # simulation.block_on(&service.clone(), async move {
+    /// nodes[0].inject(Fault::hold_reply().once());
+    /// let _guard = redlock.lock("orders:42", ttl).await?; // by the other two nodes
+    /// assert!(nodes[0].inner().holder("orders:42").is_some(), "carried out");
+    /// assert!(nodes[0].step().await, "the reply comes late");
+    /// # Ok::<(), redlock_core::Error>(()) })?; Ok::<(), redlock_core::Error>(())
+    /// ```
     pub fn hold_reply() -> Self {
         Self::new(Effect::HoldReply)
     }
 
     /// Loses the request: it is never carried out and never gets a reply.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{Fault, Operation, fake_nodes, sim::Simulation};
+    /// # let simulation = Simulation::new(42);
+    /// # let service = simulation.process("service");
+    /// # let nodes = fake_nodes(3, service.runtime());
+    /// # let redlock = Redlock::builder(service.clone()).nodes(nodes.iter().cloned().map(Into::into)).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// # simulation.block_on(&service.clone(), async move {
+    /// nodes.iter().for_each(|node| node.inject(Fault::drop_request().once()));
+    /// let _guard = redlock.lock("orders:42", ttl).await?; // at the second attempt
+    /// let counts = nodes.iter().map(|node| node.request_count(Operation::Acquire));
+    /// assert_eq!([2, 2, 2], counts.collect::<Vec<_>>()[..]);
+    /// # Ok::<(), redlock_core::Error>(()) })?; Ok::<(), redlock_core::Error>(())
+    /// ```
     pub fn drop_request() -> Self {
         Self::new(Effect::DropRequest)
     }
 
     /// Carries the request out and loses the reply.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{Fault, fake_nodes, sim::Simulation};
+    /// # let simulation = Simulation::new(42);
+    /// # let service = simulation.process("service");
+    /// # let nodes = fake_nodes(3, service.runtime());
+    /// # let redlock = Redlock::builder(service.clone()).nodes(nodes.iter().cloned().map(Into::into)).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// # simulation.block_on(&service.clone(), async move {
+    /// nodes[1..].iter().for_each(|node| node.inject(Fault::lose_reply().once()));
+    /// assert!(redlock.try_lock("orders:42", ttl).await.is_err(), "one reply of three");
+    /// redlock.close().await;
+    /// assert!(nodes.iter().all(|node| node.inner().is_empty()), "cleaned up");
+    /// # Ok::<(), redlock_core::Error>(()) })?; Ok::<(), redlock_core::Error>(())
+    /// ```
     pub fn lose_reply() -> Self {
         Self::new(Effect::LoseReply)
     }
@@ -106,6 +265,20 @@ impl Fault {
     /// Carries the request out and loses the connection before the reply.
     ///
     /// The caller gets an error with unknown outcome at once.
+    ///
+    /// ```
+    /// # use std::{sync::Arc, time::Duration};
+    /// # use redlock_core::{ErrorKind, Redlock};
+    /// # use redlock_testkit::{FakeNode, Fault, Operation, ThreadRuntime, block_on};
+    /// # let node = FakeNode::new("fake-1", Arc::new(ThreadRuntime));
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// let guard = block_on(redlock.lock("orders:42", ttl))?;
+    /// node.inject(Fault::disconnect().on(Operation::Extend).once());
+    /// assert_eq!(ErrorKind::NoQuorum, block_on(guard.extend(ttl)).unwrap_err().kind());
+    /// block_on(guard.extend(ttl))?; // a second try
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     pub fn disconnect() -> Self {
         Self::new(Effect::Disconnect)
     }
@@ -113,23 +286,81 @@ impl Fault {
     /// Carries the request out, and replaces the counter of a fenced grant.
     ///
     /// It simulates a server whose clock is wrong, or that lies.
+    ///
+    /// ```
+    /// # use std::{sync::Arc, time::Duration};
+    /// # use redlock_core::{FencingToken, Redlock};
+    /// # use redlock_testkit::{Fault, ThreadRuntime, block_on, fake_nodes};
+    /// # let nodes = fake_nodes(3, Arc::new(ThreadRuntime));
+    /// # let redlock = Redlock::builder(ThreadRuntime).nodes(nodes.iter().cloned().map(Into::into)).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// nodes.iter().for_each(|node| node.inner().count_from_one());
+    /// nodes[0].inject(Fault::miscount(FencingToken::MAX));
+    /// let guard = block_on(redlock.lock("orders:42", ttl).fenced())?;
+    /// assert_eq!(FencingToken::new(1), guard.fencing_token(), "the others agree on 1");
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     pub fn miscount(counter: FencingToken) -> Self {
         Self::new(Effect::Miscount(counter))
     }
 
     /// Restricts the fault to requests of this operation.
+    ///
+    /// ```
+    /// # use std::{sync::Arc, time::Duration};
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{FakeNode, Fault, Operation, ThreadRuntime, block_on};
+    /// # let node = FakeNode::new("fake-1", Arc::new(ThreadRuntime));
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// node.inject(Fault::reject().on(Operation::Extend));
+    /// let guard = block_on(redlock.lock("orders:42", ttl))?;
+    /// assert!(block_on(guard.extend(ttl)).is_err());
+    /// block_on(guard.release())?;
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     pub fn on(mut self, operation: Operation) -> Self {
         self.only = Some(operation);
         self
     }
 
     /// Restricts the fault to the next `count` matching requests.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{Fault, Operation, fake_nodes, sim::Simulation};
+    /// # let simulation = Simulation::new(42);
+    /// # let service = simulation.process("service");
+    /// # let nodes = fake_nodes(3, service.runtime());
+    /// # let redlock = Redlock::builder(service.clone()).nodes(nodes.iter().cloned().map(Into::into)).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// # simulation.block_on(&service.clone(), async move {
+    /// let twice = Fault::deny().on(Operation::Acquire).times(2);
+    /// nodes.iter().for_each(|node| node.inject(twice.clone()));
+    /// let _guard = redlock.lock("orders:42", ttl).await?; // at the third attempt
+    /// assert_eq!(3, nodes[0].request_count(Operation::Acquire));
+    /// # Ok::<(), redlock_core::Error>(()) })?; Ok::<(), redlock_core::Error>(())
+    /// ```
     pub fn times(mut self, count: u32) -> Self {
         self.left = Some(count);
         self
     }
 
     /// Restricts the fault to the next matching request.
+    ///
+    /// ```
+    /// # use std::{sync::Arc, time::Duration};
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{FakeNode, Fault, ThreadRuntime, block_on};
+    /// # let node = FakeNode::new("fake-1", Arc::new(ThreadRuntime));
+    /// # let redlock = Redlock::builder(ThreadRuntime).node(node.clone()).build()?;
+    /// # let ttl = Duration::from_secs(10);
+    /// node.inject(Fault::deny().once());
+    /// assert!(block_on(redlock.try_lock("orders:42", ttl))?.is_none());
+    /// assert!(block_on(redlock.try_lock("orders:42", ttl))?.is_some());
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     pub fn once(self) -> Self {
         self.times(1)
     }

@@ -22,6 +22,12 @@ impl RedisServerBuilder {
     /// Sets the program to run.
     ///
     /// The default is the environment variable `REDLOCK_SERVER`, or else `redis-server`.
+    ///
+    /// ```no_run
+    /// # use redlock_testkit::RedisServer;
+    /// let server = RedisServer::builder().program("valkey-server").start();
+    /// assert!(server.command(&["INFO", "server"]).contains("valkey_version"));
+    /// ```
     pub fn program(mut self, program: impl Into<String>) -> Self {
         self.program = Some(program.into());
         self
@@ -31,18 +37,41 @@ impl RedisServerBuilder {
     ///
     /// The default is `false`. If set, a [`kill`](RedisServer::kill) and a [`restart`](RedisServer::restart) keep all
     /// data.
+    ///
+    /// ```no_run
+    /// # use redlock_testkit::RedisServer;
+    /// let server = RedisServer::builder().persistent(true).start();
+    /// server.command(&["SET", "orders:42", "alice"]);
+    /// server.kill();
+    /// server.restart();
+    /// assert_eq!("alice", server.command(&["GET", "orders:42"]));
+    /// ```
     pub fn persistent(mut self, persistent: bool) -> Self {
         self.persistent = persistent;
         self
     }
 
     /// Adds a Unix socket: see [`socket`](RedisServer::socket).
+    ///
+    /// ```no_run
+    /// # use redlock_testkit::RedisServer;
+    /// let server = RedisServer::builder().unix_socket().start();
+    /// let path = server.socket().expect("it was requested");
+    /// assert!(std::os::unix::net::UnixStream::connect(path).is_ok());
+    /// ```
     pub fn unix_socket(mut self) -> Self {
         self.socket = true;
         self
     }
 
     /// Requires a password from clients. [`url`](RedisServer::url) contains it.
+    ///
+    /// ```no_run
+    /// # use redlock_testkit::RedisServer;
+    /// let server = RedisServer::builder().password("secret").start();
+    /// let denied = server.authenticated("guess").reply(&[b"PING"]);
+    /// assert!(denied.text().starts_with("WRONGPASS"));
+    /// ```
     pub fn password(mut self, password: impl Into<String>) -> Self {
         self.password = Some(password.into());
         self
@@ -51,12 +80,25 @@ impl RedisServerBuilder {
     /// Adds a command-line argument, such as `--maxmemory` and then `1mb`.
     ///
     /// Arguments override the other options.
+    ///
+    /// ```no_run
+    /// # use redlock_testkit::RedisServer;
+    /// let server = RedisServer::builder().arg("--maxmemory").arg("5mb").start();
+    /// let limit = server.command(&["CONFIG", "GET", "maxmemory"]);
+    /// assert_eq!("maxmemory\n5242880", limit);
+    /// ```
     pub fn arg(mut self, arg: impl Into<String>) -> Self {
         self.args.push(arg.into());
         self
     }
 
     /// Starts a server and waits until it replies.
+    ///
+    /// ```no_run
+    /// # use redlock_testkit::RedisServer;
+    /// let server = RedisServer::builder().password("secret").start();
+    /// assert_eq!("PONG", server.command(&["PING"]), "it replies at once");
+    /// ```
     ///
     /// # Panics
     ///

@@ -41,6 +41,15 @@ impl Console {
     /// Nil is `""`, numbers are decimal, and the elements of an array are on separate lines. Bytes that are not UTF-8
     /// are replaced; [`reply`](Console::reply) returns them unchanged.
     ///
+    /// ```no_run
+    /// # use redlock_testkit::RedisServer;
+    /// # let server = RedisServer::start();
+    /// server.command(&["CONFIG", "SET", "requirepass", "rotated"]);
+    /// let console = server.authenticated("rotated");
+    /// assert_eq!("OK", console.command(&["SET", "orders:42", "alice"]));
+    /// assert_eq!("", console.command(&["GET", "orders:43"]));
+    /// ```
+    ///
     /// # Panics
     ///
     /// Panics if the server cannot be reached, does not reply within 10 s, or replies with an error.
@@ -54,6 +63,14 @@ impl Console {
     }
 
     /// Sends one command and returns the reply.
+    ///
+    /// ```no_run
+    /// # use redlock_testkit::{RedisServer, Reply};
+    /// # let server = RedisServer::builder().password("secret").start();
+    /// let console = server.authenticated("guess");
+    /// let Reply::Error(message) = console.reply(&[b"PING"]) else { panic!() };
+    /// assert!(message.starts_with("WRONGPASS"));
+    /// ```
     ///
     /// # Panics
     ///
@@ -88,6 +105,13 @@ impl Console {
 
 impl Reply {
     /// Returns the reply as text, in the same form as [`Console::command`].
+    ///
+    /// ```
+    /// # use redlock_testkit::Reply;
+    /// let reply = Reply::Array(vec![Reply::Int(7), Reply::Bytes(b"alice".to_vec())]);
+    /// assert_eq!("7\nalice", reply.text());
+    /// assert_eq!("", Reply::Nil.text());
+    /// ```
     pub fn text(&self) -> String {
         match self {
             Self::Nil => String::new(),

@@ -38,12 +38,29 @@ impl Machine {
 
 impl Clock {
     /// Returns the time that the clock shows at a true time.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::runtime::Instant;
+    /// # use redlock_testkit::sim::Clock;
+    /// let clock = Clock { offset: Duration::from_secs(5), drift_ppm: 10_000 };
+    /// let now = Instant::since_origin(Duration::from_secs(100));
+    /// assert_eq!(Instant::since_origin(Duration::from_secs(106)), clock.at(now));
+    /// ```
     pub fn at(self, now: Instant) -> Instant {
         let elapsed = now.elapsed_since_origin();
         Instant::since_origin(self.offset + scaled(elapsed, self.rate(), MILLION))
     }
 
     /// Returns the true time in which the clock moves by `duration`.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_testkit::sim::Clock;
+    /// let fast = Clock { drift_ppm: 10_000, ..Clock::default() };
+    /// let timer = Duration::from_secs(101);
+    /// assert_eq!(Duration::from_secs(100), fast.true_duration(timer));
+    /// ```
     pub fn true_duration(self, duration: Duration) -> Duration {
         scaled(duration, MILLION, self.rate())
     }
@@ -83,11 +100,30 @@ impl Process {
     }
 
     /// Returns the name of the program.
+    ///
+    /// ```
+    /// # use redlock_testkit::sim::Simulation;
+    /// # let simulation = Simulation::new(42);
+    /// let service = simulation.process("service");
+    /// assert_eq!(0, service.tasks(), "{} leaves tasks behind", service.name());
+    /// assert_eq!("service", service.restart().name());
+    /// ```
     pub fn name(&self) -> &str {
         &self.name
     }
 
     /// Returns the runtime, in the form that the builder of `redlock-core` accepts.
+    ///
+    /// ```
+    /// # use redlock_core::{Builder, runtime::Runtime};
+    /// # use redlock_testkit::{fake_nodes, sim::Simulation};
+    /// # let simulation = Simulation::new(42);
+    /// # let service = simulation.process("service");
+    /// let nodes = fake_nodes(3, service.runtime()).into_iter().map(Into::into);
+    /// let redlock = Builder::new(service.runtime()).nodes(nodes).build()?;
+    /// assert_eq!(service.now(), redlock.now());
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     pub fn runtime(&self) -> Arc<dyn Runtime> {
         Arc::new(self.clone())
     }
@@ -95,16 +131,60 @@ impl Process {
     /// Pauses the program, as SIGSTOP does.
     ///
     /// Its clock continues and its timers fire, but none of its code runs.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::{KeepAlive, Redlock};
+    /// # use redlock_testkit::{MemoryNode, sim::Simulation};
+    /// # let (simulation, ttl) = (Simulation::new(42), Duration::from_secs(10));
+    /// # let service = simulation.process("service");
+    /// # let node = MemoryNode::with_runtime("fake-1", service.runtime());
+    /// # let redlock = Redlock::builder(service.clone()).node(node.clone()).build()?;
+    /// let request = redlock.lock("nightly-report", ttl).keep_alive(KeepAlive::new());
+    /// let guard = simulation.block_on(&service, request)?;
+    /// service.pause();
+    /// simulation.run_for(ttl);
+    /// assert!(!guard.is_held(), "a paused program sends no renewals");
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     pub fn pause(&self) {
         self.world.state().machines[self.number].paused = true;
     }
 
     /// Suspends its machine: its clock continues, but its timers stop and no code runs.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::runtime::Runtime;
+    /// # use redlock_testkit::sim::Simulation;
+    /// # let simulation = Simulation::new(42);
+    /// # let service = simulation.process("service");
+    /// service.spawn(service.sleep(Duration::from_secs(1)));
+    /// service.suspend();
+    /// simulation.run_for(Duration::from_secs(3600));
+    /// service.resume();
+    /// simulation.run_for(Duration::from_millis(900));
+    /// assert_eq!(1, service.tasks(), "the timer was stopped meanwhile");
+    /// ```
     pub fn suspend(&self) {
         self.world.suspend(self.number, true);
     }
 
     /// Ends a pause, a suspension, or both.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::runtime::Runtime;
+    /// # use redlock_testkit::sim::Simulation;
+    /// # let simulation = Simulation::new(42);
+    /// # let service = simulation.process("service");
+    /// service.spawn(service.sleep(Duration::from_secs(1)));
+    /// service.pause();
+    /// simulation.run_for(Duration::from_secs(3600));
+    /// service.resume();
+    /// simulation.run_for(Duration::ZERO);
+    /// assert_eq!(0, service.tasks(), "the timer fired during the pause");
+    /// ```
     pub fn resume(&self) {
         self.world.state().machines[self.number].paused = false;
         self.world.suspend(self.number, false);
@@ -113,6 +193,23 @@ impl Process {
     /// Kills the program and drops its tasks.
     ///
     /// Tasks that are spawned during these drops are dropped too.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, sim::Simulation};
+    /// # let (simulation, ttl) = (Simulation::new(42), Duration::from_secs(10));
+    /// # let service = simulation.process("service");
+    /// # let node = MemoryNode::with_runtime("fake-1", service.runtime());
+    /// # let redlock = Redlock::builder(service.clone()).node(node.clone()).build()?;
+    /// let request = redlock.lock("orders:42", ttl);
+    /// let guard = simulation.block_on(&service, request)?;
+    /// service.kill();
+    /// drop(guard); // a killed program releases nothing
+    /// simulation.run_for(ttl / 2);
+    /// assert!(node.holder("orders:42").is_some(), "until the TTL is over");
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     pub fn kill(&self) {
         self.world.kill(self.number);
     }
@@ -120,12 +217,46 @@ impl Process {
     /// Starts the program again on the same machine.
     ///
     /// It is another process with the same name and clock. This one does not change.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
+    /// # use redlock_testkit::{MemoryNode, sim::Simulation};
+    /// # let (simulation, ttl) = (Simulation::new(42), Duration::from_secs(10));
+    /// # let service = simulation.process("service");
+    /// # let node = MemoryNode::with_runtime("fake-1", service.runtime());
+    /// # let redlock = Redlock::builder(service.clone()).node(node.clone()).build()?;
+    /// # let _lost = simulation.block_on(&service, redlock.lock("orders:42", ttl))?;
+    /// service.kill(); // while it holds the lock
+    /// let service = service.restart();
+    /// let redlock = Redlock::builder(service.clone()).node(node).build()?;
+    /// let request = redlock.lock("orders:42", ttl).max_wait(2 * ttl);
+    /// simulation.block_on(&service, request)?; // waits until the old lock has expired
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     #[must_use]
     pub fn restart(&self) -> Self {
         Self::new(Arc::clone(&self.world), &self.name, self.clock())
     }
 
     /// Returns the number of its tasks that have not completed.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::{KeepAlive, Redlock};
+    /// # use redlock_testkit::{MemoryNode, sim::Simulation};
+    /// # let (simulation, ttl) = (Simulation::new(42), Duration::from_secs(10));
+    /// # let service = simulation.process("service");
+    /// # let node = MemoryNode::with_runtime("fake-1", service.runtime());
+    /// # let redlock = Redlock::builder(service.clone()).node(node.clone()).build()?;
+    /// let request = redlock.lock("nightly-report", ttl).keep_alive(KeepAlive::new());
+    /// let guard = simulation.block_on(&service, request)?;
+    /// assert!(service.tasks() > 0, "the renewals");
+    /// simulation.block_on(&service, guard.release())?;
+    /// simulation.run_for(Duration::from_secs(60));
+    /// assert_eq!(0, service.tasks(), "no task is left behind");
+    /// # Ok::<(), redlock_core::Error>(())
+    /// ```
     pub fn tasks(&self) -> usize {
         self.world.tasks_of(self.number)
     }
