@@ -288,7 +288,7 @@ impl Redlock {
     /// # let builder = redlock_core::Redlock::builder(TokioRuntime::dedicated()).node(MemoryNode::new("a"));
     /// # let redlock = blocking::Redlock::new(builder)?;
     /// let health = redlock.health();
-    /// // The numbers, and a line for each node.
+    /// // Prints the totals and one line for each node.
     /// println!("{health}");
     /// assert!(health.is_available());
     /// # Ok::<(), redlock_core::Error>(())

@@ -34,7 +34,8 @@ use crate::builder::builder_with;
 /// # use redlock_fred::blocking;
 /// let servers = ["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"];
 /// let builder = blocking::builder(servers)?;
-/// let redlock = blocking::Redlock::new(builder.node_timeout(Duration::from_secs(1)))?;
+/// let builder = builder.node_timeout(Duration::from_secs(1));
+/// let redlock = blocking::Redlock::new(builder)?;
 /// # drop(redlock);
 /// # Ok::<(), redlock_fred::Error>(())
 /// ```

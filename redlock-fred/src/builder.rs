@@ -149,7 +149,8 @@ pub async fn preflight<A: IntoConnector>(
 /// # use redlock_fred::{Options, node::LockNode, node_with_connection};
 /// let mut builder = Builder::from_config(Config::from_url("redis://10.0.0.1")?);
 /// let policy = ReconnectPolicy::new_exponential(0, 10, 1000, 2);
-/// let client = builder.set_policy(policy).build()?; // later: `client.init().await?`
+/// // `client.init().await?` connects.
+/// let client = builder.set_policy(policy).build()?;
 /// let node = node_with_connection("10.0.0.1:6379", &client, &Options::tokio());
 /// assert_eq!("10.0.0.1:6379", node.label());
 /// # }

@@ -148,7 +148,8 @@ pub async fn preflight<A: IntoConnector>(
 /// # use redis::{Client, aio::ConnectionManagerConfig};
 /// # use redlock_redis_rs::{Options, node::LockNode, node_with_connection};
 /// let client = Client::open("redis://:secret@10.0.0.1")?;
-/// let manager = client.get_connection_manager_lazy(ConnectionManagerConfig::new())?;
+/// let config = ConnectionManagerConfig::new();
+/// let manager = client.get_connection_manager_lazy(config)?;
 /// let node = node_with_connection("10.0.0.1:6379", manager, &Options::tokio());
 /// assert_eq!("10.0.0.1:6379", node.label());
 /// # }

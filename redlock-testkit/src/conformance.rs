@@ -195,7 +195,8 @@ pub enum Outcome {
 /// let outcome = conformance::run(&mine(), "acquire_grants_a_free_resource");
 /// assert_eq!(Outcome::Passed, outcome);
 /// let outcome = conformance::run(&mine(), "two_clients_learn_of_a_loss");
-/// assert_eq!(Outcome::Skipped("admission"), outcome, "`Backend::loss` is missing");
+/// let expected = Outcome::Skipped("admission");
+/// assert_eq!(expected, outcome, "`Backend::loss` is missing");
 /// ```
 ///
 /// # Panics

@@ -312,7 +312,8 @@ impl<N: LockNode> Faulty<N> {
     /// let guard = block_on(redlock.lock("orders:42", ttl))?;
     /// nodes[0].crash();
     /// nodes[1].crash();
-    /// assert_eq!(ErrorKind::NoQuorum, block_on(guard.extend(ttl)).unwrap_err().kind());
+    /// let error = block_on(guard.extend(ttl)).unwrap_err();
+    /// assert_eq!(ErrorKind::NoQuorum, error.kind());
     /// assert!(guard.is_held(), "until its deadline");
     /// # Ok::<(), redlock_core::Error>(())
     /// ```
@@ -352,7 +353,8 @@ impl<N: LockNode> Faulty<N> {
     /// # let ttl = Duration::from_secs(10);
     /// let _guard = block_on(redlock.lock("orders:42", ttl))?;
     /// assert!(block_on(redlock.try_lock("orders:42", ttl))?.is_none());
-    /// assert_eq!(1, node.request_count(Operation::Acquire)); // the second one sent nothing
+    /// // The second request sent nothing.
+    /// assert_eq!(1, node.request_count(Operation::Acquire));
     /// # Ok::<(), redlock_core::Error>(())
     /// ```
     pub fn request_count(&self, operation: Operation) -> u64 {

@@ -369,7 +369,7 @@ impl MemoryNode {
     /// node.set_longest_ttl(Duration::from_secs(10));
     /// node.flush();
     /// let health = block_on(redlock.health());
-    /// let quarantine = health.nodes()[0].quarantine().expect("it may have lost locks");
+    /// let quarantine = health.nodes()[0].quarantine().expect("the data is lost");
     /// assert_eq!(QuarantineReason::DataLost, quarantine.reason);
     /// # Ok::<(), redlock_core::Error>(())
     /// ```

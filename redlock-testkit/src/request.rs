@@ -93,7 +93,8 @@ impl Request {
     /// ```
     /// # use redlock_core::{IntoResources, node::{Claim, Token, Ttl}};
     /// # use redlock_testkit::{Operation, Request};
-    /// let claim = Claim::new("orders:42".into_resources()?, Token::from_bytes("alice"));
+    /// let resources = "orders:42".into_resources()?;
+    /// let claim = Claim::new(resources, Token::from_bytes("alice"));
     /// let renewal = Request::Renew(claim.clone(), Ttl::MAX);
     /// assert_eq!(Operation::Extend, renewal.operation(), "a renewal is an extension");
     /// assert_eq!(Operation::Release, Request::Release(claim).operation());
@@ -118,7 +119,8 @@ impl Request {
     /// ```
     /// # use redlock_core::{IntoResource, IntoResources, node::{Claim, Token}};
     /// # use redlock_testkit::Request;
-    /// let claim = Claim::new("orders:42".into_resources()?, Token::from_bytes("alice"));
+    /// let resources = "orders:42".into_resources()?;
+    /// let claim = Claim::new(resources, Token::from_bytes("alice"));
     /// let request = Request::Release(claim.clone());
     /// assert_eq!(Some(claim.token()), request.claim().map(Claim::token));
     /// assert!(Request::Inspect("orders:42".into_resource()?).claim().is_none());

@@ -81,7 +81,8 @@ impl RedisServer {
     /// ```no_run
     /// # use redlock_testkit::RedisServer;
     /// let server = RedisServer::builder().password("secret").persistent(true).start();
-    /// assert_eq!(format!("redis://:secret@127.0.0.1:{}", server.port()), server.url());
+    /// let url = format!("redis://:secret@127.0.0.1:{}", server.port());
+    /// assert_eq!(url, server.url());
     /// ```
     pub fn builder() -> RedisServerBuilder {
         RedisServerBuilder::default()

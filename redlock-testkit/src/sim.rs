@@ -97,13 +97,23 @@ impl Simulation {
     /// Returns the seed, for the message of a failed assertion.
     ///
     /// ```
+    /// # use std::time::Duration;
+    /// # use redlock_core::Redlock;
     /// # use redlock_testkit::{MemoryNode, sim::Simulation};
-    /// # let node = MemoryNode::new("fake-1");
+    /// # fn run(simulation: &Simulation, node: &MemoryNode) -> Result<(), redlock_core::Error> {
+    /// #     let service = simulation.process("service");
+    /// #     let redlock = Redlock::builder(service.clone()).node(node.clone()).build()?;
+    /// #     drop(simulation.block_on(&service, redlock.lock("orders:42", Duration::from_secs(10)))?);
+    /// #     simulation.run_for(Duration::from_secs(1));
+    /// #     Ok(())
+    /// # }
     /// for seed in 0..100 {
     ///     let simulation = Simulation::new(seed);
-    ///     // ... a run of the service ...
+    ///     let node = MemoryNode::new("fake-1");
+    ///     run(&simulation, &node)?; // the service under test
     ///     assert!(node.is_empty(), "seed {} leaves a key behind", simulation.seed());
     /// }
+    /// # Ok::<(), redlock_core::Error>(())
     /// ```
     pub fn seed(&self) -> u64 {
         self.seed
@@ -155,7 +165,8 @@ impl Simulation {
     /// let slow = Clock { drift_ppm: -500, ..Clock::default() };
     /// let service = simulation.process_with_clock("service", slow);
     /// simulation.run_for(Duration::from_secs(1_000));
-    /// assert_eq!(Instant::since_origin(Duration::from_millis(999_500)), service.now());
+    /// let expected = Instant::since_origin(Duration::from_millis(999_500));
+    /// assert_eq!(expected, service.now());
     /// ```
     pub fn process_with_clock(&self, name: &str, clock: Clock) -> Process {
         Process::new(Arc::clone(&self.world), name, clock)

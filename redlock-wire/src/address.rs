@@ -103,7 +103,8 @@ impl Address {
     ///
     /// ```
     /// # use redlock_wire::Address;
-    /// assert_eq!(Some("locks"), Address::parse("redis://locks:secret@10.0.0.1")?.user());
+    /// let address = Address::parse("redis://locks:secret@10.0.0.1")?;
+    /// assert_eq!(Some("locks"), address.user());
     /// assert_eq!(None, Address::parse("redis://:secret@10.0.0.1")?.user());
     /// # Ok::<(), redlock_core::Error>(())
     /// ```

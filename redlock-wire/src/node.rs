@@ -91,26 +91,19 @@ impl<C: Connector> Node<C> {
     /// Returns the current connection. Waits for the first connection attempt.
     async fn link(&self) -> Result<Arc<Active<C::Connection>>, NodeError> {
         let slot = &self.0.slot;
-        // The epoch of the supervisor that this request has started.
-        let mut started = None;
+        // True once this request, not another one, has started a supervisor.
+        let mut started = false;
         loop {
             let is_supervised = match slot.state() {
                 State::Up(link) => return Ok(link),
-                State::Down { due, .. } | State::Connecting { due }
-                    if started.is_none() && self.is_past(due) =>
-                {
-                    false
-                }
+                State::Down { due, .. } | State::Connecting { due } if !started && self.is_past(due) => false,
                 State::Down { reason, .. } => return Err(NodeError::unavailable(reason)),
-                State::Idle if started.is_some_and(|epoch| slot.is_current(epoch)) => {
-                    return Err(NodeError::unavailable(NO_RUNTIME));
-                }
-                // Nothing was started, or the runtime of another request has ended.
+                State::Idle if started => return Err(NodeError::unavailable(NO_RUNTIME)),
                 State::Idle => false,
                 State::Connecting { .. } => true,
             };
             if !is_supervised {
-                started = self.0.start().or(started);
+                started |= self.0.start();
                 continue;
             }
             // Listens before looking, so that no change is missed.
@@ -185,8 +178,8 @@ const RUNTIME_ENDED: &str = "the runtime that opened the connection has shut dow
 const NO_RUNTIME: &str = "no runtime available to run the connection";
 
 impl<C: Connector> Inner<C> {
-    /// Starts a supervisor if none is running, and returns its epoch.
-    fn start(self: &Arc<Self>) -> Option<u64> {
+    /// Starts a supervisor if none is running. Returns whether it has started one.
+    fn start(self: &Arc<Self>) -> bool {
         let (now, later) = (self.options.runtime.now(), due(&self.options, Duration::ZERO));
         let epoch = self.slot.take_over(|state| match state {
             State::Idle => Some(State::Connecting { due: later }),
@@ -199,7 +192,7 @@ impl<C: Connector> Inner<C> {
         if let Some(epoch) = epoch {
             supervise(self, epoch);
         }
-        epoch
+        epoch.is_some()
     }
 
     /// Gives up a connection that is unresponsive and unsupervised. A new supervisor takes over.

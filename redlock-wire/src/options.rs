@@ -193,7 +193,7 @@ impl Options {
     /// # #[cfg(feature = "tokio")] {
     /// # use std::time::Duration;
     /// # use redlock_wire::Options;
-    /// // The servers are far away, and TLS adds round trips.
+    /// // A TLS proxy in front of the servers needs up to 1 s to connect.
     /// let options = Options::tokio().connect_timeout(Duration::from_secs(1));
     /// # drop(options); }
     /// ```

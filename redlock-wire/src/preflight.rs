@@ -196,7 +196,8 @@ impl Finding {
     /// fn log(finding: &Finding) {
     ///     match finding.severity() {
     ///         Severity::Error => eprintln!("ERROR {finding}"),
-    ///         _ => eprintln!("WARN {finding}"),
+    ///         Severity::Warning => eprintln!("WARN {finding}"),
+    ///         _ => eprintln!("NOTE {finding}"),
     ///     }
     /// }
     /// ```
@@ -209,7 +210,8 @@ impl Finding {
     /// ```
     /// # use redlock_wire::Finding;
     /// fn is_about(finding: &Finding, label: &str) -> bool {
-    ///     finding.nodes().is_empty() || finding.nodes().iter().any(|node| node == label)
+    ///     let nodes = finding.nodes();
+    ///     nodes.is_empty() || nodes.iter().any(|node| node == label)
     /// }
     /// ```
     pub fn nodes(&self) -> &[String] {

@@ -54,7 +54,7 @@ impl Guard {
         self.guard.take().expect("a guard is given up once, and by value")
     }
 
-    /// Returns a lease, which can be passed to other threads. Same as [`crate::Guard::lease`].
+    /// Returns a view of the lock that outlives the guard, for other threads.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -65,9 +65,9 @@ impl Guard {
     /// # let ttl = Duration::from_secs(10);
     /// let guard = redlock.lock("orders:42", ttl).acquire()?;
     /// let lease = guard.lease();
-    /// let watcher = std::thread::spawn(move || format!("the lock ended: {}", lease.lost()));
+    /// let monitor = std::thread::spawn(move || lease.lost());
     /// guard.release()?;
-    /// println!("{}", watcher.join().unwrap());
+    /// assert_eq!("lock released", monitor.join().unwrap().to_string());
     /// # Ok::<(), redlock_core::Error>(())
     /// ```
     pub fn lease(&self) -> Lease {
@@ -135,7 +135,7 @@ impl Guard {
     /// # let redlock = blocking::Redlock::new(builder)?;
     /// # let ttl = Duration::from_secs(10);
     /// let guard = redlock.lock("nightly-report", ttl).acquire()?;
-    /// // ... writes the report; then no other run for the rest of the night:
+    /// // No other program writes the report in the next 8 h.
     /// guard.keep_for(Duration::from_secs(8 * 3600))?;
     /// let remaining = redlock.inspect("nightly-report")?.remaining();
     /// assert!(remaining > Some(Duration::from_secs(7 * 3600)));
@@ -164,7 +164,7 @@ impl Guard {
     /// # let redlock = blocking::Redlock::new(builder)?;
     /// # let ttl = Duration::from_secs(10);
     /// let detached = redlock.lock("orders:42", ttl).acquire()?.detach();
-    /// // Send it to another process, which resumes the lock. It is a secret.
+    /// // Another process receives the lease, which is a secret, and resumes it.
     /// let guard = redlock.resume(&detached)?;
     /// assert!(guard.is_held());
     /// # Ok::<(), redlock_core::Error>(())
@@ -188,7 +188,7 @@ impl Guard {
     /// # let redlock = blocking::Redlock::new(builder)?;
     /// # let ttl = Duration::from_secs(10);
     /// if let Some(guard) = redlock.try_lock("cleanup", ttl).acquire()? {
-    ///     // At most one program cleans up within the TTL.
+    ///     // At most one program starts a cleanup within the TTL.
     ///     let lease = guard.forget();
     ///     assert!(lease.is_held());
     /// }
@@ -214,9 +214,9 @@ impl Lease {
     /// # let redlock = blocking::Redlock::new(builder)?;
     /// # let ttl = Duration::from_secs(10);
     /// let guard = redlock.lock("orders:42", ttl).acquire()?;
-    /// guard.check()?; // still held: charge the customer
+    /// guard.check()?; // the lock is held, so the program charges the customer
     ///
-    /// let lease = guard.clone();
+    /// let lease = guard.lease();
     /// guard.release()?;
     /// assert_eq!(ErrorKind::Lost, lease.check().unwrap_err().kind());
     /// # Ok::<(), redlock_core::Error>(())
@@ -298,7 +298,7 @@ impl Lease {
     /// # let redlock = blocking::Redlock::new(builder)?;
     /// # let ttl = Duration::from_secs(10);
     /// let guard = redlock.lock("orders:42", ttl).acquire()?;
-    /// let lease = guard.clone();
+    /// let lease = guard.lease();
     /// let monitor = std::thread::spawn(move || lease.lost());
     /// guard.release()?;
     /// assert_eq!(Loss::Released, monitor.join().unwrap());
@@ -322,7 +322,7 @@ impl Lease {
     /// # let redlock = blocking::Redlock::new(builder)?;
     /// # let ttl = Duration::from_secs(10);
     /// let guard = redlock.lock("orders:42", ttl).acquire()?;
-    /// let lease = guard.clone();
+    /// let lease = guard.lease();
     /// let monitor = std::thread::spawn(move || lease.changed());
     /// guard.release()?;
     /// assert_eq!(LeaseState::Lost(Loss::Released), monitor.join().unwrap());

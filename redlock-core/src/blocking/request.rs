@@ -85,13 +85,14 @@ impl LockRequest {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use redlock_core::{TokioRuntime, blocking};
+    /// # use redlock_core::{KeepAlive, TokioRuntime, blocking};
     /// # use redlock_testkit::MemoryNode;
     /// # let builder = redlock_core::Redlock::builder(TokioRuntime::dedicated()).node(MemoryNode::new("a"));
     /// # let redlock = blocking::Redlock::new(builder)?;
     /// # let ttl = Duration::from_secs(10);
-    /// let guard = redlock.lock("nightly-report", ttl).acquire()?;
-    /// // Another thread writes the report for an hour, and then drops its guard.
+    /// let request = redlock.lock("nightly-report", ttl);
+    /// let guard = request.keep_alive(KeepAlive::new()).acquire()?;
+    /// // A report of hours, which renews its lock, ends while this thread waits.
     /// std::thread::spawn(move || drop(guard));
     /// let next = redlock.lock("nightly-report", ttl).wait_unbounded().acquire()?;
     /// assert!(next.is_held());
@@ -126,15 +127,18 @@ impl LockRequest {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use redlock_core::{TokioRuntime, blocking};
+    /// # use redlock_core::{ErrorKind, TokioRuntime, blocking};
     /// # use redlock_testkit::MemoryNode;
-    /// # let builder = redlock_core::Redlock::builder(TokioRuntime::dedicated()).node(MemoryNode::new("a"));
+    /// # use redlock_core::node::{Token, Ttl};
+    /// # let node = MemoryNode::new("a");
+    /// # node.set_holder("orders:42", Token::from_bytes("another"), Ttl::MAX);
+    /// # let builder = redlock_core::Redlock::builder(TokioRuntime::dedicated()).node(node);
     /// # let redlock = blocking::Redlock::new(builder)?;
     /// # let ttl = Duration::from_secs(10);
-    /// let request = redlock.lock("orders:42", ttl);
-    /// // Three attempts, 10 ms to 20 ms apart.
-    /// let request = request.max_attempts(3).retry_delay(Duration::from_millis(20));
-    /// assert!(request.acquire()?.is_held());
+    /// // Another client holds the lock. The delays are 10 ms to 20 ms.
+    /// let request = redlock.lock("orders:42", ttl).max_attempts(3);
+    /// let result = request.retry_delay(Duration::from_millis(20)).acquire();
+    /// assert_eq!(ErrorKind::Contended, result.unwrap_err().kind());
     /// # Ok::<(), redlock_core::Error>(())
     /// ```
     pub fn retry_delay(self, delay: Duration) -> Self {
@@ -285,8 +289,9 @@ impl TryLockRequest {
     /// # use redlock_testkit::MemoryNode;
     /// # let builder = redlock_core::Redlock::builder(TokioRuntime::dedicated()).node(MemoryNode::new("a"));
     /// # let redlock = blocking::Redlock::new(builder)?;
+    /// let settings = KeepAlive::new().max_hold(Duration::from_secs(3600));
     /// let request = redlock.try_lock("nightly-report", Duration::from_secs(5));
-    /// if let Some(guard) = request.keep_alive(KeepAlive::new()).acquire()? {
+    /// if let Some(guard) = request.keep_alive(settings).acquire()? {
     ///     // ... writes the report for longer than the TTL ...
     ///     guard.check()?;
     /// }

@@ -273,11 +273,11 @@ impl Builder {
     /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
     /// # block_on(async {
     /// # let builder = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a"));
-    /// // The clocks of these servers are not synchronized.
+    /// // The clocks of these virtual machines run up to 5 % too fast or too slow.
     /// let redlock = builder.clock_drift_factor(0.05).build()?;
     /// let guard = redlock.lock("orders:42", Duration::from_secs(10)).await?;
-    /// // The lock is valid for 5 % less than its TTL.
-    /// assert!(guard.remaining() <= Duration::from_millis(9500));
+    /// // The validity is the TTL less 5 % and 2 ms.
+    /// assert!(guard.remaining() <= Duration::from_millis(9498));
     /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
     /// ```
     ///

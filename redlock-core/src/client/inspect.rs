@@ -60,18 +60,13 @@ impl Inspection {
     /// Returns the inspected resource.
     ///
     /// ```
-    /// # use std::time::Duration;
     /// # use redlock_core::Redlock;
     /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
     /// # block_on(async {
     /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
-    /// # let ttl = Duration::from_secs(10);
     /// let inspection = redlock.inspect("orders:42").await?;
-    /// if inspection.is_free() {
-    ///     // The name is already validated.
-    ///     let guard = redlock.lock(inspection.resource(), ttl).await?;
-    ///     assert!(guard.is_held());
-    /// }
+    /// println!("{}: {:?}", inspection.resource(), inspection.status());
+    /// assert_eq!("orders:42", inspection.resource().to_string());
     /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
     /// ```
     pub fn resource(&self) -> &Resource {
@@ -155,7 +150,7 @@ impl Inspection {
     /// # let ttl = Duration::from_secs(10);
     /// let guard = redlock.lock("orders:42", ttl).await?;
     /// let inspection = redlock.inspect("orders:42").await?;
-    /// // The client tries again after this time.
+    /// // An HTTP service responds with this time as `Retry-After`.
     /// let retry_after = inspection.remaining().expect("the key expires");
     /// assert!(retry_after <= ttl);
     /// # Ok::<_, redlock_core::Error>(()) }).unwrap();

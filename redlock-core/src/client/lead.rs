@@ -114,7 +114,7 @@ impl Candidate {
     /// # let ttl = Duration::from_secs(10);
     /// let work = async |lease: Lease| ControlFlow::Break(lease.fencing_token());
     /// let token = redlock.lead("scheduler", ttl).fenced().run(work).await?;
-    /// // Workers reject jobs with a smaller token, which are from earlier leaders.
+    /// // Workers reject a job whose token is smaller than one that they have seen.
     /// assert!(token.is_some());
     /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
     /// ```

@@ -54,7 +54,7 @@ impl OncePer {
     /// let request = redlock.try_lock("nightly-report", ttl).once_per(day);
     /// assert!(request.run(report).await?.is_some());
     ///
-    /// // The job does not run again on this day, on any machine.
+    /// // The lock is kept for 0.9 of the period, so no machine repeats the job.
     /// let request = redlock.try_lock("nightly-report", ttl).once_per(day);
     /// assert!(request.run(report).await?.is_none());
     /// # Ok::<_, redlock_core::Error>(()) }).unwrap();

@@ -522,11 +522,11 @@ impl Redlock {
     /// # block_on(async {
     /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
     /// # let ttl = Duration::from_secs(10);
-    /// // One deadline limits the lock and the work.
-    /// let deadline = redlock.now() + Duration::from_secs(30);
-    /// let guard = redlock.lock("orders:42", ttl).wait_until(deadline).await?;
-    /// let left = deadline.saturating_duration_since(redlock.now());
-    /// assert!(left <= Duration::from_secs(30));
+    /// // One deadline limits both waits.
+    /// let deadline = redlock.now() + Duration::from_secs(2);
+    /// let order = redlock.lock("orders:42", ttl).wait_until(deadline).await?;
+    /// let account = redlock.lock("account:7", ttl).wait_until(deadline).await?;
+    /// assert!(order.is_held() && account.is_held());
     /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
     /// ```
     pub fn now(&self) -> Instant {

@@ -268,6 +268,7 @@ impl LockRequest {
     /// The number is unlimited by default, because the waiting time is limited; 0 counts as 1. The attempts are
     /// [a delay](LockRequest::retry_delay) apart, and the [wait](LockRequest::max_wait) still limits them. Attempts
     /// that a notification triggers before a delay is over do not count.
+    ///
     /// Waiting behind other tasks of this process is not an attempt: even a single attempt may wait there until the
     /// waiting time is used up. [`try_lock`](crate::Redlock::try_lock) does not wait.
     ///

@@ -86,7 +86,7 @@ impl<T> RunError<T> {
     /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
     /// # block_on(async {
     /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
-    /// let ttl = Duration::ZERO; // a wrong configuration
+    /// let ttl = Duration::ZERO; // an invalid setting
     /// let result = redlock.run("orders:42", ttl, async |_lease| "charged").await;
     /// assert!(!result.unwrap_err().is_retryable());
     /// # Ok::<_, redlock_core::Error>(()) }).unwrap();

@@ -40,7 +40,7 @@ impl Watch {
     /// # use redlock_core::node::{Availability, Watch};
     /// # use redlock_testkit::block_on;
     /// let (notifier, notified) = oneshot::channel::<()>();
-    /// // Also completes if the notifier is dropped: no notification follows then.
+    /// // It completes even if the notifier is dropped: no notification can follow.
     /// let changed = async { notified.await.unwrap_or_default() };
     /// let watch = Watch::new(Availability::Taken(None), changed);
     ///

@@ -35,7 +35,7 @@ impl FencingToken {
     ///
     /// ```
     /// # use redlock_core::FencingToken;
-    /// // The resource gets the token as text with each write.
+    /// // The resource receives the token as text with each write.
     /// let parse = |text: &str| text.parse().ok().and_then(FencingToken::new);
     /// assert!(parse("1799999998394368") < parse("1799999998394369"));
     /// assert_eq!(None, parse("0"));

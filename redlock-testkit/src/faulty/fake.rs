@@ -18,9 +18,11 @@ impl FakeNode {
     /// # use std::sync::Arc;
     /// # use redlock_core::Redlock;
     /// # use redlock_testkit::{FakeNode, ThreadRuntime, block_on};
-    /// let nodes = ["eu", "us", "asia"].map(|name| FakeNode::new(name, Arc::new(ThreadRuntime)));
+    /// let fake = |name| FakeNode::new(name, Arc::new(ThreadRuntime));
+    /// let nodes = ["eu", "us", "asia"].map(fake);
     /// nodes[2].crash();
-    /// let redlock = Redlock::builder(ThreadRuntime).nodes(nodes.map(Into::into)).build()?;
+    /// let builder = Redlock::builder(ThreadRuntime);
+    /// let redlock = builder.nodes(nodes.map(Into::into)).build()?;
     /// let health = block_on(redlock.health());
     /// let down = health.nodes().iter().find(|node| !node.is_healthy());
     /// assert_eq!(Some("asia"), down.map(|node| node.label()));

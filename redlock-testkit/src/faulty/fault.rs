@@ -70,7 +70,8 @@ impl Fault {
     /// # let nodes = fake_nodes(3, Arc::new(ThreadRuntime));
     /// # let redlock = Redlock::builder(ThreadRuntime).nodes(nodes.iter().cloned().map(Into::into)).build()?;
     /// # let ttl = Duration::from_secs(10);
-    /// nodes.iter().for_each(|node| node.inject(Fault::reject().on(Operation::Extend)));
+    /// let full = Fault::reject().on(Operation::Extend);
+    /// nodes.iter().for_each(|node| node.inject(full.clone()));
     /// let guard = block_on(redlock.lock("orders:42", ttl))?;
     /// let error = block_on(guard.extend(ttl)).unwrap_err();
     /// assert!(error.to_string().contains("OOM"), "the cause is in the message");
@@ -146,8 +147,8 @@ impl Fault {
 
     /// Delays the request on its way, and then carries it out in any case.
     ///
-    /// The caller gets the reply if it still waits. The cleanup of a lock ends about a node timeout after its release. A request
-    /// that is carried out later leaves its key to expire.
+    /// The caller gets the reply if it still waits. The cleanup of a lock ends when the node has replied to two releases
+    /// that are at least a node timeout apart. The key of a request that is carried out later remains until its TTL ends.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -253,7 +254,8 @@ impl Fault {
     /// # let ttl = Duration::from_secs(10);
     /// # simulation.block_on(&service.clone(), async move {
     /// nodes[1..].iter().for_each(|node| node.inject(Fault::lose_reply().once()));
-    /// assert!(redlock.try_lock("orders:42", ttl).await.is_err(), "one reply of three");
+    /// let result = redlock.try_lock("orders:42", ttl).await;
+    /// assert!(result.is_err(), "one reply of three");
     /// redlock.close().await;
     /// assert!(nodes.iter().all(|node| node.inner().is_empty()), "cleaned up");
     /// # Ok::<(), redlock_core::Error>(()) })?; Ok::<(), redlock_core::Error>(())
@@ -275,7 +277,8 @@ impl Fault {
     /// # let ttl = Duration::from_secs(10);
     /// let guard = block_on(redlock.lock("orders:42", ttl))?;
     /// node.inject(Fault::disconnect().on(Operation::Extend).once());
-    /// assert_eq!(ErrorKind::NoQuorum, block_on(guard.extend(ttl)).unwrap_err().kind());
+    /// let error = block_on(guard.extend(ttl)).unwrap_err();
+    /// assert_eq!(ErrorKind::NoQuorum, error.kind());
     /// block_on(guard.extend(ttl))?; // a second try
     /// # Ok::<(), redlock_core::Error>(())
     /// ```
@@ -297,7 +300,8 @@ impl Fault {
     /// nodes.iter().for_each(|node| node.inner().count_from_one());
     /// nodes[0].inject(Fault::miscount(FencingToken::MAX));
     /// let guard = block_on(redlock.lock("orders:42", ttl).fenced())?;
-    /// assert_eq!(FencingToken::new(1), guard.fencing_token(), "the others agree on 1");
+    /// let others = FencingToken::new(1);
+    /// assert_eq!(others, guard.fencing_token(), "a quorum agrees on 1");
     /// # Ok::<(), redlock_core::Error>(())
     /// ```
     pub fn miscount(counter: FencingToken) -> Self {

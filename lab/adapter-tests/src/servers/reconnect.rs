@@ -8,7 +8,7 @@ use crate::Adapter;
 use crate::node::node_of;
 use crate::wait::until;
 
-/// Enough unanswered requests for the connection to be given up after one silence.
+/// A number of health checks whose unanswered releases make one silence sufficient to give up the connection.
 const UNANSWERED: usize = 3;
 
 #[tokio::main(flavor = "current_thread")]
@@ -49,7 +49,7 @@ pub(crate) async fn a_node_that_comes_back_votes_again_before_a_request_fails<A:
         assert_eq!([4; UNANSWERED].to_vec(), join_all(checks).await);
         until(async || nodes[0].connection().is_none()).await;
         repair(&servers[0]);
-        // How long it takes is tested in `redlock-wire`, in virtual time.
+        // How long it takes is tested in `redlock-wire`, in virtual time: `.._recovers_without_traffic`.
         until(async || nodes[0].connection().is_some()).await;
         assert_eq!(5, idle.health().await.healthy_nodes());
         all_up(&redlock).await;

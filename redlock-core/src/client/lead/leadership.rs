@@ -145,15 +145,18 @@ impl Leadership {
     /// # use redlock_core::{LeadershipState, Redlock};
     /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
     /// # block_on(async {
-    /// # async fn schedule() -> ControlFlow<()> { std::future::pending().await }
     /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
     /// # let ttl = Duration::from_secs(10);
     /// let candidate = redlock.lead("scheduler", ttl);
     /// let leadership = candidate.leadership();
-    /// tokio::select! {
-    ///     state = leadership.changed() => assert_eq!(LeadershipState::Leading, state),
-    ///     result = candidate.run(async |_lease| schedule().await) => result?,
-    /// }
+    /// let monitor = async {
+    ///     while leadership.changed().await != LeadershipState::Ended {
+    ///         // ... update the status page ...
+    ///     }
+    /// };
+    /// let work = async |_lease| ControlFlow::Break("scheduled");
+    /// let (result, ()) = tokio::join!(candidate.run(work), monitor);
+    /// assert_eq!("scheduled", result?);
     /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
     /// ```
     ///

@@ -81,14 +81,14 @@ impl ReadRequest {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use redlock_core::Redlock;
+    /// # use redlock_core::{KeepAlive, Redlock};
     /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
     /// # block_on(async {
     /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
     /// # let ttl = Duration::from_secs(10);
     /// let catalog = redlock.rw_lock("catalog")?;
-    /// let import = catalog.write(ttl).await?;
-    /// // Another thread imports for an hour, and then drops its guard.
+    /// let import = catalog.write(ttl).keep_alive(KeepAlive::new()).await?;
+    /// // An import of hours, which renews its lock, ends while this task waits.
     /// std::thread::spawn(move || drop(import));
     /// assert!(catalog.read(ttl).wait_unbounded().await?.is_held());
     /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
@@ -274,16 +274,15 @@ impl ReadGuard {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use redlock_core::{Loss, Redlock};
+    /// # use redlock_core::{Loss, Redlock, ReleaseOutcome};
     /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
     /// # block_on(async {
     /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
     /// # let ttl = Duration::from_secs(10);
     /// let reader = redlock.rw_lock("catalog")?.read(ttl).await?;
     /// let lease = reader.lease();
-    /// let monitor = std::thread::spawn(move || block_on(lease.lost()));
-    /// reader.release().await?;
-    /// assert_eq!(Loss::Released, monitor.join().unwrap());
+    /// let (loss, released) = tokio::join!(lease.lost(), reader.release());
+    /// assert_eq!((Loss::Released, ReleaseOutcome::Released), (loss, released?));
     /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
     /// ```
     pub fn lease(&self) -> Lease {

@@ -110,16 +110,15 @@ impl SlotGuard {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use redlock_core::{Loss, Redlock};
+    /// # use redlock_core::{Loss, Redlock, ReleaseOutcome};
     /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
     /// # block_on(async {
     /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
     /// # let ttl = Duration::from_secs(10);
     /// let slot = redlock.slots("transcoders", 4)?.acquire(ttl).await?;
     /// let lease = slot.lease();
-    /// let monitor = std::thread::spawn(move || block_on(lease.lost()));
-    /// slot.release().await?;
-    /// assert_eq!(Loss::Released, monitor.join().unwrap());
+    /// let (loss, released) = tokio::join!(lease.lost(), slot.release());
+    /// assert_eq!((Loss::Released, ReleaseOutcome::Released), (loss, released?));
     /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
     /// ```
     pub fn lease(&self) -> SlotLease {
@@ -248,7 +247,7 @@ impl SlotLease {
     /// # let ttl = Duration::from_secs(10);
     /// let slot = redlock.slots("thumbnails", 8)?.acquire(ttl).await?;
     /// let deadline = slot.deadline().expect("the slot is held");
-    /// // The next step must end before the slot does.
+    /// // The wait for the next lock ends before the slot does.
     /// let guard = redlock.lock("image:42", ttl).wait_until(deadline).await?;
     /// assert!(guard.is_held() && deadline < redlock.now() + ttl);
     /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
@@ -330,10 +329,9 @@ impl SlotLease {
     /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
     /// # let ttl = Duration::from_secs(10);
     /// let slot = redlock.slots("thumbnails", 8)?.acquire(ttl).await?;
-    /// let lost = slot.lost();
-    /// let monitor = std::thread::spawn(|| format!("stop: {}", block_on(lost)));
-    /// slot.release().await?;
-    /// assert_eq!("stop: lock released", monitor.join().unwrap());
+    /// let (loss, released) = tokio::join!(slot.lost(), slot.release());
+    /// assert_eq!("lock released", loss.to_string());
+    /// # released?;
     /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
     /// ```
     ///
@@ -438,8 +436,9 @@ impl SlotToken {
     /// let mut greatest = HashMap::new();
     /// let slot = redlock.slots("disks", 2)?.acquire(ttl).fenced().await?;
     /// let token = slot.token_of_slot().expect("a fenced slot has a token");
-    /// greatest.insert(token.resource().clone(), token.number());
-    /// assert!(greatest.contains_key(slot.resource()));
+    /// let stored = greatest.entry(token.resource().clone()).or_insert(token.number());
+    /// assert!(token.number() >= *stored, "a stale request");
+    /// *stored = token.number();
     /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
     /// ```
     pub fn resource(&self) -> &Resource {
@@ -459,9 +458,9 @@ impl SlotToken {
     /// # let ttl = Duration::from_secs(10);
     /// let slot = redlock.slots("disks", 2)?.acquire(ttl).fenced().await?;
     /// let token = slot.token_of_slot().expect("a fenced slot has a token");
-    /// // A parameter of a statement: `UPDATE disks .. WHERE token <= $1`.
-    /// let parameter = i64::from(token.number());
-    /// assert!(parameter > 0);
+    /// // UPDATE disks SET token = $1, .. WHERE slot = $2 AND token <= $1
+    /// let parameters = (i64::from(token.number()), token.resource().to_string());
+    /// assert_eq!("disks:slot:0", parameters.1);
     /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
     /// ```
     pub fn number(&self) -> FencingToken {

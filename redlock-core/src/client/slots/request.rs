@@ -94,14 +94,14 @@ impl SlotRequest {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use redlock_core::Redlock;
+    /// # use redlock_core::{KeepAlive, Redlock};
     /// # use redlock_testkit::{MemoryNode, ThreadRuntime, block_on};
     /// # block_on(async {
     /// # let redlock = Redlock::builder(ThreadRuntime).node(MemoryNode::new("a")).build()?;
     /// # let ttl = Duration::from_secs(10);
     /// let slots = redlock.slots("transcoders", 1)?;
-    /// let busy = slots.acquire(ttl).await?;
-    /// // Another thread transcodes for an hour, and then drops its guard.
+    /// let busy = slots.acquire(ttl).keep_alive(KeepAlive::new()).await?;
+    /// // A job of hours, which renews its slot, ends while this task waits.
     /// std::thread::spawn(move || drop(busy));
     /// assert!(slots.acquire(ttl).wait_unbounded().await?.is_held());
     /// # Ok::<_, redlock_core::Error>(()) }).unwrap();

@@ -46,7 +46,7 @@ pub(super) fn sleep(duration: Duration) -> BoxFuture<()> {
 impl Timers {
     #[allow(clippy::disallowed_methods)] // this is the runtime's clock
     fn sleep(&'static self, duration: Duration) -> BoxFuture<()> {
-        // A time beyond the range of the clock never comes.
+        // A time above the range of the clock never comes.
         let Some(due) = Instant::now().checked_add(duration) else { return Box::pin(pending()) };
         let expired = Event::new();
         let woken = expired.listen();
