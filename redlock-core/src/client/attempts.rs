@@ -254,8 +254,9 @@ impl Attempts {
             }
             Some(Some(())) => {
                 if place.should_pause() {
+                    // This is rare. Boxed, so that every waiting task is smaller.
                     let pause = pause(handle, policy.bounded(FAIRNESS_YIELD, handle.now()));
-                    if is_used(handle, &self.resources, pause).await {
+                    if Box::pin(is_used(handle, &self.resources, pause)).await {
                         place.saw_rival();
                     }
                 }

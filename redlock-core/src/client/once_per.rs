@@ -78,7 +78,7 @@ impl OncePer {
         let share = Share::of(self.period).map_err(RunError::not_run)?;
         let handle = self.request.handle().clone();
         keep_for::check_support(&handle).map_err(RunError::not_run)?;
-        let Some(guard) = self.request.kept_alive().acquire().await.map_err(RunError::not_run)? else {
+        let Some(guard) = self.request.kept_alive().begin().await.map_err(RunError::not_run)? else {
             return Ok(None);
         };
         let lease = guard.lease();

@@ -1,7 +1,7 @@
 //! Lock requests: options first, then `.await`.
 
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, ready};
 use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -453,7 +453,7 @@ impl LockRequest {
         F: FnOnce(Lease) -> W,
         W: Future,
     {
-        let guard = self.kept_alive().acquire().await.map_err(RunError::not_run)?;
+        let guard = self.kept_alive().begin().await.map_err(RunError::not_run)?;
         run::run(guard, work).await
     }
 
@@ -524,15 +524,21 @@ impl LockRequest {
     }
 
     /// Begins the request, unless it was polled before.
-    async fn acquire(mut self) -> Result<Guard, Error> {
+    ///
+    /// The future has the size of one of the two ways, without the settings: many tasks may wait at once.
+    fn begin(mut self) -> BoxFuture<Result<Guard, Error>> {
         if let Some(running) = self.running {
-            return running.await;
+            return running;
         }
         let gate = self.gate.take();
-        let (attempts, start, policy) = self.check()?;
-        match gate {
-            None => attempts.until_acquired(start, &policy).await,
-            Some(gate) => write::acquire(&attempts, gate, start, policy).await,
+        match (self.check(), gate) {
+            (Err(error), _) => Box::pin(ready(Err(error))),
+            (Ok((attempts, start, policy)), None) => {
+                Box::pin(async move { attempts.until_acquired(start, &policy).await })
+            }
+            (Ok((attempts, start, policy)), Some(gate)) => {
+                Box::pin(async move { write::acquire(&attempts, gate, start, policy).await })
+            }
         }
     }
 }
@@ -640,7 +646,7 @@ impl TryLockRequest {
         F: FnOnce(Lease) -> W,
         W: Future,
     {
-        match self.kept_alive().acquire().await.map_err(RunError::not_run)? {
+        match self.kept_alive().begin().await.map_err(RunError::not_run)? {
             Some(guard) => run::run(guard, work).await.map(Some),
             None => Ok(None),
         }
@@ -670,10 +676,13 @@ impl TryLockRequest {
     }
 
     /// Begins the request, unless it was polled before.
-    pub(super) async fn acquire(self) -> Result<Option<Guard>, Error> {
-        match self.running {
-            Some(running) => running.await,
-            None => self.attempt.check()?.once().await,
+    pub(super) fn begin(self) -> BoxFuture<Result<Option<Guard>, Error>> {
+        if let Some(running) = self.running {
+            return running;
+        }
+        match self.attempt.check() {
+            Err(error) => Box::pin(ready(Err(error))),
+            Ok(attempts) => Box::pin(async move { attempts.once().await }),
         }
     }
 
@@ -698,7 +707,7 @@ impl Future for LockRequest {
             return running.as_mut().poll(cx);
         }
         let request = this.take();
-        this.running.insert(Box::pin(request.acquire())).as_mut().poll(cx)
+        this.running.insert(request.begin()).as_mut().poll(cx)
     }
 }
 
@@ -711,6 +720,6 @@ impl Future for TryLockRequest {
             return running.as_mut().poll(cx);
         }
         let request = Self { attempt: this.attempt.take(), running: None };
-        this.running.insert(Box::pin(request.acquire())).as_mut().poll(cx)
+        this.running.insert(request.begin()).as_mut().poll(cx)
     }
 }
