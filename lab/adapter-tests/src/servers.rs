@@ -97,8 +97,18 @@ pub(crate) fn keys(servers: &[RedisServer]) -> Vec<String> {
 
 /// Waits for all background work, and asserts that no server has any keys.
 pub(crate) async fn nothing_left(redlock: &Redlock, servers: &[RedisServer]) {
-    let closed = tokio::time::timeout(Duration::from_secs(30), redlock.close()).await;
-    assert_eq!(Ok(0), closed, "close() waits for something that does not end, or has given up cleanup");
+    nothing_left_of(std::slice::from_ref(redlock), servers).await;
+}
+
+/// Waits for all background work of several clients, and asserts that no server has any keys.
+///
+/// All clients are closed before the first look: a release returns at a quorum, and the keys of the other nodes are
+/// deleted afterwards.
+pub(crate) async fn nothing_left_of(clients: &[Redlock], servers: &[RedisServer]) {
+    for redlock in clients {
+        let closed = tokio::time::timeout(Duration::from_secs(30), redlock.close()).await;
+        assert_eq!(Ok(0), closed, "close() waits for something that does not end, or has given up cleanup");
+    }
     assert_eq!(Vec::<String>::new(), keys(servers));
 }
 

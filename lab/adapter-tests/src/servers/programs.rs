@@ -42,9 +42,7 @@ pub(crate) async fn each_slot_has_one_holder_at_a_time_and_every_task_gets_one<A
     for task in tasks {
         task.await.unwrap();
     }
-    for redlock in &clients {
-        nothing_left(redlock, &servers).await;
-    }
+    nothing_left_of(&clients, &servers).await;
 }
 
 #[tokio::main(flavor = "current_thread")]

@@ -49,10 +49,7 @@ pub(crate) async fn no_reader_is_beside_a_writer<A: Adapter>() {
     for task in tasks {
         task.await.unwrap();
     }
-    for redlock in &clients {
-        assert_eq!(0, redlock.close().await);
-    }
-    nothing_left(&clients[0], &servers).await;
+    nothing_left_of(&clients, &servers).await;
 }
 
 #[tokio::main(flavor = "current_thread")]
