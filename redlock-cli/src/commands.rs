@@ -7,9 +7,6 @@ pub(crate) mod handle;
 pub(crate) mod health;
 #[cfg(unix)]
 pub(crate) mod hold;
-#[cfg(not(unix))]
-#[path = "commands/hold_elsewhere.rs"]
-pub(crate) mod hold;
 pub(crate) mod inspect;
 mod quarantine;
 pub(crate) mod vouch;
@@ -60,6 +57,12 @@ where
     });
     say.flush();
     result
+}
+
+/// Returns the failure of a command that stops processes, on systems without the process groups and signals of Unix.
+#[cfg(not(unix))]
+pub(crate) fn unsupported(command: &str) -> Failure {
+    Failure::config(format!("`redlock {command}` is not supported on this system"))
 }
 
 /// Checks the names of resources.

@@ -10,9 +10,6 @@ mod exit;
 mod request;
 #[cfg(unix)]
 mod run;
-#[cfg(not(unix))]
-#[path = "run/elsewhere.rs"]
-mod run;
 mod say;
 mod settings;
 
@@ -60,11 +57,17 @@ fn hidden() -> Option<ExitCode> {
 fn dispatch(arguments: Arguments) -> Result<u8, Failure> {
     let shared = &arguments.shared;
     match arguments.command {
+        #[cfg(unix)]
         Command::Run(args) => run::run(&args, shared),
+        #[cfg(not(unix))]
+        Command::Run(_) => Err(commands::unsupported("run")),
         Command::Lock(args) => commands::handle::lock(&args, shared),
         Command::Extend(args) => commands::handle::extend(&args, shared),
         Command::Unlock(args) => commands::handle::unlock(&args, shared),
+        #[cfg(unix)]
         Command::Hold(args) => commands::hold::hold(&args, shared),
+        #[cfg(not(unix))]
+        Command::Hold(_) => Err(commands::unsupported("hold")),
         Command::Wait(args) => commands::wait::wait(&args, shared),
         Command::Inspect(args) => commands::inspect::inspect(&args, shared),
         Command::Break(args) => commands::break_lock::break_lock(&args, shared),

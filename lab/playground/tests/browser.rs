@@ -3,7 +3,6 @@
 //! `scripts/test-playground` runs these tests. With `--screenshots DIRECTORY`, it also writes pictures of every story.
 #![allow(clippy::unwrap_used)] // a panic is how a test reports
 
-#[path = "../http/mod.rs"]
 mod http;
 mod webdriver;
 
