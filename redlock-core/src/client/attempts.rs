@@ -17,7 +17,7 @@ use crate::lease::guard::Guard;
 use crate::lease::keep_alive::KeepAlive;
 use crate::lease::record::LeaseRecord;
 use crate::protocol::acquire;
-use crate::protocol::attempt_error::{AttemptError, NotGranted, Reason};
+use crate::protocol::attempt_error::{AttemptError, NotGranted};
 use crate::runtime::{LONGEST_SLEEP, random, sleep_until};
 use crate::telemetry;
 use crate::types::claim::Claim;
@@ -177,10 +177,8 @@ impl Attempts {
                 Err(AttemptError::Closed) => return Err(Error::closed()),
                 Err(AttemptError::NotGranted(failure)) => failure,
             };
-            let retry_cause = match failure.reason {
-                Reason::Contended | Reason::ContendedBeforeConfirmation => RetryCause::Contended,
-                Reason::NoQuorum | Reason::TooSlow => RetryCause::Unusable,
-                Reason::WrongType | Reason::DamagedCounter => return Err(self.error(*failure)),
+            let Some(retry_cause) = failure.reason.retry_cause() else {
+                return Err(self.error(*failure));
             };
             if let (RetryCause::Contended, Some(place)) = (retry_cause, &place) {
                 let holder = failure.responses.holder();

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::decide::backoff::RetryCause;
 use crate::inner::Inner;
 use crate::protocol::responses::Responses;
 use crate::types::error::{Error, ErrorKind};
@@ -38,6 +39,17 @@ pub(crate) enum Reason {
     DamagedCounter,
     /// No validity was left when a quorum granted.
     TooSlow,
+}
+
+impl Reason {
+    /// Returns why another attempt may succeed; `None` if none can.
+    pub(crate) fn retry_cause(self) -> Option<RetryCause> {
+        match self {
+            Self::Contended | Self::ContendedBeforeConfirmation => Some(RetryCause::Contended),
+            Self::NoQuorum | Self::TooSlow => Some(RetryCause::Unusable),
+            Self::WrongType | Self::DamagedCounter => None,
+        }
+    }
 }
 
 impl NotGranted {

@@ -6,7 +6,6 @@ use crate::client::attempts::{Attempts, Single};
 use crate::decide::backoff::RetryPolicy;
 use crate::lease::guard::Guard;
 use crate::lease::keep_alive::KeepAlive;
-use crate::protocol::attempt_error::Reason;
 use crate::types::error::Error;
 use crate::types::instant::Instant;
 use crate::types::mode::Mode;
@@ -30,9 +29,7 @@ pub(crate) async fn acquire(
     }
     let result = match attempts.single(start).await {
         Ok(Single::Acquired(guard)) => Ok(guard),
-        Ok(Single::NotGranted(failure))
-            if matches!(failure.reason, Reason::WrongType | Reason::DamagedCounter) =>
-        {
+        Ok(Single::NotGranted(failure)) if failure.reason.retry_cause().is_none() => {
             Err(attempts.error(*failure))
         }
         // Nodes that failed may work again by the time when the gate is locked.

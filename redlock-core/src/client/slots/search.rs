@@ -17,7 +17,7 @@ use super::guard::SlotGuard;
 use crate::client::attempts::{Attempts, Single, in_time, pause, while_open};
 use crate::client::request::LockRequest;
 use crate::decide::backoff::{Backoff, RetryCause, RetryPolicy, collision_delay};
-use crate::protocol::attempt_error::{NotGranted, Reason};
+use crate::protocol::attempt_error::NotGranted;
 use crate::runtime::LONGEST_SLEEP;
 use crate::types::error::{Error, ErrorKind};
 use crate::types::instant::Instant;
@@ -218,10 +218,10 @@ impl<'a> Search<'a> {
                     return Ok(Pass::Acquired(SlotGuard::new(guard, *index, resource)));
                 }
                 Single::Busy => {}
-                Single::NotGranted(failure) => match failure.reason {
-                    Reason::Contended | Reason::ContendedBeforeConfirmation => held = Some(failure),
-                    Reason::NoQuorum | Reason::TooSlow => return Ok(Pass::Unusable(failure)),
-                    Reason::WrongType | Reason::DamagedCounter => return Err(attempts.error(*failure)),
+                Single::NotGranted(failure) => match failure.reason.retry_cause() {
+                    Some(RetryCause::Contended) => held = Some(failure),
+                    Some(RetryCause::Unusable) => return Ok(Pass::Unusable(failure)),
+                    None => return Err(attempts.error(*failure)),
                 },
             }
         }
