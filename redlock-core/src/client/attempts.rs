@@ -40,9 +40,9 @@ use crate::wait::watcher::{LockWatcher, WakeReason};
 /// same bursts.
 pub(crate) const DEFAULT_WAIT: Duration = Duration::from_secs(10);
 
-/// The parameters of every attempt of a request.
+/// A request whose settings are valid. All of its attempts use them.
 #[derive(Clone)]
-pub(crate) struct Attempts {
+pub(crate) struct CheckedRequest {
     pub(crate) handle: Arc<Handle>,
     pub(crate) resources: Resources,
     pub(crate) ttl: Ttl,
@@ -53,26 +53,32 @@ pub(crate) struct Attempts {
 }
 
 /// The outcome of one attempt that was not an error of the client.
-pub(super) enum Single {
+pub(super) enum Attempted {
     Acquired(Guard),
     /// Another task of this process holds the lock or waits for it. Nothing was sent.
     Busy,
     NotGranted(Box<NotGranted>),
 }
 
-impl Attempts {
+impl CheckedRequest {
     /// Makes one attempt; returns `None` if the lock is taken.
     ///
     /// It makes no attempt if another task of this process holds the lock or waits for it.
-    pub(crate) async fn once(&self) -> Result<Option<Guard>, Error> {
+    pub(crate) async fn try_lock(&self) -> Result<Option<Guard>, Error> {
         let start = self.handle.now();
-        let result = self.only_one(start).await;
+        let result = match self.attempt_once(start).await {
+            Ok(Attempted::Acquired(guard)) => Ok(Some(guard)),
+            Ok(Attempted::Busy) => Ok(None),
+            Ok(Attempted::NotGranted(failure)) if failure.kind() == ErrorKind::Contended => Ok(None),
+            Ok(Attempted::NotGranted(failure)) => Err(self.error(*failure)),
+            Err(error) => Err(error),
+        };
         let failure = match &result {
             Ok(Some(_)) => None,
             Ok(None) => Some(ErrorKind::Contended),
             Err(error) => Some(error.kind()),
         };
-        self.completed(start, failure);
+        self.record(start, failure);
         if failure.is_some() {
             // The request may not have waited at all. If the caller retries at once, other tasks must run, the holder
             // among them.
@@ -81,34 +87,19 @@ impl Attempts {
         result
     }
 
-    /// Makes attempts until one succeeds or the retry policy ends. `start` is the start of the request, read just now.
-    pub(crate) async fn until_acquired(&self, start: Instant, policy: &RetryPolicy) -> Result<Guard, Error> {
-        let result = self.one_after_another(start, policy).await;
-        self.ended(start, result)
-    }
-
     /// Records the end of a request that may have waited, and adds the time to its error.
-    pub(super) fn ended<T>(&self, start: Instant, result: Result<T, Error>) -> Result<T, Error> {
-        self.completed(start, result.as_ref().err().map(Error::kind));
+    pub(super) fn recorded<T>(&self, start: Instant, result: Result<T, Error>) -> Result<T, Error> {
+        self.record(start, result.as_ref().err().map(Error::kind));
         result.map_err(|error| error.after(self.handle.now().saturating_duration_since(start)))
     }
 
-    fn completed(&self, start: Instant, failure: Option<ErrorKind>) {
+    fn record(&self, start: Instant, failure: Option<ErrorKind>) {
         let waited = || self.handle.now().saturating_duration_since(start);
         telemetry::request_completed(&self.resources, failure, waited);
     }
 
-    async fn only_one(&self, start: Instant) -> Result<Option<Guard>, Error> {
-        match self.single(start).await? {
-            Single::Acquired(guard) => Ok(Some(guard)),
-            Single::Busy => Ok(None),
-            Single::NotGranted(failure) if failure.kind() == ErrorKind::Contended => Ok(None),
-            Single::NotGranted(failure) => Err(self.error(*failure)),
-        }
-    }
-
     /// Makes one attempt, unless another task of this process uses the resources. `start` was read just now.
-    pub(super) async fn single(&self, start: Instant) -> Result<Single, Error> {
+    pub(super) async fn attempt_once(&self, start: Instant) -> Result<Attempted, Error> {
         if self.handle.limiter.is_full() {
             return Err(self.overloaded());
         }
@@ -117,7 +108,7 @@ impl Attempts {
             return Err(Error::closed());
         }
         if place.as_mut().is_some_and(|place| !place.try_turn(start)) {
-            return Ok(Single::Busy);
+            return Ok(Attempted::Busy);
         }
         self.handle.resume_cleanup();
         let (permit, since) = match Permit::try_new(&self.handle, Class::Attempt) {
@@ -125,13 +116,14 @@ impl Attempts {
             None => (self.permit(Some(start + DEFAULT_WAIT)).await?, self.handle.now()),
         };
         match self.make(self.token(), since, permit).await {
-            Ok(guard) => Ok(Single::Acquired(self.acquired(guard, place).await)),
+            Ok(guard) => Ok(Attempted::Acquired(self.acquired(guard, place).await)),
             Err(AttemptError::Closed) => Err(Error::closed()),
-            Err(AttemptError::NotGranted(failure)) => Ok(Single::NotGranted(failure)),
+            Err(AttemptError::NotGranted(failure)) => Ok(Attempted::NotGranted(failure)),
         }
     }
 
-    pub(super) async fn one_after_another(
+    /// Makes attempts until one succeeds or the retry policy ends. `start` was read just now.
+    pub(super) async fn attempt_until_acquired(
         &self,
         start: Instant,
         policy: &RetryPolicy,
@@ -237,8 +229,8 @@ impl Attempts {
     async fn in_turn(&self, place: &mut Waiter, policy: &RetryPolicy) -> Result<Vec<Token>, Error> {
         let handle = &self.handle;
         match in_time(handle, policy.until, LONGEST_SLEEP, place.turn()).await {
-            None => Err(Error::closed()),
-            Some(None) => {
+            Waited::Closed => Err(Error::closed()),
+            Waited::TimedOut => {
                 let resources = &self.resources;
                 let message =
                     format!("{resources} is locked by, or queued for, another task in this process");
@@ -250,7 +242,7 @@ impl Attempts {
                     None => error,
                 })
             }
-            Some(Some(())) => {
+            Waited::Done(()) => {
                 if place.should_pause() {
                     // This is rare. Boxed, so that every waiting task is smaller.
                     let pause = pause(handle, policy.bounded(FAIRNESS_YIELD, handle.now()));
@@ -267,7 +259,8 @@ impl Attempts {
     async fn confirmed(&self, place: &Waiter, token: &Token, policy: &RetryPolicy) -> bool {
         let limit = self.handle.now() + self.handle.settings.node_timeout;
         let until = policy.until.map_or(limit, |until| until.min(limit));
-        in_time(&self.handle, Some(until), LONGEST_SLEEP, place.confirmed(token)).await.flatten().is_some()
+        let waited = in_time(&self.handle, Some(until), LONGEST_SLEEP, place.confirmed(token)).await;
+        matches!(waited, Waited::Done(()))
     }
 
     /// Waits until another attempt may be in flight.
@@ -275,9 +268,9 @@ impl Attempts {
         let handle = &self.handle;
         let poll_interval = handle.limiter.poll_interval();
         match in_time(handle, until, poll_interval, Permit::wait(handle, Class::Attempt)).await {
-            None => Err(Error::closed()),
-            Some(Some(permit)) => Ok(permit),
-            Some(None) => Err(self.overloaded()),
+            Waited::Done(permit) => Ok(permit),
+            Waited::TimedOut => Err(self.overloaded()),
+            Waited::Closed => Err(Error::closed()),
         }
     }
 
@@ -358,16 +351,21 @@ pub(super) async fn pause(handle: &Handle, delay: Duration) {
     while_open(handle, sleep_until(&*handle.runtime, handle.now() + delay)).await;
 }
 
-/// Waits for the output of `wait`, at most until `until`.
-///
-/// Returns `Some(None)` at that time, and `None` when the client is closed. It polls `wait` at least once in each
-/// `poll_interval`.
+/// The end of a wait.
+pub(super) enum Waited<T> {
+    Done(T),
+    TimedOut,
+    /// The client was closed.
+    Closed,
+}
+
+/// Waits for the output of `wait`, at most until `until`. It polls `wait` at least once in each `poll_interval`.
 pub(super) async fn in_time<T>(
     handle: &Handle,
     until: Option<Instant>,
     poll_interval: Duration,
     wait: impl Future<Output = T>,
-) -> Option<Option<T>> {
+) -> Waited<T> {
     let mut end = pin!(async {
         loop {
             let left = until.map(|until| until.saturating_duration_since(handle.now()));
@@ -379,10 +377,10 @@ pub(super) async fn in_time<T>(
     });
     let mut wait = pin!(wait);
     let in_time = poll_fn(|cx| match wait.as_mut().poll(cx) {
-        Poll::Ready(output) => Poll::Ready(Some(output)),
-        Poll::Pending => end.as_mut().poll(cx).map(|()| None),
+        Poll::Ready(output) => Poll::Ready(Waited::Done(output)),
+        Poll::Pending => end.as_mut().poll(cx).map(|()| Waited::TimedOut),
     });
-    while_open(handle, in_time).await
+    while_open(handle, in_time).await.unwrap_or(Waited::Closed)
 }
 
 /// Returns the output of `wait`; `None` if the client is closed first. The next attempt then reports the closing.

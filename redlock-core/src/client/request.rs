@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use crate::client::attempts::{Attempts, DEFAULT_WAIT};
+use crate::client::attempts::{CheckedRequest, DEFAULT_WAIT};
 use crate::client::once_per::OncePer;
 use crate::client::run;
 use crate::client::run_error::RunError;
@@ -54,7 +54,7 @@ use crate::types::ttl::Ttl;
 /// sent before the first poll.
 #[must_use = "a request does nothing until it is awaited"]
 pub struct LockRequest {
-    attempt: Attempt,
+    settings: RequestSettings,
     wait: Wait,
     attempts: Option<u32>,
     retry_delay: Duration,
@@ -95,13 +95,13 @@ pub struct LockRequest {
 /// sent before the first poll.
 #[must_use = "a request does nothing until it is awaited"]
 pub struct TryLockRequest {
-    attempt: Attempt,
+    settings: RequestSettings,
     /// The request in progress, from its first poll on.
     running: Option<BoxFuture<Result<Option<Guard>, Error>>>,
 }
 
-/// The settings of every attempt of a request, as the caller gave them.
-struct Attempt {
+/// The settings of every attempt of a request, not checked yet.
+struct RequestSettings {
     handle: Arc<Handle>,
     resources: Result<Resources, Error>,
     ttl: Duration,
@@ -111,7 +111,7 @@ struct Attempt {
     mode: Mode,
 }
 
-impl Attempt {
+impl RequestSettings {
     fn new(handle: Arc<Handle>, resources: Result<Resources, Error>, ttl: Duration) -> Self {
         Self { handle, resources, ttl, owner: None, keep_alive: None, mode: Mode::Exclusive }
     }
@@ -126,7 +126,7 @@ impl Attempt {
         Self { handle, resources, owner: self.owner.take(), mode, ..*self }
     }
 
-    fn check(self) -> Result<Attempts, Error> {
+    fn check(self) -> Result<CheckedRequest, Error> {
         let Self { handle, resources, ttl, owner, keep_alive, mode } = self;
         let (resources, ttl, owner) = (resources?, handle.check_ttl(Ttl::new(ttl)?)?, owner.transpose()?);
         handle.check_call(&resources)?;
@@ -135,7 +135,7 @@ impl Attempt {
             Mode::Fenced => handle.check_fencing()?,
             Mode::Shared { gate } => handle.check_sharing(gate)?,
         }
-        Ok(Attempts { handle, resources, ttl, mode, owner, keep_alive })
+        Ok(CheckedRequest { handle, resources, ttl, mode, owner, keep_alive })
     }
 }
 
@@ -148,14 +148,14 @@ enum Wait {
 
 impl fmt::Debug for LockRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { attempt: Attempt { resources, ttl, .. }, .. } = self;
+        let Self { settings: RequestSettings { resources, ttl, .. }, .. } = self;
         f.debug_struct("LockRequest").field("resources", resources).field("ttl", ttl).finish_non_exhaustive()
     }
 }
 
 impl fmt::Debug for TryLockRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Attempt { resources, ttl, .. } = &self.attempt;
+        let RequestSettings { resources, ttl, .. } = &self.settings;
         f.debug_struct("TryLockRequest")
             .field("resources", resources)
             .field("ttl", ttl)
@@ -166,14 +166,14 @@ impl fmt::Debug for TryLockRequest {
 impl LockRequest {
     pub(crate) fn new(handle: Arc<Handle>, resources: Result<Resources, Error>, ttl: Duration) -> Self {
         let retry_delay = handle.settings.retry_delay;
-        let attempt = Attempt::new(handle, resources, ttl);
+        let settings = RequestSettings::new(handle, resources, ttl);
         let wait = Wait::For(DEFAULT_WAIT);
-        Self { attempt, wait, attempts: None, retry_delay, gate: None, running: None }
+        Self { settings, wait, attempts: None, retry_delay, gate: None, running: None }
     }
 
     /// Makes the request one of a reader, which shares the lock unless a writer has locked the gate.
     pub(super) fn shared(mut self, gate: Resource) -> Self {
-        self.attempt.mode = Mode::Shared { gate };
+        self.settings.mode = Mode::Shared { gate };
         self
     }
 
@@ -336,7 +336,7 @@ impl LockRequest {
     /// # Ok(()) }
     /// ```
     pub fn keep_alive(mut self, settings: KeepAlive) -> Self {
-        self.attempt.keep_alive = Some(settings);
+        self.settings.keep_alive = Some(settings);
         self
     }
 
@@ -375,7 +375,7 @@ impl LockRequest {
     ///
     /// [Fencing tokens]: https://github.com/redlock-rs/redlock/blob/main/docs/fencing.md
     pub fn fenced(mut self) -> Self {
-        self.attempt.mode = Mode::Fenced;
+        self.settings.mode = Mode::Fenced;
         self
     }
 
@@ -397,7 +397,7 @@ impl LockRequest {
     /// # Ok(()) }
     /// ```
     pub fn owner(mut self, label: impl AsRef<str>) -> Self {
-        self.attempt.owner = Some(Owner::new(label.as_ref()));
+        self.settings.owner = Some(Owner::new(label.as_ref()));
         self
     }
 
@@ -499,28 +499,28 @@ impl LockRequest {
         self.run(work).await.unwrap_or_else(|error| Err(error.into_error().into()))
     }
 
-    /// Checks the settings, and returns the attempts with their start and their limits.
-    pub(super) fn check(self) -> Result<(Attempts, Instant, RetryPolicy), Error> {
-        let Self { attempt, wait, attempts, retry_delay, .. } = self;
-        let attempt = attempt.check()?;
-        let asked = attempt.handle.now();
+    /// Checks the settings. Also returns the start of the request, and the limits of its attempts.
+    pub(super) fn check(self) -> Result<(CheckedRequest, Instant, RetryPolicy), Error> {
+        let Self { settings, wait, attempts, retry_delay, .. } = self;
+        let request = settings.check()?;
+        let start = request.handle.now();
         let until = match wait {
-            Wait::For(wait) => Some(asked + wait),
+            Wait::For(wait) => Some(start + wait),
             Wait::Until(deadline) => Some(deadline),
             Wait::Unbounded => None,
         };
-        Ok((attempt, asked, RetryPolicy { until, attempts, delay: retry_delay }))
+        Ok((request, start, RetryPolicy { until, attempts, delay: retry_delay }))
     }
 
     /// Switches keep-alive on, unless it has settings.
     pub(crate) fn kept_alive(mut self) -> Self {
-        self.attempt.keep_alive.get_or_insert_default();
+        self.settings.keep_alive.get_or_insert_default();
         self
     }
 
     /// Moves the settings out of a request that is polled for the first time.
     pub(super) fn take(&mut self) -> Self {
-        Self { attempt: self.attempt.take(), gate: self.gate.clone(), running: None, ..*self }
+        Self { settings: self.settings.take(), gate: self.gate.clone(), running: None, ..*self }
     }
 
     /// Begins the request, unless it was polled before.
@@ -533,19 +533,21 @@ impl LockRequest {
         let gate = self.gate.take();
         match (self.check(), gate) {
             (Err(error), _) => Box::pin(ready(Err(error))),
-            (Ok((attempts, start, policy)), None) => {
-                Box::pin(async move { attempts.until_acquired(start, &policy).await })
-            }
-            (Ok((attempts, start, policy)), Some(gate)) => {
-                Box::pin(async move { write::acquire(&attempts, gate, start, policy).await })
-            }
+            (Ok((request, start, policy)), None) => Box::pin(async move {
+                let result = request.attempt_until_acquired(start, &policy).await;
+                request.recorded(start, result)
+            }),
+            (Ok((request, start, policy)), Some(gate)) => Box::pin(async move {
+                let result = write::acquire(&request, gate, start, policy).await;
+                request.recorded(start, result)
+            }),
         }
     }
 }
 
 impl TryLockRequest {
     pub(crate) fn new(handle: Arc<Handle>, resources: Result<Resources, Error>, ttl: Duration) -> Self {
-        Self { attempt: Attempt::new(handle, resources, ttl), running: None }
+        Self { settings: RequestSettings::new(handle, resources, ttl), running: None }
     }
 
     /// Renews the lock automatically once it is held.
@@ -568,7 +570,7 @@ impl TryLockRequest {
     /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
     /// ```
     pub fn keep_alive(mut self, settings: KeepAlive) -> Self {
-        self.attempt.keep_alive = Some(settings);
+        self.settings.keep_alive = Some(settings);
         self
     }
 
@@ -590,7 +592,7 @@ impl TryLockRequest {
     /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
     /// ```
     pub fn fenced(mut self) -> Self {
-        self.attempt.mode = Mode::Fenced;
+        self.settings.mode = Mode::Fenced;
         self
     }
 
@@ -609,7 +611,7 @@ impl TryLockRequest {
     /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
     /// ```
     pub fn owner(mut self, label: impl AsRef<str>) -> Self {
-        self.attempt.owner = Some(Owner::new(label.as_ref()));
+        self.settings.owner = Some(Owner::new(label.as_ref()));
         self
     }
 
@@ -680,21 +682,21 @@ impl TryLockRequest {
         if let Some(running) = self.running {
             return running;
         }
-        match self.attempt.check() {
+        match self.settings.check() {
             Err(error) => Box::pin(ready(Err(error))),
-            Ok(attempts) => Box::pin(async move { attempts.once().await }),
+            Ok(request) => Box::pin(async move { request.try_lock().await }),
         }
     }
 
     /// Switches keep-alive on, unless it has settings.
     pub(crate) fn kept_alive(mut self) -> Self {
-        self.attempt.keep_alive.get_or_insert_default();
+        self.settings.keep_alive.get_or_insert_default();
         self
     }
 
     /// Returns the state of the client.
     pub(super) fn handle(&self) -> &Arc<Handle> {
-        &self.attempt.handle
+        &self.settings.handle
     }
 }
 
@@ -719,7 +721,7 @@ impl Future for TryLockRequest {
         if let Some(running) = &mut this.running {
             return running.as_mut().poll(cx);
         }
-        let request = Self { attempt: this.attempt.take(), running: None };
+        let request = Self { settings: this.settings.take(), running: None };
         this.running.insert(request.begin()).as_mut().poll(cx)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::client::attempts::{Attempts, Single};
+use crate::client::attempts::{Attempted, CheckedRequest};
 use crate::decide::backoff::RetryPolicy;
 use crate::lease::guard::Guard;
 use crate::lease::keep_alive::KeepAlive;
@@ -17,7 +17,7 @@ const GATE_TTL: Duration = Duration::from_secs(2);
 
 /// Acquires the lock. Locks the gate if that takes more than one attempt.
 pub(crate) async fn acquire(
-    attempts: &Attempts,
+    request: &CheckedRequest,
     gate: Resource,
     start: Instant,
     policy: RetryPolicy,
@@ -25,34 +25,32 @@ pub(crate) async fn acquire(
     let is_single =
         policy.attempts.is_some_and(|count| count <= 1) || policy.until.is_some_and(|until| until <= start);
     if is_single {
-        return attempts.until_acquired(start, &policy).await;
+        return request.attempt_until_acquired(start, &policy).await;
     }
-    let result = match attempts.single(start).await {
-        Ok(Single::Acquired(guard)) => Ok(guard),
-        Ok(Single::NotGranted(failure)) if failure.reason.retry_cause().is_none() => {
-            Err(attempts.error(*failure))
+    match request.attempt_once(start).await? {
+        Attempted::Acquired(guard) => Ok(guard),
+        Attempted::NotGranted(failure) if failure.reason.retry_cause().is_none() => {
+            Err(request.error(*failure))
         }
         // Nodes that failed may work again by the time when the gate is locked.
-        Ok(Single::Busy | Single::NotGranted(_)) => behind_gate(attempts, gate, &policy).await,
-        Err(error) => Err(error),
-    };
-    attempts.ended(start, result)
+        Attempted::Busy | Attempted::NotGranted(_) => behind_gate(request, gate, &policy).await,
+    }
 }
 
 /// Locks the gate, waits for the present holders, and leaves the gate to the lock.
-async fn behind_gate(attempts: &Attempts, gate: Resource, policy: &RetryPolicy) -> Result<Guard, Error> {
-    let handle = &attempts.handle;
+async fn behind_gate(request: &CheckedRequest, gate: Resource, policy: &RetryPolicy) -> Result<Guard, Error> {
+    let handle = &request.handle;
     let resources = Resources::new([gate])?;
     handle.check_call(&resources)?;
-    let gate = Attempts {
+    let gate = CheckedRequest {
         resources,
-        ttl: Ttl::new(attempts.ttl.as_duration().min(GATE_TTL))?,
+        ttl: Ttl::new(request.ttl.as_duration().min(GATE_TTL))?,
         mode: Mode::Exclusive,
         keep_alive: Some(KeepAlive::new()),
-        ..attempts.clone()
+        ..request.clone()
     };
-    let gate = gate.one_after_another(handle.now(), policy).await?.uncounted();
-    let guard = attempts.one_after_another(handle.now(), policy).await?;
+    let gate = gate.attempt_until_acquired(handle.now(), policy).await?.uncounted();
+    let guard = request.attempt_until_acquired(handle.now(), policy).await?;
     // From now on the lock itself keeps readers out, so the gate may expire.
     gate.0.next_epoch();
     guard.0.keep_gate(gate);

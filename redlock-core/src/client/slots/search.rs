@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use super::Slots;
 use super::guard::SlotGuard;
-use crate::client::attempts::{Attempts, Single, in_time, pause, while_open};
+use crate::client::attempts::{Attempted, CheckedRequest, Waited, in_time, pause, while_open};
 use crate::client::request::LockRequest;
 use crate::decide::backoff::{Backoff, RetryCause, RetryPolicy, collision_delay};
 use crate::protocol::attempt_error::NotGranted;
@@ -27,15 +27,15 @@ use crate::wait::watcher::{LockWatcher, Parked, WakeReason};
 
 /// Acquires a slot, within the limits of the request.
 pub(super) async fn acquire(slots: Slots, request: LockRequest) -> Result<SlotGuard, Error> {
-    let (attempts, start, policy) = request.check()?;
-    let result = Search::new(&slots, &attempts, policy)?.run(start).await;
-    attempts.ended(start, result)
+    let (request, start, policy) = request.check()?;
+    let result = Search::new(&slots, &request, policy)?.run(start).await;
+    request.recorded(start, result)
 }
 
 /// The search of one request.
 struct Search<'a> {
     slots: &'a Slots,
-    attempts: &'a Attempts,
+    request: &'a CheckedRequest,
     policy: RetryPolicy,
     /// The slots in the order of the search.
     order: Vec<Candidate>,
@@ -52,7 +52,7 @@ struct Turn {
 /// A slot that may be free.
 struct Candidate {
     index: usize,
-    attempts: Attempts,
+    request: CheckedRequest,
 }
 
 /// The end of a pass over slots.
@@ -65,14 +65,14 @@ enum Pass {
 }
 
 impl<'a> Search<'a> {
-    fn new(slots: &'a Slots, attempts: &'a Attempts, policy: RetryPolicy) -> Result<Self, Error> {
-        let (count, first) = (slots.count(), start(attempts.random(), slots.count()));
+    fn new(slots: &'a Slots, request: &'a CheckedRequest, policy: RetryPolicy) -> Result<Self, Error> {
+        let (count, first) = (slots.count(), start(request.random(), slots.count()));
         let candidate = |index: usize| {
             let resources = Resources::new([slots.locks[index].clone()])?;
-            Ok(Candidate { index, attempts: Attempts { resources, ..attempts.clone() } })
+            Ok(Candidate { index, request: CheckedRequest { resources, ..request.clone() } })
         };
         let order = (first..first + count).map(|index| candidate(index % count));
-        Ok(Self { slots, attempts, policy, order: order.collect::<Result<_, Error>>()? })
+        Ok(Self { slots, request, policy, order: order.collect::<Result<_, Error>>()? })
     }
 
     async fn run(&self, start: Instant) -> Result<SlotGuard, Error> {
@@ -93,7 +93,7 @@ impl<'a> Search<'a> {
         start: Instant,
         watchers: &mut Vec<LockWatcher<'w>>,
     ) -> Result<SlotGuard, Error> {
-        let handle = &self.attempts.handle;
+        let handle = &self.request.handle;
         let mut backoff = Backoff::new(self.policy);
         let mut collisions = 0;
         let mut pass = if turn.has_waited {
@@ -110,9 +110,9 @@ impl<'a> Search<'a> {
                 Pass::Held(failure) => (RetryCause::Contended, failure),
                 Pass::Unusable(failure) => (RetryCause::Unusable, Some(failure)),
             };
-            let Some(delay) = backoff.after(cause, handle.now(), self.attempts.random()) else {
+            let Some(delay) = backoff.after(cause, handle.now(), self.request.random()) else {
                 return Err(match failure.filter(|_| cause == RetryCause::Unusable) {
-                    Some(failure) => self.attempts.error(*failure),
+                    Some(failure) => self.request.error(*failure),
                     None if turn.has_waited => self.not_in_turn(),
                     None => self.all_held(),
                 });
@@ -135,9 +135,9 @@ impl<'a> Search<'a> {
                     collisions = if was_split { collisions + 1 } else { 0 };
                     let now = handle.now();
                     let since = now.saturating_duration_since(began);
-                    let delay = collision_delay(collisions, since, self.attempts.random());
+                    let delay = collision_delay(collisions, since, self.request.random());
                     let is_free = watchers[position].is_still_free().await;
-                    let spread = if is_free { spread(self.attempts.random()) } else { Duration::ZERO };
+                    let spread = if is_free { spread(self.request.random()) } else { Duration::ZERO };
                     let delay = delay + spread;
                     pause(handle, self.policy.bounded(delay, now)).await;
                     if is_free && !watchers[position].is_still_free().await {
@@ -159,8 +159,8 @@ impl<'a> Search<'a> {
     fn watchers(&self) -> impl Iterator<Item = LockWatcher<'_>> {
         let mut parked = self.slots.swap_parked(Vec::new());
         parked.resize_with(self.order.len(), Parked::default);
-        self.order.iter().map(move |Candidate { index, attempts }| {
-            let watcher = LockWatcher::new(&self.attempts.handle, &attempts.resources, None);
+        self.order.iter().map(move |Candidate { index, request }| {
+            let watcher = LockWatcher::new(&self.request.handle, &request.resources, None);
             watcher.resume(mem::take(&mut parked[*index]))
         })
     }
@@ -176,7 +176,7 @@ impl<'a> Search<'a> {
 
     /// Waits for the turn among the tasks of this process. There is none if the local queue is off.
     async fn turn(&self, start: Instant) -> Result<Turn, Error> {
-        let handle = &self.attempts.handle;
+        let handle = &self.request.handle;
         if !handle.settings.local_queue {
             return Ok(Turn { _place: None, has_waited: false });
         }
@@ -184,9 +184,9 @@ impl<'a> Search<'a> {
         let has_waited = !place.try_turn(start);
         if has_waited {
             match in_time(handle, self.policy.until, LONGEST_SLEEP, place.turn()).await {
-                None => return Err(Error::closed()),
-                Some(None) => return Err(self.not_in_turn()),
-                Some(Some(())) => {}
+                Waited::Done(()) => {}
+                Waited::TimedOut => return Err(self.not_in_turn()),
+                Waited::Closed => return Err(Error::closed()),
             }
         }
         Ok(Turn { _place: Some(place), has_waited })
@@ -211,17 +211,17 @@ impl<'a> Search<'a> {
     /// Attempts the slots at these positions, one after the other.
     async fn pass(&self, positions: Range<usize>) -> Result<Pass, Error> {
         let mut held = None;
-        for Candidate { index, attempts } in &self.order[positions] {
-            match attempts.single(attempts.handle.now()).await? {
-                Single::Acquired(guard) => {
+        for Candidate { index, request } in &self.order[positions] {
+            match request.attempt_once(request.handle.now()).await? {
+                Attempted::Acquired(guard) => {
                     let resource = self.slots.locks[*index].clone();
                     return Ok(Pass::Acquired(SlotGuard::new(guard, *index, resource)));
                 }
-                Single::Busy => {}
-                Single::NotGranted(failure) => match failure.reason.retry_cause() {
+                Attempted::Busy => {}
+                Attempted::NotGranted(failure) => match failure.reason.retry_cause() {
                     Some(RetryCause::Contended) => held = Some(failure),
                     Some(RetryCause::Unusable) => return Ok(Pass::Unusable(failure)),
-                    None => return Err(attempts.error(*failure)),
+                    None => return Err(request.error(*failure)),
                 },
             }
         }
