@@ -28,11 +28,11 @@ use crate::types::instant::Instant;
 pub(crate) struct WriteState {
     /// True if the node reported that it has the key of this claim.
     written: bool,
-    /// True if the outcome of an earlier write is known.
+    /// True if any write has settled: its outcome is known.
     ///
     /// If requests may arrive twice, a second copy of that write can still have created the key, even if the write was
     /// denied.
-    settled: bool,
+    any_settled: bool,
     /// The number of writes whose calls have not ended. They may have been sent, or be sent at any moment.
     in_flight: u32,
     /// The number of writes whose calls ended without a reply.
@@ -46,7 +46,7 @@ pub(crate) struct WriteState {
 impl WriteState {
     /// Begins the call of a write that can create the key. `connection` is the connection as read before the call.
     pub(crate) fn begin(&mut self, connection: Option<ConnectionId>) {
-        let same = self.unsettled() == 0 || self.connection == connection;
+        let same = !self.has_unsettled() || self.connection == connection;
         self.connection = if same { connection } else { None };
         self.in_flight += 1;
     }
@@ -55,21 +55,28 @@ impl WriteState {
     pub(crate) fn settle(&mut self, written: bool) {
         self.in_flight = self.in_flight.saturating_sub(1);
         self.written |= written;
-        self.settled = true;
+        self.any_settled = true;
     }
 
     /// Ends a call whose write has an unknown outcome.
-    pub(crate) fn lose(&mut self) {
+    pub(crate) fn end_unknown(&mut self) {
         self.in_flight = self.in_flight.saturating_sub(1);
         self.unknown += 1;
     }
 
-    /// Returns the connection of the writes, if the node is not known to have the key.
-    ///
-    /// The inner `None` means that there was no single connection.
-    #[allow(clippy::option_option)] // "known to have the key" and "no connection" are two cases
-    pub(crate) fn connection_without_key(self) -> Option<Option<ConnectionId>> {
-        (!self.written).then_some(self.connection)
+    /// Returns whether the node reported that it has the key.
+    pub(crate) fn is_written(self) -> bool {
+        self.written
+    }
+
+    /// Returns the connection of all writes; `None` if there was no single one.
+    pub(crate) fn write_connection(self) -> Option<ConnectionId> {
+        self.connection
+    }
+
+    /// Returns whether a write that began without a connection has not ended. It may never be sent.
+    pub(crate) fn may_be_unsent(self) -> bool {
+        self.is_in_flight() && !self.written && self.connection.is_none()
     }
 
     /// Returns whether a write may still be sent.
@@ -77,14 +84,14 @@ impl WriteState {
         self.in_flight > 0
     }
 
-    /// Returns whether the outcome of every write is known.
-    pub(crate) fn is_settled(self) -> bool {
-        self.unsettled() == 0
+    /// Returns whether the outcome of any write is not known.
+    pub(crate) fn has_unsettled(self) -> bool {
+        self.unsettled() > 0
     }
 
     /// Returns whether the node may have the key, or get it later.
     pub(crate) fn may_be_there(self) -> bool {
-        self.written || self.unsettled() > 0
+        self.written || self.has_unsettled()
     }
 
     /// Returns the pending release of these writes.
@@ -94,7 +101,7 @@ impl WriteState {
 
     /// Returns the state of a claim that another process wrote. Some of these writes may have unknown outcomes.
     pub(crate) fn foreign() -> Self {
-        Self { written: true, settled: true, unknown: 1, ..Self::default() }
+        Self { written: true, any_settled: true, unknown: 1, ..Self::default() }
     }
 
     fn unsettled(self) -> u32 {
@@ -142,9 +149,9 @@ impl PendingRelease {
     }
 
     fn after_reply(&mut self, deleted: bool, release: EndedRelease, node_timeout: Duration) -> Next {
-        let WriteState { settled, in_flight, connection, .. } = self.writes;
+        let WriteState { any_settled, in_flight, connection, .. } = self.writes;
         let unsettled = self.writes.unsettled();
-        let alone = unsettled == 0 || (unsettled == 1 && !settled && deleted);
+        let alone = unsettled == 0 || (unsettled == 1 && !any_settled && deleted);
         let behind = in_flight == 0 && connection.is_some() && connection == release.connection;
         match self.first_reply {
             _ if alone || behind => Next::Done,
@@ -183,7 +190,7 @@ mod tests {
         let mut writes = WriteState::default();
         for connection in connections {
             writes.begin(*connection);
-            writes.lose();
+            writes.end_unknown();
         }
         writes.pending_release()
     }
@@ -198,7 +205,7 @@ mod tests {
             "the write was carried out"
         );
         assert_ne!(Next::Done, writes.pending_release().next(answer(false, A, 0), TIMEOUT));
-        writes.lose();
+        writes.end_unknown();
         assert_eq!(
             Next::Done,
             writes.pending_release().next(answer(false, A, 0), TIMEOUT),
@@ -281,9 +288,9 @@ mod tests {
         writes.begin(A);
         writes.settle(true);
         assert!(writes.is_in_flight() && writes.written);
-        assert!(!writes.is_settled());
-        writes.lose();
-        assert!(!writes.is_in_flight() && !writes.is_settled());
+        assert!(writes.has_unsettled());
+        writes.end_unknown();
+        assert!(!writes.is_in_flight() && writes.has_unsettled());
     }
 
     #[test]
@@ -301,7 +308,7 @@ mod tests {
         writes.begin(A);
         writes.settle(false);
         writes.begin(B);
-        writes.lose();
+        writes.end_unknown();
         assert_eq!(Next::Done, writes.pending_release().next(answer(false, B, 0), TIMEOUT));
     }
 }

@@ -11,7 +11,6 @@ use crate::lease::handle::Lease;
 use crate::lease::keep_alive::{self, KeepAlive};
 use crate::lease::record::LeaseRecord;
 use crate::protocol::{keep_for, release};
-use crate::runtime::sleep_until_or;
 use crate::telemetry::Counted;
 use crate::types::detached::DetachedLease;
 use crate::types::error::Error;
@@ -212,12 +211,7 @@ impl Guard {
         let inner = lease.inner();
         // Two timeouts, because a delayed process gives its calls slightly more time than one.
         let limit = inner.now() + 2 * inner.settings.node_timeout;
-        while lease.is_written() && inner.now() < limit {
-            let changed = lease.listen();
-            if lease.is_written() {
-                sleep_until_or(&*inner.runtime, limit, changed).await;
-            }
-        }
+        lease.writes_ended(limit).await;
         self.released = true;
         lease.detached()
     }

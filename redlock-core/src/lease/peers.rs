@@ -3,10 +3,12 @@
 use smallvec::SmallVec;
 
 use crate::decide::pending_release::{PendingRelease, WriteState};
+use crate::inner::Peer;
 use crate::lease::record::LeaseRecord;
 use crate::node::{ConnectionId, NodeErrorKind};
 use crate::protocol::call::Call;
 use crate::protocol::responses::Response;
+use crate::runtime::sleep_until_or;
 use crate::sync::locked;
 use crate::telemetry::Operation;
 use crate::types::fencing_token::FencingToken;
@@ -51,14 +53,14 @@ impl LeasePeer {
         }
     }
 
-    /// Records the effect of an outcome on the write.
-    fn settle(&mut self, outcome: &Outcome) {
+    /// Ends a write with this outcome.
+    fn end_write(&mut self, outcome: &Outcome) {
         match outcome {
             Outcome::Granted | Outcome::GrantedFenced(_) => self.writes.settle(true),
             Outcome::Denied(_) | Outcome::Superseded(_) => self.writes.settle(false),
             Outcome::Quarantined { granted, .. } => self.writes.settle(*granted),
             Outcome::Failed(error) if error.kind() != NodeErrorKind::Unknown => self.forget_write(),
-            Outcome::Failed(_) | Outcome::TimedOut => self.writes.lose(),
+            Outcome::Failed(_) | Outcome::TimedOut => self.writes.end_unknown(),
             Outcome::Released | Outcome::NotHeld | Outcome::Free | Outcome::Held(_) | Outcome::Pending => {}
         }
     }
@@ -66,30 +68,40 @@ impl LeasePeer {
 
 impl LeaseRecord {
     /// Returns whether a write may still be sent.
-    pub(crate) fn is_written(&self) -> bool {
+    pub(crate) fn has_write_in_flight(&self) -> bool {
         locked(&self.state).peers.iter().any(|peer| peer.writes.is_in_flight())
     }
 
-    /// Returns whether a write that began without a connection has not ended. It may never be sent.
-    pub(crate) fn is_connecting(&self, index: usize) -> bool {
-        let writes = locked(&self.state).peers[index].writes;
-        writes.is_in_flight() && writes.connection_without_key() == Some(None)
+    /// Waits until no write may be sent any more, at most until `limit`.
+    pub(crate) async fn writes_ended(&self, limit: Instant) {
+        let inner = self.inner();
+        while self.has_write_in_flight() && inner.now() < limit {
+            let changed = self.listen();
+            if self.has_write_in_flight() {
+                sleep_until_or(&*inner.runtime, limit, changed).await;
+            }
+        }
+    }
+
+    /// Returns whether a write on a node that was not connected has not ended. It may never be sent.
+    pub(crate) fn may_be_unsent(&self, index: usize) -> bool {
+        locked(&self.state).peers[index].writes.may_be_unsent()
     }
 
     /// Records the outcome of a write on a node, or that it will stay unknown.
-    pub(crate) fn settle(&self, index: usize, outcome: &Outcome) {
-        locked(&self.state).peers[index].settle(outcome);
+    pub(crate) fn end_write(&self, index: usize, outcome: &Outcome) {
+        locked(&self.state).peers[index].end_write(outcome);
         self.notify();
     }
 
     /// Records the outcome of a write whose reply arrived after a quorum had granted.
     ///
     /// Stores the response, too.
-    pub(crate) fn settle_late(&self, index: usize, outcome: &Outcome, seen: Instant) {
+    pub(crate) fn end_late_write(&self, index: usize, outcome: &Outcome, seen: Instant) {
         let latency = seen.saturating_duration_since(self.since());
         let response = Response::record(outcome.clone(), Operation::Acquire, latency, index, self.inner());
         let mut state = locked(&self.state);
-        state.peers[index].settle(outcome);
+        state.peers[index].end_write(outcome);
         if let Some(responses) = &mut state.responses {
             responses.put(index, response);
         }
@@ -119,10 +131,7 @@ impl LeaseRecord {
 
     /// Records that a write on a node was never sent, so that it needs no release.
     pub(crate) fn forget_write(&self, index: usize) {
-        let mut state = locked(&self.state);
-        state.peers[index].writes.settle(false);
-        state.peers[index].release = None;
-        drop(state);
+        locked(&self.state).peers[index].forget_write();
         self.notify();
     }
 
@@ -151,16 +160,20 @@ impl LeaseRecord {
     pub(crate) fn connections(&self) -> SmallVec<[Option<ConnectionId>; 5]> {
         let state = locked(&self.state);
         let peers = self.inner().peers.iter().zip(&state.peers);
-        peers
-            .map(|(peer, own)| own.writes.connection_without_key().unwrap_or(peer.node.connection()))
-            .collect()
+        let connection = |(peer, own): (&Peer, &LeasePeer)| {
+            if own.writes.is_written() { peer.node.connection() } else { own.writes.write_connection() }
+        };
+        peers.map(connection).collect()
     }
 
     /// Returns the connection in use, by node; `None` if the outcome of a write on the node is not known.
     pub(crate) fn settled_connections(&self) -> SmallVec<[Option<ConnectionId>; 5]> {
         let state = locked(&self.state);
         let peers = self.inner().peers.iter().zip(&state.peers);
-        peers.map(|(peer, own)| own.writes.is_settled().then(|| peer.node.connection()).flatten()).collect()
+        let connection = |(peer, own): (&Peer, &LeasePeer)| {
+            if own.writes.has_unsettled() { None } else { peer.node.connection() }
+        };
+        peers.map(connection).collect()
     }
 
     /// Records the fencing token, once a quorum has granted.
@@ -197,14 +210,20 @@ impl LeaseRecord {
         }
     }
 
+    /// Returns the request that raises the counter of one node to the token of a fenced lock, and extends the lock.
+    pub(crate) fn confirm_on(&self, index: usize, ttl: Ttl, token: FencingToken) -> Call<'_> {
+        Call::confirm(&self.inner().peers[index], |node| node.confirm(self.claim(), ttl, token))
+    }
+
     /// Returns the request that extends the lock on one node.
     ///
-    /// If the lock is fenced, the node also counts for it.
-    pub(crate) fn extend_on(&self, index: usize, ttl: Ttl) -> Call<'_> {
+    /// If the lock is fenced, the node also counts for it. `same_ttl` is the result of
+    /// [`record_ttl`](Self::record_ttl).
+    pub(crate) fn extend_on(&self, index: usize, ttl: Ttl, same_ttl: bool) -> Call<'_> {
         let peer = &self.inner().peers[index];
         match self.fencing_token() {
-            Some(fence) => Call::confirm(peer, |node| node.confirm(self.claim(), ttl, fence)),
-            None if self.renews(ttl) => Call::plain(peer, |node| node.renew(self.claim(), ttl)),
+            Some(token) => self.confirm_on(index, ttl, token),
+            None if same_ttl => Call::plain(peer, |node| node.renew(self.claim(), ttl)),
             None => Call::plain(peer, |node| node.extend(self.claim(), ttl)),
         }
     }

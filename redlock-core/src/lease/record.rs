@@ -200,8 +200,8 @@ impl LeaseRecord {
         state.responses = Some(responses);
     }
 
-    /// Records the TTL of an extension. Returns whether it is that of all requests so far.
-    pub(super) fn renews(&self, ttl: Ttl) -> bool {
+    /// Records the TTL of an extension. Returns whether all requests so far had the same TTL.
+    pub(crate) fn record_ttl(&self, ttl: Ttl) -> bool {
         let mut state = locked(&self.state);
         state.only_ttl = state.only_ttl.filter(|only| *only == ttl);
         state.only_ttl.is_some()

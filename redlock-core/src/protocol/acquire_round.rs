@@ -54,7 +54,7 @@ impl<'a> AcquireRound<'a> {
         let claim = self.claim.poll_next(cx);
         if let Poll::Ready(Some(index)) = claim {
             let responses = &self.claim.responses;
-            self.lease.settle(index, responses.outcome(index));
+            self.lease.end_write(index, responses.outcome(index));
             if self.confirmation.is_none() {
                 self.number();
             } else if self.lease.note_counter(index, responses.outcome(index)) {
@@ -148,7 +148,7 @@ impl<'a> AcquireRound<'a> {
         }
         if !settled {
             let round = Round::new(inner, RoundKind::Acquire, Operation::Confirm, self.limit, |index, _| {
-                lease.extend_on(index, self.ttl)
+                lease.confirm_on(index, self.ttl, token)
             });
             self.confirmation = Some(Box::new(round));
         }
@@ -178,10 +178,11 @@ impl<'a> Stragglers<'a> {
         if self.lease.ended().is_some() {
             return;
         }
+        let Some(token) = self.lease.fencing_token() else { return };
         let (lease, nodes): (&'a LeaseRecord, _) = (self.lease, self.lease.inner().peers.len());
         let runtime = &*lease.inner().runtime;
         let confirmations = self.confirmations.get_or_insert_with(|| Box::new(Calls::none(runtime, nodes)));
-        confirmations.start(index, self.limit, lease.extend_on(index, self.ttl));
+        confirmations.start(index, self.limit, lease.confirm_on(index, self.ttl, token));
     }
 
     /// Handles the next late reply.
@@ -194,7 +195,7 @@ impl<'a> Stragglers<'a> {
         }
         let claim = self.claims.poll_next(cx);
         if let Poll::Ready(Some((index, outcome))) = claim {
-            self.lease.settle_late(index, &outcome, self.claims.completed_at());
+            self.lease.end_late_write(index, &outcome, self.claims.completed_at());
             if self.lease.note_counter(index, &outcome) {
                 self.confirm(index);
             }

@@ -55,8 +55,10 @@ pub(crate) async fn run(lease: Arc<LeaseRecord>, extension: Extension, responder
     let Extension { ttl, limit, .. } = extension;
     let inner = lease.inner();
     let operation = if lease.is_fenced() { Operation::Confirm } else { Operation::Extend };
-    let mut round =
-        Round::new(inner, RoundKind::Extend, operation, limit, |index, _| lease.extend_on(index, ttl));
+    let same_ttl = lease.record_ttl(ttl);
+    let mut round = Round::new(inner, RoundKind::Extend, operation, limit, |index, _| {
+        lease.extend_on(index, ttl, same_ttl)
+    });
     let mut ended = Ended { lease: &lease, changed: lease.listen() };
     let mut responder = Some(responder);
     let mut extended = false;
@@ -152,7 +154,7 @@ async fn refill(lease: &LeaseRecord, nodes: Vec<usize>) {
     // The lease may be released meanwhile. After the limit, nothing more may be sent.
     calls.without_poll_past_deadline();
     while let Some((position, outcome)) = calls.next().await {
-        lease.settle(nodes[position], &outcome);
+        lease.end_write(nodes[position], &outcome);
         lease.note_counter(nodes[position], &outcome);
     }
 }

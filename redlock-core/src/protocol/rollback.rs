@@ -11,7 +11,6 @@ use crate::inner::Inner;
 use crate::lease::record::LeaseRecord;
 use crate::protocol::cleanup::CleanupEntry;
 use crate::protocol::fan_out::Calls;
-use crate::runtime::sleep_until_or;
 use crate::types::instant::Instant;
 use crate::types::report::Outcome;
 
@@ -53,12 +52,7 @@ impl Rollback {
         }
         // The writes began before the releases, so this is long enough.
         let limit = inner.now() + inner.settings.node_timeout;
-        while lease.is_written() && inner.now() < limit {
-            let changed = lease.listen();
-            if lease.is_written() {
-                sleep_until_or(&*inner.runtime, limit, changed).await;
-            }
-        }
+        lease.writes_ended(limit).await;
         for index in 0..inner.peers.len() {
             let Some(release) = lease.take_current_release(index) else { continue };
             if let Next::Again(due) = release.without_reply(inner.now()) {
@@ -118,7 +112,7 @@ impl Releases<'_> {
     /// Leaves the node to its cleanup queue if the outcome of the release is not sufficient.
     fn follow_up(&self, index: usize, outcome: &Outcome) {
         let (lease, at) = (self.lease, self.calls.completed_at());
-        if matches!(outcome, Outcome::TimedOut) && lease.is_connecting(index) {
+        if matches!(outcome, Outcome::TimedOut) && lease.may_be_unsent(index) {
             // The write ends at about the same time, and `Rollback::finish` follows up. With a connection, the write may
             // have been sent in any case.
             return;
