@@ -16,11 +16,14 @@ use crate::inner::Inner;
 use crate::runtime::BoxFuture;
 use crate::sync::{Mutex, locked};
 
-/// The place for the result of the work.
+/// The sender of the result of the work.
 ///
 /// No waker belongs to it. The task that waits for the result polls the work, and the runtime polls it when no task
 /// waits.
-pub(crate) struct Responder<T>(Arc<Mutex<Slot<T>>>);
+pub(crate) struct Responder<T> {
+    /// The place for the result, until it is sent.
+    slot: Option<Arc<Mutex<Slot<T>>>>,
+}
 
 struct Slot<T> {
     result: Option<T>,
@@ -31,12 +34,21 @@ struct Slot<T> {
 impl<T> Responder<T> {
     /// Returns whether the caller no longer waits for the result.
     pub(crate) fn is_canceled(&self) -> bool {
-        locked(&self.0).canceled
+        self.slot.as_ref().is_some_and(|slot| locked(slot).canceled)
     }
 
     /// Delivers the result; it is dropped with the slot if no caller waits.
-    pub(crate) fn send(self, result: T) {
-        locked(&self.0).result = Some(result);
+    pub(crate) fn send(mut self, result: T) {
+        self.send_once(|| Some(result));
+    }
+
+    /// Delivers the result that `result` returns once it is certain. `result` is not called after that.
+    pub(crate) fn send_once(&mut self, result: impl FnOnce() -> Option<T>) {
+        let Some(slot) = &self.slot else { return };
+        if let Some(result) = result() {
+            locked(slot).result = Some(result);
+            self.slot = None;
+        }
     }
 }
 
@@ -57,7 +69,7 @@ where
     F: Future<Output = ()> + Send + 'static,
 {
     let slot = Arc::new(Mutex::new(Slot { result: None, canceled: false }));
-    let outstanding = (work(Responder(Arc::clone(&slot))), shared.ticket());
+    let outstanding = (work(Responder { slot: Some(Arc::clone(&slot)) }), shared.ticket());
     let work: BoxFuture<()> = Box::pin(async move {
         // The work is dropped before the ticket, even without a poll. Thus it counts until nothing is left of it.
         let (work, _ticket) = outstanding;

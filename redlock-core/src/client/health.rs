@@ -4,7 +4,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::decide::tally::RoundKind;
 use crate::drive::{Responder, drive};
 use crate::inner::Inner;
 use crate::node::Quarantine;
@@ -294,13 +293,11 @@ async fn probe(shared: Arc<Inner>, responder: Responder<Health>) {
     let resources = Resource::new(name).and_then(|name| Resources::new([name])).expect("one short name");
     let claim = Claim::new(resources, token);
     let limit = shared.settings.node_timeout;
-    let mut granting = Round::new(&shared, RoundKind::Acquire, Operation::Health, limit, |_, peer| {
+    let mut granting = Round::new(&shared, Operation::Health, limit, |_, peer| {
         Call::plain(peer, |node| node.acquire(&claim, Ttl::MIN))
     });
     while granting.next().await.is_some() {}
-    let mut releasing = Round::new(&shared, RoundKind::Extend, Operation::Health, limit, |_, peer| {
-        Call::release(peer, &claim)
-    });
+    let mut releasing = Round::new(&shared, Operation::Health, limit, |_, peer| Call::release(peer, &claim));
     while releasing.next().await.is_some() {}
     let (mut responses, released) = (granting.responses, releasing.responses);
     for index in 0..shared.peers.len() {

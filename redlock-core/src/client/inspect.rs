@@ -1,6 +1,6 @@
 //! Inspection: the holder of a resource, without acquiring it.
 //!
-//! One round of requests to all nodes, which [`reply`](crate::decide::holder) decides as soon as possible. The content
+//! One round of requests to all nodes, which [`conclude`] decides as soon as possible. The content
 //! of a reply is as old as the reply. Thus the time since the requests were sent is subtracted from the holder's
 //! remaining time.
 
@@ -14,8 +14,8 @@ use crate::inner::Inner;
 use crate::lease::handle::Lease;
 use crate::node::NodeErrorKind;
 use crate::protocol::call::Call;
-use crate::protocol::fan_out::Calls;
 use crate::protocol::responses::Responses;
+use crate::protocol::round::Round;
 use crate::telemetry::Operation;
 use crate::types::error::{Error, ErrorKind};
 use crate::types::report::{NodeReport, NodeReports};
@@ -28,7 +28,7 @@ use crate::types::token::{Fingerprint, Token};
 #[derive(Clone, Debug)]
 pub struct Inspection {
     resource: Resource,
-    finding: LockStatus,
+    status: LockStatus,
     holder: Option<Token>,
     nodes: NodeReports,
 }
@@ -91,7 +91,7 @@ impl Inspection {
     /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
     /// ```
     pub fn status(&self) -> &LockStatus {
-        &self.finding
+        &self.status
     }
 
     /// Returns whether the resource is free, according to a quorum.
@@ -111,7 +111,7 @@ impl Inspection {
     /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
     /// ```
     pub fn is_free(&self) -> bool {
-        self.finding == LockStatus::Free
+        self.status == LockStatus::Free
     }
 
     /// Returns the holder, if a quorum agrees on it.
@@ -130,7 +130,7 @@ impl Inspection {
     /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
     /// ```
     pub fn holder(&self) -> Option<&Fingerprint> {
-        match &self.finding {
+        match &self.status {
             LockStatus::Held { by, .. } => Some(by),
             _ => None,
         }
@@ -156,7 +156,7 @@ impl Inspection {
     /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
     /// ```
     pub fn remaining(&self) -> Option<Duration> {
-        match self.finding {
+        match self.status {
             LockStatus::Held { remaining, .. } => remaining,
             _ => None,
         }
@@ -216,13 +216,13 @@ impl Inspection {
 /// For example: `"invoice:42" is held by host-1:4242#9c01a7f2 for at least 8.9s`, or `"invoice:42" is free`.
 impl fmt::Display for Inspection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { resource, finding, holder, nodes } = self;
+        let Self { resource, status, holder, nodes } = self;
         match holder {
             Some(holder) => write!(f, "{resource:?} is held by {holder}")?,
             None if self.is_free() => write!(f, "{resource:?} is free")?,
             None => write!(f, "no quorum agrees on the holder of {resource:?} ({nodes})")?,
         }
-        match finding {
+        match status {
             LockStatus::Held { remaining: Some(left), .. } => write!(f, " for at least {left:.1?}"),
             LockStatus::Held { remaining: None, .. } => f.write_str(" without expiry"),
             _ => Ok(()),
@@ -244,26 +244,24 @@ pub(crate) async fn inspect(shared: &Arc<Inner>, resource: Resource) -> Result<I
     drive(shared, |responder| run_round(Arc::clone(shared), resource, responder)).await
 }
 
-async fn run_round(shared: Arc<Inner>, resource: Resource, responder: Responder<Result<Inspection, Error>>) {
-    let start = shared.now();
-    let calls = shared.peers.iter().map(|peer| Call::inspect(peer, |node| node.inspect(&resource)));
-    let mut calls = Calls::new(&*shared.runtime, start, shared.settings.node_timeout, calls);
-    let mut responses = Responses::new(start, shared.peers.len());
-    let mut responder = Some(responder);
-    while let Some((index, outcome)) = calls.next().await {
-        responses.record(index, outcome, Operation::Inspect, calls.completed_at(), &shared);
-        if let Some(result) = responder.as_ref().and_then(|_| result(&resource, &responses, &shared)) {
-            if let Some(responder) = responder.take() {
-                responder.send(result);
-            }
-        }
+async fn run_round(
+    shared: Arc<Inner>,
+    resource: Resource,
+    mut responder: Responder<Result<Inspection, Error>>,
+) {
+    let limit = shared.settings.node_timeout;
+    let mut round = Round::new(&shared, Operation::Inspect, limit, |_, peer| {
+        Call::inspect(peer, |node| node.inspect(&resource))
+    });
+    while round.next().await.is_some() {
+        responder.send_once(|| result(&resource, &round.responses, &shared));
     }
 }
 
 /// Returns the result of the inspection, once it is certain.
 fn result(resource: &Resource, responses: &Responses, shared: &Inner) -> Option<Result<Inspection, Error>> {
     let holder_replies = responses.holder_replies();
-    let (finding, holder) = match conclude(&holder_replies, shared.quorum()) {
+    let (status, holder) = match conclude(&holder_replies, shared.quorum()) {
         HolderQuorum::Open => return None,
         HolderQuorum::NoQuorum => {
             let what = format_args!("inspect {resource:?}");
@@ -283,5 +281,5 @@ fn result(resource: &Resource, responses: &Responses, shared: &Inner) -> Option<
         }
     };
     let nodes = NodeReports(responses.reports(shared));
-    Some(Ok(Inspection { resource: resource.clone(), finding, holder, nodes }))
+    Some(Ok(Inspection { resource: resource.clone(), status, holder, nodes }))
 }

@@ -98,7 +98,7 @@ struct Lost<'a> {
     lease: &'a Arc<LeaseRecord>,
     round: AcquireRound<'a>,
     in_time: bool,
-    /// The receiver of the reason, until the reason is reported.
+    /// The receiver of the reason; `None` if the caller no longer waits.
     responder: Option<Responder<AttemptResult>>,
 }
 
@@ -137,13 +137,13 @@ impl Lost<'_> {
 
     /// Reports the reason of the failure, once it is certain.
     fn report(&mut self) {
-        let reason = || reason(&self.round, self.in_time, self.lease.inner());
-        let Some(reason) = self.responder.as_ref().and_then(|_| reason()) else { return };
-        let failure = NotGranted { reason, responses: self.round.deciding().responses.clone() };
-        telemetry::attempt_failed(self.lease.claim(), failure.kind(), failure.responses.holder());
-        if let Some(responder) = self.responder.take() {
-            responder.send(Err(AttemptError::NotGranted(Box::new(failure))));
-        }
+        let Some(responder) = &mut self.responder else { return };
+        responder.send_once(|| {
+            let reason = reason(&self.round, self.in_time, self.lease.inner())?;
+            let failure = NotGranted { reason, responses: self.round.deciding().responses.clone() };
+            telemetry::attempt_failed(self.lease.claim(), failure.kind(), failure.responses.holder());
+            Some(Err(AttemptError::NotGranted(Box::new(failure))))
+        });
     }
 }
 

@@ -24,8 +24,8 @@ pub(crate) struct AcquireRound<'a> {
     ttl: Ttl,
     /// The time limit for one node, in either round.
     limit: Duration,
-    claim: Round<'a>,
-    /// The second round, boxed because most locks have none.
+    acquisition: Round<'a>,
+    /// The second round of a fenced lock, boxed because most locks have none.
     confirmation: Option<Box<Round<'a>>>,
     /// The nodes that granted during the confirmation, with a counter below the token.
     late: Vec<usize>,
@@ -43,43 +43,42 @@ impl<'a> AcquireRound<'a> {
     pub(crate) fn new(lease: &'a LeaseRecord, ttl: Ttl) -> Self {
         let (start, inner) = (lease.since(), lease.inner());
         let limit = inner.settings.timeout_within(ttl);
-        let claim = Round::since(start, inner, RoundKind::Acquire, Operation::Acquire, limit, |index, _| {
-            lease.acquire_on(index, ttl)
-        });
-        Self { lease, ttl, limit, claim, confirmation: None, late: Vec::new() }
+        let acquisition =
+            Round::since(start, inner, Operation::Acquire, limit, |index, _| lease.acquire_on(index, ttl));
+        Self { lease, ttl, limit, acquisition, confirmation: None, late: Vec::new() }
     }
 
     /// Returns the next vote; `None` when none is left.
     pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Phase>> {
-        let claim = self.claim.poll_next(cx);
-        if let Poll::Ready(Some(index)) = claim {
-            let responses = &self.claim.responses;
+        let acquired = self.acquisition.poll_next(cx);
+        if let Poll::Ready(Some(index)) = acquired {
+            let responses = &self.acquisition.responses;
             self.lease.end_write(index, responses.outcome(index));
             if self.confirmation.is_none() {
-                self.number();
+                self.assign_token();
             } else if self.lease.note_counter(index, responses.outcome(index)) {
                 self.late.push(index);
             }
             return Poll::Ready(Some(Phase::Acquire(index)));
         }
-        let Some(confirmation) = &mut self.confirmation else { return claim.map(|_| None) };
+        let Some(confirmation) = &mut self.confirmation else { return acquired.map(|_| None) };
         match confirmation.poll_next(cx) {
             Poll::Ready(Some(index)) => {
                 self.lease.note_counter(index, confirmation.responses.outcome(index));
                 Poll::Ready(Some(Phase::Confirm))
             }
-            Poll::Ready(None) => claim.map(|_| None),
+            Poll::Ready(None) => acquired.map(|_| None),
             Poll::Pending => Poll::Pending,
         }
     }
 
     pub(crate) fn decision(&self) -> Decision {
-        self.deciding().decision()
+        self.deciding().decision(RoundKind::Acquire)
     }
 
     /// Returns the round whose votes decide.
     pub(crate) fn deciding(&self) -> &Round<'a> {
-        self.confirmation.as_deref().unwrap_or(&self.claim)
+        self.confirmation.as_deref().unwrap_or(&self.acquisition)
     }
 
     pub(crate) fn is_confirmation(&self) -> bool {
@@ -88,12 +87,12 @@ impl<'a> AcquireRound<'a> {
 
     /// Returns whether a node has not voted on the claim yet.
     pub(crate) fn is_pending(&self, index: usize) -> bool {
-        self.claim.responses.is_pending(index)
+        self.acquisition.responses.is_pending(index)
     }
 
     /// Drops the claims that were not sent yet. Their nodes need no release.
     pub(crate) fn drop_unsent(&mut self) {
-        for index in self.claim.drop_unsent() {
+        for index in self.acquisition.drop_unsent() {
             self.lease.forget_write(index);
         }
     }
@@ -105,19 +104,19 @@ impl<'a> AcquireRound<'a> {
 
     /// Returns the end of the validity, if the claim was granted.
     pub(crate) fn deadline(&self) -> Instant {
-        self.claim.deadline(self.ttl)
+        self.acquisition.deadline(self.ttl)
     }
 
     /// Makes the lease held from `now` until the deadline.
     ///
     /// The lease keeps the votes. The caller must drive the returned stragglers.
     pub(crate) fn win(self, deadline: Instant, now: Instant) -> Stragglers<'a> {
-        let Self { lease, ttl, limit, claim, confirmation, late } = self;
-        let (claims, responses) = claim.into_parts();
+        let Self { lease, ttl, limit, acquisition, confirmation, late } = self;
+        let (acquisitions, responses) = acquisition.into_parts();
         lease.win(deadline, ttl, now, responses);
         let (confirmations, confirmed) = confirmation.map(|round| round.into_parts()).unzip();
         let confirmations = confirmations.map(Box::new);
-        let mut stragglers = Stragglers { lease, ttl, limit, claims, confirmations, late: Vec::new() };
+        let mut stragglers = Stragglers { lease, ttl, limit, acquisitions, confirmations, late: Vec::new() };
         for index in late {
             match confirmed.as_ref().map(|responses: &Responses| responses.outcome(index)) {
                 Some(Outcome::Granted | Outcome::Superseded(_)) => {}
@@ -131,12 +130,15 @@ impl<'a> AcquireRound<'a> {
     /// Assigns the token of a fenced claim once a quorum has granted.
     ///
     /// Starts the confirmation if too few nodes have this token.
-    fn number(&mut self) {
+    fn assign_token(&mut self) {
         let lease = self.lease;
-        if !lease.is_fenced() || lease.fencing_token().is_some() || self.claim.decision() != Decision::Won {
+        if !lease.is_fenced()
+            || lease.fencing_token().is_some()
+            || self.acquisition.decision(RoundKind::Acquire) != Decision::Won
+        {
             return;
         }
-        let (inner, responses) = (lease.inner(), &self.claim.responses);
+        let (inner, responses) = (lease.inner(), &self.acquisition.responses);
         let Some(Numbering { token, settled }) =
             number(responses.counters(), inner.quorum(), inner.counter_bound)
         else {
@@ -147,7 +149,7 @@ impl<'a> AcquireRound<'a> {
             lease.note_counter(index, responses.outcome(index));
         }
         if !settled {
-            let round = Round::new(inner, RoundKind::Acquire, Operation::Confirm, self.limit, |index, _| {
+            let round = Round::new(inner, Operation::Confirm, self.limit, |index, _| {
                 lease.confirm_on(index, self.ttl, token)
             });
             self.confirmation = Some(Box::new(round));
@@ -160,7 +162,7 @@ pub(crate) struct Stragglers<'a> {
     lease: &'a LeaseRecord,
     ttl: Ttl,
     limit: Duration,
-    claims: Calls<'a>,
+    acquisitions: Calls<'a>,
     /// The confirmations of a fenced lease, if it needed any.
     confirmations: Option<Box<Calls<'a>>>,
     /// The nodes whose confirmation is in progress, and may have preceded the claim.
@@ -191,17 +193,17 @@ impl<'a> Stragglers<'a> {
     /// follows every earlier write. Thus after a release, nothing may be sent after the limit.
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<()>> {
         if self.lease.is_released() {
-            self.claims.without_poll_past_deadline();
+            self.acquisitions.without_poll_past_deadline();
         }
-        let claim = self.claims.poll_next(cx);
-        if let Poll::Ready(Some((index, outcome))) = claim {
-            self.lease.end_late_write(index, &outcome, self.claims.completed_at());
+        let acquired = self.acquisitions.poll_next(cx);
+        if let Poll::Ready(Some((index, outcome))) = acquired {
+            self.lease.end_late_write(index, &outcome, self.acquisitions.completed_at());
             if self.lease.note_counter(index, &outcome) {
                 self.confirm(index);
             }
             return Poll::Ready(Some(()));
         }
-        let Some(confirmations) = &mut self.confirmations else { return claim.map(|_| None) };
+        let Some(confirmations) = &mut self.confirmations else { return acquired.map(|_| None) };
         match confirmations.poll_next(cx) {
             Poll::Ready(Some((index, outcome))) => {
                 self.lease.note_counter(index, &outcome);
@@ -212,7 +214,7 @@ impl<'a> Stragglers<'a> {
                 }
                 Poll::Ready(Some(()))
             }
-            Poll::Ready(None) => claim.map(|_| None),
+            Poll::Ready(None) => acquired.map(|_| None),
             Poll::Pending => Poll::Pending,
         }
     }

@@ -51,32 +51,28 @@ pub(crate) async fn extend(lease: &Arc<LeaseRecord>, extension: Extension) -> Ex
 }
 
 /// Runs one round that makes a lease valid. It also serves a process that resumes the lease of another one.
-pub(crate) async fn run(lease: Arc<LeaseRecord>, extension: Extension, responder: Responder<ExtendResult>) {
+pub(crate) async fn run(
+    lease: Arc<LeaseRecord>,
+    extension: Extension,
+    mut responder: Responder<ExtendResult>,
+) {
     let Extension { ttl, limit, .. } = extension;
     let inner = lease.inner();
     let operation = if lease.is_fenced() { Operation::Confirm } else { Operation::Extend };
     let same_ttl = lease.record_ttl(ttl);
-    let mut round = Round::new(inner, RoundKind::Extend, operation, limit, |index, _| {
-        lease.extend_on(index, ttl, same_ttl)
-    });
+    let mut round = Round::new(inner, operation, limit, |index, _| lease.extend_on(index, ttl, same_ttl));
     let mut ended = Ended { lease: &lease, changed: lease.listen() };
-    let mut responder = Some(responder);
     let mut extended = false;
     loop {
-        if responder.is_some() {
-            if let Some(result) = apply(&lease, &round, extension) {
-                extended = result.is_ok();
-                if let Some(responder) = responder.take() {
-                    responder.send(result);
-                }
-            }
-        }
+        responder.send_once(|| {
+            let result = apply(&lease, &round, extension)?;
+            extended = result.is_ok();
+            Some(result)
+        });
         let Some(index) = ended.or_next(&mut round).await else { break };
         lease.note_counter(index, round.responses.outcome(index));
     }
-    if let Some(responder) = responder {
-        responder.send(Err(ExtendError::Released));
-    }
+    responder.send_once(|| Some(Err(ExtendError::Released)));
     if extended {
         // A node in quarantine is refilled too, so that it counts again as soon as it is admitted.
         let without = |index: &usize| match round.responses.outcome(*index) {
@@ -114,7 +110,7 @@ impl Ended<'_> {
 /// Applies the outcome of the round to the lease, once it is certain.
 fn apply(lease: &LeaseRecord, round: &Round<'_>, extension: Extension) -> Option<ExtendResult> {
     let failed = |reason| ExtendError::not_extended(reason, &round.responses);
-    Some(match round.decision() {
+    Some(match round.decision(RoundKind::Extend) {
         Decision::Pending | Decision::Lost(None) => return None,
         Decision::Won => {
             let deadline = round.deadline(extension.ttl);

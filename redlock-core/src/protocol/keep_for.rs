@@ -65,19 +65,14 @@ fn life(rest: Duration) -> Duration {
 }
 
 /// Writes to all nodes, and responds once a quorum has replied. The rest continues in the background.
-async fn run(lease: Arc<LeaseRecord>, ttl: Ttl, responder: Responder<Result<(), Error>>) {
+async fn run(lease: Arc<LeaseRecord>, ttl: Ttl, mut responder: Responder<Result<(), Error>>) {
     let inner = lease.inner();
     let limit = inner.settings.node_timeout.min(ttl.as_duration());
-    let mut round = Round::new(inner, RoundKind::Extend, Operation::Keep, limit, |_, peer| {
+    let mut round = Round::new(inner, Operation::Keep, limit, |_, peer| {
         Call::plain(peer, |node| node.keep_for(lease.claim(), ttl))
     });
-    let mut responder = Some(responder);
     loop {
-        if let Some(result) = responder.as_ref().and_then(|_| result(&lease, &round)) {
-            if let Some(responder) = responder.take() {
-                responder.send(result);
-            }
-        }
+        responder.send_once(|| result(&lease, &round));
         if round.next().await.is_none() {
             return;
         }
@@ -87,7 +82,7 @@ async fn run(lease: Arc<LeaseRecord>, ttl: Ttl, responder: Responder<Result<(), 
 /// Returns the result, once it is certain.
 fn result(lease: &LeaseRecord, round: &Round<'_>) -> Option<Result<(), Error>> {
     let (inner, resources) = (lease.inner(), lease.claim().all_resources());
-    let (kind, message) = match round.decision() {
+    let (kind, message) = match round.decision(RoundKind::Extend) {
         Decision::Won => return Some(Ok(())),
         Decision::Pending | Decision::Lost(None) => return None,
         Decision::Lost(Some(Cause::NoQuorum)) => {

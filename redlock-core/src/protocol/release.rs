@@ -42,10 +42,9 @@ fn begin(lease: &Arc<LeaseRecord>) -> Detachable<Result<ReleaseOutcome, Error>> 
 async fn run(
     rollback: Rollback,
     before: ReleaseOutcome,
-    responder: Responder<Result<ReleaseOutcome, Error>>,
+    mut responder: Responder<Result<ReleaseOutcome, Error>>,
 ) {
     let (lease, inner) = (rollback.lease(), rollback.lease().inner());
-    let mut responder = Some(responder);
     let mut hand_over = HandOver::prepare(lease);
     let mut releases = rollback.send_to_all();
     let mut responses = Responses::new(releases.completed_at(), inner.peers.len());
@@ -59,14 +58,12 @@ async fn run(
     };
     while let Some(((index, outcome), seen)) = poll_fn(&mut next).await {
         responses.record(index, outcome, Operation::Release, seen, inner);
-        let Some(result) = responder.as_ref().and_then(|_| result(lease, &responses, before)) else {
-            continue;
-        };
-        lease.leave_queue();
-        telemetry::released(lease.claim(), result.as_ref().copied());
-        if let Some(responder) = responder.take() {
-            responder.send(result);
-        }
+        responder.send_once(|| {
+            let result = result(lease, &responses, before)?;
+            lease.leave_queue();
+            telemetry::released(lease.claim(), result.as_ref().copied());
+            Some(result)
+        });
     }
     drop(releases);
     rollback.finish().await;

@@ -15,7 +15,6 @@ use crate::types::ttl::Ttl;
 
 pub(crate) struct Round<'a> {
     inner: &'a Inner,
-    kind: RoundKind,
     operation: Operation,
     calls: Calls<'a>,
     pub(crate) responses: Responses,
@@ -25,26 +24,24 @@ impl<'a> Round<'a> {
     /// Prepares the request to every node, and starts the clock. The requests are sent at the first poll of the round.
     pub(crate) fn new(
         inner: &'a Inner,
-        kind: RoundKind,
         operation: Operation,
         limit: Duration,
         request: impl Fn(usize, &'a Peer) -> Call<'a>,
     ) -> Self {
-        Self::since(inner.now(), inner, kind, operation, limit, request)
+        Self::since(inner.now(), inner, operation, limit, request)
     }
 
     /// Same as [`new`](Round::new), with a clock that started at `start`.
     pub(crate) fn since(
         start: Instant,
         inner: &'a Inner,
-        kind: RoundKind,
         operation: Operation,
         limit: Duration,
         request: impl Fn(usize, &'a Peer) -> Call<'a>,
     ) -> Self {
         let calls = inner.peers.iter().enumerate().map(|(index, peer)| request(index, peer));
         let calls = Calls::new(&*inner.runtime, start, limit, calls);
-        Self { inner, kind, operation, calls, responses: Responses::new(start, inner.peers.len()) }
+        Self { inner, operation, calls, responses: Responses::new(start, inner.peers.len()) }
     }
 
     /// Returns the next node whose outcome is known; `None` when all are.
@@ -75,8 +72,8 @@ impl<'a> Round<'a> {
         self.calls.completed_at()
     }
 
-    pub(crate) fn decision(&self) -> Decision {
-        self.responses.tally(self.inner).decide(self.kind, self.inner.quorum())
+    pub(crate) fn decision(&self, kind: RoundKind) -> Decision {
+        self.responses.tally(self.inner).decide(kind, self.inner.quorum())
     }
 
     /// Returns the end of the validity of a lease that this round has granted.
