@@ -78,6 +78,17 @@ fn a_job_is_not_called_if_its_lock_could_not_be_kept() {
     });
 }
 
+#[test]
+fn a_kept_lock_outlives_the_configured_drift_of_the_clocks() {
+    with_five(async |world| {
+        let redlock = builder(&world.process, &world.nodes).clock_drift_factor(0.05).build().unwrap();
+        let guard = redlock.lock("a", TTL).await.unwrap();
+        guard.keep_for(1000 * MS).await.unwrap();
+        let remaining = redlock.inspect("a").await.unwrap().remaining().unwrap();
+        assert!((1030 * MS..=1052 * MS).contains(&remaining), "{remaining:?}");
+    });
+}
+
 /// A node without any optional operation.
 struct Plain(MemoryNode);
 

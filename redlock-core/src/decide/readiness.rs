@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::node::Admission;
 use crate::types::instant::Instant;
+use crate::types::ttl::EXPIRY_GRANULE;
 
 /// The knowledge about one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,11 +35,6 @@ pub(crate) enum Readiness {
     /// Too few nodes send notifications, so the others must be queried.
     Blind,
 }
-
-/// The time after a reported expiry until the key has expired for certain.
-///
-/// Servers expire keys by a clock of whole milliseconds, and read it after they have reported the remaining time.
-const GRANULE: Duration = Duration::from_millis(2);
 
 impl NodeView {
     /// Returns the view that follows from the admission alone: a node in quarantine grants nothing before its end.
@@ -77,7 +73,7 @@ impl NodeView {
     fn free_at(self, now: Instant) -> Option<Instant> {
         match self {
             Self::Free => Some(now),
-            Self::Taken(until) => until.map(|until| until + GRANULE),
+            Self::Taken(until) => until.map(|until| until + EXPIRY_GRANULE),
             Self::Asked | Self::Unknown => None,
         }
     }

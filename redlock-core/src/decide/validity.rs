@@ -11,14 +11,14 @@ use std::time::Duration;
 
 use crate::types::error::Error;
 use crate::types::instant::Instant;
-use crate::types::ttl::Ttl;
+use crate::types::ttl::{EXPIRY_GRANULE, Ttl};
 
 /// The maximum difference between clocks, in parts per million of the TTL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DriftFactor(u32);
 
-/// The addition to the share of the TTL. Servers expire keys by a clock of whole milliseconds.
-const GRANULE: Duration = Duration::from_millis(2);
+/// The maximum share of the time for which a lock is kept. Of a day, 1 % would be a quarter of an hour.
+const LONGEST_KEPT_SHARE: Duration = Duration::from_millis(500);
 
 impl DriftFactor {
     pub(crate) fn new(factor: f64) -> Result<Self, Error> {
@@ -31,9 +31,7 @@ impl DriftFactor {
 
     /// Returns the maximum difference between clocks after `ttl`.
     pub(crate) fn drift(self, ttl: Ttl) -> Duration {
-        let nanos = (ttl.as_duration().as_nanos() * u128::from(self.0)).div_ceil(1_000_000);
-        let share = Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
-        share + GRANULE
+        self.share(ttl.as_duration()) + EXPIRY_GRANULE
     }
 
     /// Returns the end of the validity of a lease whose round began at `start`.
@@ -41,6 +39,17 @@ impl DriftFactor {
     /// At this very moment the lease is no longer valid.
     pub(crate) fn deadline(self, start: Instant, ttl: Ttl) -> Instant {
         start + ttl.as_duration().saturating_sub(self.drift(ttl))
+    }
+
+    /// Returns the TTL of the keys of a lock that is [kept](crate::Guard::keep_for) for `rest`.
+    pub(crate) fn kept_ttl(self, rest: Duration) -> Result<Ttl, Error> {
+        Ttl::new(rest.saturating_add(self.share(rest).min(LONGEST_KEPT_SHARE) + EXPIRY_GRANULE))
+    }
+
+    /// Returns this share of `time`, rounded up.
+    fn share(self, time: Duration) -> Duration {
+        let nanos = (time.as_nanos() * u128::from(self.0)).div_ceil(1_000_000);
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 }
 
@@ -61,6 +70,20 @@ mod tests {
         let start = Instant::since_origin(Duration::from_secs(5));
         assert_eq!(start + Duration::from_millis(9_898), factor.deadline(start, ttl(10_000)));
         assert_eq!(start + Duration::from_micros(7_900), factor.deadline(start, Ttl::MIN));
+    }
+
+    #[test]
+    fn a_kept_lock_gets_the_drift_but_no_share_of_a_day() {
+        let added = |factor, seconds| {
+            let rest = Duration::from_secs(seconds);
+            DriftFactor::new(factor).unwrap().kept_ttl(rest).unwrap().as_duration().saturating_sub(rest)
+        };
+        assert_eq!(Duration::from_millis(12), added(0.01, 1));
+        assert_eq!(Duration::from_millis(502), added(0.01, 50));
+        assert_eq!(Duration::from_millis(502), added(0.01, 86_400));
+        assert_eq!(Duration::from_millis(52), added(0.05, 1));
+        assert_eq!(Duration::from_millis(2), added(0.0, 86_400));
+        assert!(DriftFactor(10_000).kept_ttl(Duration::MAX).is_err());
     }
 
     #[test]

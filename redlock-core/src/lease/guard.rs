@@ -136,8 +136,9 @@ impl Guard {
     /// a job that is to run once a period: see [Patterns]. On this side the lock counts as
     /// [lost](Loss::Detached).
     ///
-    /// `rest` is 10 ms to 24 days. The keys live at least this long on servers whose clocks are faster by up to 1 %, and
-    /// by at most 500 ms in all. Returns once a quorum has confirmed; the remaining requests continue in the background.
+    /// `rest` is 10 ms to 24 days. The keys live at least this long on servers whose clocks are faster by up to the
+    /// [clock drift factor](crate::Builder::clock_drift_factor), and by at most 500 ms in all. Returns once a quorum has
+    /// confirmed; the remaining requests continue in the background.
     ///
     /// Writes of the lock that are still in flight are awaited first, for at most two node timeouts. If the outcome of
     /// one stays unknown, or the connection of a renewal in flight breaks, a key may still live for up to its TTL.

@@ -6,6 +6,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::types::ttl::EXPIRY_GRANULE;
+
 /// The answer of a node to the question whether its votes count.
 ///
 /// See [`LockNode::admission`](super::LockNode::admission).
@@ -66,9 +68,6 @@ pub enum QuarantineReason {
 /// may differ by 1.8 s from the clock that the lost counters followed.
 const SHORTEST: Duration = Duration::from_secs(6);
 
-/// The time that is added because servers count whole milliseconds.
-const GRANULE: Duration = Duration::from_millis(2);
-
 impl Quarantine {
     /// Creates a quarantine of unknown duration.
     ///
@@ -118,7 +117,7 @@ impl Quarantine {
     /// ```
     #[must_use]
     pub fn duration(longest_ttl: Duration) -> Duration {
-        longest_ttl.saturating_add(longest_ttl / 100).saturating_add(GRANULE).max(SHORTEST)
+        longest_ttl.saturating_add(longest_ttl / 100).saturating_add(EXPIRY_GRANULE).max(SHORTEST)
     }
 }
 

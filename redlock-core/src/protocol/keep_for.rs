@@ -22,18 +22,9 @@ use crate::telemetry::{self, Operation};
 use crate::types::error::{Error, ErrorKind};
 use crate::types::ttl::Ttl;
 
-/// The divisor of the time that is added for clocks of different speeds.
-const DRIFT: u32 = 100;
-
-/// The longest addition. A share of a day would be a quarter of an hour.
-const LONGEST_DRIFT: Duration = Duration::from_millis(500);
-
-/// Servers expire keys by a clock of whole milliseconds.
-const GRANULE: Duration = Duration::from_millis(2);
-
 pub(crate) async fn keep_for(guard: Guard, rest: Duration) -> Result<(), Error> {
-    let ttl = Ttl::new(life(rest))?;
     let lease = Arc::clone(&guard.lease().0);
+    let ttl = lease.inner().settings.drift.kept_ttl(rest)?;
     let (inner, resources) = (lease.inner(), lease.claim().all_resources());
     check_support(inner)?;
     if !guard.is_held() {
@@ -57,11 +48,6 @@ pub(crate) fn check_support(inner: &Inner) -> Result<(), Error> {
             Err(Error::new(ErrorKind::Unsupported, message))
         }
     }
-}
-
-/// Returns the life of the keys for a lock that is kept for `rest`.
-fn life(rest: Duration) -> Duration {
-    rest.saturating_add((rest / DRIFT).min(LONGEST_DRIFT) + GRANULE)
 }
 
 /// Writes to all nodes, and responds once a quorum has replied. The rest continues in the background.
@@ -98,17 +84,4 @@ fn result(lease: &LeaseRecord, round: &Round<'_>) -> Option<Result<(), Error>> {
         }
     };
     Some(Err(round.responses.error(kind, message, inner)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn clocks_get_a_hundredth_but_no_share_of_a_day() {
-        let added = |seconds| life(Duration::from_secs(seconds)).saturating_sub(Duration::from_secs(seconds));
-        assert_eq!(Duration::from_millis(12), added(1));
-        assert_eq!(Duration::from_millis(502), added(50));
-        assert_eq!(Duration::from_millis(502), added(86_400));
-    }
 }

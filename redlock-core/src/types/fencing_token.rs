@@ -23,7 +23,7 @@ use std::time::Duration;
 pub struct FencingToken(NonZeroU64);
 
 /// The step of the time with which a counter begins, in microseconds: about 4.2 s.
-const GRANULE: u64 = 1 << 22;
+const TIME_STEP: u64 = 1 << 22;
 
 impl FencingToken {
     /// The maximum: 2<sup>53</sup> - 1.
@@ -112,7 +112,7 @@ impl FencingToken {
 
 /// Rounds a time in microseconds down to whole steps.
 fn coarse(micros: u64) -> u64 {
-    micros - micros % GRANULE
+    micros - micros % TIME_STEP
 }
 
 impl fmt::Display for FencingToken {
@@ -188,12 +188,12 @@ mod tests {
     #[test]
     fn a_lost_counter_continues_from_the_clock() {
         let micros = |micros| FencingToken::next(None, Duration::from_micros(micros)).unwrap();
-        assert_eq!(token(1), micros(GRANULE - 1));
-        assert_eq!(token(GRANULE), micros(GRANULE));
-        assert_eq!(token(GRANULE), micros(2 * GRANULE - 1));
+        assert_eq!(token(1), micros(TIME_STEP - 1));
+        assert_eq!(token(TIME_STEP), micros(TIME_STEP));
+        assert_eq!(token(TIME_STEP), micros(2 * TIME_STEP - 1));
         assert_eq!(
-            Some(token(GRANULE + 1)),
-            FencingToken::next(Some(token(GRANULE)), Duration::from_micros(GRANULE))
+            Some(token(TIME_STEP + 1)),
+            FencingToken::next(Some(token(TIME_STEP)), Duration::from_micros(TIME_STEP))
         );
         assert_eq!(None, FencingToken::next(None, Duration::from_secs(10_000_000_000)));
     }
@@ -201,11 +201,11 @@ mod tests {
     #[test]
     fn plausible_counters_are_below_the_one_that_follows_their_loss() {
         let (day, micros) = (Duration::from_secs(86_400), Duration::from_micros);
-        for now in [ZERO, micros(GRANULE - 1), micros(7 * GRANULE), Duration::from_secs(1_800_000_000)] {
+        for now in [ZERO, micros(TIME_STEP - 1), micros(7 * TIME_STEP), Duration::from_secs(1_800_000_000)] {
             let following = FencingToken::next(None, now + day).unwrap();
             assert!(!following.is_plausible(now, day), "{now:?}");
             assert!(token(following.as_u64() - 1).is_plausible(now, day), "{now:?}");
-            assert!(following.is_plausible(now + micros(GRANULE), day), "it becomes plausible later");
+            assert!(following.is_plausible(now + micros(TIME_STEP), day), "it becomes plausible later");
             assert!(!FencingToken::MAX.is_plausible(now, day));
         }
         assert!(FencingToken::MAX.is_plausible(ZERO, Duration::MAX));

@@ -9,6 +9,11 @@ use crate::types::error::Error;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ttl(u64);
 
+/// The maximum time by which the expiry of a key is earlier or later than its TTL on a clock without drift.
+///
+/// Servers expire keys by a clock of whole milliseconds. They read it again after they have reported a remaining time.
+pub(crate) const EXPIRY_GRANULE: Duration = Duration::from_millis(2);
+
 impl Ttl {
     /// The minimum: 10 ms.
     ///
