@@ -11,6 +11,7 @@ pub(crate) mod holder;
 pub(crate) mod lease_status;
 pub(crate) mod once_per;
 pub(crate) mod pending_release;
+pub(crate) mod query_interval;
 pub(crate) mod readiness;
 pub(crate) mod renewal;
 pub(crate) mod tally;

@@ -10,8 +10,8 @@
 //!
 //! - If too few nodes can be watched, the wait is a plain delay.
 //! - If an attempt is denied although nodes seemed free, they are queried again.
-//! - A node that keeps sending false notifications, for example because its tracking table is too small, is queried at
-//!   growing intervals.
+//! - A node that keeps sending false notifications is queried at growing
+//!   [intervals](crate::decide::query_interval).
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -20,6 +20,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use crate::decide::concurrency::Class;
+use crate::decide::query_interval::{LONGEST_INTERVAL, QueryInterval};
 use crate::decide::readiness::{NodeView, ProbeBudget, Readiness, readiness};
 use crate::decide::time_limit::TimeLimit;
 use crate::inner::{Inner, Peer};
@@ -31,18 +32,6 @@ use crate::wait::limiter::{Permit, PermitWait};
 
 /// The time until an attempt is made even though a quorum of nodes is watched. Nodes may fail to send notifications.
 const SAFETY: Duration = Duration::from_secs(5);
-
-/// The bounds of the interval between two queries of one node.
-///
-/// The interval grows while notifications turn out to be false.
-const SHORTEST_GAP: Duration = Duration::from_millis(1);
-const LONGEST_GAP: Duration = Duration::from_millis(200);
-
-/// The minimum age of a watch and change of an expiry at a genuine change.
-///
-/// A server does not invent such a change. The lock was released, or extended, which a holder does when a third of its
-/// TTL has passed.
-const MIN_WAIT: Duration = Duration::from_millis(10);
 
 /// The reason why a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,10 +81,8 @@ struct NodeWatch<'a> {
     watched: bool,
     /// True from a notification until the reply that explains it.
     notified: bool,
-    /// The delay before the next query, if another notification follows soon.
-    gap: Duration,
-    /// The view before the last notification, and its age then.
-    before: Option<(NodeView, Duration)>,
+    /// The interval of queries after notifications.
+    interval: QueryInterval,
 }
 
 type Beginning<'a> = Pin<Box<dyn Future<Output = Result<Watch, NodeError>> + Send + 'a>>;
@@ -260,8 +247,7 @@ impl<'a> NodeWatch<'a> {
             phase: Phase::Idle(Instant::ORIGIN),
             watched: false,
             notified: false,
-            gap: Duration::ZERO,
-            before: None,
+            interval: QueryInterval::default(),
         }
     }
 
@@ -314,7 +300,7 @@ impl<'a> NodeWatch<'a> {
         loop {
             self.phase = match &mut self.phase {
                 Phase::Idle(at) if *at > now => return Some(*at),
-                Phase::Idle(_) if !self.node.capabilities().watch => Phase::Idle(now + LONGEST_GAP),
+                Phase::Idle(_) if !self.node.capabilities().watch => Phase::Idle(now + LONGEST_INTERVAL),
                 Phase::Idle(_) if !may_query => return None,
                 Phase::Idle(_) => Phase::Arming(TimeLimit::new(now, limit), self.begin()),
                 Phase::Arming(time_limit, watch) => {
@@ -323,35 +309,24 @@ impl<'a> NodeWatch<'a> {
                     match polled {
                         Poll::Ready(Ok(watch)) => {
                             let view = view(watch.availability, now);
-                            self.gap = match self.before.take() {
-                                Some((before, stood))
-                                    if before.resembles(view, MIN_WAIT) || stood < MIN_WAIT =>
-                                {
-                                    (self.gap * 2).clamp(SHORTEST_GAP, LONGEST_GAP)
-                                }
-                                // On a busy machine, a false notification may look genuine, so the interval shrinks step by
-                                // step.
-                                Some(_) if self.gap >= 2 * SHORTEST_GAP => self.gap / 2,
-                                Some(_) => Duration::ZERO,
-                                None => self.gap,
-                            };
+                            self.interval.replied(view);
                             (self.watched, self.notified) = (true, false);
                             Phase::Armed(now, view, watch.changed)
                         }
                         Poll::Pending if in_time => return Some(time_limit.next()),
                         Poll::Ready(Err(_)) | Poll::Pending => {
                             (self.watched, self.notified) = (false, false);
-                            Phase::Idle(now + LONGEST_GAP)
+                            Phase::Idle(now + LONGEST_INTERVAL)
                         }
                     }
                 }
                 Phase::Armed(since, view, changed) => match changed.as_mut().poll(cx) {
                     Poll::Pending => return None,
                     Poll::Ready(()) => {
-                        let stood = now.saturating_duration_since(*since);
-                        let gap = if stood > LONGEST_GAP { Duration::ZERO } else { self.gap };
-                        (self.notified, self.before) = (true, Some((*view, stood)));
-                        Phase::Idle(now + gap)
+                        self.notified = true;
+                        Phase::Idle(
+                            now + self.interval.notified(*view, now.saturating_duration_since(*since)),
+                        )
                     }
                 },
             };
