@@ -60,22 +60,22 @@ pub(crate) struct Detachable<T> {
     work: Option<BoxFuture<()>>,
     begun: bool,
     slot: Arc<Mutex<Slot<T>>>,
-    shared: Arc<Inner>,
+    inner: Arc<Inner>,
 }
 
 /// Prepares some work, which begins at the first poll. If the future is dropped earlier, the work never begins.
-pub(crate) fn drive<T, F>(shared: &Arc<Inner>, work: impl FnOnce(Responder<T>) -> F) -> Detachable<T>
+pub(crate) fn drive<T, F>(inner: &Arc<Inner>, work: impl FnOnce(Responder<T>) -> F) -> Detachable<T>
 where
     F: Future<Output = ()> + Send + 'static,
 {
     let slot = Arc::new(Mutex::new(Slot { result: None, canceled: false }));
-    let outstanding = (work(Responder { slot: Some(Arc::clone(&slot)) }), shared.ticket());
+    let outstanding = (work(Responder { slot: Some(Arc::clone(&slot)) }), inner.ticket());
     let work: BoxFuture<()> = Box::pin(async move {
         // The work is dropped before the ticket, even without a poll. Thus it counts until nothing is left of it.
         let (work, _ticket) = outstanding;
         work.await;
     });
-    Detachable { work: Some(work), begun: false, slot, shared: Arc::clone(shared) }
+    Detachable { work: Some(work), begun: false, slot, inner: Arc::clone(inner) }
 }
 
 impl<T> Detachable<T> {
@@ -110,7 +110,7 @@ impl<T> Drop for Detachable<T> {
         if self.begun {
             locked(&self.slot).canceled = true;
             if let Some(work) = self.work.take() {
-                self.shared.runtime.spawn(work);
+                self.inner.runtime.spawn(work);
             }
         }
     }
@@ -164,11 +164,11 @@ mod tests {
             drift: DriftFactor::new(0.01).unwrap(),
             owner: None,
         };
-        let shared = Arc::new(Inner::new(Vec::new(), Arc::new(Over), settings));
+        let inner = Arc::new(Inner::new(Vec::new(), Arc::new(Over), settings));
         for begun in [false, true] {
             let idle = Arc::new(AtomicBool::new(false));
-            let last = Last(Arc::clone(&shared), Arc::clone(&idle));
-            let mut driven = drive(&shared, |responder: Responder<()>| async move {
+            let last = Last(Arc::clone(&inner), Arc::clone(&idle));
+            let mut driven = drive(&inner, |responder: Responder<()>| async move {
                 let _kept = (last, responder);
                 pending::<()>().await;
             });
@@ -178,7 +178,7 @@ mod tests {
             }
             driven.in_background();
             assert!(!idle.load(Ordering::Relaxed), "begun: {begun}");
-            assert!(shared.is_idle());
+            assert!(inner.is_idle());
         }
     }
 }

@@ -225,7 +225,7 @@ impl Inner {
     }
 
     /// Counts claims on one node whose cleanup was given up.
-    pub(crate) fn gave_up_cleanup(&self, claims: usize) {
+    pub(crate) fn count_given_up(&self, claims: usize) {
         if claims > 0 {
             locked(&self.work).given_up += claims as u64;
         }
@@ -234,18 +234,18 @@ impl Inner {
     /// Returns the number of claims on single nodes whose cleanup was given up.
     ///
     /// It includes queued cleanup, which is not carried out without a runtime.
-    pub(crate) fn given_up_cleanup(&self) -> u64 {
+    pub(crate) fn given_up_claims(&self) -> u64 {
         let waiting: usize = self.peers.iter().map(|peer| peer.cleanup.len()).sum();
         locked(&self.work).given_up + waiting as u64
     }
 
     /// Notifies listeners that outstanding work has ended.
-    pub(crate) fn notify(&self) {
+    pub(crate) fn notify_idle(&self) {
         self.idle.notify(usize::MAX);
     }
 
     /// Listens for the end of outstanding work. Listen first, then check.
-    pub(crate) fn listen(&self) -> EventListener {
+    pub(crate) fn listen_for_idle(&self) -> EventListener {
         self.idle.listen()
     }
 
@@ -297,7 +297,7 @@ impl Drop for InFlight {
         let was_last = work.in_flight == 0;
         drop(work);
         if was_last {
-            self.0.notify();
+            self.0.notify_idle();
         }
     }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use crate::decide::backoff::{Backoff, RetryCause, RetryPolicy, collision_delay};
 use crate::decide::concurrency::Class;
-use crate::inner::{Handle, Inner};
+use crate::inner::Handle;
 use crate::lease::guard::Guard;
 use crate::lease::keep_alive::KeepAlive;
 use crate::lease::record::LeaseRecord;
@@ -29,7 +29,7 @@ use crate::types::resource::Resources;
 use crate::types::token::Token;
 use crate::types::ttl::Ttl;
 use crate::wait::limiter::Permit;
-use crate::wait::local_queue::{FAIRNESS_YIELD, Waiter};
+use crate::wait::local_queue::{FAIRNESS_YIELD, QueuePlace};
 use crate::wait::pause::is_used;
 use crate::wait::watcher::{LockWatcher, WakeReason};
 
@@ -217,16 +217,15 @@ impl CheckedRequest {
     }
 
     /// Creates a place in the queues of this process; `None` for readers, and if the queues are switched off.
-    fn place(&self) -> Option<Waiter> {
-        let shared: &Arc<Inner> = &self.handle;
-        let queues = shared.settings.local_queue && self.mode.gate().is_none();
-        queues.then(|| Waiter::new(Arc::clone(shared), self.resources.clone()))
+    fn place(&self) -> Option<QueuePlace> {
+        let queues = self.handle.settings.local_queue && self.mode.gate().is_none();
+        queues.then(|| QueuePlace::new(Arc::clone(&self.handle), self.resources.clone()))
     }
 
     /// Waits for the turn among the tasks of this process, within the retry policy.
     ///
     /// Returns the tokens of the leases that handed it over, and whose releases are not confirmed yet.
-    async fn in_turn(&self, place: &mut Waiter, policy: &RetryPolicy) -> Result<Vec<Token>, Error> {
+    async fn in_turn(&self, place: &mut QueuePlace, policy: &RetryPolicy) -> Result<Vec<Token>, Error> {
         let handle = &self.handle;
         match in_time(handle, policy.until, LONGEST_SLEEP, place.turn()).await {
             Waited::Closed => Err(Error::closed()),
@@ -256,7 +255,7 @@ impl CheckedRequest {
     }
 
     /// Waits until the release of a lease of this process is confirmed. Returns `false` if it was not in time.
-    async fn confirmed(&self, place: &Waiter, token: &Token, policy: &RetryPolicy) -> bool {
+    async fn confirmed(&self, place: &QueuePlace, token: &Token, policy: &RetryPolicy) -> bool {
         let limit = self.handle.now() + self.handle.settings.node_timeout;
         let until = policy.until.map_or(limit, |until| until.min(limit));
         let waited = in_time(&self.handle, Some(until), LONGEST_SLEEP, place.confirmed(token)).await;
@@ -316,7 +315,7 @@ impl CheckedRequest {
     }
 
     /// Completes an acquisition: passes on the queue place and starts keep-alive.
-    async fn acquired(&self, guard: Guard, place: Option<Waiter>) -> Guard {
+    async fn acquired(&self, guard: Guard, place: Option<QueuePlace>) -> Guard {
         if let Some(place) = place {
             guard.0.keep_place(place);
         }

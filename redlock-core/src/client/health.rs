@@ -283,28 +283,28 @@ impl fmt::Display for NodeHealth {
     }
 }
 
-pub(crate) async fn health(shared: &Arc<Inner>) -> Health {
-    drive(shared, |responder| probe(Arc::clone(shared), responder)).await
+pub(crate) async fn health(inner: &Arc<Inner>) -> Health {
+    drive(inner, |responder| probe(Arc::clone(inner), responder)).await
 }
 
-async fn probe(shared: Arc<Inner>, responder: Responder<Health>) {
-    let token = Token::random(&*shared.runtime, None);
+async fn probe(inner: Arc<Inner>, responder: Responder<Health>) {
+    let token = Token::random(&*inner.runtime, None);
     let name = [PROBE, token.as_bytes()].concat();
     let resources = Resource::new(name).and_then(|name| Resources::new([name])).expect("one short name");
     let claim = Claim::new(resources, token);
-    let limit = shared.settings.node_timeout;
-    let mut granting = Round::new(&shared, Operation::Health, limit, |_, peer| {
+    let limit = inner.settings.node_timeout;
+    let mut granting = Round::new(&inner, Operation::Health, limit, |_, peer| {
         Call::plain(peer, |node| node.acquire(&claim, Ttl::MIN))
     });
     while granting.next().await.is_some() {}
-    let mut releasing = Round::new(&shared, Operation::Health, limit, |_, peer| Call::release(peer, &claim));
+    let mut releasing = Round::new(&inner, Operation::Health, limit, |_, peer| Call::release(peer, &claim));
     while releasing.next().await.is_some() {}
     let (mut responses, released) = (granting.responses, releasing.responses);
-    for index in 0..shared.peers.len() {
+    for index in 0..inner.peers.len() {
         if !responses.has_failed(index) && released.has_failed(index) {
             responses.put(index, released.response(index).clone().of("release failed"));
         }
     }
-    let nodes = responses.reports(&shared).into_iter().map(NodeHealth).collect();
-    responder.send(Health { nodes, up: responses.tally(&shared).replies(), quorum: shared.quorum() });
+    let nodes = responses.reports(&inner).into_iter().map(NodeHealth).collect();
+    responder.send(Health { nodes, up: responses.tally(&inner).replies(), quorum: inner.quorum() });
 }

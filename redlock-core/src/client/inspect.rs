@@ -230,56 +230,56 @@ impl fmt::Display for Inspection {
     }
 }
 
-pub(crate) async fn inspect(shared: &Arc<Inner>, resource: Resource) -> Result<Inspection, Error> {
-    shared.check_call(std::slice::from_ref(&resource))?;
-    let able = shared.peers.iter().filter(|peer| peer.node.capabilities().inspect).count();
-    if able < shared.quorum() {
-        let (nodes, quorum) = (shared.peers.len(), shared.quorum());
+pub(crate) async fn inspect(inner: &Arc<Inner>, resource: Resource) -> Result<Inspection, Error> {
+    inner.check_call(std::slice::from_ref(&resource))?;
+    let able = inner.peers.iter().filter(|peer| peer.node.capabilities().inspect).count();
+    if able < inner.quorum() {
+        let (nodes, quorum) = (inner.peers.len(), inner.quorum());
         let message = format!(
             "cannot inspect {resource:?}: only {able} of {nodes} nodes support it, {quorum} required"
         );
         return Err(Error::new(ErrorKind::Unsupported, message));
     }
     // Driven to its end even if a quorum replied sooner: a dropped request looks like one without a reply.
-    drive(shared, |responder| run_round(Arc::clone(shared), resource, responder)).await
+    drive(inner, |responder| run_round(Arc::clone(inner), resource, responder)).await
 }
 
 async fn run_round(
-    shared: Arc<Inner>,
+    inner: Arc<Inner>,
     resource: Resource,
     mut responder: Responder<Result<Inspection, Error>>,
 ) {
-    let limit = shared.settings.node_timeout;
-    let mut round = Round::new(&shared, Operation::Inspect, limit, |_, peer| {
+    let limit = inner.settings.node_timeout;
+    let mut round = Round::new(&inner, Operation::Inspect, limit, |_, peer| {
         Call::inspect(peer, |node| node.inspect(&resource))
     });
     while round.next().await.is_some() {
-        responder.send_once(|| result(&resource, &round.responses, &shared));
+        responder.send_once(|| result(&resource, &round.responses, &inner));
     }
 }
 
 /// Returns the result of the inspection, once it is certain.
-fn result(resource: &Resource, responses: &Responses, shared: &Inner) -> Option<Result<Inspection, Error>> {
+fn result(resource: &Resource, responses: &Responses, inner: &Inner) -> Option<Result<Inspection, Error>> {
     let holder_replies = responses.holder_replies();
-    let (status, holder) = match conclude(&holder_replies, shared.quorum()) {
+    let (status, holder) = match conclude(&holder_replies, inner.quorum()) {
         HolderQuorum::Open => return None,
         HolderQuorum::NoQuorum => {
             let what = format_args!("inspect {resource:?}");
-            let (kind, message) = if responses.excludes_quorum(NodeErrorKind::WrongType, shared) {
+            let (kind, message) = if responses.excludes_quorum(NodeErrorKind::WrongType, inner) {
                 (ErrorKind::WrongType, responses.wrong_type(what))
             } else {
-                (ErrorKind::NoQuorum, responses.no_quorum(what, shared))
+                (ErrorKind::NoQuorum, responses.no_quorum(what, inner))
             };
-            return Some(Err(responses.error(kind, message, shared)));
+            return Some(Err(responses.error(kind, message, inner)));
         }
         HolderQuorum::Free => (LockStatus::Free, None),
         HolderQuorum::Undecided => (LockStatus::Undecided, None),
         HolderQuorum::Held(token, remaining) => {
-            let passed = shared.now().saturating_duration_since(responses.start);
+            let passed = inner.now().saturating_duration_since(responses.start);
             let remaining = remaining.map(|left| left.saturating_sub(passed));
             (LockStatus::Held { by: token.fingerprint(), remaining }, Some(token.clone()))
         }
     };
-    let nodes = NodeReports(responses.reports(shared));
+    let nodes = NodeReports(responses.reports(inner));
     Some(Ok(Inspection { resource: resource.clone(), status, holder, nodes }))
 }

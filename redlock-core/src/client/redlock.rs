@@ -501,11 +501,11 @@ impl Redlock {
     pub async fn close(&self) -> u64 {
         self.0.close();
         loop {
-            let changed = self.0.listen();
+            let changed = self.0.listen_for_idle();
             // The second call takes the cleanup that was left behind in between.
             let runs = self.0.resume_cleanup() || self.0.resume_cleanup();
             if !runs || self.0.is_idle() {
-                return self.0.given_up_cleanup();
+                return self.0.given_up_claims();
             }
             changed.await;
         }

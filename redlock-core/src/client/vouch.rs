@@ -10,19 +10,19 @@ use crate::protocol::fan_out::Calls;
 use crate::types::error::{Error, ErrorKind};
 use crate::types::report::Outcome;
 
-pub(crate) async fn vouch(shared: &Arc<Inner>, index: usize) -> Result<(), Error> {
-    if index >= shared.peers.len() {
-        let nodes = shared.peers.len();
+pub(crate) async fn vouch(inner: &Arc<Inner>, index: usize) -> Result<(), Error> {
+    if index >= inner.peers.len() {
+        let nodes = inner.peers.len();
         return Err(Error::invalid(format!("there is no node {index}; the last one is {}", nodes - 1)));
     }
-    drive(shared, |responder| run(Arc::clone(shared), index, responder)).await
+    drive(inner, |responder| run(Arc::clone(inner), index, responder)).await
 }
 
-async fn run(shared: Arc<Inner>, index: usize, responder: Responder<Result<(), Error>>) {
-    let peer = &shared.peers[index];
+async fn run(inner: Arc<Inner>, index: usize, responder: Responder<Result<(), Error>>) {
+    let peer = &inner.peers[index];
     let call = [Call::vouch(peer)];
-    let limit = shared.settings.node_timeout;
-    let mut calls = Calls::new(&*shared.runtime, shared.now(), limit, call.into_iter());
+    let limit = inner.settings.node_timeout;
+    let mut calls = Calls::new(&*inner.runtime, inner.now(), limit, call.into_iter());
     let (kind, cause) = match calls.next().await {
         Some((_, Outcome::Granted)) => {
             responder.send(Ok(()));

@@ -31,7 +31,7 @@ use crate::types::lease_state::{LeaseState, Loss};
 use crate::types::mode::Mode;
 use crate::types::report::{NodeReport, ReleaseOutcome};
 use crate::types::ttl::Ttl;
-use crate::wait::local_queue::Waiter;
+use crate::wait::local_queue::QueuePlace;
 
 /// The state of one lock, shared by its guard, its views and its tasks.
 pub(crate) struct LeaseRecord {
@@ -42,7 +42,7 @@ pub(crate) struct LeaseRecord {
     since: Instant,
     pub(super) state: Mutex<State>,
     /// The place in the queues of this process, while other tasks must wait behind it.
-    place: Mutex<Option<Waiter>>,
+    place: Mutex<Option<QueuePlace>>,
     /// The lock that keeps readers out until this one, of a writer, has ended.
     gate: Mutex<Option<Guard>>,
     /// Notified when a write has ended, or something other than time changed the state.
@@ -219,7 +219,7 @@ impl LeaseRecord {
     }
 
     /// Takes over the place in the queue: other tasks wait behind it until the end.
-    pub(crate) fn keep_place(&self, place: Waiter) {
+    pub(crate) fn keep_place(&self, place: QueuePlace) {
         drop(place.hold_until(self.claim.token(), self.term().0));
         let before = locked(&self.place).replace(place);
         drop(before);
@@ -233,7 +233,7 @@ impl LeaseRecord {
     /// Wakes the next task of this process, if it could be [given its turn](Self::hand_over) now. Returns whether there
     /// is one.
     pub(crate) fn wake_next(&self) -> bool {
-        let woken = locked(&self.place).as_ref().map(Waiter::wake_successors);
+        let woken = locked(&self.place).as_ref().map(QueuePlace::wake_successors);
         // Dropped after `place` is unlocked, because a task that is woken may lock it.
         woken.is_some_and(|woken| !woken.is_empty())
     }

@@ -18,7 +18,7 @@ use crate::lease::record::LeaseRecord;
 use crate::node::NodeErrorKind;
 use crate::protocol::acquire_round::{AcquireRound, Phase, Stragglers};
 use crate::protocol::attempt_error::{AttemptError, NotGranted, Reason};
-use crate::protocol::rollback::{Releases, Rollback};
+use crate::protocol::ended_lease::{EndedLease, Releases};
 use crate::telemetry;
 use crate::types::ttl::Ttl;
 use crate::wait::limiter::Permit;
@@ -109,14 +109,14 @@ impl Lost<'_> {
     async fn clean_up(mut self) {
         let (lease, inner) = (self.lease, self.lease.inner());
         let now = inner.now();
-        let rollback = Rollback::begin(lease, now);
+        let ended_lease = EndedLease::end(lease, now);
         // A caller that no longer waits needs no reason, and no request that was not sent yet.
         self.responder.take_if(|responder| responder.is_canceled());
         if self.responder.is_none() {
             telemetry::attempt_canceled(lease.claim());
             self.round.drop_unsent();
         }
-        let mut releases = rollback.send_to_none(now);
+        let mut releases = ended_lease.send_to_none(now);
         for index in (0..inner.peers.len()).filter(|index| !self.round.is_pending(*index)) {
             releases.start(index);
         }
@@ -132,7 +132,7 @@ impl Lost<'_> {
             }
         }
         drop(releases);
-        rollback.finish().await;
+        ended_lease.finish().await;
     }
 
     /// Reports the reason of the failure, once it is certain.
@@ -176,7 +176,7 @@ struct Undecided<'a>(Option<&'a Arc<LeaseRecord>>);
 impl Drop for Undecided<'_> {
     fn drop(&mut self) {
         if let Some(lease) = self.0 {
-            drop(Rollback::begin(lease, lease.inner().now()));
+            drop(EndedLease::end(lease, lease.inner().now()));
         }
     }
 }

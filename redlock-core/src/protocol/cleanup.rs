@@ -25,8 +25,8 @@ use event_listener::Event;
 use crate::decide::pending_release::{Next, PendingRelease};
 use crate::inner::{Inner, ReplyCount};
 use crate::protocol::call::{Call, Request};
+use crate::protocol::ended_lease::ended;
 use crate::protocol::fan_out::Calls;
-use crate::protocol::rollback::ended;
 use crate::runtime::{sleep_until, sleep_until_or};
 use crate::sync::{Mutex, MutexGuard, locked};
 use crate::telemetry::throttle::Throttle;
@@ -187,7 +187,7 @@ impl Inner {
     /// Counts and logs the claims that were dropped from the queue of a node.
     fn overflowed(&self, index: usize, dropped: usize) {
         let peer = &self.peers[index];
-        self.gave_up_cleanup(dropped);
+        self.count_given_up(dropped);
         let times = if dropped > 0 { peer.cleanup.overflow.pass(self.now()) } else { None };
         if let Some(times) = times {
             tracing::warn!(
@@ -213,7 +213,7 @@ impl Inner {
         let mut queue = locked(&self.peers[index].cleanup.queue);
         if !queue.entries.is_empty() && !mem::replace(&mut queue.running, true) {
             drop(queue);
-            let task = CleanupTask { shared: Arc::clone(self), index, batch: Vec::new(), over: false };
+            let task = CleanupTask { inner: Arc::clone(self), index, batch: Vec::new(), over: false };
             self.runtime.spawn(Box::pin(task.run()));
         }
     }
@@ -221,7 +221,7 @@ impl Inner {
 
 /// The cleanup task of one node.
 struct CleanupTask {
-    shared: Arc<Inner>,
+    inner: Arc<Inner>,
     index: usize,
     /// The entries that were sent and are not confirmed yet.
     batch: Vec<CleanupEntry>,
@@ -234,15 +234,15 @@ impl CleanupTask {
         let mut delay = Duration::ZERO;
         loop {
             let limit = if delay.is_zero() { BATCH } else { 1 };
-            let pushed = self.shared.peers[self.index].cleanup.pushed.listen();
+            let pushed = self.inner.peers[self.index].cleanup.pushed.listen();
             let Some(due) = self.take(limit) else { return };
-            if due > self.shared.now() {
-                sleep_until_or(&*self.shared.runtime, due, pushed).await;
+            if due > self.inner.now() {
+                sleep_until_or(&*self.inner.runtime, due, pushed).await;
             } else if self.release().await {
                 delay = Duration::ZERO;
             } else {
                 delay = (delay * 2).clamp(SHORTEST_DELAY, LONGEST_DELAY);
-                sleep_until(&*self.shared.runtime, self.shared.now() + delay).await;
+                sleep_until(&*self.inner.runtime, self.inner.now() + delay).await;
             }
         }
     }
@@ -251,36 +251,36 @@ impl CleanupTask {
     ///
     /// If that is in the future, nothing was taken. `None` means that the task has ended.
     fn take(&mut self, limit: usize) -> Option<Instant> {
-        let now = self.shared.now();
-        let given_up = self.shared.unused_since().is_some_and(|since| now > since + GRACE);
-        let mut queue = locked(&self.shared.peers[self.index].cleanup.queue);
+        let now = self.inner.now();
+        let given_up = self.inner.unused_since().is_some_and(|since| now > since + GRACE);
+        let mut queue = locked(&self.inner.peers[self.index].cleanup.queue);
         if given_up && !queue.entries.is_empty() {
             tracing::warn!(
-                node = self.shared.peers[self.index].node.label(),
+                node = self.inner.peers[self.index].node.label(),
                 keys = queue.entries.len(),
                 "cleanup abandoned {} s after the last handle was dropped (the keys expire with the TTL)",
                 GRACE.as_secs()
             );
-            self.shared.gave_up_cleanup(queue.entries.len());
+            self.inner.count_given_up(queue.entries.len());
             queue.entries.clear();
             queue.bytes = 0;
         }
         let Some((due, _)) = queue.entries.keys().next().copied() else {
             queue.running = false;
             self.over = true;
-            self.shared.settle_queue(queue);
+            self.inner.settle_queue(queue);
             return None;
         };
         self.batch = queue.take(limit, now);
-        self.shared.settle_queue(queue);
+        self.inner.settle_queue(queue);
         Some(due)
     }
 
     /// Sends the releases of the batch. Returns true if the node replied.
     async fn release(&mut self) -> bool {
-        let (shared, limit) = (&self.shared, self.shared.settings.node_timeout);
-        let peer = &shared.peers[self.index];
-        let sent = shared.now();
+        let (inner, limit) = (&self.inner, self.inner.settings.node_timeout);
+        let peer = &inner.peers[self.index];
+        let sent = inner.now();
         let mut next: Vec<Next> = self.batch.iter().map(|_| Next::Again(sent)).collect();
         let mut releases: Vec<_> = self.batch.iter().map(|entry| entry.release).collect();
         let mut replied = false;
@@ -288,10 +288,10 @@ impl CleanupTask {
         let own_replies = ReplyCount::default();
         let call = |claim| Call::new(&own_replies, None, Request::Release(peer.node.release(claim)));
         let calls = self.batch.iter().map(|entry| call(&entry.claim));
-        let mut calls = Calls::new(&*shared.runtime, sent, limit, calls);
+        let mut calls = Calls::new(&*inner.runtime, sent, limit, calls);
         while let Some((position, outcome)) = calls.next().await {
             replied |= matches!(outcome, Outcome::Released | Outcome::NotHeld);
-            let ended = ended(shared, self.index, &outcome, sent, calls.completed_at());
+            let ended = ended(inner, self.index, &outcome, sent, calls.completed_at());
             next[position] = releases[position].next(ended, limit);
         }
         drop(calls);
@@ -303,8 +303,8 @@ impl CleanupTask {
                 dropped += queue.push(due, sent, CleanupEntry { release, ..entry });
             }
         }
-        shared.settle_queue(queue);
-        shared.overflowed(self.index, dropped);
+        inner.settle_queue(queue);
+        inner.overflowed(self.index, dropped);
         replied
     }
 }
@@ -312,16 +312,16 @@ impl CleanupTask {
 /// Ends the task, even if its runtime ends it. Entries that are not confirmed go back into the queue.
 impl Drop for CleanupTask {
     fn drop(&mut self) {
-        let now = self.shared.now();
-        let mut queue = locked(&self.shared.peers[self.index].cleanup.queue);
+        let now = self.inner.now();
+        let mut queue = locked(&self.inner.peers[self.index].cleanup.queue);
         let dropped = self.batch.drain(..).map(|entry| queue.push(now, now, entry)).sum();
         if !self.over {
             queue.running = false;
-            self.shared.stop_cleanup();
+            self.inner.stop_cleanup();
         }
-        self.shared.settle_queue(queue);
-        self.shared.overflowed(self.index, dropped);
-        self.shared.notify();
+        self.inner.settle_queue(queue);
+        self.inner.overflowed(self.index, dropped);
+        self.inner.notify_idle();
     }
 }
 

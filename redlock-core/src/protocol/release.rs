@@ -14,8 +14,8 @@ use crate::drive::{Detachable, Responder, drive};
 use crate::inner::Peer;
 use crate::lease::record::LeaseRecord;
 use crate::node::ConnectionId;
+use crate::protocol::ended_lease::EndedLease;
 use crate::protocol::responses::Responses;
-use crate::protocol::rollback::Rollback;
 use crate::telemetry::{self, Operation};
 use crate::types::error::{Error, ErrorKind};
 use crate::types::report::ReleaseOutcome;
@@ -34,19 +34,19 @@ pub(crate) fn in_background(lease: &Arc<LeaseRecord>) {
 fn begin(lease: &Arc<LeaseRecord>) -> Detachable<Result<ReleaseOutcome, Error>> {
     let now = lease.inner().now();
     let before = lease.release_outcome(now);
-    let rollback = Rollback::begin(lease, now);
+    let ended_lease = EndedLease::end(lease, now);
     let span = telemetry::release(lease.claim());
-    drive(lease.inner(), |responder| run(rollback, before, responder).instrument(span))
+    drive(lease.inner(), |responder| run(ended_lease, before, responder).instrument(span))
 }
 
 async fn run(
-    rollback: Rollback,
+    ended_lease: EndedLease,
     before: ReleaseOutcome,
     mut responder: Responder<Result<ReleaseOutcome, Error>>,
 ) {
-    let (lease, inner) = (rollback.lease(), rollback.lease().inner());
+    let (lease, inner) = (ended_lease.lease(), ended_lease.lease().inner());
     let mut hand_over = HandOver::prepare(lease);
-    let mut releases = rollback.send_to_all();
+    let mut releases = ended_lease.send_to_all();
     let mut responses = Responses::new(releases.completed_at(), inner.peers.len());
     let mut next = |cx: &mut Context<'_>| {
         let ended = releases.poll_next(cx);
@@ -66,7 +66,7 @@ async fn run(
         });
     }
     drop(releases);
-    rollback.finish().await;
+    ended_lease.finish().await;
 }
 
 /// The passing of the turn to the next task of this process, before the nodes confirm the release.

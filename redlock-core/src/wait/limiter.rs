@@ -27,7 +27,7 @@ pub(crate) struct Limiter {
 
 /// The right to have a round in flight. When it is dropped, the next waiting round may begin.
 pub(crate) struct Permit {
-    shared: Arc<Inner>,
+    inner: Arc<Inner>,
     class: Class,
 }
 
@@ -87,29 +87,29 @@ impl Limiter {
 
 impl Permit {
     /// Returns the permit if the round may begin at once.
-    pub(crate) fn try_new(shared: &Arc<Inner>, class: Class) -> Option<Self> {
-        let may_begin = locked(&shared.limiter.rounds).try_begin(class);
-        may_begin.then(|| Self { shared: Arc::clone(shared), class })
+    pub(crate) fn try_new(inner: &Arc<Inner>, class: Class) -> Option<Self> {
+        let may_begin = locked(&inner.limiter.rounds).try_begin(class);
+        may_begin.then(|| Self { inner: Arc::clone(inner), class })
     }
 
     /// Waits until the round may begin.
     ///
     /// The future may be dropped at any time. Poll it in every [interval](Limiter::poll_interval), since another round
     /// may be [overdue](Concurrency::begin_overdue).
-    pub(crate) fn wait(shared: &Arc<Inner>, class: Class) -> PermitWait<'_> {
-        PermitWait { shared, class, waiting: None }
+    pub(crate) fn wait(inner: &Arc<Inner>, class: Class) -> PermitWait<'_> {
+        PermitWait { inner, class, waiting: None }
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.shared.limiter.change(|rounds| rounds.end(self.class));
+        self.inner.limiter.change(|rounds| rounds.end(self.class));
     }
 }
 
 /// A future that waits for a [`Permit`].
 pub(crate) struct PermitWait<'a> {
-    shared: &'a Arc<Inner>,
+    inner: &'a Arc<Inner>,
     class: Class,
     waiting: Option<Waiting>,
 }
@@ -118,29 +118,29 @@ impl Future for PermitWait<'_> {
     type Output = Permit;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Permit> {
-        let Self { shared, class, waiting } = &mut *self;
+        let Self { inner, class, waiting } = &mut *self;
         let waker = cx.waker().clone();
-        let mut rounds = locked(&shared.limiter.rounds);
+        let mut rounds = locked(&inner.limiter.rounds);
         let replaced = match *waiting {
             Some(entered) => match rounds.waker(entered) {
                 Some(waiting) => Some(std::mem::replace(waiting, waker)),
                 None => {
                     drop(rounds);
                     *waiting = None;
-                    return Poll::Ready(Permit { shared: Arc::clone(shared), class: *class });
+                    return Poll::Ready(Permit { inner: Arc::clone(inner), class: *class });
                 }
             },
             None if rounds.try_begin(*class) => {
                 drop(rounds);
-                return Poll::Ready(Permit { shared: Arc::clone(shared), class: *class });
+                return Poll::Ready(Permit { inner: Arc::clone(inner), class: *class });
             }
             None => {
                 *waiting = Some(rounds.wait(*class, waker));
                 None
             }
         };
-        let limit = 2 * shared.settings.node_timeout;
-        let overdue = rounds.begin_overdue(*class, shared.now(), limit);
+        let limit = 2 * inner.settings.node_timeout;
+        let overdue = rounds.begin_overdue(*class, inner.now(), limit);
         // A waker may run foreign code when it is called or dropped, so not under the mutex.
         drop(rounds);
         drop(replaced);
@@ -154,7 +154,7 @@ impl Future for PermitWait<'_> {
 impl Drop for PermitWait<'_> {
     fn drop(&mut self) {
         if let Some(waiting) = self.waiting.take() {
-            drop(self.shared.limiter.change(|rounds| rounds.leave(waiting)));
+            drop(self.inner.limiter.change(|rounds| rounds.leave(waiting)));
         }
     }
 }

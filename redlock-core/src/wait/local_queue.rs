@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
-use crate::decide::fifo::{Answer, Queue, Wakers};
+use crate::decide::fifo::{Queue, TurnPoll, Wakers};
 use crate::inner::Inner;
 use crate::runtime::Alarm;
 use crate::sync::{Mutex, locked};
@@ -42,28 +42,28 @@ pub(crate) struct LocalQueues {
 }
 
 /// A place in the queues of the resources of one request.
-pub(crate) struct Waiter {
-    shared: Arc<Inner>,
+pub(crate) struct QueuePlace {
+    inner: Arc<Inner>,
     resources: Resources,
     number: u64,
     /// The number of queues that were entered.
     ///
     /// The place has the turn in all of them except the last, and in that one too once the place is complete.
-    asked: usize,
+    entered: usize,
 }
 
-impl Waiter {
+impl QueuePlace {
     /// Creates a place that has entered no queue yet.
-    pub(crate) fn new(shared: Arc<Inner>, resources: Resources) -> Self {
-        let number = shared.queues.last_number.fetch_add(1, Ordering::Relaxed);
-        Self { shared, resources, number, asked: 0 }
+    pub(crate) fn new(inner: Arc<Inner>, resources: Resources) -> Self {
+        let number = inner.queues.last_number.fetch_add(1, Ordering::Relaxed);
+        Self { inner, resources, number, entered: 0 }
     }
 
     /// Waits for the turn on all resources.
     pub(crate) async fn turn(&mut self) {
         let mut alarm = Alarm::default();
-        while self.asked < self.resources.len() {
-            self.asked += 1;
+        while self.entered < self.resources.len() {
+            self.entered += 1;
             poll_fn(|cx| self.poll_turn(cx, &mut alarm)).await;
         }
     }
@@ -72,15 +72,15 @@ impl Waiter {
     ///
     /// It fails if another task of this process uses any of the resources.
     pub(crate) fn try_turn(&mut self, now: Instant) -> bool {
-        let mut queues = locked(&self.shared.queues.queues);
+        let mut queues = locked(&self.inner.queues.queues);
         let busy = |resource| queues.get(resource).is_some_and(|queue: &Queue<_>| !queue.is_idle(now));
         if self.resources.iter().any(busy) {
             return false;
         }
         for resource in &*self.resources {
-            queues.entry(resource.clone()).or_default().ask(self.number, now, || Waker::noop().clone());
+            queues.entry(resource.clone()).or_default().poll_turn(self.number, now, || Waker::noop().clone());
         }
-        self.asked = self.resources.len();
+        self.entered = self.resources.len();
         true
     }
 
@@ -91,7 +91,7 @@ impl Waiter {
 
     /// Records that another client held the lock.
     pub(crate) fn saw_rival(&self) {
-        let now = self.shared.now();
+        let now = self.inner.now();
         drop(self.with_queues(|queue| {
             queue.saw_rival(now);
             Wakers::default()
@@ -100,26 +100,26 @@ impl Waiter {
 
     /// Wakes the tasks to which the turn can be handed over, before it is.
     pub(crate) fn wake_successors(&self) -> Woken {
-        let now = || self.shared.now();
+        let now = || self.inner.now();
         self.with_queues(|queue| Wakers { to_wake: queue.successor(self.number, now), to_drop: None })
     }
 
     /// Hands the turn over to the tasks that wait for it. The release of the lease with this token is not confirmed yet.
     pub(crate) fn hand_over(&self, token: &Token) -> Woken {
-        let now = self.shared.now();
+        let now = self.inner.now();
         self.with_queues(|queue| queue.hand_over(self.number, token, now))
     }
 
     /// Returns the lock of this process that the place waits for: its token, and the end of its validity.
     pub(crate) fn holder(&self) -> Option<(Token, Instant)> {
-        let queues = locked(&self.shared.queues.queues);
-        let queue = self.asked.checked_sub(1).and_then(|last| queues.get(&self.resources[last]));
+        let queues = locked(&self.inner.queues.queues);
+        let queue = self.entered.checked_sub(1).and_then(|last| queues.get(&self.resources[last]));
         queue.and_then(Queue::holder).cloned()
     }
 
     /// Returns the tokens of the leases that handed over the turn, and whose releases are not confirmed yet.
     pub(crate) fn unconfirmed(&self) -> Vec<Token> {
-        let queues = locked(&self.shared.queues.queues);
+        let queues = locked(&self.inner.queues.queues);
         let queues = self.resources.iter().filter_map(|resource| queues.get(resource));
         queues.filter_map(Queue::unconfirmed).cloned().collect()
     }
@@ -128,7 +128,7 @@ impl Waiter {
     pub(crate) async fn confirmed(&self, token: &Token) {
         for resource in &*self.resources {
             poll_fn(|cx| {
-                let (is_confirmed, before) = match locked(&self.shared.queues.queues).get_mut(resource) {
+                let (is_confirmed, before) = match locked(&self.inner.queues.queues).get_mut(resource) {
                     Some(queue) => queue.is_confirmed(token, || cx.waker().clone()),
                     None => (true, None),
                 };
@@ -146,30 +146,30 @@ impl Waiter {
 
     fn poll_turn(&self, cx: &mut Context<'_>, alarm: &mut Alarm) -> Poll<()> {
         loop {
-            let (now, resource) = (self.shared.now(), &self.resources[self.asked - 1]);
-            let (answer, before) = {
-                let mut queues = locked(&self.shared.queues.queues);
-                queues.entry(resource.clone()).or_default().ask(self.number, now, || cx.waker().clone())
+            let (now, resource) = (self.inner.now(), &self.resources[self.entered - 1]);
+            let (polled, before) = {
+                let mut queues = locked(&self.inner.queues.queues);
+                queues.entry(resource.clone()).or_default().poll_turn(self.number, now, || cx.waker().clone())
             };
             drop(before);
-            match answer {
-                Answer::Turn => return Poll::Ready(()),
-                Answer::Wait => return Poll::Pending,
-                Answer::WaitUntil(until) => ready!(alarm.poll_at(&*self.shared.runtime, until, cx)),
+            match polled {
+                TurnPoll::Turn => return Poll::Ready(()),
+                TurnPoll::Wait => return Poll::Pending,
+                TurnPoll::WaitUntil(until) => ready!(alarm.poll_at(&*self.inner.runtime, until, cx)),
             }
         }
     }
 
     fn any_queue(&self, predicate: impl Fn(&Queue<Waker>) -> bool) -> bool {
-        let queues = locked(&self.shared.queues.queues);
+        let queues = locked(&self.inner.queues.queues);
         self.resources.iter().any(|resource| queues.get(resource).is_some_and(&predicate))
     }
 
     /// Applies `act` to every queue that was entered.
     fn with_queues(&self, act: impl Fn(&mut Queue<Waker>) -> Wakers<Waker>) -> Woken {
         let mut woken = Woken::default();
-        for resource in &self.resources[..self.asked] {
-            let mut queues = locked(&self.shared.queues.queues);
+        for resource in &self.resources[..self.entered] {
+            let mut queues = locked(&self.inner.queues.queues);
             let Some(queue) = queues.get_mut(resource) else { continue };
             let Wakers { to_wake, to_drop } = act(queue);
             if queue.is_unused() {
@@ -204,15 +204,15 @@ impl Drop for Woken {
 }
 
 /// Leaves every queue, with or without the turn.
-impl Drop for Waiter {
+impl Drop for QueuePlace {
     fn drop(&mut self) {
-        drop(self.with_queues(|queue| queue.leave(self.number, || self.shared.now())));
+        drop(self.with_queues(|queue| queue.leave(self.number, || self.inner.now())));
     }
 }
 
-impl fmt::Debug for Waiter {
+impl fmt::Debug for QueuePlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Waiter(#{} for {})", self.number, self.resources)
+        write!(f, "QueuePlace(#{} for {})", self.number, self.resources)
     }
 }
 
@@ -245,7 +245,7 @@ mod tests {
         fn spawn(&self, _: BoxFuture<()>) {}
     }
 
-    fn waiters(count: usize) -> Vec<Waiter> {
+    fn places(count: usize) -> Vec<QueuePlace> {
         let settings = Settings {
             node_timeout: Duration::ZERO,
             retry_delay: Duration::ZERO,
@@ -254,31 +254,31 @@ mod tests {
             drift: DriftFactor::new(0.01).unwrap(),
             owner: None,
         };
-        let shared = Arc::new(Inner::new(Vec::new(), Arc::new(Still), settings));
-        let waiter = || Waiter::new(Arc::clone(&shared), "a".into_resources().unwrap());
-        std::iter::repeat_with(waiter).take(count).collect()
+        let inner = Arc::new(Inner::new(Vec::new(), Arc::new(Still), settings));
+        let place = || QueuePlace::new(Arc::clone(&inner), "a".into_resources().unwrap());
+        std::iter::repeat_with(place).take(count).collect()
     }
 
-    /// Polls the turn of `waiter` with this waker.
-    fn poll_turn(waiter: &mut Waiter, waker: &Waker) -> Poll<()> {
-        waiter.asked = 1;
-        waiter.poll_turn(&mut Context::from_waker(waker), &mut Alarm::default())
+    /// Polls the turn of `place` with this waker.
+    fn poll_turn(place: &mut QueuePlace, waker: &Waker) -> Poll<()> {
+        place.entered = 1;
+        place.poll_turn(&mut Context::from_waker(waker), &mut Alarm::default())
     }
 
-    /// A waker that drops a waiter when it is woken or dropped, as an executor may.
-    struct Drops(Mutex<Option<Waiter>>);
+    /// A waker that drops a place when it is woken or dropped, as an executor may.
+    struct Drops(Mutex<Option<QueuePlace>>);
 
     impl Drops {
-        fn waker(mut waiter: Waiter) -> Waker {
-            let _ = poll_turn(&mut waiter, Waker::noop());
-            Waker::from(Arc::new(Self(Mutex::new(Some(waiter)))))
+        fn waker(mut place: QueuePlace) -> Waker {
+            let _ = poll_turn(&mut place, Waker::noop());
+            Waker::from(Arc::new(Self(Mutex::new(Some(place)))))
         }
     }
 
     impl Wake for Drops {
         fn wake(self: Arc<Self>) {
-            let waiter = locked(&self.0).take();
-            drop(waiter);
+            let place = locked(&self.0).take();
+            drop(place);
         }
     }
 
@@ -293,43 +293,43 @@ mod tests {
     }
 
     #[test]
-    fn a_replaced_waker_can_drop_a_waiter() {
+    fn a_replaced_waker_can_drop_a_place() {
         without_deadlock(|| {
-            let mut waiters = waiters(3);
-            assert!(waiters[0].try_turn(Instant::ORIGIN));
-            let waker = Drops::waker(waiters.pop().unwrap());
-            assert!(poll_turn(&mut waiters[1], &waker).is_pending());
+            let mut places = places(3);
+            assert!(places[0].try_turn(Instant::ORIGIN));
+            let waker = Drops::waker(places.pop().unwrap());
+            assert!(poll_turn(&mut places[1], &waker).is_pending());
             drop(waker);
-            assert!(poll_turn(&mut waiters[1], Waker::noop()).is_pending());
+            assert!(poll_turn(&mut places[1], Waker::noop()).is_pending());
         });
     }
 
     #[test]
-    fn the_waker_of_a_leaving_waiter_can_drop_another_waiter() {
+    fn the_waker_of_a_place_that_is_left_can_drop_another_place() {
         without_deadlock(|| {
-            let mut waiters = waiters(3);
-            assert!(waiters[0].try_turn(Instant::ORIGIN));
-            let waker = Drops::waker(waiters.pop().unwrap());
-            assert!(poll_turn(&mut waiters[1], &waker).is_pending());
+            let mut places = places(3);
+            assert!(places[0].try_turn(Instant::ORIGIN));
+            let waker = Drops::waker(places.pop().unwrap());
+            assert!(poll_turn(&mut places[1], &waker).is_pending());
             drop(waker);
-            drop(waiters.pop());
+            drop(places.pop());
         });
     }
 
     #[test]
-    fn a_woken_waker_can_drop_its_own_waiter_and_others() {
+    fn a_woken_waker_can_drop_its_own_place_and_others() {
         without_deadlock(|| {
-            let mut waiters = waiters(3);
-            assert!(waiters[0].try_turn(Instant::ORIGIN));
-            let waker = Drops::waker(waiters.pop().unwrap());
-            assert!(poll_turn(&mut waiters[1], &waker).is_pending());
-            let turn = waiters.remove(0);
-            // This notifies the next waiter, which drops the third one.
+            let mut places = places(3);
+            assert!(places[0].try_turn(Instant::ORIGIN));
+            let waker = Drops::waker(places.pop().unwrap());
+            assert!(poll_turn(&mut places[1], &waker).is_pending());
+            let turn = places.remove(0);
+            // This wakes the task of the next place, which drops the third one.
             let woken =
                 turn.hold_until(&Token::from_bytes("t"), Instant::since_origin(Duration::from_secs(1)));
             drop(woken);
             drop(turn);
-            assert!(poll_turn(&mut waiters[0], &waker).is_ready());
+            assert!(poll_turn(&mut places[0], &waker).is_ready());
         });
     }
 }

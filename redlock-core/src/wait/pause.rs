@@ -17,17 +17,17 @@ use crate::wait::limiter::Permit;
 
 /// Waits for `pause`. Returns whether another client was seen on a quorum of nodes meanwhile.
 pub(crate) async fn is_used(
-    shared: &Arc<Inner>,
+    inner: &Arc<Inner>,
     resources: &[Resource],
     pause: impl Future<Output = ()>,
 ) -> bool {
     let mut pause = pin!(pause);
     // Without a permit, the nodes have to reply to many others.
-    let Some(_permit) = Permit::try_new(shared, Class::Watch) else {
+    let Some(_permit) = Permit::try_new(inner, Class::Watch) else {
         pause.await;
         return false;
     };
-    let mut views: Vec<Vec<View<'_>>> = shared
+    let mut views: Vec<Vec<View<'_>>> = inner
         .peers
         .iter()
         .filter(|peer| peer.node.capabilities().watch)
@@ -39,7 +39,7 @@ pub(crate) async fn is_used(
     })
     .await;
     let changed = views.iter().filter(|node| node.iter().any(|view| matches!(view, View::Changed)));
-    changed.count() >= shared.quorum()
+    changed.count() >= inner.quorum()
 }
 
 /// The view of one resource on one node.

@@ -44,7 +44,7 @@ pub(crate) enum WakeReason {
 
 /// The watches of one request, kept from one wait to the next.
 pub(crate) struct LockWatcher<'a> {
-    shared: &'a Arc<Inner>,
+    inner: &'a Arc<Inner>,
     /// The watches by node, then by resource.
     watches: Vec<Vec<NodeWatch<'a>>>,
     probes: ProbeBudget,
@@ -100,13 +100,13 @@ impl<'a> LockWatcher<'a> {
     /// Creates a watcher that watches nothing yet.
     ///
     /// A reader has a `gate`. It waits until the gate is free, and the resources have no holder except readers.
-    pub(crate) fn new(shared: &'a Arc<Inner>, resources: &'a [Resource], gate: Option<&'a Resource>) -> Self {
+    pub(crate) fn new(inner: &'a Arc<Inner>, resources: &'a [Resource], gate: Option<&'a Resource>) -> Self {
         let watches = |node: &'a dyn LockNode| {
             let of_claim = resources.iter().map(|resource| NodeWatch::new(node, resource, gate.is_some()));
             of_claim.chain(gate.map(|gate| NodeWatch::new(node, gate, false))).collect()
         };
-        let watches = shared.peers.iter().map(|peer| watches(&*peer.node)).collect();
-        Self { shared, watches, probes: ProbeBudget::default(), queries: QueryPermit::None }
+        let watches = inner.peers.iter().map(|peer| watches(&*peer.node)).collect();
+        Self { inner, watches, probes: ProbeBudget::default(), queries: QueryPermit::None }
     }
 
     /// Continues active watches of an earlier request, which replace queries.
@@ -137,7 +137,7 @@ impl<'a> LockWatcher<'a> {
         may_exceed: bool,
         until: Option<Instant>,
     ) -> WakeReason {
-        let (start, mut alarm) = (self.shared.now(), Alarm::default());
+        let (start, mut alarm) = (self.inner.now(), Alarm::default());
         self.watches.iter_mut().flatten().for_each(|watch| watch.query_again_if_free(start));
         let wake = poll_fn(|cx| self.poll(cx, start, delay, may_exceed, until, &mut alarm)).await;
         // The replies are not needed until the next wait.
@@ -149,11 +149,11 @@ impl<'a> LockWatcher<'a> {
     /// notification since then. It makes no query.
     pub(crate) async fn is_still_free(&mut self) -> bool {
         poll_fn(|cx| {
-            let (now, limit) = (self.shared.now(), self.shared.settings.node_timeout);
+            let (now, limit) = (self.inner.now(), self.inner.settings.node_timeout);
             for watch in self.watches.iter_mut().flatten() {
                 let _ = watch.poll(cx, now, limit, false);
             }
-            Poll::Ready(readiness(self.views(now), self.shared.quorum(), now) == Readiness::Free)
+            Poll::Ready(readiness(self.views(now), self.inner.quorum(), now) == Readiness::Free)
         })
         .await
     }
@@ -168,7 +168,7 @@ impl<'a> LockWatcher<'a> {
         alarm: &mut Alarm,
     ) -> Poll<WakeReason> {
         loop {
-            let (now, limit) = (self.shared.now(), self.shared.settings.node_timeout);
+            let (now, limit) = (self.inner.now(), self.inner.settings.node_timeout);
             let may_query = matches!(self.queries, QueryPermit::Granted { .. });
             let next =
                 self.watches.iter_mut().flatten().filter_map(|watch| watch.poll(cx, now, limit, may_query));
@@ -179,11 +179,11 @@ impl<'a> LockWatcher<'a> {
             let may_be_free = |(watches, peer): &(&Vec<NodeWatch<'_>>, &Peer)| {
                 peer.is_admitted() && watches.iter().all(|watch| watch.may_be_free(now))
             };
-            let candidates = self.watches.iter().zip(&self.shared.peers).filter(may_be_free).count();
-            if self.probes.see(candidates, self.shared.quorum()) {
+            let candidates = self.watches.iter().zip(&self.inner.peers).filter(may_be_free).count();
+            if self.probes.see(candidates, self.inner.quorum()) {
                 return Poll::Ready(WakeReason::Free);
             }
-            let (longest, free_at) = match readiness(self.views(now), self.shared.quorum(), now) {
+            let (longest, free_at) = match readiness(self.views(now), self.inner.quorum(), now) {
                 Readiness::Free => {
                     self.probes.tried();
                     return Poll::Ready(WakeReason::Free);
@@ -196,7 +196,7 @@ impl<'a> LockWatcher<'a> {
                 return Poll::Ready(WakeReason::Time);
             }
             let look = [next, free_at, self.overdue_at(now)].into_iter().flatten().fold(end, Instant::min);
-            match alarm.poll_at(&*self.shared.runtime, look, cx) {
+            match alarm.poll_at(&*self.inner.runtime, look, cx) {
                 Poll::Ready(()) => {}
                 Poll::Pending => return Poll::Pending,
             }
@@ -205,7 +205,7 @@ impl<'a> LockWatcher<'a> {
 
     /// Returns the view of each node: the combined views of its resources and its admission.
     fn views(&self, now: Instant) -> impl Iterator<Item = NodeView> + '_ {
-        self.watches.iter().zip(&self.shared.peers).map(move |(watches, peer)| {
+        self.watches.iter().zip(&self.inner.peers).map(move |(watches, peer)| {
             let admission = NodeView::of_admission(peer.node.admission(), now);
             watches.iter().map(|watch| watch.view(now)).fold(admission, NodeView::and)
         })
@@ -213,18 +213,18 @@ impl<'a> LockWatcher<'a> {
 
     /// Completes when queries are due and have just been allowed.
     fn poll_permit(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<()> {
-        let shared = self.shared;
+        let inner = self.inner;
         if !self.watches.iter().flatten().any(|watch| watch.is_due(now)) {
             // A hung minority of the nodes does not hold up other requests.
             let unanswered =
                 self.watches.iter().filter(|node| node.iter().any(NodeWatch::is_queried)).count();
-            if unanswered + shared.quorum() <= self.watches.len() {
+            if unanswered + inner.quorum() <= self.watches.len() {
                 self.queries = QueryPermit::None;
             }
             return Poll::Pending;
         }
         if let QueryPermit::None = self.queries {
-            self.queries = QueryPermit::Wait(Permit::wait(shared, Class::Watch));
+            self.queries = QueryPermit::Wait(Permit::wait(inner, Class::Watch));
         }
         let QueryPermit::Wait(wait) = &mut self.queries else { return Poll::Pending };
         let permit = ready!(Pin::new(wait).poll(cx));
@@ -234,7 +234,7 @@ impl<'a> LockWatcher<'a> {
 
     /// Returns when to poll the awaited permit again: another one may be overdue.
     fn overdue_at(&self, now: Instant) -> Option<Instant> {
-        matches!(self.queries, QueryPermit::Wait(_)).then(|| now + self.shared.limiter.poll_interval())
+        matches!(self.queries, QueryPermit::Wait(_)).then(|| now + self.inner.limiter.poll_interval())
     }
 }
 

@@ -22,7 +22,7 @@ use crate::runtime::LONGEST_SLEEP;
 use crate::types::error::{Error, ErrorKind};
 use crate::types::instant::Instant;
 use crate::types::resource::Resources;
-use crate::wait::local_queue::Waiter;
+use crate::wait::local_queue::QueuePlace;
 use crate::wait::watcher::{LockWatcher, Parked, WakeReason};
 
 /// Acquires a slot, within the limits of the request.
@@ -44,7 +44,7 @@ struct Search<'a> {
 /// The turn of a task of this process.
 struct Turn {
     /// `None` if the local queue is off.
-    _place: Option<Waiter>,
+    _place: Option<QueuePlace>,
     /// `true` if other tasks were ahead.
     has_waited: bool,
 }
@@ -180,7 +180,7 @@ impl<'a> Search<'a> {
         if !handle.settings.local_queue {
             return Ok(Turn { _place: None, has_waited: false });
         }
-        let mut place = Waiter::new(Arc::clone(handle), self.slots.queue()?);
+        let mut place = QueuePlace::new(Arc::clone(handle), self.slots.queue()?);
         let has_waited = !place.try_turn(start);
         if has_waited {
             match in_time(handle, self.policy.until, LONGEST_SLEEP, place.turn()).await {

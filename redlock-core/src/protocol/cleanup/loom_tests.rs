@@ -42,14 +42,14 @@ fn the_cleanup_task_misses_no_entry() {
         inner.clean_up(0, Instant::ORIGIN, entry());
         block_on(async {
             loop {
-                let changed = inner.listen();
+                let changed = inner.listen_for_idle();
                 if inner.is_idle() {
                     break;
                 }
                 changed.await;
             }
         });
-        assert_eq!(0, inner.given_up_cleanup());
+        assert_eq!(0, inner.given_up_claims());
         runtime.join();
     });
 }

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use loom::future::block_on;
 use loom::thread;
 
-use super::Waiter;
+use super::QueuePlace;
 use crate::inner::Inner;
 use crate::loom_fixtures::{Granting, Still, client};
 use crate::types::resource::IntoResources;
 
 /// Waits for the turn on these resources, and passes it on.
 fn turn(inner: &Arc<Inner>, resources: impl IntoResources) {
-    let mut waiter = Waiter::new(Arc::clone(inner), resources.into_resources().expect("valid names"));
-    block_on(waiter.turn());
+    let mut place = QueuePlace::new(Arc::clone(inner), resources.into_resources().expect("valid names"));
+    block_on(place.turn());
 }
 
 #[test]

@@ -17,14 +17,14 @@ use crate::types::report::Outcome;
 /// A lease that has ended, and whose releases are not all confirmed.
 ///
 /// If it is dropped before they are, because its runtime has ended, the rest goes to the cleanup queues.
-pub(crate) struct Rollback(Arc<LeaseRecord>);
+pub(crate) struct EndedLease(Arc<LeaseRecord>);
 
-impl Rollback {
+impl EndedLease {
     /// Ends the lease at the time `now`.
     ///
     /// The possible writes on the nodes are read before the first release is sent. A write that becomes known later may
     /// have been carried out after that release.
-    pub(crate) fn begin(lease: &Arc<LeaseRecord>, now: Instant) -> Self {
+    pub(crate) fn end(lease: &Arc<LeaseRecord>, now: Instant) -> Self {
         lease.end(now);
         Self(Arc::clone(lease))
     }
@@ -68,7 +68,7 @@ impl Rollback {
     }
 }
 
-impl Drop for Rollback {
+impl Drop for EndedLease {
     fn drop(&mut self) {
         let inner = self.0.inner();
         for index in 0..inner.peers.len() {
@@ -113,7 +113,7 @@ impl Releases<'_> {
     fn follow_up(&self, index: usize, outcome: &Outcome) {
         let (lease, at) = (self.lease, self.calls.completed_at());
         if matches!(outcome, Outcome::TimedOut) && lease.may_be_unsent(index) {
-            // The write ends at about the same time, and `Rollback::finish` follows up. With a connection, the write may
+            // The write ends at about the same time, and `EndedLease::finish` follows up. With a connection, the write may
             // have been sent in any case.
             return;
         }
