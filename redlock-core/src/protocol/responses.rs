@@ -5,6 +5,7 @@ use std::iter;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use crate::decide::admission::{Countable, until_quorum};
 use crate::decide::holder::{self, HolderReply};
 use crate::decide::tally::{Tally, VoteState};
 use crate::inner::Inner;
@@ -180,7 +181,9 @@ impl Responses {
 
     /// Creates an error with the report of every node.
     pub(crate) fn error(&self, kind: ErrorKind, message: String, inner: &Inner) -> Error {
-        Error::new(kind, message).with_nodes(NodeReports(self.reports(inner)))
+        let nodes = NodeReports(self.reports(inner));
+        let quarantine = until_quorum(nodes.iter().map(countable), inner.quorum());
+        Error::new(kind, message).with_nodes(nodes, quarantine)
     }
 
     /// Returns the holders that caused denials, as reported by the nodes.
@@ -307,6 +310,16 @@ impl Response {
             Outcome::Quarantined { .. } => VoteState::Quarantined,
             Outcome::Pending => VoteState::Pending,
         }
+    }
+}
+
+/// Returns when the next vote of a node can count.
+fn countable(node: &NodeReport) -> Countable {
+    match &node.outcome {
+        Outcome::Quarantined { quarantine, .. } => Countable::Later(quarantine.remaining),
+        Outcome::Failed(_) | Outcome::TimedOut | Outcome::Pending => Countable::Unknown,
+        _ if node.same_server_as.is_some() => Countable::Unknown,
+        _ => Countable::Now,
     }
 }
 

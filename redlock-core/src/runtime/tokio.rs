@@ -261,7 +261,8 @@ impl Runtime for TokioRuntime {
         if self.has_timers() { Ok(()) } else { Err(Error::invalid(missing)) }
     }
 
-    /// Notes the current runtime, because every attempt creates its token first.
+    /// Every attempt creates its token first, so this notes the current runtime. [`check`](Runtime::check) cannot do it:
+    /// a request may move to another runtime while it waits, and its guard may be dropped outside of any.
     fn fill_random(&self, bytes: &mut [u8]) {
         self.note_current();
         fill_from_os(bytes);

@@ -3,8 +3,6 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::decide::admission::until_quorum;
-use crate::decide::tally::quorum;
 use crate::node::Denial;
 use crate::types::lease_state::Loss;
 use crate::types::report::{self, NodeReport, NodeReports, Outcome};
@@ -51,6 +49,8 @@ struct Inner {
     /// `true` if `run` lost the lock: another call acquires another lock.
     lost_by_run: bool,
     nodes: NodeReports,
+    /// The time until a quorum of these nodes can count again, if quarantine prevents the lock and the time is known.
+    quarantine: Option<Duration>,
     /// The lock of this process that excluded the request, and the rest of its validity.
     local_holder: Option<(Fingerprint, Duration)>,
 }
@@ -137,13 +137,14 @@ impl Error {
             loss: None,
             lost_by_run: false,
             nodes,
+            quarantine: None,
             local_holder: None,
         }))
     }
 
-    /// Adds the reports of all nodes.
-    pub(crate) fn with_nodes(mut self, nodes: NodeReports) -> Self {
-        self.0.nodes = nodes;
+    /// Adds the reports of all nodes, and the time until a quorum of them can count again.
+    pub(crate) fn with_nodes(mut self, nodes: NodeReports, quarantine: Option<Duration>) -> Self {
+        (self.0.nodes, self.0.quarantine) = (nodes, quarantine);
         self
     }
 
@@ -377,8 +378,7 @@ impl Error {
     /// # Ok(()) }
     /// ```
     pub fn quarantine(&self) -> Option<Duration> {
-        let nodes = self.node_reports();
-        until_quorum(nodes.iter().map(NodeReport::countable), quorum(nodes.len()))
+        self.0.quarantine
     }
 
     fn denials(&self) -> impl Iterator<Item = &Denial> {

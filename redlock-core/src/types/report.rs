@@ -3,7 +3,6 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::decide::admission::Countable;
 use crate::node::{Denial, LockEntry, NodeError, Quarantine};
 use crate::types::fencing_token::FencingToken;
 use crate::types::token::Token;
@@ -209,16 +208,6 @@ impl NodeReport {
         match &self.outcome {
             Outcome::Quarantined { quarantine, .. } => Some(quarantine),
             _ => None,
-        }
-    }
-
-    /// Returns when the next vote of the node can count.
-    pub(crate) fn countable(&self) -> Countable {
-        match &self.outcome {
-            Outcome::Quarantined { quarantine, .. } => Countable::Later(quarantine.remaining),
-            Outcome::Failed(_) | Outcome::TimedOut | Outcome::Pending => Countable::Unknown,
-            _ if self.same_server_as.is_some() => Countable::Unknown,
-            _ => Countable::Now,
         }
     }
 

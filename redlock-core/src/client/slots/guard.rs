@@ -460,7 +460,7 @@ impl SlotToken {
     /// let token = slot.token_of_slot().expect("a fenced slot has a token");
     /// // UPDATE disks SET token = $1, .. WHERE slot = $2 AND token <= $1
     /// let parameters = (i64::from(token.number()), token.resource().to_string());
-    /// assert_eq!("disks:slot:0", parameters.1);
+    /// assert_eq!(format!("disks:slot:{}", slot.index()), parameters.1);
     /// # Ok::<_, redlock_core::Error>(()) }).unwrap();
     /// ```
     pub fn number(&self) -> FencingToken {
