@@ -82,7 +82,7 @@ impl Round {
         let is_redlock = matches!(way, Way::RedisRs | Way::Fred);
         Fact {
             group: GROUP,
-            what: format!("{}: handoffs a second", way.name()),
+            what: format!("{}: hand-overs per second", way.name()),
             measured: format!(
                 "{rate:.0}/s, {:.0} % of {best:.0}/s; processes: {shares}",
                 100.0 * rate / best
@@ -99,7 +99,7 @@ impl Round {
         Fact {
             group: GROUP,
             what: format!("{who}: overlaps"),
-            measured: format!("{overlaps} in {} handoffs", holds.len()),
+            measured: format!("{overlaps} in {} hand-overs", holds.len()),
             goal: Some(("none".to_owned(), overlaps == 0)),
         }
     }

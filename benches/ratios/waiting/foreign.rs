@@ -45,13 +45,13 @@ pub(crate) fn run(effort: Effort) -> Vec<Fact> {
             let expired = median(waits(&servers, &urls, connect, times, End::Expired));
             facts.push(Fact {
                 group: GROUP,
-                what: format!("{name}: from its DEL to the next hold{others}"),
+                what: format!("{name}: from the DEL of the holder to the next hold{others}"),
                 measured: millis(deleted),
                 goal: Some(("under 5 ms".to_owned(), deleted < 5e6)),
             });
             facts.push(Fact {
                 group: GROUP,
-                what: format!("{name}: from its expiry to the next hold{others}"),
+                what: format!("{name}: from the expiry of the key to the next hold{others}"),
                 measured: millis(expired),
                 goal: Some(("under 20 ms".to_owned(), expired < 20e6)),
             });

@@ -59,11 +59,11 @@ fn with_delay(delay: Duration, effort: Effort) -> Vec<Fact> {
     let shared = holds_of(&[TASKS, 1]);
     let of_both: usize = shared.iter().map(Vec::len).sum();
     let share = 100.0 * shared[1].len() as f64 / of_both as f64;
-    let name = format!("round trip of {} ms more", delay.as_millis());
+    let name = format!("round trip longer by {} ms", delay.as_millis());
     vec![
         Fact {
             group: GROUP,
-            what: format!("{name}: hand-overs a second"),
+            what: format!("{name}: hand-overs per second"),
             measured: format!("{rate:.1}/s, {:.3} of {best:.1}/s", rate / best),
             goal: Some((format!("at least {GOAL}"), rate / best >= GOAL)),
         },
@@ -75,7 +75,7 @@ fn with_delay(delay: Duration, effort: Effort) -> Vec<Fact> {
         },
         Fact {
             group: GROUP,
-            what: format!("{name}, one more task in another process: hand-overs a second"),
+            what: format!("{name}, one more task in another process: hand-overs per second"),
             measured: format!(
                 "{:.1}/s, {share:.1} % by the other process",
                 of_both as f64 / lasts.as_secs_f64()

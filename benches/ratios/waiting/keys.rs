@@ -108,8 +108,8 @@ fn gone(effort: Effort) -> Vec<Fact> {
         vec![Fact {
             group: GROUP,
             what: format!("growth of the process over {} keys, after the first {warm}", keys - warm),
-            measured: format!("{:.1} MiB, {a_key:.2} bytes a key", growth / 1_048_576.0),
-            goal: Some((format!("under {GOAL:.0} bytes a key"), a_key < GOAL)),
+            measured: format!("{:.1} MiB, {a_key:.2} bytes per key", growth / 1_048_576.0),
+            goal: Some((format!("under {GOAL:.0} bytes per key"), a_key < GOAL)),
         }]
     })
 }
