@@ -1,4 +1,4 @@
-//! A stale holder: it is stopped past its TTL, another client acquires the lock and writes, and the first one continues
+//! A stale holder: it is stopped past its TTL. Another client acquires the lock and writes. Then the first one continues
 //! and writes too.
 
 use super::processes::Holder;
@@ -20,18 +20,19 @@ fn story<A: Adapter>(servers: &[RedisServer], script: &str) -> Story {
     let store = RedisServer::start();
     let port = store.port().to_string();
     let hold = |value| Holder::start::<A>(servers, "write", &["report", "500", &port, script, value]);
-    let token = |holder: &Holder| holder.says().strip_prefix("held with ").unwrap().parse::<u64>().unwrap();
+    let token =
+        |holder: &Holder| holder.next_line().strip_prefix("held with ").unwrap().parse::<u64>().unwrap();
 
     let mut first = hold("first");
     let earlier = token(&first);
     first.tell("");
-    assert_eq!("written", first.says());
+    assert_eq!("written", first.next_line());
     first.stop();
 
     let mut second = hold("second");
     let later = token(&second);
     second.tell("");
-    assert_eq!("written", second.says());
+    assert_eq!("written", second.next_line());
     assert_eq!("second", store.command(&["HGET", "report", "value"]));
 
     first.tell("");
@@ -39,18 +40,18 @@ fn story<A: Adapter>(servers: &[RedisServer], script: &str) -> Story {
     Story { store, first, second, tokens: [earlier, later] }
 }
 
-pub(crate) fn a_holder_that_was_stopped_past_its_ttl_is_denied_by_the_resource<A: Adapter>() {
+pub(crate) fn the_resource_rejects_a_holder_that_was_stopped_past_its_ttl<A: Adapter>() {
     let servers = five();
     let mut story = story::<A>(&servers, CHECKED);
-    assert_eq!("rejected", story.first.says());
+    assert_eq!("rejected", story.first.next_line());
     assert_eq!("second", story.store.command(&["HGET", "report", "value"]));
     let [earlier, later] = story.tokens;
     assert!(later > earlier, "{later} after {earlier}");
     assert_eq!(later.to_string(), story.store.command(&["HGET", "report", "fence"]));
 
-    // The current holder continues to write, whatever the other one has tried.
+    // The current holder continues to write after the rejected write.
     story.second.tell("");
-    assert_eq!("written", story.second.says());
+    assert_eq!("written", story.second.next_line());
     for holder in [&mut story.first, &mut story.second] {
         holder.nothing_more_to_read();
         holder.ends();
@@ -58,10 +59,10 @@ pub(crate) fn a_holder_that_was_stopped_past_its_ttl_is_denied_by_the_resource<A
 }
 
 /// The counterpart of the test above: without the check the stale write succeeds.
-pub(crate) fn without_the_check_it_overwrites_what_the_next_one_wrote<A: Adapter>() {
+pub(crate) fn without_the_check_a_stale_holder_overwrites_newer_data<A: Adapter>() {
     let servers = five();
     let unchecked = "redis.call('HSET', KEYS[1], 'fence', ARGV[1], 'value', ARGV[2]) return 1";
     let story = story::<A>(&servers, unchecked);
-    assert_eq!("written", story.first.says());
-    assert_eq!("first", story.store.command(&["HGET", "report", "value"]), "what is older, for good");
+    assert_eq!("written", story.first.next_line());
+    assert_eq!("first", story.store.command(&["HGET", "report", "value"]), "the older value remains");
 }
