@@ -240,7 +240,7 @@ pub(crate) async fn inspect(shared: &Arc<Inner>, resource: Resource) -> Result<I
         );
         return Err(Error::new(ErrorKind::Unsupported, message));
     }
-    // Driven to its end even if a quorum replied sooner: a dropped request looks like one without a reply.
+    // The round is driven to its end even if a quorum replied sooner: a dropped request looks like one without a reply.
     drive(shared, |responder| run_round(Arc::clone(shared), resource, responder)).await
 }
 

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::time::Duration;
 
-/// The answer of a node to the question whether its votes count.
+/// The admission of a node, which determines if its votes count.
 ///
 /// See [`LockNode::admission`](super::LockNode::admission).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

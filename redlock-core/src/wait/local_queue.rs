@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
-use crate::decide::fifo::{Answer, Queue, Wakers};
+use crate::decide::fifo::{Queue, TurnResult, Wakers};
 use crate::inner::Inner;
 use crate::runtime::Alarm;
 use crate::sync::{Mutex, locked};
@@ -49,21 +49,21 @@ pub(crate) struct Waiter {
     /// The number of queues that were entered.
     ///
     /// The place has the turn in all of them except the last, and in that one too once the place is complete.
-    asked: usize,
+    entered: usize,
 }
 
 impl Waiter {
     /// Creates a place that has entered no queue yet.
     pub(crate) fn new(shared: Arc<Inner>, resources: Resources) -> Self {
         let number = shared.queues.last_number.fetch_add(1, Ordering::Relaxed);
-        Self { shared, resources, number, asked: 0 }
+        Self { shared, resources, number, entered: 0 }
     }
 
     /// Waits for the turn on all resources.
     pub(crate) async fn turn(&mut self) {
         let mut alarm = Alarm::default();
-        while self.asked < self.resources.len() {
-            self.asked += 1;
+        while self.entered < self.resources.len() {
+            self.entered += 1;
             poll_fn(|cx| self.poll_turn(cx, &mut alarm)).await;
         }
     }
@@ -78,9 +78,12 @@ impl Waiter {
             return false;
         }
         for resource in &*self.resources {
-            queues.entry(resource.clone()).or_default().ask(self.number, now, || Waker::noop().clone());
+            queues
+                .entry(resource.clone())
+                .or_default()
+                .request_turn(self.number, now, || Waker::noop().clone());
         }
-        self.asked = self.resources.len();
+        self.entered = self.resources.len();
         true
     }
 
@@ -113,11 +116,11 @@ impl Waiter {
     /// Returns the lock of this process that the place waits for: its token, and the end of its validity.
     pub(crate) fn holder(&self) -> Option<(Token, Instant)> {
         let queues = locked(&self.shared.queues.queues);
-        let queue = self.asked.checked_sub(1).and_then(|last| queues.get(&self.resources[last]));
+        let queue = self.entered.checked_sub(1).and_then(|last| queues.get(&self.resources[last]));
         queue.and_then(Queue::holder).cloned()
     }
 
-    /// Returns the tokens of the leases that handed over the turn, and whose releases are not confirmed yet.
+    /// Returns the tokens of the leases that handed the turn over before their releases were confirmed.
     pub(crate) fn unconfirmed(&self) -> Vec<Token> {
         let queues = locked(&self.shared.queues.queues);
         let queues = self.resources.iter().filter_map(|resource| queues.get(resource));
@@ -146,16 +149,19 @@ impl Waiter {
 
     fn poll_turn(&self, cx: &mut Context<'_>, alarm: &mut Alarm) -> Poll<()> {
         loop {
-            let (now, resource) = (self.shared.now(), &self.resources[self.asked - 1]);
-            let (answer, before) = {
+            let (now, resource) = (self.shared.now(), &self.resources[self.entered - 1]);
+            let (result, before) = {
                 let mut queues = locked(&self.shared.queues.queues);
-                queues.entry(resource.clone()).or_default().ask(self.number, now, || cx.waker().clone())
+                queues
+                    .entry(resource.clone())
+                    .or_default()
+                    .request_turn(self.number, now, || cx.waker().clone())
             };
             drop(before);
-            match answer {
-                Answer::Turn => return Poll::Ready(()),
-                Answer::Wait => return Poll::Pending,
-                Answer::WaitUntil(until) => ready!(alarm.poll_at(&*self.shared.runtime, until, cx)),
+            match result {
+                TurnResult::Turn => return Poll::Ready(()),
+                TurnResult::Wait => return Poll::Pending,
+                TurnResult::WaitUntil(until) => ready!(alarm.poll_at(&*self.shared.runtime, until, cx)),
             }
         }
     }
@@ -168,7 +174,7 @@ impl Waiter {
     /// Applies `act` to every queue that was entered.
     fn with_queues(&self, act: impl Fn(&mut Queue<Waker>) -> Wakers<Waker>) -> Woken {
         let mut woken = Woken::default();
-        for resource in &self.resources[..self.asked] {
+        for resource in &self.resources[..self.entered] {
             let mut queues = locked(&self.shared.queues.queues);
             let Some(queue) = queues.get_mut(resource) else { continue };
             let Wakers { to_wake, to_drop } = act(queue);
@@ -261,7 +267,7 @@ mod tests {
 
     /// Polls the turn of `waiter` with this waker.
     fn poll_turn(waiter: &mut Waiter, waker: &Waker) -> Poll<()> {
-        waiter.asked = 1;
+        waiter.entered = 1;
         waiter.poll_turn(&mut Context::from_waker(waker), &mut Alarm::default())
     }
 

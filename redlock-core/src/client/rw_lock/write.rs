@@ -35,14 +35,14 @@ pub(crate) async fn acquire(
         {
             Err(attempts.error(*failure))
         }
-        // Nodes that failed may work again by the time when the gate is locked.
+        // Nodes that failed may have recovered by the time the gate is locked.
         Ok(Single::Busy | Single::NotGranted(_)) => behind_gate(attempts, gate, &policy).await,
         Err(error) => Err(error),
     };
     attempts.ended(start, result)
 }
 
-/// Locks the gate, waits for the present holders, and leaves the gate to the lock.
+/// Locks the gate, waits for the present holders, and keeps the gate until the lock ends.
 async fn behind_gate(attempts: &Attempts, gate: Resource, policy: &RetryPolicy) -> Result<Guard, Error> {
     let handle = &attempts.handle;
     let resources = Resources::new([gate])?;
