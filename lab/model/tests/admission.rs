@@ -84,7 +84,7 @@ fn other_rules_hold_in_smaller_worlds() {
     }
 }
 
-/// A client extends its lease by a node that has lost the key, and that its own straggler has set again.
+/// A client extends its lease with a node that has lost the key. A late acquire of the same client has set it again.
 #[test]
 fn the_shortest_trace_to_two_leases_if_extensions_count_all_nodes() {
     let scope = Scope { extensions: [1, 0], kinds: Loss::RESTARTS, ..SMALL };

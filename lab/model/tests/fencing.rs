@@ -27,7 +27,7 @@ fn two_attempts_violate_nothing() {
 }
 
 #[test]
-fn any_number_of_attempts_of_which_two_matter_at_once_violates_nothing() {
+fn any_number_of_attempts_with_two_relevant_at_once_violates_nothing() {
     nothing_is_violated(Scope { forgets: true, ..SMALL }, 18_225);
 }
 

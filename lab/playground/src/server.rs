@@ -5,11 +5,11 @@
 //! | `GET /` and the files of the page | embedded in the program |
 //! | `GET /api/catalog` | the stories, and the choices and bounds of forms |
 //! | `POST /api/run` | a [`View`]; the body has an address or a setup |
-//! | `GET /api/history?ADDRESS` | the history as text, the same bytes as of `scripts/simulate` |
+//! | `GET /api/history?ADDRESS` | the history as text, byte for byte as from `scripts/simulate` |
 //! | `POST /api/search` | the [`Progress`], one line each |
 //!
-//! The server accepts requests for a loopback name only, so that no web site can reach it by a name of its own. Two
-//! runs and one search are computed at a time.
+//! The server accepts requests for a loopback name only, so that no web site can reach it by another name. It computes at
+//! most two runs and one search at a time.
 
 mod assets;
 mod catalog;
@@ -44,7 +44,7 @@ const WIDTHS: std::ops::RangeInclusive<f64> = 240.0..=2_400.0;
 /// The number of seeds between two lines of progress.
 const STEP: u64 = 5;
 
-/// The work that may be computed at a time.
+/// The limits of concurrent work.
 #[derive(Clone, Debug)]
 struct Bounds {
     runs: Arc<Semaphore>,
@@ -119,7 +119,7 @@ async fn search(State(bounds): State<Bounds>, body: Bytes) -> Result<Response, R
     within("the width of the picture", search.width, &WIDTHS).map_err(bad)?;
     search.check().map_err(bad)?;
     let Ok(permit) = Arc::clone(&bounds.searches).try_acquire_owned() else {
-        let text = "another search runs: stop it, or wait until it ends";
+        let text = "another search is running: stop it, or wait until it ends";
         return Err(Rejection(StatusCode::TOO_MANY_REQUESTS, text.into()));
     };
     let (sender, mut receiver) = mpsc::channel(1);
@@ -148,7 +148,7 @@ async fn turn(bound: &Arc<Semaphore>) -> OwnedSemaphorePermit {
     Arc::clone(bound).acquire_owned().await.expect("the semaphore is never closed")
 }
 
-/// Computes a result on another thread. The permit is returned when the work has ended, even if nobody waits for it.
+/// Computes a result on another thread. The permit is returned when the work has ended, even if the request was dropped.
 async fn compute<T: Send + 'static>(
     permit: OwnedSemaphorePermit,
     work: impl FnOnce() -> T + Send + 'static,

@@ -1,5 +1,5 @@
 //! Runs many seeds of an experiment, or shows one. `scripts/simulate` builds and runs it.
-#![allow(clippy::print_stdout, clippy::print_stderr)] // a command reports to people
+#![allow(clippy::print_stdout, clippy::print_stderr)] // a command prints its results
 
 use std::process::ExitCode;
 use std::str::FromStr;
@@ -24,9 +24,7 @@ fn main() -> ExitCode {
         Err(wrong) => {
             let kinds = Faults::ALL.map(|(name, _)| name).join(", ");
             eprintln!("{wrong}\n\n{USAGE}\nkinds of faults: {kinds}");
-            eprintln!(
-                "mixed locks: with and without fencing tokens; the default if the faults are about these"
-            );
+            eprintln!("mixed locks: with and without fencing tokens (the default for faults of fencing)");
             ExitCode::from(2)
         }
     }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use redlock_testkit::Operation;
 
-use crate::history::{Answer, Event, EventKind, FaultKind, History, Place, Request, TokenNumber};
+use crate::history::{Event, EventKind, FaultKind, History, Place, Reply, Request, TokenNumber};
 
 /// An attempt that ended without a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub struct FailedAttempt {
     /// The token of the attempt.
     pub token: TokenNumber,
     /// The replies until then, in the order of servers; `None` without a reply.
-    pub replies: BTreeMap<usize, Option<Answer>>,
+    pub replies: BTreeMap<usize, Option<Reply>>,
     /// `true` if the client then releases the votes.
     pub releases: bool,
 }
@@ -38,7 +38,7 @@ pub fn failed_attempts(history: &History) -> Vec<FailedAttempt> {
 /// The replies to the current attempt of a client.
 struct Attempt {
     token: TokenNumber,
-    replies: BTreeMap<usize, Option<Answer>>,
+    replies: BTreeMap<usize, Option<Reply>>,
 }
 
 #[derive(Default)]
@@ -57,8 +57,8 @@ impl Attempts {
                 Operation::Release => self.released(index, request),
                 _ => {}
             },
-            EventKind::Received { request, answer } if request.operation == Operation::Acquire => {
-                self.received(request, answer);
+            EventKind::Received { request, reply } if request.operation == Operation::Acquire => {
+                self.received(request, reply);
             }
             EventKind::Granted { client, token, .. } => {
                 self.current.remove(&client);
@@ -84,9 +84,9 @@ impl Attempts {
         attempt.replies.insert(server, None);
     }
 
-    fn received(&mut self, Request { client, server, token, .. }: Request, answer: Answer) {
+    fn received(&mut self, Request { client, server, token, .. }: Request, reply: Reply) {
         if let Some(attempt) = self.current.get_mut(&client).filter(|attempt| attempt.token == token) {
-            attempt.replies.insert(server, Some(answer));
+            attempt.replies.insert(server, Some(reply));
         }
     }
 
@@ -122,7 +122,7 @@ mod tests {
     fn a_release_without_a_grant_ends_an_attempt() {
         let denied = || story().received(1, 0, 0, 7).denied(1, 0, 1, 7, Operation::Acquire);
         let attempts = failed_attempts(&denied().sent_release(2, 0, 0, 7).sent_release(2, 0, 1, 7).history());
-        let replies = BTreeMap::from([(0, Some(Answer::Granted)), (1, Some(Answer::Denied))]);
+        let replies = BTreeMap::from([(0, Some(Reply::Granted)), (1, Some(Reply::Denied))]);
         let expected = FailedAttempt { event: 5, client: 0, token: TokenNumber(7), replies, releases: true };
         assert_eq!(vec![expected], attempts);
         assert_eq!(0, failed(denied().granted(2, 0, 7, 900).sent_release(3, 0, 0, 7)).len());

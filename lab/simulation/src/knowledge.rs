@@ -9,7 +9,7 @@ use redlock_core::FencingToken;
 use redlock_core::runtime::Instant;
 use redlock_testkit::Operation;
 
-use crate::history::{Answer, Event, EventKind, FaultKind, History, Place, Request, TokenNumber};
+use crate::history::{Event, EventKind, FaultKind, History, Place, Reply, Request, TokenNumber};
 
 /// A fact, and the period in which it holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,7 +54,7 @@ pub enum Fact {
         /// The token of the attempt.
         token: TokenNumber,
         /// The replies, in the order of servers.
-        replies: BTreeMap<usize, Option<Answer>>,
+        replies: BTreeMap<usize, Option<Reply>>,
     },
     /// A client has a valid lease.
     Lease {
@@ -97,7 +97,7 @@ enum Slot {
     Resource,
 }
 
-/// A fact that holds now. `ends` is the time at which it ends by itself.
+/// A fact that holds now. `ends` is the time at which it ends without an event.
 #[derive(Debug)]
 struct Open {
     from: Instant,
@@ -146,11 +146,11 @@ impl Book {
             EventKind::Sent(request) if request.operation == Operation::Acquire => {
                 self.vote(at, *request, None);
             }
-            EventKind::Received { request, answer } if request.operation == Operation::Acquire => {
-                self.vote(at, *request, Some(*answer));
+            EventKind::Received { request, reply } if request.operation == Operation::Acquire => {
+                self.vote(at, *request, Some(*reply));
             }
-            EventKind::CarriedOut { request, answer, until, .. } => {
-                self.carried_out(at, *request, *answer, *until);
+            EventKind::CarriedOut { request, reply, until, .. } => {
+                self.carried_out(at, *request, *reply, *until);
             }
             EventKind::Moved { server, token, until } => self.moved(at, *server, *token, *until),
             EventKind::Lost { server, token } => self.close(at, Place::Server(*server), &[Slot::Key(*token)]),
@@ -169,18 +169,18 @@ impl Book {
         }
     }
 
-    fn vote(&mut self, at: Instant, request: Request, answer: Option<Answer>) {
+    fn vote(&mut self, at: Instant, request: Request, reply: Option<Reply>) {
         let place = Place::Client(request.client);
         let known = match self.open.get(&(place, Slot::Votes)) {
             Some(Open { fact: Fact::Votes { token, replies }, ends, .. }) if *token == request.token => {
                 Some((replies.clone(), *ends))
             }
             // A late reply to an earlier attempt is no vote.
-            _ if answer.is_some() => return,
+            _ if reply.is_some() => return,
             _ => None,
         };
         let (mut replies, ends) = known.unwrap_or_default();
-        replies.insert(request.server, answer);
+        replies.insert(request.server, reply);
         self.open(at, place, Slot::Votes, Fact::Votes { token: request.token, replies }, ends);
     }
 
@@ -198,15 +198,15 @@ impl Book {
         }
     }
 
-    fn carried_out(&mut self, at: Instant, request: Request, answer: Answer, until: Option<Instant>) {
+    fn carried_out(&mut self, at: Instant, request: Request, reply: Reply, until: Option<Instant>) {
         let Request { client, server, operation, token, .. } = request;
         let place = Place::Server(server);
-        if let Answer::Counted(counter) = answer {
+        if let Reply::Counted(counter) = reply {
             self.open(at, place, Slot::Counter, Fact::Counter(counter), None);
         }
         if let Some(expires) = until {
             self.open(at, place, Slot::Key(token), Fact::Key { client, token, expires }, Some(expires));
-        } else if operation == Operation::Release && answer.is_yes() {
+        } else if operation == Operation::Release && reply.is_grant() {
             self.close(at, place, &[Slot::Key(token)]);
         }
     }
@@ -291,7 +291,7 @@ mod tests {
         let (resources, ttl) = (vec![0], Duration::from_secs(1));
         let requests = Fact::Requests { resources: resources.clone(), ttl, fenced: false };
         let lease = Fact::Lease { resources, token: TokenNumber(7), deadline: at(800), fence: None };
-        let half = [(0, Some(Answer::Granted)), (1, None)];
+        let half = [(0, Some(Reply::Granted)), (1, None)];
         let ended = || story().calm(2_000);
         assert_eq!(vec![votes([(0, None), (1, None)]), requests], facts(ended(), client, 1));
         assert_eq!(vec![votes(half), lease], facts(ended(), client, 3));

@@ -55,7 +55,7 @@ use crate::server::Server;
 /// servers[0].crash(Persistence::Nothing);
 /// servers[1].hang();
 /// simulation.block_on(&client, async move {
-///     assert!(redlock.lock("a", Duration::from_secs(10)).await.is_err(), "one of three is no quorum");
+///     assert!(redlock.lock("a", Duration::from_secs(10)).await.is_err(), "one node of three is no quorum");
 /// });
 /// # Ok::<(), redlock_core::Error>(())
 /// ```

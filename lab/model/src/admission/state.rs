@@ -57,7 +57,7 @@ pub(crate) enum Origin {
     Missing,
     /// The server before a restart or a promotion.
     Earlier,
-    /// The server as it is.
+    /// The present server.
     Present,
 }
 
@@ -88,12 +88,12 @@ pub(crate) enum Check {
 /// The acquire of the current attempt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Request {
-    /// There is none, or it was carried out.
+    /// There is no acquire, or it was carried out.
     #[default]
     None,
-    /// It may be sent, or is in flight.
+    /// The acquire may be unsent, or in flight.
     Pending,
-    /// It is in flight. This is distinguished only where nothing is written to nodes that are not admitted.
+    /// The acquire is in flight. This state is used only if nothing is written to nodes that are not admitted.
     Sent,
 }
 
@@ -115,7 +115,7 @@ pub(crate) enum Extend {
 pub(crate) enum Vote {
     #[default]
     None,
-    /// Granted during the wait. It counts when the wait is over, if the link still stands.
+    /// Granted during the wait. It counts when the wait has ended, if the link has not changed.
     Kept,
     /// It counts.
     Counted,

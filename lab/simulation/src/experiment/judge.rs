@@ -13,11 +13,11 @@ pub(super) fn judge(experiment: &Experiment, World { simulation, network, .. }: 
     let (process, client) = (simulation.process("judge"), experiment.clients);
     let nodes = network.nodes(client);
     let redlock = Redlock::builder(process.clone()).nodes(nodes.clone()).node_timeout(NODE_TIMEOUT);
-    let redlock = redlock.build().expect("servers have labels of their own");
+    let redlock = redlock.build().expect("server labels are unique");
     let (recorder, resources, me) = (network.recorder().clone(), experiment.resources, process.clone());
     let quarantine = experiment.has_admission().then(|| Quarantine::duration(experiment.longest_ttl()));
     simulation.block_on(&process, async move {
-        // The wait of a server begins with the first look, which may be this one.
+        // The quarantine of a server begins with the first look, which may be this one.
         if let Some(quarantine) = quarantine {
             for node in &nodes {
                 node.connected().await;

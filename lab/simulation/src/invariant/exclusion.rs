@@ -1,11 +1,11 @@
 //! I1: a resource has at most one valid holder, except that readers share it.
 //!
 //! The validity is that of the holder's own clock, in true time, since a program relies on it. Two validity periods of
-//! one resource must not overlap. They are sorted by their beginning, and each is compared only with the one before it
-//! that ends last. The check is thus O(n log n).
+//! one resource must not overlap. They are sorted by their beginning, and each is compared only with the latest end
+//! before it. The check is thus O(n log n).
 //!
-//! A holder that acts outside its own period, during that of another, breaks exclusion too. The cause is then the
-//! holder: it was stopped and did not check its lease.
+//! A holder that acts outside its own period, during that of another, breaks exclusion too. The cause is then that the
+//! holder was stopped and did not check its lease.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -37,7 +37,7 @@ fn reader(event: &EventKind) -> Option<TokenNumber> {
 
 fn overlaps(history: &History, holds: &[Hold], readers: &BTreeSet<TokenNumber>) -> Vec<Violation> {
     let mut violations = Vec::new();
-    // The period so far that ends last: of all holders, and of those that are no readers.
+    // The latest period so far, of all holders and of all holders except readers.
     let (mut of_all, mut of_writers): (Option<&Hold>, Option<&Hold>) = (None, None);
     for hold in holds {
         let reads = readers.contains(&hold.token);
@@ -47,8 +47,8 @@ fn overlaps(history: &History, holds: &[Hold], readers: &BTreeSet<TokenNumber>) 
                 "c{} acquires r{} as {} while c{} holds it as {}",
                 hold.client, hold.resource, hold.token, other.client, other.token
             );
-            // The keys of the first quorum should have prevented the other grant. The first may be the later hold: a
-            // stopped client learns late of its grant or extension.
+            // The keys of the first quorum should have prevented the other grant. The first may be the later hold,
+            // because a stopped client learns late of its grant or extension.
             let broken =
                 [other.token, hold.token].into_iter().find_map(|token| excuse(history, token, hold.event));
             violations.push(Violation {
@@ -83,8 +83,8 @@ fn acts(
     for (event, entry) in history.0.iter().enumerate() {
         let EventKind::Acted { client, token } = entry.kind else { continue };
         let Some(mine) = own.get(&token) else { continue };
-        // Overlapping holders each act validly; the overlap is reported above. A release at the same moment is valid
-        // too.
+        // The actions of overlapping holders are valid, and the overlap is reported above. A release at the same moment is
+        // valid too.
         if mine.iter().any(|hold| hold.from <= entry.at && entry.at <= hold.until) {
             continue;
         }
@@ -98,7 +98,7 @@ fn acts(
         );
         violations.push(Violation {
             invariant: Invariant::Exclusion,
-            broken: Some(Assumption::HoldersLook),
+            broken: Some(Assumption::HoldersCheckLeases),
             description,
             tokens: vec![token, holder.token],
             event,
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn holds_in_turn_are_fine_and_two_at_once_are_not() {
+    fn holds_may_follow_each_other_but_not_overlap() {
         let story = || Story::default().granted(1, 0, 0, 10);
         assert_eq!(0, broken(story().granted(10, 1, 1, 20)).len(), "at its deadline a lease is over");
         assert_eq!(vec![None], broken(story().granted(9, 1, 1, 20)));
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn an_extension_moves_the_end_and_revives_nothing() {
+    fn an_extension_moves_the_end_and_does_not_revive_an_expired_lease() {
         let story = || Story::default().granted(1, 0, 0, 10);
         assert_eq!(vec![None], broken(story().extended(5, 0, 0, 30).granted(20, 1, 1, 40)));
         assert_eq!(0, broken(story().extended(5, 0, 0, 8).granted(10, 1, 1, 40)).len(), "never earlier");
@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(0, broken(both().releasing(5, 0, 0).granted_several(5, 1, &[1], 1, 20)).len());
         assert_eq!(0, broken(both().killed(5, 0).granted_several(5, 1, &[1], 1, 20)).len());
         let late = both().granted_several(11, 1, &[1], 1, 20).acted(12, 0, 0);
-        assert_eq!(vec![Some(Assumption::HoldersLook)], broken(late));
+        assert_eq!(vec![Some(Assumption::HoldersCheckLeases)], broken(late));
     }
 
     #[test]
@@ -215,11 +215,11 @@ mod tests {
     }
 
     #[test]
-    fn an_action_after_the_lease_is_a_violation_only_beside_another_holder() {
+    fn an_action_after_the_lease_is_a_violation_only_if_another_client_holds_the_lock() {
         let story = || Story::default().granted(1, 0, 0, 10);
         assert_eq!(0, broken(story().acted(5, 0, 0).acted(15, 0, 0)).len());
         let late = story().granted(11, 1, 1, 20).acted(12, 0, 0);
-        assert_eq!(vec![Some(Assumption::HoldersLook)], broken(late));
+        assert_eq!(vec![Some(Assumption::HoldersCheckLeases)], broken(late));
         let last = story().granted(3, 1, 1, 20).acted(5, 0, 0).releasing(5, 0, 0);
         assert_eq!(vec![None], broken(last), "it had the lock when it acted, and then let go");
         let both = story().granted(9, 1, 1, 20).acted(9, 0, 0).acted(9, 1, 1);

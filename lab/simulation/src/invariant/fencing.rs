@@ -1,10 +1,10 @@
 //! I2, I3, I4: fencing tokens are unique and increase in the order of grants, and a newer one ends extensions of older
 //! ones.
 //!
-//! These checks use only the results of clients and their times, not locks or clocks: two leases may be valid at once,
+//! These checks use only the results of clients and their times, not locks or clocks. Two leases may be valid at once,
 //! and one of them is still the newer. A grant begins when the first request with its token is sent, which may be long
 //! after the client began to wait. An extension must begin before the report of a newer grant to succeed. After that
-//! report, no quorum of servers counts for the older claim, regardless of its client's knowledge.
+//! report, no quorum of servers counts for the older claim, even if its client does not know of the newer grant.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -79,9 +79,9 @@ impl Checker {
             EventKind::CarriedOut {
                 request: Request { client, server, operation, token, .. },
                 until: Some(_),
-                answer,
+                reply,
                 ..
-            } if matches!(operation, Operation::Confirm | Operation::Extend) && answer.is_yes() => {
+            } if matches!(operation, Operation::Confirm | Operation::Extend) && reply.is_grant() => {
                 return self.counted(*client, *server, *token, rules).into_iter().collect();
             }
             _ => {}
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_are_unique_and_grow() {
+    fn tokens_are_unique_and_increase() {
         assert_eq!(0, violations(first().sent(2, 1, 0, 1).fenced(3, 1, 1, 6)).len());
         let duplicate = first().sent(0, 1, 0, 1).fenced(3, 1, 1, 5);
         assert_eq!(vec![(Invariant::Unique, None)], violations(duplicate));
@@ -219,11 +219,7 @@ mod tests {
         assert_eq!(vec![(Invariant::Supersession, None)], violations(late));
         let before = newer().extending(2, 0, 0).extended(5, 0, 0, 99);
         assert_eq!(0, violations(before).len(), "it had begun before");
-        assert_eq!(
-            0,
-            violations(newer().extending(4, 1, 1).extended(5, 1, 1, 99)).len(),
-            "that is the newer one"
-        );
+        assert_eq!(0, violations(newer().extending(4, 1, 1).extended(5, 1, 1, 99)).len(), "the newer lease");
         let one = || newer().confirmed(4, 0, 0, 0, 99);
         assert_eq!(0, violations(one()).len());
         assert_eq!(0, violations(one().confirmed(5, 0, 0, 0, 99)).len(), "the same once more");

@@ -32,7 +32,7 @@ pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
                 owners.insert(token, client);
                 latest.insert(client, token);
             }
-            // Its keys are left on purpose.
+            // Its keys remain on purpose.
             EventKind::Keeping { token, .. } => drop(owners.remove(&token)),
             EventKind::CarriedOut {
                 request: Request { server, operation: Operation::Acquire, token, .. },
@@ -51,11 +51,11 @@ pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
                 let Some(owner) = owners.get(&token) else { continue };
                 let soon = Some(Assumption::RequestsArriveSoon);
                 let broken = soon.filter(|_| held_up.contains(&(server, token)));
-                let description = format!("n{server} still has {token}, and c{owner} says that it is done");
+                let description = format!("n{server} still has {token} after c{owner} was closed");
                 violations.push(Violation { invariant, broken, description, tokens: vec![token], event });
             }
             EventKind::Runs { client, tasks } => {
-                let description = format!("c{client} still runs {tasks} tasks, long after it was closed");
+                let description = format!("c{client} still runs {tasks} tasks long after it was closed");
                 violations.push(Violation {
                     invariant,
                     broken: None,
@@ -69,7 +69,7 @@ pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
     }
     if history.0.iter().any(|event| event.kind == EventKind::Calm) {
         for client in open {
-            let description = format!("c{client} has not come to an end");
+            let description = format!("c{client} has not ended");
             let tokens = latest.get(&client).copied().into_iter().collect();
             violations.push(Violation {
                 invariant,
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_living_client_leaves_no_key() {
+    fn a_running_client_leaves_no_key() {
         let sent = || Story::default().sent(0, 0, 1, 7);
         assert_eq!(0, broken(sent().calm(9)).len());
         assert_eq!(vec![None], broken(sent().calm(9).left(9, 1, 7)));

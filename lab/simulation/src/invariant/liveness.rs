@@ -22,13 +22,13 @@ pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
     let mut violations = Vec::new();
     for (index, entry) in history.0.iter().enumerate().skip(late.max(calm)) {
         let EventKind::Requested { client, resources, .. } = &entry.kind else { continue };
-        let answer = history.0[index..].iter().position(|event| match event.kind {
+        let reply = history.0[index..].iter().position(|event| match event.kind {
             EventKind::Granted { client: other, .. } | EventKind::NotGranted { client: other, .. } => {
                 other == *client
             }
             _ => false,
         });
-        let event = answer.map_or(history.0.len() - 1, |answer| index + answer);
+        let event = reply.map_or(history.0.len() - 1, |reply| index + reply);
         if !matches!(history.0[event].kind, EventKind::Granted { .. }) {
             let tokens = sent(&history.0[index..event], *client);
             let description =

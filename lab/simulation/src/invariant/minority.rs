@@ -1,8 +1,8 @@
 //! I9: no client waits for a minority.
 //!
-//! A client that has grants from a quorum gets its result at that moment: in simulated time code takes none, so any
-//! delay is a wait for a server. Regardless of the servers, one round ends within the node timeout. A client that is
-//! stopped meanwhile is exempt.
+//! A client that has grants from a quorum gets its result at that moment. Code takes no simulated time, so any delay is a
+//! wait for a server. Regardless of the servers, one round ends within the node timeout. A client that is stopped
+//! meanwhile is exempt.
 //!
 //! A fenced lock takes a second round if the counters of the first one differ. The client then gets its result at the
 //! latest when a quorum has confirmed its fencing token.
@@ -15,7 +15,7 @@ use redlock_core::runtime::Instant;
 use redlock_testkit::Operation;
 
 use super::{Invariant, Rules, Violation};
-use crate::history::{Answer, EventKind, FaultKind, History, Place, Request, TokenNumber};
+use crate::history::{EventKind, FaultKind, History, Place, Reply, Request, TokenNumber};
 
 #[derive(Default)]
 struct Client {
@@ -106,7 +106,7 @@ impl Client {
                 self.extending.insert(call, server);
                 None
             }
-            // A late confirmation may be in flight too; those of an extension are sent at its beginning.
+            // A late confirmation may be in flight too. The confirmations of an extension are sent at its beginning.
             EventKind::Sent(Request { operation: Operation::Confirm, call, server, token, .. })
                 if self.extends == Some((at, token)) && self.granted.contains(&token) =>
             {
@@ -115,7 +115,7 @@ impl Client {
             }
             EventKind::Received {
                 request: Request { server, operation: Operation::Acquire, token, .. },
-                answer: Answer::Counted(counter),
+                reply: Reply::Counted(counter),
             } => {
                 let counters = self.counters.entry(token).or_default();
                 counters.insert(server, counter);
@@ -131,7 +131,7 @@ impl Client {
             }
             EventKind::Received {
                 request: Request { server, operation: Operation::Confirm, token, .. },
-                answer: Answer::Granted,
+                reply: Reply::Granted,
             } if !self.granted.contains(&token) => {
                 let confirmed = self.confirmed.entry(token).or_default();
                 if confirmed.insert(server) && confirmed.len() == rules.quorum() {
@@ -142,7 +142,7 @@ impl Client {
             // A dropped extension continues; its replies do not count for the next one.
             EventKind::Received {
                 request: Request { server, operation, token, call, .. },
-                answer: Answer::Granted,
+                reply: Reply::Granted,
             } if operation == Operation::Acquire || self.extending.remove(&call).is_some() => {
                 // Of two calls to one server, one is of an earlier round, and was sent late.
                 if self.extending.values().any(|other| *other == server) {
@@ -188,10 +188,11 @@ impl Client {
         let won = *self.won.get(&round)?;
         let could = self.stopped.map_or(won, |stopped| stopped.max(won));
         let waited = at.saturating_duration_since(could);
-        (!waited.is_zero()).then(|| (format!("had a quorum for {waited:?} without a result"), Some(round.0)))
+        (!waited.is_zero())
+            .then(|| (format!("returned no result for {waited:?} after a quorum"), Some(round.0)))
     }
 
-    /// Checks that a round has ended in time, by a clock that may be slow.
+    /// Checks that a round has ended in time. The clock of the client may be slow.
     fn ended(&mut self, at: Instant, token: Option<TokenNumber>) -> Option<(String, Option<TokenNumber>)> {
         let (begun, limit) = self.round.take()?;
         if self.stopped.is_some_and(|stopped| stopped >= begun) {
@@ -253,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn every_extension_has_a_quorum_of_its_own() {
+    fn every_extension_needs_a_separate_quorum() {
         let extending = || {
             Story::default().extending(1, 0, 0).sent_extension(1, 0, 0, 0, 7).sent_extension(1, 0, 1, 0, 8)
         };

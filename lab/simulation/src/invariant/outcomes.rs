@@ -1,5 +1,4 @@
-//! The reported end of a lease is true: a lease is neither reported as lost while a quorum has it, nor as expired before
-//! its deadline is near.
+//! No lease is reported as lost while a quorum has its keys, or as expired long before its deadline.
 //!
 //! "Lost" requires that so many servers have denied an extension, or the first release, that the others are no quorum.
 //! A client without these replies cannot know of a loss.
@@ -12,7 +11,7 @@ use redlock_core::{ErrorKind, ReleaseOutcome};
 use redlock_testkit::Operation;
 
 use super::{Invariant, Rules, Violation};
-use crate::history::{Answer, EventKind, History, Request, TokenNumber};
+use crate::history::{EventKind, History, Reply, Request, TokenNumber};
 
 /// The longest margin before the deadline in which the core reports a lease as expired: a fiftieth of the longest TTL.
 const MARGIN: Duration = Duration::from_millis(250);
@@ -49,8 +48,8 @@ impl Lease {
             EventKind::Granted { until, .. }
             | EventKind::Extended { until, .. }
             | EventKind::Noticed { until, .. } => self.until = Some(until),
-            EventKind::Received { request: Request { server, operation, .. }, answer } => {
-                self.reply(server, operation, answer);
+            EventKind::Received { request: Request { server, operation, .. }, reply } => {
+                self.reply(server, operation, reply);
             }
             EventKind::Releasing { .. } => self.releasing = Some(at),
             EventKind::NotExtended { client, token, why: Some(ErrorKind::Lost) }
@@ -70,13 +69,13 @@ impl Lease {
         None
     }
 
-    fn reply(&mut self, server: usize, operation: Operation, answer: Answer) {
+    fn reply(&mut self, server: usize, operation: Operation, reply: Reply) {
         let counts = match operation {
             Operation::Extend | Operation::Confirm => true,
-            Operation::Release => answer != Answer::Failed && self.release_replies.insert(server),
+            Operation::Release => reply != Reply::Failed && self.release_replies.insert(server),
             _ => false,
         };
-        if counts && matches!(answer, Answer::Denied | Answer::Superseded(_)) {
+        if counts && matches!(reply, Reply::Denied | Reply::Superseded(_)) {
             self.denied.insert(server);
         }
     }

@@ -93,8 +93,8 @@ impl Involved {
 /// Returns whether an event about another token matters: it changes a lease or a key.
 fn matters(kind: &EventKind) -> bool {
     match kind {
-        EventKind::CarriedOut { request: Request { operation, .. }, answer, until, .. } => {
-            until.is_some() || (*operation == Operation::Release && answer.is_yes())
+        EventKind::CarriedOut { request: Request { operation, .. }, reply, until, .. } => {
+            until.is_some() || (*operation == Operation::Release && reply.is_grant())
         }
         EventKind::Granted { .. }
         | EventKind::Extended { .. }

@@ -19,7 +19,7 @@ use redlock_core::runtime::Instant;
 use redlock_testkit::Operation;
 
 use super::{Invariant, Rules, Violation, excuse};
-use crate::history::{Answer, Event, EventKind, FaultKind, History, Place, Request, TokenNumber};
+use crate::history::{Event, EventKind, FaultKind, History, Place, Reply, Request, TokenNumber};
 
 #[derive(Default)]
 struct Lease {
@@ -27,7 +27,7 @@ struct Lease {
     /// The deadline; `None` while it is not granted, and when it is over.
     deadline: Option<Instant>,
     counted: BTreeSet<usize>,
-    /// If `true`, it is kept alive or an extension was dropped: the deadline may move unseen.
+    /// If `true`, the lease is renewed, or an extension was dropped. Its deadline may move without an event.
     given_up: bool,
     /// If `true`, the lock is kept for a time, even if the client ends.
     kept: bool,
@@ -59,7 +59,7 @@ pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
             let Some(server) = lease.counted.iter().find(early) else { continue };
             format!("the lease {token} of c{} outlives its key on n{server}", lease.client)
         };
-        // One report is enough.
+        // Each lease is reported once.
         lease.deadline = None;
         let broken = excuse(history, token, event);
         violations.push(Violation {
@@ -89,7 +89,7 @@ fn spent(entry: &Event, event: usize) -> Option<Violation> {
     else {
         return None;
     };
-    let description = format!("c{client} gets the lease {token} without any validity left");
+    let description = format!("c{client} gets the lease {token} with no validity left");
     let (invariant, tokens) = (Invariant::Validity, vec![token]);
     (until <= entry.at).then_some(Violation { invariant, broken: None, description, tokens, event })
 }
@@ -114,8 +114,8 @@ fn apply(kind: &EventKind, now: Instant, leases: &mut BTreeMap<TokenNumber, Leas
                     token,
                     ..
                 },
-            answer,
-        } if answer.is_yes() => {
+            reply,
+        } if reply.is_grant() => {
             leases.entry(token).or_default().yes.insert(server);
             None
         }
@@ -153,7 +153,7 @@ fn apply(kind: &EventKind, now: Instant, leases: &mut BTreeMap<TokenNumber, Leas
         }
         EventKind::CarriedOut {
             request: Request { server, operation: Operation::Release, token, .. },
-            answer: Answer::Granted,
+            reply: Reply::Granted,
             ..
         }
         | EventKind::Lost { server, token } => {
@@ -222,7 +222,7 @@ mod tests {
         let extended =
             || extending().carried(5, 0, 2, 0, 21).extension_granted(6, 0, 2, 0).extended(6, 0, 0, 20);
         assert_eq!(0, broken(extended()).len());
-        assert_eq!(0, broken(extended().lost(7, 1, 0)).len(), "1 had not answer yes again");
+        assert_eq!(0, broken(extended().lost(7, 1, 0)).len(), "1 had not reply yes again");
         assert_eq!(vec![None], broken(extending().extended(6, 0, 0, 20)), "one yes is no quorum");
         let both = extending().extension_granted(6, 0, 2, 0).extended(6, 0, 0, 20);
         assert_eq!(vec![None], broken(both), "a yes that moved no key");

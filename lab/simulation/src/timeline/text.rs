@@ -12,7 +12,7 @@ use crate::history::{FaultKind, Place};
 pub const LEGEND: &str = "\
 clients: 0-9 holds that resource, z paused, s suspended, x dead
 servers: x down, h hangs, m out of memory, r read-only, t no lock under a name, ! loses data or its clock is set
-between: / nothing gets through      net: ~ storm      ^ a violation";
+between: / all messages lost         net: ~ storm      ^ a violation";
 
 /// The legend of the details.
 const DETAILS: &str = "\
@@ -74,7 +74,7 @@ fn marks(place: Place, lane: &Lane, ruler: &Ruler, details: bool) -> String {
         ruler.fill(&mut marks, *span, mark(*fault));
     }
     for act in lane.acts.iter().filter(|_| details) {
-        marks[ruler.column(act.at)] = if act.by_right { '*' } else { '!' };
+        marks[ruler.column(act.at)] = if act.is_valid { '*' } else { '!' };
     }
     marks.into_iter().collect()
 }
@@ -114,7 +114,7 @@ fn seconds(at: Instant, exact: bool) -> String {
 }
 
 fn line(text: &mut String, line: &str) {
-    writeln!(text, "{line}").expect("a string takes everything");
+    writeln!(text, "{line}").expect("writing to a string does not fail");
 }
 
 struct Ruler {

@@ -1,4 +1,4 @@
-//! A node that keeps the contract, but for one flaw.
+//! A node that fulfills the contract except for one flaw.
 
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -19,7 +19,7 @@ use super::watchers::Watchers;
 
 pub(crate) type Held = HashMap<Vec<u8>, (Vec<u8>, Instant)>;
 
-/// A value that is no token.
+/// A value that is not a token.
 pub(crate) const NO_LOCK: &[u8] = b"[1, 2, 3]";
 
 pub(crate) struct Node {
@@ -49,7 +49,7 @@ impl LockNode for Node {
         let taken = {
             let held = self.living();
             let is_taken = |key: &&Vec<u8>| {
-                held.get(*key).is_some_and(|(token, _)| *token != ours || self.flaw == RefusesItsOwn)
+                held.get(*key).is_some_and(|(token, _)| *token != ours || self.flaw == DeniesItsToken)
             };
             keys.iter().find(is_taken).map(|key| (key.clone(), held[key].clone()))
         };
@@ -58,15 +58,15 @@ impl LockNode for Node {
         }
         if let Some((key, (holder, deadline))) = taken {
             if holder == NO_LOCK && self.flaw != AnyTypeIsALock {
-                return Err(NodeError::wrong_type(&Resource::new(key).expect("it was one")));
+                return Err(NodeError::wrong_type(&Resource::new(key).expect("the name is valid")));
             }
             match self.flaw {
                 Overwrites => {}
-                RefusedRearms => {
+                DeniedAcquireExtends => {
                     self.living().insert(key, (holder, suspend_aware_now() + ttl.as_duration()));
                     return Ok(no());
                 }
-                TakesWhatItCan => {
+                SetsOnlyFreeResources => {
                     for key in keys {
                         self.living()
                             .entry(key)
@@ -74,11 +74,11 @@ impl LockNode for Node {
                     }
                     return Ok(no());
                 }
-                NamesTheAsker => return Ok(Vote::Denied(Denial::by(claim.token().clone()))),
+                NamesTheCaller => return Ok(Vote::Denied(Denial::by(claim.token().clone()))),
                 _ => {
                     let left = deadline.saturating_duration_since(suspend_aware_now());
-                    let told = if self.flaw == TellsAnHour { Duration::from_secs(3600) } else { left };
-                    let truth = Denial::by(Token::from_bytes(holder)).expiring_in(told);
+                    let reported = if self.flaw == ReportsAnHour { Duration::from_secs(3600) } else { left };
+                    let truth = Denial::by(Token::from_bytes(holder)).expiring_in(reported);
                     let tokens_differ =
                         matches!(self.flaw, TokensEndAtNul | TokensAreText | TokensAreNumbers);
                     return Ok(if tokens_differ { no() } else { Vote::Denied(truth) });
@@ -86,7 +86,7 @@ impl LockNode for Node {
             }
         }
         if self.flaw == WritesNothing
-            || self.flaw == FillsNothingIn && keys.iter().any(|key| self.living().contains_key(key))
+            || self.flaw == SetsNoAbsentResource && keys.iter().any(|key| self.living().contains_key(key))
         {
             return Ok(Vote::Granted);
         }
@@ -94,7 +94,7 @@ impl LockNode for Node {
         for (position, key) in keys.into_iter().enumerate() {
             let never = self.flaw == OneExpires && position > 0;
             let fresh = (ours.clone(), if never { deadline + Duration::from_secs(3600) } else { deadline });
-            if matches!(self.flaw, Overwrites | AgainRearms) {
+            if matches!(self.flaw, Overwrites | RepeatedAcquireExtends) {
                 self.living().insert(key, fresh);
             } else {
                 self.living().entry(key).or_insert(fresh);
@@ -114,7 +114,7 @@ impl LockNode for Node {
             None => self.flaw == ExtendCreates,
         };
         let all = keys.iter().all(is_ours);
-        if !all && self.flaw != ExtendsWhatItCan {
+        if !all && self.flaw != ExtendsOnlyHeldResources {
             return Ok(no());
         }
         let at_least = suspend_aware_now() + self.time(ttl);
@@ -124,7 +124,7 @@ impl LockNode for Node {
                 let (_, deadline) = held.entry(key.clone()).or_insert((ours.clone(), at_least));
                 match self.flaw {
                     ExtendsNothing => {}
-                    ExtendsForEver => *deadline = *deadline + Duration::from_secs(3600),
+                    ExtendsForever => *deadline = *deadline + Duration::from_secs(3600),
                     ExtendSets => *deadline = at_least,
                     _ => *deadline = at_least.max(*deadline),
                 }
@@ -166,28 +166,28 @@ impl LockNode for Node {
 
     async fn inspect(&self, resource: &Resource) -> Result<Option<LockEntry>, NodeError> {
         self.enter().await?;
-        let nobody = Claim::new(resource.into_resources().expect("one"), Token::from_bytes("somebody"));
-        let key = self.keys(&nobody).remove(0);
+        let other = Claim::new(resource.into_resources().expect("one"), Token::from_bytes("other"));
+        let key = self.keys(&other).remove(0);
         let found = self.living().get(&key).cloned();
         match self.flaw {
             InspectIsClaimed => return Err(NodeError::unsupported("inspect")),
             InspectFindsNothing => return Ok(None),
-            InspectTakes if found.is_none() => drop(self.acquire(&nobody, Ttl::MAX).await),
+            InspectAcquires if found.is_none() => drop(self.acquire(&other, Ttl::MAX).await),
             InspectRearms if found.is_some() => {
                 let later = suspend_aware_now() + Duration::from_secs(3600);
                 self.living().entry(key).and_modify(|(_, deadline)| *deadline = later);
             }
-            InspectFindsTheDead if found.is_none() => return Ok(Some(LockEntry::of(nobody.token().clone()))),
+            InspectFindsExpired if found.is_none() => return Ok(Some(LockEntry::of(other.token().clone()))),
             _ => {}
         }
         let Some((token, deadline)) = found else { return Ok(None) };
         if token == NO_LOCK && self.flaw != InspectTakesAnyType {
             return Err(NodeError::wrong_type(resource));
         }
-        let token = if self.flaw == InspectNamesNobody { b"".to_vec() } else { token };
+        let token = if self.flaw == InspectHidesTheHolder { b"".to_vec() } else { token };
         let left = deadline.saturating_duration_since(suspend_aware_now());
-        let told = if self.flaw == InspectTellsAnHour { Duration::from_secs(3600) } else { left };
-        Ok(Some(LockEntry::of(Token::from_bytes(token)).expiring_in(told)))
+        let reported = if self.flaw == InspectReportsAnHour { Duration::from_secs(3600) } else { left };
+        Ok(Some(LockEntry::of(Token::from_bytes(token)).expiring_in(reported)))
     }
 
     async fn watch(&self, resource: &Resource) -> Result<Watch, NodeError> {
@@ -195,14 +195,14 @@ impl LockNode for Node {
         if self.flaw == WatchIsClaimed {
             return Err(NodeError::unsupported("watch"));
         }
-        let nobody = Claim::new(resource.into_resources().expect("one"), Token::from_bytes("somebody"));
-        let key = self.keys(&nobody).remove(0);
+        let other = Claim::new(resource.into_resources().expect("one"), Token::from_bytes("other"));
+        let key = self.keys(&other).remove(0);
         let joined = (self.flaw != WatchArmsLate).then(|| self.watchers.join(self.client));
         let found = self.living().get(&key).map(|(_, deadline)| *deadline);
         let later = suspend_aware_now() + Duration::from_secs(3600);
         match self.flaw {
             WatchArmsLate => yield_now().await,
-            WatchTakes if found.is_none() => drop(self.acquire(&nobody, Ttl::MAX).await),
+            WatchAcquires if found.is_none() => drop(self.acquire(&other, Ttl::MAX).await),
             WatchRearms if found.is_some() => {
                 self.living().entry(key).and_modify(|(_, deadline)| *deadline = later);
             }
@@ -211,13 +211,13 @@ impl LockNode for Node {
         let joined = joined.unwrap_or_else(|| self.watchers.join(self.client));
         let left = |deadline: Instant| deadline.saturating_duration_since(suspend_aware_now());
         let availability = match found {
-            None if self.flaw == WatchFindsTheDead => Availability::Taken(None),
-            Some(_) if self.flaw == WatchTellsAnHour => Availability::Taken(Some(left(later))),
+            None if self.flaw == WatchFindsExpired => Availability::Taken(None),
+            Some(_) if self.flaw == WatchReportsAnHour => Availability::Taken(Some(left(later))),
             Some(deadline) if self.flaw != WatchFindsNothing => Availability::Taken(Some(left(deadline))),
             _ => Availability::Free,
         };
         Ok(Watch::new(availability, async {
-            let _told_or_gone = joined.await;
+            let _completed = joined.await;
         }))
     }
 
@@ -243,8 +243,8 @@ impl LockNode for Node {
     fn capabilities(&self) -> Capabilities {
         let none = Capabilities::default();
         match self.flaw {
-            InspectIsASecret => none.with_watch().with_keep(),
-            WatchIsASecret => none.with_inspect().with_keep(),
+            InspectIsNotReported => none.with_watch().with_keep(),
+            WatchIsNotReported => none.with_inspect().with_keep(),
             _ => none.with_inspect().with_watch().with_keep(),
         }
     }
@@ -261,7 +261,6 @@ impl LockNode for Node {
 }
 
 impl Node {
-    /// Where requests wait for a place, if the flaw is about places.
     /// Acquires in one step, as the contract requires.
     fn acquire_at_once(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
         let (keys, ours) = (self.keys(claim), self.token(claim));
@@ -271,7 +270,7 @@ impl Node {
                 continue;
             };
             if holder == NO_LOCK {
-                return Err(NodeError::wrong_type(&Resource::new(key).expect("it was one")));
+                return Err(NodeError::wrong_type(&Resource::new(key).expect("the name is valid")));
             }
             let left = deadline.saturating_duration_since(suspend_aware_now());
             return Ok(Vote::Denied(Denial::by(Token::from_bytes(holder)).expiring_in(left)));
@@ -284,9 +283,9 @@ impl Node {
     }
 
     async fn enter(&self) -> Result<(), NodeError> {
-        if matches!(self.flaw, AHundredAtMost | ADropTakesAPlace) {
+        if matches!(self.flaw, AtMostAHundredCalls | ADropLeaksAPermit) {
             if self.busy.fetch_add(1, Ordering::Relaxed) >= 100 {
-                return Err(NodeError::unavailable("no place is free"));
+                return Err(NodeError::unavailable("too many calls"));
             }
             yield_now().await;
             self.busy.fetch_sub(1, Ordering::Relaxed);
@@ -331,7 +330,7 @@ impl Node {
             NeverExpires => Duration::from_secs(1_000_000),
             ExpiresEarly => ttl / 2,
             ExpiresLate => ttl * 1000,
-            LongIsNothing if ttl > Duration::from_secs(1 << 20) => Duration::ZERO,
+            LongestTtlIsTruncated if ttl > Duration::from_secs(1 << 20) => Duration::ZERO,
             _ => ttl,
         }
     }
@@ -353,7 +352,7 @@ fn as_text(bytes: &[u8]) -> Vec<u8> {
     String::from_utf8_lossy(bytes).into_owned().into_bytes()
 }
 
-/// Lets everybody else go first.
+/// Lets all other tasks run first.
 async fn yield_now() {
     let mut yielded = false;
     poll_fn(|context| {
