@@ -106,11 +106,11 @@ pub(crate) async fn an_attempt_at_a_server_that_never_replies_leaves_nothing<A: 
     let silent = Scripted::start(|_| Answer::Nothing).await;
     let (connector, before) = (connector::<A>(silent.port()), tasks());
     for number in 0..ATTEMPTS {
-        let (hub, asked) = (Hub::default(), silent.seen(""));
+        let (hub, commands) = (Hub::default(), silent.seen(""));
         let mut attempt = pin!(connector.connect(None, &hub));
         // One half is dropped in the first turns, the other half while the client waits for a reply.
         let mut turns = 0;
-        while if number < ATTEMPTS / 2 { turns < number } else { silent.seen("") == asked } {
+        while if number < ATTEMPTS / 2 { turns < number } else { silent.seen("") == commands } {
             let outcome = timeout(PATIENCE, turn(attempt.as_mut())).await.expect("it hangs");
             assert!(outcome.is_none(), "{outcome:?}");
             turns += 1;

@@ -234,8 +234,8 @@ async fn many_tasks_over_failing_servers<A: Adapter>() {
     all_up(&redlock).await;
     drop(redlock.lock("a", TTL).await.unwrap());
     nothing_left(&redlock, &servers).await;
-    let gone = async || clients(&servers) == before;
-    eventually("all connections are closed", Duration::from_secs(60), gone).await;
+    let closed = async || clients(&servers) == before;
+    eventually("all connections are closed", Duration::from_secs(60), closed).await;
 }
 
 #[tokio::main(flavor = "current_thread")]

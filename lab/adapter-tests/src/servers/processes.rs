@@ -41,7 +41,7 @@ impl Holder {
     }
 
     /// Writes a line to its standard input.
-    pub(super) fn tell(&mut self, line: &str) {
+    pub(super) fn send_line(&mut self, line: &str) {
         writeln!(self.input.as_mut().unwrap(), "{line}").unwrap();
     }
 
@@ -91,15 +91,15 @@ fn read_lease(mut holder: Holder) -> String {
 
 /// Waits until all servers have the lock, and returns their common reply. An extension writes the key on servers where
 /// the key of the former holder has just expired.
-async fn on_all(guard: &Guard, servers: &[RedisServer], question: &[&str]) -> String {
-    let answers = || servers.iter().map(|server| server.command(question)).collect::<Vec<_>>();
+async fn on_all(guard: &Guard, servers: &[RedisServer], command: &[&str]) -> String {
+    let replies = || servers.iter().map(|server| server.command(command)).collect::<Vec<_>>();
     let same = async || {
         guard.extend(6 * TTL).await.unwrap();
-        let answers = answers();
-        answers.iter().all(|answer| !answer.is_empty() && *answer == answers[0])
+        let replies = replies();
+        replies.iter().all(|reply| !reply.is_empty() && *reply == replies[0])
     };
     eventually("the lock is on all servers", PATIENCE, same).await;
-    servers[0].command(question)
+    servers[0].command(command)
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -107,10 +107,10 @@ pub(crate) async fn a_stopped_process_learns_of_the_loss_before_its_work_continu
     let servers = five();
     let redlock = warm::<A>(&servers).await;
     let mut holders = [("run", "a"), ("keep", "b")]
-        .map(|(how, resource)| Holder::start::<A>(&servers, how, &[resource, "1000"]));
+        .map(|(how, resource)| Holder::start::<A>(&servers, action, &[resource, "1000"]));
     for holder in &mut holders {
         assert_eq!("held", holder.next_line());
-        holder.tell("");
+        holder.send_line("");
         assert_eq!("step", holder.next_line());
         assert_eq!("waits", holder.next_line());
         // The process is stopped during its pause, so that a step is due when it continues.
@@ -144,7 +144,7 @@ pub(crate) async fn a_lease_is_passed_between_processes<A: Adapter>() {
             .await;
     }
     let mut holder = Holder::start::<A>(&servers, "resume", &[]);
-    holder.tell(&lease);
+    holder.send_line(&lease);
     assert_eq!("held", holder.next_line());
     let left = |server: &RedisServer| server.command(&["PTTL", "a"]).parse::<u32>().unwrap();
     let extended = || servers.iter().all(|server| left(server) > 50_000);
@@ -154,7 +154,7 @@ pub(crate) async fn a_lease_is_passed_between_processes<A: Adapter>() {
     for server in &servers {
         assert_eq!("1", server.command(&["PEXPIRE", "a", "30000"]));
     }
-    holder.tell("");
+    holder.send_line("");
     assert_eq!("extended", holder.next_line());
     eventually("the lease is extended again", PATIENCE, async || extended()).await;
     holder.nothing_more_to_read();
@@ -165,7 +165,7 @@ pub(crate) async fn a_lease_is_passed_between_processes<A: Adapter>() {
     // A lease is released by another process without being resumed, and another one is passed to this process.
     let (lease, mut holder) =
         (detached::<A>(&servers, "60000"), Holder::start::<A>(&servers, "release", &[]));
-    holder.tell(&lease);
+    holder.send_line(&lease);
     assert_eq!("released: Released", holder.next_line());
     holder.ends();
     let lease: DetachedLease = serde_json::from_str(&detached::<A>(&servers, "60000")).unwrap();
@@ -184,9 +184,9 @@ pub(crate) async fn a_fencing_token_is_passed_with_its_lease<A: Adapter>() {
     assert!(lease.contains(&format!("\"fencing_token\":{token}}}")), "{lease}");
 
     let mut holder = Holder::start::<A>(&servers, "resume", &[]);
-    holder.tell(&lease);
+    holder.send_line(&lease);
     assert_eq!(format!("held with {token}"), holder.next_line());
-    holder.tell("");
+    holder.send_line("");
     assert_eq!("extended", holder.next_line());
     holder.nothing_more_to_read();
     assert_eq!("released: Released", holder.next_line());
@@ -204,13 +204,13 @@ pub(crate) async fn a_stale_lease_is_neither_resumed_nor_released_in_another_pro
     let lease = detached::<A>(&servers, "300");
     let guard = redlock.lock("a", 6 * TTL).owner("new-holder").await.unwrap();
     let token = on_all(&guard, &servers, &["GET", "a"]).await;
-    for (how, answer) in [("resume", "Lost: "), ("release", "released: AlreadyLost")] {
-        let mut holder = Holder::start::<A>(&servers, how, &[]);
-        holder.tell(&lease);
+    for (action, expected) in [("resume", "Lost: "), ("release", "released: AlreadyLost")] {
+        let mut holder = Holder::start::<A>(&servers, action, &[]);
+        holder.send_line(&lease);
         let line = holder.next_line();
-        assert!(line.starts_with(answer), "{line}");
+        assert!(line.starts_with(expected), "{line}");
         assert!(!line.contains(&token), "a token in an error: {line}");
-        assert_eq!(how == "resume", line.contains("new-holder"), "{line}");
+        assert_eq!(action == "resume", line.contains("new-holder"), "{line}");
         holder.ends();
     }
     assert!(servers.iter().all(|server| server.command(&["GET", "a"]) == token));
@@ -218,7 +218,7 @@ pub(crate) async fn a_stale_lease_is_neither_resumed_nor_released_in_another_pro
 
     // A lease that was released meanwhile is not resumed either.
     let mut holder = Holder::start::<A>(&servers, "resume", &[]);
-    holder.tell(&lease);
+    holder.send_line(&lease);
     let line = holder.next_line();
     assert!(line.starts_with("Lost: "), "{line}");
     holder.ends();

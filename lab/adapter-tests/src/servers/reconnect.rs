@@ -1,4 +1,4 @@
-//! Servers that are down at the start, and servers that come back.
+//! Servers that are down at the start, and servers that recover.
 
 use futures_util::future::join_all;
 use redlock_core::ReleaseOutcome;

@@ -25,17 +25,17 @@ fn story<A: Adapter>(servers: &[RedisServer], script: &str) -> Story {
 
     let mut first = hold("first");
     let earlier = token(&first);
-    first.tell("");
+    first.send_line("");
     assert_eq!("written", first.next_line());
     first.stop();
 
     let mut second = hold("second");
     let later = token(&second);
-    second.tell("");
+    second.send_line("");
     assert_eq!("written", second.next_line());
     assert_eq!("second", store.command(&["HGET", "report", "value"]));
 
-    first.tell("");
+    first.send_line("");
     first.go_on();
     Story { store, first, second, tokens: [earlier, later] }
 }
@@ -50,7 +50,7 @@ pub(crate) fn the_resource_rejects_a_holder_that_was_stopped_past_its_ttl<A: Ada
     assert_eq!(later.to_string(), story.store.command(&["HGET", "report", "fence"]));
 
     // The current holder continues to write after the rejected write.
-    story.second.tell("");
+    story.second.send_line("");
     assert_eq!("written", story.second.next_line());
     for holder in [&mut story.first, &mut story.second] {
         holder.nothing_more_to_read();
