@@ -91,7 +91,7 @@ pub const CATALOG: &[Broken] = {
         broken(FlushIsNotNotified, "clients do not learn of a flush", SMALL),
         broken(
             JudgedByTheNewLink,
-            "a vote over a replaced connection counts by the state of the new one, which hears of a flush later",
+            "a vote over a replaced connection counts by the state of the new one, which learns of a flush later",
             SMALL,
         ),
         broken(
