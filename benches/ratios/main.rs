@@ -77,9 +77,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     ];
     let groups = groups.into_iter().filter(|(name, _)| only.is_none_or(|only| only == name));
     let rows: Vec<Row> = groups.flat_map(|(_, run)| run(effort)).collect();
-    let alone: [(&str, FactGroup); 2] = [("admission", admission::idle), ("keepalive", keepalive::run)];
-    let alone = alone.into_iter().filter(|(name, _)| only.is_none_or(|only| only == name));
-    let facts: Vec<Fact> = alone.flat_map(|(_, run)| run(effort)).collect();
+    let fact_groups: [(&str, FactGroup); 2] = [("admission", admission::idle), ("keepalive", keepalive::run)];
+    let fact_groups = fact_groups.into_iter().filter(|(name, _)| only.is_none_or(|only| only == name));
+    let facts: Vec<Fact> = fact_groups.flat_map(|(_, run)| run(effort)).collect();
     let table = report::markdown(&rows) + &report::facts(&facts);
     println!("{table}");
     if writes {

@@ -92,7 +92,7 @@ fn waits(servers: &[RedisServer], urls: &[String], connect: Connect, times: u64,
         let key = format!("foreign-{number}");
         let px = if end == End::Deleted { Duration::from_secs(60) } else { EXPIRY };
         let set = now();
-        Wire::all(&mut wires, &["SET", &key, "theirs", "NX", "PX", &px.as_millis().to_string()]);
+        Wire::all(&mut wires, &["SET", &key, "other", "NX", "PX", &px.as_millis().to_string()]);
         requests.send(key.clone()).expect("the waiter runs");
         let begin = match end {
             End::Expired => set + u64::try_from(px.as_nanos()).expect("some milliseconds"),

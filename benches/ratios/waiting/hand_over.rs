@@ -34,10 +34,10 @@ fn with_delay(delay: Duration, effort: Effort) -> Vec<Fact> {
     if let Some((_, proxied)) = &proxied {
         urls.clone_from(proxied);
     }
-    let alone = lane(Flavor::CurrentThread, async { RedlockClient::redis_rs(&urls) });
+    let baseline = lane(Flavor::CurrentThread, async { RedlockClient::redis_rs(&urls) });
     // Measured after a pause as long as a hold: idle servers take longer to reply than busy ones.
-    let round_trip = alone.acquire_after(HOLD, effort.cycles / 2).p50 / 1e6;
-    drop(alone);
+    let round_trip = baseline.acquire_after(HOLD, effort.cycles / 2).p50 / 1e6;
+    drop(baseline);
     let holds_of = |tasks: &[usize]| -> Vec<Vec<Hold>> {
         let start = |tasks: &usize| Party::start(Way::RedisRs, &urls, *tasks, HOLD);
         let mut parties: Vec<_> = tasks.iter().map(start).collect();

@@ -31,7 +31,7 @@ pub(crate) fn run(effort: Effort) -> Vec<Fact> {
         let client = RedlockClient::redis_rs(&urls);
         client.release(client.acquire("warm").await).await;
         for server in &servers {
-            server.command(&["SET", "wanted", "theirs", "PX", "3600000"]);
+            server.command(&["SET", "wanted", "other", "PX", "3600000"]);
         }
         let mut waiters = Vec::with_capacity(tasks);
         let before = rss();

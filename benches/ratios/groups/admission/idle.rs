@@ -20,7 +20,7 @@ struct Usage {
     micros: f64,
 }
 
-/// Measures each client on a server of its own, all at once.
+/// Measures each client on a separate server, all at once.
 pub(crate) fn run(effort: Effort) -> Vec<Fact> {
     let lasts = Duration::from_millis(effort.choose(10_000, 3_000, 20));
     let (servers, urls) = servers(Client::ALL.len());
