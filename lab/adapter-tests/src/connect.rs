@@ -31,7 +31,9 @@ fn clients(server: &RedisServer) -> usize {
 }
 
 /// Lets all other tasks run, then polls the attempt. Returns its output if it is ready.
-async fn turn<C>(attempt: Pin<&mut impl Future<Output = Result<C, Failure>>>) -> Option<Result<C, Failure>> {
+async fn poll_in_turn<C>(
+    attempt: Pin<&mut impl Future<Output = Result<C, Failure>>>,
+) -> Option<Result<C, Failure>> {
     yield_now().await;
     let mut attempt = attempt;
     poll_fn(|cx| match attempt.as_mut().poll(cx) {
@@ -46,7 +48,7 @@ async fn attempt<A: Adapter>(connector: &A::Connector, turns: u32) -> Option<u32
     let hub = Hub::default();
     let mut attempt = pin!(connector.connect(None, &hub));
     for turns in 1..=turns {
-        if let Some(outcome) = turn(attempt.as_mut()).await {
+        if let Some(outcome) = poll_in_turn(attempt.as_mut()).await {
             assert!(outcome.is_ok(), "{outcome:?}");
             return Some(turns);
         }
@@ -60,11 +62,11 @@ async fn accepted_attempt<A: Adapter>(connector: &A::Connector, server: &RedisSe
     let hub = Hub::default();
     let mut attempt = pin!(connector.connect(None, &hub));
     while clients(server) == 0 {
-        let outcome = turn(attempt.as_mut()).await;
+        let outcome = poll_in_turn(attempt.as_mut()).await;
         assert!(outcome.is_none(), "{outcome:?} before the server accepted a connection");
     }
     for _ in 0..more {
-        if turn(attempt.as_mut()).await.is_some() {
+        if poll_in_turn(attempt.as_mut()).await.is_some() {
             return;
         }
     }
@@ -111,7 +113,7 @@ pub(crate) async fn an_attempt_at_a_server_that_never_replies_leaves_nothing<A: 
         // One half is dropped in the first turns, the other half while the client waits for a reply.
         let mut turns = 0;
         while if number < ATTEMPTS / 2 { turns < number } else { silent.seen("") == commands } {
-            let outcome = timeout(PATIENCE, turn(attempt.as_mut())).await.expect("it hangs");
+            let outcome = timeout(PATIENCE, poll_in_turn(attempt.as_mut())).await.expect("it hangs");
             assert!(outcome.is_none(), "{outcome:?}");
             turns += 1;
         }

@@ -113,7 +113,7 @@ pub(crate) async fn nothing_left_of(clients: &[Redlock], servers: &[RedisServer]
 }
 
 /// Returns the kind of an error, and the outcome of every node as text.
-pub(crate) fn anatomy<T: std::fmt::Debug>(
+pub(crate) fn kind_and_outcomes<T: std::fmt::Debug>(
     result: Result<T, redlock_core::Error>,
 ) -> (ErrorKind, Vec<&'static str>) {
     let error = result.unwrap_err();

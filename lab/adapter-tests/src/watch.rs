@@ -161,12 +161,12 @@ pub(crate) async fn a_lost_connection_completes_its_watches_and_the_next_one_acc
     let node = node_of::<A>(&server);
     let kill_clients = || drop(server.command(&["CLIENT", "KILL", "TYPE", "normal"]));
     let restart = || server.restart();
-    let ways: [&dyn Fn(); 2] = [&kill_clients, &restart];
-    for way in ways {
+    let faults: [&dyn Fn(); 2] = [&kill_clients, &restart];
+    for fault in faults {
         server.command(&["SET", "a", "foreign"]);
         let (availability, changed) = watch(&node, "a").await;
         assert_eq!(Availability::Taken(None), availability);
-        way();
+        fault();
         soon(changed).await;
         soon(async {
             while node.connection().is_none() {

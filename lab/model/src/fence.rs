@@ -84,6 +84,7 @@
 //! - Validity, cleanup and waiting, which do not involve tokens.
 
 mod attempt;
+mod description;
 mod forget;
 mod property;
 mod protocol;
@@ -93,7 +94,6 @@ mod same;
 mod scope;
 mod state;
 mod step;
-mod story;
 mod variant;
 
 pub use crate::fence::property::Property;

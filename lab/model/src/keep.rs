@@ -29,8 +29,8 @@
 //! the key cannot expire before the promised end. Acquires, refills and extensions that are carried out later do not
 //! shorten it, and the client sends no release. Thus a majority of the nodes denies all other clients until the end.
 //!
-//! Late requests cannot lengthen the life either, as long as each node carries out the requests of one connection in
-//! their order: all of them were sent before the keep. If their connection broke, they may be carried out afterwards,
+//! Late requests cannot lengthen the life either. All of them were sent before the keep, and each node carries out the
+//! requests of one connection in their order. If their connection broke, they may be carried out afterwards,
 //! and a key then lives for up to the TTL of the lock. This delays other clients, but does not break exclusion.
 //!
 //! # Reduction of the states
@@ -38,8 +38,8 @@
 //! Time is abstracted as in the model of locks: see the [crate](crate#time). The promised end is another such step,
 //! before or after the ends of the rounds. In addition:
 //!
-//! - *Replies* arrive at once. A later arrival only shortens the time in which a client relies on its grants, or is equal
-//!   to a later call of the operation that waits for it.
+//! - *Replies* arrive at once. A later arrival only shortens the time in which a client relies on its grants. Otherwise, it
+//!   equals a later call of the operation that waits for it.
 //! - *The other client* makes one attempt, which it may drop at any moment. Its requests are carried out at any later
 //!   moment, or never.
 //! - *Keys* of a client that has ended may disappear at any moment, by their expiry or a release.

@@ -101,7 +101,7 @@ impl Subject {
         if fields.is_empty() {
             return Ok(Self::Story(stories::first()));
         }
-        own(&fields).map(Self::Own)
+        parse_setup(&fields).map(Self::Own)
     }
 
     /// Returns the query of its address.
@@ -230,7 +230,7 @@ pub(crate) fn run(experiment: &Experiment) -> Result<Report, String> {
     })
 }
 
-fn own(fields: &[(String, String)]) -> Result<Setup, String> {
+fn parse_setup(fields: &[(String, String)]) -> Result<Setup, String> {
     let mut setup = Setup { clients: Vec::new(), ..Setup::default() };
     for (name, value) in fields {
         match name.as_str() {

@@ -126,14 +126,14 @@ impl Options {
         thread::scope(|scope| {
             for _ in 0..threads {
                 scope.spawn(|| {
-                    let mut mine = Totals::default();
+                    let mut part = Totals::default();
                     loop {
                         let seed = next.fetch_add(1, Ordering::Relaxed);
                         if seed >= self.seeds {
                             break;
                         }
                         let report = experiment(seed).run();
-                        mine.add(&report);
+                        part.add(&report);
                         if report.defects().next().is_some() {
                             let mut shown = shown.lock().expect("printing does not panic");
                             if *shown < SHOWN {
@@ -143,7 +143,7 @@ impl Options {
                         }
                         bar.inc(1);
                     }
-                    totals.lock().expect("adding does not panic").merge(&mine);
+                    totals.lock().expect("adding does not panic").merge(&part);
                 });
             }
         });

@@ -106,21 +106,21 @@ impl Attempts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::invariant::story::Story;
+    use crate::invariant::history_builder::HistoryBuilder;
 
     /// Returns the event, the token, and the release of each failed attempt.
-    fn failed(story: Story) -> Vec<(usize, u32, bool)> {
-        let attempts = failed_attempts(&story.history()).into_iter();
+    fn failed(builder: HistoryBuilder) -> Vec<(usize, u32, bool)> {
+        let attempts = failed_attempts(&builder.history()).into_iter();
         attempts.map(|attempt| (attempt.event, attempt.token.0, attempt.releases)).collect()
     }
 
-    fn story() -> Story {
-        Story::default().requested(0, 0).sent(0, 0, 0, 7).sent(0, 0, 1, 7)
+    fn builder() -> HistoryBuilder {
+        HistoryBuilder::default().requested(0, 0).sent(0, 0, 0, 7).sent(0, 0, 1, 7)
     }
 
     #[test]
     fn a_release_without_a_grant_ends_an_attempt() {
-        let denied = || story().received(1, 0, 0, 7).denied(1, 0, 1, 7, Operation::Acquire);
+        let denied = || builder().received(1, 0, 0, 7).denied(1, 0, 1, 7, Operation::Acquire);
         let attempts = failed_attempts(&denied().sent_release(2, 0, 0, 7).sent_release(2, 0, 1, 7).history());
         let replies = BTreeMap::from([(0, Some(Reply::Granted)), (1, Some(Reply::Denied))]);
         let expected = FailedAttempt { event: 5, client: 0, token: TokenNumber(7), replies, releases: true };
@@ -130,17 +130,18 @@ mod tests {
 
     #[test]
     fn the_next_attempt_and_the_end_of_the_request_end_an_attempt() {
-        let again = || story().sent(3, 0, 0, 8);
+        let again = || builder().sent(3, 0, 0, 8);
         assert_eq!(vec![(3, 7, false)], failed(again()));
         assert_eq!(vec![(3, 7, false), (4, 8, false)], failed(again().not_granted(4, 0)));
         assert_eq!(vec![(3, 7, false)], failed(again().granted(4, 0, 8, 900)));
-        assert_eq!(0, failed(story().sent(3, 1, 0, 8)).len(), "another client");
+        assert_eq!(0, failed(builder().sent(3, 1, 0, 8)).len(), "another client");
     }
 
     #[test]
     fn a_request_that_is_sent_late_is_no_attempt() {
-        let late = story().granted(1, 0, 7, 900).sent(2, 0, 2, 7).sent_release(3, 0, 0, 7).not_granted(4, 0);
+        let late =
+            builder().granted(1, 0, 7, 900).sent(2, 0, 2, 7).sent_release(3, 0, 0, 7).not_granted(4, 0);
         assert_eq!(0, failed(late).len());
-        assert_eq!(0, failed(story().killed(1, 0).sent(2, 0, 2, 7).not_granted(4, 0)).len());
+        assert_eq!(0, failed(builder().killed(1, 0).sent(2, 0, 2, 7).not_granted(4, 0)).len());
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! The clients acquire, hold, extend and release locks. [`Experiment::run`] injects faults for a while and then ends
 //! them. It waits until every client reports that it is done, and records the remaining keys of the servers. A final
-//! client, the judge, then requests each lock. The [invariants](crate::invariant) check the history. The clients use
+//! client then requests each lock. The [invariants](crate::invariant) check the history. The clients use
 //! the real core, unchanged.
 //!
 //! ```
@@ -14,7 +14,7 @@
 
 mod client;
 mod fault_injector;
-mod judge;
+mod final_check;
 mod report;
 mod script;
 mod totals;
@@ -82,7 +82,7 @@ pub struct Experiment {
     admission: Option<bool>,
 }
 
-/// The longest TTL of random clients, and of the judge. It is short, so that many locks expire in a run of half a minute.
+/// The longest TTL of random clients, and of the final check. It is short, so that many locks expire in a run of half a minute.
 const LONGEST_TTL: Duration = Duration::from_secs(4);
 
 /// The node timeout. It is short relative to every TTL, so that rounds fail for lack of grants rather than of time.
@@ -138,7 +138,7 @@ impl Experiment {
 
     /// Sets the number of clients that contend. The default is 3, the minimum 1; 0 counts as 1.
     ///
-    /// The judge, which requests each lock at the end, is an additional client.
+    /// The client of the final check is an additional one.
     #[must_use]
     pub fn clients(mut self, clients: usize) -> Self {
         self.clients = clients.max(1);
@@ -349,7 +349,7 @@ impl Experiment {
         servers.iter().for_each(Server::record_locks);
         world.pass(SETTLED_AFTER, &mut proceeds)?;
         clients.iter().for_each(Client::record_tasks);
-        judge::judge(self, &world);
+        final_check::final_check(self, &world);
 
         let history = network.recorder().history();
         let mut violations = check(&history, &self.rules());
@@ -383,7 +383,7 @@ impl Experiment {
         self.admission.unwrap_or(self.faults.has_admission())
     }
 
-    /// Returns the longest TTL of all clients, with the judge.
+    /// Returns the longest TTL of all clients, including the final check.
     fn longest_ttl(&self) -> Duration {
         let scripts = self.scripts.iter().flatten();
         scripts.map(|script| script.ttl).fold(LONGEST_TTL, Duration::max)

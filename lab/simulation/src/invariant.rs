@@ -27,6 +27,8 @@
 mod counting;
 mod exclusion;
 mod fencing;
+#[cfg(test)]
+pub(crate) mod history_builder;
 pub(crate) mod holds;
 mod honesty;
 mod leftovers;
@@ -35,8 +37,6 @@ mod minority;
 mod outcomes;
 pub(crate) mod prefix;
 mod resource;
-#[cfg(test)]
-pub(crate) mod story;
 mod validity;
 mod waiting;
 
@@ -100,8 +100,8 @@ pub enum Assumption {
     CountersAreKept,
     /// A holder writes its fencing token to the resource before its first read there.
     TokensComeFirst,
-    /// No request is carried out when its sender can no longer handle it: more than a node timeout after it was sent,
-    /// or for the second time.
+    /// No request is carried out more than a node timeout after it was sent, or for the second time. Its sender could not
+    /// clean up after it.
     RequestsArriveSoon,
 }
 

@@ -148,9 +148,9 @@ pub enum Faults {
     /// All faults under which the assumptions of a lock hold: no violation may occur.
     #[default]
     Bounded,
-    /// The same with fencing tokens, and servers that lose their data at any time: they restart empty, in part or with
-    /// an older copy, are flushed, or fail over and back. No violation may occur, since clients check whether servers
-    /// may have lost locks.
+    /// The same with fencing tokens, and servers that lose their data at any time. They restart empty, in part or with an
+    /// older copy, are flushed, or fail over and back. No violation may occur, since clients check whether servers may
+    /// have lost locks.
     Losses,
     /// The same as `Bounded` with fencing tokens, lost locks, and clocks that are wrong and are set. Locks may overlap. Their
     /// fencing tokens, and the resources that check them, must stay correct.

@@ -276,9 +276,9 @@ fn counters_are_lost_with_all_data_or_alone() {
             second,
             "{name}: the counter begins again at the same step of the clock"
         );
-        let noted = world.network.recorder().history();
-        let noted = noted.faults().iter().any(|(fault, _)| *fault == "lost counters");
-        assert_eq!(forgets, noted, "{name}");
+        let recorded = world.network.recorder().history();
+        let recorded = recorded.faults().iter().any(|(fault, _)| *fault == "lost counters");
+        assert_eq!(forgets, recorded, "{name}");
         server.count_from_one();
         server.forget();
         assert_eq!(1, counts(&world, "z"), "{name}");

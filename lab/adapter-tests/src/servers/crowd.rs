@@ -188,7 +188,7 @@ async fn many_tasks_over_failing_servers<A: Adapter>() {
     let servers = Arc::new(five());
     let redlock = warm::<A>(&servers).await;
     let before = clients(&servers);
-    let trouble = {
+    let fault_loop = {
         let servers = Arc::clone(&servers);
         std::thread::spawn(move || {
             for server in servers.iter() {
@@ -203,12 +203,12 @@ async fn many_tasks_over_failing_servers<A: Adapter>() {
             servers[0].restart();
         })
     };
-    let trouble = Arc::new(trouble);
+    let fault_loop = Arc::new(fault_loop);
     let work = |redlock: Redlock, number: usize| {
-        let trouble = Arc::clone(&trouble);
+        let fault_loop = Arc::clone(&fault_loop);
         async move {
             let mut cycle = 0;
-            while !trouble.is_finished() {
+            while !fault_loop.is_finished() {
                 cycle += 1;
                 let lock = async {
                     match redlock.try_lock(format!("{number}/{cycle}"), TTL).await {

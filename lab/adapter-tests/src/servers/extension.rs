@@ -19,7 +19,7 @@ pub(crate) async fn a_failed_extension_does_not_change_the_lease<A: Adapter>() {
     let before = guard.remaining();
 
     servers[..3].iter().for_each(RedisServer::pause);
-    let error = anatomy(guard.extend(ttl).await);
+    let error = kind_and_outcomes(guard.extend(ttl).await);
     assert_eq!(
         (ErrorKind::NoQuorum, vec!["timed out", "timed out", "timed out", "granted", "granted"]),
         error

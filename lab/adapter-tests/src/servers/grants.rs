@@ -72,7 +72,7 @@ impl Run {
 
     /// Asserts that the tokens increase from grant to grant. Returns the share of grants that took one round.
     #[allow(clippy::print_stdout)] // the report of a longer run
-    fn judge(mut self, what: &str) -> f64 {
+    fn check(mut self, what: &str) -> f64 {
         let number = |report: &str, what: &str| -> u32 {
             let (number, _) = report.split_once(what).unwrap();
             number.rsplit(", ").next().unwrap().parse().unwrap()
@@ -117,8 +117,8 @@ fn file(directory: &tempfile::TempDir) -> std::path::PathBuf {
 /// Returns the complete lines of the file.
 fn lines(file: &Path) -> Vec<String> {
     let text = fs::read_to_string(file).unwrap_or_default();
-    let whole = text.rfind('\n').map_or(0, |end| end + 1);
-    text[..whole].lines().map(str::to_owned).collect()
+    let complete = text.rfind('\n').map_or(0, |end| end + 1);
+    text[..complete].lines().map(str::to_owned).collect()
 }
 
 fn persistent() -> Vec<RedisServer> {
@@ -128,7 +128,7 @@ fn persistent() -> Vec<RedisServer> {
 pub(crate) fn tokens_increase_in_the_order_of_grants<A: Adapter>() {
     let servers = persistent();
     let run = Run::start::<A>(&servers);
-    run.judge("undisturbed");
+    run.check("undisturbed");
 }
 
 #[allow(clippy::print_stdout)] // the seed
@@ -156,5 +156,5 @@ pub(crate) fn tokens_increase_while_nodes_are_killed_stopped_and_restarted<A: Ad
             server.resume();
         }
     }
-    run.judge(&format!("{kills} kills and {stops} stops"));
+    run.check(&format!("{kills} kills and {stops} stops"));
 }

@@ -10,14 +10,14 @@ use crate::Adapter;
 /// The tests run for several TTLs in real time, so it is short. Its margin, a fiftieth, is still measurable.
 const SHORT: Duration = Duration::from_secs(4);
 
-async fn kept(redlock: &Redlock, resource: &str, ttl: Duration) -> Guard {
+async fn lock_with_keep_alive(redlock: &Redlock, resource: &str, ttl: Duration) -> Guard {
     let guard = redlock.lock(resource, ttl).keep_alive(KeepAlive::new()).await.unwrap();
     granted_by_all(&guard).await;
     guard
 }
 
 /// Returns all further states, and whether the lease was still valid when the loss was reported.
-async fn story(lease: Lease) -> (Vec<LeaseState>, bool) {
+async fn remaining_states(lease: Lease) -> (Vec<LeaseState>, bool) {
     let mut states = Vec::new();
     loop {
         let state = lease.changed().await;
@@ -75,9 +75,9 @@ pub(crate) async fn sixty_locks_are_kept_at_once<A: Adapter>() {
     let ttl = SHORT;
     let mut guards = Vec::new();
     for number in 0..60 {
-        guards.push(kept(&redlock, &number.to_string(), ttl).await);
+        guards.push(lock_with_keep_alive(&redlock, &number.to_string(), ttl).await);
     }
-    let watched: Vec<_> = guards.iter().map(|guard| tokio::spawn(story(guard.lease()))).collect();
+    let watched: Vec<_> = guards.iter().map(|guard| tokio::spawn(remaining_states(guard.lease()))).collect();
     let before = extensions(&servers);
     tokio::time::sleep(3 * ttl).await;
     let counts =
@@ -87,8 +87,8 @@ pub(crate) async fn sixty_locks_are_kept_at_once<A: Adapter>() {
     for guard in guards {
         assert_eq!(ReleaseOutcome::Released, guard.release().await.unwrap());
     }
-    for story in watched {
-        assert_eq!(vec![LeaseState::Lost(Loss::Released)], story.await.unwrap().0);
+    for states in watched {
+        assert_eq!(vec![LeaseState::Lost(Loss::Released)], states.await.unwrap().0);
     }
     nothing_left(&redlock, &servers).await;
 }
@@ -97,7 +97,7 @@ pub(crate) async fn sixty_locks_are_kept_at_once<A: Adapter>() {
 pub(crate) async fn a_majority_that_hangs_is_reported_before_the_deadline_and_stops_the_work<A: Adapter>() {
     let servers = five();
     let redlock = warm::<A>(&servers).await;
-    let guard = kept(&redlock, "a", SHORT).await;
+    let guard = lock_with_keep_alive(&redlock, "a", SHORT).await;
     let work = async |lease: Lease| -> () {
         loop {
             assert!(lease.is_held(), "polled without the lock");
@@ -111,7 +111,7 @@ pub(crate) async fn a_majority_that_hangs_is_reported_before_the_deadline_and_st
         servers[..3].iter().for_each(RedisServer::pause);
     };
     // The waiting future runs in a separate task, which nothing else wakes.
-    let reported = tokio::spawn(story(guard.lease()));
+    let reported = tokio::spawn(remaining_states(guard.lease()));
     let (worked, ()) = tokio::join!(redlock.run("b", SHORT, work), hang);
     let reported = tokio::time::timeout(SHORT, reported).await.expect("the loss is reported");
     let (states, still_held) = reported.unwrap();
@@ -130,7 +130,7 @@ pub(crate) async fn a_majority_that_hangs_is_reported_before_the_deadline_and_st
 pub(crate) async fn keys_deleted_on_a_majority_are_reported_by_the_next_renewal<A: Adapter>() {
     let servers = five();
     let redlock = warm::<A>(&servers).await;
-    let guard = kept(&redlock, "a", SHORT).await;
+    let guard = lock_with_keep_alive(&redlock, "a", SHORT).await;
     let start = Instant::now();
     servers[..3].iter().for_each(|server| drop(server.command(&["FLUSHALL"])));
     let work = redlock.run("a", SHORT, async |_| pending::<()>().await);
@@ -157,7 +157,7 @@ pub(crate) async fn the_new_holder_is_reported_by_name_and_keeps_its_lock<A: Ada
     let servers = five();
     let (redlock, thief) =
         (warm::<A>(&servers).await, builder::<A>(&servers).owner("thief-1").build().unwrap());
-    let guard = kept(&redlock, "a", SHORT).await;
+    let guard = lock_with_keep_alive(&redlock, "a", SHORT).await;
     servers[1..4].iter().for_each(|server| drop(server.command(&["DEL", "a"])));
     let new_holder = thief.lock("a", TTL).await.unwrap();
     let loss = guard.lost().await;
@@ -180,8 +180,8 @@ pub(crate) async fn the_next_renewal_repairs_a_failed_one<A: Adapter>() {
     let timeout = SHORT / 8;
     let redlock = builder::<A>(&servers).node_timeout(timeout).build().unwrap();
     all_up(&redlock).await;
-    let guard = kept(&redlock, "a", SHORT).await;
-    let reported = tokio::spawn(story(guard.lease()));
+    let guard = lock_with_keep_alive(&redlock, "a", SHORT).await;
+    let reported = tokio::spawn(remaining_states(guard.lease()));
 
     servers[..3].iter().for_each(RedisServer::pause);
     assert_eq!(LeaseState::AtRisk, guard.changed().await);
@@ -203,7 +203,7 @@ pub(crate) async fn a_release_during_a_renewal_leaves_no_key<A: Adapter>() {
     // Some renewals are in flight to stopped servers, others are not due yet.
     let mut guards = Vec::new();
     for number in 0..20 {
-        guards.push(kept(&redlock, &number.to_string(), SHORT).await);
+        guards.push(lock_with_keep_alive(&redlock, &number.to_string(), SHORT).await);
     }
     servers[..3].iter().for_each(RedisServer::pause);
     nodes[0].wait_for_requests(Operation::Extend, 10).await;
@@ -226,7 +226,7 @@ pub(crate) async fn no_task_remains_after_the_last_guard_and_handle<A: Adapter>(
         let redlock = warm::<A>(&servers).await;
         let mut guards = Vec::new();
         for number in 0..10 {
-            guards.push(kept(&redlock, &number.to_string(), SHORT).await);
+            guards.push(lock_with_keep_alive(&redlock, &number.to_string(), SHORT).await);
         }
         assert!(tasks() >= before + 10, "{} tasks, one for each lock at least", tasks());
         let (mut guards, work) = (guards.into_iter(), async |lease: Lease| lease.is_held());

@@ -11,7 +11,7 @@ pub(crate) async fn three_hung_are_no_quorum<A: Adapter>() {
     let redlock = warm::<A>(&servers).await;
     servers[..3].iter().for_each(RedisServer::pause);
     let start = Instant::now();
-    let error = anatomy(redlock.try_lock("a", TTL).await);
+    let error = kind_and_outcomes(redlock.try_lock("a", TTL).await);
     assert!(start.elapsed() < ONE_TIMEOUT, "{:?}", start.elapsed());
     assert_eq!(
         (ErrorKind::NoQuorum, vec!["timed out", "timed out", "timed out", "granted", "granted"]),
@@ -27,7 +27,7 @@ pub(crate) async fn three_killed_are_no_quorum<A: Adapter>() {
     let redlock = warm::<A>(&servers).await;
     servers[2..].iter().for_each(RedisServer::kill);
     let result = within_node_timeout("no quorum", redlock.try_lock("a", TTL)).await;
-    let (kind, outcomes) = anatomy(result);
+    let (kind, outcomes) = kind_and_outcomes(result);
     assert_eq!((ErrorKind::NoQuorum, ["failed"; 3].as_slice()), (kind, &outcomes[2..]));
     // The outcome was certain before these servers replied.
     assert!(outcomes[..2].iter().all(|outcome| ["granted", "pending"].contains(outcome)), "{outcomes:?}");
@@ -58,7 +58,7 @@ pub(crate) async fn one_denial_and_three_hung_are_no_quorum<A: Adapter>() {
     let error = redlock.try_lock("a", TTL).await.map(|guard| guard.map(drop));
     assert_eq!(
         (ErrorKind::NoQuorum, vec!["denied", "timed out", "timed out", "timed out", "granted"]),
-        anatomy(error)
+        kind_and_outcomes(error)
     );
     servers[1..4].iter().for_each(RedisServer::resume);
     servers[0].command(&["DEL", "a"]);

@@ -107,7 +107,7 @@ pub(crate) async fn a_stopped_process_learns_of_the_loss_before_its_work_continu
     let servers = five();
     let redlock = warm::<A>(&servers).await;
     let mut holders = [("run", "a"), ("keep", "b")]
-        .map(|(how, resource)| Holder::start::<A>(&servers, action, &[resource, "1000"]));
+        .map(|(how, resource)| Holder::start::<A>(&servers, how, &[resource, "1000"]));
     for holder in &mut holders {
         assert_eq!("held", holder.next_line());
         holder.send_line("");

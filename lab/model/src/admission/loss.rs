@@ -118,7 +118,7 @@ impl Admission {
         let notified = loss.is_restart() || self.scope.transport == Transport::Pushes;
         match self.variant {
             Variant::UptimeAlone if !loss.is_restart() => None,
-            Variant::FlushIsNotNotified | Variant::JudgedByTheNewLink
+            Variant::FlushIsNotNotified | Variant::CountedByTheNewLink
                 if loss == Loss::Flush && was_admitted =>
             {
                 Some(Check::Unaware)

@@ -76,7 +76,7 @@ impl Admission {
             if may_look && !finished && self.variant != Variant::NoRule {
                 steps.push(Step::Look { client, node });
             }
-            if link.check == Check::Unaware && self.variant == Variant::JudgedByTheNewLink {
+            if link.check == Check::Unaware && self.variant == Variant::CountedByTheNewLink {
                 steps.push(Step::Hear { client, node });
             }
             let sends = self.variant == Variant::ExtensionsCountUnwritten;

@@ -1,7 +1,7 @@
 //! A state of the world under the admission rule: nodes with their data, clients, and the links between them.
 //!
-//! Time is counted in ticks. Everything that has a duration is kept as the number of ticks that are left or have passed,
-//! so equal states at different times are one state.
+//! Time is counted in ticks. Durations are stored as the number of remaining or passed ticks, so equal states at different
+//! times are one state.
 
 use crate::admission::scope::MOST_NODES;
 use crate::scope::CLIENTS;
@@ -30,8 +30,8 @@ pub(crate) struct Data {
     pub(crate) stamp: Stamp,
 }
 
-/// The key of the resource. It contains the token of the current attempt of its client: keys of ended attempts are not
-/// part of the model, since they only prevent grants.
+/// The key of the resource. It contains the token of the current attempt of its client. Keys of ended attempts are not part
+/// of the model, since they only prevent grants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
     pub(crate) client: u8,

@@ -55,16 +55,16 @@ pub(super) fn check(history: &History) -> Vec<Violation> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::story::Story;
+    use super::super::history_builder::HistoryBuilder;
     use super::*;
 
-    fn violations(story: Story) -> usize {
-        check(&story.history()).len()
+    fn violations(builder: HistoryBuilder) -> usize {
+        check(&builder.history()).len()
     }
 
     #[test]
     fn a_second_copy_raises_no_counter_while_the_key_exists() {
-        let once = || Story::default().counted(1, 0, 0, 7, 5, 10);
+        let once = || HistoryBuilder::default().counted(1, 0, 0, 7, 5, 10);
         assert_eq!(0, violations(once().counted(2, 0, 0, 7, 5, 10)));
         assert_eq!(1, violations(once().counted(2, 0, 0, 7, 6, 10)));
         assert_eq!(0, violations(once().counted(10, 0, 0, 7, 6, 20)), "the key was gone");

@@ -168,23 +168,23 @@ mod tests {
     use std::time::Duration;
 
     use super::super::Assumption;
-    use super::super::story::Story;
+    use super::super::history_builder::HistoryBuilder;
     use super::*;
 
-    fn violations(story: Story) -> Vec<(Invariant, Option<Assumption>)> {
+    fn violations(builder: HistoryBuilder) -> Vec<(Invariant, Option<Assumption>)> {
         let rules = Rules {
             servers: 3,
             node_timeout: Duration::ZERO,
             settled_after: Duration::ZERO,
             admission: false,
         };
-        let found = check(&story.history(), &rules);
+        let found = check(&builder.history(), &rules);
         found.into_iter().map(|violation| (violation.invariant, violation.broken)).collect()
     }
 
     /// Client 0 holds it as token 0 with the fencing token 5, until it expires.
-    fn first() -> Story {
-        Story::default().sent(0, 0, 0, 0).fenced(1, 0, 0, 5)
+    fn first() -> HistoryBuilder {
+        HistoryBuilder::default().sent(0, 0, 0, 0).fenced(1, 0, 0, 5)
     }
 
     #[test]
@@ -201,14 +201,14 @@ mod tests {
 
     #[test]
     fn tokens_of_different_resources_are_not_compared() {
-        let both = Story::default().sent(0, 0, 0, 0).fenced_several(1, 0, &[0, 1], 0, 5);
+        let both = HistoryBuilder::default().sent(0, 0, 0, 0).fenced_several(1, 0, &[0, 1], 0, 5);
         let other = |resource: usize| both_and(resource);
         assert_eq!(0, violations(both.sent(2, 1, 0, 1).fenced_several(3, 1, &[2], 1, 4)).len());
         assert_eq!(vec![(Invariant::Order, None)], violations(other(1)));
     }
 
-    fn both_and(resource: usize) -> Story {
-        let both = Story::default().sent(0, 0, 0, 0).fenced_several(1, 0, &[0, 1], 0, 5);
+    fn both_and(resource: usize) -> HistoryBuilder {
+        let both = HistoryBuilder::default().sent(0, 0, 0, 0).fenced_several(1, 0, &[0, 1], 0, 5);
         both.sent(2, 1, 0, 1).fenced_several(3, 1, &[resource], 1, 4)
     }
 
@@ -228,7 +228,8 @@ mod tests {
 
     #[test]
     fn an_older_claim_that_is_granted_late_is_never_extended() {
-        let late = Story::default().sent(0, 0, 0, 0).sent(0, 1, 0, 1).fenced(3, 1, 1, 6).fenced(4, 0, 0, 5);
+        let late =
+            HistoryBuilder::default().sent(0, 0, 0, 0).sent(0, 1, 0, 1).fenced(3, 1, 1, 6).fenced(4, 0, 0, 5);
         let extended = late.extending(5, 0, 0).extended(6, 0, 0, 99);
         assert_eq!(vec![(Invariant::Supersession, None)], violations(extended));
     }

@@ -96,18 +96,18 @@ pub(super) fn check(history: &History, rules: &Rules) -> Vec<Violation> {
 mod tests {
     use std::time::Duration;
 
-    use super::super::story::Story;
+    use super::super::history_builder::HistoryBuilder;
     use super::*;
 
-    fn violations(story: Story) -> usize {
+    fn violations(builder: HistoryBuilder) -> usize {
         let node_timeout = Duration::from_millis(200);
         let rules = Rules { servers: 3, node_timeout, settled_after: Duration::ZERO, admission: false };
-        check(&story.history(), &rules).len()
+        check(&builder.history(), &rules).len()
     }
 
     #[test]
     fn a_released_lock_stays_in_the_local_queue_until_a_quorum_has_replied() {
-        let drops = || Story::default().sent(0, 0, 0, 0).granted(1, 0, 0, 99).releasing(10, 0, 0);
+        let drops = || HistoryBuilder::default().sent(0, 0, 0, 0).granted(1, 0, 0, 99).releasing(10, 0, 0);
         assert_eq!(0, violations(drops().contended(200, 0)));
         assert_eq!(1, violations(drops().contended(215, 0)), "a round ends");
         assert_eq!(1, violations(drops().contended(20, 1)), "another client");
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn contention_requires_replies_of_a_quorum() {
-        let sent = || Story::default().sent(0, 0, 0, 0).received(1, 0, 0, 0);
+        let sent = || HistoryBuilder::default().sent(0, 0, 0, 0).received(1, 0, 0, 0);
         assert_eq!(0, violations(sent().received(2, 0, 1, 0).contended(3, 0)));
         assert_eq!(1, violations(sent().contended(3, 0)));
         assert_eq!(0, violations(sent().not_granted(3, 0)), "an outage is reported as one");

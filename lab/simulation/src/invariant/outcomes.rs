@@ -83,33 +83,34 @@ impl Lease {
 
 #[cfg(test)]
 mod tests {
-    use super::super::story::Story;
+    use super::super::history_builder::HistoryBuilder;
     use super::*;
 
-    fn violations(story: Story) -> usize {
+    fn violations(builder: HistoryBuilder) -> usize {
         let rules = Rules {
             servers: 3,
             node_timeout: Duration::ZERO,
             settled_after: Duration::ZERO,
             admission: false,
         };
-        check(&story.history(), &rules).len()
+        check(&builder.history(), &rules).len()
     }
 
-    fn held() -> Story {
-        Story::default().granted(1, 0, 7, 1_000)
+    fn held() -> HistoryBuilder {
+        HistoryBuilder::default().granted(1, 0, 7, 1_000)
     }
 
     #[test]
     fn a_loss_requires_the_denials_of_a_quorum() {
         for operation in [Operation::Extend, Operation::Confirm, Operation::Release] {
             let denied = |servers: usize| {
-                (0..servers).fold(held(), |story, server| story.denied(5, 0, server, 7, operation))
+                (0..servers).fold(held(), |builder, server| builder.denied(5, 0, server, 7, operation))
             };
-            let released =
-                |story: Story| story.releasing(4, 0, 7).release_outcome(9, 0, 7, ReleaseOutcome::AlreadyLost);
+            let released = |builder: HistoryBuilder| {
+                builder.releasing(4, 0, 7).release_outcome(9, 0, 7, ReleaseOutcome::AlreadyLost)
+            };
             assert_eq!((1, 0), (violations(released(denied(1))), violations(released(denied(2)))));
-            let not_extended = |story: Story| story.not_extended(9, 0, 7, ErrorKind::Lost);
+            let not_extended = |builder: HistoryBuilder| builder.not_extended(9, 0, 7, ErrorKind::Lost);
             assert_eq!((1, 0), (violations(not_extended(denied(1))), violations(not_extended(denied(2)))));
         }
         assert_eq!(0, violations(held().not_extended(9, 0, 7, ErrorKind::NoQuorum)), "another error");
@@ -117,16 +118,16 @@ mod tests {
 
     #[test]
     fn a_repeated_release_denies_nothing() {
-        let repeated = (0..3).fold(held().releasing(4, 0, 7), |story, server| {
-            story.release_received(5, 0, server, 7).denied(6, 0, server, 7, Operation::Release)
+        let repeated = (0..3).fold(held().releasing(4, 0, 7), |builder, server| {
+            builder.release_received(5, 0, server, 7).denied(6, 0, server, 7, Operation::Release)
         });
         assert_eq!(1, violations(repeated.release_outcome(9, 0, 7, ReleaseOutcome::AlreadyLost)));
     }
 
     #[test]
     fn a_lease_expires_near_its_deadline() {
-        let released = |story: Story, when| {
-            story.releasing(when, 0, 7).release_outcome(when + 5, 0, 7, ReleaseOutcome::AlreadyExpired)
+        let released = |builder: HistoryBuilder, when| {
+            builder.releasing(when, 0, 7).release_outcome(when + 5, 0, 7, ReleaseOutcome::AlreadyExpired)
         };
         assert_eq!((1, 0), (violations(released(held(), 749)), violations(released(held(), 750))));
         assert_eq!(1, violations(released(held().extended(500, 0, 7, 2_000), 1_500)), "it was extended");

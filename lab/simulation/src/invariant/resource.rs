@@ -73,16 +73,16 @@ impl Resource {
 
 #[cfg(test)]
 mod tests {
-    use super::super::story::Story;
+    use super::super::history_builder::HistoryBuilder;
     use super::*;
 
-    fn broken(story: Story) -> Vec<Option<Assumption>> {
-        check(&story.history()).into_iter().map(|violation| violation.broken).collect()
+    fn broken(builder: HistoryBuilder) -> Vec<Option<Assumption>> {
+        check(&builder.history()).into_iter().map(|violation| violation.broken).collect()
     }
 
     /// Holder 0 has written its token 5, and then one value.
-    fn first() -> Story {
-        Story::default().announced(1, 0, 5).wrote(2, 0, 5, 0)
+    fn first() -> HistoryBuilder {
+        HistoryBuilder::default().announced(1, 0, 5).wrote(2, 0, 5, 0)
     }
 
     #[test]

@@ -169,29 +169,31 @@ mod tests {
     use std::time::Duration;
 
     use super::super::Assumption;
-    use super::super::story::Story;
+    use super::super::history_builder::HistoryBuilder;
     use super::*;
 
     /// A lease until 10 that counts servers 0 and 1, whose keys exist until 11.
-    fn held() -> Story {
-        let story = Story::default().sent(0, 0, 0, 0).carried(1, 0, 0, 0, 11).carried(1, 0, 1, 0, 11);
-        story.received(2, 0, 0, 0).received(2, 0, 1, 0).granted(2, 0, 0, 10)
+    fn held() -> HistoryBuilder {
+        let builder =
+            HistoryBuilder::default().sent(0, 0, 0, 0).carried(1, 0, 0, 0, 11).carried(1, 0, 1, 0, 11);
+        builder.received(2, 0, 0, 0).received(2, 0, 1, 0).granted(2, 0, 0, 10)
     }
 
-    fn broken(story: Story) -> Vec<Option<Assumption>> {
+    fn broken(builder: HistoryBuilder) -> Vec<Option<Assumption>> {
         let rules = Rules {
             servers: 3,
             node_timeout: Duration::ZERO,
             settled_after: Duration::ZERO,
             admission: false,
         };
-        check(&story.history(), &rules).into_iter().map(|violation| violation.broken).collect()
+        check(&builder.history(), &rules).into_iter().map(|violation| violation.broken).collect()
     }
 
     #[test]
     fn keys_outlive_the_lease() {
         assert_eq!(0, broken(held()).len());
-        let yes = || Story::default().carried(1, 0, 0, 0, 11).received(2, 0, 0, 0).received(2, 0, 1, 0);
+        let yes =
+            || HistoryBuilder::default().carried(1, 0, 0, 0, 11).received(2, 0, 0, 0).received(2, 0, 1, 0);
         assert_eq!(vec![None], broken(yes().carried(2, 0, 1, 0, 9).granted(2, 0, 0, 10)));
         let never = yes().granted(2, 0, 0, 10);
         assert_eq!(vec![None], broken(never), "a yes without a key");
@@ -199,7 +201,8 @@ mod tests {
 
     #[test]
     fn a_granted_lease_has_validity_left() {
-        let sent = || Story::default().sent(0, 0, 0, 0).carried(1, 0, 0, 0, 11).carried(1, 0, 1, 0, 11);
+        let sent =
+            || HistoryBuilder::default().sent(0, 0, 0, 0).carried(1, 0, 0, 0, 11).carried(1, 0, 1, 0, 11);
         let yes = || sent().received(2, 0, 0, 0).received(2, 0, 1, 0);
         assert_eq!(0, broken(yes().granted(9, 0, 0, 10)).len());
         assert_eq!(vec![None], broken(yes().granted(10, 0, 0, 10)));

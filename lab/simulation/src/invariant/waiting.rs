@@ -215,19 +215,19 @@ impl Standing {
 
 #[cfg(test)]
 mod tests {
-    use super::super::story::Story;
+    use super::super::history_builder::HistoryBuilder;
     use super::*;
 
-    fn violations(story: Story) -> Vec<Invariant> {
+    fn violations(builder: HistoryBuilder) -> Vec<Invariant> {
         let millis = Duration::from_millis;
         let (settled_after, woken_within, served_within) = (millis(10), millis(100), millis(9_000));
         let expected = Expectations { settled_after, woken_within, served_within, blind: false };
-        check(&story.history(), &expected).into_iter().map(|violation| violation.invariant).collect()
+        check(&builder.history(), &expected).into_iter().map(|violation| violation.invariant).collect()
     }
 
     /// Client 0 holds it from 20 on, and client 1 requests it at 30.
-    fn held(until: u64) -> Story {
-        Story::default().calm(5).requested(15, 0).granted(20, 0, 0, until).requested(30, 1)
+    fn held(until: u64) -> HistoryBuilder {
+        HistoryBuilder::default().calm(5).requested(15, 0).granted(20, 0, 0, until).requested(30, 1)
     }
 
     #[test]
@@ -236,7 +236,8 @@ mod tests {
         let late = held(5_000).releasing(40, 0, 0).granted(141, 1, 1, 9_000);
         assert_eq!(vec![Invariant::Waking], violations(late));
         assert_eq!(vec![Invariant::Waking], violations(held(40).granted(141, 1, 1, 9_000)), "it had expired");
-        let idle = Story::default().calm(5).granted(20, 0, 0, 900).releasing(40, 0, 0).requested(200, 1);
+        let idle =
+            HistoryBuilder::default().calm(5).granted(20, 0, 0, 900).releasing(40, 0, 0).requested(200, 1);
         assert_eq!(0, violations(idle.granted(201, 1, 1, 9_000)).len(), "no client waited before");
         let dead = held(5_000).killed(35, 1).releasing(40, 0, 0).requested(400, 0).granted(401, 0, 1, 9_000);
         assert_eq!(0, violations(dead).len(), "who waited is dead");
@@ -252,7 +253,7 @@ mod tests {
     #[test]
     fn useless_attempts_are_few() {
         let requested_once = |count: u32| {
-            let tried = (0..count).fold(held(9_999), |story, token| story.sent(2_000, 1, 0, 100 + token));
+            let tried = (0..count).fold(held(9_999), |builder, token| builder.sent(2_000, 1, 0, 100 + token));
             violations(tried.releasing(3_000, 0, 0).granted(3_001, 1, 1, 9_999))
         };
         // The limit is four attempts, and one for every second.

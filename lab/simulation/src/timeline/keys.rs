@@ -74,20 +74,20 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::invariant::story::Story;
+    use crate::invariant::history_builder::HistoryBuilder;
 
     #[test]
     fn a_key_lasts_until_it_expires_or_is_deleted() {
         let at = |millis| Instant::since_origin(Duration::from_millis(millis));
-        let periods = |story: Story| {
-            let keys = keys(&story.history()).into_iter();
+        let periods = |builder: HistoryBuilder| {
+            let keys = keys(&builder.history()).into_iter();
             keys.map(|key| (key.from, key.until)).collect::<Vec<_>>()
         };
-        let story = || Story::default().carried(1, 0, 0, 7, 10);
-        assert_eq!(vec![(at(1), at(10))], periods(story()));
-        assert_eq!(vec![(at(1), at(20))], periods(story().carried(5, 0, 0, 7, 20)));
-        assert_eq!(vec![(at(1), at(10)), (at(11), at(20))], periods(story().carried(11, 0, 0, 7, 20)));
-        assert_eq!(vec![(at(1), at(5))], periods(story().deleted(5, 0, 0, 7)));
-        assert_eq!(vec![(at(1), at(5))], periods(story().lost(5, 0, 7)));
+        let builder = || HistoryBuilder::default().carried(1, 0, 0, 7, 10);
+        assert_eq!(vec![(at(1), at(10))], periods(builder()));
+        assert_eq!(vec![(at(1), at(20))], periods(builder().carried(5, 0, 0, 7, 20)));
+        assert_eq!(vec![(at(1), at(10)), (at(11), at(20))], periods(builder().carried(11, 0, 0, 7, 20)));
+        assert_eq!(vec![(at(1), at(5))], periods(builder().deleted(5, 0, 0, 7)));
+        assert_eq!(vec![(at(1), at(5))], periods(builder().lost(5, 0, 7)));
     }
 }

@@ -297,7 +297,7 @@ fn set(held: &mut Held, resources: &[Resource], claim: &Claim, ttl: Duration) {
     }
 }
 
-fn no() -> Vote {
+fn denied() -> Vote {
     Vote::Denied(Denial::default())
 }
 
@@ -318,7 +318,7 @@ impl LockNode for Node {
 
     async fn acquire(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
         let mut state = self.state();
-        let Some(absent) = absent(&state.plain, claim) else { return Ok(no()) };
+        let Some(absent) = absent(&state.plain, claim) else { return Ok(denied()) };
         set(&mut state.plain, &absent, claim, ttl.as_duration());
         match self.flaw {
             PlainCounts => {
@@ -336,7 +336,7 @@ impl LockNode for Node {
         let separate = self.flaw == FencedLocksAreSeparate && !state.fenced.is_empty();
         let held = state.held(separate);
         if absent(held, claim).is_none_or(|absent| !absent.is_empty()) {
-            return Ok(no());
+            return Ok(denied());
         }
         for resource in claim.resources() {
             let until = &mut held.get_mut(resource).expect("all resources exist").1;

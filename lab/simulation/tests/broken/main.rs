@@ -1,5 +1,5 @@
 //! The conformance suite can fail. Every node that is broken on purpose is caught by the case for the violated sentence
-//! of the contract, and every case catches such a node.
+//! of the contract. Every case catches such a node.
 
 mod admission;
 mod fenced;
@@ -275,9 +275,9 @@ fn assert_all_caught<F: Copy + Debug + Sync, B: Backend>(caught: &[(F, &str, &st
     thread::scope(|scope| {
         for (flaw, case, sentence) in caught {
             scope.spawn(move || {
-                let said =
+                let message =
                     failure(&server(*flaw), case).unwrap_or_else(|| panic!("{case} lets {flaw:?} pass"));
-                assert!(said.contains(sentence), "{case} on {flaw:?}: {said}");
+                assert!(message.contains(sentence), "{case} on {flaw:?}: {message}");
             });
         }
     });
@@ -296,8 +296,8 @@ fn assert_none_caught<B: Backend>(cases: impl Iterator<Item = &'static str>, ser
 fn failure(broken: &impl Backend, case: &str) -> Option<String> {
     let panic = catch_unwind(AssertUnwindSafe(|| conformance::run(broken, case))).err()?;
     let formatted = panic.downcast_ref::<String>().map(String::as_str);
-    let said = formatted.or_else(|| panic.downcast_ref::<&str>().copied());
-    Some(said.expect("the panic has a message").to_owned())
+    let message = formatted.or_else(|| panic.downcast_ref::<&str>().copied());
+    Some(message.expect("the panic has a message").to_owned())
 }
 
 fn server(flaw: Flaw) -> Server {

@@ -45,11 +45,11 @@ impl LockNode for Node {
         if self.flaw == AcquireIsOvertaken {
             yield_now().await;
         }
-        let (keys, ours) = (self.keys(claim), self.token(claim));
+        let (keys, token_bytes) = (self.keys(claim), self.token(claim));
         let taken = {
             let held = self.living();
             let is_taken = |key: &&Vec<u8>| {
-                held.get(*key).is_some_and(|(token, _)| *token != ours || self.flaw == DeniesItsToken)
+                held.get(*key).is_some_and(|(token, _)| *token != token_bytes || self.flaw == DeniesItsToken)
             };
             keys.iter().find(is_taken).map(|key| (key.clone(), held[key].clone()))
         };
@@ -64,15 +64,15 @@ impl LockNode for Node {
                 Overwrites => {}
                 DeniedAcquireExtends => {
                     self.living().insert(key, (holder, suspend_aware_now() + ttl.as_duration()));
-                    return Ok(no());
+                    return Ok(denied());
                 }
                 SetsOnlyFreeResources => {
                     for key in keys {
                         self.living()
                             .entry(key)
-                            .or_insert((ours.clone(), suspend_aware_now() + ttl.as_duration()));
+                            .or_insert((token_bytes.clone(), suspend_aware_now() + ttl.as_duration()));
                     }
-                    return Ok(no());
+                    return Ok(denied());
                 }
                 NamesTheCaller => return Ok(Vote::Denied(Denial::by(claim.token().clone()))),
                 _ => {
@@ -81,7 +81,7 @@ impl LockNode for Node {
                     let truth = Denial::by(Token::from_bytes(holder)).expiring_in(reported);
                     let tokens_differ =
                         matches!(self.flaw, TokensEndAtNul | TokensAreText | TokensAreNumbers);
-                    return Ok(if tokens_differ { no() } else { Vote::Denied(truth) });
+                    return Ok(if tokens_differ { denied() } else { Vote::Denied(truth) });
                 }
             }
         }
@@ -93,7 +93,8 @@ impl LockNode for Node {
         let deadline = suspend_aware_now() + self.time(ttl);
         for (position, key) in keys.into_iter().enumerate() {
             let never = self.flaw == OneExpires && position > 0;
-            let fresh = (ours.clone(), if never { deadline + Duration::from_secs(3600) } else { deadline });
+            let fresh =
+                (token_bytes.clone(), if never { deadline + Duration::from_secs(3600) } else { deadline });
             if matches!(self.flaw, Overwrites | RepeatedAcquireExtends) {
                 self.living().insert(key, fresh);
             } else {
@@ -108,20 +109,20 @@ impl LockNode for Node {
 
     async fn extend(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
         self.enter().await?;
-        let (keys, ours) = (self.keys(claim), self.token(claim));
-        let is_ours = |key: &Vec<u8>| match self.living().get(key) {
-            Some((token, _)) => *token == ours || self.flaw == ExtendComparesNothing,
+        let (keys, token_bytes) = (self.keys(claim), self.token(claim));
+        let has_token = |key: &Vec<u8>| match self.living().get(key) {
+            Some((token, _)) => *token == token_bytes || self.flaw == ExtendComparesNothing,
             None => self.flaw == ExtendCreates,
         };
-        let all = keys.iter().all(is_ours);
+        let all = keys.iter().all(has_token);
         if !all && self.flaw != ExtendsOnlyHeldResources {
-            return Ok(no());
+            return Ok(denied());
         }
         let at_least = suspend_aware_now() + self.time(ttl);
-        for key in keys.iter().filter(|key| is_ours(key)) {
+        for key in keys.iter().filter(|key| has_token(key)) {
             {
                 let mut held = self.living();
-                let (_, deadline) = held.entry(key.clone()).or_insert((ours.clone(), at_least));
+                let (_, deadline) = held.entry(key.clone()).or_insert((token_bytes.clone(), at_least));
                 match self.flaw {
                     ExtendsNothing => {}
                     ExtendsForever => *deadline = *deadline + Duration::from_secs(3600),
@@ -135,33 +136,33 @@ impl LockNode for Node {
                 _ => {}
             }
         }
-        Ok(if all { Vote::Granted } else { no() })
+        Ok(if all { Vote::Granted } else { denied() })
     }
 
     async fn release(&self, claim: &Claim) -> Result<bool, NodeError> {
         self.enter().await?;
-        let (keys, ours) = (self.keys(claim), self.token(claim));
-        let is_ours = |key: &Vec<u8>| match self.living().get(key) {
-            Some((token, _)) => *token == ours || self.flaw == ReleaseComparesNothing,
+        let (keys, token_bytes) = (self.keys(claim), self.token(claim));
+        let has_token = |key: &Vec<u8>| match self.living().get(key) {
+            Some((token, _)) => *token == token_bytes || self.flaw == ReleaseComparesNothing,
             None => false,
         };
-        let mut mine: Vec<_> = keys.iter().filter(|key| is_ours(key)).cloned().collect();
+        let mut own_keys: Vec<_> = keys.iter().filter(|key| has_token(key)).cloned().collect();
         match self.flaw {
-            ReleasesNothing => return Ok(!mine.is_empty()),
-            ReleaseAlwaysGrants => mine.push(b"nothing".to_vec()),
-            ReleasesAllOrNone if mine.len() < keys.len() => return Ok(false),
+            ReleasesNothing => return Ok(!own_keys.is_empty()),
+            ReleaseAlwaysGrants => own_keys.push(b"nothing".to_vec()),
+            ReleasesAllOrNone if own_keys.len() < keys.len() => return Ok(false),
             ReleaseReadsPatterns if keys.contains(&b"*".to_vec()) => self.living().clear(),
-            ReleasesAllOfTheToken => self.living().retain(|_, (token, _)| *token != ours),
+            ReleasesAllOfTheToken => self.living().retain(|_, (token, _)| *token != token_bytes),
             _ => {}
         }
-        for key in &mine {
+        for key in &own_keys {
             self.living().remove(key);
             if self.flaw == ReleasesOneByOne {
                 yield_now().await;
             }
         }
         self.watchers.notify(self.client, self.flaw);
-        Ok(!mine.is_empty())
+        Ok(!own_keys.is_empty())
     }
 
     async fn inspect(&self, resource: &Resource) -> Result<Option<LockEntry>, NodeError> {
@@ -222,11 +223,11 @@ impl LockNode for Node {
     }
 
     async fn keep_for(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
-        let (keys, ours) = (self.keys(claim), self.token(claim));
+        let (keys, token_bytes) = (self.keys(claim), self.token(claim));
         let mut held = self.living();
-        let is_held = |key: &Vec<u8>| held.get(key).is_some_and(|(token, _)| *token == ours);
+        let is_held = |key: &Vec<u8>| held.get(key).is_some_and(|(token, _)| *token == token_bytes);
         if self.flaw != KeepComparesNothing && !keys.iter().all(is_held) {
-            return Ok(no());
+            return Ok(denied());
         }
         let until = suspend_aware_now() + ttl.as_duration();
         for key in keys {
@@ -263,10 +264,10 @@ impl LockNode for Node {
 impl Node {
     /// Acquires in one step, as the contract requires.
     fn acquire_at_once(&self, claim: &Claim, ttl: Ttl) -> Result<Vote, NodeError> {
-        let (keys, ours) = (self.keys(claim), self.token(claim));
+        let (keys, token_bytes) = (self.keys(claim), self.token(claim));
         let mut held = self.living();
         for key in &keys {
-            let Some((holder, deadline)) = held.get(key).filter(|(token, _)| *token != ours) else {
+            let Some((holder, deadline)) = held.get(key).filter(|(token, _)| *token != token_bytes) else {
                 continue;
             };
             if holder == NO_LOCK {
@@ -277,7 +278,7 @@ impl Node {
         }
         let deadline = suspend_aware_now() + self.time(ttl);
         for key in keys {
-            held.entry(key).or_insert_with(|| (ours.clone(), deadline));
+            held.entry(key).or_insert_with(|| (token_bytes.clone(), deadline));
         }
         Ok(Vote::Granted)
     }
@@ -340,7 +341,7 @@ pub(crate) fn lock(held: &Mutex<Held>) -> MutexGuard<'_, Held> {
     held.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn no() -> Vote {
+fn denied() -> Vote {
     Vote::Denied(Denial::default())
 }
 

@@ -9,7 +9,7 @@ impl Program {
     pub(super) async fn lock_and_keep(&mut self) {
         while !self.client.is_closing() {
             self.idle(400).await;
-            let resources = self.wanted();
+            let resources = self.choose_resources();
             let Some((guard, token)) = self.acquire(resources.clone()).await else { continue };
             self.hold(&guard, token, &resources).await;
             if self.chance.bool() {

@@ -62,7 +62,7 @@ impl Program {
         } else if let Some(script) = self.client.0.behavior.script {
             self.follow(&script).await;
         } else {
-            self.wander().await;
+            self.request_at_random().await;
         }
         self.redlock.close().await;
         self.record(EventKind::Closed { client: self.client.0.number });
@@ -70,10 +70,10 @@ impl Program {
     }
 
     /// Requests locks at random.
-    async fn wander(&mut self) {
+    async fn request_at_random(&mut self) {
         while !self.client.is_closing() {
             self.idle(400).await;
-            let resources = self.wanted();
+            let resources = self.choose_resources();
             // Sometimes the next request is queued behind a release that is not sent yet.
             while let Some((guard, token)) = self.acquire(resources.clone()).await {
                 self.hold(&guard, token, &resources).await;
@@ -86,7 +86,7 @@ impl Program {
     }
 
     /// Selects one resource. If there are several, it sometimes selects two, in either order.
-    pub(super) fn wanted(&mut self) -> Vec<usize> {
+    pub(super) fn choose_resources(&mut self) -> Vec<usize> {
         let all = self.client.0.behavior.resources;
         let first = self.chance.usize(..all);
         if all == 1 || self.chance.u32(..4) > 0 {
@@ -167,7 +167,7 @@ impl Program {
         for _ in 0..self.chance.u32(..6) {
             self.idle(1_200).await;
             if guard.is_held() {
-                self.notice(guard, token, &mut known);
+                self.record_deadline(guard, token, &mut known);
                 if self.client.0.behavior.careless {
                     self.idle(200).await;
                 }
@@ -218,7 +218,7 @@ impl Program {
     }
 
     /// Records that the deadline of a lease has moved, if it has.
-    pub(super) fn notice(&self, guard: &Lease, token: TokenNumber, known: &mut Instant) {
+    pub(super) fn record_deadline(&self, guard: &Lease, token: TokenNumber, known: &mut Instant) {
         let (client, until) = (self.client.0.number, self.until(guard));
         if until > *known + ROUNDING {
             self.record(EventKind::Noticed { client, token, until });

@@ -49,16 +49,16 @@ impl Protected {
         holder: Holder,
         resource: usize,
         seen: Option<u64>,
-        ways: [Duration; 2],
+        delays: [Duration; 2],
     ) -> oneshot::Receiver<bool> {
         let me = self.clone();
-        self.call(ways, move || me.arrives(holder, resource, seen))
+        self.call(delays, move || me.arrives(holder, resource, seen))
     }
 
     /// Reads the number of writes.
-    pub(super) fn read(&self, resource: usize, ways: [Duration; 2]) -> oneshot::Receiver<u64> {
+    pub(super) fn read(&self, resource: usize, delays: [Duration; 2]) -> oneshot::Receiver<u64> {
         let me = self.clone();
-        self.call(ways, move || me.rows()[resource].writes)
+        self.call(delays, move || me.rows()[resource].writes)
     }
 
     fn arrives(&self, holder: Holder, resource: usize, seen: Option<u64>) -> bool {

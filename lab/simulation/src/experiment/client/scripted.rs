@@ -73,7 +73,7 @@ impl Program {
             if self.process.now() >= ends || self.client.is_closing() {
                 return;
             }
-            self.notice(guard, token, &mut known);
+            self.record_deadline(guard, token, &mut known);
             let Some(writer) = &mut writer else {
                 self.record(EventKind::Acted { client, token });
                 continue;

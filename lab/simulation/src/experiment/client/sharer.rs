@@ -50,7 +50,7 @@ impl Program {
         for _ in 0..self.chance.u32(..4) {
             self.idle(1_200).await;
             if guard.is_held() {
-                self.notice(guard, token, &mut known);
+                self.record_deadline(guard, token, &mut known);
                 self.record(EventKind::Acted { client, token });
             }
             if !kept && self.chance.bool() {

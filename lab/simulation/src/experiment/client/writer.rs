@@ -41,17 +41,17 @@ impl Writer {
     /// Returns whether the resource accepted it; `None` without a reply.
     pub(super) async fn change(&mut self, resource: usize, pace: &mut Pace<'_>) -> Option<bool> {
         if !self.reads_first && !self.announced.contains(&resource) {
-            let reply = self.protected.write(self.holder, resource, None, pace.ways());
+            let reply = self.protected.write(self.holder, resource, None, pace.delays());
             let accepted = self.reply(reply).await;
             if accepted != Some(true) {
                 return accepted;
             }
             self.announced.insert(resource);
         }
-        let reply = self.protected.read(resource, pace.ways());
+        let reply = self.protected.read(resource, pace.delays());
         let seen = self.reply(reply).await?;
         self.process.sleep(pace.think_time()).await;
-        let reply = self.protected.write(self.holder, resource, Some(seen), pace.ways());
+        let reply = self.protected.write(self.holder, resource, Some(seen), pace.delays());
         self.reply(reply).await
     }
 
@@ -71,7 +71,7 @@ pub(super) enum Pace<'a> {
 
 impl Pace<'_> {
     /// Returns the delays of the request and the reply.
-    fn ways(&mut self) -> [Duration; 2] {
+    fn delays(&mut self) -> [Duration; 2] {
         let Self::Random(chance) = self else { return [Duration::from_millis(2); 2] };
         let there =
             if chance.u32(..6) == 0 { micros(chance, 0, 6_000_000) } else { micros(chance, 0, 20_000) };

@@ -1,4 +1,4 @@
-//! The judge: a final client that requests each resource once, while no other client does.
+//! The final check: a client that requests each resource once, while no other client does.
 
 use redlock_core::node::Quarantine;
 use redlock_core::runtime::Runtime;
@@ -9,8 +9,8 @@ use super::world::World;
 use super::{Experiment, LONGEST_TTL, NODE_TIMEOUT};
 use crate::history::EventKind;
 
-pub(super) fn judge(experiment: &Experiment, World { simulation, network, .. }: &World) {
-    let (process, client) = (simulation.process("judge"), experiment.clients);
+pub(super) fn final_check(experiment: &Experiment, World { simulation, network, .. }: &World) {
+    let (process, client) = (simulation.process("final-check"), experiment.clients);
     let nodes = network.nodes(client);
     let redlock = Redlock::builder(process.clone()).nodes(nodes.clone()).node_timeout(NODE_TIMEOUT);
     let redlock = redlock.build().expect("server labels are unique");

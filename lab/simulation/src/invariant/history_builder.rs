@@ -9,7 +9,7 @@ use redlock_testkit::Operation;
 use crate::history::{Event, EventKind, FaultKind, History, Place, Reply, Request, TokenNumber};
 
 #[derive(Default)]
-pub(crate) struct Story(Vec<Event>);
+pub(crate) struct HistoryBuilder(Vec<Event>);
 
 fn at(millis: u64) -> Instant {
     Instant::since_origin(Duration::from_millis(millis))
@@ -20,10 +20,10 @@ fn request(client: usize, server: usize, operation: Operation, token: u32) -> Re
 }
 
 fn counted(counter: u64) -> Reply {
-    Reply::Counted(FencingToken::new(counter).expect("tokens of stories are valid"))
+    Reply::Counted(FencingToken::new(counter).expect("the token is valid"))
 }
 
-impl Story {
+impl HistoryBuilder {
     /// Returns the history in the order of time; equal times keep the order of the calls.
     pub(crate) fn history(mut self) -> History {
         self.0.sort_by_key(|event| event.at);
@@ -94,7 +94,7 @@ impl Story {
 
     fn write(self, when: u64, token: u32, number: u64, seen: Option<u64>, is_accepted: bool) -> Self {
         let (client, resource, token) = (0, 0, TokenNumber(token));
-        let fence = FencingToken::new(number).expect("tokens of stories are valid");
+        let fence = FencingToken::new(number).expect("the token is valid");
         self.then(when, EventKind::Wrote { client, resource, token, fence, seen, accepted: is_accepted })
     }
 
